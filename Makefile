@@ -1,0 +1,79 @@
+# Python 3.11 or newer (with venv and headers), a C compiler and make are all this needs: every target makes its own environment, once.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# A python is usable when it runs at all (a version manager's shim may not), is new enough, and can make environments and build extensions.
+USABLE := import ensurepip, os, sys, sysconfig, venv; \
+	sys.exit(sys.version_info < (3, 11) or not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))
+PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
+	"$$python" -c '$(USABLE)' 2>/dev/null && echo "$$python" && break; done)
+
+# The public trace that `make demo` replays when it is there; without it the demo uses the manifests of examples/demo.
+OPENB ?= ../shared/data/openb
+
+BUILD_INPUTS := pyproject.toml setup.py $(wildcard koordsched/_core/*.pyx koordsched/_core/*.pxd)
+PACKAGE := $(BUILD_INPUTS) $(shell find koordsched -name '*.py' -o -name '*.pyi')
+SANITIZER_ENV = LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" PYTHONMALLOC=malloc \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+
+define check_tools
+@test -n '$(PYTHON)' && '$(PYTHON)' -c '$(USABLE)' 2>/dev/null || { \
+	echo "koordsched needs Python 3.11 or newer with venv, pip and C headers: install one (Debian: python3-venv python3-dev) or say PYTHON=path" >&2; exit 1; }
+@command -v '$(firstword $(CC))' >/dev/null || { \
+	echo "koordsched needs a C compiler to build its core and found no '$(firstword $(CC))': install gcc or clang, or say CC=name" >&2; exit 1; }
+endef
+
+.PHONY: help demo test checked sanitize lint format bench clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
+
+demo: .venv/.ready ## schedule a sample cluster in memory and show what went where, and why the rest waits
+	.venv/bin/koord-scheduler simulate $(if $(wildcard $(OPENB)),$(OPENB),examples/demo)
+
+test: .venv/.ready ## unit and property tests, then the scheduling scenarios, on the release build
+	.venv/bin/pytest
+	.venv/bin/koord-scheduler test tests/scenarios
+
+checked: .venv-checked/.ready ## the same on a build whose core checks every index
+	.venv-checked/bin/pytest
+	.venv-checked/bin/koord-scheduler test tests/scenarios
+
+sanitize: .venv-sanitize/.ready ## the core's tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	$(SANITIZER_ENV) .venv-sanitize/bin/pytest tests/unit/core tests/property
+
+lint: .venv/.ready ## style, types, and which layer may import which
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/mypy
+	.venv/bin/cython-lint koordsched
+	.venv/bin/lint-imports
+
+format: .venv/.ready ## rewrite the sources in the project's format
+	.venv/bin/ruff check --fix
+	.venv/bin/ruff format
+
+bench: .venv/.ready ## the benchmarks of bench/, as a table
+	.venv/bin/pytest bench --benchmark-only --benchmark-columns=min,median,ops,rounds
+
+clean: ## remove the environments and all that was built
+	rm -rf .venv .venv-checked .venv-sanitize build dist *.egg-info
+	find koordsched -name '*.so' -delete
+
+# The environment of the release build holds the checkout itself, so that an edit needs no new installation.
+.venv/.ready: $(BUILD_INPUTS)
+	$(check_tools)
+	@echo "Building koordsched into .venv (a minute or two the first time)"
+	@test -x .venv/bin/python || '$(PYTHON)' -m venv .venv
+	@CC='$(CC)' .venv/bin/pip install --quiet --disable-pip-version-check --editable '.[test,lint,bench]'
+	@touch $@
+
+# The other builds are installed, so that the checkout's own compiled core cannot be imported by mistake.
+.venv-%/.ready: $(PACKAGE)
+	$(check_tools)
+	@echo "Building koordsched ($*) into .venv-$*"
+	@test -x .venv-$*/bin/python || '$(PYTHON)' -m venv .venv-$*
+	@rm -rf build/$*/lib*
+	@KOORDSCHED_BUILD=$* CC='$(CC)' .venv-$*/bin/pip install --quiet --disable-pip-version-check '.[test]'
+	@touch $@

@@ -1,0 +1,47 @@
+# The node table. Every array has `capacity` entries in its last dimension; row r of all of them is one node.
+# A row is free, or in use; a row in use is live (a node that pods may go to) or a ghost (pods are counted on it, its node is not known).
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+
+cdef enum:
+    RESOURCE_PODS = 0     # resource id of "number of pods": each pod requests 1
+    RESOURCE_CPU = 1      # milli-cores
+    RESOURCE_MEMORY = 2   # bytes
+    LOG_SIZE = 1 << 16    # entries the change log keeps; a power of two
+
+cdef class Request:
+    """What one pod adds to a row."""
+    cdef const int32_t[::1] ids         # resource ids, ascending; ids[0] is RESOURCE_PODS
+    cdef const int64_t[::1] amounts     # same length; > 0
+    cdef readonly int64_t nonzero_cpu     # milli-cores with the default for containers that ask for none
+    cdef readonly int64_t nonzero_memory  # bytes, likewise
+
+cdef class NodeTable:
+    cdef readonly Py_ssize_t capacity     # rows allocated; a multiple of 64
+    cdef readonly Py_ssize_t resources    # resource columns in use
+    cdef readonly Py_ssize_t attributes   # attribute columns in use
+    cdef readonly Py_ssize_t live_count   # live rows
+    cdef readonly int64_t existence       # counts every time a row became live or ceased to be
+    cdef int64_t[:, ::1] allocatable      # [resource, row]; 0 where the node does not offer the resource
+    cdef int64_t[:, ::1] requested        # [resource, row]; sum over the row's pods
+    cdef int64_t[:, ::1] nonzero          # [0 cpu, 1 memory; row]; sum of the pods' nonzero amounts
+    cdef int32_t[:, ::1] attribute        # [attribute, row]; an interned id, 0 where absent
+    cdef uint64_t[:, ::1] bit             # [bit column, row // 64]; bit row % 64
+    cdef int32_t[::1] bit_count           # [bit column]; rows whose bit is set
+    cdef uint8_t[::1] live                # [row]; 1: live
+    # The change log: entry i is at i & (LOG_SIZE - 1). log_end entries were ever written; the last LOG_SIZE are kept.
+    cdef readonly int64_t log_end
+    cdef int32_t[::1] log_row
+    cdef int32_t[::1] log_change
+    # Scratch of `changes_since`: slot[row] is the row's place in the answer if stamp[row] == round.
+    cdef int64_t[::1] stamp
+    cdef int32_t[::1] slot
+    cdef int64_t round
+    cdef list _free_rows
+    cdef list _free_bits
+    cdef Py_ssize_t _next_row
+    cdef Py_ssize_t _next_bit
+    cdef object _live_rows
+
+    cdef void log(self, Py_ssize_t row, int change) noexcept
+    cdef int check_row(self, Py_ssize_t row) except -1

@@ -1,0 +1,91 @@
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+class Request:
+    """What one pod adds to a row: resource ids (ascending, the first is "pods") with amounts > 0, and the nonzero amounts for scores.
+
+    The ids must exist in the table (`NodeTable.ensure_resources`).
+    """
+
+    def __init__(self, ids: Sequence[int], amounts: Sequence[int], nonzero_cpu: int, nonzero_memory: int) -> None: ...
+    @property
+    def nonzero_cpu(self) -> int: ...
+    @property
+    def nonzero_memory(self) -> int: ...
+    @property
+    def amounts_by_id(self) -> dict[int, int]: ...
+
+class NodeTable:
+    """Columns over nodes: one row a node, one column a fact. Grows by doubling; freed rows are used again.
+
+    Every change of a fact that an answer may depend on is logged with its kind (`koordsched._core.change.Change`); readers remember a
+    position in the log and ask for `changes_since`. Not thread-safe. IndexError for a row or column that is not there.
+    """
+
+    def __init__(self, capacity: int = 64) -> None: ...
+    @property
+    def capacity(self) -> int: ...
+    @property
+    def resources(self) -> int: ...
+    @property
+    def attributes(self) -> int: ...
+    @property
+    def live_count(self) -> int: ...
+    @property
+    def existence(self) -> int: ...
+    @property
+    def log_end(self) -> int: ...
+    def acquire_row(self) -> int:
+        """Take a free row; all its facts are 0. It is a ghost until `set_live`."""
+
+    def release_row(self, row: int) -> None:
+        """Zero the row and free it. ValueError when it is live."""
+
+    def set_live(self, row: int, live: bool) -> None: ...
+    def is_live(self, row: int) -> bool: ...
+    def live_rows(self) -> NDArray[np.int32]:
+        """Return the live rows, ascending; read-only, kept until one comes or goes."""
+
+    def ensure_resources(self, count: int) -> None:
+        """Make resource ids 0..count-1 usable."""
+
+    def set_allocatable(self, row: int, amounts: Mapping[int, int]) -> bool:
+        """Set all of the row's allocatable amounts (ids not named: 0). Whether anything changed."""
+
+    def add(self, row: int, request: Request) -> None: ...
+    def subtract(self, row: int, request: Request) -> None: ...
+    def add_quietly(self, row: int, request: Request) -> None:
+        """As add, but not logged: for a what-if that `subtract_quietly` takes back before anybody else looks."""
+
+    def subtract_quietly(self, row: int, request: Request) -> None: ...
+    def allocatable_of(self, row: int, resource: int) -> int: ...
+    def requested_of(self, row: int, resource: int) -> int: ...
+    def new_attribute(self) -> int:
+        """Make one more attribute column (all 0) and return its id."""
+
+    def set_attribute(self, attribute: int, row: int, value: int, change: int) -> bool:
+        """Set the value and log `change`, unless it is that already. Whether it changed."""
+
+    def attribute_of(self, attribute: int, row: int) -> int: ...
+    def new_bit(self) -> int:
+        """Make one more bit column (no row set), using a freed one first, and return its id."""
+
+    def free_bit(self, column: int) -> None:
+        """Give back an empty bit column. ValueError when a row is still set."""
+
+    def set_bit(self, column: int, row: int) -> None: ...
+    def clear_bit(self, column: int, row: int) -> None: ...
+    def has_bit(self, column: int, row: int) -> bool: ...
+    def count_bits(self, column: int) -> int:
+        """Return how many rows have the bit; O(1)."""
+
+    def mark(self, row: int, change: int) -> None:
+        """Log a change whose fact is kept elsewhere (bits are logged by their caller)."""
+
+    def changes_since(self, position: int) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
+        """Return (rows, changes): each changed row once with its changes or-ed; None when the log no longer reaches back. O(entries)."""
+
+    def columns(self) -> dict[str, NDArray[np.generic]]: ...
+    def nbytes(self) -> int: ...

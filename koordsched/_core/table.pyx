@@ -1,0 +1,311 @@
+"""The node table: columns that own the facts of all nodes, and the log of rows that changed."""
+
+import numpy as np
+
+from koordsched._core.change import Change
+
+cdef int CHANGE_USAGE = int(Change.USAGE)
+cdef int CHANGE_CAPACITY = int(Change.CAPACITY)
+cdef int CHANGE_EXISTENCE = int(Change.EXISTENCE)
+
+BLOCK = 64  # rows are allocated in multiples of this; a bit column's word covers one block
+
+
+cdef class Request:
+
+    def __init__(self, ids, amounts, int64_t nonzero_cpu, int64_t nonzero_memory):
+        self.ids = np.ascontiguousarray(ids, dtype=np.int32)
+        self.amounts = np.ascontiguousarray(amounts, dtype=np.int64)
+        if self.ids.shape[0] != self.amounts.shape[0] or self.ids.shape[0] == 0:
+            raise ValueError(f"a request needs as many ids as amounts and at least one: got {len(ids)} and {len(amounts)}")
+        self.nonzero_cpu = nonzero_cpu
+        self.nonzero_memory = nonzero_memory
+
+    @property
+    def amounts_by_id(self):
+        return dict(zip(np.asarray(self.ids).tolist(), np.asarray(self.amounts).tolist(), strict=True))
+
+
+cdef class NodeTable:
+
+    def __init__(self, Py_ssize_t capacity=64):
+        self.capacity = max(BLOCK, -(-capacity // BLOCK) * BLOCK)
+        self.resources = 4
+        self.attributes = 0
+        self.allocatable = np.zeros((8, self.capacity), np.int64)
+        self.requested = np.zeros((8, self.capacity), np.int64)
+        self.nonzero = np.zeros((2, self.capacity), np.int64)
+        self.attribute = np.zeros((16, self.capacity), np.int32)
+        self.bit = np.zeros((16, self.capacity // BLOCK), np.uint64)
+        self.bit_count = np.zeros(16, np.int32)
+        self.live = np.zeros(self.capacity, np.uint8)
+        self.log_row = np.zeros(LOG_SIZE, np.int32)
+        self.log_change = np.zeros(LOG_SIZE, np.int32)
+        self.stamp = np.zeros(self.capacity, np.int64)
+        self.slot = np.zeros(self.capacity, np.int32)
+        self._free_rows = []
+        self._free_bits = []
+        self._live_rows = None
+
+    # Rows
+
+    def acquire_row(self):
+        if self._free_rows:
+            return self._free_rows.pop()
+        if self._next_row == self.capacity:
+            self._grow_rows()
+        self._next_row += 1
+        return self._next_row - 1
+
+    def release_row(self, Py_ssize_t row):
+        self.check_row(row)
+        if self.live[row]:
+            raise ValueError(f"row {row} is live: it cannot be released")
+        cdef Py_ssize_t i
+        for i in range(self.resources):
+            self.allocatable[i, row] = 0
+            self.requested[i, row] = 0
+        self.nonzero[0, row] = 0
+        self.nonzero[1, row] = 0
+        for i in range(self.attributes):
+            self.attribute[i, row] = 0
+        for i in range(self._next_bit):
+            self.clear_bit(i, row)
+        self._free_rows.append(row)
+
+    def set_live(self, Py_ssize_t row, bint live):
+        self.check_row(row)
+        if self.live[row] == live:
+            return
+        self.live[row] = live
+        self.live_count += 1 if live else -1
+        self.existence += 1
+        self._live_rows = None
+        self.log(row, CHANGE_EXISTENCE)
+
+    def is_live(self, Py_ssize_t row):
+        self.check_row(row)
+        return self.live[row] == 1
+
+    def live_rows(self):
+        if self._live_rows is None:
+            self._live_rows = np.flatnonzero(self.live).astype(np.int32)
+            self._live_rows.flags.writeable = False
+        return self._live_rows
+
+    cdef int check_row(self, Py_ssize_t row) except -1:
+        if row < 0 or row >= self._next_row:
+            raise IndexError(f"row {row} of {self._next_row}")
+        return 0
+
+    # Amounts
+
+    def ensure_resources(self, Py_ssize_t count):
+        if count > self.allocatable.shape[0]:
+            self.allocatable = _wider(self.allocatable, count)
+            self.requested = _wider(self.requested, count)
+        self.resources = max(self.resources, count)
+
+    def set_allocatable(self, Py_ssize_t row, dict amounts):
+        self.check_row(row)
+        cdef Py_ssize_t i
+        cdef int64_t amount
+        cdef bint changed = False
+        for i in range(self.resources):
+            amount = amounts.get(i, 0)
+            if self.allocatable[i, row] != amount:
+                self.allocatable[i, row] = amount
+                changed = True
+        if changed:
+            self.log(row, CHANGE_CAPACITY)
+        return changed
+
+    def add(self, Py_ssize_t row, Request request not None):
+        self.check_row(row)
+        _apply(self, row, request, 1)
+        self.log(row, CHANGE_USAGE)
+
+    def subtract(self, Py_ssize_t row, Request request not None):
+        self.check_row(row)
+        _apply(self, row, request, -1)
+        self.log(row, CHANGE_USAGE)
+
+    def add_quietly(self, Py_ssize_t row, Request request not None):
+        self.check_row(row)
+        _apply(self, row, request, 1)
+
+    def subtract_quietly(self, Py_ssize_t row, Request request not None):
+        self.check_row(row)
+        _apply(self, row, request, -1)
+
+    def allocatable_of(self, Py_ssize_t row, Py_ssize_t resource):
+        self.check_row(row)
+        return self.allocatable[resource, row] if resource < self.resources else 0
+
+    def requested_of(self, Py_ssize_t row, Py_ssize_t resource):
+        self.check_row(row)
+        return self.requested[resource, row] if resource < self.resources else 0
+
+    # Attributes
+
+    def new_attribute(self):
+        if self.attributes == self.attribute.shape[0]:
+            self.attribute = _wider(self.attribute, self.attributes + 1)
+        self.attributes += 1
+        return self.attributes - 1
+
+    def set_attribute(self, Py_ssize_t attribute, Py_ssize_t row, int32_t value, int change):
+        self.check_row(row)
+        if attribute < 0 or attribute >= self.attributes:
+            raise IndexError(f"attribute {attribute} of {self.attributes}")
+        if self.attribute[attribute, row] == value:
+            return False
+        self.attribute[attribute, row] = value
+        self.log(row, change)
+        return True
+
+    def attribute_of(self, Py_ssize_t attribute, Py_ssize_t row):
+        self.check_row(row)
+        if attribute < 0 or attribute >= self.attributes:
+            raise IndexError(f"attribute {attribute} of {self.attributes}")
+        return self.attribute[attribute, row]
+
+    # Bits
+
+    def new_bit(self):
+        if self._free_bits:
+            return self._free_bits.pop()
+        if self._next_bit == self.bit.shape[0]:
+            self.bit = _wider(self.bit, self._next_bit + 1)
+            counts = np.zeros(self.bit.shape[0], np.int32)
+            counts[:self.bit_count.shape[0]] = self.bit_count
+            self.bit_count = counts
+        self._next_bit += 1
+        return self._next_bit - 1
+
+    def free_bit(self, Py_ssize_t column):
+        if self.bit_count[column]:
+            raise ValueError(f"bit column {column} still has {self.bit_count[column]} rows")
+        self._free_bits.append(column)
+
+    def set_bit(self, Py_ssize_t column, Py_ssize_t row):
+        self.check_row(row)
+        cdef uint64_t mask = (<uint64_t> 1) << (row & 63)
+        if not self.bit[column, row >> 6] & mask:
+            self.bit[column, row >> 6] |= mask
+            self.bit_count[column] += 1
+
+    def clear_bit(self, Py_ssize_t column, Py_ssize_t row):
+        self.check_row(row)
+        cdef uint64_t mask = (<uint64_t> 1) << (row & 63)
+        if self.bit[column, row >> 6] & mask:
+            self.bit[column, row >> 6] &= ~mask
+            self.bit_count[column] -= 1
+
+    def has_bit(self, Py_ssize_t column, Py_ssize_t row):
+        self.check_row(row)
+        return (self.bit[column, row >> 6] >> (row & 63)) & 1 == 1
+
+    def count_bits(self, Py_ssize_t column):
+        return self.bit_count[column]
+
+    # The change log
+
+    def mark(self, Py_ssize_t row, int change):
+        self.check_row(row)
+        self.log(row, change)
+
+    cdef void log(self, Py_ssize_t row, int change) noexcept:
+        cdef int64_t place = self.log_end & (LOG_SIZE - 1)
+        self.log_row[place] = <int32_t> row
+        self.log_change[place] = change
+        self.log_end += 1
+
+    def changes_since(self, int64_t position):
+        """Return (rows, changes): each row once, with all its changes or-ed; None when the log no longer reaches back that far."""
+        if self.log_end - position > LOG_SIZE:
+            return None
+        # At most one answer entry a log entry, and at most one a row.
+        cdef Py_ssize_t most = min(self.log_end - position, self.capacity)
+        rows = np.empty(most, np.int32)
+        changes = np.empty(most, np.int32)
+        cdef int32_t[::1] row_view = rows
+        cdef int32_t[::1] change_view = changes
+        cdef int64_t i
+        cdef int32_t row
+        cdef Py_ssize_t count = 0
+        self.round += 1
+        for i in range(position, self.log_end):
+            row = self.log_row[i & (LOG_SIZE - 1)]
+            if self.stamp[row] == self.round:
+                change_view[self.slot[row]] |= self.log_change[i & (LOG_SIZE - 1)]
+                continue
+            self.stamp[row] = self.round
+            self.slot[row] = <int32_t> count
+            row_view[count] = row
+            change_view[count] = self.log_change[i & (LOG_SIZE - 1)]
+            count += 1
+        return rows[:count], changes[:count]
+
+    # Views, for tests and tools
+
+    def columns(self):
+        """Return every column, cut to the rows and columns in use, as read-only copies by name."""
+        rows = self._next_row
+        return {
+            "allocatable": np.array(self.allocatable)[:self.resources, :rows],
+            "requested": np.array(self.requested)[:self.resources, :rows],
+            "nonzero": np.array(self.nonzero)[:, :rows],
+            "attribute": np.array(self.attribute)[:self.attributes, :rows],
+            "bit": np.array(self.bit)[:self._next_bit],
+            "live": np.array(self.live)[:rows],
+        }
+
+    def nbytes(self):
+        """Return the bytes that all columns take."""
+        cdef list columns = [
+            np.asarray(self.allocatable), np.asarray(self.requested), np.asarray(self.nonzero), np.asarray(self.attribute),
+            np.asarray(self.bit), np.asarray(self.bit_count), np.asarray(self.live), np.asarray(self.log_row),
+            np.asarray(self.log_change), np.asarray(self.stamp), np.asarray(self.slot),
+        ]
+        return sum([column.nbytes for column in columns])
+
+    def _grow_rows(self):
+        cdef Py_ssize_t capacity = self.capacity * 2
+        self.allocatable = _longer(self.allocatable, capacity)
+        self.requested = _longer(self.requested, capacity)
+        self.nonzero = _longer(self.nonzero, capacity)
+        self.attribute = _longer(self.attribute, capacity)
+        self.bit = _longer(self.bit, capacity // BLOCK)
+        self.live = _longer(self.live, capacity)
+        self.stamp = _longer(self.stamp, capacity)
+        self.slot = _longer(self.slot, capacity)
+        self.capacity = capacity
+
+
+cdef void _apply(NodeTable table, Py_ssize_t row, Request request, int64_t sign) noexcept:
+    cdef Py_ssize_t i
+    for i in range(request.ids.shape[0]):
+        table.requested[request.ids[i], row] += sign * request.amounts[i]
+    table.nonzero[0, row] += sign * request.nonzero_cpu
+    table.nonzero[1, row] += sign * request.nonzero_memory
+
+
+def _wider(column, Py_ssize_t count):
+    """Return a copy with room for at least `count` columns."""
+    old = np.asarray(column)
+    new = np.zeros((max(count, 2 * old.shape[0]), old.shape[1]), old.dtype)
+    new[:old.shape[0]] = old
+    return new
+
+
+def _longer(column, Py_ssize_t length):
+    """Return a copy with `length` entries in the last dimension."""
+    old = np.asarray(column)
+    if old.ndim == 1:
+        new = np.zeros(length, old.dtype)
+        new[:old.shape[0]] = old
+    else:
+        new = np.zeros((old.shape[0], length), old.dtype)
+        new[:, :old.shape[1]] = old
+    return new

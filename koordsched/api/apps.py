@@ -1,0 +1,36 @@
+"""apps/v1 and core ReplicationController: the owners whose selectors find the pods that belong together (framework.md §10.10).
+
+Topology spreading and the grouping of pods read only the selector. A ReplicationController's selector is a plain map, the others' a
+LabelSelector.
+"""
+
+from __future__ import annotations
+
+from koordsched.api.meta import Api, LabelSelector, Object
+
+
+class ReplicaSetSpec(Api):
+    replicas: int | None = None
+    selector: LabelSelector | None = None
+
+
+class ReplicaSet(Object):
+    spec: ReplicaSetSpec = ReplicaSetSpec()
+
+
+class StatefulSetSpec(Api):
+    replicas: int | None = None
+    selector: LabelSelector | None = None
+
+
+class StatefulSet(Object):
+    spec: StatefulSetSpec = StatefulSetSpec()
+
+
+class ReplicationControllerSpec(Api):
+    replicas: int | None = None
+    selector: dict[str, str] = {}
+
+
+class ReplicationController(Object):
+    spec: ReplicationControllerSpec = ReplicationControllerSpec()

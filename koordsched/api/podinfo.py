@@ -1,0 +1,40 @@
+"""PodInfo: a pod with the facts that scheduling derives from it once, when it arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from koordsched.api.resources import PodResources, host_ports, pod_resources
+
+if TYPE_CHECKING:
+    from koordsched.api.core import Pod
+    from koordsched.api.resources import HostPort
+
+
+class PodInfo:
+    """A pod as the scheduler's own code passes it around. Immutable but for `shape`; a changed pod gets a new PodInfo.
+
+    Raises QuantityError (names the path and the value) when the pod's resources cannot be read.
+    """
+
+    __slots__ = ("key", "pod", "ports", "priority", "resources", "shape", "uid")
+
+    pod: Pod
+    key: str  # namespace/name
+    uid: str
+    priority: int  # spec.priority, 0 when absent
+    resources: PodResources  # what it asks for (framework.md §9)
+    ports: tuple[HostPort, ...]  # host ports of app containers and sidecars
+    shape: Hashable | None  # written by the framework: equal for pods that every plugin treats alike
+
+    def __init__(self, pod: Pod, *, counted_on_node: bool = False) -> None:
+        """counted_on_node: read resources as a running pod's (with status.resources), not as an incoming one's."""
+        meta = pod.metadata
+        self.pod = pod
+        self.key = f"{meta.namespace}/{meta.name}"
+        self.uid = meta.uid
+        self.priority = pod.spec.priority or 0
+        self.resources = pod_resources(pod, counted_on_node=counted_on_node)
+        self.ports = host_ports(pod)
+        self.shape = None

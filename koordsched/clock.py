@@ -1,0 +1,89 @@
+"""Time as an argument.
+
+Nothing in koordsched asks the operating system what time it is: a `Clock` is handed down from the entry point. `RealClock` is for a
+cluster; `VirtualClock` follows the time of a `VirtualTimeLoop`, an asyncio loop that jumps to its next timer when nothing is ready, so
+that hours of backoff cost nothing and the same input gives the same output. Sleeping is `asyncio.sleep` on either loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+VIRTUAL_EPOCH = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
+
+
+class Clock(Protocol):
+    """What time it is, for everybody who needs to know."""
+
+    def now(self) -> float:
+        """Return seconds since the Unix epoch (wall time; virtual in the embedded cluster)."""
+
+    def perf(self) -> float:
+        """Return a real, monotonic reading in seconds, only for measuring how long computing takes."""
+
+
+class RealClock:
+    """The operating system's clock."""
+
+    def now(self) -> float:
+        return time.time()
+
+    def perf(self) -> float:
+        return time.perf_counter()
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time stands still while callbacks run and jumps to the next timer when none is ready."""
+
+    def __init__(self) -> None:
+        self._virtual_now = 0.0
+        super().__init__(_JumpingSelector(self))
+
+    def time(self) -> float:
+        return self._virtual_now
+
+    def advance(self, seconds: float) -> None:
+        self._virtual_now += seconds
+
+
+class _JumpingSelector(selectors.SelectSelector):
+    """Where the loop would sleep until its next timer, move the loop's time there instead."""
+
+    def __init__(self, loop: VirtualTimeLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None:
+            raise RuntimeError("every task of the embedded cluster waits and no timer is set: nothing can ever happen")
+        if timeout > 0:
+            self._loop.advance(timeout)
+        return []
+
+
+class VirtualClock:
+    """The time of a `VirtualTimeLoop`, counted from a fixed epoch."""
+
+    def __init__(self, loop: VirtualTimeLoop, epoch: float = VIRTUAL_EPOCH) -> None:
+        self._loop = loop
+        self._epoch = epoch
+
+    def now(self) -> float:
+        return self._epoch + self._loop.time()
+
+    def perf(self) -> float:
+        return time.perf_counter()
+
+
+def rfc3339(seconds: float) -> str:
+    """Write seconds since the epoch the way Kubernetes writes metav1.Time: UTC, whole seconds."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_rfc3339(text: str) -> float:
+    """Read a Kubernetes timestamp into seconds since the epoch; ValueError when it is none."""
+    return datetime.fromisoformat(text).timestamp()

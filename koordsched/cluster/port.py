@@ -1,0 +1,159 @@
+"""The port to a cluster: everything the scheduler ever asks of an API server.
+
+Two adapters implement `Cluster`: `memory/` (embedded, virtual time) and `apiserver/`. The scheduler, the informers and the tests see only
+this file. Writes are awaited one by one; the caller decides how many are in flight. An adapter raises the errors below and nothing else
+for what an API server may answer, so that faults are handled in one way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from enum import Enum
+from typing import Any, Protocol
+
+import msgspec
+
+from koordsched.api.kinds import Kind
+from koordsched.api.meta import Object
+
+
+class ClusterError(Exception):
+    """A request that did not do what was asked; `status` is the HTTP code (0: no answer)."""
+
+    status = 0
+    reason = "Unknown"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class NotFound(ClusterError):
+    status, reason = 404, "NotFound"
+
+
+class Conflict(ClusterError):
+    """The object changed or exists meanwhile (409): read it again and decide again."""
+
+    status, reason = 409, "Conflict"
+
+
+class AlreadyExists(Conflict):
+    reason = "AlreadyExists"
+
+
+class Gone(ClusterError):
+    """The resource version is compacted (410): list again."""
+
+    status, reason = 410, "Expired"
+
+
+class Invalid(ClusterError):
+    """The object or the patch is refused for what is in it (400, 422): trying again cannot help."""
+
+    status, reason = 422, "Invalid"
+
+
+class Forbidden(ClusterError):
+    status, reason = 403, "Forbidden"
+
+
+class TooManyRequests(ClusterError):
+    """Try again after `retry_after` seconds (429)."""
+
+    status, reason = 429, "TooManyRequests"
+
+    def __init__(self, message: str, retry_after: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class ServerError(ClusterError):
+    """5xx: nothing is known to have been written; trying again is right."""
+
+    status, reason = 500, "InternalError"
+
+
+class OutcomeUnknown(ClusterError):
+    """The connection broke or timed out after the request was sent: it may have been carried out."""
+
+    reason = "OutcomeUnknown"
+
+
+class WatchEventType(Enum):
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+    BOOKMARK = "BOOKMARK"
+
+
+class WatchEvent(msgspec.Struct, frozen=True):
+    """One change. A BOOKMARK carries only metadata.resource_version. DELETED carries the last state."""
+
+    type: WatchEventType
+    object: Object
+
+
+class ListPage(msgspec.Struct, frozen=True):
+    items: Sequence[Object]
+    resource_version: str
+    continue_token: str = ""
+
+
+class PatchType(Enum):
+    MERGE = "application/merge-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+
+
+class Ref(msgspec.Struct, frozen=True):
+    """Names one object. `namespace` is "" for cluster-scoped kinds."""
+
+    kind: Kind
+    namespace: str
+    name: str
+
+
+class Patch(msgspec.Struct, frozen=True):
+    """What to change of an object. `subresource` is "" or "status"."""
+
+    body: Mapping[str, Any]
+    type: PatchType = PatchType.MERGE
+    subresource: str = ""
+
+
+class Binding(msgspec.Struct, frozen=True):
+    """POST pods/NAME/binding. The uid makes a binding of a re-created pod fail with Conflict."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+
+
+class Cluster(Protocol):
+    """A cluster as the scheduler sees it. All methods may raise `ClusterError`."""
+
+    async def list(self, kind: Kind, *, field_selector: str = "", limit: int = 0, continue_token: str = "") -> ListPage:
+        """Return one page of the kind's objects in all namespaces, and the resource version that a watch goes on from.
+
+        NotFound: the cluster does not serve the kind (a missing CRD). Gone: the continue token expired.
+        """
+
+    def watch(self, kind: Kind, *, resource_version: str, field_selector: str = "") -> AsyncIterator[Sequence[WatchEvent]]:
+        """Yield batches of what happened after resource_version, in order, until the server ends the watch (then simply watch again).
+
+        An object that leaves the field selector is DELETED, one that enters it ADDED. Bookmarks are always asked for. Gone: list again.
+        Raised errors come out of the iterator.
+        """
+
+    async def get(self, ref: Ref) -> Object: ...
+
+    async def create(self, kind: Kind, body: Mapping[str, Any]) -> Object:
+        """Create the object (its namespace and name in body.metadata). AlreadyExists, Invalid."""
+
+    async def patch(self, ref: Ref, patch: Patch) -> Object: ...
+
+    async def delete(self, ref: Ref, *, uid: str = "", grace_period_seconds: int | None = None) -> None: ...
+
+    async def bind(self, binding: Binding) -> None:
+        """Bind the pod. Conflict: bound already or another uid. NotFound: the pod is gone. OutcomeUnknown: ask with get."""

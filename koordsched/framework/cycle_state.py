@@ -1,0 +1,31 @@
+"""CycleState: what plugins remember from one extension point of a pod's cycle to the next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class CycleState:
+    """A key/value store for one pod's scheduling cycle (framework.md §2.1). Values written by PreFilter and PreScore are shared by all pods of
+    a shape and must not be changed; other values belong to this cycle alone."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self) -> None:
+        self._data: dict[str, Any] = {}
+
+    def write(self, key: str, value: object) -> None:
+        self._data[key] = value
+
+    def read(self, key: str) -> Any:
+        """Return the value, or None when nothing was written."""
+        return self._data.get(key)
+
+    def delete(self, key: str) -> None:
+        self._data.pop(key, None)
+
+    def clone(self) -> CycleState:
+        """Return a copy that shares the values."""
+        other = CycleState()
+        other._data = self._data.copy()
+        return other

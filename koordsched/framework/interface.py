@@ -1,0 +1,207 @@
+"""The contract between the framework and a plugin: one abstract class an extension point, as in kube-scheduler (framework.md §2.1).
+
+A plugin is a class with a `name` that inherits from the points it plays. None means success everywhere. Filter and Score exist twice: a
+columnar plugin answers for many nodes in one call (`FilterNodesPlugin`, `ScoreNodesPlugin`), a plain one for one node at a time
+(`FilterPlugin`, `ScorePlugin`); the framework lifts the plain ones.
+
+Exact incremental evaluation rests on three promises of a plugin that filters or scores:
+
+1. `sign(pod)` covers all that its PreFilter, Filter, PreScore, Score and hints read of the pod.
+2. `reads` names all kinds of change of a node row after which its answer for that row may differ.
+3. Anything else that its answer depends on is in `version(pod)`: when that value differs, every row is asked again.
+
+A plugin that makes no promise (`sign` not overridden) is asked about every node for every pod: right, only slower.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from koordsched._core.change import Change
+from koordsched.framework.status import Status
+
+if TYPE_CHECKING:
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.cache.nodes import NodeInfo, Nodes
+    from koordsched.framework.cycle_state import CycleState
+    from koordsched.framework.diagnosis import Diagnosis
+    from koordsched.queue.events import EventHint
+    from koordsched.queue.queued_pod import QueuedPodInfo
+
+Codes = NDArray[np.int32]
+Scores = NDArray[np.int64]
+
+MAX_NODE_SCORE = 100
+
+
+class _Unsignable(Enum):
+    UNSIGNABLE = 0
+
+
+UNSIGNABLE = _Unsignable.UNSIGNABLE
+
+
+class Normalize(Enum):
+    """How raw scores become 0..100 over the feasible nodes. The three fixed ways are kept up to date incrementally."""
+
+    NONE = 0  # raw scores are 0..100 already
+    DEFAULT = 1  # 100 * s / max; all 0 when max is 0
+    DEFAULT_REVERSE = 2  # 100 - 100 * s / max; all 100 when max is 0
+    CUSTOM = 3  # the plugin's normalize_scores
+
+
+class Plugin(ABC):
+    """Base of all plugins."""
+
+    name: ClassVar[str]
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Return all that this plugin reads of the pod, or UNSIGNABLE. Pods with equal signatures get equal answers."""
+        return UNSIGNABLE
+
+    def version(self, pod: PodInfo) -> Hashable:
+        """Return what the answers depend on besides the row and the signature. Called once a cycle: keep it O(1)."""
+        return None
+
+    def events_to_register(self) -> Sequence[EventHint] | None:
+        """Return the events that may help a pod this plugin refused. None: every event, always Queue; empty: only the 5-minute flush."""
+        return None
+
+
+class PreEnqueuePlugin(Plugin):
+    @abstractmethod
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        """Refuse to let the pod into the active queue (gate it) by any Status."""
+
+
+class QueueSortPlugin(Plugin):
+    @abstractmethod
+    def sort_key(self, info: QueuedPodInfo) -> tuple[float, ...]:
+        """Return a key: pods with smaller keys are scheduled first. Read when the pod enters a queue."""
+
+
+class PreFilterResult(msgspec.Struct, frozen=True):
+    """Restrict the cycle to these nodes (names); None: all."""
+
+    node_names: frozenset[str] | None = None
+
+
+class PreFilterPlugin(Plugin):
+    @abstractmethod
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> PreFilterResult | Status | None:
+        """Prepare the cycle. SKIP turns this plugin's Filter off. What is written to state must not be changed later: it is shared by all
+        pods of the shape until the version changes."""
+
+
+class FilterNodesPlugin(Plugin):
+    """A columnar filter."""
+
+    reads: ClassVar[Change] = Change.ALL
+
+    @abstractmethod
+    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes:
+        """Return an int32 per row of nodes.rows: 0 passes, anything > 0 is a reason that `explain` turns into a Status."""
+
+    @abstractmethod
+    def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
+        """Return the refusal that a code stands for."""
+
+
+class FilterPlugin(Plugin):
+    """A filter that looks at one node at a time."""
+
+    reads: ClassVar[Change] = Change.ALL
+
+    @abstractmethod
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None: ...
+
+
+class PostFilterResult(msgspec.Struct, frozen=True):
+    """Nominate a node; "" clears the nomination. Returning None instead leaves it alone."""
+
+    nominated_node_name: str
+
+
+class PostFilterPlugin(Plugin):
+    @abstractmethod
+    def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
+        """Try to make the pod schedulable after no node was feasible. Success (None) stops; Unschedulable goes on to the next plugin."""
+
+
+class PreScorePlugin(Plugin):
+    @abstractmethod
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        """Prepare scoring. SKIP turns this plugin's Score off. nodes are the feasible ones; a plugin whose outcome depends on which ones they
+        are sets `depends_on_feasible`."""
+
+
+class ScoreNodesPlugin(Plugin):
+    """A columnar scorer."""
+
+    reads: ClassVar[Change] = Change.ALL
+    normalize: ClassVar[Normalize] = Normalize.NONE
+    depends_on_feasible: ClassVar[bool] = False
+
+    @abstractmethod
+    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
+        """Return a raw int64 score per row of nodes.rows."""
+
+    def normalize_scores(self, state: CycleState, pod: PodInfo, nodes: Nodes, scores: Scores) -> Scores:
+        """With Normalize.CUSTOM: return 0..100 for all feasible rows at once; scores are theirs."""
+        return scores
+
+
+class ScorePlugin(Plugin):
+    """A scorer that looks at one node at a time."""
+
+    reads: ClassVar[Change] = Change.ALL
+    normalize: ClassVar[Normalize] = Normalize.NONE
+    depends_on_feasible: ClassVar[bool] = False
+
+    @abstractmethod
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int | Status: ...
+
+    def normalize_scores(self, state: CycleState, pod: PodInfo, nodes: Nodes, scores: Scores) -> Scores:
+        return scores
+
+
+class ReservePlugin(Plugin):
+    @abstractmethod
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None: ...
+
+    @abstractmethod
+    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        """Undo reserve. Must not fail, and is called even if reserve was not."""
+
+
+class PermitPlugin(Plugin):
+    @abstractmethod
+    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, float]:
+        """Approve (None), refuse, or WAIT for at most the returned seconds."""
+
+
+class PreBindPlugin(Plugin):
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        """SKIP: pre_bind has nothing to do for this pod."""
+        return None
+
+    @abstractmethod
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None: ...
+
+
+class BindPlugin(Plugin):
+    @abstractmethod
+    async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        """Bind the pod, or SKIP to leave it to the next bind plugin."""
+
+
+class PostBindPlugin(Plugin):
+    @abstractmethod
+    def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None: ...

@@ -1,0 +1,56 @@
+"""Status: what a plugin answers. Success is None, so the common case costs nothing."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+
+class Code(Enum):
+    """kube-scheduler's status codes (framework.md §2.1). Success is the absence of a Status."""
+
+    ERROR = "Error"
+    UNSCHEDULABLE = "Unschedulable"
+    UNSCHEDULABLE_AND_UNRESOLVABLE = "UnschedulableAndUnresolvable"
+    WAIT = "Wait"
+    SKIP = "Skip"
+    PENDING = "Pending"
+
+
+REJECTED = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING})
+
+
+class Status(msgspec.Struct, frozen=True):
+    """A refusal, an error, or a request to skip or to wait; never success. `plugin` is filled in by the framework."""
+
+    code: Code
+    reasons: tuple[str, ...] = ()
+    plugin: str = ""
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the pod was refused, as opposed to something having gone wrong."""
+        return self.code in REJECTED
+
+    @property
+    def message(self) -> str:
+        return ", ".join(self.reasons)
+
+    def with_plugin(self, plugin: str) -> Status:
+        return self if self.plugin == plugin else Status(self.code, self.reasons, plugin)
+
+
+def unschedulable(*reasons: str) -> Status:
+    return Status(Code.UNSCHEDULABLE, reasons)
+
+
+def unresolvable(*reasons: str) -> Status:
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
+
+
+def error(*reasons: str) -> Status:
+    return Status(Code.ERROR, reasons)
+
+
+SKIP = Status(Code.SKIP)

@@ -1,0 +1,1 @@
+"""What tests share: `builders` makes the objects, so that a test shows only what matters to it."""

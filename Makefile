@@ -17,12 +17,15 @@ PACKAGE := $(BUILD_INPUTS) $(shell find koordsched -name '*.py' -o -name '*.pyi'
 SANITIZER_ENV = LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" PYTHONMALLOC=malloc \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 
-define check_tools
+define make_environment
 @test -n '$(PYTHON)' && '$(PYTHON)' -c '$(USABLE)' 2>/dev/null || { \
 	echo "koordsched needs Python 3.11 or newer with venv, pip and C headers: install one (Debian: python3-venv python3-dev) or say PYTHON=path" >&2; exit 1; }
 @command -v '$(firstword $(CC))' >/dev/null || { \
 	echo "koordsched needs a C compiler to build its core and found no '$(firstword $(CC))': install gcc or clang, or say CC=name" >&2; exit 1; }
+@echo "Building koordsched into $(@D) (a minute or two the first time)"
+@test -x $(@D)/bin/python || '$(PYTHON)' -m venv $(@D)
 endef
+PIP_INSTALL = CC='$(CC)' PIP_NO_COMPILE=1 $(@D)/bin/pip install --quiet --disable-pip-version-check
 
 .PHONY: help demo test checked sanitize lint format bench clean
 
@@ -63,17 +66,13 @@ clean: ## remove the environments and all that was built
 
 # The environment of the release build holds the checkout itself, so that an edit needs no new installation.
 .venv/.ready: $(BUILD_INPUTS)
-	$(check_tools)
-	@echo "Building koordsched into .venv (a minute or two the first time)"
-	@test -x .venv/bin/python || '$(PYTHON)' -m venv .venv
-	@CC='$(CC)' .venv/bin/pip install --quiet --disable-pip-version-check --editable '.[test,lint,bench]'
+	$(make_environment)
+	@$(PIP_INSTALL) --editable '.[test,lint,bench]'
 	@touch $@
 
 # The other builds are installed, so that the checkout's own compiled core cannot be imported by mistake.
 .venv-%/.ready: $(PACKAGE)
-	$(check_tools)
-	@echo "Building koordsched ($*) into .venv-$*"
-	@test -x .venv-$*/bin/python || '$(PYTHON)' -m venv .venv-$*
+	$(make_environment)
 	@rm -rf build/$*/lib*
-	@KOORDSCHED_BUILD=$* CC='$(CC)' .venv-$*/bin/pip install --quiet --disable-pip-version-check '.[test]'
+	@KOORDSCHED_BUILD=$* $(PIP_INSTALL) '.[test]'
 	@touch $@

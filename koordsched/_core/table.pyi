@@ -69,6 +69,9 @@ class NodeTable:
         """Set the value and log `change`, unless it is that already. Whether it changed."""
 
     def attribute_of(self, attribute: int, row: int) -> int: ...
+    def attributes_of(self, attribute: int, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the column's values in these rows."""
+
     def new_bit(self) -> int:
         """Make one more bit column (no row set), using a freed one first, and return its id."""
 

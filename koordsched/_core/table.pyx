@@ -170,6 +170,16 @@ cdef class NodeTable:
             raise IndexError(f"attribute {attribute} of {self.attributes}")
         return self.attribute[attribute, row]
 
+    def attributes_of(self, Py_ssize_t attribute, const int32_t[::1] rows):
+        cdef Py_ssize_t i
+        if attribute < 0 or attribute >= self.attributes:
+            raise IndexError(f"attribute {attribute} of {self.attributes}")
+        values = np.empty(rows.shape[0], np.int32)
+        cdef int32_t[::1] view = values
+        for i in range(rows.shape[0]):
+            view[i] = self.attribute[attribute, rows[i]]
+        return values
+
     # Bits
 
     def new_bit(self):

@@ -6,11 +6,13 @@ LabelSelector.
 
 from __future__ import annotations
 
-from koordsched.api.meta import Api, LabelSelector, Object
+from msgspec import field
+
+from koordsched.api.meta import Api, Int32, LabelSelector, Object
 
 
 class ReplicaSetSpec(Api):
-    replicas: int | None = None
+    replicas: Int32 | None = None
     selector: LabelSelector | None = None
 
 
@@ -19,7 +21,7 @@ class ReplicaSet(Object):
 
 
 class StatefulSetSpec(Api):
-    replicas: int | None = None
+    replicas: Int32 | None = None
     selector: LabelSelector | None = None
 
 
@@ -28,8 +30,8 @@ class StatefulSet(Object):
 
 
 class ReplicationControllerSpec(Api):
-    replicas: int | None = None
-    selector: dict[str, str] = {}
+    replicas: Int32 | None = None
+    selector: dict[str, str] = field(default_factory=dict)
 
 
 class ReplicationController(Object):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import field
 
-from koordsched.api.meta import Api, LabelSelector, LabelSelectorRequirement, Object
+from koordsched.api.meta import Api, Int32, Int64, LabelSelector, LabelSelectorRequirement, Object
 
 Quantity = str | int | float
 ResourceList = dict[str, Quantity]
@@ -25,7 +25,7 @@ class Toleration(Api):
     operator: str = ""
     value: str = ""
     effect: str = ""
-    toleration_seconds: int | None = None
+    toleration_seconds: Int64 | None = None
 
 
 class NodeSelectorTerm(Api):
@@ -38,7 +38,7 @@ class NodeSelector(Api):
 
 
 class PreferredSchedulingTerm(Api):
-    weight: int
+    weight: Int32
     preference: NodeSelectorTerm
 
 
@@ -57,7 +57,7 @@ class PodAffinityTerm(Api):
 
 
 class WeightedPodAffinityTerm(Api):
-    weight: int
+    weight: Int32
     pod_affinity_term: PodAffinityTerm
 
 
@@ -73,24 +73,24 @@ class Affinity(Api):
 
 
 class TopologySpreadConstraint(Api):
-    max_skew: int
+    max_skew: Int32
     topology_key: str
     when_unsatisfiable: str
     label_selector: LabelSelector | None = None
-    min_domains: int | None = None
+    min_domains: Int32 | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
     match_label_keys: tuple[str, ...] = ()
 
 
 class ResourceRequirements(Api):
-    requests: ResourceList = {}
-    limits: ResourceList = {}
+    requests: ResourceList = field(default_factory=dict)
+    limits: ResourceList = field(default_factory=dict)
 
 
 class ContainerPort(Api):
-    container_port: int = 0
-    host_port: int = 0
+    container_port: Int32 = 0
+    host_port: Int32 = 0
     host_ip: str = field(default="", name="hostIP")
     protocol: str = ""
 
@@ -163,14 +163,14 @@ class PodResourceClaim(Api):
 class PodSpec(Api):
     node_name: str = ""
     scheduler_name: str = ""
-    priority: int | None = None
+    priority: Int32 | None = None
     priority_class_name: str = ""
     preemption_policy: str | None = None
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
-    overhead: ResourceList = {}
+    overhead: ResourceList = field(default_factory=dict)
     resources: ResourceRequirements | None = None
-    node_selector: dict[str, str] = {}
+    node_selector: dict[str, str] = field(default_factory=dict)
     affinity: Affinity | None = None
     tolerations: tuple[Toleration, ...] = ()
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
@@ -178,7 +178,7 @@ class PodSpec(Api):
     volumes: tuple[Volume, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
     host_network: bool = False
-    termination_grace_period_seconds: int | None = None
+    termination_grace_period_seconds: Int64 | None = None
 
 
 class PodCondition(Api):
@@ -188,13 +188,18 @@ class PodCondition(Api):
     message: str = ""
     last_transition_time: str | None = None
     last_probe_time: str | None = None
-    observed_generation: int | None = None
+    observed_generation: Int64 | None = None
 
 
 class ContainerStatus(Api):
     name: str = ""
-    allocated_resources: ResourceList = {}
+    allocated_resources: ResourceList = field(default_factory=dict)
     resources: ResourceRequirements | None = None
+
+
+class PodResourceClaimStatus(Api):
+    name: str = ""
+    resource_claim_name: str | None = None
 
 
 class PodStatus(Api):
@@ -204,6 +209,7 @@ class PodStatus(Api):
     conditions: tuple[PodCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
 
 
 class Pod(Object):
@@ -213,7 +219,7 @@ class Pod(Object):
 
 class ContainerImage(Api):
     names: tuple[str, ...] = ()
-    size_bytes: int = 0
+    size_bytes: Int64 = 0
 
 
 class NodeCondition(Api):
@@ -227,8 +233,8 @@ class NodeSpec(Api):
 
 
 class NodeStatus(Api):
-    capacity: ResourceList = {}
-    allocatable: ResourceList = {}
+    capacity: ResourceList = field(default_factory=dict)
+    allocatable: ResourceList = field(default_factory=dict)
     images: tuple[ContainerImage, ...] = ()
     conditions: tuple[NodeCondition, ...] = ()
 
@@ -256,7 +262,7 @@ class VolumeNodeAffinity(Api):
 
 
 class PersistentVolumeSpec(Api):
-    capacity: ResourceList = {}
+    capacity: ResourceList = field(default_factory=dict)
     access_modes: tuple[str, ...] = ()
     claim_ref: ObjectReference | None = None
     storage_class_name: str = ""
@@ -292,10 +298,8 @@ class PersistentVolumeClaim(Object):
 
 
 class ServiceSpec(Api):
-    selector: dict[str, str] = {}
+    selector: dict[str, str] = field(default_factory=dict)
 
 
 class Service(Object):
     spec: ServiceSpec = ServiceSpec()
-
-

@@ -6,11 +6,11 @@ The scheduler writes events and reads back only those that it continues, so most
 from __future__ import annotations
 
 from koordsched.api.core import ObjectReference
-from koordsched.api.meta import Api, Object
+from koordsched.api.meta import Api, Int32, Object
 
 
 class EventSeries(Api):
-    count: int = 0
+    count: Int32 = 0
     last_observed_time: str | None = None
 
 

@@ -6,11 +6,16 @@ a Struct without maps is hashable.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, dataclass_transform
 
 import msgspec
 
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""Integers of the API: what does not fit is refused while decoding, as an API server does."""
 
+
+@dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
 class Api(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Base of all API Structs: snake_case here, camelCase in JSON, defaults left out when written."""
 
@@ -28,9 +33,9 @@ class ObjectMeta(Api):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    generation: int = 0
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
+    generation: Int64 = 0
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     finalizers: tuple[str, ...] = ()
@@ -44,7 +49,7 @@ class LabelSelectorRequirement(Api):
 
 
 class LabelSelector(Api):
-    match_labels: dict[str, str] = {}
+    match_labels: dict[str, str] = msgspec.field(default_factory=dict)
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 
 
@@ -59,4 +64,4 @@ class Object(Api):
 class Unstructured(Object):
     """An object of a kind that no Struct describes (a CR that only a scenario looks at); `raw` is the whole JSON object."""
 
-    raw: dict[str, Any] = {}
+    raw: dict[str, Any] = msgspec.field(default_factory=dict)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from koordsched.api.resources import PodResources, host_ports, pod_resources
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from koordsched.api.core import Pod
     from koordsched.api.resources import HostPort
 
@@ -38,3 +39,11 @@ class PodInfo:
         self.resources = pod_resources(pod, counted_on_node=counted_on_node)
         self.ports = host_ports(pod)
         self.shape = None
+
+    def with_pod(self, pod: Pod) -> PodInfo:
+        """Return the same facts for a newer state of the pod that differs in nothing they are derived from."""
+        other = PodInfo.__new__(PodInfo)
+        other.pod = pod
+        other.key, other.uid, other.priority = self.key, self.uid, self.priority
+        other.resources, other.ports, other.shape = self.resources, self.ports, self.shape
+        return other

@@ -5,7 +5,9 @@ A budget without a selector covers no pod, one with an empty selector covers eve
 
 from __future__ import annotations
 
-from koordsched.api.meta import Api, LabelSelector, Object
+from msgspec import field
+
+from koordsched.api.meta import Api, Int32, LabelSelector, Object
 
 
 class PodDisruptionBudgetSpec(Api):
@@ -15,8 +17,8 @@ class PodDisruptionBudgetSpec(Api):
 
 
 class PodDisruptionBudgetStatus(Api):
-    disruptions_allowed: int = 0
-    disrupted_pods: dict[str, str] = {}
+    disruptions_allowed: Int32 = 0
+    disrupted_pods: dict[str, str] = field(default_factory=dict)
 
 
 class PodDisruptionBudget(Object):

@@ -6,11 +6,11 @@ does so from these objects.
 
 from __future__ import annotations
 
-from koordsched.api.meta import Object
+from koordsched.api.meta import Int32, Object
 
 
 class PriorityClass(Object):
-    value: int = 0
+    value: Int32 = 0
     global_default: bool = False
     preemption_policy: str = "PreemptLowerPriority"
     description: str = ""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from msgspec import field
 
-from koordsched.api.core import Quantity
-from koordsched.api.meta import Api, LabelSelector, Object
+from koordsched.api.core import Quantity  # noqa: TC001 (msgspec reads the annotations)
+from koordsched.api.meta import Api, Int32, LabelSelector, Object
 
 
 class TopologySelectorLabelRequirement(Api):
@@ -28,7 +28,7 @@ class StorageClass(Object):
 
 
 class VolumeNodeResources(Api):
-    count: int | None = None
+    count: Int32 | None = None
 
 
 class CSINodeDriver(Api):

@@ -7,7 +7,7 @@ for what an API server may answer, so that faults are handled in one way.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from enum import Enum
 from typing import Any, Protocol
 
@@ -139,11 +139,11 @@ class Cluster(Protocol):
         NotFound: the cluster does not serve the kind (a missing CRD). Gone: the continue token expired.
         """
 
-    def watch(self, kind: Kind, *, resource_version: str, field_selector: str = "") -> AsyncIterator[Sequence[WatchEvent]]:
+    def watch(self, kind: Kind, *, resource_version: str, field_selector: str = "") -> AsyncGenerator[Sequence[WatchEvent], None]:
         """Yield batches of what happened after resource_version, in order, until the server ends the watch (then simply watch again).
 
         An object that leaves the field selector is DELETED, one that enters it ADDED. Bookmarks are always asked for. Gone: list again.
-        Raised errors come out of the iterator.
+        Raised errors come out of the iterator. Who stops reading early closes it (`contextlib.aclosing`), so that nothing stays open.
         """
 
     async def get(self, ref: Ref) -> Object: ...

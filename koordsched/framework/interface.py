@@ -18,7 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -60,7 +60,7 @@ class Normalize(Enum):
 class Plugin(ABC):
     """Base of all plugins."""
 
-    name: ClassVar[str]
+    name: str
 
     def sign(self, pod: PodInfo) -> Hashable:
         """Return all that this plugin reads of the pod, or UNSIGNABLE. Pods with equal signatures get equal answers."""
@@ -103,7 +103,7 @@ class PreFilterPlugin(Plugin):
 class FilterNodesPlugin(Plugin):
     """A columnar filter."""
 
-    reads: ClassVar[Change] = Change.ALL
+    reads: Change = Change.ALL
 
     @abstractmethod
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes:
@@ -117,7 +117,7 @@ class FilterNodesPlugin(Plugin):
 class FilterPlugin(Plugin):
     """A filter that looks at one node at a time."""
 
-    reads: ClassVar[Change] = Change.ALL
+    reads: Change = Change.ALL
 
     @abstractmethod
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None: ...
@@ -145,9 +145,9 @@ class PreScorePlugin(Plugin):
 class ScoreNodesPlugin(Plugin):
     """A columnar scorer."""
 
-    reads: ClassVar[Change] = Change.ALL
-    normalize: ClassVar[Normalize] = Normalize.NONE
-    depends_on_feasible: ClassVar[bool] = False
+    reads: Change = Change.ALL
+    normalize: Normalize = Normalize.NONE
+    depends_on_feasible: bool = False
 
     @abstractmethod
     def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
@@ -161,9 +161,9 @@ class ScoreNodesPlugin(Plugin):
 class ScorePlugin(Plugin):
     """A scorer that looks at one node at a time."""
 
-    reads: ClassVar[Change] = Change.ALL
-    normalize: ClassVar[Normalize] = Normalize.NONE
-    depends_on_feasible: ClassVar[bool] = False
+    reads: Change = Change.ALL
+    normalize: Normalize = Normalize.NONE
+    depends_on_feasible: bool = False
 
     @abstractmethod
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int | Status: ...

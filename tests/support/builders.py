@@ -1,8 +1,8 @@
 """Pods and nodes for tests: a fluent description that ends in `build()`.
 
-`pod("web").cpu("2").memory("4Gi").build()` is an API Struct as it would come off the wire. A builder is immutable: each call returns a new
-one, so a test may keep a common beginning and vary it. Nothing is filled in that the API server would not fill in, but for a uid made of the
-name, since the cache refuses pods without one.
+`pod("web").cpu("2").memory("4Gi").build()` is an API Struct as it would come off the wire. A builder is immutable: each call returns
+a new one, so a test may keep a common beginning and vary it. Nothing is filled in that the API server would not fill in, but for a uid
+made of the name, since the cache refuses pods without one.
 """
 
 from __future__ import annotations

@@ -1,0 +1,273 @@
+"""Scores by how full a row would be: the three strategies of NodeResourcesFit, and balance between resources.
+
+cpu and memory count with the nonzero columns in the three strategies and with plain requests in `balanced`.
+
+All amounts must be >= 0. No intermediate overflows: where an int64 product would (amounts beyond 2^63 / 100; Go v1.35 wraps there), the
+result is that of unbounded integers.
+"""
+
+import numpy as np
+
+cimport numpy as cnp
+from libc.math cimport fabs, sqrt
+from libc.stdint cimport INT64_MAX, int32_t, int64_t
+
+from koordsched._core.rows cimport Rows, rows_of, scores_in, zero_scores
+from koordsched._core.table cimport RESOURCE_CPU, RESOURCE_MEMORY, NodeTable
+
+cnp.import_array()
+
+cdef extern from *:
+    ctypedef int int128_t "__int128"
+
+cdef enum Strategy:
+    LEAST
+    MOST
+    RATIO
+
+cdef enum:
+    SHIFT = 44     # see _divide
+    LEFT_OUT = 32  # a running score holds the weights that were left out from this bit on, the weighted sum below it
+
+cdef int64_t EXACT = 90_071_992_547_409  # 2^53 // 100: up to it, 100 * amount is an exact double
+cdef int64_t SUM = (<int64_t> 1 << LEFT_OUT) - 1
+
+
+cdef class Allocation:
+
+    def __init__(self, ids, amounts, weights):
+        self.ids = np.array(ids, np.int32)
+        self.amounts = np.array(amounts, np.int64)
+        self.weights = np.array(weights, np.int64)
+        self.weight = sum(weights)
+        if not len(ids) == len(amounts) == len(weights):
+            raise ValueError(f"{len(ids)} ids, {len(amounts)} amounts and {len(weights)} weights: expected as many of each")
+        if any([amount < 0 for amount in amounts]) or any([weight < 1 for weight in weights]) or self.weight > MAX_WEIGHTS:
+            raise ValueError(f"amounts {amounts} must be >= 0, weights {weights} >= 1 and their sum at most {MAX_WEIGHTS}")
+
+    cdef int check(self, Py_ssize_t resources) except -1:
+        cdef Py_ssize_t i
+        for i in range(self.ids.shape[0]):
+            if self.ids[i] < 0 or self.ids[i] >= resources:
+                raise IndexError(f"resource {self.ids[i]} of {resources}")
+        return 0
+
+
+cdef class RatioShape:
+
+    def __init__(self, points):
+        if not points:
+            raise ValueError("a shape needs at least one point")
+        for utilization in range(FULL + 1):
+            self.score[utilization] = _on_segments(points, utilization)
+
+    def __getitem__(self, Py_ssize_t utilization):
+        if utilization < 0 or utilization > FULL:
+            raise IndexError(f"utilization {utilization}: expected 0..{FULL}")
+        return self.score[utilization]
+
+
+cdef int64_t _on_segments(list points, int64_t x) except? -1:
+    cdef int64_t x0, y0, x1, y1
+    x0, y0 = points[0]
+    if x <= x0:
+        return y0
+    for x1, y1 in points:
+        if x <= x1:
+            return y0 + (y1 - y0) * (x - x0) / (x1 - x0)  # truncates toward zero, also downhill
+        x0, y0 = x1, y1
+    return y0
+
+
+def least_allocated(NodeTable table not None, Allocation allocation not None, cnp.ndarray rows not None):
+    return _scores(table, allocation, None, LEAST, rows)
+
+
+def most_allocated(NodeTable table not None, Allocation allocation not None, cnp.ndarray rows not None):
+    return _scores(table, allocation, None, MOST, rows)
+
+
+def requested_to_capacity_ratio(
+    NodeTable table not None, Allocation allocation not None, RatioShape shape not None, cnp.ndarray rows not None
+):
+    return _scores(table, allocation, shape, RATIO, rows)
+
+
+cdef cnp.ndarray _scores(NodeTable table, Allocation allocation, RatioShape shape, Strategy strategy, cnp.ndarray rows):
+    allocation.check(table.resources)
+    cdef Rows asked = rows_of(rows)
+    cdef cnp.ndarray scores = zero_scores(asked)
+    cdef int64_t* out = scores_in(scores)
+    with nogil:
+        _add_all(table, allocation, shape, strategy, asked, out)
+        _divide(allocation.weight, strategy, asked.count, out)
+    return scores
+
+
+cdef void _add_all(
+    NodeTable table, Allocation allocation, RatioShape shape, Strategy strategy, Rows rows, int64_t* running
+) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef int32_t resource
+    cdef int64_t amount, weight
+    cdef const int64_t[::1] capacity, used
+    # Resource by resource: running[] holds what the resources before i add up to.
+    for i in range(allocation.ids.shape[0]):
+        resource = allocation.ids[i]
+        amount = allocation.amounts[i]
+        weight = allocation.weights[i]
+        capacity = table.allocatable[resource]
+        if resource == RESOURCE_CPU:
+            used = table.nonzero[0]
+        elif resource == RESOURCE_MEMORY:
+            used = table.nonzero[1]
+        else:
+            used = table.requested[resource]
+        if strategy == LEAST:
+            _add_least(capacity, used, amount, weight, rows, running)
+        elif strategy == MOST:
+            _add_most(capacity, used, amount, weight, rows, running)
+        else:
+            _add_ratio(capacity, used, amount, weight, shape, rows, running)
+
+
+cdef void _add_least(
+    const int64_t[::1] capacity, const int64_t[::1] used, int64_t amount, int64_t weight, Rows rows, int64_t* running
+) noexcept nogil:
+    cdef Py_ssize_t i, row
+    cdef int64_t total, free
+    for i in range(rows.count):
+        row = rows.at[i]
+        total = capacity[row]
+        free = total - used[row]
+        if total == 0:
+            running[i] += weight << LEFT_OUT
+        elif free > amount:
+            running[i] += weight * _percent(free - amount, total)
+
+
+cdef void _add_most(
+    const int64_t[::1] capacity, const int64_t[::1] used, int64_t amount, int64_t weight, Rows rows, int64_t* running
+) noexcept nogil:
+    cdef Py_ssize_t i, row
+    cdef int64_t total
+    for i in range(rows.count):
+        row = rows.at[i]
+        total = capacity[row]
+        if total == 0:
+            running[i] += weight << LEFT_OUT
+        elif total - used[row] <= amount:
+            running[i] += weight * FULL
+        else:
+            running[i] += weight * _percent(used[row] + amount, total)
+
+
+cdef void _add_ratio(
+    const int64_t[::1] capacity, const int64_t[::1] used, int64_t amount, int64_t weight, RatioShape shape, Rows rows, int64_t* running
+) noexcept nogil:
+    cdef Py_ssize_t i, row
+    cdef int64_t total, score
+    for i in range(rows.count):
+        row = rows.at[i]
+        total = capacity[row]
+        if total == 0:
+            score = 0
+        elif total - used[row] <= amount:
+            score = shape.score[FULL]
+        else:
+            score = shape.score[_percent(used[row] + amount, total)]
+        # A resource that scores nothing does not count at all (requested_to_capacity_ratio.go of Kubernetes v1.35).
+        running[i] += weight * score if score > 0 else weight << LEFT_OUT
+
+
+cdef inline int64_t _percent(int64_t part, int64_t whole) noexcept nogil:
+    """Return part * 100 / whole, rounded down, for 0 <= part <= whole and whole > 0."""
+    # For integers below 2^53 the rounded-down double quotient is the integer one: a quotient that is not whole lies further below the
+    # next integer than half a unit in its last place. divsd takes about 4 cycles, a 64-bit idiv up to 40
+    # (bench/test_kernels.py::test_least_allocated).
+    if whole <= EXACT:
+        return <int64_t> (<double> (part * FULL) / <double> whole)
+    return <int64_t> (<int128_t> part * FULL / whole)
+
+
+cdef void _divide(int64_t weight, Strategy strategy, Py_ssize_t count, int64_t* running) noexcept nogil:
+    """Turn weighted sums into means over the weights that were not left out: rounded to nearest for RATIO, else down; 0 without any."""
+    cdef Py_ssize_t i
+    cdef int64_t total, left_out
+    cdef int64_t known = -1
+    cdef int64_t divisor = 1
+    cdef int64_t twice = 2 if strategy == RATIO else 1
+    cdef int64_t half = 0
+    cdef int64_t reciprocal = 0
+    # total / divisor as a multiplication: with reciprocal = ceil(2^44 / divisor) it is exact while total * divisor < 2^44, and total is at
+    # most 2 * 100.5 * MAX_WEIGHTS, divisor at most 2 * MAX_WEIGHTS. Rows mostly leave out the same weights, so the division is rare.
+    for i in range(count):
+        left_out = running[i] >> LEFT_OUT
+        if left_out != known:
+            known = left_out
+            divisor = (weight - left_out) * twice
+            half = (weight - left_out) * (twice - 1)
+            reciprocal = ((<int64_t> 1 << SHIFT) + divisor - 1) / divisor if divisor > 0 else 0
+        total = (running[i] & SUM) * twice + half
+        running[i] = (total * reciprocal) >> SHIFT
+
+
+def balanced(NodeTable table not None, Allocation allocation not None, cnp.ndarray rows not None):
+    allocation.check(table.resources)
+    cdef Rows asked = rows_of(rows)
+    cdef cnp.ndarray scores = zero_scores(asked)
+    cdef int64_t* out = scores_in(scores)
+    with nogil:
+        _balance(table.allocatable, table.requested, allocation, asked, out)
+    return scores
+
+
+cdef void _balance(
+    const int64_t[:, ::1] allocatable, const int64_t[:, ::1] requested, Allocation allocation, Rows rows, int64_t* scores
+) noexcept nogil:
+    cdef Py_ssize_t i, j, row, counted
+    cdef double fraction, first, last, total, deviation
+    for i in range(rows.count):
+        row = rows.at[i]
+        counted = 0
+        first = last = total = deviation = 0
+        for j in range(allocation.ids.shape[0]):
+            if allocatable[allocation.ids[j], row] == 0:
+                continue
+            fraction = _fraction(allocatable[allocation.ids[j], row], requested[allocation.ids[j], row], allocation.amounts[j])
+            if counted == 0:
+                first = fraction
+            last = fraction
+            total += fraction
+            counted += 1
+        # The same operations in the same order as balanced_allocation.go of Kubernetes v1.35, so that the last bit is the same.
+        if counted == 2:
+            deviation = fabs((first - last) / 2)
+        elif counted > 2:
+            deviation = _deviation(allocatable, requested, allocation, row, total / <double> counted)
+        scores[i] = <int64_t> ((1 - deviation) * FULL)
+
+
+cdef double _deviation(
+    const int64_t[:, ::1] allocatable, const int64_t[:, ::1] requested, Allocation allocation, Py_ssize_t row, double mean
+) noexcept nogil:
+    """Return the population standard deviation of the row's fractions."""
+    cdef Py_ssize_t j
+    cdef Py_ssize_t counted = 0
+    cdef double fraction
+    cdef double total = 0
+    for j in range(allocation.ids.shape[0]):
+        if allocatable[allocation.ids[j], row] == 0:
+            continue
+        fraction = _fraction(allocatable[allocation.ids[j], row], requested[allocation.ids[j], row], allocation.amounts[j])
+        total = total + (fraction - mean) * (fraction - mean)
+        counted += 1
+    return sqrt(total / <double> counted)
+
+
+cdef inline double _fraction(int64_t capacity, int64_t used, int64_t amount) noexcept nogil:
+    """Return how full the row would be of the resource, at most 1; capacity > 0."""
+    if used > INT64_MAX - amount:
+        return 1
+    cdef double fraction = <double> (used + amount) / <double> capacity
+    return 1 if fraction > 1 else fraction

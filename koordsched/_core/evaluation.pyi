@@ -1,0 +1,94 @@
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koordsched._core.table import NodeTable
+
+class Scratch:
+    """Row lists of the round that is going on; one for all evaluations of a table, since rounds never overlap."""
+
+    def __init__(self) -> None: ...
+
+class Evaluation:
+    """What one pod shape knows of every row of a table: each filter's answer, each scorer's raw score, totals, and which rows are best.
+
+    One round: `catch_up`; then while `next_filter` names a filter, ask it about `work_rows` and `store_codes`; `settle`; then the same with
+    `next_scorer`/`store_scores`; `rank`; `best` and `pick`. Only rows that changed since the last round are asked about (O(changed rows)),
+    with the same result as asking about all of them.
+    """
+
+    def __init__(self, table: NodeTable, scratch: Scratch) -> None: ...
+    def configure(self, filter_reads: Sequence[int], scorer_reads: Sequence[int], modes: Sequence[int], weights: Sequence[int]) -> None:
+        """Forget everything and answer for these filters and scorers (change bits they read, Normalize modes, weights) from now on."""
+
+    @property
+    def position(self) -> int: ...
+    @property
+    def feasible_count(self) -> int: ...
+    @property
+    def feasible_changed(self) -> bool: ...
+    @property
+    def verdict_changed(self) -> bool:
+        """Whether the last settle changed why some row is refused, or which rows are feasible."""
+
+    @property
+    def invalid_score(self) -> int: ...
+    def catch_up(self) -> int:
+        """Begin a round; return how many rows are dirty."""
+
+    def start_over(self) -> None:
+        """Begin a round in which everything is unknown."""
+
+    def forget_scorer(self, s: int) -> None:
+        """Ask scorer s about every feasible row in the next round."""
+
+    def next_filter(self, f: int) -> int:
+        """Return the first filter from f on that has to answer for some row, or -1."""
+
+    def next_scorer(self, s: int) -> int: ...
+    def work_rows(self) -> NDArray[np.int32]:
+        """Return the rows to answer for: a view that is valid until the answer is stored."""
+
+    def store_codes(self, codes: NDArray[np.int32]) -> None:
+        """Take the answer for `work_rows`. ValueError for another length or a negative code."""
+
+    def settle(self) -> None:
+        """End the filters' part: `feasible_count`, `feasible_changed` and `verdict_changed` are true now."""
+
+    def enable_scorers(self, enabled: Sequence[bool]) -> None:
+        """Say of each scorer whether it takes part from now on (all do after `configure`)."""
+
+    def is_enabled(self, s: int) -> bool: ...
+    def store_scores(self, scores: NDArray[np.int64]) -> None: ...
+    def raw_scores(self, s: int, rows: NDArray[np.int32]) -> NDArray[np.int64]: ...
+    def store_normalized(self, s: int, rows: NDArray[np.int32], scores: NDArray[np.int64]) -> None:
+        """Take what a custom normalisation made of scorer s's scores for all feasible rows."""
+
+    def rank(self) -> int:
+        """Bring totals up to date. Return -1, or the scorer whose normalised score is outside 0..100."""
+
+    def best(self) -> tuple[int, int]:
+        """Return (largest total, rows that have it); (0, 0) when no row is feasible. O(rows / 64)."""
+
+    def pick(self, best: int, k: int) -> int:
+        """Return the k-th row, from 0 in row order, whose total is `best`. LookupError when there is none."""
+
+    def overrule(self, rows: Iterable[int]) -> None:
+        """Leave these feasible rows out until `reinstate`; `rank` must follow."""
+
+    def reinstate(self, rows: Iterable[int]) -> None: ...
+    def is_feasible(self, row: int) -> bool: ...
+    def feasible_rows(self) -> NDArray[np.int32]: ...
+    def verdict(self, row: int) -> tuple[int, int]:
+        """Return (filter, code) of the first filter that refused the row; (-1, 0) when it is feasible or no node."""
+
+    def histogram(self) -> list[tuple[int, int, int]]:
+        """Return (filter, code, rows) for each distinct refusal."""
+
+    def refusals(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+        """Return (rows, filters, codes) of all refused rows."""
+
+    def scores(self, row: int) -> tuple[list[int], int]: ...
+    def columns(self) -> dict[str, NDArray[np.generic]]: ...
+    def nbytes(self) -> int: ...

@@ -1,0 +1,543 @@
+"""What one pod shape knows of every row, kept up to date by asking only about rows that changed."""
+
+import numpy as np
+
+from libc.stdint cimport INT64_MIN
+
+from koordsched._core.change import Change
+from koordsched._core.table cimport LOG_SIZE, NodeTable
+
+cdef int CHANGE_EXISTENCE = int(Change.EXISTENCE)
+cdef int CHANGE_ALL = int(Change.ALL)
+cdef int64_t UNKNOWN_SCORE = INT64_MIN
+cdef int64_t EXACT_DOUBLE = 1 << 53  # quotients of nonnegative dividends below this truncate right in double precision
+
+
+cdef inline int64_t divide(int64_t dividend, int64_t divisor) noexcept nogil:
+    # A double division is several times cheaper than a 64-bit idiv (bench_evaluation.py, "rank").
+    if 0 <= dividend < EXACT_DOUBLE:
+        return <int64_t> (<double> dividend / <double> divisor)
+    return dividend // divisor
+
+
+cdef class Scratch:
+
+    def __init__(self):
+        self.ensure(64)
+
+    cdef int ensure(self, Py_ssize_t capacity) except -1:
+        # Rounds never overlap, so between them nothing in here has to survive.
+        if self.capacity >= capacity:
+            return 0
+        self.dirty = np.empty(capacity, np.int32)
+        self.before = np.empty(capacity, np.int64)
+        self.alive = np.empty(capacity, np.int32)
+        self.work_array = np.empty(capacity, np.int32)
+        self.work = self.work_array
+        self.flag = np.zeros(capacity, np.uint8)
+        self.capacity = capacity
+        return 0
+
+
+cdef class Evaluation:
+
+    def __init__(self, NodeTable table not None, Scratch scratch not None):
+        self.table = table
+        self.scratch = scratch
+
+    def configure(self, filter_reads, scorer_reads, modes, weights):
+        """Forget everything and answer for these filters and scorers from now on."""
+        self.filter_reads = np.array(filter_reads, np.int32)
+        self.scorer_reads = np.array(scorer_reads, np.int32)
+        self.reads = 0
+        for reads in (*filter_reads, *scorer_reads):
+            self.reads |= reads
+        self.modes = np.array(modes, np.int32)
+        self.enabled = np.ones(len(modes), np.uint8)
+        self.weights = np.array(weights, np.int64)
+        self.filters = len(filter_reads)
+        self.scorers = len(scorer_reads)
+        self.settled = False
+        self._allocate()
+
+    cdef int _allocate(self) except -1:
+        cdef Py_ssize_t capacity = self.table.capacity
+        cdef Py_ssize_t blocks = capacity >> 6
+        self.scratch.ensure(capacity)
+        # A memoryview that was never assigned cannot be compared with None when initialisation checks are off: ask the capacity first.
+        if self.capacity != capacity or self.codes.shape[0] < self.filters or self.raw.shape[0] < self.scorers:
+            self.codes = np.empty((max(self.filters, 1), capacity), np.int32)
+            self.raw = np.empty((max(self.scorers, 1), capacity), np.int64)
+            self.failed = np.empty(capacity, np.int32)
+            self.total = np.empty(capacity, np.int64)
+            self.block_total = np.empty(blocks, np.int64)
+            self.block_ties = np.empty(blocks, np.int32)
+            self.has_custom = False
+        self.block_raw = np.empty((max(self.scorers, 1), blocks), np.int64)
+        self.largest_raw = np.full(max(self.scorers, 1), UNKNOWN_SCORE, np.int64)
+        if NORMALIZE_CUSTOM in np.asarray(self.modes) and (not self.has_custom or self.custom.shape[0] < self.scorers):
+            self.custom = np.zeros((self.scorers, capacity), np.int64)
+            self.has_custom = True
+        self.capacity = capacity
+        return 0
+
+    # Which rows
+
+    def catch_up(self):
+        """Begin a round. Return the number of dirty rows: those that changed since the last round in a way that somebody reads."""
+        if not self.ranked:
+            self.rank_everything = True  # rows that were dirty in the last round have no totals yet
+        cdef int64_t i, place
+        cdef Py_ssize_t row
+        if not self.settled or self.table.capacity != self.capacity or self.table.log_end - self.position > LOG_SIZE:
+            self.start_over()
+            return self.scratch.dirty_count
+        self._clear_flags()
+        for i in range(self.position, self.table.log_end):
+            place = i & (LOG_SIZE - 1)
+            self._dirty(self.table.log_row[place], self.table.log_change[place])
+        self.position = self.table.log_end
+        self._begin()
+        return self.scratch.dirty_count
+
+    def start_over(self):
+        """Begin a round in which everything is unknown."""
+        cdef Py_ssize_t row, i
+        cdef Scratch scratch = self.scratch
+        if self.table.capacity != self.capacity:
+            self._allocate()
+        self._clear_flags()
+        for i in range(self.filters):
+            for row in range(self.capacity):
+                self.codes[i, row] = UNKNOWN
+        for i in range(self.scorers):
+            for row in range(self.capacity):
+                self.raw[i, row] = UNKNOWN_SCORE
+        for row in range(self.capacity):
+            self.failed[row] = NOT_LIVE
+            self.total[row] = UNKNOWN_SCORE
+            if self.table.live[row]:
+                scratch.flag[row] = DIRTY
+                scratch.before[scratch.dirty_count] = NOT_LIVE
+                scratch.dirty[scratch.dirty_count] = <int32_t> row
+                scratch.dirty_count += 1
+        self.feasible_count = 0
+        self.position = self.table.log_end
+        self.rank_everything = True
+        self._begin()
+
+    def forget_scorer(self, Py_ssize_t s):
+        """Ask scorer s about every feasible row in the next round."""
+        self.raw[s, :] = UNKNOWN_SCORE
+        self.rank_everything = True
+
+    cdef void _clear_flags(self) noexcept:
+        # A plugin that raised may have left another evaluation's round unfinished.
+        cdef Py_ssize_t i
+        for i in range(self.scratch.dirty_count):
+            self.scratch.flag[self.scratch.dirty[i]] = CLEAN
+        self.scratch.dirty_count = 0
+
+    cdef void _dirty(self, Py_ssize_t row, int32_t change) noexcept:
+        cdef Py_ssize_t i
+        if change & CHANGE_EXISTENCE:
+            change = CHANGE_ALL
+        elif not change & self.reads:
+            return
+        self._mark(row)
+        for i in range(self.filters):
+            if self.filter_reads[i] & change:
+                self.codes[i, row] = UNKNOWN
+        for i in range(self.scorers):
+            if self.scorer_reads[i] & change:
+                self.raw[i, row] = UNKNOWN_SCORE
+
+    cdef void _mark(self, Py_ssize_t row) noexcept:
+        cdef Scratch scratch = self.scratch
+        if scratch.flag[row] == CLEAN:
+            scratch.flag[row] = DIRTY
+            scratch.before[scratch.dirty_count] = self._verdict(row)
+            scratch.dirty[scratch.dirty_count] = <int32_t> row
+            scratch.dirty_count += 1
+
+    cdef int64_t _verdict(self, Py_ssize_t row) noexcept:
+        # failed and the code in one number; feasible is 0.
+        cdef int64_t failed = self.failed[row]
+        return failed if failed <= 0 else (failed << 32) | self.codes[failed - 1, row]
+
+    cdef void _begin(self) noexcept:
+        # Dirty rows count as not feasible until they have passed every filter again.
+        cdef Py_ssize_t i
+        cdef int32_t row
+        cdef Scratch scratch = self.scratch
+        scratch.alive_count = 0
+        self.settled = False
+        for i in range(scratch.dirty_count):
+            row = scratch.dirty[i]
+            if self.failed[row] == 0:
+                self.feasible_count -= 1
+            self.failed[row] = NOT_LIVE
+            if self.table.live[row]:
+                scratch.alive[scratch.alive_count] = row
+                scratch.alive_count += 1
+
+    # Filters
+
+    def next_filter(self, Py_ssize_t f):
+        """Return the first filter from f on that has to answer for some row (see `work_rows`), or -1."""
+        cdef Py_ssize_t i
+        cdef int32_t row
+        cdef Scratch scratch = self.scratch
+        while f < self.filters:
+            scratch.work_count = 0
+            for i in range(scratch.alive_count):
+                row = scratch.alive[i]
+                if self.codes[f, row] == UNKNOWN:
+                    scratch.work[scratch.work_count] = row
+                    scratch.work_count += 1
+            if scratch.work_count:
+                self.current = f
+                return f
+            self._compact(f)
+            f += 1
+        return -1
+
+    def work_rows(self):
+        """Return the rows that the current filter or scorer has to answer for. Valid until its answer is stored."""
+        return self.scratch.work_array[:self.scratch.work_count]
+
+    def store_codes(self, const int32_t[::1] codes):
+        """Take the current filter's answer, one code for each of `work_rows`."""
+        cdef Py_ssize_t i
+        if codes.shape[0] != self.scratch.work_count:
+            raise ValueError(f"{codes.shape[0]} codes for {self.scratch.work_count} rows")
+        for i in range(self.scratch.work_count):
+            if codes[i] < 0:
+                raise ValueError(f"code {codes[i]} for row {self.scratch.work[i]}: expected 0 or a positive reason")
+            self.codes[self.current, self.scratch.work[i]] = codes[i]
+        self._compact(self.current)
+
+    cdef void _compact(self, Py_ssize_t f) noexcept:
+        # alive[0:kept] passed filters 0..f.
+        cdef Py_ssize_t i, kept = 0
+        cdef int32_t row
+        cdef Scratch scratch = self.scratch
+        for i in range(scratch.alive_count):
+            row = scratch.alive[i]
+            if self.codes[f, row] == 0:
+                scratch.alive[kept] = row
+                kept += 1
+            else:
+                self.failed[row] = <int32_t> f + 1
+        scratch.alive_count = kept
+
+    def settle(self):
+        """End the filters' part of the round: what is alive is feasible."""
+        cdef Py_ssize_t i
+        cdef int32_t row
+        cdef int64_t after
+        cdef Scratch scratch = self.scratch
+        self.feasible_changed = False
+        self.verdict_changed = False
+        self.settled = True
+        self.ranked = scratch.dirty_count == 0 and self.ranked
+        for i in range(scratch.alive_count):
+            self.failed[scratch.alive[i]] = 0
+        self.feasible_count += scratch.alive_count
+        for i in range(scratch.dirty_count):
+            row = scratch.dirty[i]
+            scratch.flag[row] = CLEAN
+            after = self._verdict(row)
+            if after != scratch.before[i]:
+                self.verdict_changed = True
+                if after == 0 or scratch.before[i] == 0:
+                    self.feasible_changed = True
+        if scratch.dirty_count > self.capacity >> 3:
+            self.rank_everything = True
+
+    # Scorers
+
+    def enable_scorers(self, enabled):
+        """Say of each scorer whether it takes part from now on."""
+        self.enabled = np.array(enabled, np.uint8)
+        if self.enabled.shape[0] != self.scorers:
+            raise ValueError(f"{len(enabled)} flags for {self.scorers} scorers")
+        self.rank_everything = True
+
+    def is_enabled(self, Py_ssize_t s):
+        return self.enabled[s] == 1
+
+    def next_scorer(self, Py_ssize_t s):
+        """Return the first scorer from s on that has to answer for some feasible row (see `work_rows`), or -1."""
+        cdef Py_ssize_t i
+        cdef int32_t row
+        cdef Scratch scratch = self.scratch
+        if s == 0:
+            self._gather_unscored()
+        while s < self.scorers:
+            scratch.work_count = 0
+            for i in range(scratch.alive_count if self.enabled[s] else 0):
+                row = scratch.alive[i]
+                if self.raw[s, row] == UNKNOWN_SCORE:
+                    scratch.work[scratch.work_count] = row
+                    scratch.work_count += 1
+            if scratch.work_count:
+                self.current = s
+                return s
+            s += 1
+        return -1
+
+    cdef void _gather_unscored(self) noexcept:
+        # After settle, alive holds the dirty rows that are feasible; with rank_everything all feasible rows may lack a score.
+        cdef Py_ssize_t row
+        cdef Scratch scratch = self.scratch
+        if not self.rank_everything:
+            return
+        scratch.alive_count = 0
+        for row in range(self.capacity):
+            if self.failed[row] == 0:
+                scratch.alive[scratch.alive_count] = <int32_t> row
+                scratch.alive_count += 1
+
+    def store_scores(self, const int64_t[::1] scores):
+        """Take the current scorer's answer, one raw score for each of `work_rows`."""
+        cdef Py_ssize_t i
+        if scores.shape[0] != self.scratch.work_count:
+            raise ValueError(f"{scores.shape[0]} scores for {self.scratch.work_count} rows")
+        for i in range(self.scratch.work_count):
+            self.raw[self.current, self.scratch.work[i]] = scores[i]
+
+    def raw_scores(self, Py_ssize_t s, const int32_t[::1] rows):
+        """Return scorer s's raw scores of these rows."""
+        cdef Py_ssize_t i
+        scores = np.empty(rows.shape[0], np.int64)
+        cdef int64_t[::1] view = scores
+        for i in range(rows.shape[0]):
+            view[i] = self.raw[s, rows[i]]
+        return scores
+
+    def store_normalized(self, Py_ssize_t s, const int32_t[::1] rows, const int64_t[::1] scores):
+        """Take the normalised scores of a NORMALIZE_CUSTOM scorer for all feasible rows."""
+        cdef Py_ssize_t i
+        if scores.shape[0] != rows.shape[0]:
+            raise ValueError(f"{scores.shape[0]} scores for {rows.shape[0]} rows")
+        for i in range(rows.shape[0]):
+            self.custom[s, rows[i]] = scores[i]
+        self.rank_everything = True
+
+    # Ranking
+
+    def rank(self):
+        """Bring totals up to date. Return -1, or the scorer whose normalised score is out of 0..100 (it is in `invalid_score`)."""
+        cdef Py_ssize_t i, block, last = -1, bad = -1
+        cdef Scratch scratch = self.scratch
+        cdef bint everything = self._refresh_largest() or self.rank_everything
+        if everything:
+            for i in range(self.capacity):
+                bad = max(bad, self._total_row(i))
+            for block in range(self.capacity >> 6):
+                self._block_total(block)
+        else:
+            for i in range(scratch.dirty_count):
+                bad = max(bad, self._total_row(scratch.dirty[i]))
+            for i in range(scratch.dirty_count):
+                block = scratch.dirty[i] >> 6
+                if block != last:
+                    self._block_total(block)
+                    last = block
+        self.rank_everything = bad >= 0
+        self.ranked = True
+        scratch.dirty_count = 0
+        return bad
+
+    cdef bint _refresh_largest(self) noexcept:
+        # Return whether the divisor of a normalisation changed, so that every total is out of date.
+        cdef Py_ssize_t s, i, block, last
+        cdef int64_t largest
+        cdef bint changed = False
+        for s in range(self.scorers):
+            if not self.enabled[s] or (self.modes[s] != NORMALIZE_MAX and self.modes[s] != NORMALIZE_MAX_REVERSE):
+                continue
+            if self.rank_everything:
+                for block in range(self.capacity >> 6):
+                    self._block_raw(s, block)
+            else:
+                last = -1
+                for i in range(self.scratch.dirty_count):
+                    block = self.scratch.dirty[i] >> 6
+                    if block != last:
+                        self._block_raw(s, block)
+                        last = block
+            largest = UNKNOWN_SCORE
+            for block in range(self.capacity >> 6):
+                largest = max(largest, self.block_raw[s, block])
+            if largest != self.largest_raw[s]:
+                self.largest_raw[s] = largest
+                changed = True
+        return changed
+
+    cdef void _block_raw(self, Py_ssize_t s, Py_ssize_t block) noexcept:
+        cdef Py_ssize_t row
+        cdef int64_t largest = UNKNOWN_SCORE
+        for row in range(block << 6, (block + 1) << 6):
+            if self.failed[row] == 0 and self.raw[s, row] > largest:
+                largest = self.raw[s, row]
+        self.block_raw[s, block] = largest
+
+    cdef Py_ssize_t _total_row(self, Py_ssize_t row) noexcept:
+        # Return -1, or the scorer whose score is out of range.
+        cdef Py_ssize_t s
+        cdef int64_t score, sum = 0
+        if self.failed[row] != 0:
+            self.total[row] = UNKNOWN_SCORE
+            return -1
+        for s in range(self.scorers):
+            if not self.enabled[s]:
+                continue
+            if self.modes[s] == NORMALIZE_CUSTOM:
+                score = self.custom[s, row]
+            else:
+                score = self.raw[s, row]
+                if self.modes[s] != NORMALIZE_NONE:
+                    score = divide(100 * score, self.largest_raw[s]) if self.largest_raw[s] > 0 else 0
+                    if self.modes[s] == NORMALIZE_MAX_REVERSE:
+                        score = 100 - score
+            if score < 0 or score > 100:
+                self.invalid_score = score
+                return s
+            sum += self.weights[s] * score
+        self.total[row] = sum
+        return -1
+
+    cdef void _block_total(self, Py_ssize_t block) noexcept:
+        cdef Py_ssize_t row
+        cdef int64_t best = UNKNOWN_SCORE
+        cdef int32_t ties = 0
+        for row in range(block << 6, (block + 1) << 6):
+            if self.total[row] > best:
+                best = self.total[row]
+                ties = 1
+            elif self.total[row] == best and best != UNKNOWN_SCORE:
+                ties += 1
+        self.block_total[block] = best
+        self.block_ties[block] = ties
+
+    def best(self):
+        """Return (largest total, number of rows that have it); (0, 0) when no row is feasible."""
+        cdef Py_ssize_t block
+        cdef int64_t best = UNKNOWN_SCORE
+        cdef Py_ssize_t ties = 0
+        for block in range(self.capacity >> 6):
+            if self.block_total[block] > best:
+                best = self.block_total[block]
+                ties = self.block_ties[block]
+            elif self.block_total[block] == best and best != UNKNOWN_SCORE:
+                ties += self.block_ties[block]
+        if ties == 0:
+            return 0, 0
+        return best, ties
+
+    def pick(self, int64_t best, Py_ssize_t k):
+        """Return the k-th row (from 0, in row order) whose total is `best`."""
+        cdef Py_ssize_t block, row
+        for block in range(self.capacity >> 6):
+            if self.block_total[block] != best:
+                continue
+            if k >= self.block_ties[block]:
+                k -= self.block_ties[block]
+                continue
+            for row in range(block << 6, (block + 1) << 6):
+                if self.total[row] == best:
+                    if k == 0:
+                        return row
+                    k -= 1
+        raise LookupError(f"no such row with total {best}")
+
+    # Exceptions for one round
+
+    def overrule(self, rows):
+        """Leave these feasible rows out until `reinstate`; `rank` must follow."""
+        cdef Py_ssize_t row
+        for row in rows:
+            if self.failed[row] == 0:
+                self.failed[row] = OVERRULED
+                self.feasible_count -= 1
+        self.rank_everything = True
+
+    def reinstate(self, rows):
+        """Undo `overrule`."""
+        cdef Py_ssize_t row
+        for row in rows:
+            if self.failed[row] == OVERRULED:
+                self.failed[row] = 0
+                self.feasible_count += 1
+        self.rank_everything = True
+
+    # Reading
+
+    def is_feasible(self, Py_ssize_t row):
+        return 0 <= row < self.capacity and self.failed[row] == 0
+
+    def feasible_rows(self):
+        """Return the feasible rows, ascending."""
+        return np.flatnonzero(np.asarray(self.failed) == 0).astype(np.int32)
+
+    def verdict(self, Py_ssize_t row):
+        """Return (filter, code) of the first filter that refused the row; (-1, 0) when it is feasible or no node."""
+        cdef int32_t failed = self.failed[row]
+        if failed <= 0:
+            return -1, 0
+        return failed - 1, self.codes[failed - 1, row]
+
+    def histogram(self):
+        """Return [(filter, code, rows)] over refused rows, in order of first appearance. O(rows x distinct answers), few in practice."""
+        cdef int64_t[HISTOGRAM_SIZE] keys
+        cdef int64_t[HISTOGRAM_SIZE] counts
+        cdef Py_ssize_t row, i, used = 0
+        cdef int64_t key
+        for row in range(self.capacity):
+            if self.failed[row] <= 0:
+                continue
+            key = (<int64_t> (self.failed[row] - 1) << 32) | self.codes[self.failed[row] - 1, row]
+            for i in range(used):
+                if keys[i] == key:
+                    counts[i] += 1
+                    break
+            else:
+                if used == HISTOGRAM_SIZE:
+                    return self._wide_histogram()
+                keys[used] = key
+                counts[used] = 1
+                used += 1
+        return [(keys[i] >> 32, keys[i] & 0xFFFFFFFF, counts[i]) for i in range(used)]
+
+    def _wide_histogram(self):
+        _, filters, codes = self.refusals()
+        pairs, counts = np.unique(np.stack((filters, codes)), axis=1, return_counts=True)
+        return list(zip(pairs[0].tolist(), pairs[1].tolist(), counts.tolist(), strict=True))
+
+    def refusals(self):
+        """Return (rows, filters, codes) of all refused rows, ascending by row."""
+        failed = np.asarray(self.failed)
+        rows = np.flatnonzero(failed > 0).astype(np.int32)
+        filters = failed[rows] - 1
+        return rows, filters, np.asarray(self.codes)[filters, rows]
+
+    def scores(self, Py_ssize_t row):
+        """Return (raw score of each scorer, total) of a feasible, ranked row."""
+        return [self.raw[s, row] for s in range(self.scorers)], self.total[row]
+
+    def columns(self):
+        """Return codes, failed, raw and total as copies, for tests and tools."""
+        return {
+            "codes": np.array(self.codes)[:self.filters],
+            "failed": np.array(self.failed),
+            "raw": np.array(self.raw)[:self.scorers],
+            "total": np.array(self.total),
+        }
+
+    def nbytes(self):
+        cdef Py_ssize_t per_row = 4 * self.codes.shape[0] + 8 * self.raw.shape[0] + 12
+        if self.has_custom:
+            per_row += 8 * self.custom.shape[0]
+        return per_row * self.capacity

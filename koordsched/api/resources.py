@@ -1,0 +1,243 @@
+"""What a pod asks of a node, and what a node offers: framework.md §9, which is k8s.io/component-helpers/resource at v0.35.
+
+Amounts are int64: cpu in milli, everything else in whole units. Quantities are summed exactly and rounded once. Only cpu, memory,
+ephemeral-storage and scalar resources count; `pods` is no request. A pod's answer depends on nothing but the written requests, so it is
+memoised by them: pods of one template share one PodResources, which nobody may change. QuantityError tells the path of a bad quantity.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from koordsched.api.names import is_scalar_resource_name
+from koordsched.api.quantity import NANO_PER_MILLI, NANO_PER_UNIT, QuantityError, millis, nano, units
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from koordsched.api.core import Container, ContainerPort, ContainerStatus, Node, Pod, Quantity, ResourceList
+
+DEFAULT_MILLI_CPU = 100  # counted at scoring for a container that says nothing about cpu
+DEFAULT_MEMORY = 200 * 1024 * 1024  # the same for memory, bytes
+
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104 (what an absent hostIP stands for, nothing binds here)
+
+Written = tuple[tuple[str, "Quantity"], ...]  # a ResourceList as written, hashable
+Exact = dict[str, int]  # resource -> nano-units
+
+
+class HostPort(NamedTuple):
+    """A port of the node that a pod occupies, with Kubernetes' defaults filled in."""
+
+    protocol: str
+    ip: str
+    port: int
+
+
+class PodResources(msgspec.Struct, frozen=True):
+    """What a pod asks for. Shared between pods: never change `requests`."""
+
+    requests: dict[str, int]  # cpu in milli, others in whole units; no zeros
+    nonzero_cpu: int  # milli, with defaults for silent containers: what node totals for scoring count
+    nonzero_memory: int  # bytes, the same
+    scoring_cpu: int  # milli, the incoming pod's own part at scoring: containers and overhead, no pod-level requests
+    scoring_memory: int  # bytes, the same
+    key: tuple[tuple[str, int], ...]  # all of the above as one hashable value; equal for pods that ask for the same
+
+
+def host_ports(pod: Pod) -> tuple[HostPort, ...]:
+    """Return the host ports of app containers and sidecars in order, each once (framework.md §10.3)."""
+    found: list[ContainerPort] = []
+    for container in pod.spec.containers:
+        if container.ports:
+            found += container.ports
+    for container in pod.spec.init_containers:
+        if container.ports and is_sidecar(container):
+            found += container.ports
+    if not found:
+        return ()
+    ports = (HostPort(port.protocol or "TCP", port.host_ip or ANY_ADDRESS, port.host_port) for port in found if port.host_port > 0)
+    return tuple(dict.fromkeys(ports))
+
+
+def is_sidecar(container: Container) -> bool:
+    """Answer whether an init container goes on running beside the app containers."""
+    return container.restart_policy == "Always"
+
+
+def pod_resources(pod: Pod, *, counted_on_node: bool) -> PodResources:
+    """Return what the pod asks for; QuantityError when a quantity cannot be read.
+
+    counted_on_node: the pod runs, so a container in the middle of a resize counts with the largest of what was asked, granted and set.
+    """
+    spec = pod.spec
+    status = pod.status
+    request_of = _effective_requests(pod) if counted_on_node and (status.container_statuses or status.init_container_statuses) else _written
+    return _resources_of(
+        tuple([request_of(container) for container in spec.containers]),
+        tuple([_init_request(container, request_of) for container in spec.init_containers]) if spec.init_containers else (),
+        tuple(spec.overhead.items()) if spec.overhead else (),
+        tuple(spec.resources.requests.items()) if spec.resources is not None else (),
+    )
+
+
+def node_allocatable(node: Node) -> dict[str, int]:
+    """Return what the node offers, `pods` included, as a dict of the caller's own; QuantityError when a quantity cannot be read."""
+    return dict(_allocatable_of(tuple(node.status.allocatable.items())))
+
+
+@lru_cache(maxsize=16384)
+def _allocatable_of(written: Written) -> dict[str, int]:
+    exact = _exact(written, "status.allocatable")
+    return {name: _rounded(name, amount) for name, amount in exact.items() if name == "pods" or _counts(name)}
+
+
+@lru_cache(maxsize=16384)
+def _resources_of(
+    written_containers: tuple[Written, ...],
+    written_inits: tuple[tuple[bool, Written], ...],
+    written_overhead: Written,
+    written_pod_level: Written,
+) -> PodResources:
+    containers = [_exact(written, f"spec.containers[{i}].resources.requests") for i, written in enumerate(written_containers)]
+    inits = [
+        (sidecar, _exact(written, f"spec.initContainers[{i}].resources.requests")) for i, (sidecar, written) in enumerate(written_inits)
+    ]
+    overhead = _exact(written_overhead, "spec.overhead")
+    pod_level = {name: amount for name, amount in _exact(written_pod_level, "spec.resources.requests").items() if _may_be_pod_level(name)}
+    total = _plus(_base(containers, inits) | pod_level, overhead)
+    scoring = _plus(_base(*_with_defaults(containers, inits, _DEFAULTS)), overhead)
+    nonzero = scoring
+    if pod_level:
+        missing = {name: amount for name, amount in _DEFAULTS.items() if name not in total}
+        nonzero = _plus(_base(*_with_defaults(containers, inits, missing)) | pod_level, overhead)
+    return _pod_resources(total, nonzero, scoring)
+
+
+def _pod_resources(total: Exact, nonzero: Exact, scoring: Exact) -> PodResources:
+    requests = {name: _rounded(name, amount) for name, amount in total.items() if amount and _counts(name)}
+    nonzero_cpu, nonzero_memory = millis(nonzero.get("cpu", 0)), units(nonzero.get("memory", 0))
+    scoring_cpu, scoring_memory = millis(scoring.get("cpu", 0)), units(scoring.get("memory", 0))
+    derived = (("nonzero", nonzero_cpu), ("nonzero", nonzero_memory), ("scoring", scoring_cpu), ("scoring", scoring_memory))
+    return PodResources(requests, nonzero_cpu, nonzero_memory, scoring_cpu, scoring_memory, (*sorted(requests.items()), *derived))
+
+
+_DEFAULTS: Exact = {"cpu": DEFAULT_MILLI_CPU * NANO_PER_MILLI, "memory": DEFAULT_MEMORY * NANO_PER_UNIT}
+
+
+def _base(containers: Iterable[Exact], inits: Iterable[tuple[bool, Exact]]) -> Exact:
+    """Return what the containers need together: max over the moments of the pod's start and its steady state."""
+    steady: Exact = {}
+    for container in containers:
+        _add(steady, container)
+    sidecars: Exact = {}
+    starting: Exact = {}
+    for sidecar, requests in inits:
+        if sidecar:
+            _add(steady, requests)
+            _add(sidecars, requests)
+            _raise_to(starting, sidecars)
+        else:
+            _raise_to(starting, _plus(sidecars, requests))
+    _raise_to(steady, starting)
+    return steady
+
+
+def _with_defaults(
+    containers: Sequence[Exact], inits: Sequence[tuple[bool, Exact]], defaults: Exact
+) -> tuple[list[Exact], list[tuple[bool, Exact]]]:
+    """Give every container that does not mention a resource its default; an explicit 0 stays 0."""
+    return [defaults | requests for requests in containers], [(sidecar, defaults | requests) for sidecar, requests in inits]
+
+
+def _add(total: Exact, more: Exact) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _plus(left: Exact, right: Exact) -> Exact:
+    total = dict(left)
+    _add(total, right)
+    return total
+
+
+def _raise_to(total: Exact, other: Exact) -> None:
+    for name, amount in other.items():
+        if name not in total or amount > total[name]:
+            total[name] = amount
+
+
+def _exact(written: Written, path: str) -> Exact:
+    exact = {}
+    for name, quantity in written:
+        try:
+            exact[name] = nano(quantity)
+        except QuantityError as error:
+            raise error.at(f"{path}[{name}]") from None
+    return exact
+
+
+def _rounded(name: str, amount: int) -> int:
+    return millis(amount) if name == "cpu" else units(amount)
+
+
+def _counts(name: str) -> bool:
+    return name in {"cpu", "memory", "ephemeral-storage"} or is_scalar_resource_name(name)
+
+
+def _may_be_pod_level(name: str) -> bool:
+    return name in {"cpu", "memory"} or name.startswith("hugepages-")
+
+
+def _written(container: Container) -> Written:
+    return tuple(container.resources.requests.items())
+
+
+def _init_request(container: Container, request_of: Callable[[Container], Written]) -> tuple[bool, Written]:
+    return (True, request_of(container)) if is_sidecar(container) else (False, _written(container))
+
+
+def _effective_requests(pod: Pod) -> Callable[[Container], Written]:
+    """Make the reader of a running pod's containers: one with status.resources counts with the largest amounts known of it."""
+    infeasible = _resize_infeasible(pod)
+    found = _statuses_by_name(pod)
+
+    def effective(container: Container) -> Written:
+        path, status = found.get(container.name, ("", None))
+        if status is None or status.resources is None:
+            return _written(container)
+        lists = [(f"{path}.resources.requests", status.resources.requests), (f"{path}.allocatedResources", status.allocated_resources)]
+        if not infeasible:
+            lists.append((f"container {container.name}: resources.requests", container.resources.requests))
+        return _largest(lists)
+
+    return effective
+
+
+def _statuses_by_name(pod: Pod) -> dict[str, tuple[str, ContainerStatus]]:
+    """Return path and status by container name; where a name stands in both lists, the init container's."""
+    status = pod.status
+    found = {s.name: (f"status.containerStatuses[{i}]", s) for i, s in enumerate(status.container_statuses)}
+    found.update((s.name, (f"status.initContainerStatuses[{i}]", s)) for i, s in enumerate(status.init_container_statuses))
+    return found
+
+
+def _largest(lists: Iterable[tuple[str, ResourceList]]) -> Written:
+    """Return the largest quantity of each resource, as written."""
+    largest: dict[str, tuple[int, Quantity]] = {}
+    for path, resources in lists:
+        for name, amount in _exact(tuple(resources.items()), path).items():
+            if name not in largest or amount > largest[name][0]:
+                largest[name] = (amount, resources[name])
+    return tuple((name, quantity) for name, (_, quantity) in largest.items())
+
+
+def _resize_infeasible(pod: Pod) -> bool:
+    """Answer whether the kubelet has refused the pod's resize for good; the first PodResizePending condition tells."""
+    for condition in pod.status.conditions:
+        if condition.type == "PodResizePending":
+            return condition.reason == "Infeasible"
+    return False

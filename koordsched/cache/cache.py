@@ -1,0 +1,215 @@
+"""Cache: the nodes and the pods counted on them, assumed ones included (framework.md §4).
+
+    (pending) --assume--> ASSUMED --add (seen bound)--> ADDED --remove--> (gone)
+                             |                            ^
+                             +--forget--> (pending)       +-- add (bound by somebody else, or at start)
+
+Assumed pods never expire: they leave by being seen bound, by forget, or by deletion. A pod may arrive before its node and stay after it: the
+row is then a ghost, counted but never offered. Called from informers' handlers and the scheduling cycle, on one thread, never across an
+await; every method is O(facts of one object).
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import structlog
+
+from koordsched.api.podinfo import PodInfo
+from koordsched.api.resources import node_allocatable
+from koordsched.cache.columns import BASE_RESOURCES, CORDON, Columns
+from koordsched.cache.node_order import NodeOrder
+from koordsched.cache.nodes import NodeInfo, Nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from koordsched.api.core import Node
+
+log = structlog.get_logger(__name__)
+
+
+class CacheError(Exception):
+    """The scheduler asked for a transition that the pod's state does not allow: a bug of ours or a very late event."""
+
+
+class PodState:
+    """Where a pod is counted. `request` is kept because what was added must be subtracted, whatever the pod looks like later."""
+
+    __slots__ = ("assumed", "info", "node", "request")
+
+    def __init__(self, info: PodInfo, node: NodeInfo, request: Any, *, assumed: bool) -> None:
+        self.info = info
+        self.node = node
+        self.request = request
+        self.assumed = assumed
+
+
+class Cache:
+    """What the scheduler believes about nodes and the pods on them."""
+
+    def __init__(self) -> None:
+        self.columns = Columns()
+        self.table = self.columns.table
+        self.order = NodeOrder()
+        self.infos: list[NodeInfo | None] = []  # by row
+        self.nodes_by_name: dict[str, NodeInfo] = {}
+        self.pods: dict[str, PodState] = {}  # by uid
+        self.assumed_count = 0
+        self.repairs = 0  # times an event contradicted what was believed (koord_scheduler_cache_repairs_total)
+
+    # Reading
+
+    def nodes(self) -> Nodes:
+        """Return all live nodes."""
+        return self.select(self.table.live_rows())
+
+    def select(self, rows: NDArray[np.int32]) -> Nodes:
+        return Nodes(self.columns, self.infos, rows)
+
+    def node(self, name: str) -> NodeInfo | None:
+        """Return the live node of that name."""
+        found = self.nodes_by_name.get(name)
+        return found if found is not None and found.node is not None else None
+
+    def is_assumed(self, uid: str) -> bool:
+        state = self.pods.get(uid)
+        return state is not None and state.assumed
+
+    # Nodes
+
+    def set_node(self, node: Node) -> None:
+        """Add the node or replace what is known of it. QuantityError when its allocatable cannot be read: nothing is changed then."""
+        allocatable = node_allocatable(node)
+        info = self._node_entry(node.metadata.name)
+        self.order.put(info, node)
+        self.columns.write_node(info.row, info.node, node, allocatable)
+        info.node = node
+
+    def remove_node(self, name: str) -> None:
+        """Forget the node; its pods stay counted on a ghost until their own deletions arrive."""
+        info = self.nodes_by_name.get(name)
+        if info is None or info.node is None:
+            return
+        self.columns.clear_node(info.row, info.node)
+        self.order.drop(info)
+        info.node = None
+        self._release_if_empty(info)
+
+    def _node_entry(self, name: str) -> NodeInfo:
+        info = self.nodes_by_name.get(name)
+        if info is None:
+            row = self.table.acquire_row()
+            info = self.nodes_by_name[name] = NodeInfo(name, row, self.columns)
+            if row == len(self.infos):
+                self.infos.append(info)
+            else:
+                self.infos[row] = info
+        return info
+
+    def _release_if_empty(self, info: NodeInfo) -> None:
+        if info.node is None and not info.pods:
+            del self.nodes_by_name[info.name]
+            self.infos[info.row] = None
+            self.table.release_row(info.row)
+
+    # Pods
+
+    def assume_pod(self, info: PodInfo, node_name: str) -> None:
+        """Count the pod on the node before the cluster knows. CacheError when it is counted already."""
+        if info.uid in self.pods:
+            raise CacheError(f"pod {info.uid}({info.key}) is in the cache, so can't be assumed")
+        self._put(info, node_name, assumed=True)
+
+    def forget_pod(self, uid: str) -> None:
+        """Take back an assumption. CacheError when the pod is not assumed."""
+        state = self.pods.get(uid)
+        if state is None or not state.assumed:
+            raise CacheError(f"pod {uid} is not assumed, so can't be forgotten")
+        self._take(uid, state)
+
+    def set_pod(self, info: PodInfo, node_name: str) -> None:
+        """Count a pod that the cluster shows bound to node_name: an assumed one is confirmed, a changed one replaced."""
+        state = self.pods.get(info.uid)
+        if state is not None:
+            if state.node.name != node_name and not state.assumed:
+                # The reference exits here; what the cluster says is right, so believe it and say so.
+                self.repairs += 1
+                log.error("pod moved to another node", pod=info.key, uid=info.uid, believed=state.node.name, node=node_name)
+            if state.assumed and state.node.name == node_name and state.info.resources == info.resources and state.info.ports == info.ports:
+                self._confirm(state, info)
+                return
+            self._take(info.uid, state)
+        self._put(info, node_name, assumed=False)
+
+    def remove_pod(self, uid: str) -> None:
+        state = self.pods.get(uid)
+        if state is not None:
+            self._take(uid, state)
+
+    def _confirm(self, state: PodState, info: PodInfo) -> None:
+        state.info = info
+        state.assumed = False
+        state.node.pods[info.uid] = info
+        self.assumed_count -= 1
+
+    def _put(self, info: PodInfo, node_name: str, *, assumed: bool) -> None:
+        node = self._node_entry(node_name)
+        request = self.columns.request(info.resources)
+        self.table.add(node.row, request)
+        if info.ports:
+            self.columns.use_ports(node.row, info.ports)
+        node.pods[info.uid] = info
+        self.pods[info.uid] = PodState(info, node, request, assumed=assumed)
+        self.assumed_count += assumed
+
+    def _take(self, uid: str, state: PodState) -> None:
+        node = state.node
+        self.table.subtract(node.row, state.request)
+        if state.info.ports:
+            self.columns.free_ports(node.row, state.info.ports)
+        del node.pods[uid], self.pods[uid]
+        self.assumed_count -= state.assumed
+        self._release_if_empty(node)
+
+    @contextmanager
+    def what_if(self, node: NodeInfo, pods: Iterable[PodInfo]) -> Iterator[None]:
+        """Count these pods on the node while the block runs. Nothing may be evaluated and kept inside."""
+        added = [(self.columns.request(pod.resources), pod) for pod in pods]
+        for request, pod in added:
+            self.table.add_quietly(node.row, request)
+            self.columns.use_ports(node.row, pod.ports)
+            node.pods[pod.uid] = pod
+        try:
+            yield
+        finally:
+            for request, pod in added:
+                self.table.subtract_quietly(node.row, request)
+                self.columns.free_ports(node.row, pod.ports)
+                del node.pods[pod.uid]
+
+    # Tools
+
+    def describe(self) -> dict[str, dict[str, Any]]:
+        """Return all facts by node name, read back from the columns. Two caches that believe the same describe the same."""
+        return {name: self._describe(info) for name, info in sorted(self.nodes_by_name.items())}
+
+    def _describe(self, info: NodeInfo) -> dict[str, Any]:
+        columns, table, row = self.columns, self.table, info.row
+        resources = {name: (info.allocatable(name), info.requested(name)) for name in columns.resource_names}
+        labels = {key: column.values.names[table.attribute_of(column.attribute, row)] for key, column in columns.labels.items()}
+        taints = [columns.taints[i] for i in columns.taint_sets[table.attribute_of(columns.taint_set_attribute, row)]]
+        return {
+            "live": table.is_live(row),
+            "resources": {name: pair for name, pair in resources.items() if name in BASE_RESOURCES or any(pair)},
+            "labels": {key: value for key, value in labels.items() if table.attribute_of(columns.labels[key].attribute, row)},
+            "taints": [(taint.key, taint.value, taint.effect) for taint in taints if taint is not CORDON],
+            "cordoned": CORDON in taints,
+            "images": sorted(name for name, image in columns.images.items() if table.has_bit(image.bit, row)),
+            "ports": sorted(port for port, bit in columns.ports.items() if table.has_bit(bit, row)),
+            "pods": sorted(info.pods),
+        }

@@ -1,0 +1,150 @@
+"""The one entry point, `koord-scheduler`: serve (no subcommand, as the Deployment calls it), simulate, test, validate, version.
+
+Only what a command needs is imported, inside its function: `simulate` on a trace must not pay for what only serving uses. A user's mistake
+ends in lines on stderr and an exit code, never in a traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from koordsched import __version__
+
+INTERRUPTED = 130
+USAGE = f"""koord-scheduler {__version__}: Koordinator's scheduler for Kubernetes
+
+  koord-scheduler [FLAGS]           schedule a cluster (koord-scheduler --config FILE; all flags of koord-scheduler and kube-scheduler)
+  koord-scheduler simulate INPUT... schedule manifests or a trace on an embedded cluster, in virtual time, and say what happens
+  koord-scheduler test SCENARIO...  run scheduling unit tests written in YAML
+  koord-scheduler validate FILE     check a KubeSchedulerConfiguration and name every mistake in it
+  koord-scheduler version           print the version
+
+COMMAND --help says more. Write the effective configuration of FLAGS to F and exit: --write-config-to F
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = COMMANDS.get(arguments[0], _serve_all)(arguments) if arguments else _serve_all(arguments)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the flush at exit does not complain again
+        return 1
+    return code
+
+
+def _serve_all(arguments: list[str]) -> int:
+    """Schedule a real cluster: what this version can do of it is `--write-config-to`."""
+    from koordsched.config.flags import FlagError, parse_flags  # noqa: PLC0415
+    from koordsched.config.loading import ConfigError, effective_config, write_config  # noqa: PLC0415
+
+    try:
+        flags = parse_flags(arguments)
+        config = effective_config(flags)
+    except FlagError as mistake:
+        print(*mistake.errors, sep="\n", file=sys.stderr)
+        return 1
+    except ConfigError as mistake:
+        print(*mistake.errors, sep="\n", file=sys.stderr)
+        return 1
+    if flags.write_config_to:
+        write_config(config, flags.write_config_to)
+        return 0
+    print("koord-scheduler: serving a real cluster needs the API server adapter, which this version does not have yet", file=sys.stderr)
+    return 1
+
+
+def _simulate(arguments: list[str]) -> int:
+    from koordsched.simulate.command import SimulateOptions, run_simulate  # noqa: PLC0415
+
+    parser = _simulate_parser()
+    parsed = parser.parse_args(arguments[1:])
+    if parsed.trace and (parsed.inputs or not parsed.nodes or not parsed.pods):
+        parser.error("--trace needs --nodes FILE and --pods FILE, and takes no other input")
+    if not parsed.trace and (not parsed.inputs or parsed.nodes or parsed.pods):
+        parser.error("name manifest files or directories, or --trace openb with --nodes FILE and --pods FILE")
+    options = SimulateOptions(**{**vars(parsed), "inputs": tuple(parsed.inputs)})
+    return run_simulate(options, sys.stdout, sys.stderr)
+
+
+def _test(arguments: list[str]) -> int:
+    from koordsched.scenario.command import ScenarioOptions, run_tests  # noqa: PLC0415
+    from koordsched.simulate.world import EmbeddedStage  # noqa: PLC0415
+
+    parsed = _test_parser().parse_args(arguments[1:])
+    options = ScenarioOptions(paths=tuple(parsed.paths), config=parsed.config, only=parsed.only)
+    return run_tests(options, EmbeddedStage(), sys.stdout, sys.stderr)
+
+
+def _validate(arguments: list[str]) -> int:
+    from koordsched.config.validate import validate_command  # noqa: PLC0415
+
+    parser = argparse.ArgumentParser("koord-scheduler validate", description="Check a KubeSchedulerConfiguration.")
+    parser.add_argument("file", metavar="FILE", help="the configuration; - is standard input")
+    return validate_command(parser.parse_args(arguments[1:]).file, sys.stdout, sys.stderr)
+
+
+def _version(_arguments: list[str]) -> int:
+    print(f"koord-scheduler {__version__}")
+    return 0
+
+
+def _help(_arguments: list[str]) -> int:
+    print(USAGE, end="")
+    return 0
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "simulate": _simulate,
+    "test": _test,
+    "validate": _validate,
+    "version": _version,
+    "--version": _version,
+    "help": _help,
+    "--help": _help,
+    "-h": _help,
+}
+
+
+def _simulate_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "koord-scheduler simulate",
+        description="Schedule manifests, or a public trace, on an embedded cluster in virtual time. The same input and seed give the same output.",
+    )
+    parser.add_argument("inputs", metavar="INPUT", nargs="*", help="YAML or JSON files, directories of them, or - for standard input")
+    parser.add_argument("--trace", choices=["openb"], help="read Alibaba's openb trace (cluster-trace-gpu-v2023) instead of manifests")
+    parser.add_argument("--nodes", metavar="FILE", help="the trace's nodes (CSV)")
+    parser.add_argument("--pods", metavar="FILE", help="the trace's pods (CSV)")
+    parser.add_argument(
+        "--order",
+        choices=["arrival", "random"],
+        help="submit all pods at once, in the order of their creation or shuffled (--seed); without it pods of a trace come and go at the "
+        "times that it states, if it does",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="what chance begins with: tie breaks and --order random (default 0)")
+    parser.add_argument("--config", metavar="FILE", help="a KubeSchedulerConfiguration (default: the one that Koordinator ships)")
+    parser.add_argument("-o", dest="output", choices=["table", "json"], default="table", help="what to print (default table)")
+    parser.add_argument("--limit-pods", metavar="N", type=_count, help="submit only the first N pods")
+    parser.add_argument("--show-pending", metavar="N", type=_count, default=10, help="reasons of pending pods in the table (default 10)")
+    return parser
+
+
+def _test_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("koord-scheduler test", description="Run scheduling scenarios on an embedded cluster in virtual time.")
+    parser.add_argument("paths", metavar="SCENARIO", nargs="+", help="YAML files, or directories of them; - is standard input")
+    parser.add_argument("--config", metavar="FILE", help="configuration of scenarios that bring none (default: the one Koordinator ships)")
+    parser.add_argument("-k", dest="only", metavar="TEXT", default="", help="run only scenarios whose name contains TEXT")
+    return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number of at least 0")
+    return int(text)

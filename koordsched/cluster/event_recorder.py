@@ -1,0 +1,186 @@
+"""Writes the events that tell users what happened to their pods, without ever making the scheduler wait.
+
+`event` is synchronous: it counts the occurrence (`event_series`) and puts what has become due into a bounded queue, or drops and counts it
+when the queue is full. A few writers drain the queue while `run` runs.
+
+Events have the lowest priority of all writes: while `busy()` says that pods wait to be bound, a writer holds its event back, for at most
+ten seconds and only while the queue is less than half full. So a backlog is bound first, and yet no event is dropped for politeness.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+import msgspec
+import structlog
+
+from koordsched.api.kinds import EVENT
+from koordsched.api.meta import Object
+from koordsched.clock import Clock
+from koordsched.cluster.event_body import EventSource, event_body, event_name, event_namespace, reference_to, series_patch
+from koordsched.cluster.event_series import EventKey, EventRecord, EventSeries, EventText
+from koordsched.cluster.port import (
+    AlreadyExists,
+    Cluster,
+    ClusterError,
+    NotFound,
+    OutcomeUnknown,
+    Patch,
+    Ref,
+    ServerError,
+    TooManyRequests,
+)
+
+QUEUE_LIMIT = 1000
+WRITERS = 4
+TRIES = 12
+RETRY_SECONDS = 10.0
+SWEEP_SECONDS = 60.0
+HOLD_STEP_SECONDS = 0.1
+MAX_HOLD_SECONDS = 10.0
+
+
+class EventStats(msgspec.Struct):
+    """What became of events, for the metrics. Counts since the recorder was made."""
+
+    written: int = 0  # requests that succeeded: new events and growing series
+    dropped: int = 0  # because the queue was full
+    failed: int = 0  # refused by the cluster, or given up after the last try
+
+
+class EventRecorder:
+    """Records events in the name of a controller. `run` is to be a task of whoever owns the recorder; `flush` is for a clean stop."""
+
+    def __init__(self, cluster: Cluster, clock: Clock, controller: str, instance: str, *, busy: Callable[[], bool] = lambda: False) -> None:
+        """controller: reportingController, the profile's scheduler name. instance: reportingInstance, `<schedulerName>-<hostname>`."""
+        self.stats = EventStats()
+        self._cluster = cluster
+        self._clock = clock
+        self._source = EventSource(controller, instance)
+        self._busy = busy
+        self._series = EventSeries()
+        self._queue: asyncio.Queue[EventRecord] = asyncio.Queue(QUEUE_LIMIT)
+        self._hurried = False
+        self._last_nanoseconds = 0
+        self._log = structlog.get_logger(__name__)
+
+    def event(self, regarding: Object, text: EventText, *, related: Object | None = None) -> None:
+        """Record that something happened to an object; never blocks, never fails. related: the other object that takes part."""
+        now = self._clock.now()
+        # Two events of one object in the same instant of a virtual clock still need two names. A float holds seconds since the epoch to
+        # about 0.2 microseconds, so the fraction is scaled alone.
+        self._last_nanoseconds = max(int(now) * 1_000_000_000 + int(now % 1 * 1e9), self._last_nanoseconds + 1)
+        subject = reference_to(regarding)
+        key = EventKey(text.type, text.reason, text.action, subject, None if related is None else reference_to(related))
+        self._enqueue(self._series.occurred(key, event_name(subject.name, self._last_nanoseconds), text.note, now))
+
+    async def run(self) -> None:
+        """Write events until cancelled. What is still queued then is for `flush`."""
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(WRITERS):
+                tasks.create_task(self._write_queued())
+            while True:
+                await asyncio.sleep(SWEEP_SECONDS)
+                self._enqueue(self._series.sweep(self._clock.now()))
+
+    async def flush(self) -> None:
+        """Write everything that is not written yet, ended series included, without holding back; with or without `run` running.
+
+        A cluster that does not answer is tried for two minutes: the caller sets the time limit.
+        """
+        self._hurried = True
+        writers = [asyncio.create_task(self._write_queued()) for _ in range(WRITERS)]
+        try:
+            owed = self._series.finish()
+            while owed:
+                room = QUEUE_LIMIT - self._queue.qsize()
+                self._enqueue(owed[:room])
+                owed = owed[room:]
+                await self._queue.join()
+            await self._queue.join()
+        finally:
+            for writer in writers:
+                writer.cancel()
+            await asyncio.gather(*writers, return_exceptions=True)
+            self._hurried = False
+
+    def _enqueue(self, due: Iterable[EventRecord]) -> None:
+        for record in due:
+            if record.queued:
+                continue
+            try:
+                self._queue.put_nowait(record)
+            except asyncio.QueueFull:
+                self.stats.dropped += 1
+                self._give_up(record)
+            else:
+                record.queued = True
+
+    async def _write_queued(self) -> None:
+        """Write one record of the queue after the other; a record has one writer at a time, so a series follows its event."""
+        while True:
+            record = await self._queue.get()
+            try:
+                await self._hold_back()
+                await self._bring_up_to_date(record)
+            finally:
+                record.queued = False
+                self._queue.task_done()
+
+    async def _hold_back(self) -> None:
+        """Let binds go first."""
+        held = 0.0
+        while self._busy() and not self._hurried and held < MAX_HOLD_SECONDS and self._queue.qsize() < QUEUE_LIMIT // 2:
+            await asyncio.sleep(HOLD_STEP_SECONDS)
+            held += HOLD_STEP_SECONDS
+
+    async def _bring_up_to_date(self, record: EventRecord) -> None:
+        tries = 0
+        while record.written < record.due:
+            try:
+                await self._write(record)
+                self.stats.written += 1
+            except (OutcomeUnknown, ServerError, TooManyRequests) as error:
+                tries += 1
+                if tries == TRIES:
+                    self._fail(record, error)
+                    return
+                await asyncio.sleep(max(RETRY_SECONDS, getattr(error, "retry_after", 0.0)))
+            except ClusterError as error:
+                self._fail(record, error)
+                return
+
+    async def _write(self, record: EventRecord) -> None:
+        """Create the event, or tell the cluster how far its series has come; an event that expired meanwhile is created again."""
+        if not record.written:
+            await self._create(record)
+            record.written = 1
+        else:
+            count = record.count
+            ref = Ref(EVENT, event_namespace(record.key.regarding), record.name)
+            try:
+                await self._cluster.patch(ref, Patch(series_patch(record)))
+            except NotFound:
+                await self._create(record)
+            record.written = count
+        record.written_at = self._clock.now()
+
+    async def _create(self, record: EventRecord) -> None:
+        try:
+            await self._cluster.create(EVENT, event_body(record, self._source))
+        except AlreadyExists:
+            return  # an earlier try was carried out although its answer was lost
+
+    def _fail(self, record: EventRecord, error: ClusterError) -> None:
+        self.stats.failed += 1
+        regarding = record.key.regarding
+        subject = f"{regarding.namespace}/{regarding.name}"
+        self._log.warning("an event was not written", object=subject, reason=record.key.reason, error=error.message, status=error.status)
+        self._give_up(record)
+
+    def _give_up(self, record: EventRecord) -> None:
+        """Owe nothing for this record any more; one that never was written begins anew when it occurs again."""
+        record.due = record.written
+        if not record.written:
+            self._series.forget(record)

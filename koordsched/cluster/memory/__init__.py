@@ -1,0 +1,17 @@
+"""The embedded cluster: what an API server keeps and answers, in memory and in virtual time.
+
+- `cluster.py`   the verbs of the port, one method each
+- `store.py`     the objects of a kind, their versions and the history that watches read
+- `watch.py`     one watch: batches, bookmarks, its end
+- `paging.py`    consistent pages of a list
+- `patches.py`   merge patch and strategic merge patch, copying only the changed path
+- `admission.py` what the API server fills in when a pod is created
+- `lifecycle.py` binding and deletion of one object, as values
+- `faults.py`    what goes wrong on purpose
+- `answers.py`   the API server's error texts
+"""
+
+from koordsched.cluster.memory.cluster import MemoryCluster, Settings
+from koordsched.cluster.memory.faults import Fault, Faults, Moment, Verb
+
+__all__ = ["Fault", "Faults", "MemoryCluster", "Moment", "Settings", "Verb"]

@@ -1,0 +1,192 @@
+"""The embedded cluster: the verbs of the port on objects in memory.
+
+It answers as kube-apiserver v1.35 would, as far as a scheduler can see: one resource version over all kinds, optimistic concurrency,
+finalizers, graceful deletion, priority and request defaulting, paging, watches with bookmarks, field selectors and compaction. It is more
+lenient in three ways: every kind is served and has a status subresource, `status` is honoured when an object is created, and immutable
+fields may be patched. No verb waits unless a fault says so, and nothing here looks at the wall clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from random import Random
+from typing import Any
+
+import msgspec
+
+from koordsched.api.kinds import POD, Kind
+from koordsched.api.meta import Object
+from koordsched.api.selectors import FieldSelector, parse_field_selector
+from koordsched.clock import Clock
+from koordsched.cluster.memory import answers
+from koordsched.cluster.memory.faults import Faults, Moment, Verb
+from koordsched.cluster.memory.paging import Pages
+from koordsched.cluster.memory.registry import Registry
+from koordsched.cluster.memory.watch import WatchRequest, watch_changes
+from koordsched.cluster.port import Binding, ClusterError, Invalid, ListPage, Patch, Ref, WatchEvent
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How the embedded API server behaves. Times are seconds of the loop's clock."""
+
+    history: int = 65_536  # changes that a kind's watch can go back
+    bookmark_interval: float = 60.0
+    watch_seconds: tuple[float, float] = (300.0, 600.0)  # a watch ends after a random time in this range
+
+
+class MemoryCluster:
+    """A `Cluster` in memory.
+
+    `calls` counts the requests so far, failed ones included. `unserved` kinds are answered with 404, as when their CRD is missing; `faults`
+    may be changed at any time. The random source is the cluster's own: uids, watch lifetimes and faults are drawn from it.
+    """
+
+    def __init__(self, clock: Clock, *, random: Random, faults: Faults | None = None, settings: Settings | None = None) -> None:
+        self.faults = faults or Faults()
+        self.unserved: set[Kind] = set()
+        self._clock = clock
+        self._random = random
+        self._settings = settings or Settings()
+        self._registry = Registry(clock, random, self._settings.history)
+        self._pages = Pages()
+        self._selectors: dict[str, FieldSelector | None] = {"": None}  # as read before: `Stored.selected` knows them by identity
+        self._compacted_at = clock.now()
+
+    @property
+    def calls(self) -> Counter[tuple[str, Kind]]:
+        """Return how many requests there were of each verb and kind."""
+        return Counter({(verb, store.kind): count for store in self._registry.kinds() for verb, count in store.requests.items()})
+
+    @property
+    def resource_version(self) -> str:
+        """Return the version of the last write to any kind."""
+        return str(self._registry.version)
+
+    async def list(self, kind: Kind, *, field_selector: str = "", limit: int = 0, continue_token: str = "") -> ListPage:
+        """Return the objects in the order of their keys, as etcd keeps them."""
+        lost = await self._arrive("list", kind)
+        now = self._clock.now()
+        if continue_token:
+            page = self._pages.next(continue_token, now)
+        else:
+            objects = self._registry.kind(kind).objects
+            items = [objects[key] for key in sorted(objects)]
+            selector = self._selector(field_selector)
+            if selector is not None:
+                items = [stored for stored in items if stored.selected(selector)]
+            page = self._pages.first(items, self._registry.version, limit, now)
+        _answer(lost)
+        return page
+
+    async def watch(self, kind: Kind, *, resource_version: str, field_selector: str = "") -> AsyncGenerator[Sequence[WatchEvent], None]:
+        """Watch until the server's time limit or a cut; see `watch_changes`."""
+        _answer(await self._arrive("watch", kind))
+        self._compact_when_due()
+        request = WatchRequest(
+            version=_version(resource_version, self._registry.version),
+            selector=self._selector(field_selector),
+            lifetime=self._watch_lifetime(),
+            bookmark_interval=self._settings.bookmark_interval,
+        )
+        changes = watch_changes(self._registry.kind(kind), request, lambda: self._registry.version)
+        async with aclosing(changes):
+            async for batch in changes:
+                yield batch
+
+    async def get(self, ref: Ref) -> Object:
+        lost = await self._arrive("get", ref.kind)
+        stored = self._registry.find(ref)
+        _answer(lost)
+        return stored.object()
+
+    async def create(self, kind: Kind, body: Mapping[str, Any]) -> Object:
+        """Create the object with a uid, a version and what admission fills in. The namespace is created on demand."""
+        lost = await self._arrive("create", kind)
+        stored = self._registry.create(kind, body)
+        _answer(lost)
+        return stored.object()
+
+    async def patch(self, ref: Ref, patch: Patch) -> Object:
+        """Patch the object or its status. A patch that changes nothing makes no new version.
+
+        Conflict: metadata.resourceVersion or metadata.uid of the body is another. Invalid: the result is, or the patch cannot be read.
+        """
+        lost = await self._arrive("patch status" if patch.subresource == "status" else "patch", ref.kind)
+        stored = self._registry.patch(ref, patch)
+        _answer(lost)
+        return stored.object()
+
+    async def delete(self, ref: Ref, *, uid: str = "", grace_period_seconds: int | None = None) -> None:
+        """Delete the object, or mark it terminating while finalizers or a bound pod's grace period hold it."""
+        lost = await self._arrive("delete", ref.kind)
+        self._registry.delete(ref, uid, grace_period_seconds)
+        _answer(lost)
+
+    async def bind(self, binding: Binding) -> None:
+        lost = await self._arrive("bind", POD)
+        self._registry.bind(binding)
+        _answer(lost)
+
+    def compact(self) -> None:
+        """Forget all history: a watch that is behind, and every continue token, gets 410."""
+        self._compacted_at = self._clock.now()
+        self._pages.forget()
+        for store in self._registry.kinds():
+            store.compact(self._registry.version)
+
+    def cut_watches(self, error: Callable[[], ClusterError] | None = None) -> None:
+        """End all watches that run now, with an error or as if their time were over."""
+        for store in self._registry.kinds():
+            store.cut(error)
+
+    async def _arrive(self, verb: Verb, kind: Kind) -> ClusterError | None:
+        """Count the request and let a fault strike. Return the error that is to replace the answer of a request carried out."""
+        self._registry.kind(kind).requests[verb] += 1
+        if self.unserved and kind in self.unserved:
+            raise answers.not_served()
+        fault = self.faults.strike(verb, kind, self._random) if self.faults.rules else None
+        if fault is None:
+            return None
+        if fault.delay:
+            await asyncio.sleep(fault.delay)
+        error = fault.error() if fault.error is not None else None
+        if error is not None and fault.moment is Moment.BEFORE:
+            raise error
+        return error
+
+    def _compact_when_due(self) -> None:
+        every = self.faults.compact_every
+        if every and self._clock.now() - self._compacted_at >= every:
+            self.compact()
+
+    def _watch_lifetime(self) -> float:
+        """Draw how long a new watch may last, in seconds."""
+        lifetime = self._random.uniform(*self._settings.watch_seconds)
+        return min(lifetime, self.faults.cut_watches_every) if self.faults.cut_watches_every else lifetime
+
+    def _selector(self, text: str) -> FieldSelector | None:
+        """Read a field selector. Invalid: the API server would not understand it."""
+        if text not in self._selectors:
+            try:
+                self._selectors[text] = parse_field_selector(text)
+            except ValueError as error:
+                raise Invalid(f'unable to parse "{text}" as a field selector: {error}') from error
+        return self._selectors[text]
+
+
+def _answer(lost: ClusterError | None) -> None:
+    """Lose the answer of a request that was carried out, when a fault wants that."""
+    if lost is not None:
+        raise lost
+
+
+def _version(text: str, current: int) -> int:
+    """Read the version to watch from. Invalid: it is none, or of the future."""
+    if not text.isdecimal():
+        raise Invalid(f'resourceVersion: Invalid value: "{text}": must be the version of a list or of an event')
+    if int(text) > current:
+        raise Invalid(f"Too large resource version: {text}, current: {current}")
+    return int(text)

@@ -1,0 +1,75 @@
+"""Binding and deletion of one object, as values: from one raw state to the next, or to the error that the API server answers.
+
+The rules are the pod registry's and the generic registry's of kube-apiserver v1.35; there is no kubelet, so a bound pod is never
+removed by anyone but a deletion without grace.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from koordsched.api.kinds import POD, Kind
+from koordsched.clock import rfc3339
+from koordsched.cluster.memory.answers import conflict, other_uid
+from koordsched.cluster.memory.store import Raw
+from koordsched.cluster.port import Binding
+
+_BINDINGS = "pods/binding"
+
+
+def bound(raw: Raw, binding: Binding, now: str) -> Raw:
+    """Return the pod bound to the node, scheduled and no longer nominated. Conflict: why it cannot be bound."""
+    metadata, spec = raw["metadata"], raw.get("spec") or {}
+    name = binding.name
+    if binding.uid and metadata["uid"] != binding.uid:
+        raise other_uid(_BINDINGS, name, binding.uid, metadata["uid"])
+    if "deletionTimestamp" in metadata:
+        raise conflict(_BINDINGS, name, f"pod {name} is being deleted, cannot be assigned to a host")
+    if spec.get("nodeName"):
+        raise conflict(_BINDINGS, name, f'pod {name} is already assigned to node "{spec["nodeName"]}"')
+    if spec.get("schedulingGates"):
+        raise conflict(_BINDINGS, name, f"pod {name} has non-empty .spec.schedulingGates")
+    status = dict(raw.get("status") or {})
+    status.pop("nominatedNodeName", None)
+    status["conditions"] = scheduled(status.get("conditions") or [], now)
+    return {**raw, "spec": {**spec, "nodeName": binding.node}, "status": status}
+
+
+def scheduled(conditions: list[dict[str, Any]], now: str) -> list[dict[str, Any]]:
+    """Return the conditions with PodScheduled=True, keeping the transition time of one that was True already."""
+    condition = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+    for index, before in enumerate(conditions):
+        if before.get("type") == "PodScheduled":
+            return conditions if before.get("status") == "True" else [*conditions[:index], condition, *conditions[index + 1 :]]
+    return [*conditions, condition]
+
+
+def deleted(kind: Kind, raw: Raw, grace: int | None, now: float) -> Raw | None:
+    """Return what remains of an object after a request to delete it: None, or the object, terminating.
+
+    grace: the request's period in seconds; None: the pod's own, 0 when it names none. A repeated request may only shorten the wait.
+    """
+    metadata = raw["metadata"]
+    seconds = _grace_seconds(raw, grace) if kind == POD else 0
+    if seconds == 0 and not metadata.get("finalizers"):
+        return None
+    if "deletionTimestamp" in metadata and seconds >= metadata["deletionGracePeriodSeconds"]:
+        return raw
+    marks = {"deletionTimestamp": rfc3339(now + seconds), "deletionGracePeriodSeconds": seconds}
+    generation = metadata["generation"] + (0 if "deletionTimestamp" in metadata else 1)
+    return {**raw, "metadata": {**metadata, **marks, "generation": generation}}
+
+
+def finished(raw: Raw) -> bool:
+    """Say whether nothing holds a terminating object any more: no finalizer and no grace."""
+    metadata = raw["metadata"]
+    return "deletionTimestamp" in metadata and not metadata.get("finalizers") and not metadata["deletionGracePeriodSeconds"]
+
+
+def _grace_seconds(raw: Raw, asked: int | None) -> int:
+    """A pod without node or in a terminal phase has nothing to wind down."""
+    spec, status = raw.get("spec") or {}, raw.get("status") or {}
+    if not spec.get("nodeName") or status.get("phase") in {"Succeeded", "Failed"}:
+        return 0
+    seconds = spec.get("terminationGracePeriodSeconds", 0) if asked is None else asked
+    return max(int(seconds or 0), 0)

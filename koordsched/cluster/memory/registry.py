@@ -1,0 +1,190 @@
+"""The objects of the embedded cluster and the rules by which they change; no waiting, no faults.
+
+One resource version over all kinds. Stored objects are shared, never copied and never changed in place; what comes in is copied once, and
+refused when it is not JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import msgspec
+
+from koordsched.api.kinds import NAMESPACE, POD, PRIORITY_CLASS, Kind
+from koordsched.api.validation import validate
+from koordsched.clock import Clock, rfc3339
+from koordsched.cluster.memory import answers
+from koordsched.cluster.memory.admission import PRIORITY_CLASSES, admit_pod
+from koordsched.cluster.memory.lifecycle import bound, deleted, finished
+from koordsched.cluster.memory.metadata import Identities, check_preconditions, client_fields, identify, object_field
+from koordsched.cluster.memory.patches import PatchError, merge_patch, strategic_merge_patch
+from koordsched.cluster.memory.store import Change, KindStore, Raw, Stored, key_of
+from koordsched.cluster.port import Binding, Invalid, Patch, PatchType, Ref
+
+BUILT_IN_GROUPS = frozenset(
+    {"", "apps", "batch", "policy", "coordination.k8s.io", "events.k8s.io", "resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io"}
+)
+"""Groups whose objects take strategic merge patches; an API server refuses these for custom resources."""
+
+
+class Registry:
+    """Every object by kind and key. `version` is the resource version of the last write."""
+
+    def __init__(self, clock: Clock, random: Random, history: int) -> None:
+        self.version = 0
+        self._clock = clock
+        self._history = history
+        self._identities = Identities(random)
+        self._kinds: dict[Kind, KindStore] = {}
+        self._second = -1
+        self._timestamp = ""
+        self._pods = self.kind(POD)
+        self._namespaces = self.kind(NAMESPACE).objects
+        self._priority_classes = self.kind(PRIORITY_CLASS).objects
+        for name, value in PRIORITY_CLASSES.items():
+            self.create(PRIORITY_CLASS, {"metadata": {"name": name}, "value": value})
+
+    def kind(self, kind: Kind) -> KindStore:
+        store = self._kinds.get(kind)
+        if store is None:
+            store = self._kinds[kind] = KindStore(kind, self._history)
+        return store
+
+    def kinds(self) -> list[KindStore]:
+        return list(self._kinds.values())
+
+    def find(self, ref: Ref) -> Stored:
+        stored = self.kind(ref.kind).objects.get(key_of(ref.namespace, ref.name))
+        if stored is None:
+            raise answers.not_found(ref)
+        return stored
+
+    def create(self, kind: Kind, body: Mapping[str, Any]) -> Stored:
+        """Create the object, and its namespace on demand. AlreadyExists, Invalid, Forbidden (no such priority class)."""
+        raw = _own_copy(body)
+        now = self._now()
+        ref = identify(kind, raw, self._identities, now)
+        store = self.kind(kind)
+        key = key_of(ref.namespace, ref.name)
+        if key in store.objects:
+            raise answers.already_exists(ref)
+        if store is self._pods:
+            admit_pod(raw, self._priority_class, now)
+        _check(kind, raw)
+        if ref.namespace and ref.namespace not in self._namespaces:
+            self.create(NAMESPACE, {"metadata": {"name": ref.namespace}})
+        stored = Stored(kind, raw, self._next_version(raw["metadata"]))
+        store.objects[key] = stored
+        store.record(Change(stored.version, None, stored))
+        return stored
+
+    def patch(self, ref: Ref, patch: Patch) -> Stored:
+        """Apply the patch; a write that changes nothing makes no new version. NotFound, Conflict, Invalid."""
+        stored = self.find(ref)
+        body = _own_copy(patch.body)
+        metadata = object_field(ref.kind, body, "metadata")
+        check_preconditions(stored, ref, metadata)
+        if patch.subresource == "status":
+            body = {"status": body.get("status", {})}
+        else:
+            body = {**body, "metadata": client_fields(metadata)}
+            body.pop("status", None)
+        raw = _apply(stored, patch.type, body)
+        if raw is stored.raw:
+            return stored
+        if _desired_changed(stored.raw, raw):
+            raw = {**raw, "metadata": {**raw["metadata"], "generation": raw["metadata"]["generation"] + 1}}
+        _check(ref.kind, raw)
+        return self._remove(stored, raw) if finished(raw) else self._replace(stored, raw)
+
+    def delete(self, ref: Ref, uid: str, grace_period_seconds: int | None) -> None:
+        """Delete the object, or mark it terminating while finalizers or a bound pod's grace period hold it. NotFound, Conflict."""
+        stored = self.find(ref)
+        found = stored.raw["metadata"]["uid"]
+        if uid and uid != found:
+            raise answers.other_uid(ref.kind.plural_group, ref.name, uid, found)
+        remains = deleted(ref.kind, stored.raw, grace_period_seconds, self._clock.now())
+        if remains is None:
+            self._remove(stored, stored.raw)
+        elif remains is not stored.raw:
+            self._replace(stored, remains)
+
+    def bind(self, binding: Binding) -> None:
+        """Bind the pod. NotFound; Conflict: why it cannot be bound."""
+        stored = self._pods.objects.get(key_of(binding.namespace, binding.name))
+        if stored is None:
+            raise answers.not_found(Ref(POD, binding.namespace, binding.name))
+        self._replace(stored, bound(stored.raw, binding, self._now()))
+
+    def _now(self) -> str:
+        """Write the present second; many writes happen within one."""
+        second = int(self._clock.now())
+        if second != self._second:
+            self._second, self._timestamp = second, rfc3339(second)
+        return self._timestamp
+
+    def _priority_class(self, name: str) -> Raw | None:
+        """Find a class by name; "" stands for the global default, if there is one."""
+        if name:
+            found = self._priority_classes.get(name)
+            return None if found is None else found.raw
+        return next((stored.raw for stored in self._priority_classes.values() if stored.raw.get("globalDefault")), None)
+
+    def _replace(self, stored: Stored, raw: Raw) -> Stored:
+        """Put a new state in the place of the stored one. `raw` itself is new, its parts may be shared."""
+        metadata = raw["metadata"] = dict(raw["metadata"])
+        new = Stored(stored.kind, raw, self._next_version(metadata))
+        store = self.kind(stored.kind)
+        store.objects[key_of(metadata.get("namespace", ""), metadata["name"])] = new
+        store.record(Change(new.version, stored, new))
+        return new
+
+    def _remove(self, stored: Stored, raw: Raw) -> Stored:
+        """Take the object out; watches are told `raw`, its last state, at the version of the deletion."""
+        metadata = dict(raw["metadata"])
+        last = Stored(stored.kind, {**raw, "metadata": metadata}, self._next_version(metadata))
+        store = self.kind(stored.kind)
+        del store.objects[key_of(metadata.get("namespace", ""), metadata["name"])]
+        store.record(Change(last.version, stored, None, last))
+        return last
+
+    def _next_version(self, metadata: Raw) -> int:
+        self.version += 1
+        metadata["resourceVersion"] = str(self.version)
+        return self.version
+
+
+def _own_copy(body: Mapping[str, Any]) -> Raw:
+    """Copy what a client sent, so that neither side sees the other's later changes. Invalid: it is not JSON."""
+    try:
+        copy = msgspec.to_builtins(body, str_keys=True)
+    except (TypeError, ValueError) as error:
+        raise Invalid(f"the body of the request is not JSON: {error}") from error
+    if not isinstance(copy, dict):
+        raise Invalid(f"the body of the request must be an object, not {type(body).__name__}")
+    return copy
+
+
+def _apply(stored: Stored, patch_type: PatchType, body: Raw) -> Raw:
+    """Return the patched state: the stored one itself when nothing changes."""
+    if patch_type is PatchType.STRATEGIC and stored.kind.group not in BUILT_IN_GROUPS:
+        accepted = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+        raise Invalid(f"the body of the request was in an unknown format - accepted media types include: {accepted}")
+    try:
+        patched: Raw = merge_patch(stored.raw, body) if patch_type is PatchType.MERGE else strategic_merge_patch(stored.raw, body)
+    except PatchError as error:
+        raise Invalid(str(error)) from error
+    return patched
+
+
+def _desired_changed(old: Raw, new: Raw) -> bool:
+    """Say whether anything but metadata and status changed: that is what metadata.generation counts."""
+    return any(old.get(key) is not new.get(key) for key in old.keys() | new.keys() if key not in {"metadata", "status"})
+
+
+def _check(kind: Kind, raw: Raw) -> None:
+    errors = validate(kind, raw)
+    if errors:
+        raise answers.invalid(kind, raw["metadata"]["name"], errors)

@@ -1,0 +1,84 @@
+"""One watch of the embedded cluster: what happened since a version, in batches, until its time is over.
+
+A watch reads history from its own position whenever its consumer asks for more, so a slow consumer gets one large batch and delays
+nobody. What the API server does is kept: objects entering and leaving a field selector, bookmarks, an end after some minutes, 410.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+
+import msgspec
+
+from koordsched.api.kinds import Kind
+from koordsched.api.meta import Object, ObjectMeta
+from koordsched.api.selectors import FieldSelector
+from koordsched.cluster.memory.answers import too_old
+from koordsched.cluster.memory.store import Change, KindStore
+from koordsched.cluster.port import WatchEvent, WatchEventType
+
+
+class WatchRequest(msgspec.Struct, frozen=True):
+    """From where, for which objects (selector None: all) and for how long, in seconds of the loop's time."""
+
+    version: int
+    selector: FieldSelector | None
+    lifetime: float
+    bookmark_interval: float
+
+
+async def watch_changes(
+    store: KindStore, request: WatchRequest, current_version: Callable[[], int]
+) -> AsyncGenerator[Sequence[WatchEvent], None]:
+    """Yield what happened after request.version. Gone: history does not reach back that far, or the consumer fell behind it."""
+    loop = asyncio.get_running_loop()
+    ends = loop.time() + request.lifetime
+    bookmark_at = loop.time() + request.bookmark_interval
+    cuts = store.cuts
+    position = store.position(request.version)
+    if position is None:
+        raise too_old(request.version, store.forgotten)
+    while True:
+        if store.cuts != cuts:
+            if store.cut_error is not None:
+                raise store.cut_error()
+            return
+        changes = store.since(position)
+        if changes is None:
+            raise too_old(request.version, store.forgotten)
+        if changes:
+            position += len(changes)
+            events = [event for change in changes if (event := _event(change, request.selector)) is not None]
+            if events:
+                yield events
+            continue
+        now = loop.time()
+        if now >= ends:
+            yield [bookmark(store.kind, current_version())]
+            return
+        if now >= bookmark_at:
+            bookmark_at = now + request.bookmark_interval
+            yield [bookmark(store.kind, current_version())]
+            continue
+        await store.changed(min(bookmark_at, ends) - now)
+
+
+def bookmark(kind: Kind, version: int) -> WatchEvent:
+    """Tell a watch that has seen everything up to version that it may go on from there."""
+    metadata = ObjectMeta(resource_version=str(version))
+    return WatchEvent(WatchEventType.BOOKMARK, Object(api_version=kind.api_version, kind=kind.kind, metadata=metadata))
+
+
+def _event(change: Change, selector: FieldSelector | None) -> WatchEvent | None:
+    """Say what a change looks like through the selector, or None when it cannot be seen."""
+    old, new = change.old, change.new
+    if selector is not None:
+        old = old if old is not None and old.selected(selector) else None
+        new = new if new is not None and new.selected(selector) else None
+    if new is not None:
+        return WatchEvent(WatchEventType.ADDED if old is None else WatchEventType.MODIFIED, new.object())
+    if old is None:
+        return None
+    last = change.last or old.at(change.version)  # one that left the selector is reported as it was when last seen
+    return WatchEvent(WatchEventType.DELETED, last.object())

@@ -1,0 +1,76 @@
+"""Which plugins exist, which extension points each plays, and the class of its arguments.
+
+REFERENCE is what kube-scheduler 1.35 and Koordinator v1.8.0 ship, so that a configuration can be expanded and validated whatever this
+version of koordsched has built. A scheduler with out-of-tree plugins passes its own `Catalogue`, made by `with_plugin`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from koordsched.config.args import IN_TREE_ARGS
+from koordsched.config.koordinator_args import KOORDINATOR_ARGS
+from koordsched.config.types import PluginArgs
+
+_FILTERS = frozenset({"preFilter", "filter"})
+_SCORES = frozenset({"preScore", "score"})
+
+IN_TREE_POINTS: dict[str, frozenset[str]] = {
+    "SchedulingGates": frozenset({"preEnqueue"}),
+    "PrioritySort": frozenset({"queueSort"}),
+    "NodeUnschedulable": frozenset({"filter"}),
+    "NodeName": frozenset({"filter"}),
+    "TaintToleration": frozenset({"filter"}) | _SCORES,
+    "NodeAffinity": _FILTERS | _SCORES,
+    "NodePorts": _FILTERS,
+    "NodeResourcesFit": _FILTERS | _SCORES,
+    "VolumeRestrictions": _FILTERS,
+    "NodeVolumeLimits": _FILTERS,
+    "VolumeBinding": _FILTERS | _SCORES | {"reserve", "preBind"},
+    "VolumeZone": _FILTERS,
+    "PodTopologySpread": _FILTERS | _SCORES,
+    "InterPodAffinity": _FILTERS | _SCORES,
+    "DynamicResources": _FILTERS | {"preEnqueue", "postFilter", "score", "reserve", "preBind"},
+    "DefaultPreemption": frozenset({"preEnqueue", "postFilter"}),
+    "NodeResourcesBalancedAllocation": _SCORES,
+    "ImageLocality": frozenset({"score"}),
+    "DefaultBinder": frozenset({"bind"}),
+    "NodeDeclaredFeatures": _FILTERS,
+    "GangScheduling": frozenset({"preEnqueue", "reserve", "permit"}),
+}
+
+KOORDINATOR_POINTS: dict[str, frozenset[str]] = {
+    "LoadAwareScheduling": _FILTERS | {"score", "reserve"},
+    "NodeNUMAResource": _FILTERS | _SCORES | {"reserve", "preBind"},
+    "DeviceShare": _FILTERS | _SCORES | {"reserve", "preBind"},
+    "Reservation": _FILTERS | _SCORES | {"postFilter", "reserve", "preBind", "bind"},
+    "Coscheduling": _SCORES | {"preEnqueue", "preFilter", "postFilter", "reserve", "permit", "preBind", "postBind"},
+    "ElasticQuota": frozenset({"preFilter", "postFilter", "reserve"}),
+    "DefaultPreBind": frozenset({"preBind"}),
+    "NodeResourcesFitPlus": _SCORES,
+    "ScarceResourceAvoidance": _SCORES,
+    "SchedulingHint": frozenset({"preFilter"}),
+}
+
+REMOVED_PLUGINS = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
+
+
+class Catalogue(msgspec.Struct, frozen=True):
+    """All known plugins. points: name -> extension points; args: name -> class of its arguments, for those that have one."""
+
+    points: Mapping[str, frozenset[str]]
+    args: Mapping[str, type[PluginArgs]]
+
+    def with_plugin(self, name: str, points: frozenset[str], args: type[PluginArgs] | None = None) -> Catalogue:
+        """Return a catalogue with one more plugin; it replaces one of the same name."""
+        known_args = {other: cls for other, cls in self.args.items() if other != name}
+        return Catalogue({**self.points, name: points}, {**known_args, name: args} if args is not None else known_args)
+
+
+REFERENCE = Catalogue(
+    MappingProxyType({**IN_TREE_POINTS, **KOORDINATOR_POINTS}),
+    MappingProxyType({**IN_TREE_ARGS, **KOORDINATOR_ARGS}),
+)

@@ -1,0 +1,125 @@
+"""A decoded profile made complete: plugins merged, arguments typed, points worked out.
+
+The order is koord-scheduler's: merge with the defaults, decode and default the arguments, append DefaultPreBind, build. "Building" a plugin
+means for a configuration: validate what its constructor would refuse; a plugin enabled nowhere is not built. Mistakes go to a `Report` as
+(path in the file, problem).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from koordsched.config.args import IN_TREE_COMPLETION
+from koordsched.config.args_validation import VALIDATED_ON_LOAD
+from koordsched.config.catalogue import REMOVED_PLUGINS, Catalogue
+from koordsched.config.decoding import Report, decode_struct
+from koordsched.config.errors import invalid, near_miss, shown
+from koordsched.config.expansion import expand
+from koordsched.config.features import FeatureGates
+from koordsched.config.koordinator_args import KOORDINATOR_COMPLETION
+from koordsched.config.koordinator_validation import VALIDATED_WHEN_BUILT
+from koordsched.config.merging import append_default_pre_bind
+from koordsched.config.types import API_VERSION, PluginArgs, PluginConfig, Plugins, Profile
+
+_COMPLETION: dict[type[PluginArgs], Callable[[Any, FeatureGates], PluginArgs]] = {**IN_TREE_COMPLETION, **KOORDINATOR_COMPLETION}
+_ENTRY = re.compile(r"(\w+)\.enabled\[(\d+)\]")
+
+
+class Context(msgspec.Struct, frozen=True):
+    """What completing needs besides the profile."""
+
+    gates: FeatureGates
+    catalogue: Catalogue
+    report: Report
+
+
+def complete_profile(profile: Profile, given: Plugins, path: str, context: Context) -> Profile:
+    """Fill in `args` and `points` of a profile whose plugins are merged already; given: its plugins as the user wrote them."""
+    plugins = append_default_pre_bind(profile.plugins)
+
+    def report_plugins(where: str, problem: str) -> None:
+        context.report(f"{path}.plugins.{_given_path(where, plugins, given)}", problem)
+
+    points = expand(plugins, context.catalogue.points, profile.scheduler_name, report_plugins)
+    args = complete_args(profile, plugins.enabled_names(), f"{path}.pluginConfig", context)
+    return replace(profile, plugins=plugins, points=points, args=args)
+
+
+def _given_path(where: str, merged: Plugins, given: Plugins) -> str:
+    """Turn the place of an entry in a merged set into its place in the file; a default plugin has none there."""
+    match = _ENTRY.match(where)
+    if match is None:
+        return where
+    name = merged.at(match[1]).enabled[int(match[2])].name
+    places = [index for index, plugin in enumerate(given.at(match[1]).enabled) if plugin.name == name]
+    return f"{match[1]}.enabled[{places[-1]}]" if places else match[1]
+
+
+def complete_args(profile: Profile, enabled: set[str], path: str, context: Context) -> dict[str, Any]:
+    """Return the arguments of the enabled plugins by name: what pluginConfig gives, else the defaults."""
+    made: dict[str, Any] = {}
+    for index, config in enumerate(profile.plugin_config):
+        args = _read_args(config, f"{path}[{index}]", context)
+        if args is None or config.name in made:  # a repeated entry has been reported
+            continue
+        made[config.name] = args
+        if isinstance(args, PluginArgs):
+            _report_problems(config.name, args, f"{path}[{index}].args", context, built=config.name in enabled)
+    for name, cls in context.catalogue.args.items():
+        if name in enabled and name not in made:
+            made[name] = _completed(cls(), context.gates)
+    return {name: made[name] for name in sorted(made) if name in enabled}
+
+
+def _read_args(config: PluginConfig, path: str, context: Context) -> Any:
+    """Type and default an entry's arguments; None when there are none to keep."""
+    catalogue = context.catalogue
+    if config.name not in catalogue.points:
+        if config.name not in REMOVED_PLUGINS:
+            problem = invalid(config.name, f"no such plugin{near_miss(config.name, catalogue.points)}")
+            context.report(f"{path}.name", problem)
+        return None
+    if config.args is not None and not isinstance(config.args, dict):
+        context.report(f"{path}.args", f"{shown(config.args)}: expected a mapping")
+        return None
+    cls = catalogue.args.get(config.name)
+    if cls is None:
+        return config.args
+    body = _without_header(config, f"{path}.args", context.report)
+    return _completed(decode_struct(body, cls, f"{path}.args", context.report), context.gates)
+
+
+def _without_header(config: PluginConfig, path: str, report: Report) -> dict[str, Any]:
+    """Check apiVersion and kind, which may be left out, and return the rest."""
+    body = dict(config.args or {})
+    version, kind = body.pop("apiVersion", None), body.pop("kind", None)
+    if version not in (None, "", API_VERSION):
+        report(f"{path}.apiVersion", invalid(version, f"expected {API_VERSION}"))
+    expected = f"{config.name}Args"
+    if kind not in (None, "", expected):
+        report(
+            f"{path}.kind",
+            invalid(kind, f"has to match plugin args: args for plugin {config.name} are of kind {expected}{near_miss(str(kind), [expected])}"),
+        )
+    return body
+
+
+def _completed(args: PluginArgs, gates: FeatureGates) -> PluginArgs:
+    complete = _COMPLETION.get(type(args))
+    return complete(args, gates) if complete is not None else args
+
+
+def _report_problems(name: str, args: PluginArgs, path: str, context: Context, *, built: bool) -> None:
+    on_load, when_built = VALIDATED_ON_LOAD.get(type(args)), VALIDATED_WHEN_BUILT.get(type(args))
+    if on_load is not None:
+        for where, problem in on_load(args, context.gates):
+            context.report(f"{path}.{where}", problem)
+    if built:
+        problems = when_built(args, context.gates) if when_built is not None else args.problems()
+        for where, problem in problems:
+            context.report(f"{path}.{where}", f'initializing plugin "{name}": {where}: {problem}')

@@ -1,0 +1,92 @@
+"""What a configuration gets that it does not say: the default plugins (framework.md §1.3) and the fields whose zero means a default (§1.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from msgspec.structs import replace
+
+from koordsched.config.duration import Duration
+from koordsched.config.features import FeatureGates
+from koordsched.config.types import (
+    ClientConnection,
+    LeaderElection,
+    Plugin,
+    Plugins,
+    PluginSet,
+    Profile,
+    SchedulerConfiguration,
+)
+
+DEFAULT_SCHEDULER_NAME = "default-scheduler"
+
+DEFAULT_MULTI_POINT = (
+    Plugin(name="SchedulingGates"),
+    Plugin(name="PrioritySort"),
+    Plugin(name="NodeUnschedulable"),
+    Plugin(name="NodeName"),
+    Plugin(name="TaintToleration", weight=3),
+    Plugin(name="NodeAffinity", weight=2),
+    Plugin(name="NodePorts"),
+    Plugin(name="NodeResourcesFit", weight=1),
+    Plugin(name="VolumeRestrictions"),
+    Plugin(name="NodeVolumeLimits"),
+    Plugin(name="VolumeBinding"),
+    Plugin(name="VolumeZone"),
+    Plugin(name="PodTopologySpread", weight=2),
+    Plugin(name="InterPodAffinity", weight=2),
+    Plugin(name="DynamicResources", weight=2),
+    Plugin(name="DefaultPreemption"),
+    Plugin(name="NodeResourcesBalancedAllocation", weight=1),
+    Plugin(name="ImageLocality", weight=1),
+    Plugin(name="DefaultBinder"),
+)
+
+GATED_MULTI_POINT = {"NodeDeclaredFeatures": "NodeDeclaredFeatures", "GangScheduling": "GangScheduling"}
+"""Plugin -> the gate that appends it to the default set."""
+
+
+def default_plugins(gates: FeatureGates) -> Plugins:
+    """Return the plugin sets of a profile that says nothing: all plugins stand in multiPoint."""
+    gated = tuple(Plugin(name=name) for name, gate in GATED_MULTI_POINT.items() if gates[gate])
+    return Plugins(multi_point=PluginSet(enabled=DEFAULT_MULTI_POINT + gated))
+
+
+def apply_defaults(config: SchedulerConfiguration, given: Container[str]) -> SchedulerConfiguration:
+    """Fill in what depends on what was given (`given` holds the paths of the file): names, zeros that mean a default, profiles."""
+    profiles = config.profiles or (Profile(),)
+    if len(profiles) == 1 and "profiles[0].schedulerName" not in given:
+        profiles = (replace(profiles[0], scheduler_name=DEFAULT_SCHEDULER_NAME),)
+    contention = config.enable_contention_profiling
+    if not config.enable_profiling and "enableContentionProfiling" not in given:
+        contention = False
+    return replace(
+        config,
+        profiles=profiles,
+        enable_contention_profiling=contention,
+        leader_election=_default_leader_election(config.leader_election),
+        client_connection=_default_client_connection(config.client_connection),
+    )
+
+
+def _default_leader_election(given: LeaderElection) -> LeaderElection:
+    default = LeaderElection()
+    return replace(
+        given,
+        lease_duration=Duration(given.lease_duration or default.lease_duration),
+        renew_deadline=Duration(given.renew_deadline or default.renew_deadline),
+        retry_period=Duration(given.retry_period or default.retry_period),
+        resource_lock=given.resource_lock or default.resource_lock,
+        resource_name=given.resource_name or default.resource_name,
+        resource_namespace=given.resource_namespace or default.resource_namespace,
+    )
+
+
+def _default_client_connection(given: ClientConnection) -> ClientConnection:
+    default = ClientConnection()
+    return replace(
+        given,
+        content_type=given.content_type or default.content_type,
+        qps=given.qps or default.qps,
+        burst=given.burst or default.burst,
+    )

@@ -1,0 +1,84 @@
+"""What is wrong with a configuration: one `ConfigMistake` per place, all of them together in a `ConfigError`.
+
+A mistake prints as `FILE: document N: PATH: PROBLEM`. The functions below word a problem as Kubernetes' field errors do ("Invalid value: 5:
+must be ..."), so that a message known from kube-scheduler or koord-scheduler is found unchanged after the path. Code that validates
+deals in (path, problem) pairs and knows no file; `loading` adds the file, the document and the line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import msgspec
+
+ROOT = "(root)"
+_SHOWN_TEXT = 120
+
+
+class ConfigMistake(msgspec.Struct, frozen=True):
+    """One mistake: where it stands and what was expected there."""
+
+    path: str
+    problem: str
+    file: str = ""
+    document: int = 1
+    line: int | None = None
+
+    def __str__(self) -> str:
+        line = f" (line {self.line})" if self.line is not None else ""
+        return f"{self.file}: document {self.document}: {self.path or ROOT}: {self.problem}{line}"
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be used, with all of its mistakes; the text has one line for each."""
+
+    def __init__(self, errors: Iterable[ConfigMistake]) -> None:
+        self.errors: tuple[ConfigMistake, ...] = tuple(errors)
+        super().__init__("\n".join(map(str, self.errors)))
+
+
+def shown(value: Any) -> str:
+    """Write a value for a message: as JSON, on one line, shortened when long."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return text if len(text) <= _SHOWN_TEXT else text[:_SHOWN_TEXT] + "..."
+
+
+def invalid(value: Any, detail: str) -> str:
+    """Word the problem of a value outside what is allowed."""
+    return f"Invalid value: {shown(value)}: {detail}"
+
+
+def required(detail: str = "") -> str:
+    """Word the problem of a missing value."""
+    return f"Required value: {detail}" if detail else "Required value"
+
+
+def duplicate(value: Any) -> str:
+    """Word the problem of a value that may stand once only."""
+    return f"Duplicate value: {shown(value)}"
+
+
+def not_found(value: Any) -> str:
+    """Word the problem of a reference to nothing."""
+    return f"Not found: {shown(value)}"
+
+
+def forbidden(detail: str) -> str:
+    """Word the problem of a field that must not be set."""
+    return f"Forbidden: {detail}"
+
+
+def not_supported(value: Any, supported: Sequence[str]) -> str:
+    """Word the problem of a value that is none of a fixed set."""
+    listed = ", ".join(shown(name) for name in supported)
+    return f"Unsupported value: {shown(value)}: supported values: {listed}{near_miss(str(value), supported)}"
+
+
+def near_miss(name: str, known: Iterable[str]) -> str:
+    """Return `, did you mean "X"?` for the known name most like the given one, "" when none is like it."""
+    by_folded = {candidate.casefold(): candidate for candidate in sorted(known)}
+    found = get_close_matches(name.casefold()[:_SHOWN_TEXT], by_folded, n=1, cutoff=0.6)
+    return f", did you mean {shown(by_folded[found[0]])}?" if found else ""

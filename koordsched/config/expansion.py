@@ -1,0 +1,116 @@
+"""From plugin sets to the plugins of every extension point, in order (framework.md §1.2 items 2-5, `framework/runtime/framework.go`).
+
+MultiPoint is spread over the points its plugins play. The order at a point: first its own plugins that are also MultiPoint, in the point's
+order; then the other MultiPoint plugins, in their order; then the rest of its own. All mistakes are reported, each with the reference's text
+and the path of the set it stands in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from koordsched.config.catalogue import REMOVED_PLUGINS
+from koordsched.config.errors import near_miss
+from koordsched.config.merging import ALL
+from koordsched.config.types import POINTS, SETS, PluginRef, Plugins, PluginSet
+
+Report = Callable[[str, str], None]
+
+REGISTRATION_ORDER = (
+    "preFilter",
+    "filter",
+    "postFilter",
+    "reserve",
+    "preScore",
+    "score",
+    "preBind",
+    "bind",
+    "postBind",
+    "permit",
+    "preEnqueue",
+    "queueSort",
+)
+"""The order in which the reference fills the points, so which of them a message names first."""
+
+MAX_NODE_SCORE = 100
+MAX_TOTAL_SCORE = 2**63 - 1
+
+_INTERFACES = {point: f"{point[0].upper()}{point[1:]}Plugin" for point in POINTS}
+
+
+def expand(plugins: Plugins, implements: Mapping[str, frozenset[str]], scheduler_name: str, report: Report) -> dict[str, tuple[PluginRef, ...]]:
+    """Return every point's plugins.
+
+    implements: the points each known plugin plays. report: takes (path within the plugins, problem); without a report the result is what
+    the reference runs.
+    """
+    _report_unknown(plugins, implements, report)
+    _report_repeated(plugins, implements, report)
+    points = {point: _expand_point(plugins, point, implements, report) for point in POINTS}
+    if len(points["queueSort"]) != 1:
+        count = len(points["queueSort"])
+        report("queueSort", f'only one queue sort plugin required for profile with scheduler name "{scheduler_name}", but got {count}')
+    if not points["bind"]:
+        report("bind", f'at least one bind plugin is needed for profile with scheduler name "{scheduler_name}"')
+    refs = {point: tuple(PluginRef(name) for name in names) for point, names in points.items()}
+    return refs | {"score": _weighted(points["score"], plugins, report)}
+
+
+def _report_unknown(plugins: Plugins, implements: Mapping[str, frozenset[str]], report: Report) -> None:
+    for name in SETS:
+        interface = _INTERFACES.get(name, _INTERFACES[REGISTRATION_ORDER[0]])
+        for index, plugin in enumerate(plugins.at(name).enabled):
+            if plugin.name not in implements and plugin.name not in REMOVED_PLUGINS:
+                report(f"{name}.enabled[{index}]", f'{interface} "{plugin.name}" does not exist{near_miss(plugin.name, implements)}')
+
+
+def _report_repeated(plugins: Plugins, implements: Mapping[str, frozenset[str]], report: Report) -> None:
+    """Refuse a second multiPoint entry of a plugin, unless every point it plays names it or does without it."""
+    seen: set[str] = set()
+    for index, plugin in enumerate(plugins.multi_point.enabled):
+        if plugin.name in seen:
+            for point in REGISTRATION_ORDER:
+                own = plugins.at(point)
+                named = {entry.name for entry in own.enabled} | own.disabled_names
+                if point in implements.get(plugin.name, frozenset()) and not named & {plugin.name, ALL}:
+                    report(f"multiPoint.enabled[{index}]", f'plugin "{plugin.name}" already registered as "{_INTERFACES[point]}"')
+                    break
+        seen.add(plugin.name)
+
+
+def _expand_point(plugins: Plugins, point: str, implements: Mapping[str, frozenset[str]], report: Report) -> list[str]:
+    own = _own(plugins.at(point), point, implements, report)
+    disabled = plugins.at(point).disabled_names
+    if ALL in disabled:
+        return own
+    playing = (plugin.name for plugin in plugins.multi_point.enabled if point in implements.get(plugin.name, frozenset()))
+    multi = [name for name in dict.fromkeys(playing) if name not in disabled]
+    overriding = [name for name in own if name in multi]
+    return overriding + [name for name in multi if name not in own] + [name for name in own if name not in multi]
+
+
+def _own(plugin_set: PluginSet, point: str, implements: Mapping[str, frozenset[str]], report: Report) -> list[str]:
+    """Return the plugins that the point itself enables."""
+    own: list[str] = []
+    for index, plugin in enumerate(plugin_set.enabled):
+        where = f"{point}.enabled[{index}]"
+        if plugin.name not in implements:
+            continue
+        if point not in implements[plugin.name]:
+            report(where, f'plugin "{plugin.name}" does not extend {_INTERFACES[point]} plugin')
+        elif plugin.name in own:
+            report(where, f'plugin "{plugin.name}" already registered as "{_INTERFACES[point]}"')
+        else:
+            own.append(plugin.name)
+    return own
+
+
+def _weighted(names: list[str], plugins: Plugins, report: Report) -> tuple[PluginRef, ...]:
+    """Give each scorer the weight of its score entry, else of its multiPoint entry, else 1."""
+    weights: dict[str, int] = {}
+    for plugin in (*plugins.score.enabled, *plugins.multi_point.enabled):
+        weights.setdefault(plugin.name, plugin.weight or 1)
+    refs = tuple(PluginRef(name, weights[name]) for name in names)
+    if sum(ref.weight for ref in refs) * MAX_NODE_SCORE > MAX_TOTAL_SCORE:
+        report("score", "total score of Score plugins could overflow")
+    return refs

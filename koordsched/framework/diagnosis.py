@@ -1,0 +1,84 @@
+"""Diagnosis: why no node was feasible for a pod, per node and in the words that kube-scheduler uses (framework.md §2.2)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from koordsched.framework.status import Code, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+NO_NODES = "no nodes available to schedule pods"
+
+
+class Refusal(NamedTuple):
+    """One refusal and how many nodes got it."""
+
+    status: Status
+    count: int
+
+
+class Diagnosis:
+    """The outcome of a cycle without a feasible node.
+
+    Either PreFilter refused the pod as a whole (`pre_filter`), or `refusals` partitions the nodes and `status_of` answers for one row of the
+    node table. `plugins` are all that had a part in it; `message` is the text without what PostFilter says. Pods of a shape share it while
+    the reasons stay the same; `status_of` may be asked until the cycle ends.
+    """
+
+    __slots__ = ("message", "plugins", "pre_filter", "refusals", "status_of", "total_nodes")
+
+    def __init__(
+        self,
+        total_nodes: int,
+        plugins: frozenset[str],
+        refusals: Sequence[Refusal],
+        status_of: Callable[[int], Status | None],
+    ) -> None:
+        self.total_nodes = total_nodes
+        self.plugins = plugins
+        self.refusals = refusals
+        self.status_of = status_of
+        self.pre_filter: Status | None = None
+        self.message = fit_error(total_nodes, count_reasons(refusals))
+
+    @classmethod
+    def of_pre_filter(cls, total_nodes: int, plugins: frozenset[str], status: Status) -> Diagnosis:
+        """Return the diagnosis of a pod that PreFilter refused: every node carries that status."""
+        diagnosis = cls(total_nodes, plugins, (), lambda _row: status)
+        diagnosis.pre_filter = status
+        diagnosis.message = fit_error(total_nodes, {}, status.message)
+        return diagnosis
+
+    @classmethod
+    def without_nodes(cls) -> Diagnosis:
+        """Return the diagnosis of a pod for which there was no node to look at: nobody refused it."""
+        diagnosis = cls(0, frozenset(), (), lambda _row: None)
+        diagnosis.message = NO_NODES
+        return diagnosis
+
+    @property
+    def pending_plugins(self) -> frozenset[str]:
+        """Plugins that answered Pending: their events ignore backoff."""
+        statuses = [self.pre_filter] if self.pre_filter is not None else [refusal.status for refusal in self.refusals]
+        return frozenset(status.plugin for status in statuses if status.code is Code.PENDING)
+
+
+def fit_error(total_nodes: int, reasons: Mapping[str, int], pre_filter_message: str = "") -> str:
+    """Return kube-scheduler's FitError text. reasons: how many nodes gave each; items are sorted as strings, so `14 x` precedes `3 y`."""
+    text = f"0/{total_nodes} nodes are available:"
+    if pre_filter_message:
+        return f"{text} {pre_filter_message}."
+    items = sorted(f"{count} {reason}" for reason, count in reasons.items())
+    return f"{text} {', '.join(items)}." if items else text
+
+
+def count_reasons(refusals: Sequence[Refusal]) -> Counter[str]:
+    """Return how many nodes gave each reason; a node can give several."""
+    counts: Counter[str] = Counter()
+    for status, nodes in refusals:
+        for reason in status.reasons:
+            counts[reason] += nodes
+    return counts

@@ -1,0 +1,31 @@
+"""Handle: what a plugin may use of its surroundings, given to it when it is made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import random
+
+    from koordsched.cache.cache import Cache
+    from koordsched.cache.columns import Columns
+    from koordsched.clock import Clock
+    from koordsched.cluster.port import Cluster
+    from koordsched.framework.waiting import WaitingPods
+
+
+class Handle(Protocol):
+    """The scheduler as a plugin sees it; the same for all plugins of all profiles."""
+
+    @property
+    def cluster(self) -> Cluster: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def random(self) -> random.Random: ...
+    @property
+    def cache(self) -> Cache: ...
+    @property
+    def columns(self) -> Columns: ...
+    @property
+    def waiting_pods(self) -> WaitingPods: ...

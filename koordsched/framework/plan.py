@@ -1,0 +1,67 @@
+"""Plan: a profile's filters and scorers in running order, lifted, with all that can be known before the first pod."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from koordsched.framework.interface import (
+    UNSIGNABLE,
+    FilterNodesPlugin,
+    FilterPlugin,
+    Normalize,
+    Plugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    ScoreNodesPlugin,
+    ScorePlugin,
+)
+from koordsched.framework.lift import lift_filter, lift_score
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from koordsched.api.podinfo import PodInfo
+
+P = TypeVar("P", bound=Plugin)
+
+
+class Evaluators(msgspec.Struct, frozen=True):
+    """A profile's plugins at the points that a shape's columns come from, each in running order; scorers with their weights."""
+
+    pre_enqueue: list[PreEnqueuePlugin] = []
+    pre_filter: list[PreFilterPlugin] = []
+    filter: list[FilterNodesPlugin | FilterPlugin] = []
+    pre_score: list[PreScorePlugin] = []
+    score: list[tuple[ScoreNodesPlugin | ScorePlugin, int]] = []
+
+
+class Plan:
+    """What `Shapes` runs. A plugin is one object at all its points."""
+
+    def __init__(self, plugins: Evaluators) -> None:
+        self.pre_filters = plugins.pre_filter
+        self.filters = [lift_filter(plugin) for plugin in plugins.filter]
+        self.pre_scorers = plugins.pre_score
+        self.scorers = [(lift_score(plugin), weight) for plugin, weight in plugins.score]
+        self.scorer_reads = [int(plugin.reads) for plugin, _ in self.scorers]
+        self.scorer_modes = [plugin.normalize.value for plugin, _ in self.scorers]
+        self.scorer_weights = [weight for _, weight in self.scorers]
+        self.custom_normalizers = [s for s, (plugin, _) in enumerate(self.scorers) if plugin.normalize is Normalize.CUSTOM]
+        self.feasible_dependent = {plugin.name for plugin, _ in self.scorers if plugin.depends_on_feasible}
+        choosing: list[Plugin] = [*plugins.pre_filter, *plugins.filter]
+        ranking: list[Plugin] = [*plugins.pre_score, *(plugin for plugin, _ in plugins.score)]
+        self.choosing = {plugin.name for plugin in choosing}  # a new version of one of these makes the whole shape stale
+        self.versioned = [plugin for plugin in _distinct([*choosing, *ranking]) if type(plugin).version is not Plugin.version]
+        self._signers = _distinct([*plugins.pre_enqueue, *choosing, *ranking])
+
+    def sign(self, pod: PodInfo) -> tuple[Hashable, ...] | None:
+        """Return all that the plugins read of the pod; None when one of them cannot say."""
+        parts = tuple(plugin.sign(pod) for plugin in self._signers)
+        return None if UNSIGNABLE in parts else parts
+
+
+def _distinct(plugins: Iterable[P]) -> list[P]:
+    return list({plugin.name: plugin for plugin in plugins}.values())

@@ -1,0 +1,86 @@
+"""PreFilter of one shape: which filters are off, and to which nodes the cycle is restricted (framework.md §2.1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from koordsched._core.change import Change
+from koordsched.framework.interface import Codes, FilterNodesPlugin, PreFilterPlugin, PreFilterResult
+from koordsched.framework.lift import PluginError
+from koordsched.framework.status import Code, Status, unresolvable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.cache.nodes import Nodes
+    from koordsched.framework.cycle_state import CycleState
+
+
+class PreFiltered:
+    """What PreFilter decided."""
+
+    __slots__ = ("node_names", "refusal", "restricting", "skipped")
+
+    def __init__(self) -> None:
+        self.skipped: set[str] = set()  # plugins whose Filter is off
+        self.node_names: frozenset[str] | None = None  # None: all nodes
+        self.restricting: set[str] = set()  # plugins that named nodes
+        self.refusal: Status | None = None
+
+    def restrict(self, plugin: str, result: PreFilterResult) -> None:
+        if result.node_names is None:
+            return
+        self.restricting.add(plugin)
+        self.node_names = result.node_names if self.node_names is None else self.node_names & result.node_names
+
+
+def run_pre_filter(plugins: Sequence[PreFilterPlugin], state: CycleState, pod: PodInfo, nodes: Nodes) -> PreFiltered:
+    """Run the plugins in order. UnschedulableAndUnresolvable stops; Unschedulable is remembered while the rest runs. PluginError on errors."""
+    result = PreFiltered()
+    for plugin in plugins:
+        outcome = plugin.pre_filter(state, pod, nodes)
+        if isinstance(outcome, PreFilterResult):
+            result.restrict(plugin.name, outcome)
+            if result.node_names is not None and not result.node_names:
+                result.refusal = _nowhere(result.restricting)
+                return result
+        elif outcome is None:
+            continue
+        elif outcome.code is Code.SKIP:
+            result.skipped.add(plugin.name)
+        elif outcome.rejected:
+            result.refusal = outcome.with_plugin(plugin.name)
+            if outcome.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                return result
+        else:
+            raise PluginError(Status(outcome.code, (f'running PreFilter plugin "{plugin.name}": {outcome.message}',), plugin.name))
+    return result
+
+
+def _nowhere(plugins: set[str]) -> Status:
+    names = sorted(plugins)
+    if len(names) == 1:
+        return unresolvable(f"node(s) didn't satisfy plugin {names[0]}")
+    return unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(names)}] simultaneously")
+
+
+class NodeNamesFilter(FilterNodesPlugin):
+    """The restriction to named nodes, as the first filter of a shape: other nodes count as refused by the plugins that named them."""
+
+    name = "PreFilterResult"
+    reads = Change.LABELS  # the name column
+
+    def __init__(self, result: PreFiltered) -> None:
+        self._names = result.node_names or frozenset()
+        self._status = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(result.restricting))}]")
+
+    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes:
+        ids = nodes.columns.name_column.values.ids
+        allowed = np.array([ids[name] for name in self._names if name in ids], np.int32)
+        return (~np.isin(nodes.table.attributes_of(nodes.columns.name_column.attribute, nodes.rows), allowed)).astype(np.int32)
+
+    def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
+        return self._status

@@ -1,0 +1,79 @@
+"""Sampling: looking at part of the nodes because the operator said so (`percentageOfNodesToScore` 1..99; framework.md §5.2).
+
+The columns answer for all nodes anyway; sampling only limits which feasible ones may win, as kube-scheduler's does: nodes are examined in
+zone order from where the last pod's search ended, until enough are feasible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from koordsched.framework.interface import MAX_NODE_SCORE, Normalize
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from numpy.typing import NDArray
+
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.cache.cache import Cache
+    from koordsched.framework.profile import Profile
+    from koordsched.framework.shapes import Shape
+
+MIN_FEASIBLE_NODES = 100
+ALL = 100
+
+
+def nodes_to_find(nodes: int, percentage: int) -> int | None:
+    """Return how many feasible nodes are enough, None for all. 0 % is all nodes here, not adaptive (framework.md §5.2, [NEW])."""
+    if percentage in {0, ALL} or nodes < MIN_FEASIBLE_NODES:
+        return None
+    return max(MIN_FEASIBLE_NODES, nodes * percentage // 100)
+
+
+class Sampler:
+    """Remembers where the last search ended."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._next_start = 0
+
+    def choose(self, profile: Profile, shape: Shape, pod: PodInfo, search: tuple[int, Random]) -> int:
+        """Return the best row of the first `wanted` feasible ones; search is (wanted, random)."""
+        wanted, random = search
+        rows = self._sample(shape, wanted)
+        if len(rows) == 1:
+            return int(rows[0])
+        profile.shapes.rank(shape, pod)
+        totals = self._totals(profile, shape, pod, rows)
+        best = rows[totals == totals.max()]
+        return int(best[random.randrange(len(best))])
+
+    def _sample(self, shape: Shape, wanted: int) -> NDArray[np.int32]:
+        order = self._cache.order.rows()
+        start = self._next_start % len(order)
+        order = np.concatenate((order[start:], order[:start]))
+        feasible = np.flatnonzero(np.isin(order, shape.evaluation.feasible_rows(), assume_unique=True))
+        examined = int(feasible[wanted]) if len(feasible) > wanted else len(order)
+        self._next_start = (start + examined) % len(order)
+        return order[feasible[:wanted]]
+
+    def _totals(self, profile: Profile, shape: Shape, pod: PodInfo, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return totals normalised over these rows alone."""
+        totals = np.zeros(len(rows), np.int64)
+        nodes = self._cache.select(rows)
+        for s, (plugin, weight) in enumerate(shape.scorers):
+            if not shape.evaluation.is_enabled(s):
+                continue
+            scores = shape.evaluation.raw_scores(s, rows)
+            if plugin.normalize is Normalize.CUSTOM:
+                scores = plugin.normalize_scores(shape.state, pod, nodes, scores)
+            elif plugin.normalize is not Normalize.NONE:
+                largest = scores.max()
+                scores = MAX_NODE_SCORE * scores // largest if largest > 0 else np.zeros_like(scores)
+                if plugin.normalize is Normalize.DEFAULT_REVERSE:
+                    scores = MAX_NODE_SCORE - scores
+            totals += weight * scores
+        return totals

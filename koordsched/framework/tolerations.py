@@ -1,0 +1,91 @@
+"""Taints and tolerations: for one node as plain functions, for all nodes as a compiled `Tolerance`.
+
+A compiled list of tolerations keeps a verdict per taint set, and nodes have few distinct taint sets, so asking about a node is a gather.
+Taint sets are learned from `Columns` when they appear; verdicts only ever grow, so pods may share them. Callers: TaintToleration,
+NodeUnschedulable and PodTopologySpread (nodeTaintsPolicy).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from koordsched._core.tolerance import Effect, Operator, TaintSets, Tolerance
+from koordsched.api.core import Taint
+from koordsched.cache.columns import CORDON
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from koordsched.api.core import Toleration
+    from koordsched.cache.columns import Columns
+
+NO_SCHEDULE = "NoSchedule"
+NO_EXECUTE = "NoExecute"
+PREFER_NO_SCHEDULE = "PreferNoSchedule"
+
+UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
+"""Whoever tolerates this taint may go to a cordoned node."""
+
+KEPT_LISTS = 1024  # compiled lists of tolerations; each takes 12 bytes a taint set
+
+_EFFECTS = {NO_SCHEDULE: Effect.REFUSES, NO_EXECUTE: Effect.REFUSES, PREFER_NO_SCHEDULE: Effect.REPELS}
+_OPERATORS = {"": Operator.EQUAL, "Equal": Operator.EQUAL, "Exists": Operator.EXISTS}  # Gt and Lt need a gate that is off: never
+
+
+def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
+    """Answer whether any of the tolerations matches the taint (framework.md §10.1)."""
+    return any(_matches(toleration, taint) for toleration in tolerations)
+
+
+def first_untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
+    """Return the first NoSchedule or NoExecute taint that is not tolerated."""
+    return next((taint for taint in taints if taint.effect in {NO_SCHEDULE, NO_EXECUTE} and not tolerates(tolerations, taint)), None)
+
+
+def _matches(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect not in {"", taint.effect} or toleration.key not in {"", taint.key}:
+        return False
+    operator = _OPERATORS.get(toleration.operator, Operator.NEVER)
+    return operator is Operator.EXISTS or (operator is Operator.EQUAL and toleration.value == taint.value)
+
+
+class Tolerances:
+    """Compiles lists of tolerations against the taint sets of a node table, and keeps the last used ones."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self._sets = TaintSets()
+        self._ids: dict[str, int] = {"": 0}  # every key, value and effect of a taint or a toleration
+        self._compiled = lru_cache(maxsize=KEPT_LISTS)(self._compile)
+
+    def compile(self, tolerations: tuple[Toleration, ...]) -> Tolerance:
+        """Return the compiled tolerations; ask them only after `refresh`."""
+        return self._compiled(tolerations)
+
+    def refresh(self) -> None:
+        """Learn the taint sets that appeared since; O(1) when there are none."""
+        if self._sets.sets < len(self._columns.taint_sets):
+            self._learn()
+
+    def _learn(self) -> None:
+        for taint in self._columns.taints[self._sets.taints :]:
+            if taint.key == CORDON.key:
+                self._add(UNSCHEDULABLE_TAINT, Effect.CORDONS)
+            else:
+                self._add(taint, _EFFECTS.get(taint.effect, Effect.NOTHING))
+        for members in self._columns.taint_sets[self._sets.sets :]:
+            self._sets.add_set(members)
+
+    def _add(self, taint: Taint, effect: Effect) -> None:
+        self._sets.add_taint(self._id(taint.key), self._id(taint.value), self._id(taint.effect), effect)
+
+    def _compile(self, tolerations: tuple[Toleration, ...]) -> Tolerance:
+        return Tolerance(self._sets, [self._entry(toleration) for toleration in tolerations])
+
+    def _entry(self, toleration: Toleration) -> tuple[int, Operator, int, int]:
+        operator = _OPERATORS.get(toleration.operator, Operator.NEVER)
+        return self._id(toleration.key), operator, self._id(toleration.value), self._id(toleration.effect)
+
+    def _id(self, text: str) -> int:
+        return self._ids.setdefault(text, len(self._ids))

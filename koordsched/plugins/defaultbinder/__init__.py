@@ -1,0 +1,1 @@
+"""DefaultBinder: binds a pod with a POST to its binding subresource (framework.md §6)."""

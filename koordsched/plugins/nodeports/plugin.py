@@ -1,0 +1,84 @@
+"""NodePorts: Filter refuses nodes whose pods use a host port that conflicts with one of the pod's.
+
+Which bit columns conflict is looked up when the filter is asked, not in PreFilter: a port gets its column when the first pod uses it. Rows
+that were answered before stay right all the same, since only rows whose own ports changed can get another answer.
+Reference: plugins/nodeports/node_ports.go of Kubernetes v1.35.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koordsched._core.bitset import filter_bits
+from koordsched._core.change import Change
+from koordsched.api.core import Pod
+from koordsched.api.resources import host_ports
+from koordsched.framework.interface import FilterNodesPlugin, PreFilterPlugin
+from koordsched.framework.status import SKIP, Status, unschedulable
+from koordsched.queue.events import ActionType, EventHint, EventResource, QueueingHint, cluster_event
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from koordsched.api.meta import Object
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.api.resources import HostPort
+    from koordsched.cache.columns import Columns
+    from koordsched.cache.nodes import Nodes
+    from koordsched.framework.cycle_state import CycleState
+    from koordsched.framework.interface import Codes
+
+REFUSAL = unschedulable("node(s) didn't have free ports for the requested pod ports")
+
+ANY_IP = "0.0.0.0"  # noqa: S104 - compared with, not bound to
+
+
+class NodePorts(PreFilterPlugin, FilterNodesPlugin):
+    name = "NodePorts"
+    reads = Change.PORTS
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        return pod.ports
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        return None if pod.ports else SKIP
+
+    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes:
+        return filter_bits(nodes.table, _conflicting_bits(nodes.columns, pod), nodes.rows)
+
+    def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
+        return REFUSAL
+
+    def events_to_register(self) -> Sequence[EventHint]:
+        return (
+            EventHint(cluster_event(EventResource.POD, ActionType.DELETE), _after_pod_delete),
+            EventHint(cluster_event(EventResource.NODE, ActionType.ADD)),
+        )
+
+
+def _conflicting_bits(columns: Columns, pod: PodInfo) -> list[int]:
+    """Return the bit columns of the host ports in use that conflict with one of the pod's. O(IPs that the same numbers are used on)."""
+    return [
+        bit
+        for wanted in pod.ports
+        for used, bit in columns.ports_by_number.get((wanted.protocol, wanted.port), {}).items()
+        if _ips_conflict(wanted.ip, used.ip)
+    ]
+
+
+def _conflict(one: HostPort, other: HostPort) -> bool:
+    return one.port == other.port and one.protocol == other.protocol and _ips_conflict(one.ip, other.ip)
+
+
+def _ips_conflict(one: str, other: str) -> bool:
+    return one == other or ANY_IP in {one, other}
+
+
+def _after_pod_delete(pod: PodInfo, old: Object | None, _new: Object | None) -> QueueingHint:
+    """Queue when the pod that went away had a place, and there a port that the waiting pod wants."""
+    assert isinstance(old, Pod)
+    if not old.spec.node_name and not old.status.nominated_node_name:
+        return QueueingHint.SKIP
+    freed = host_ports(old)
+    helps = any(_conflict(wanted, used) for wanted in pod.ports for used in freed)
+    return QueueingHint.QUEUE if helps else QueueingHint.SKIP

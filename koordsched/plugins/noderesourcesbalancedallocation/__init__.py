@@ -1,0 +1,1 @@
+"""NodeResourcesBalancedAllocation: prefers nodes whose resources would be used to the same degree (framework.md §10.5)."""

@@ -1,0 +1,60 @@
+"""Which events may help a pod that NodeResourcesFit refused (framework.md §3.5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koordsched.api.core import Node, Pod
+from koordsched.api.resources import node_allocatable, pod_resources
+from koordsched.queue.events import QueueingHint
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from koordsched.api.meta import Object
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.plugins.noderesourcesfit.filtering import Requests
+
+
+class Hints:
+    """The plugin's queueing hints. QuantityError when an object's quantity cannot be read, which counts as Queue."""
+
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
+
+    def after_pod_event(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
+        """Queue when a pod that had a place went away, when the waiting pod asks for less, or when a bound pod uses less that it wants."""
+        assert isinstance(old, Pod)
+        if not isinstance(new, Pod):
+            helps = bool(old.spec.node_name or old.status.nominated_node_name)
+        elif new.metadata.uid == pod.uid:
+            helps = True
+        else:
+            helps = bool(new.spec.node_name) and self._shrank(pod, old, new)
+        return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+
+    def _shrank(self, pod: PodInfo, old: Pod, new: Pod) -> bool:
+        before = pod_resources(old, counted_on_node=True).requests
+        after = pod_resources(new, counted_on_node=True).requests
+        return any(before.get(name, 0) > after.get(name, 0) for name in pod.resources.requests)
+
+    def after_node_change(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
+        """Queue when the pod fits the node as long as it is empty, and the node is new or offers more than before of what matters.
+
+        Ignored resources do not matter here either; fit.go of Kubernetes v1.35 forgets that and misses nodes.
+        """
+        assert isinstance(new, Node)
+        requests = self._requests.checked(pod)
+        after = node_allocatable(new)
+        if not _fits(requests, after):
+            return QueueingHint.SKIP
+        helps = _grew(requests, node_allocatable(old), after) if isinstance(old, Node) else True
+        return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+
+
+def _fits(requests: Mapping[str, int], allocatable: Mapping[str, int]) -> bool:
+    return allocatable.get("pods", 0) >= 1 and all(amount <= allocatable.get(name, 0) for name, amount in requests.items())
+
+
+def _grew(requests: Mapping[str, int], before: Mapping[str, int], after: Mapping[str, int]) -> bool:
+    return any(after.get(name, 0) > before.get(name, 0) for name in ("pods", *requests))

@@ -1,0 +1,77 @@
+"""NodeResourcesFit: Filter by the pod's requests, Score by the strategy LeastAllocated, MostAllocated or RequestedToCapacityRatio.
+
+A node short of several resources gets all of them as reasons. Reference: plugins/noderesources/fit.go of Kubernetes v1.35.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koordsched._core.change import Change
+from koordsched._core.fit import filter_fit
+from koordsched.framework.interface import FilterNodesPlugin, PreFilterPlugin, PreScorePlugin, ScoreNodesPlugin
+from koordsched.plugins.noderesourcesfit.filtering import Requests
+from koordsched.plugins.noderesourcesfit.hints import Hints
+from koordsched.plugins.noderesourcesfit.scoring import Scoring
+from koordsched.queue.events import ActionType, EventHint, EventResource, cluster_event
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from koordsched._core.allocation import Allocation
+    from koordsched._core.table import Request
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.cache.nodes import Nodes
+    from koordsched.config.args import NodeResourcesFitArgs
+    from koordsched.framework.cycle_state import CycleState
+    from koordsched.framework.handle import Handle
+    from koordsched.framework.interface import Codes, Scores
+    from koordsched.framework.status import Status
+
+PRE_FILTER_STATE = "PreFilterNodeResourcesFit"  # the Request to check
+PRE_SCORE_STATE = "PreScoreNodeResourcesFit"  # the Allocation to score
+
+
+class NodeResourcesFit(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNodesPlugin):
+    name = "NodeResourcesFit"
+    reads = Change.USAGE | Change.CAPACITY
+
+    def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
+        self._requests = Requests(args, handle.columns)
+        self._scoring = Scoring(args.scoring_strategy, handle.columns)
+        self._hints = Hints(self._requests)
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        return self._scoring.sign(pod)
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        request = self._requests.request(pod)
+        state.write(PRE_FILTER_STATE, request)
+        return self._requests.refuse(request)
+
+    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes:
+        return filter_fit(nodes.table, self._request(state, pod), nodes.rows)
+
+    def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
+        return self._requests.explain(self._request(state, pod), code)
+
+    def _request(self, state: CycleState, pod: PodInfo) -> Request:
+        # A configuration may leave the plugin out at preFilter and still have it at filter.
+        request: Request | None = state.read(PRE_FILTER_STATE)
+        return request if request is not None else self._requests.request(pod)
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        state.write(PRE_SCORE_STATE, self._scoring.allocation(pod))
+        return None
+
+    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
+        allocation: Allocation | None = state.read(PRE_SCORE_STATE)
+        if allocation is None:
+            allocation = self._scoring.allocation(pod)
+        return self._scoring.score(nodes.table, allocation, nodes.rows)
+
+    def events_to_register(self) -> Sequence[EventHint]:
+        return (
+            EventHint(cluster_event(EventResource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN), self._hints.after_pod_event),
+            EventHint(cluster_event(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE), self._hints.after_node_change),
+        )

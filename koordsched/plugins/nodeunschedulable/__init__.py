@@ -1,0 +1,1 @@
+"""NodeUnschedulable: keeps pods off cordoned nodes (framework.md §10.1)."""

@@ -1,0 +1,87 @@
+"""Pods in flight and the events they missed (framework.md §3.3).
+
+A pod that is being scheduled is in no queue, so an event that would have woken it finds nobody. Events seen while any pod is in flight are
+therefore kept until every pod popped before them is done, and put to a pod that comes back.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from koordsched.queue.events import POD_POPPED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from koordsched.queue.events import Scope
+    from koordsched.queue.hints import Change
+    from koordsched.queue.profile import QueueMetrics
+    from koordsched.queue.queued_pod import QueuedPodInfo
+
+
+class Missed(NamedTuple):
+    """An event seen while pods were in flight, and which pods it concerns."""
+
+    number: int  # position in the one order of pops and events
+    change: Change
+    scope: Scope
+
+
+class InFlight:
+    """Pods popped and not done, by uid, and the events since the oldest of them was popped."""
+
+    def __init__(self, metrics: QueueMetrics) -> None:
+        self._metrics = metrics
+        self._pods: OrderedDict[str, tuple[int, QueuedPodInfo]] = OrderedDict()  # oldest first; OrderedDict finds the first in O(1)
+        self._events: deque[Missed] = deque()
+        self._number = 0
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._pods
+
+    def __iter__(self) -> Iterator[QueuedPodInfo]:
+        return (info for _, info in self._pods.values())
+
+    @property
+    def events(self) -> int:
+        """How many events are kept."""
+        return len(self._events)
+
+    def start(self, info: QueuedPodInfo) -> None:
+        """Keep events for this pod from now on."""
+        self._number += 1
+        self._pods[info.uid] = (self._number, info)
+        self._metrics.inflight_events(POD_POPPED, 1)
+
+    def record(self, change: Change, scope: Scope) -> None:
+        """Remember the event if anybody may want to know it."""
+        if self._pods:
+            self._number += 1
+            self._events.append(Missed(self._number, change, scope))
+            self._metrics.inflight_events(change.event.label, 1)
+
+    def missed(self, uid: str) -> list[Missed] | None:
+        """Return the events since the pod was popped, oldest first; None if it is not in flight."""
+        found = self._pods.get(uid)
+        if found is None:
+            return None
+        events: list[Missed] = []
+        for event in reversed(self._events):
+            if event.number < found[0]:
+                break
+            events.append(event)
+        events.reverse()
+        return events
+
+    def finish(self, uid: str) -> None:
+        """Forget the pod, and the events that no other pod in flight precedes."""
+        if self._pods.pop(uid, None) is None:
+            return
+        self._metrics.inflight_events(POD_POPPED, -1)
+        oldest = next(iter(self._pods.values()))[0] if self._pods else self._number + 1
+        while self._events and self._events[0].number < oldest:
+            self._metrics.inflight_events(self._events.popleft().change.event.label, -1)

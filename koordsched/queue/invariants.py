@@ -1,0 +1,73 @@
+"""What must hold between any two calls of the scheduling queue. Tests check it after every step; production never does: it is O(pods)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from koordsched.queue.queued_pod import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from koordsched.queue.inflight import InFlight
+    from koordsched.queue.queued_pod import QueuedPodInfo
+    from koordsched.queue.sub_queues import SubQueues
+
+
+def check(queues: SubQueues, inflight: InFlight) -> None:
+    """Raise AssertionError at the first thing that does not hold."""
+    _check_places(queues)
+    _check_groups(queues)
+    _check_nominations(queues)
+    for info in inflight:
+        _require(info.place is Place.IN_FLIGHT or queues.get(info.key) is not info, "a pod in flight is in a queue", queues, info)
+    _require(len(inflight) > 0 or inflight.events == 0, "events are kept though nobody is in flight", queues)
+
+
+def _check_places(queues: SubQueues) -> None:
+    found = Counter(info.key for part in (queues.active, queues.backoff, queues.unschedulable) for info in part)
+    for key, times in found.items():
+        _require(times == 1, f"{key} is in {times} queues", queues, queues.get(key))
+    _require(found.keys() == {info.key for info in queues}, "a pod is lost or in no queue", queues)
+    for place, part in ((Place.ACTIVE, queues.active), (Place.BACKOFF, queues.backoff)):
+        for info in part:
+            _require(info.place is place, f"is in the {place.value} queue but says {info.place.name}", queues, info)
+            _require(info.group is None and not info.gated, "is among the unschedulable pods or gated as well", queues, info)
+    _check_backoff(queues)
+
+
+def _check_backoff(queues: SubQueues) -> None:
+    for info in queues.backoff:
+        computed = info.backoff_expiry
+        info.backoff_expiry = None
+        _require(queues.backoff.expiry(info) == computed, "its cached backoff is out of date", queues, info)
+
+
+def _check_groups(queues: SubQueues) -> None:
+    for group in queues.unschedulable.groups:
+        _require(len(group.members) > 0, f"the group {group.key} is empty", queues)
+        _require(group.by_shape or not group.awake, f"the group {group.key} is awake but moves as a whole", queues)
+        for info in group.members:
+            expected = Place.GATED if group.gating_plugin else Place.UNSCHEDULABLE
+            _require(info.place is expected and info.group is group, f"is in {group.key} but says otherwise", queues, info)
+            _require(bool(info.rejectors.all), "waits for an event but nobody refused it", queues, info)
+        if group.awake:
+            scout = group.scout
+            _require(
+                scout is not None and scout.place is Place.ACTIVE and scout.scout_of is group, f"{group.key} has no scout", queues, scout
+            )
+    gated = sum(info.gated for info in queues.unschedulable)
+    _require(gated == queues.unschedulable.gated, "the number of gated pods is wrong", queues)
+
+
+def _check_nominations(queues: SubQueues) -> None:
+    listed = {uid: node for node, pods in queues.nominator.nodes.items() for uid in pods}
+    _require(all(queues.nominator.node_of(uid) == node for uid, node in listed.items()), "a nomination is listed twice", queues)
+    _require(len(listed) == len(queues.nominator), "a nomination is not listed under its node", queues)
+
+
+def _require(holds: bool, message: str, queues: SubQueues, info: QueuedPodInfo | None = None) -> None:
+    if not holds:
+        story: Iterable[object] = queues.history.story(info.key) if info is not None else ()
+        raise AssertionError("\n".join([f"{info or 'queue'}: {message}", *map(str, story)]))

@@ -1,0 +1,98 @@
+"""What the queue asks of a scheduling profile, of the configuration and of the metrics: functions and numbers, no plugin.
+
+The framework builds a `QueueProfile` per profile, so that the queue stays below it in the layers and can be tested with plain functions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.queue.events import EventHint
+    from koordsched.queue.queued_pod import QueuedPodInfo, Rejectors, SortKey
+
+Gate = tuple[str, str, bool]
+"""A PreEnqueue refusal: plugin, message, and whether it was an error instead of a refusal."""
+
+
+class QueueProfile(msgspec.Struct, frozen=True):
+    """What one profile does for the queue. `probe`, `unchanged_since_failure` and `rejectors_now` are only asked about pods that have a
+    shape, were refused by Filter plugins alone, are not nominated and not gated."""
+
+    sort_key: Callable[[QueuedPodInfo], SortKey]
+    """Smaller comes first. Read when the pod enters the queue, changes, or comes back from an attempt."""
+
+    pre_enqueue: Callable[[PodInfo, str], Gate | None]
+    """Return the first refusal, asking the named plugin first ("" for none) and then in profile order; None: the pod may enter."""
+
+    hints: Mapping[str, Sequence[EventHint]]
+    """Plugin name -> events that may help a pod it refused, with the defaults of `hints_for` applied."""
+
+    probe: Callable[[PodInfo], bool]
+    """Answer whether a pod of this shape and priority would pass the filters on some node now. Must be incremental, and may say yes when in
+    doubt; a wrong no leaves pods waiting."""
+
+    unchanged_since_failure: Callable[[PodInfo], bool]
+    """Answer whether the pod's shape failed in Filter and nothing changed since that could matter to it, nominations included. In doubt,
+    no."""
+
+    rejectors_now: Callable[[PodInfo], Rejectors] | None = None
+    """Name the plugins that refuse this shape now; asked after a probe found nothing. Without it every registered event of any plugin is
+    put to the shape until the next attempt, which is as right and only slower."""
+
+
+class QueueSettings(msgspec.Struct, frozen=True):
+    """Durations in seconds: podInitialBackoffSeconds, podMaxBackoffSeconds, --pod-max-in-unschedulable-pods-duration."""
+
+    initial_backoff: float = 1.0
+    max_backoff: float = 10.0
+    max_in_unschedulable: float = 300.0
+
+
+class QueueMetrics(Protocol):
+    """Where the queue counts (framework.md §12). The gauge pending_pods is read from `SchedulingQueue.sizes()` instead."""
+
+    def incoming(self, queue: str, event: str) -> None:
+        """Count queue_incoming_pods_total."""
+
+    def hint_duration(self, plugin: str, event: str, hint: str, seconds: float) -> None:
+        """Observe queueing_hint_execution_duration_seconds; hint is QueueSkip, Queue or Error."""
+
+    def unschedulable_pods(self, plugin: str, profile: str, delta: int) -> None:
+        """Move the gauge unschedulable_pods."""
+
+    def inflight_events(self, event: str, delta: int) -> None:
+        """Move the gauge inflight_events."""
+
+    def probe_skipped(self, profile: str) -> None:
+        """Count an event that hints called helpful but that left a shape without any node that passes."""
+
+    def retry_skipped(self, profile: str) -> None:
+        """Count a woken pod that was sent back without an attempt because nothing changed since its shape failed."""
+
+
+class NoMetrics:
+    """Count nothing."""
+
+    def incoming(self, queue: str, event: str) -> None:
+        pass
+
+    def hint_duration(self, plugin: str, event: str, hint: str, seconds: float) -> None:
+        pass
+
+    def unschedulable_pods(self, plugin: str, profile: str, delta: int) -> None:
+        pass
+
+    def inflight_events(self, event: str, delta: int) -> None:
+        pass
+
+    def probe_skipped(self, profile: str) -> None:
+        pass
+
+    def retry_skipped(self, profile: str) -> None:
+        pass

@@ -1,0 +1,264 @@
+"""Which waiting pods an event moves, and where to (framework.md §3.5; why so: docs/decisions/0003-waking-by-shape.md).
+
+Groups that are no shape groups are asked once and moved at once, as kube-scheduler does. A shape group is asked once, then probed, and
+if some node passes it wakes: its first member goes to the active queue as the scout, and each time a scout is popped the next one follows.
+It falls asleep when one of the shape fails again. So the pops come in the same order as if all had been moved at once, and what cannot
+fit is tried once.
+
+Invariant: an awake group that has members has its scout in the active queue.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koordsched.queue.events import EVERYBODY, SCHEDULE_ATTEMPT_FAILURE, UNCHANGED_SINCE_FAILURE, UNSCHEDULABLE_TIMEOUT, Scope
+from koordsched.queue.hints import (
+    AFTER_BACKOFF,
+    IMMEDIATELY,
+    NOT_HELPFUL,
+    SKIP,
+    SURELY_HELPFUL,
+    Change,
+    Opinion,
+    Oracle,
+    Registration,
+    Verdict,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.queue.inflight import Missed
+    from koordsched.queue.profile import QueueMetrics
+    from koordsched.queue.queued_pod import QueuedPodInfo
+    from koordsched.queue.sub_queues import SubQueues
+    from koordsched.queue.unschedulable import Group
+
+
+class Waker:
+    """Moves pods that an event may help out of the unschedulable pods."""
+
+    def __init__(self, queues: SubQueues, oracle: Oracle, metrics: QueueMetrics) -> None:
+        self._queues = queues
+        self._oracle = oracle
+        self._metrics = metrics
+        self.now_number = 0  # counts awakenings, to tell attempts that began before one from those that began after it
+
+    def move_all(self, change: Change, scope: Scope) -> None:
+        """Put the event to every group that may care. O(1) for a group whose plugins did not register it."""
+        waiting = self._queues.unschedulable
+        if change.event.is_wildcard:
+            for group in waiting.groups:
+                head = group.members.peek()
+                if head is not None and not group.gating_plugin and _reaches(scope, group, head):
+                    self._move(group, SURELY_HELPFUL, change.event.label, scope)
+            return
+        for group, registrations in waiting.interested(change.event):
+            if group.woken_at is not None and not group.rejectors.pending:
+                continue  # its scout is yet to be tried, on the state that the event has led to
+            head = group.members.peek()
+            if head is None or not _reaches(scope, group, head):
+                continue  # None: moved together with another group since the list was made
+            opinion = self._oracle.ask(registrations, group.rejectors, head.pod_info, change)
+            if opinion is not NOT_HELPFUL:
+                if group.by_shape and not opinion.certain and not self._probe(head):
+                    self._rejectors_are_outdated(group, head)
+                else:
+                    self._move(group, opinion, change.event.label, scope)
+
+    def ask_own(self, info: QueuedPodInfo, change: Change) -> Opinion:
+        """Put one event to one pod alone."""
+        if change.event.is_wildcard:
+            return SURELY_HELPFUL
+        registrations = self._registrations(info, change)
+        return self._oracle.ask(registrations, info.rejectors, info.pod_info, change)
+
+    def update(self, info: QueuedPodInfo, pod: PodInfo) -> None:
+        """Give an unschedulable or gated pod its new state."""
+        old = info.pod_info
+        alike = old.shape == pod.shape and old.priority == pod.priority and not info.gated
+        if alike and info.group is not None and info.group.by_shape == self._fails_alike(info):
+            self._queues.replace(info, pod)
+            info.skippable = info.group.by_shape
+        else:
+            info.pod_info = pod
+            info.skippable = False
+            self.regroup(info)
+
+    def regroup(self, info: QueuedPodInfo) -> None:
+        """Find the group anew for a waiting pod. One whose group is awake was due anyway, so it moves on now instead."""
+        group = info.group
+        if group is not None and group.awake:
+            verdict = IMMEDIATELY if group.ignore_backoff else AFTER_BACKOFF
+            self.requeue(info, verdict, group.wake_label)
+        else:
+            self._queues.regroup(info)
+
+    def requeue(self, info: QueuedPodInfo, verdict: Verdict, event: str) -> None:
+        """Put the pod where the verdict sends it."""
+        if verdict is SKIP:
+            self._queues.place_unschedulable(info, event)
+        elif verdict is AFTER_BACKOFF and self._queues.is_backing_off(info):
+            self._queues.enter_backoff(info, event)
+        else:
+            self._queues.enter_active(info, event)
+
+    def come_back(self, info: QueuedPodInfo, missed: Sequence[Missed] | None) -> None:
+        """Requeue a pod whose attempt failed. missed: the events since it was popped; None: they are not known."""
+        if missed is None or not info.refused:
+            self.requeue(info, AFTER_BACKOFF, SCHEDULE_ATTEMPT_FAILURE)
+            return
+        opinion = self._replay(info, missed)
+        doubtful = opinion.verdict is not SKIP and not opinion.certain and self._fails_alike(info)
+        if doubtful and not self._probe(info):
+            self._settle(info, outdated=True)
+        elif opinion.verdict is SKIP:
+            self._settle(info, outdated=False)
+        else:
+            info.skippable = self._fails_alike(info)
+            self.requeue(info, opinion.verdict, SCHEDULE_ATTEMPT_FAILURE)
+
+    def needs_no_attempt(self, info: QueuedPodInfo) -> bool:
+        """Answer whether an attempt of a popped pod could only repeat what its shape's last one found.
+
+        Not before the pod has failed once itself: until then it has no condition that tells its owner why it waits.
+        """
+        if not info.skippable or info.unschedulable_count == 0 or info.uid in self._queues.nominator:
+            return False
+        group = self._queues.unschedulable.shape_group(info)
+        return group is not None and self._queues.profile(info).unchanged_since_failure(info.pod_info)
+
+    def send_back(self, info: QueuedPodInfo) -> None:
+        """Return a popped pod that needs no attempt to its shape group."""
+        group = self._queues.unschedulable.shape_group(info)
+        if group is None:
+            raise LookupError(f"{info!r} was to go back to its shape's group, but there is none")
+        not_tried_since_waking = group.awake
+        group.fall_asleep()
+        self._queues.take_over(info, group.rejectors)
+        self._queues.place_unschedulable(info, UNCHANGED_SINCE_FAILURE)
+        if not_tried_since_waking:
+            self._rejectors_are_outdated(group, info)
+        self._metrics.retry_skipped(info.profile)
+
+    def release_scout(self, info: QueuedPodInfo) -> None:
+        """Let the next of an awake group follow when its scout has left the active queue."""
+        group = info.scout_of
+        info.scout_of = None
+        if group is not None and group.scout is info:
+            group.scout = None
+            if group.awake:
+                self._advance(group)
+
+    def flush(self, now: float, max_age: float) -> None:
+        """Wake the ungated pods that have waited longer than max_age seconds, whatever the hints and probes say."""
+        for group in self._queues.unschedulable.groups:
+            if group.gating_plugin or group.awake or now - group.oldest <= max_age:
+                continue
+            group.oldest = min(info.timestamp for info in group.members)
+            if now - group.oldest <= max_age:
+                continue
+            if group.by_shape:
+                self._wake(group, AFTER_BACKOFF, UNSCHEDULABLE_TIMEOUT.label, flush=True)
+                continue
+            for info in group.members.in_order():
+                if info.group is group and now - info.timestamp > max_age:
+                    info.flushed = True
+                    self.requeue(info, AFTER_BACKOFF, UNSCHEDULABLE_TIMEOUT.label)
+
+    def _move(self, group: Group, opinion: Opinion, label: str, scope: Scope) -> None:
+        if group.by_shape:
+            self._wake(group, opinion.verdict, label, flush=False)
+            return
+        for info in group.members.in_order():
+            if info.group is group and scope.covers(info.pod_info):
+                self.requeue(info, opinion.verdict, label)
+
+    def _registrations(self, info: QueuedPodInfo, change: Change) -> Sequence[Registration]:
+        return self._queues.books[info.profile].interests(info.rejectors.all, info.gating_plugin).matching(change.event)
+
+    def _replay(self, info: QueuedPodInfo, missed: Sequence[Missed]) -> Opinion:
+        """Return what the events that the pod missed mean for it; the strongest counts."""
+        best = NOT_HELPFUL
+        for event in missed:
+            if not event.scope.covers(info.pod_info):
+                continue
+            opinion = self.ask_own(info, event.change)
+            if opinion.verdict is SKIP:
+                continue
+            about_itself = bool(event.scope.only_uid)
+            best = Opinion(max(best.verdict, opinion.verdict), best.certain or opinion.certain or about_itself)
+            if best.verdict is IMMEDIATELY or (best.certain and not info.pending_plugins):
+                break
+        return best
+
+    def _settle(self, info: QueuedPodInfo, *, outdated: bool) -> None:
+        """Let a pod that just failed wait, and with it the others of its shape. outdated: its rejectors may differ by now."""
+        own = info.rejectors
+        group = self._queues.place_unschedulable(info, SCHEDULE_ATTEMPT_FAILURE)
+        if not group.by_shape:
+            return
+        began_before_waking = group.woken_at is not None and info.popped_at < group.woken_at
+        if not began_before_waking:
+            group.fall_asleep()
+        self._queues.adopt(info, own, group.rejectors.union(own) if began_before_waking else own)
+        if outdated:
+            self._rejectors_are_outdated(group, info)
+
+    def _rejectors_are_outdated(self, group: Group, info: QueuedPodInfo) -> None:
+        """Keep a shape group listening to the right events after a change that helped against one plugin but not against all."""
+        rejectors_now = self._queues.profile(info).rejectors_now
+        found = rejectors_now(info.pod_info) if rejectors_now is not None else None
+        if found is None or not found.all:
+            self._queues.unschedulable.distrust_rejectors(group)
+        else:
+            self._queues.set_rejectors(group, found)
+
+    def _fails_alike(self, info: QueuedPodInfo) -> bool:
+        """Answer whether what was found for this pod holds for its whole shape."""
+        return info.rejected_in_filter and info.pod_info.shape is not None and not info.gated and info.uid not in self._queues.nominator
+
+    def _probe(self, info: QueuedPodInfo) -> bool:
+        passes = self._queues.profile(info).probe(info.pod_info)
+        if not passes:
+            self._metrics.probe_skipped(info.profile)
+        return passes
+
+    def _wake(self, group: Group, verdict: Verdict, label: str, *, flush: bool) -> None:
+        self.now_number += 1
+        group.woken_at = self.now_number
+        group.wake_label = label
+        group.ignore_backoff = verdict is IMMEDIATELY
+        group.flush = flush
+        scout = group.scout  # of an earlier awakening, not yet popped
+        if scout is None or _order(group.representative) < _order(scout):
+            self._advance(group)
+
+    def _advance(self, group: Group) -> None:
+        """Move the next scout of an awake group to the active queue, and those before it that still back off to the backoff queue."""
+        if group.scout is not None:
+            group.scout.scout_of = None
+            group.scout = None
+        while group.members:
+            info = group.representative
+            info.skippable = not group.flush
+            info.flushed = group.flush
+            if not group.ignore_backoff and self._queues.is_backing_off(info):
+                self._queues.enter_backoff(info, group.wake_label)
+            elif self._queues.enter_active(info, group.wake_label):
+                info.scout_of = group
+                group.scout = info
+                return
+
+
+def _reaches(scope: Scope, group: Group, head: QueuedPodInfo) -> bool:
+    """Answer whether the scope covers anybody in a shape group; other groups are checked pod by pod."""
+    if scope is EVERYBODY or not group.by_shape or scope.covers(head.pod_info):
+        return True
+    return scope.max_priority is None and not scope.only_uid and len(group.members) > 1
+
+
+def _order(info: QueuedPodInfo) -> tuple[tuple[float, ...], int]:
+    return (info.sort_key, info.sequence)

@@ -1,0 +1,48 @@
+"""The `test` command. Exit codes (scenarios.md): 0 all passed, 1 some failed, 2 a file or the configuration is malformed."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+import msgspec
+
+from koordsched.config.loading import ConfigError, default_config, load_config
+from koordsched.scenario.format import load_scenarios
+from koordsched.scenario.runner import Outcome, run_scenarios
+from koordsched.scenario.world import Stage
+from koordsched.simulate.documents import InputError, expand
+
+PASSED, FAILED, MALFORMED = 0, 1, 2
+
+
+class ScenarioOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line asks for. only: run scenarios whose name contains this."""
+
+    paths: tuple[str, ...]
+    config: str | None = None
+    only: str = ""
+
+
+def run_tests(options: ScenarioOptions, stage: Stage, out: TextIO, err: TextIO) -> int:
+    """Play the scenarios on the stage; a line for each goes to `out` as it ends, mistakes of the files to `err`."""
+    try:
+        config = load_config(options.config) if options.config else default_config()
+        loaded = load_scenarios(expand(list(options.paths)))
+    except ConfigError as mistake:
+        print(*mistake.errors, sep="\n", file=err)
+        return MALFORMED
+    except InputError as mistake:
+        print(mistake, file=err)
+        return MALFORMED
+    if loaded.mistakes:
+        print(*loaded.mistakes, sep="\n", file=err)
+        return MALFORMED
+
+    def report(outcome: Outcome) -> None:
+        print(outcome.line, file=out, flush=True)
+
+    chosen = [scenario for scenario in loaded.scenarios if options.only in scenario.name]
+    outcomes = run_scenarios(chosen, stage, config, report)
+    failed = sum(bool(outcome.failure) for outcome in outcomes)
+    print(f"{len(outcomes) - failed} passed, {failed} failed", file=out)
+    return FAILED if failed else PASSED

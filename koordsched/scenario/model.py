@@ -1,0 +1,155 @@
+"""What a scenario file says, after reading: one Struct for each noun of scenarios.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from koordsched.config.types import SchedulerConfiguration
+from koordsched.cluster.port import Ref
+
+DEFAULT_WITHIN = 10.0
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    """Base: immutable, fields by name."""
+
+
+class Given(Model):
+    """An object to create, `repeat` times; `path` is where it stands in the document."""
+
+    path: str
+    body: dict[str, Any]
+    repeat: int | None = None
+
+
+class NodeRule(Model):
+    """Where a pod must be: on one of `one_of` (empty: anywhere), and not on one of `none_of`."""
+
+    one_of: tuple[str, ...] = ()
+    none_of: tuple[str, ...] = ()
+
+
+class CpusetRule(Model):
+    """Facts of the CPUs a pod holds; None: not asked."""
+
+    count: int | None = None
+    numa: frozenset[int] | None = None
+    within: frozenset[int] | None = None  # `from`
+    without: frozenset[int] | None = None  # `not`
+    equals: frozenset[int] | None = None
+    full_cores: bool | None = None
+
+
+class PodRule(Model):
+    """What must hold of one pod; None: not asked."""
+
+    node: NodeRule | None = None
+    pending: bool | str | None = None
+    gated: bool | None = None
+    gone: bool | None = None
+    annotations: dict[str, Any] = {}
+    cpuset: CpusetRule | None = None
+    nominated: str | None = None
+
+
+class ObjectRule(Model):
+    """What must hold of one object: it contains `has`, or it does not exist."""
+
+    target: Ref
+    has: dict[str, Any] | None = None
+    gone: bool = False
+
+
+class CountRule(Model):
+    """How many pods, of those that carry the labels, must be bound or unbound."""
+
+    count: int
+    selector: dict[str, str] = {}
+
+
+class LabelRule(Model):
+    """The nodes of these pods must carry one value of the label."""
+
+    key: str
+    pods: tuple[str, ...]
+
+
+class EventRule(Model):
+    """An event about the pod with this reason and text must have been emitted."""
+
+    pod: str
+    reason: str
+    contains: str = ""
+
+
+class HttpRule(Model):
+    """What a GET on the scheduler's secure port must answer."""
+
+    path: str
+    status: int = 200
+    contains: dict[str, Any] | list[Any] | str | None = None
+
+
+class Create(Model):
+    objects: tuple[Given, ...]
+
+
+class PatchObject(Model):
+    path: str
+    target: Ref
+    merge: dict[str, Any]
+
+
+class Patch(Model):
+    patches: tuple[PatchObject, ...]
+
+
+class Delete(Model):
+    targets: tuple[tuple[str, Ref], ...]  # path, target
+
+
+class Wait(Model):
+    seconds: float
+
+
+class Restart(Model):
+    pass
+
+
+class Expect(Model):
+    """All of this must hold at once within so many seconds, and then go on holding for `stays` seconds. Pods are named ns/name."""
+
+    pods: dict[str, PodRule] = {}
+    objects: tuple[ObjectRule, ...] = ()
+    bound: CountRule | None = None
+    pending: CountRule | None = None
+    samenode: tuple[tuple[str, ...], ...] = ()
+    distinctnodes: tuple[tuple[str, ...], ...] = ()
+    samelabel: tuple[LabelRule, ...] = ()
+    disjoint: tuple[str, ...] = ()
+    events: tuple[EventRule, ...] = ()
+    http: tuple[HttpRule, ...] = ()
+    stays: float = 0.0
+    within: float = DEFAULT_WITHIN
+
+
+Action = Create | Patch | Delete | Wait | Restart | Expect
+
+
+class Step(Model):
+    path: str
+    action: Action
+
+
+class Scenario(Model):
+    """One scenario; `config` None: the caller's."""
+
+    origin: str
+    name: str
+    why: str
+    config: SchedulerConfiguration | None
+    args: tuple[str, ...]
+    given: tuple[Given, ...]
+    steps: tuple[Step, ...]

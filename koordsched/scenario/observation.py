@@ -1,0 +1,104 @@
+"""What a scenario sees of the cluster at one moment: everything that an `expect` block asks about, as JSON.
+
+`look` does the reading; `Seen` answers questions about it without I/O, for `expectations` to judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from koordsched.api.kinds import EVENT, NODE, NODE_RESOURCE_TOPOLOGY, POD
+from koordsched.cluster.port import ClusterError
+from koordsched.scenario.model import Expect
+from koordsched.cluster.port import Ref
+from koordsched.scenario.world import World
+from koordsched.server.endpoints import Response
+
+Json = dict[str, Any]
+
+
+class Seen(msgspec.Struct):
+    """A moment of the cluster. Pods are keyed by ns/name; what the block does not ask about is empty."""
+
+    pods: dict[str, Json] = {}
+    nodes: dict[str, Json] = {}
+    topologies: dict[str, Json] = {}  # NodeResourceTopology by node
+    events: list[Json] = []
+    objects: dict[Ref, Json | None] = {}
+    answers: dict[str, Response] = {}
+
+
+async def look(world: World, expect: Expect) -> Seen:
+    """Read all that the block asks about. ClusterError."""
+    seen = Seen()
+    if expect.pods or expect.bound or expect.pending or expect.samenode or expect.distinctnodes or expect.samelabel or expect.disjoint:
+        seen.pods = {_key(pod): pod for pod in await world.list(POD)}
+    if expect.samelabel:
+        seen.nodes = _by_name(await world.list(NODE))
+    if any(rule.cpuset for rule in expect.pods.values()):
+        seen.topologies = _by_name(await world.list(NODE_RESOURCE_TOPOLOGY))
+    if expect.events:
+        seen.events = list(await world.list(EVENT))
+    for rule in expect.objects:
+        seen.objects[rule.target] = await world.get(rule.target)
+    for asked in expect.http:
+        seen.answers[asked.path] = await _answer(world, asked.path)
+    return seen
+
+
+async def _answer(world: World, path: str) -> Response:
+    """Ask the scheduler; one that does not answer yet counts as status 0."""
+    try:
+        return await world.http(path)
+    except ClusterError as error:
+        return Response(0, error.message.encode())
+
+
+def node_of(pod: Json) -> str:
+    """Return the node the pod is bound to, or ""."""
+    return str(pod.get("spec", {}).get("nodeName") or "")
+
+
+def refusal(pod: Json) -> tuple[str, str] | None:
+    """Return reason and message of the pod's PodScheduled=False condition, or None."""
+    for condition in pod.get("status", {}).get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return condition.get("reason", ""), condition.get("message", "")
+    return None
+
+
+def tried(pod: Json) -> bool:
+    """Tell whether scheduling was attempted and failed, as seen from outside: a gated pod has no condition or reason SchedulingGated."""
+    said = refusal(pod)
+    return said is not None and said[0] != "SchedulingGated"
+
+
+def state(pod: Json | None) -> str:
+    """Describe for a message where a pod is."""
+    if pod is None:
+        return "no such pod"
+    if pod["metadata"].get("deletionTimestamp"):
+        return f"terminating{f' on {node_of(pod)}' if node_of(pod) else ''}"
+    if node_of(pod):
+        return f"bound to {node_of(pod)}"
+    said = refusal(pod)
+    return f"not bound: {said[0]}: {said[1]}" if said else "not bound and not tried"
+
+
+def events_about(seen: Seen, pod: str) -> Iterable[tuple[str, str]]:
+    """Yield reason and text of the events about a pod (ns/name), in either API's form of an event."""
+    for event in seen.events:
+        subject = event.get("regarding") or event.get("involvedObject") or {}
+        if subject.get("kind", "Pod") == "Pod" and f"{subject.get('namespace', '')}/{subject.get('name', '')}" == pod:
+            yield event.get("reason", ""), event.get("note") or event.get("message") or ""
+
+
+def _key(pod: Json) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+def _by_name(objects: Iterable[Json]) -> dict[str, Json]:
+    return {item["metadata"]["name"]: item for item in objects}

@@ -1,0 +1,66 @@
+"""The port between a scenario and the cluster that it is played on.
+
+`simulate.world` implements it for the embedded cluster; one for a real API server needs nothing from the rest of this package. Objects go
+in and come out as JSON. Every method may raise `ClusterError` as `koordsched.cluster.port` describes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from koordsched.api.kinds import Kind
+from koordsched.cluster.port import Ref
+from koordsched.config.types import SchedulerConfiguration
+from koordsched.server.endpoints import Response
+
+
+class World(Protocol):
+    """A cluster and one scheduler on it, which is not running until `start`."""
+
+    def now(self) -> float:
+        """Return the cluster's time in seconds since the epoch."""
+
+    async def start(self) -> None:
+        """Start the scheduler; return when it has seen all that exists."""
+
+    async def restart(self) -> None:
+        """End the scheduler's process without warning and start another: only the cluster's objects survive."""
+
+    async def sleep(self, seconds: float) -> None: ...
+
+    async def settle(self) -> None:
+        """Give the scheduler the chance to react to what was just written; at once where that cannot be known."""
+
+    async def create(self, kind: Kind, body: Mapping[str, Any]) -> None:
+        """Create the object with its status."""
+
+    async def patch(self, ref: Ref, merge: Mapping[str, Any]) -> None:
+        """Apply a JSON merge patch; its `status` goes through the status subresource."""
+
+    async def delete(self, ref: Ref) -> None:
+        """Delete the object, a pod with grace period 0."""
+
+    async def get(self, ref: Ref) -> dict[str, Any] | None:
+        """Return the object, or None when there is none."""
+
+    async def list(self, kind: Kind) -> Sequence[dict[str, Any]]:
+        """Return all objects of the kind in all namespaces; none when the cluster does not serve the kind."""
+
+    async def http(self, path: str) -> Response:
+        """GET a path of the scheduler's secure port."""
+
+
+Script = Callable[[World], Awaitable[None]]
+
+
+class Stage(Protocol):
+    """Where scenarios are played."""
+
+    def play(self, config: SchedulerConfiguration, args: Sequence[str], script: Script) -> None:
+        """Run the script on a fresh world whose scheduler starts with this configuration and these extra flags; clear it away after."""
+
+
+def named(ref: Ref) -> str:
+    """Write for a message which object is meant."""
+    return f"{ref.kind.kind} {ref.namespace}/{ref.name}" if ref.namespace else f"{ref.kind.kind} {ref.name}"

@@ -1,0 +1,200 @@
+"""The way of a pod, from the queue to its node, in the order in which things happen (framework.md §5 and §6).
+
+The scheduling cycle (`schedule`) runs without awaiting, so nothing changes under it; the binding cycle (`_bind`) is a task of its own, and
+the next pod is scheduled on assumed state meanwhile. Whatever goes wrong after the pod was assumed is undone in one place, `_undo`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+import structlog
+
+from koordsched.cluster.event_series import EventText
+from koordsched.framework.diagnosis import Diagnosis, fit_error
+from koordsched.framework.lift import PluginError
+from koordsched.framework.status import Code, Status
+from koordsched.framework.waiting import WaitingPod
+from koordsched.queue.events import ASSIGNED_POD_DELETE, Scope
+from koordsched.scheduler.failure import CLEAR_NOMINATION, Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.framework.cycle_state import CycleState
+    from koordsched.framework.interface import PreBindPlugin
+    from koordsched.framework.profile import Profile
+    from koordsched.queue.queued_pod import QueuedPodInfo
+    from koordsched.scheduler.failure import FailureHandler
+    from koordsched.scheduler.parts import Parts
+    from koordsched.scheduler.selection import Selection
+
+log = structlog.get_logger(__name__)
+
+PODS_TO_ACTIVATE = "kubernetes.io/pods-to-activate"  # CycleState key: pods (by key) that plugins want tried now that this one is placed
+
+
+class Attempt(msgspec.Struct, eq=False):
+    """One pod on its way."""
+
+    info: QueuedPodInfo
+    profile: Profile
+    state: CycleState
+    node: str
+    started: float  # Clock.perf
+
+    @property
+    def pod(self) -> PodInfo:
+        return self.info.pod_info
+
+
+class Cycle:
+    """Takes pods from the queue to their nodes."""
+
+    def __init__(self, parts: Parts, profiles: Mapping[str, Profile], selection: Selection, failures: FailureHandler) -> None:
+        self._parts = parts
+        self._profiles = profiles
+        self._selection = selection
+        self._failures = failures
+        self.binding: set[asyncio.Task[None]] = set()
+
+    # Scheduling cycle
+
+    def schedule(self, info: QueuedPodInfo) -> None:
+        """Find a node for a popped pod, assume it there and start binding it, or hand it to the failure path."""
+        profile = self._profiles.get(info.profile)
+        if profile is None or self._skip(info):
+            self._parts.queue.done(info.uid)
+            return
+        started = self._parts.clock.perf()
+        try:
+            state, found = self._selection.find(profile, info.pod_info)
+        except PluginError as error:
+            self._failures.handle(Failure(info, profile, error.status.message, status=error.status, started=started))
+            return
+        if isinstance(found, Diagnosis):
+            self._no_node(info, profile, state, found, started)
+            return
+        self._parts.metrics.decided(self._parts.clock.perf() - started)
+        self._place(Attempt(info, profile, state, found, started))
+
+    def _skip(self, info: QueuedPodInfo) -> bool:
+        pod = info.pod_info.pod
+        if pod.metadata.deletion_timestamp is not None:
+            text = EventText("Warning", "FailedScheduling", "Scheduling", f"skip schedule deleting pod: {info.key}")
+            self._parts.events(info.profile).event(pod, text)
+            return True
+        return self._parts.cache.is_assumed(info.uid)
+
+    def _no_node(self, info: QueuedPodInfo, profile: Profile, state: CycleState, diagnosis: Diagnosis, started: float) -> None:
+        result, text = None, ""
+        if diagnosis.plugins and profile.post_filter:
+            result, status = profile.run_post_filter(state, info.pod_info, diagnosis)
+            text = "" if status is None else status.message
+        self._parts.metrics.decided(self._parts.clock.perf() - started)
+        message = f"{diagnosis.message} {text}" if text else diagnosis.message
+        self._failures.handle(Failure(info, profile, message, diagnosis=diagnosis, nominate=result, started=started))
+
+    def _place(self, attempt: Attempt) -> None:
+        """Assume, Reserve, Permit; then bind in a task."""
+        pod, profile, parts = attempt.pod, attempt.profile, self._parts
+        parts.cache.assume_pod(pod, attempt.node)
+        parts.queue.nominate(pod, "")
+        status = profile.run_reserve(attempt.state, pod, attempt.node)
+        waits: dict[str, float] = {}
+        if status is None:
+            status, waits = profile.run_permit(attempt.state, pod, attempt.node)
+        if status is not None:
+            self._undo(attempt, status)
+            return
+        self._activate(attempt.state)
+        if waits:
+            parts.waiting_pods.add(WaitingPod(pod, attempt.node, waits))
+        task = asyncio.get_running_loop().create_task(self._bind(attempt))
+        self.binding.add(task)
+        task.add_done_callback(self.binding.discard)
+
+    def _activate(self, state: CycleState) -> None:
+        pods = state.read(PODS_TO_ACTIVATE)
+        if pods:
+            state.delete(PODS_TO_ACTIVATE)
+            self._parts.queue.activate(pods.values())
+
+    # Binding cycle
+
+    async def _bind(self, attempt: Attempt) -> None:
+        try:
+            status = await self._run_binding(attempt)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # a plugin's bug must cost this pod an attempt, not the scheduler its life
+            log.exception("binding cycle failed", pod=attempt.pod.key, node=attempt.node)
+            status = Status(Code.ERROR, (f"binding cycle: {error!r}",))
+        if status is not None:
+            self._undo(attempt, status)
+
+    async def _run_binding(self, attempt: Attempt) -> Status | None:
+        """Wait on Permit, PreBind, Bind, PostBind; the first answer that is not success ends it."""
+        pod, profile, state, node = attempt.pod, attempt.profile, attempt.state, attempt.node
+        work: list[PreBindPlugin] = []
+        if profile.pre_bind:
+            work, status = profile.pre_bind_work(state, pod, node)
+            if status is not None:
+                return status
+        waiting = self._parts.waiting_pods.get(pod.uid)
+        if work or waiting is not None:
+            self._parts.status_writer.nominate(pod, node)
+        if waiting is not None:
+            status = await self._wait_on_permit(waiting)
+            if status is not None:
+                return status
+        self._parts.queue.done(pod.uid)  # from here on a failure is retried after a backoff, whatever happened meanwhile
+        async with self._parts.bind_slots:
+            status = await profile.run_pre_bind(work, state, pod, node) if work else None
+            if status is None:
+                status = await profile.run_bind(state, pod, node)
+        if status is None:
+            self._bound(attempt)
+        return status
+
+    async def _wait_on_permit(self, waiting: WaitingPod) -> Status | None:
+        begun = self._parts.clock.now()
+        try:
+            status = await waiting.outcome()
+        finally:
+            self._parts.waiting_pods.remove(waiting.pod.uid)
+        result = "scheduled" if status is None else "unschedulable"
+        self._parts.metrics.waited_on_permit(result, self._parts.clock.now() - begun)
+        return status
+
+    def _bound(self, attempt: Attempt) -> None:
+        info, parts = attempt.info, self._parts
+        pod = attempt.pod.pod
+        note = f"Successfully assigned {info.key} to {attempt.node}"
+        parts.events(info.profile).event(pod, EventText("Normal", "Scheduled", "Binding", note))
+        parts.status_writer.forget(info.uid)
+        parts.metrics.attempted("scheduled", info.profile, parts.clock.perf() - attempt.started)
+        if info.initial_attempt_timestamp is not None:
+            parts.metrics.bound(info.attempts, parts.clock.now() - info.initial_attempt_timestamp)
+        if info.after_flush:
+            parts.metrics.bound_after_flush()
+        attempt.profile.run_post_bind(attempt.state, attempt.pod, attempt.node)
+        self._activate(attempt.state)
+
+    # Undoing
+
+    def _undo(self, attempt: Attempt, status: Status) -> None:
+        """Take back everything since the pod was assumed, tell the others that there is room again, and hand the pod to the failure path."""
+        parts, pod = self._parts, attempt.pod
+        attempt.profile.run_unreserve(attempt.state, pod, attempt.node)
+        if parts.cache.is_assumed(pod.uid):
+            parts.cache.forget_pod(pod.uid)
+        scope = Scope(exclude_uid=pod.uid) if status.rejected else Scope()
+        parts.queue.move_all(ASSIGNED_POD_DELETE, pod.pod, None, scope)
+        message = fit_error(1, dict.fromkeys(status.reasons, 1)) if status.rejected else status.message
+        self._failures.handle(
+            Failure(attempt.info, attempt.profile, message, status=status, nominate=CLEAR_NOMINATION, started=attempt.started)
+        )

@@ -1,0 +1,96 @@
+"""What happens to a pod whose attempt failed: it goes back to the queue, and its author is told why (framework.md §6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from koordsched.api.core import Pod
+from koordsched.api.podinfo import PodInfo
+from koordsched.cluster.event_series import EventText
+from koordsched.framework.interface import PostFilterResult
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from koordsched.framework.diagnosis import Diagnosis
+    from koordsched.framework.profile import Profile
+    from koordsched.framework.status import Status
+    from koordsched.queue.queued_pod import QueuedPodInfo
+    from koordsched.scheduler.parts import Parts
+
+CLEAR_NOMINATION = PostFilterResult("")
+
+UNSCHEDULABLE = "Unschedulable"
+SCHEDULER_ERROR = "SchedulerError"
+
+
+class Failure(msgspec.Struct, eq=False):
+    """An attempt that failed: either with a diagnosis (no node) or with a status (refused or failed at a later point)."""
+
+    info: QueuedPodInfo
+    profile: Profile
+    message: str
+    diagnosis: Diagnosis | None = None
+    status: Status | None = None
+    nominate: PostFilterResult | None = None  # None: leave the nomination alone
+    started: float = 0.0  # Clock.perf
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the pod was refused, as opposed to something having gone wrong."""
+        return self.diagnosis is not None or (self.status is not None and self.status.rejected)
+
+
+class FailureHandler:
+    """Requeues, nominates, and writes the event and the condition, in this order."""
+
+    def __init__(self, parts: Parts, pods: Mapping[str, Pod]) -> None:
+        """pods: the watched pods by key, as the cluster has them."""
+        self._parts = parts
+        self._pods = pods
+
+    def handle(self, failure: Failure) -> None:
+        parts, info = self._parts, failure.info
+        result = "unschedulable" if failure.rejected else "error"
+        parts.metrics.attempted(result, info.profile, parts.clock.perf() - failure.started)
+        _record_outcome(failure)
+        stored = self._pods.get(info.key)
+        if stored is None or stored.metadata.uid != info.uid or stored.spec.node_name:
+            parts.queue.done(info.uid)
+            parts.status_writer.forget(info.uid)
+            return
+        if stored.metadata.resource_version != info.pod_info.pod.metadata.resource_version:
+            info.pod_info = refreshed(info.pod_info, stored, failure.profile)
+        parts.queue.add_unschedulable_if_not_present(info)
+        parts.on_backoff()
+        if failure.nominate is not None:
+            parts.queue.nominate(info.pod_info, failure.nominate.nominated_node_name)
+        parts.events(info.profile).event(stored, EventText("Warning", "FailedScheduling", "Scheduling", failure.message))
+        reason = UNSCHEDULABLE if failure.rejected else SCHEDULER_ERROR
+        nominated = None if failure.nominate is None else failure.nominate.nominated_node_name
+        parts.status_writer.not_scheduled(stored, reason, failure.message, nominated)
+
+
+def refreshed(old: PodInfo, pod: Pod, profile: Profile) -> PodInfo:
+    """Return the facts of a changed pod, computing anew only what may differ. QuantityError when its resources cannot be read."""
+    before = old.pod
+    if pod.spec == before.spec and pod.metadata.labels == before.metadata.labels and pod.metadata.annotations == before.metadata.annotations:
+        return old.with_pod(pod)
+    info = PodInfo(pod)
+    info.shape = profile.shapes.key(info)
+    return info
+
+
+def _record_outcome(failure: Failure) -> None:
+    """Write into the queue's item who refused the pod, so that the right events wake it."""
+    info, diagnosis, status = failure.info, failure.diagnosis, failure.status
+    info.last_message = failure.message
+    if diagnosis is not None:
+        info.unschedulable_plugins = set(diagnosis.plugins)
+        info.pending_plugins = set(diagnosis.pending_plugins)
+        info.unschedulable_plugins -= info.pending_plugins
+        info.rejected_in_filter = bool(diagnosis.plugins)
+    elif status is not None and status.rejected and status.plugin:
+        info.unschedulable_plugins = {status.plugin}

@@ -1,0 +1,186 @@
+"""What the cluster says, brought into the cache first and then to the queue's attention (framework.md §3.4 and §4).
+
+Called by informers, synchronously: when the queue is told of a change, the node table shows it already.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from koordsched.api.podinfo import PodInfo
+from koordsched.api.quantity import QuantityError
+from koordsched.cluster.event_series import EventText
+from koordsched.cluster.mirror import Arrival
+from koordsched.queue.event_detection import node_events, pod_update_events
+from koordsched.queue.events import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE, NODE_ADD, NODE_DELETE
+from koordsched.scheduler.failure import refreshed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from koordsched.api.core import Node, Pod
+    from koordsched.cluster.mirror import FinalState
+    from koordsched.framework.profile import Profile
+    from koordsched.scheduler.parts import Parts
+
+log = structlog.get_logger(__name__)
+
+
+class NodeHandler:
+    """Nodes into the cache."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def on_add(self, node: Node, _arrival: Arrival) -> None:
+        if self._set(node):
+            self._parts.queue.move_all(NODE_ADD, None, node)
+
+    def on_update(self, old: Node, new: Node) -> None:
+        if self._set(new):
+            for event in node_events(old, new):
+                self._parts.queue.move_all(event, old, new)
+
+    def on_delete(self, node: Node, _final_state: FinalState) -> None:
+        self._parts.cache.remove_node(node.metadata.name)
+        self._parts.queue.move_all(NODE_DELETE, node, None)
+
+    def _set(self, node: Node) -> bool:
+        try:
+            self._parts.cache.set_node(node)
+        except QuantityError as error:
+            # No pod may go to a node whose size is not known, and none may be lost because of it.
+            log.error("node left out: its resources cannot be read", node=node.metadata.name, path=error.path, err=str(error))
+            self._parts.cache.remove_node(node.metadata.name)
+            return False
+        return True
+
+
+class PodHandler:
+    """Bound pods into the cache, pending ones of our profiles into the queue."""
+
+    def __init__(self, parts: Parts, profiles: Mapping[str, Profile]) -> None:
+        self._parts = parts
+        self._profiles = profiles
+
+    def on_add(self, pod: Pod, _arrival: Arrival) -> None:
+        if pod.spec.node_name:
+            self._add_bound(pod)
+        else:
+            self._add_pending(pod)
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        if old.metadata.uid != new.metadata.uid:  # deleted and created again between two events
+            self._delete(old)
+            self.on_add(new, Arrival.LATER)
+        elif old.spec.node_name:
+            self._update_bound(old, new)
+        elif new.spec.node_name:
+            self._was_bound(old, new)
+        else:
+            self._update_pending(old, new)
+
+    def on_delete(self, pod: Pod, _final_state: FinalState) -> None:
+        self._delete(pod)
+
+    # Bound pods
+
+    def _add_bound(self, pod: Pod) -> None:
+        info = self._read(pod, counted_on_node=True)
+        if info is None:
+            return
+        self._parts.cache.set_pod(info, pod.spec.node_name)
+        self._parts.queue.move_all(ASSIGNED_POD_ADD, None, pod)
+
+    def _was_bound(self, old: Pod, new: Pod) -> None:
+        """Count it where it is now; if it waited in our queue somebody else bound it."""
+        self._parts.status_writer.forget(new.metadata.uid)
+        waiting = self._parts.queue.get(_key(old))
+        if waiting is not None:
+            self._parts.queue.forget(waiting.pod_info)
+        self._add_bound(new)
+
+    def _update_bound(self, old: Pod, new: Pod) -> None:
+        before, after = self._read(old, counted_on_node=True), self._read(new, counted_on_node=True)
+        if after is None:
+            return
+        self._parts.cache.set_pod(after, new.spec.node_name)
+        if before is not None:
+            for event in pod_update_events(before, after):
+                self._parts.queue.move_all(event, old, new)
+
+    # Pending pods
+
+    def _add_pending(self, pod: Pod) -> None:
+        profile = self._profiles.get(pod.spec.scheduler_name)
+        info = self._read(pod) if profile is not None else None
+        if profile is None or info is None:
+            return
+        info.shape = profile.shapes.key(info)
+        self._parts.queue.add(info)
+
+    def _update_pending(self, old: Pod, new: Pod) -> None:
+        profile = self._profiles.get(new.spec.scheduler_name)
+        if profile is None:
+            return
+        if self._parts.cache.is_assumed(new.metadata.uid):
+            self._update_assumed(old, new)
+            return
+        waiting = self._parts.queue.get(_key(new))
+        before = waiting.pod_info if waiting is not None else self._read(old)
+        try:
+            after = refreshed(before, new, profile) if before is not None else None
+        except QuantityError as error:
+            self._say_unreadable(new, error)
+            return
+        if before is None or after is None:
+            self._add_pending(new)
+        else:
+            after.shape = after.shape or profile.shapes.key(after)
+            self._parts.queue.update(before, after)
+
+    def _update_assumed(self, old: Pod, new: Pod) -> None:
+        """An assumed pod that is being deleted makes room at once; other changes are the kubelet's business."""
+        if new.metadata.deletion_timestamp is None or old.metadata.deletion_timestamp is not None:
+            return
+        waiting = self._parts.waiting_pods.get(new.metadata.uid)
+        if waiting is not None:
+            waiting.reject("", "removed")
+            return
+        self._parts.cache.forget_pod(new.metadata.uid)
+        self._parts.queue.move_all(ASSIGNED_POD_DELETE, new, None)
+
+    # Either
+
+    def _delete(self, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        self._parts.status_writer.forget(uid)
+        waiting_on_permit = self._parts.waiting_pods.get(uid)
+        if waiting_on_permit is not None:
+            waiting_on_permit.reject("", "removed")
+        waiting = self._parts.queue.get(_key(pod))
+        if waiting is not None and waiting.uid == uid:
+            self._parts.queue.delete(waiting.pod_info)
+        if pod.spec.node_name:
+            self._parts.cache.remove_pod(uid)
+            self._parts.queue.move_all(ASSIGNED_POD_DELETE, pod, None)
+
+    def _read(self, pod: Pod, *, counted_on_node: bool = False) -> PodInfo | None:
+        try:
+            return PodInfo(pod, counted_on_node=counted_on_node)
+        except QuantityError as error:
+            self._say_unreadable(pod, error)
+            return None
+
+    def _say_unreadable(self, pod: Pod, error: QuantityError) -> None:
+        """Tell the pod's author where they look; the pod is left alone until it changes."""
+        log.error("pod left out: its resources cannot be read", pod=_key(pod), path=error.path, err=str(error))
+        if pod.spec.scheduler_name in self._profiles:
+            text = EventText("Warning", "FailedScheduling", "Scheduling", f"{error.path}: {error}")
+            self._parts.events(pod.spec.scheduler_name).event(pod, text)
+
+
+def _key(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"

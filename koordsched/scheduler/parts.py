@@ -1,0 +1,69 @@
+"""Parts: what the pieces of one scheduler share, and what plugins see of it (`framework.handle.Handle`)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from koordsched.cache.cache import Cache
+from koordsched.framework.waiting import WaitingPods
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+    from koordsched.cache.columns import Columns
+    from koordsched.clock import Clock
+    from koordsched.cluster.event_recorder import EventRecorder
+    from koordsched.cluster.port import Cluster
+    from koordsched.config.flags import Flags
+    from koordsched.queue.scheduling_queue import SchedulingQueue
+    from koordsched.scheduler.metrics import Metrics
+    from koordsched.scheduler.status_writer import StatusWriter
+
+MAX_BINDS_IN_FLIGHT = 100
+
+
+class Dependencies(msgspec.Struct, frozen=True):
+    """What a scheduler is given: the world it lives in and the flags it was started with."""
+
+    cluster: Cluster
+    clock: Clock
+    random: random.Random
+    flags: Flags
+
+
+class Surroundings:
+    """The Handle that plugins get."""
+
+    def __init__(self, dependencies: Dependencies) -> None:
+        self.cluster = dependencies.cluster
+        self.clock = dependencies.clock
+        self.random = dependencies.random
+        self.cache = Cache()
+        self.waiting_pods = WaitingPods()
+
+    @property
+    def columns(self) -> Columns:
+        return self.cache.columns
+
+
+class Parts:
+    """The pieces of one scheduler."""
+
+    def __init__(self, surroundings: Surroundings, metrics: Metrics, queue: SchedulingQueue, status_writer: StatusWriter) -> None:
+        self.clock = surroundings.clock
+        self.cache = surroundings.cache
+        self.waiting_pods = surroundings.waiting_pods
+        self.metrics = metrics
+        self.queue = queue
+        self.status_writer = status_writer
+        self.recorders: dict[str, EventRecorder] = {}  # by scheduler name
+        self.on_backoff: Callable[[], None] = lambda: None  # called when a pod may have begun to back off
+        self.bind_slots = asyncio.Semaphore(MAX_BINDS_IN_FLIGHT)
+
+    def events(self, profile: str) -> EventRecorder:
+        """Return the recorder that writes in the name of this profile."""
+        return self.recorders[profile]

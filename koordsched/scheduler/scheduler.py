@@ -1,0 +1,218 @@
+"""Scheduler: one scheduler on one cluster, from its first list to its last event.
+
+Makes the parts, runs their tasks and ends them. `start` returns when everything that exists has been handled and pods are being scheduled;
+`stop` ends cleanly (nothing in flight, nothing unsaid), `kill` as a process that dies: what must survive is on the cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import socket
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import structlog
+
+from koordsched.api.core import Node, Pod
+from koordsched.api.kinds import NODE, POD
+from koordsched.cluster.event_recorder import EventRecorder
+from koordsched.cluster.informer import Informer
+from koordsched.framework.profile import Profile
+from koordsched.plugins import REGISTRY
+from koordsched.queue.hints import hints_for
+from koordsched.queue.profile import QueueProfile, QueueSettings
+from koordsched.queue.scheduling_queue import SchedulingQueue
+from koordsched.scheduler.cycle import Cycle
+from koordsched.scheduler.failure import FailureHandler
+from koordsched.scheduler.handlers import NodeHandler, PodHandler
+from koordsched.scheduler.metrics import Metrics
+from koordsched.scheduler.parts import Dependencies, Parts, Surroundings
+from koordsched.scheduler.selection import Selection
+from koordsched.scheduler.status_writer import StatusWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from koordsched.config import SchedulerConfiguration
+
+__all__ = ["Dependencies", "Scheduler"]
+
+log = structlog.get_logger(__name__)
+
+LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"  # a pod that reached a terminal phase leaves the watch like a deleted one
+PODS_A_TURN = 16  # pods scheduled before other tasks get their turn: few enough that binds and watches never starve
+UNSCHEDULABLE_FLUSH_SECONDS = 30.0
+
+
+class Scheduler:
+    """A scheduler. `queue`, `cache` and `metrics` are there to look at."""
+
+    def __init__(self, config: SchedulerConfiguration, dependencies: Dependencies) -> None:
+        self.config = config
+        self.clock = dependencies.clock
+        self.metrics = Metrics()
+        surroundings = Surroundings(dependencies)
+        self.cache = surroundings.cache
+        self.profiles = {profile.scheduler_name: Profile(profile, REGISTRY, surroundings) for profile in config.profiles}
+        self.queue = SchedulingQueue(self.clock, self._queue_profiles(), self._queue_settings(dependencies), self.metrics)
+        self.status_writer = StatusWriter(dependencies.cluster, self.clock)
+        self._pods: Informer[Pod] = Informer(dependencies.cluster, POD, self.clock, dependencies.random, LIVE_PODS)
+        self._nodes: Informer[Node] = Informer(dependencies.cluster, NODE, self.clock, dependencies.random)
+        parts = Parts(surroundings, self.metrics, self.queue, self.status_writer)
+        host = socket.gethostname()
+        for name in self.profiles:
+            parts.recorders[name] = EventRecorder(dependencies.cluster, self.clock, name, f"{name}-{host}", busy=self._busy)
+        parts.on_backoff = self._arm
+        self._parts = parts
+        self._recorders = list(parts.recorders.values())
+        selection = Selection(self.cache, self.queue.nominator, dependencies.random, config.percentage_of_nodes_to_score)
+        self.cycle = Cycle(parts, self.profiles, selection, FailureHandler(parts, self._pods.store))
+        self._nodes.add_handler(NodeHandler(parts))
+        self._pods.add_handler(PodHandler(parts, self.profiles))
+        self._tasks: list[asyncio.Task[None]] = []
+        self._loop_task: asyncio.Task[None] | None = None
+        self._flush_timer: asyncio.TimerHandle | None = None
+        self._watch_sizes()
+        self._say_missing()
+
+    # Running
+
+    async def start(self) -> None:
+        """List everything, then schedule. Returns when all that exists has been handled and the scheduling loop runs."""
+        self._spawn(self._nodes.run())
+        self._spawn(self._pods.run())
+        await self._nodes.synced.wait()
+        await self._pods.synced.wait()
+        self._spawn(self.status_writer.run())
+        for recorder in self._recorders:
+            self._spawn(recorder.run())
+        self._spawn(self._flush_unschedulable())
+        self._loop_task = self._spawn(self._schedule())
+
+    @property
+    def synced(self) -> bool:
+        """Whether every initial list has been handled."""
+        return self._nodes.synced.is_set() and self._pods.synced.is_set()
+
+    def idle(self) -> bool:
+        """Answer whether there is nothing to try, nothing on its way, and every pending pod has been told why."""
+        sizes = self.queue.sizes()
+        return not (sizes.active or sizes.backoff or self.queue.in_flight or self.cycle.binding) and self.status_writer.idle
+
+    async def stop(self) -> None:
+        """Stop popping, finish what is being bound, say what is unsaid, and end."""
+        if self._loop_task is not None:
+            await _end([self._loop_task])
+        for waiting in self._parts.waiting_pods:
+            waiting.reject("", "the scheduler stops")
+        while self.cycle.binding:
+            await asyncio.wait(self.cycle.binding)
+        await _end(self._tasks)
+        await self.status_writer.flush()
+        for recorder in self._recorders:
+            await recorder.flush()
+        self._disarm()
+
+    async def kill(self) -> None:
+        """End at once, as a process does that is killed: nothing is finished, undone or written."""
+        self._disarm()
+        await _end([*self._tasks, *self.cycle.binding])
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.append(task)
+        return task
+
+    async def _schedule(self) -> None:
+        """Pop and schedule for ever."""
+        turn = 0
+        while True:
+            info = self.queue.pop()
+            if info is None:
+                await self.queue.wait_not_empty()
+                continue
+            self.cycle.schedule(info)
+            turn += 1
+            if turn % PODS_A_TURN == 0:
+                await asyncio.sleep(0)
+
+    # Time
+
+    def _arm(self) -> None:
+        """Set the timer of the backoff queue to its next expiry: a whole second."""
+        due = self.queue.next_flush()
+        if due is None or self._flush_timer is not None:
+            return
+        delay = max(0.0, due - self.clock.now())
+        self._flush_timer = asyncio.get_running_loop().call_later(delay, self._flush_backoff)
+
+    def _flush_backoff(self) -> None:
+        self._flush_timer = None
+        # A timer may fire a hair before its time in floating point: what is due at this second is flushed at this second.
+        self.queue.flush_backoff(math.floor(self.clock.now() + 1e-6))
+        self._arm()
+
+    async def _flush_unschedulable(self) -> None:
+        while True:
+            await asyncio.sleep(UNSCHEDULABLE_FLUSH_SECONDS)
+            self.queue.flush_unschedulable(self.clock.now())
+
+    def _disarm(self) -> None:
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+
+    # Making the parts
+
+    def _busy(self) -> bool:
+        return self.queue.sizes().active > 0
+
+    def _queue_profiles(self) -> dict[str, QueueProfile]:
+        return {
+            name: QueueProfile(
+                sort_key=profile.queue_sort.sort_key,
+                pre_enqueue=profile.gate,
+                hints=hints_for(profile.refusing),
+                probe=profile.shapes.feasible,
+                unchanged_since_failure=profile.shapes.unchanged_since_failure,
+            )
+            for name, profile in self.profiles.items()
+        }
+
+    def _queue_settings(self, dependencies: Dependencies) -> QueueSettings:
+        return QueueSettings(
+            initial_backoff=self.config.pod_initial_backoff_seconds,
+            max_backoff=self.config.pod_max_backoff_seconds,
+            max_in_unschedulable=dependencies.flags.pod_max_in_unschedulable_pods_duration,
+        )
+
+    def _watch_sizes(self) -> None:
+        queue, cache = self.queue, self.cache
+        self.metrics.watch_sizes(
+            {
+                "active": lambda: queue.sizes().active,
+                "backoff": lambda: queue.sizes().backoff,
+                "unschedulable": lambda: queue.sizes().unschedulable,
+                "gated": lambda: queue.sizes().gated,
+            },
+            {
+                "nodes": lambda: cache.table.live_count,
+                "pods": lambda: len(cache.pods),
+                "assumed_pods": lambda: cache.assumed_count,
+            },
+            lambda: cache.repairs,
+        )
+
+    def _say_missing(self) -> None:
+        for profile in self.profiles.values():
+            if profile.missing:
+                log.warning("plugins that this version does not have take no part", profile=profile.name, plugins=profile.missing)
+
+
+async def _end(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    for task in tasks:
+        with suppress(asyncio.CancelledError):
+            await task

@@ -1,0 +1,173 @@
+"""Writes why a pod is pending into its PodScheduled condition, and nominations, without making the scheduler wait (framework.md §6).
+
+What is to be said of a pod replaces what was not yet written of it, so a pod costs one request however often it is tried meanwhile; what is
+on the cluster already is not written again. One pod's writes are in order, different pods' go in parallel, and binds come first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import structlog
+
+from koordsched.api.kinds import POD
+from koordsched.clock import rfc3339
+from koordsched.cluster.port import ClusterError, NotFound, OutcomeUnknown, Patch, PatchType, Ref, ServerError
+
+if TYPE_CHECKING:
+    from koordsched.api.core import Pod, PodCondition
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.clock import Clock
+    from koordsched.cluster.port import Cluster
+
+log = structlog.get_logger(__name__)
+
+POD_SCHEDULED = "PodScheduled"
+WRITERS = 4
+TRIES = 4
+RETRY_SECONDS = 0.2
+
+
+class Said(msgspec.Struct, frozen=True):
+    """What a pod's status says, or is to say, about scheduling. nominated None: not to be touched."""
+
+    reason: str = ""
+    message: str = ""
+    nominated: str | None = None
+
+
+class StatusWriter:
+    """Keeps pods' conditions true to the scheduler's last word. `run` is a task of the scheduler."""
+
+    def __init__(self, cluster: Cluster, clock: Clock) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._written: dict[str, Said] = {}  # by uid: what was written last; while the pod is pending
+        self._wanted: dict[str, tuple[Pod, Said]] = {}  # by uid: not written yet
+        self._busy: set[str] = set()  # uids with a request under way
+        self._ready: asyncio.Queue[str] = asyncio.Queue()
+        self.failed = 0  # writes given up
+
+    @property
+    def idle(self) -> bool:
+        return not self._wanted and not self._busy
+
+    def not_scheduled(self, pod: Pod, reason: str, message: str, nominated: str | None) -> None:
+        """Say that the pod could not be scheduled; nominated: the node to nominate, "" to clear, None to leave it."""
+        self._want(pod, Said(reason, message, nominated))
+
+    def nominate(self, pod: PodInfo, node: str) -> None:
+        """Say which node the pod is about to be bound to, because that will take a while."""
+        waiting = self._wanted.get(pod.uid)
+        reason, message = (waiting[1].reason, waiting[1].message) if waiting else ("", "")
+        self._want(pod.pod, Said(reason, message, node))
+
+    def forget(self, uid: str) -> None:
+        """Say nothing more about a pod: it is bound or gone."""
+        self._wanted.pop(uid, None)
+        self._written.pop(uid, None)
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(WRITERS):
+                tasks.create_task(self._write_ready())
+
+    async def flush(self) -> None:
+        """Write everything that is wanted now; for a clean stop, after `run` has ended."""
+        for uid in list(self._wanted):
+            await self._write(uid)
+
+    def _want(self, pod: Pod, said: Said) -> None:
+        uid = pod.metadata.uid
+        if uid not in self._wanted and uid not in self._busy:
+            if not self._differs(pod, said):
+                return
+            self._ready.put_nowait(uid)
+        self._wanted[uid] = (pod, said)
+
+    def _differs(self, pod: Pod, said: Said) -> bool:
+        known = self._written.get(pod.metadata.uid) or _on_cluster(pod)
+        return bool(said.reason and (said.reason, said.message) != (known.reason, known.message)) or (
+            said.nominated is not None and said.nominated != (known.nominated or "")
+        )
+
+    async def _write_ready(self) -> None:
+        while True:
+            await self._write(await self._ready.get())
+
+    async def _write(self, uid: str) -> None:
+        wanted = self._wanted.pop(uid, None)
+        if wanted is None:
+            return
+        pod, said = wanted
+        if not self._differs(pod, said):
+            return
+        self._busy.add(uid)
+        try:
+            await self._request(pod, said)
+        finally:
+            self._busy.discard(uid)
+            if uid in self._wanted:
+                self._ready.put_nowait(uid)
+
+    async def _request(self, pod: Pod, said: Said) -> None:
+        meta = pod.metadata
+        ref = Ref(POD, meta.namespace, meta.name)
+        patch = Patch(self._body(pod, said), PatchType.STRATEGIC, "status")
+        for attempt in range(TRIES):
+            try:
+                await self._cluster.patch(ref, patch)
+            except NotFound:
+                return
+            except (ServerError, OutcomeUnknown):
+                await asyncio.sleep(RETRY_SECONDS * (attempt + 1))
+            except ClusterError as error:
+                self._fail(pod, error)
+                return
+            else:
+                known = self._written.get(meta.uid) or _on_cluster(pod)
+                nominated = said.nominated if said.nominated is not None else known.nominated
+                self._written[meta.uid] = Said(said.reason or known.reason, said.message or known.message, nominated)
+                return
+        self._fail(pod, ServerError(f"not written after {TRIES} tries"))
+
+    def _fail(self, pod: Pod, error: ClusterError) -> None:
+        self.failed += 1
+        log.error("status not written", pod=f"{pod.metadata.namespace}/{pod.metadata.name}", err=error.message, status=error.status)
+
+    def _body(self, pod: Pod, said: Said) -> dict[str, Any]:
+        status: dict[str, Any] = {}
+        if said.reason:
+            status["conditions"] = [self._condition(pod, said)]
+        if said.nominated is not None:
+            status["nominatedNodeName"] = said.nominated or None
+        return {"metadata": {"uid": pod.metadata.uid}, "status": status}
+
+    def _condition(self, pod: Pod, said: Said) -> dict[str, Any]:
+        """Return the condition; its transition time stays while the status stays False."""
+        before = _pod_scheduled(pod)
+        since = before.last_transition_time if before is not None and before.status == "False" else None
+        condition = {
+            "type": POD_SCHEDULED,
+            "status": "False",
+            "reason": said.reason,
+            "message": said.message,
+            "lastTransitionTime": since or rfc3339(self._clock.now()),
+        }
+        if pod.metadata.generation:
+            condition["observedGeneration"] = pod.metadata.generation
+        return condition
+
+
+def _pod_scheduled(pod: Pod) -> PodCondition | None:
+    return next((condition for condition in pod.status.conditions if condition.type == POD_SCHEDULED), None)
+
+
+def _on_cluster(pod: Pod) -> Said:
+    condition = _pod_scheduled(pod)
+    if condition is None or condition.status != "False":
+        return Said(nominated=pod.status.nominated_node_name)
+    return Said(condition.reason, condition.message, pod.status.nominated_node_name)

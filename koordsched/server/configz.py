@@ -1,0 +1,39 @@
+"""/configz: the configuration in use, with the reference's internal field names (framework.md §1.6, [KEEP]): Go's, so capitalised."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from koordsched.config.duration import Duration
+
+if TYPE_CHECKING:
+    from koordsched.config import SchedulerConfiguration
+
+INITIALISMS = {"qps": "QPS", "urlPrefix": "URLPrefix", "enableHTTPS": "EnableHTTPS", "tlsConfig": "TLSConfig", "httpTimeout": "HTTPTimeout"}
+
+
+def configz(config: SchedulerConfiguration) -> dict[str, Any]:
+    """Return the configuration as JSON-like data."""
+    found = _capitalised(config)
+    if not isinstance(found, dict):
+        raise TypeError(f"a configuration is a mapping, not {type(found).__name__}")
+    return found
+
+
+def _capitalised(value: Any) -> Any:
+    if isinstance(value, Duration):
+        return value.text
+    if isinstance(value, msgspec.Struct):
+        fields = msgspec.structs.fields(value)
+        return {_name(field.encode_name): _capitalised(getattr(value, field.name)) for field in fields if field.name != "points"}
+    if isinstance(value, dict):
+        return {key: _capitalised(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_capitalised(item) for item in value]
+    return value
+
+
+def _name(key: str) -> str:
+    return INITIALISMS.get(key, key[:1].upper() + key[1:])

@@ -1,0 +1,110 @@
+"""The `simulate` command: options in, exit code out. 0: it ran, whatever became of the pods; 1: an input cannot be read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+import msgspec
+
+from koordsched.config.flags import parse_flags
+from koordsched.config.loading import ConfigError, default_config, load_config
+from koordsched.config.types import SchedulerConfiguration
+from koordsched.simulate.documents import InputError, expand
+from koordsched.simulate.manifests import load_manifests
+from koordsched.simulate.openb import load_openb
+from koordsched.simulate.plain import render
+from koordsched.simulate.simulation import Outcome, Progress, Simulation
+from koordsched.simulate.summary import ReportOptions, sections
+from koordsched.simulate.workload import Workload, all_at_once
+from koordsched.simulate.world import EmbeddedWorld, WorldSettings, run_embedded
+
+
+class SimulateOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line asks for. Either `inputs` (files) or `trace` with its two files."""
+
+    inputs: tuple[str, ...] = ()
+    trace: str | None = None
+    nodes: str | None = None
+    pods: str | None = None
+    order: str | None = None
+    seed: int = 0
+    config: str | None = None
+    output: str = "table"
+    limit_pods: int | None = None
+    show_pending: int = 10
+
+
+def run_simulate(options: SimulateOptions, out: TextIO, err: TextIO) -> int:
+    """Simulate and print the outcome to `out`; everything else goes to `err`."""
+    try:
+        config = load_config(options.config) if options.config else default_config()
+        workload = load_workload(options, config)
+    except ConfigError as mistake:
+        print(*mistake.errors, sep="\n", file=err)
+        return 1
+    except InputError as mistake:
+        print(mistake, file=err)
+        return 1
+    outcome = play(options, config, workload, err)
+    for line in (*workload.notes, *(rejection.line for rejection in outcome.rejected)):
+        print(line, file=err)
+    _print(options, outcome, workload, out)
+    return 0
+
+
+def load_workload(options: SimulateOptions, config: SchedulerConfiguration) -> Workload:
+    """Read the input. InputError."""
+    profiles = [profile.scheduler_name for profile in config.profiles]
+    if options.trace:
+        assert options.nodes is not None
+        assert options.pods is not None
+        workload = load_openb(options.nodes, options.pods, profiles[0])
+    else:
+        workload = load_manifests(expand(list(options.inputs)), profiles)
+    if options.order is not None:
+        workload.arrivals = all_at_once(workload.arrivals, options.order, options.seed)
+    if options.limit_pods is not None:
+        del workload.arrivals[options.limit_pods :]
+    return workload
+
+
+def play(options: SimulateOptions, config: SchedulerConfiguration, workload: Workload, err: TextIO) -> Outcome:
+    """Run the simulation, with a progress bar where `err` is a terminal."""
+    settings = WorldSettings(config=config, flags=parse_flags([]), seed=options.seed, lasting=workload.departs)
+    with _progress(err) as progress:
+
+        async def script(world: EmbeddedWorld) -> Outcome:
+            return await Simulation(workload, world, progress).play()
+
+        return run_embedded(settings, script)
+
+
+@contextmanager
+def _progress(err: TextIO) -> Iterator[Progress]:
+    if not _is_terminal(err):
+        yield lambda _done, _total: None
+        return
+    from koordsched.simulate.terminal import ProgressBar  # noqa: PLC0415  # rich is slow to import
+
+    with ProgressBar(err) as bar:
+        yield bar.update
+
+
+def _print(options: SimulateOptions, outcome: Outcome, workload: Workload, out: TextIO) -> None:
+    if options.output == "json":
+        out.write(outcome.result.json().decode())
+        return
+    made = sections(outcome.result, ReportOptions(peak=workload.departs, shown=options.show_pending))
+    if _is_terminal(out) and not os.environ.get("NO_COLOR"):
+        from koordsched.simulate.terminal import show  # noqa: PLC0415  # rich is slow to import
+
+        show(made, out)
+    else:
+        out.write(render(made))
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    return stream.isatty() and os.environ.get("TERM") != "dumb"

@@ -1,0 +1,78 @@
+"""Fill in what an API server, a kubelet or a cloud would add to a Node or a Pod that a person wrote by hand.
+
+Shared by `simulate` and `test` (scenarios.md "Objects"), so that both read the same short manifests. Inputs are never changed: a document
+may share parts with others through YAML aliases. What has the wrong type is left alone, for the API's validation to name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from koordsched.api.names import is_extended_resource_name
+
+HOSTNAME_LABEL = "kubernetes.io/hostname"
+MAX_PODS = "110"
+"""The kubelet's default for the number of pods on a node."""
+
+Json = dict[str, Any]
+
+
+def complete_node(body: Mapping[str, Any]) -> Json:
+    """Add apiVersion, the hostname label, the Ready condition, `pods` and whichever of capacity and allocatable is missing."""
+    made = {"apiVersion": "v1", **body}
+    metadata = mapping(made.get("metadata"))
+    labels = metadata.get("labels") or {}
+    if isinstance(labels, dict):
+        made["metadata"] = {**metadata, "labels": {HOSTNAME_LABEL: metadata.get("name"), **labels}}
+    status = mapping(made.get("status"))
+    allocatable = _with_pods(status.get("allocatable") or status.get("capacity") or {})
+    capacity = _with_pods(status.get("capacity") or allocatable)
+    made["status"] = {**status, "allocatable": allocatable, "capacity": capacity, "conditions": _with_ready(status.get("conditions") or [])}
+    return made
+
+
+def complete_pod(body: Mapping[str, Any], scheduler_name: str) -> Json:
+    """Add apiVersion, the container `main` made of top-level `resources`, the scheduler's name, grace period 0 and the phase."""
+    made = {"apiVersion": "v1", **body}
+    resources = made.pop("resources", None)
+    spec = dict(mapping(made.get("spec")))
+    if not spec.get("containers"):
+        spec["containers"] = [_main_container(resources)]
+    spec["schedulerName"] = spec.get("schedulerName") or scheduler_name
+    spec.setdefault("terminationGracePeriodSeconds", 0)
+    status = mapping(made.get("status"))
+    made["spec"] = spec
+    made["status"] = {"phase": "Running" if spec.get("nodeName") else "Pending", **status}
+    return made
+
+
+def mapping(value: Any) -> Json:
+    """Return the value where it is a map, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def _main_container(resources: Any) -> Json:
+    container: Json = {"name": "main", "image": "pause"}
+    if resources is not None:
+        container["resources"] = _with_limits(resources)
+    return container
+
+
+def _with_limits(resources: Any) -> Any:
+    """Make limits equal to requests where overcommitting is not allowed (extended resources, huge pages) and only requests are given."""
+    requests = mapping(resources).get("requests")
+    if not isinstance(requests, dict) or "limits" in resources:
+        return resources
+    limits = {name: amount for name, amount in requests.items() if is_extended_resource_name(name) or name.startswith("hugepages-")}
+    return {**resources, "limits": limits} if limits else resources
+
+
+def _with_pods(amounts: Any) -> Any:
+    return {**amounts, "pods": amounts.get("pods", MAX_PODS)} if isinstance(amounts, dict) else amounts
+
+
+def _with_ready(conditions: Any) -> Any:
+    if not isinstance(conditions, list) or any(mapping(condition).get("type") == "Ready" for condition in conditions):
+        return conditions
+    return [*conditions, {"type": "Ready", "status": "True"}]

@@ -1,0 +1,67 @@
+"""What became of each pod, kept while it happens from the same watch that a scheduler has.
+
+`Ledger` is a state machine without I/O; `follow` feeds it. It must follow rather than look at the end: pods leave again, preempted ones
+vanish, and the share of the cluster that is taken has its peak in between.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from koordsched.api.core import Pod
+from koordsched.api.kinds import POD
+from koordsched.api.resources import pod_resources
+from koordsched.cluster.port import Cluster, WatchEvent, WatchEventType
+
+
+class Ledger:
+    """The last state of every pod that ever was, by namespace/name, and what the bound ones request."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, Pod] = {}
+        self.deleted: set[str] = set()
+        self.requested: Counter[str] = Counter()  # by pods on nodes now: cpu in milli, others in whole units, and `pods`
+        self.peak: dict[str, int] = {}  # the highest that `requested` was, per resource
+        self.decided = 0  # pods bound so far
+        self.version = 0  # grows with every pod that is bound or deleted
+
+    def record(self, events: Sequence[WatchEvent]) -> None:
+        """Take in a batch of a watch."""
+        for event in events:
+            if isinstance(event.object, Pod):
+                self.put(event.object, gone=event.type is WatchEventType.DELETED)
+
+    def put(self, pod: Pod, *, gone: bool = False) -> None:
+        """Take in a pod's new state; gone: it was its last."""
+        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        before = self.pods.get(key)
+        was_there = before is not None and bool(before.spec.node_name) and key not in self.deleted
+        self.pods[key] = pod
+        if gone:
+            self.deleted.add(key)
+        else:
+            self.deleted.discard(key)
+        is_there = bool(pod.spec.node_name) and not gone
+        if is_there != was_there:
+            self._count(pod if is_there or before is None else before, 1 if is_there else -1)
+            self.decided += is_there
+        self.version += is_there != was_there or gone
+
+    def _count(self, pod: Pod, sign: int) -> None:
+        requests = pod_resources(pod, counted_on_node=True).requests
+        for name, amount in [*requests.items(), ("pods", 1)]:
+            self.requested[name] += sign * amount
+            if self.requested[name] > self.peak.get(name, 0):
+                self.peak[name] = self.requested[name]
+
+
+async def follow(cluster: Cluster, ledger: Ledger, changed: Callable[[], None]) -> None:
+    """Keep the ledger true to the cluster's pods, until cancelled, and tell when it changed. Begins with those that exist."""
+    page = await cluster.list(POD)
+    for pod in page.items:
+        if isinstance(pod, Pod):
+            ledger.put(pod)
+    async for events in cluster.watch(POD, resource_version=page.resource_version):
+        ledger.record(events)
+        changed()

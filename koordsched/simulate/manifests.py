@@ -1,0 +1,132 @@
+"""Manifests in files -> a workload: lists are opened, short objects completed, and what is no object is rejected without stopping.
+
+Takes what people have: hand-written YAML, `kubectl get -o yaml` and `-o json` lists of a live cluster, several documents in a file.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from koordsched.api.kinds import NAMESPACE, NODE, POD, PRIORITY_CLASS, Kind, kind_of
+from koordsched.clock import parse_rfc3339
+from koordsched.simulate.completion import complete_node, complete_pod, mapping
+from koordsched.simulate.documents import read_documents
+from koordsched.simulate.workload import Manifest, PodArrival, Rejection, Workload
+
+DEFAULT_SCHEDULER = "default-scheduler"
+FINISHED = frozenset({"Succeeded", "Failed"})
+GATE_KINDS = (NAMESPACE, PRIORITY_CLASS)
+"""Kinds that others need to be there when they are created."""
+
+ELSEWHERE = frozenset({"uid", "resourceVersion", "generation", "managedFields", "selfLink"})
+"""Metadata of a dump that means nothing in another cluster."""
+
+_SHOWN = 80
+
+
+def load_manifests(files: Iterable[str], profiles: list[str]) -> Workload:
+    """Read the files into a workload whose pods are for the profiles of these names. InputError: a file cannot be read."""
+    workload = Workload()
+    unknown: Counter[tuple[str, str]] = Counter()
+    bound: list[Manifest] = []
+    for file in files:
+        for document in read_documents(file):
+            for origin, body in _flatten(document.origin, document.value):
+                manifest = _manifest(origin, body, unknown)
+                if isinstance(manifest, Rejection):
+                    workload.rejected.append(manifest)
+                elif manifest is None or _is_finished(manifest):
+                    continue
+                elif manifest.kind is not POD:
+                    workload.existing.append(_completed(manifest))
+                elif mapping(manifest.body.get("spec")).get("nodeName"):
+                    bound.append(_pod(manifest, profiles))
+                else:
+                    workload.arrivals.append(PodArrival(_pod(manifest, profiles)))
+    workload.existing.sort(key=lambda manifest: manifest.kind not in GATE_KINDS)
+    workload.existing += bound
+    workload.arrivals.sort(key=_created)
+    workload.notes += [f"left out: {count} {kind} ({version}), which scheduling does not look at" for (version, kind), count in unknown.items()]
+    return workload
+
+
+def _flatten(origin: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the objects of a document: itself, or the items of a List (items of a PodList may leave kind and apiVersion out)."""
+    if not isinstance(value, dict) or not str(value.get("kind", "")).endswith("List") or not isinstance(value.get("items"), list):
+        yield origin, value
+        return
+    kind = str(value["kind"]).removesuffix("List")
+    typed = {"apiVersion": value.get("apiVersion", "v1"), "kind": kind} if kind else {}
+    for index, item in enumerate(value["items"]):
+        yield f"{origin}: items[{index}]", {**typed, **item} if isinstance(item, dict) else item
+
+
+def _manifest(origin: str, body: Any, unknown: Counter[tuple[str, str]]) -> Manifest | Rejection | None:
+    """Recognise an object; None: of a kind that scheduling does not know, counted in `unknown`."""
+    if not isinstance(body, dict):
+        return Rejection(origin, "", f"(root): {_shown(body)}: expected an object")
+    for field in ("apiVersion", "kind"):
+        if not isinstance(body.get(field), str) or not body[field]:
+            return Rejection(origin, "", f"{field}: {_shown(body.get(field))}: expected a text")
+    kind = kind_of(body["apiVersion"], body["kind"])
+    if kind is None:
+        unknown[body["apiVersion"], body["kind"]] += 1
+        return None
+    metadata = body.get("metadata")
+    if not isinstance(metadata, dict):
+        return Rejection(origin, kind.kind, f"metadata: {_shown(metadata)}: expected an object")
+    if not isinstance(metadata.get("name"), str) or not metadata["name"]:
+        return Rejection(origin, kind.kind, f"metadata.name: {_shown(metadata.get('name'))}: expected a text")
+    namespace = metadata.get("namespace") or "default"
+    if kind.namespaced and not isinstance(namespace, str):
+        return Rejection(origin, f"{kind.kind} {metadata['name']}", f"metadata.namespace: {_shown(namespace)}: expected a text")
+    return Manifest(origin, kind, {**body, "metadata": _metadata(kind, metadata, namespace)})
+
+
+def _metadata(kind: Kind, metadata: dict[str, Any], namespace: str) -> dict[str, Any]:
+    """Fill in the namespace, and leave out what another API server said about the object's identity there."""
+    kept = {key: value for key, value in metadata.items() if key not in ELSEWHERE}
+    return {**kept, "namespace": namespace} if kind.namespaced else kept
+
+
+def _is_finished(manifest: Manifest) -> bool:
+    """Tell whether this is a pod that has ended, or that is deleted before it began: it takes no room and is not scheduled."""
+    if manifest.kind is not POD:
+        return False
+    gone = "deletionTimestamp" in manifest.body["metadata"] and not mapping(manifest.body.get("spec")).get("nodeName")
+    return gone or mapping(manifest.body.get("status")).get("phase") in FINISHED
+
+
+def _completed(manifest: Manifest) -> Manifest:
+    return Manifest(manifest.origin, NODE, complete_node(manifest.body)) if manifest.kind is NODE else manifest
+
+
+def _pod(manifest: Manifest, profiles: list[str]) -> Manifest:
+    """Complete a pod and let it meet this scheduler: one that names no scheduler, or only the API server's default, is for the first profile.
+
+    It is to be as new (a dump's conditions and nomination are another scheduler's), and ends at once when deleted, since there is no kubelet.
+    """
+    body = complete_pod(manifest.body, profiles[0])
+    spec = body["spec"]
+    if spec["schedulerName"] == DEFAULT_SCHEDULER and DEFAULT_SCHEDULER not in profiles:
+        spec["schedulerName"] = profiles[0]
+    spec["terminationGracePeriodSeconds"] = 0
+    if not spec.get("nodeName"):
+        body["status"] = {"phase": "Pending"}
+    return Manifest(manifest.origin, POD, body)
+
+
+def _created(arrival: PodArrival) -> float:
+    """Return when the pod was created, for sorting; those that do not say so come last, as they stand."""
+    stamp = arrival.manifest.body["metadata"].get("creationTimestamp")
+    try:
+        return parse_rfc3339(stamp) if isinstance(stamp, str) else float("inf")
+    except (ValueError, OverflowError):
+        return float("inf")
+
+
+def _shown(value: Any) -> str:
+    text = "missing" if value is None else repr(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."

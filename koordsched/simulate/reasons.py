@@ -1,0 +1,76 @@
+"""Why pods are pending, for people: the scheduler's messages grouped, counted and explained.
+
+A failure text is `0/N nodes are available: 3 reason, 5 reason. what preemption says` (framework.md §2.2). Pods are grouped by their reasons
+without the counts, which differ from pod to pod.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from koordsched.simulate.result import Pending
+
+FIT_ERROR = re.compile(r"0/\d+ nodes are available: (?P<reasons>.*?)\.(?: (?P<preemption>[^ ].*))?", re.DOTALL)
+COUNTED = re.compile(r"(?:^|, )\d+ ")
+
+SINGULAR = ("rejected: ", "preempted: ")
+"""Beginnings of texts whose rest is about one pod only."""
+
+MEANINGS = (
+    (re.compile(r"Insufficient (.+)"), "these nodes have less free {0} than the pod requests"),
+    (re.compile(r"Too many pods"), "these nodes run as many pods as they may"),
+    (re.compile(r"node\(s\) didn't match Pod's node affinity/selector"), "the pod's node selector or affinity excludes these nodes"),
+    (re.compile(r"node\(s\) had untolerated taint.*"), "these nodes have a taint that the pod does not tolerate"),
+    (re.compile(r"node\(s\) were unschedulable"), "these nodes are cordoned"),
+    (re.compile(r"node\(s\) didn't have free ports.*"), "a host port that the pod wants is taken on these nodes"),
+    (re.compile(r"node\(s\) didn't match pod topology spread constraints.*"), "there the pod would break its topology spread constraints"),
+    (re.compile(r"node\(s\) didn't match pod affinity rules"), "no pod that this one wants to be near runs there"),
+    (re.compile(r"node\(s\) didn't match pod anti-affinity rules"), "a pod that this one wants to be away from runs there"),
+    (re.compile(r"node\(s\) didn't satisfy existing pods anti-affinity rules"), "a pod there wants to be away from this one"),
+    (re.compile(r"rejected"), "the API does not accept these pods as they are written; the lines on stderr say where"),
+    (re.compile(r"preempted"), "it ran, and had to make room for a pod of higher priority"),
+    (re.compile(r"not tried yet.*"), "scheduling has not begun: something it waits for has not come"),
+    (re.compile(r"no nodes available to schedule pods"), "the input has no nodes"),
+)
+"""What a reason means, in words of a newcomer; {0} is the pattern's first group."""
+
+
+class ReasonGroup(msgspec.Struct):
+    """Pods that are pending for the same reasons. example: the first of them, message: its full text."""
+
+    reasons: tuple[str, ...]
+    count: int
+    example: str
+    message: str
+
+
+def group(pending: Iterable[Pending]) -> list[ReasonGroup]:
+    """Group pods by reasons, the largest group first; groups of one size in the order of their first pod."""
+    groups: dict[tuple[str, ...], ReasonGroup] = {}
+    for pod in pending:
+        reasons = reasons_of(pod.reason)
+        if reasons in groups:
+            groups[reasons].count += 1
+        else:
+            groups[reasons] = ReasonGroup(reasons, 1, pod.pod, pod.reason)
+    return sorted(groups.values(), key=lambda found: -found.count)
+
+
+def reasons_of(message: str) -> tuple[str, ...]:
+    """Return the reasons in a failure text without their counts; any other text is its own reason."""
+    match = FIT_ERROR.fullmatch(message)
+    if match is None:
+        return (message.partition(":")[0],) if message.startswith(SINGULAR) else (message,)
+    reasons = tuple(reason for reason in COUNTED.split(match["reasons"]) if reason)
+    return reasons or (message,)
+
+
+def meaning(reason: str) -> str:
+    """Explain a reason in plain words; "" when nothing can be added to it."""
+    for pattern, text in MEANINGS:
+        if match := pattern.fullmatch(reason):
+            return text.format(*match.groups())
+    return ""

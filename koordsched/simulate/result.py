@@ -1,0 +1,46 @@
+"""The outcome of a simulation, and its JSON (scenarios.md "simulate -o json"). Keys are stable; lists are in the order of creation."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Output(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """Base of what is printed as JSON: snake_case here, camelCase there."""
+
+
+class Placement(Output):
+    """A pod that found a node. annotations: those that scheduling wrote."""
+
+    pod: str  # namespace/name
+    node: str
+    annotations: dict[str, str]
+
+
+class Pending(Output):
+    """A pod that did not, and the scheduler's last word on why."""
+
+    pod: str
+    reason: str
+
+
+class Summary(Output):
+    """The numbers. pods = bound + pending. `seconds` and `decision_mean_micros` are real time; all else depends on input and seed only."""
+
+    nodes: int
+    pods: int
+    bound: int
+    pending: int
+    seconds: float
+    decision_mean_micros: float
+    allocation: dict[str, float]  # resource -> share of all nodes' allocatable that pods on nodes request: at the end, or at its peak
+
+
+class Result(Output):
+    placements: list[Placement]
+    pending: list[Pending]
+    summary: Summary
+
+    def json(self) -> bytes:
+        """Write the result, indented, with a newline at its end."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"

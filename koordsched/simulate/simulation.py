@@ -1,0 +1,195 @@
+"""Play a workload on an embedded world, and say what became of it.
+
+Everything that exists is created, the scheduler starts, pods come (and go) at their times, and the end is when nothing is left to do. All
+waiting is virtual. Objects that the cluster refuses are outcomes, not errors: a line of their own and, for pods, a place among the pending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any
+
+import msgspec
+
+from koordsched.api.core import Node, Pod
+from koordsched.api.kinds import EVENT, NAMESPACE, NODE, POD, PRIORITY_CLASS
+from koordsched.api.resources import node_allocatable
+from koordsched.cluster.port import AlreadyExists, ClusterError, NotFound
+from koordsched.simulate.ledger import Ledger, follow
+from koordsched.simulate.result import Pending, Placement, Result, Summary
+from koordsched.simulate.workload import Manifest, PodArrival, Rejection, Workload
+from koordsched.simulate.world import EmbeddedWorld
+
+BREATH = 0.1
+"""Virtual seconds between two looks at whether the scheduler is done: everything that is due happens in between."""
+GIVE_UP = 1200.0
+"""Virtual seconds without a pod bound or deleted after which what the scheduler still retries counts as pending. Longer than any wait of
+its own: Permit ends after at most 15 minutes (framework.md §2.1)."""
+SHARE_DIGITS = 6
+
+Progress = Callable[[int, int], None]
+"""Is told how many pods of how many have a node."""
+
+
+class Outcome(msgspec.Struct):
+    """The result, and what the cluster refused of the input."""
+
+    result: Result
+    rejected: list[Rejection]
+
+
+class Simulation:
+    """One workload on one world. `play` may be called once."""
+
+    def __init__(self, workload: Workload, world: EmbeddedWorld, progress: Progress) -> None:
+        self._workload = workload
+        self._world = world
+        self._progress = progress
+        self._ledger = Ledger()
+        self._submitted: dict[str, Manifest] = {}  # every pod by key, in the order of creation
+        self._refused: dict[str, str] = {}  # pod -> why the cluster did not take it
+        self._departed: set[str] = set()
+        self._rejected = list(workload.rejected)
+
+    async def play(self) -> Outcome:
+        """Run to the end and sum up."""
+        clock = self._world.clock
+        begun = clock.perf()
+        for manifest in self._workload.existing:
+            await self._create(manifest)
+        following = asyncio.create_task(follow(self._world.cluster, self._ledger, self._report))
+        await self._world.start()
+        await self._come_and_go()
+        await self._until_done()
+        await self._world.stop()
+        if following.done():
+            following.result()  # raises what ended it: without it the result would be wrong
+        following.cancel()
+        result = await self._sum_up(clock.perf() - begun)
+        return Outcome(result, self._rejected)
+
+    async def _come_and_go(self) -> None:
+        """Submit and delete pods at their times; at one moment those that leave make room first."""
+        moments = [(arrival.at, 1, arrival) for arrival in self._workload.arrivals]
+        moments += [(arrival.departs, 0, arrival) for arrival in self._workload.arrivals if arrival.departs is not None]
+        moments.sort(key=itemgetter(0, 1))
+        begun = self._world.now()
+        for at, comes, arrival in moments:
+            wait = begun + at - self._world.now()
+            if wait > 0:
+                await asyncio.sleep(wait)
+            await (self._create(arrival.manifest) if comes else self._delete(arrival))
+
+    async def _until_done(self) -> None:
+        """Wait until the scheduler has nothing to do at two looks in a row, or goes round in circles."""
+        quiet_since, version, idle = self._world.now(), -1, 0
+        while idle < 2:  # noqa: PLR2004  # one look could come before the last change is noticed
+            await asyncio.sleep(BREATH)
+            if self._ledger.version != version:
+                version, quiet_since = self._ledger.version, self._world.now()
+            elif self._world.now() - quiet_since > GIVE_UP:
+                return
+            idle = idle + 1 if self._world.scheduler.idle() else 0
+
+    def _report(self) -> None:
+        self._progress(self._ledger.decided, max(len(self._workload.arrivals), len(self._submitted)))
+
+    async def _create(self, manifest: Manifest) -> None:
+        if manifest.kind is POD and manifest.key not in self._submitted:
+            self._submitted[manifest.key] = manifest
+        try:
+            await self._create_or_patch(manifest)
+        except ClusterError as error:
+            problem = problem_of(manifest, error)
+            self._rejected.append(Rejection(manifest.origin, f"{manifest.kind.kind} {manifest.key}", problem))
+            if manifest.kind is POD and not isinstance(error, AlreadyExists):
+                self._refused[manifest.key] = problem
+        else:
+            self._refused.pop(manifest.key, None)
+
+    async def _create_or_patch(self, manifest: Manifest) -> None:
+        """Create the object; a namespace or a priority class may be there already (made on demand, or always there)."""
+        try:
+            await self._world.create(manifest.kind, manifest.body)
+        except AlreadyExists:
+            if manifest.kind not in {NAMESPACE, PRIORITY_CLASS}:
+                raise
+            await self._world.patch(manifest.ref, manifest.body)
+
+    async def _delete(self, arrival: PodArrival) -> None:
+        """Let a pod leave, unless it has left otherwise (preempted, refused)."""
+        self._departed.add(arrival.manifest.key)
+        try:
+            await self._world.delete(arrival.manifest.ref)
+        except NotFound:
+            return
+
+    async def _sum_up(self, seconds: float) -> Result:
+        nodes = [node for node in (await self._world.cluster.list(NODE)).items if isinstance(node, Node)]
+        preempted = await self._preempted()
+        placements, pending = [], []
+        for key, manifest in self._submitted.items():
+            pod = self._ledger.pods.get(key)
+            stays = key not in self._ledger.deleted or key in self._departed
+            if pod is not None and pod.spec.node_name and stays:
+                placements.append(Placement(pod=key, node=pod.spec.node_name, annotations=_written(pod, manifest)))
+            else:
+                pending.append(Pending(pod=key, reason=self._reason(key, pod, preempted)))
+        metrics = self._world.scheduler.metrics
+        summary = Summary(
+            nodes=len(nodes),
+            pods=len(self._submitted),
+            bound=len(placements),
+            pending=len(pending),
+            seconds=round(seconds, 3),
+            decision_mean_micros=round(1e6 * metrics.decision_seconds_sum / max(metrics.decisions, 1), 1),
+            allocation=self._allocation(nodes),
+        )
+        return Result(placements=placements, pending=pending, summary=summary)
+
+    def _reason(self, key: str, pod: Pod | None, preempted: dict[str, str]) -> str:
+        """Return why a pod has no node, in the scheduler's words."""
+        if key in self._refused:
+            return f"rejected: {self._refused[key]}"
+        if pod is None:
+            return "it was never created"
+        if key in preempted:
+            return f"preempted: {preempted[key]}"
+        if key in self._ledger.deleted and key not in self._departed:
+            return "it was deleted"
+        for condition in pod.status.conditions:
+            if condition.type == "PodScheduled" and condition.status == "False" and condition.message:
+                return condition.message
+        return "not tried yet: it waits for a scheduling gate, its gang or its quota"
+
+    async def _preempted(self) -> dict[str, str]:
+        """Return what the scheduler told pods that had to make room."""
+        found = {}
+        for event in (await self._world.cluster.list(EVENT)).items:
+            regarding: Any = getattr(event, "regarding", None)
+            if getattr(event, "reason", "") == "Preempted" and regarding is not None:
+                found[f"{regarding.namespace}/{regarding.name}"] = getattr(event, "note", "")
+        return {key: note for key, note in found.items() if key in self._ledger.deleted}
+
+    def _allocation(self, nodes: list[Node]) -> dict[str, float]:
+        """Return per resource what pods on nodes request of what all nodes offer; at its peak where pods leave again."""
+        offered: dict[str, int] = {}
+        for node in nodes:
+            for name, amount in node_allocatable(node).items():
+                offered[name] = offered.get(name, 0) + amount
+        requested = self._ledger.peak if self._workload.departs else self._ledger.requested
+        names = [name for name in ("cpu", "memory") if name in offered] + sorted(offered.keys() - {"cpu", "memory"})
+        return {name: round(requested.get(name, 0) / offered[name], SHARE_DIGITS) for name in names if offered[name]}
+
+
+def problem_of(manifest: Manifest, error: ClusterError) -> str:
+    """Say what is wrong with an object: path, value and reason, without the name that stands before it anyway."""
+    return error.message.removeprefix(f'{manifest.kind.kind} "{manifest.ref.name}" is invalid: ')
+
+
+def _written(pod: Pod, manifest: Manifest) -> dict[str, str]:
+    """Return the annotations that were not there, or said something else, when the pod was submitted."""
+    submitted = manifest.body["metadata"].get("annotations") or {}
+    return {key: text for key, text in sorted(pod.metadata.annotations.items()) if submitted.get(key) != text}

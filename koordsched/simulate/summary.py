@@ -1,0 +1,82 @@
+"""A result as sections of text cells, which `plain` and `terminal` lay out."""
+
+from __future__ import annotations
+
+import msgspec
+
+from koordsched.simulate.reasons import group, meaning
+from koordsched.simulate.result import Result
+
+BAR_CELLS = 30
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True):
+    """A titled table. align: one of < and > per column. notes stand below it, one line each."""
+
+    title: str
+    columns: tuple[str, ...]
+    align: str
+    rows: list[tuple[str, ...]]
+    notes: list[str] = []
+
+
+class ReportOptions(msgspec.Struct, frozen=True):
+    """peak: shares are the highest of the run, not those at its end. shown: how many reasons to list."""
+
+    peak: bool = False
+    shown: int = 10
+
+
+def sections(result: Result, options: ReportOptions) -> list[Section]:
+    """Return what to print, most important first."""
+    made = [_overview(result)]
+    if result.summary.allocation:
+        made.append(_allocation(result, options))
+    if result.pending and options.shown:
+        made.append(_pending(result, options))
+    return made
+
+
+def _overview(result: Result) -> Section:
+    summary = result.summary
+    rows = [
+        ("nodes", str(summary.nodes), ""),
+        ("pods", str(summary.pods), "all pods of the input"),
+        ("bound", str(summary.bound), f"{_percent(summary.bound, summary.pods)} of the pods found a node"),
+        ("pending", str(summary.pending), f"{_percent(summary.pending, summary.pods)} did not"),
+        ("seconds", f"{summary.seconds:.1f}", "real time that the simulation took"),
+        ("decision", f"{summary.decision_mean_micros:.0f} µs", "mean real time to choose a node for one pod"),
+    ]
+    return Section(title="Simulation", columns=("", "", ""), align="<><", rows=rows)
+
+
+def _allocation(result: Result, options: ReportOptions) -> Section:
+    rows = [(name, f"{100 * share:.1f} %", _bar(share)) for name, share in result.summary.allocation.items()]
+    when = "at the fullest moment" if options.peak else "at the end"
+    note = f"What the pods on nodes request {when}, as a share of what all nodes together can give (allocatable)."
+    return Section(title="Allocation", columns=("resource", "share", "of the cluster"), align="<><", rows=rows, notes=[note])
+
+
+def _pending(result: Result, options: ReportOptions) -> Section:
+    groups = group(result.pending)
+    rows, notes = [], []
+    for found in groups[: options.shown]:
+        rows.append((str(found.count), "; ".join(found.reasons), found.example))
+    for reason in dict.fromkeys(reason for found in groups[: options.shown] for reason in found.reasons):
+        if said := meaning(reason):
+            notes.append(f"{reason}: {said}.")
+    if len(groups) > options.shown:
+        hidden = sum(found.count for found in groups[options.shown :])
+        notes.append(f"{len(groups) - options.shown} more reasons with {hidden} pods; --show-pending N lists more, -o json lists every pod.")
+    if groups:
+        notes.append(f"In full, for {groups[0].example}: {groups[0].message}")
+    return Section(title="Why pods are pending", columns=("pods", "reasons", "for example"), align="><<", rows=rows, notes=list(dict.fromkeys(notes)))
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else "-"
+
+
+def _bar(share: float) -> str:
+    filled = min(max(round(share * BAR_CELLS), 0), BAR_CELLS)
+    return "#" * filled + "." * (BAR_CELLS - filled)

@@ -1,0 +1,74 @@
+"""What a simulation is about: objects that are there, and pods that come and go."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import msgspec
+
+from koordsched.api.kinds import Kind
+from koordsched.cluster.port import Ref
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """An object to create; `origin` says where it stands ("pods.yaml: document 3")."""
+
+    origin: str
+    kind: Kind
+    body: dict[str, Any]
+
+    @property
+    def ref(self) -> Ref:
+        metadata = self.body["metadata"]
+        return Ref(self.kind, metadata.get("namespace", "") if self.kind.namespaced else "", metadata["name"])
+
+    @property
+    def key(self) -> str:
+        """Return namespace/name, or the name of a cluster-scoped object."""
+        ref = self.ref
+        return f"{ref.namespace}/{ref.name}" if ref.namespace else ref.name
+
+
+class PodArrival(msgspec.Struct, frozen=True):
+    """A pod that is submitted `at` so many seconds after the start, and deleted at `departs` (None: it stays)."""
+
+    manifest: Manifest
+    at: float = 0.0
+    departs: float | None = None
+
+
+class Rejection(msgspec.Struct, frozen=True):
+    """An object that the cluster does not take: where it stands, what it is ("Pod default/a", "" unknown), which value of which path is
+    wrong and why."""
+
+    origin: str
+    subject: str
+    problem: str
+
+    @property
+    def line(self) -> str:
+        """Say it in one line."""
+        return " ".join(": ".join(part for part in (self.origin, self.subject, self.problem) if part).split())
+
+
+def all_at_once(arrivals: list[PodArrival], order: str, seed: int) -> list[PodArrival]:
+    """Let all pods come at the start and stay, in the order of their arrival ("arrival") or shuffled ("random")."""
+    made = [PodArrival(arrival.manifest) for arrival in arrivals]
+    if order == "random":
+        Random(f"order {seed}").shuffle(made)
+    return made
+
+
+class Workload(msgspec.Struct):
+    """Objects in the order of their creation before the scheduler starts, then pods in the order of their submission."""
+
+    existing: list[Manifest] = []
+    arrivals: list[PodArrival] = []
+    rejected: list[Rejection] = []
+    notes: list[str] = []  # what else the user should know about the input
+
+    @property
+    def departs(self) -> bool:
+        """Tell whether some pod leaves again."""
+        return any(arrival.departs is not None for arrival in self.arrivals)

@@ -1,0 +1,135 @@
+"""The embedded world: a scheduler on a cluster in memory, in virtual time.
+
+The same `Scheduler` as on a real cluster runs here, on a loop that jumps to its next timer; what it is given (clock, chance, cluster) is all
+that differs. `simulate` plays a workload on it and `test` its scenarios (it fulfils `scenario.world.World`). One seed, one outcome.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from random import Random
+from typing import Any, TypeVar
+
+import msgspec
+
+from koordsched.api.kinds import POD, Kind
+from koordsched.clock import VirtualClock, VirtualTimeLoop
+from koordsched.cluster.memory import MemoryCluster
+from koordsched.cluster.memory import Settings as ClusterSettings
+from koordsched.cluster.port import NotFound, Patch, Ref
+from koordsched.config.flags import Flags, parse_flags
+from koordsched.config.types import SchedulerConfiguration
+from koordsched.scheduler.scheduler import Dependencies, Scheduler
+from koordsched.server.endpoints import Endpoints, Response
+
+T = TypeVar("T")
+
+SETTLE_SECONDS = 0.1
+SETTLE_STEPS = 10
+
+
+class WorldSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How to make a world. `lasting`: the virtual time is long (months), so the cluster is not to tick every minute."""
+
+    config: SchedulerConfiguration
+    flags: Flags
+    seed: int = 0
+    lasting: bool = False
+
+
+class EmbeddedWorld:
+    """A cluster in memory and one scheduler on it, which is not running until `start`. Lives on the running `VirtualTimeLoop`."""
+
+    def __init__(self, loop: VirtualTimeLoop, settings: WorldSettings) -> None:
+        self.clock = VirtualClock(loop)
+        forever = 1e12
+        quiet = ClusterSettings(bookmark_interval=forever, watch_seconds=(forever, forever)) if settings.lasting else None
+        self.cluster = MemoryCluster(self.clock, random=Random(f"cluster {settings.seed}"), settings=quiet)
+        self._settings = settings
+        self._random = Random(f"scheduler {settings.seed}")
+        self.scheduler = self._new_scheduler()
+
+    def now(self) -> float:
+        return self.clock.now()
+
+    async def start(self) -> None:
+        """Start the scheduler; return when it has seen all that exists."""
+        await self.scheduler.start()
+
+    async def stop(self) -> None:
+        """Stop the scheduler gracefully."""
+        await self.scheduler.stop()
+
+    async def restart(self) -> None:
+        """End the scheduler as kill -9 would, and start a new one on the same cluster."""
+        await self.scheduler.kill()
+        self.scheduler = self._new_scheduler()
+        await self.scheduler.start()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def settle(self) -> None:
+        """Let the scheduler react to what was written, until it has nothing left to do, for at most 0.1 s of virtual time."""
+        for _ in range(SETTLE_STEPS):
+            await asyncio.sleep(SETTLE_SECONDS / SETTLE_STEPS)
+            if self.scheduler.idle():
+                return
+
+    async def create(self, kind: Kind, body: Mapping[str, Any]) -> None:
+        await self.cluster.create(kind, body)
+
+    async def patch(self, ref: Ref, merge: Mapping[str, Any]) -> None:
+        """Apply a merge patch, the `status` of it to the status subresource."""
+        rest = {key: value for key, value in merge.items() if key != "status"}
+        if rest or "status" not in merge:
+            await self.cluster.patch(ref, Patch(rest))
+        if "status" in merge:
+            await self.cluster.patch(ref, Patch({"status": merge["status"]}, subresource="status"))
+
+    async def delete(self, ref: Ref) -> None:
+        await self.cluster.delete(ref, grace_period_seconds=0 if ref.kind == POD else None)
+
+    async def get(self, ref: Ref) -> dict[str, Any] | None:
+        try:
+            return self.cluster.get_raw(ref)
+        except NotFound:
+            return None
+
+    async def list(self, kind: Kind) -> Sequence[dict[str, Any]]:
+        return self.cluster.list_raw(kind)
+
+    async def http(self, path: str) -> Response:
+        return Endpoints(self.scheduler).get(path)
+
+    def _new_scheduler(self) -> Scheduler:
+        settings = self._settings
+        return Scheduler(settings.config, Dependencies(cluster=self.cluster, clock=self.clock, random=self._random, flags=settings.flags))
+
+
+def run_embedded(settings: WorldSettings, script: Callable[[EmbeddedWorld], Awaitable[T]]) -> T:
+    """Run a script on a fresh world in a fresh virtual time, and clear both away whatever the script raises."""
+    loop = VirtualTimeLoop()
+
+    async def main() -> T:
+        world = EmbeddedWorld(loop, settings)
+        try:
+            return await script(world)
+        finally:
+            await world.scheduler.kill()
+
+    return run_virtual(loop, main())
+
+
+def run_virtual(loop: VirtualTimeLoop, main: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on the loop to its end; then cancel what it left behind and close the loop."""
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        return runner.run(main)
+
+
+class EmbeddedStage:
+    """Where scenarios are played without a cluster (`scenario.world.Stage`): every one on a world of its own."""
+
+    def play(self, config: SchedulerConfiguration, args: Sequence[str], script: Callable[[EmbeddedWorld], Awaitable[None]]) -> None:
+        run_embedded(WorldSettings(config=config, flags=parse_flags(list(args))), script)

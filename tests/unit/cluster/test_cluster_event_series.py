@@ -1,0 +1,114 @@
+"""Event series: which occurrences are one event, and when the cluster is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from koordsched.api.core import ObjectReference
+from koordsched.cluster.event_series import MAX_EVENTS, EventKey, EventRecord, EventSeries
+
+
+def key(name: str = "p", version: str = "1", reason: str = "FailedScheduling") -> EventKey:
+    regarding = ObjectReference(kind="Pod", name=name, resource_version=version)
+    return EventKey("Warning", reason, "Scheduling", regarding, None)
+
+
+class Writer:
+    """Tells the cluster whatever is due, at once, and keeps what it told: (name, count)."""
+
+    def __init__(self) -> None:
+        self.series = EventSeries()
+        self.told: list[tuple[str, int]] = []
+
+    def occurs(self, at: float, which: EventKey | None = None) -> None:
+        self.tell(self.series.occurred(which or key(), f"e{at:g}", "note", at), at)
+
+    def tell(self, due: list[EventRecord], at: float) -> None:
+        for record in due:
+            self.told.append((record.name, record.count))
+            record.written, record.written_at = record.count, at
+
+
+def test_a_first_occurrence_and_its_first_repeat_are_told_at_once() -> None:
+    writer = Writer()
+    writer.occurs(0)
+    writer.occurs(10)
+    assert writer.told == [("e0", 1), ("e0", 2)]
+
+
+def test_further_repeats_wait() -> None:
+    writer = Writer()
+    for at in range(0, 1200, 100):
+        writer.occurs(at)
+    assert writer.told == [("e0", 1), ("e0", 2)]
+
+
+def test_a_long_series_is_told_every_half_hour() -> None:
+    writer = Writer()
+    for at in range(0, 3701, 100):
+        writer.occurs(at)
+    # Written at 0 and 100; then by the first occurrence 1800 s after a write: 1900 (the 20th) and 3700 (the 38th).
+    assert writer.told == [("e0", 1), ("e0", 2), ("e0", 20), ("e0", 38)]
+
+
+def test_six_minutes_without_a_repeat_end_a_series() -> None:
+    writer = Writer()
+    for at in (0, 10, 20, 380):
+        writer.occurs(at)
+    assert writer.told == [("e0", 1), ("e0", 2)]  # 380 is 360 s after 20: still the series
+    writer.occurs(741)
+    assert writer.told[2:] == [("e0", 4), ("e741", 1)]
+
+
+def test_a_sweep_tells_the_final_count() -> None:
+    writer = Writer()
+    for at in (0, 10, 20):
+        writer.occurs(at)
+    writer.tell(writer.series.sweep(380), 380)
+    assert len(writer.told) == 2
+    writer.tell(writer.series.sweep(381), 381)
+    assert writer.told[2:] == [("e0", 3)]
+    assert len(writer.series) == 0
+
+
+def test_a_single_event_is_forgotten_without_a_word() -> None:
+    writer = Writer()
+    writer.occurs(0)
+    assert writer.series.sweep(361) == []
+    assert len(writer.series) == 0
+
+
+def test_finishing_tells_what_the_cluster_does_not_know() -> None:
+    writer = Writer()
+    for at in (0, 10, 20):
+        writer.occurs(at)
+    writer.occurs(20, key("q"))
+    writer.tell(writer.series.finish(), 30)
+    assert writer.told == [("e0", 1), ("e0", 2), ("e20", 1), ("e0", 3)]
+
+
+@pytest.mark.parametrize("other", [key(version="2"), key("q"), key(reason="Preempted")])
+def test_another_object_version_or_reason_is_another_event(other: EventKey) -> None:
+    writer = Writer()
+    writer.occurs(0)
+    writer.occurs(1, other)
+    assert writer.told == [("e0", 1), ("e1", 1)]
+
+
+def test_memory_is_bounded_and_the_oldest_event_ends_first() -> None:
+    writer = Writer()
+    for at in (0, 0.1, 0.2):
+        writer.occurs(at)
+    for number in range(MAX_EVENTS):
+        writer.occurs(1, key(f"q{number}"))
+    assert len(writer.series) == MAX_EVENTS
+    assert writer.told[2 : 2 + 1] == [("e1", 1)]
+    assert ("e0", 3) in writer.told
+
+
+def test_a_forgotten_event_begins_anew() -> None:
+    series = EventSeries()
+    (record,) = series.occurred(key(), "first", "note", 0)
+    series.forget(record)
+    (again,) = series.occurred(key(), "second", "note", 1)
+    assert (again.name, again.count) == ("second", 1)

@@ -1,0 +1,352 @@
+"""The informer: list and watch, and what it does when the cluster does not do what it should."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+from support.virtual_loop import running, settle
+
+from koordsched.api.core import Pod
+from koordsched.api.kinds import DEVICE, POD
+from koordsched.api.meta import Object, Unstructured
+from koordsched.cluster.informer import INACTIVITY_SECONDS, PAGE_SIZE, Informer
+from koordsched.cluster.memory import Fault, Faults, MemoryCluster, Settings
+from koordsched.cluster.mirror import Arrival, FinalState
+from koordsched.cluster.port import Binding, Conflict, Gone, Patch, Ref, ServerError, TooManyRequests, WatchEvent
+
+if TYPE_CHECKING:
+    from koordsched.api.kinds import Kind
+    from koordsched.clock import VirtualClock
+
+
+class Story:
+    """Writes down what a handler is told, and when."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+        self._begun = clock.now()
+        self.lines: list[str] = []
+        self.times: list[float] = []
+
+    def on_add(self, obj: Object, arrival: Arrival) -> None:
+        self._tell(f"add {obj.metadata.name} {arrival.value}")
+
+    def on_update(self, old: Object, new: Object) -> None:
+        self._tell(f"update {new.metadata.name}")
+
+    def on_delete(self, obj: Object, final_state: FinalState) -> None:
+        self._tell(f"delete {obj.metadata.name} {final_state.value}")
+
+    def _tell(self, line: str) -> None:
+        self.lines.append(line)
+        self.times.append(self._clock.now() - self._begun)
+
+
+def pod_informer(cluster: MemoryCluster, clock: VirtualClock, selector: str = "") -> tuple[Informer[Pod], Story]:
+    informer: Informer[Pod] = Informer(cluster, POD, clock, Random(2), selector)
+    story = Story(clock)
+    informer.add_handler(story)
+    return informer, story
+
+
+async def create(cluster: MemoryCluster, *names: str, kind: Kind = POD) -> None:
+    for name in names:
+        await cluster.create(kind, {"metadata": {"name": name}})
+
+
+async def bind(cluster: MemoryCluster, name: str) -> None:
+    await cluster.bind(Binding("default", name, "", "n1"))
+
+
+async def delete(cluster: MemoryCluster, name: str) -> None:
+    await cluster.delete(Ref(POD, "default", name))
+
+
+async def assert_true_to(cluster: MemoryCluster, informer: Informer[Pod]) -> None:
+    listed = (await cluster.list(POD)).items
+    assert sorted(informer.store.items()) == [(f"default/{pod.metadata.name}", pod) for pod in listed]
+
+
+async def test_it_lists_then_follows(cluster: MemoryCluster, clock: VirtualClock) -> None:
+    await create(cluster, "a", "b")
+    informer, story = pod_informer(cluster, clock)
+    async with running(informer.run()):
+        await informer.synced.wait()
+        await create(cluster, "c")
+        await bind(cluster, "a")
+        await delete(cluster, "b")
+        await settle()
+        await assert_true_to(cluster, informer)
+    assert story.lines == ["add a initial", "add b initial", "add c later", "update a", "delete b known"]
+    assert informer.store["default/a"].spec.node_name == "n1"
+    assert informer.resource_version == cluster.resource_version
+    assert (informer.stats.lists, informer.stats.watches, informer.stats.events, informer.stats.errors) == (1, 1, 3, 0)
+
+
+async def test_it_is_synced_only_after_the_first_list_was_handled(cluster: MemoryCluster, clock: VirtualClock) -> None:
+    await create(cluster, "a")
+    informer, story = pod_informer(cluster, clock)
+    assert not informer.synced.is_set()
+    async with running(informer.run()):
+        await informer.synced.wait()
+        assert story.lines == ["add a initial"]
+
+
+async def test_a_long_list_is_read_in_pages(cluster: MemoryCluster, clock: VirtualClock) -> None:
+    await create(cluster, *(f"p{number}" for number in range(PAGE_SIZE + 1)))
+    informer, _ = pod_informer(cluster, clock)
+    async with running(informer.run()):
+        await informer.synced.wait()
+        assert len(informer.store) == PAGE_SIZE + 1
+    assert cluster.calls["list", POD] == 2
+    assert informer.stats.lists == 1
+
+
+async def test_a_list_whose_pages_expire_is_begun_anew(clock: VirtualClock) -> None:
+    expired = Fault(verb="list", nth=(2,), error=lambda: Gone("The provided continue parameter is too old"))
+    cluster = MemoryCluster(clock, random=Random(1), faults=Faults(rules=[expired]))
+    await create(cluster, *(f"p{number}" for number in range(PAGE_SIZE + 1)))
+    informer, story = pod_informer(cluster, clock)
+    async with running(informer.run()):
+        await informer.synced.wait()
+    assert len(story.lines) == len(informer.store) == PAGE_SIZE + 1
+    assert cluster.calls["list", POD] == 4
+
+
+async def test_a_selector_makes_finished_pods_disappear(cluster: MemoryCluster, clock: VirtualClock) -> None:
+    await create(cluster, "a")
+    informer, story = pod_informer(cluster, clock, "status.phase!=Succeeded,status.phase!=Failed")
+    async with running(informer.run()):
+        await informer.synced.wait()
+        await cluster.patch(Ref(POD, "default", "a"), Patch({"status": {"phase": "Succeeded"}}, subresource="status"))
+        await settle()
+    assert story.lines == ["add a initial", "delete a known"]
+
+
+async def test_a_watch_that_ends_is_renewed_without_a_list(cluster: MemoryCluster, clock: VirtualClock) -> None:
+    await create(cluster, "a")
+    informer, story = pod_informer(cluster, clock)
+    async with running(informer.run()):
+        await asyncio.sleep(3600)
+        await create(cluster, "b")
+        await settle()
+    assert story.lines == ["add a initial", "add b later"]
+    assert informer.stats.lists == 1
+    assert 6 <= informer.stats.watches <= 13  # each lasts five to ten minutes
+    assert (informer.stats.errors, informer.stats.stalls) == (0, 0)
+
+
+async def test_changes_while_no_watch_runs_are_not_lost(cluster: MemoryCluster, clock: VirtualClock) -> None:
+    informer, story = pod_informer(cluster, clock)
+    async with running(informer.run()):
+        await informer.synced.wait()
+        await settle()
+        cluster.cut_watches(lambda: ServerError("connection reset"))
+        await settle()
+        await create(cluster, "a")
+        await delete(cluster, "a")
+        await asyncio.sleep(5)
+    assert story.lines == ["add a later", "delete a known"]
+    assert (informer.stats.lists, informer.stats.errors) == (1, 1)
+
+
+async def test_bookmarks_keep_a_quiet_watch_young(cluster: MemoryCluster, clock: VirtualClock) -> None:
+    informer, story = pod_informer(cluster, clock)
+    async with running(informer.run()):
+        await informer.synced.wait()
+        await create(cluster, "d", kind=DEVICE)
+        await asyncio.sleep(61)
+        assert informer.resource_version == cluster.resource_version
+        assert informer.stats.last_event == clock.now() - 1
+        cluster.compact()
+        cluster.cut_watches()
+        await create(cluster, "a")
+        await settle()
+    assert story.lines == ["add a later"]
+    assert informer.stats.relists == 0
+
+
+async def test_lost_history_is_made_up_for_by_a_list(cluster: MemoryCluster, clock: VirtualClock) -> None:
+    await create(cluster, "gone", "same", "changed")
+    informer, story = pod_informer(cluster, clock)
+    async with running(informer.run()):
+        await asyncio.sleep(20)
+        story.lines.clear()
+        cluster.cut_watches()
+        await delete(cluster, "gone")
+        await bind(cluster, "changed")
+        await create(cluster, "new")
+        cluster.compact()
+        await settle()
+        await assert_true_to(cluster, informer)
+    assert story.lines == ["delete gone unknown", "update changed", "add new later"]
+    assert story.times[-1] == 20  # at once
+    assert (informer.stats.relists, informer.stats.errors) == (1, 0)
+
+
+async def test_a_cluster_that_is_always_gone_is_not_asked_in_a_loop(clock: VirtualClock) -> None:
+    gone = Fault(verb="watch", error=lambda: Gone("too old"))
+    cluster = MemoryCluster(clock, random=Random(1), faults=Faults(rules=[gone]))
+    informer, _ = pod_informer(cluster, clock)
+    async with running(informer.run()):
+        await asyncio.sleep(60)
+    # Delays of 0, 0.8-1.6, 1.6-3.2, 3.2-6.4, 6.4-12.8, 12.8-25.6, 25.6-51.2 s: at least the fifth and at most the seventh is over.
+    assert 6 <= cluster.calls["list", POD] <= 8
+
+
+async def test_errors_are_retried_with_growing_delays(clock: VirtualClock) -> None:
+    failing = Fault(verb="list", nth=(1, 2, 3, 4), error=lambda: ServerError("down"))
+    cluster = MemoryCluster(clock, random=Random(1), faults=Faults(rules=[failing]))
+    await create(cluster, "a")
+    informer, story = pod_informer(cluster, clock)
+    async with running(informer.run()):
+        await informer.synced.wait()
+    # 0.8 + 1.6 + 3.2 + 6.4 s, each up to twice as long.
+    assert 12 <= story.times[0] <= 24
+    assert informer.stats.errors == 4
+
+
+async def test_the_delays_come_from_the_seed(clock: VirtualClock) -> None:
+    async def first_sync(seed: int) -> float:
+        begun = clock.now()
+        failing = Fault(verb="list", nth=(1,), error=lambda: Conflict("odd"))
+        cluster = MemoryCluster(clock, random=Random(1), faults=Faults(rules=[failing]))
+        informer: Informer[Pod] = Informer(cluster, POD, clock, Random(seed))
+        async with running(informer.run()):
+            await informer.synced.wait()
+        return round(clock.now() - begun, 6)
+
+    assert await first_sync(1) == await first_sync(1) != await first_sync(2)
+
+
+async def test_a_server_that_asks_for_patience_gets_it(clock: VirtualClock) -> None:
+    busy = Fault(verb="list", nth=(1,), error=lambda: TooManyRequests("slow down", retry_after=17))
+    cluster = MemoryCluster(clock, random=Random(1), faults=Faults(rules=[busy]))
+    await create(cluster, "a")
+    informer, story = pod_informer(cluster, clock)
+    async with running(informer.run()):
+        await informer.synced.wait()
+    assert story.times == [17]
+
+
+async def test_a_failed_watch_is_retried_from_the_last_version(clock: VirtualClock) -> None:
+    failing = Fault(verb="watch", nth=(1,), error=lambda: ServerError("down"))
+    cluster = MemoryCluster(clock, random=Random(1), faults=Faults(rules=[failing]))
+    informer, story = pod_informer(cluster, clock)
+    async with running(informer.run()):
+        await informer.synced.wait()
+        await create(cluster, "a")
+        await asyncio.sleep(2)
+    assert story.lines == ["add a later"]
+    assert informer.stats.lists == 1
+
+
+async def test_a_kind_that_is_not_served_is_empty_until_it_is(cluster: MemoryCluster, clock: VirtualClock) -> None:
+    cluster.unserved.add(DEVICE)
+    informer: Informer[Unstructured] = Informer(cluster, DEVICE, clock, Random(2))
+    story = Story(clock)
+    informer.add_handler(story)
+    async with running(informer.run()):
+        await informer.synced.wait()
+        await asyncio.sleep(100)
+        assert cluster.calls["list", DEVICE] == 4  # at 0, 30, 60 and 90 s
+        cluster.unserved.clear()
+        await create(cluster, "d", kind=DEVICE)
+        await asyncio.sleep(20)
+    assert story.lines == ["add d later"]
+    assert story.times == [120]
+    assert informer.stats.errors == 0
+
+
+async def test_a_kind_that_is_no_longer_served_loses_its_objects(cluster: MemoryCluster, clock: VirtualClock) -> None:
+    await create(cluster, "d", kind=DEVICE)
+    informer: Informer[Unstructured] = Informer(cluster, DEVICE, clock, Random(2))
+    story = Story(clock)
+    informer.add_handler(story)
+    async with running(informer.run()):
+        await asyncio.sleep(20)
+        cluster.unserved.add(DEVICE)
+        cluster.cut_watches()
+        await settle()
+    assert story.lines == ["add d initial", "delete d unknown"]
+
+
+async def test_a_handler_that_raises_does_not_stop_it(cluster: MemoryCluster, clock: VirtualClock) -> None:
+    class Fails(Story):
+        def on_add(self, obj: Object, arrival: Arrival) -> None:
+            raise RuntimeError("boom")
+
+    informer, story = pod_informer(cluster, clock)
+    informer.add_handler(Fails(clock))
+    async with running(informer.run()):
+        await informer.synced.wait()
+        await create(cluster, "a", "b")
+        await settle()
+        await assert_true_to(cluster, informer)
+    assert informer.handler_errors == 2
+    assert story.lines == ["add a later", "add b later"]
+
+
+async def test_a_kind_with_many_objects_is_told_in_one_go(cluster: MemoryCluster, clock: VirtualClock) -> None:
+    """Between two awaits nothing else runs, so a reader of several stores never sees half a batch."""
+    informer, story = pod_informer(cluster, clock)
+    async with running(informer.run()):
+        await informer.synced.wait()
+        await settle()
+        await create(cluster, *(f"p{number}" for number in range(100)))
+        seen = set()
+        while len(story.lines) < 100:
+            await asyncio.sleep(0)
+            seen.add(len(story.lines))
+    assert seen <= {0, 100}
+
+
+class SilentCluster(MemoryCluster):
+    """Its watches say nothing, not even bookmarks, and do not end: a connection that is half open."""
+
+    async def watch(self, kind: Kind, *, resource_version: str, field_selector: str = "") -> AsyncGenerator[Sequence[WatchEvent], None]:
+        self.calls["watch", kind] += 1
+        await asyncio.sleep(1e9)
+        yield []
+
+
+class HastyCluster(MemoryCluster):
+    """Its watches end at once."""
+
+    async def watch(self, kind: Kind, *, resource_version: str, field_selector: str = "") -> AsyncGenerator[Sequence[WatchEvent], None]:
+        self.calls["watch", kind] += 1
+        return
+        yield []
+
+
+async def test_a_silent_watch_is_given_up(clock: VirtualClock) -> None:
+    cluster = SilentCluster(clock, random=Random(1))
+    informer, _ = pod_informer(cluster, clock)
+    async with running(informer.run()):
+        await asyncio.sleep(2.5 * INACTIVITY_SECONDS)
+    assert (cluster.calls["watch", POD], informer.stats.stalls, informer.stats.lists) == (3, 2, 1)
+
+
+async def test_watches_that_end_at_once_are_not_renewed_in_a_loop(clock: VirtualClock) -> None:
+    cluster = HastyCluster(clock, random=Random(1))
+    informer, _ = pod_informer(cluster, clock)
+    async with running(informer.run()):
+        await asyncio.sleep(30)
+    # Delays of 0.8, 1.6, 3.2, 6.4, 12.8 s, each up to twice as long.
+    assert 4 <= cluster.calls["watch", POD] <= 6
+
+
+@pytest.mark.parametrize("seconds", [0, 0.5, 45, 1000])
+async def test_it_ends_when_cancelled_whatever_it_waits_for(clock: VirtualClock, seconds: float) -> None:
+    failing = Fault(verb="list", nth=(1,), error=lambda: ServerError("down"))
+    cluster = MemoryCluster(clock, random=Random(1), faults=Faults(rules=[failing]), settings=Settings(watch_seconds=(10, 20)))
+    informer, _ = pod_informer(cluster, clock)
+    task = asyncio.create_task(informer.run())
+    await asyncio.sleep(seconds)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task

@@ -1,0 +1,104 @@
+"""The openb trace as a workload."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from koordsched.simulate.documents import InputError
+from koordsched.simulate.openb import load_openb
+from koordsched.simulate.workload import Workload, all_at_once
+
+NODES = "sn,cpu_milli,memory_mib,gpu,model\nnode-0,32000,262144,0,\nnode-1,96000,393216,8,G2\n"
+POD_HEADER = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
+
+
+def load(tmp_path: Path, pods: str, nodes: str = NODES) -> Workload:
+    (tmp_path / "nodes.csv").write_text(nodes)
+    (tmp_path / "pods.csv").write_text(pods)
+    return load_openb(str(tmp_path / "nodes.csv"), str(tmp_path / "pods.csv"), "koord-scheduler")
+
+
+def names(workload: Workload) -> list[str]:
+    return [arrival.manifest.key for arrival in workload.arrivals]
+
+
+def test_a_node_has_its_gpus_as_an_extended_resource_and_its_model_as_a_label(tmp_path: Path) -> None:
+    without, with_gpus = [manifest.body for manifest in load(tmp_path, POD_HEADER).existing]
+    assert without["status"]["allocatable"] == {"cpu": "32000m", "memory": "262144Mi", "pods": "110"}
+    assert without["metadata"]["labels"] == {"kubernetes.io/hostname": "node-0"}
+    assert with_gpus["status"]["allocatable"] == {"cpu": "96000m", "memory": "393216Mi", "nvidia.com/gpu": "8", "pods": "110"}
+    assert with_gpus["metadata"]["labels"] == {"kubernetes.io/hostname": "node-1", "node.koordinator.sh/gpu-model": "G2"}
+
+
+def test_a_pod_requests_its_gpus_and_one_of_the_models_it_allows(tmp_path: Path) -> None:
+    workload = load(tmp_path, POD_HEADER + "p,12000,16384,2,1000,G2|T4,LS,Running,5,90,5\n")
+    (arrival,) = workload.arrivals
+    spec = arrival.manifest.body["spec"]
+    assert spec["containers"][0]["resources"] == {
+        "requests": {"cpu": "12000m", "memory": "16384Mi", "nvidia.com/gpu": "2"},
+        "limits": {"nvidia.com/gpu": "2"},
+    }
+    (term,) = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert term["matchExpressions"] == [{"key": "node.koordinator.sh/gpu-model", "operator": "In", "values": ["G2", "T4"]}]
+    assert (spec["schedulerName"], arrival.at, arrival.departs) == ("koord-scheduler", 5.0, 90.0)
+
+
+def test_a_pod_without_gpus_asks_for_none_and_runs_anywhere(tmp_path: Path) -> None:
+    spec = load(tmp_path, POD_HEADER + "p,100,200,0,0,,BE,Failed,0,7,\n").arrivals[0].manifest.body["spec"]
+    assert spec["containers"][0]["resources"] == {"requests": {"cpu": "100m", "memory": "200Mi"}}
+    assert "affinity" not in spec
+
+
+def test_pods_come_in_the_order_of_their_times(tmp_path: Path) -> None:
+    rows = "late,1,1,0,0,,,,30,40,\nearly,1,1,0,0,,,,10,20,\nalso-early,1,1,0,0,,,,10,,\n"
+    workload = load(tmp_path, POD_HEADER + rows)
+    assert names(workload) == ["default/early", "default/also-early", "default/late"]
+    assert [arrival.departs for arrival in workload.arrivals] == [20.0, None, 40.0]
+    assert workload.departs
+
+
+def test_a_pod_that_is_deleted_when_it_is_created_stays_a_second(tmp_path: Path) -> None:
+    assert load(tmp_path, POD_HEADER + "p,1,1,0,0,,,,10,10,\n").arrivals[0].departs == 11.0
+
+
+def test_a_trace_without_times_comes_at_once_as_it_stands(tmp_path: Path) -> None:
+    workload = load(tmp_path, "name,cpu_milli,memory_mib,num_gpu,gpu_milli\nb,1,1,0,0\na,1,1,0,0\n")
+    assert names(workload) == ["default/b", "default/a"]
+    assert not workload.departs
+
+
+def test_all_at_once_forgets_the_times_and_shuffles_by_the_seed(tmp_path: Path) -> None:
+    rows = "".join(f"p{i},1,1,0,0,,,,{i},{i + 5},\n" for i in range(20))
+    arrivals = load(tmp_path, POD_HEADER + rows).arrivals
+
+    def order(how: str, seed: int) -> list[str]:
+        made = all_at_once(arrivals, how, seed)
+        assert all(arrival.at == 0 and arrival.departs is None for arrival in made)
+        return [arrival.manifest.ref.name for arrival in made]
+
+    assert order("arrival", 1) == [f"p{i}" for i in range(20)]
+    assert order("random", 1) == order("random", 1) != order("random", 2)
+    assert sorted(order("random", 1)) == sorted(order("arrival", 1))
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        ("name,cpu\n", "pods.csv: line 1: no column cpu_milli, memory_mib, num_gpu; expected name,cpu_milli,memory_mib,num_gpu"),
+        (POD_HEADER + "p,1,1,0,0,,,,soon,,\n", "pods.csv: line 2: creation_time: 'soon': expected a number of seconds"),
+        (POD_HEADER + "p,1,1,0,0,,,,1,nan,\n", "pods.csv: line 2: deletion_time: 'nan': expected a number of seconds"),
+        (POD_HEADER + 'p,"1\n', "pods.csv: line 1: not CSV: unexpected end of data"),
+        ("", "pods.csv: line 1: no column name, cpu_milli, memory_mib, num_gpu; expected name,cpu_milli,memory_mib,num_gpu"),
+    ],
+)
+def test_a_bad_file_is_named_with_line_and_column(tmp_path: Path, pods: str, expected: str) -> None:
+    with pytest.raises(InputError) as raised:
+        load(tmp_path, pods)
+    assert str(raised.value) == f"{tmp_path}/{expected}"
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nodes\.csv: cannot be read: No such file or directory"):
+        load_openb(str(tmp_path / "nodes.csv"), str(tmp_path / "pods.csv"), "s")

@@ -18,7 +18,7 @@ from koordsched._core.table cimport RESOURCE_CPU, RESOURCE_MEMORY, NodeTable
 cnp.import_array()
 
 cdef extern from *:
-    ctypedef int int128_t "__int128"
+    ctypedef long long int128_t "__int128"
 
 cdef enum Strategy:
     LEAST
@@ -187,7 +187,7 @@ cdef inline int64_t _percent(int64_t part, int64_t whole) noexcept nogil:
     # (bench/test_kernels.py::test_least_allocated).
     if whole <= EXACT:
         return <int64_t> (<double> (part * FULL) / <double> whole)
-    return <int64_t> (<int128_t> part * FULL / whole)
+    return <int64_t> (<int128_t> part * <int128_t> FULL / <int128_t> whole)
 
 
 cdef void _divide(int64_t weight, Strategy strategy, Py_ssize_t count, int64_t* running) noexcept nogil:

@@ -40,6 +40,7 @@ cdef class Evaluation:
     cdef NodeTable table
     cdef Scratch scratch
     cdef readonly Py_ssize_t capacity       # rows the columns below have room for
+    cdef readonly Py_ssize_t extent         # rows that the columns know, [0:extent[: all that the table used when the last round began
     cdef readonly Py_ssize_t filters
     cdef readonly Py_ssize_t scorers
     cdef readonly int64_t position          # log position up to which the columns are true
@@ -48,15 +49,15 @@ cdef class Evaluation:
     cdef readonly bint verdict_changed      # the last settle changed some row's first refusal, or feasible_changed
     cdef readonly int64_t invalid_score     # what `rank` refused
     cdef int32_t reads                      # all bits of filter_reads and scorer_reads
-    cdef int32_t[::1] filter_reads          # [filter] change bits after which its codes are unknown
-    cdef int32_t[::1] scorer_reads          # [scorer]
-    cdef int32_t[::1] modes                 # [scorer] NORMALIZE_*
+    cdef const int32_t[::1] filter_reads          # [filter] change bits after which its codes are unknown
+    cdef const int32_t[::1] scorer_reads          # [scorer]
+    cdef const int32_t[::1] modes                 # [scorer] NORMALIZE_*
     cdef uint8_t[::1] enabled               # [scorer] 0: it takes no part
-    cdef int64_t[::1] weights               # [scorer]
+    cdef const int64_t[::1] weights               # [scorer]
     cdef int32_t[:, ::1] codes              # [filter, row]
     cdef int32_t[::1] failed                # [row]
     cdef int64_t[:, ::1] raw                # [scorer, row]; UNKNOWN_SCORE where not asked
-    cdef int64_t[:, ::1] custom             # [scorer, row] normalised scores of NORMALIZE_CUSTOM scorers
+    cdef int64_t[:, ::1] custom             # [scorer, row] normalised scores of NORMALIZE_CUSTOM scorers; one row long without any
     cdef int64_t[::1] total                 # [row]; UNKNOWN_SCORE where the row is not feasible
     cdef int64_t[:, ::1] block_raw          # [scorer, block of 64 rows] largest raw score of a feasible row
     cdef int64_t[::1] block_total           # [block] largest total
@@ -64,7 +65,6 @@ cdef class Evaluation:
     cdef int64_t[::1] largest_raw           # [scorer] largest raw score of any feasible row, as last ranked
     cdef bint rank_everything               # totals of rows that are not dirty are out of date too
     cdef bint ranked                        # `rank` has run since rows were last dirty
-    cdef bint has_custom                    # `custom` is allocated
     cdef bint settled                       # false while a round is unfinished: the columns mean nothing
     cdef Py_ssize_t current                 # the filter or scorer that next_* returned last
 
@@ -73,10 +73,14 @@ cdef class Evaluation:
     cdef void _clear_flags(self) noexcept
     cdef void _mark(self, Py_ssize_t row) noexcept
     cdef int64_t _verdict(self, Py_ssize_t row) noexcept
+    cdef void _extend(self) noexcept
     cdef void _begin(self) noexcept
     cdef void _compact(self, Py_ssize_t f) noexcept
     cdef void _gather_unscored(self) noexcept
     cdef bint _refresh_largest(self) noexcept
     cdef void _block_raw(self, Py_ssize_t s, Py_ssize_t block) noexcept
-    cdef Py_ssize_t _total_row(self, Py_ssize_t row) noexcept
+    cdef Py_ssize_t _gather_unknown(self, Py_ssize_t f) noexcept
+    cdef bint _has_custom(self) noexcept
+    cdef Py_ssize_t _total(self, Py_ssize_t begin, Py_ssize_t end) noexcept
+    cdef int64_t _find_invalid(self, Py_ssize_t s) noexcept
     cdef void _block_total(self, Py_ssize_t block) noexcept

@@ -43,5 +43,6 @@ cdef class NodeTable:
     cdef Py_ssize_t _next_bit
     cdef object _live_rows
 
+    cdef Py_ssize_t extent(self) noexcept   # rows ever used, rounded up to a multiple of 64: loops over all rows end here
     cdef void log(self, Py_ssize_t row, int change) noexcept
     cdef int check_row(self, Py_ssize_t row) except -1

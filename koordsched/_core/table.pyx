@@ -8,7 +8,7 @@ cdef int CHANGE_USAGE = int(Change.USAGE)
 cdef int CHANGE_CAPACITY = int(Change.CAPACITY)
 cdef int CHANGE_EXISTENCE = int(Change.EXISTENCE)
 
-BLOCK = 64  # rows are allocated in multiples of this; a bit column's word covers one block
+cdef Py_ssize_t BLOCK = 64  # rows are allocated in multiples of this; a bit column's word covers one block
 
 
 cdef class Request:
@@ -92,6 +92,9 @@ cdef class NodeTable:
             self._live_rows = np.flatnonzero(self.live).astype(np.int32)
             self._live_rows.flags.writeable = False
         return self._live_rows
+
+    cdef Py_ssize_t extent(self) noexcept:
+        return (self._next_row + BLOCK - 1) // BLOCK * BLOCK
 
     cdef int check_row(self, Py_ssize_t row) except -1:
         if row < 0 or row >= self._next_row:

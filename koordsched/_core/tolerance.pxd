@@ -16,14 +16,14 @@ cpdef enum Operator:
     NEVER = 2     # matches nothing
 
 cdef class TaintSets:
-    """All taints and taint sets, as numbers; only ever extended. Strings are interned by the caller: equal number, equal string, 0 for ""."""
+    """All taints and taint sets, as numbers; only ever extended. The caller interns strings: equal number, equal string, 0 for ""."""
     cdef readonly Py_ssize_t taints  # taints known
     cdef readonly Py_ssize_t sets    # sets known
     cdef int32_t[::1] key            # [taint]
     cdef int32_t[::1] value          # [taint]
     cdef int32_t[::1] effect         # [taint]; the effect's string
     cdef int32_t[::1] kind           # [taint]; an Effect
-    cdef int32_t[::1] begin          # [set], and one more: set s holds member[begin[s]] .. member[begin[s + 1] - 1]
+    cdef int32_t[::1] begin          # [set + 1]; set s holds member[begin[s]] .. member[begin[s + 1] - 1]
     cdef int32_t[::1] member         # taints, in the order they stand on the node
 
 cdef class Tolerance:

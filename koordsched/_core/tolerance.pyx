@@ -1,7 +1,7 @@
 """Whether taints are tolerated: decided once for each taint set, gathered over rows.
 
-A cluster has few taint sets, many rows and many pods with the same few lists of tolerations. So a `Tolerance` keeps its verdicts and decides
-only about sets that appeared since it was last asked.
+A cluster has few taint sets, many rows and many pods with the same few lists of tolerations. So a `Tolerance` keeps its verdicts and
+decides only about sets that appeared since it was last asked.
 """
 
 import numpy as np

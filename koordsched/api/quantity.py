@@ -24,6 +24,8 @@ _MAX_TEXT = 1000  # characters: far beyond any number, and below the length from
 _MAX_EXPONENT = 2 * _MAX_TEXT  # beyond it only "too large" or "too small" is left to tell
 _SHOWN_TEXT = 60
 
+EXPECTED = "a number with an optional suffix such as m, k, Ki, Mi, Gi or an exponent"
+
 _GRAMMAR = re.compile(
     r"(?P<sign>[+-]?)(?=\.?[0-9])(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?"
     r"(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?[0-9]{1,18}))?",
@@ -44,7 +46,7 @@ class QuantityError(ValueError):
     @property
     def problem(self) -> str:
         """Say what is wrong, without the path."""
-        return f"{_shown(self.value)} is not a quantity: expected a number with an optional suffix such as m, k, Ki, Mi, Gi or an exponent"
+        return f"{_shown(self.value)} is not a quantity: expected {EXPECTED}"
 
     def at(self, path: str) -> QuantityError:
         """Return the same error with the place where the value stands."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import field
 
-from koordsched.api.core import Quantity  # noqa: TC001 (msgspec reads the annotations)
+from koordsched.api.core import Quantity
 from koordsched.api.meta import Api, Int32, LabelSelector, Object
 
 

@@ -4,8 +4,8 @@
                              |                            ^
                              +--forget--> (pending)       +-- add (bound by somebody else, or at start)
 
-Assumed pods never expire: they leave by being seen bound, by forget, or by deletion. A pod may arrive before its node and stay after it: the
-row is then a ghost, counted but never offered. Called from informers' handlers and the scheduling cycle, on one thread, never across an
+Assumed pods never expire: they leave by being seen bound, by forget, or by deletion. A pod may arrive before its node and stay after it:
+the row is then a ghost, counted but never offered. Called from informers' handlers and the scheduling cycle, on one thread, never across an
 await; every method is O(facts of one object).
 """
 
@@ -14,10 +14,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import structlog
 
-from koordsched.api.podinfo import PodInfo
 from koordsched.api.resources import node_allocatable
 from koordsched.cache.columns import BASE_RESOURCES, CORDON, Columns
 from koordsched.cache.node_order import NodeOrder
@@ -26,9 +24,11 @@ from koordsched.cache.nodes import NodeInfo, Nodes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from koordsched.api.core import Node
+    from koordsched.api.podinfo import PodInfo
 
 log = structlog.get_logger(__name__)
 

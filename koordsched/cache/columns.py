@@ -27,6 +27,8 @@ CORDON = Taint(key="!unschedulable", effect="")  # spec.unschedulable as part of
 
 BASE_RESOURCES = ("pods", "cpu", "memory", "ephemeral-storage")  # resource ids 0..3, as in _core/table.pxd
 
+MAX_REQUESTS = 100_000  # distinct requests kept for sharing: pods that all differ must not fill the memory
+
 
 class Vocabulary:
     """Strings with dense ids from 1 on; 0 stands for absent."""
@@ -84,6 +86,7 @@ class Columns:
         self.images: dict[str, Image] = {}
         self.images_version = 0  # counts changes of any node's images
         self.ports: dict[HostPort, int] = {}  # host port in use somewhere -> bit column
+        self.ports_by_number: dict[tuple[str, int], dict[HostPort, int]] = {}  # the same by (protocol, port)
         self._taint_ids: dict[tuple[str, str, str], int] = {}
         self._taint_set_ids: dict[tuple[int, ...], int] = {(): 0}
         self._shared_ports: dict[tuple[int, HostPort], int] = {}  # pods of a row beyond the first that use the same port
@@ -104,7 +107,7 @@ class Columns:
         """Return what a pod adds to a row; equal resources share one."""
         found = self._requests.get(resources.key)
         if found is None:
-            if len(self._requests) > 100_000:  # pods that all differ must not fill the memory
+            if len(self._requests) >= MAX_REQUESTS:
                 self._requests.clear()
             found = self._requests[resources.key] = self._new_request(resources)
         return found
@@ -188,7 +191,7 @@ class Columns:
         for port in ports:
             bit = self.ports.get(port)
             if bit is None:
-                bit = self.ports[port] = self.table.new_bit()
+                bit = self._new_port(port)
             if self.table.has_bit(bit, row):
                 self._shared_ports[row, port] = self._shared_ports.get((row, port), 0) + 1
             else:
@@ -205,6 +208,11 @@ class Columns:
             else:
                 self._clear_port(row, port)
 
+    def _new_port(self, port: HostPort) -> int:
+        bit = self.ports[port] = self.table.new_bit()
+        self.ports_by_number.setdefault((port.protocol, port.port), {})[port] = bit
+        return bit
+
     def _clear_port(self, row: int, port: HostPort) -> None:
         bit = self.ports[port]
         self.table.clear_bit(bit, row)
@@ -212,6 +220,13 @@ class Columns:
         if self.table.count_bits(bit) == 0:
             self.table.free_bit(bit)
             del self.ports[port]
+            self._forget_port(port)
+
+    def _forget_port(self, port: HostPort) -> None:
+        number = (port.protocol, port.port)
+        del self.ports_by_number[number][port]
+        if not self.ports_by_number[number]:
+            del self.ports_by_number[number]
 
     # Nodes
 

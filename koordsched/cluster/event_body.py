@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from koordsched.api.core import ObjectReference
 from koordsched.api.kinds import EVENT, KINDS, Kind
 from koordsched.api.meta import Object, Unstructured
-from koordsched.cluster.event_series import EventRecord
+
+if TYPE_CHECKING:
+    from koordsched.cluster.event_series import EventRecord
 
 NOTE_BYTES = 1024
 NAME_LENGTH = 253

@@ -10,14 +10,12 @@ ten seconds and only while the queue is less than half full. So a backlog is bou
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import msgspec
 import structlog
 
 from koordsched.api.kinds import EVENT
-from koordsched.api.meta import Object
-from koordsched.clock import Clock
 from koordsched.cluster.event_body import EventSource, event_body, event_name, event_namespace, reference_to, series_patch
 from koordsched.cluster.event_series import EventKey, EventRecord, EventSeries, EventText
 from koordsched.cluster.port import (
@@ -31,6 +29,12 @@ from koordsched.cluster.port import (
     ServerError,
     TooManyRequests,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from koordsched.api.meta import Object
+    from koordsched.clock import Clock
 
 QUEUE_LIMIT = 1000
 WRITERS = 4

@@ -7,11 +7,12 @@ that is pushed out counts as ended.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from koordsched.api.core import ObjectReference
+if TYPE_CHECKING:
+    from koordsched.api.core import ObjectReference
 
 SERIES_SECONDS = 360.0
 REFRESH_SECONDS = 1800.0

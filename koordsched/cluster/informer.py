@@ -8,20 +8,23 @@ growing, jittered delays; a kind that is not served counts as empty and is asked
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import aclosing
-from random import Random
-from typing import Generic
+from typing import TYPE_CHECKING, Generic
 
 import msgspec
 import structlog
 
-from koordsched.api.kinds import Kind
-from koordsched.api.meta import Object
-from koordsched.clock import Clock
 from koordsched.cluster.backoff import Backoff
 from koordsched.cluster.mirror import Arrival, Handler, Mirror, T
 from koordsched.cluster.port import Cluster, ClusterError, Gone, NotFound, TooManyRequests, WatchEvent, WatchEventType
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from random import Random
+
+    from koordsched.api.kinds import Kind
+    from koordsched.api.meta import Object
+    from koordsched.clock import Clock
 
 PAGE_SIZE = 500
 PROBE_SECONDS = 30.0

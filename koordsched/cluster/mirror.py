@@ -6,14 +6,16 @@ once, then updated, then deleted, in the order of its versions. The store is cha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
 import structlog
 
 from koordsched.api.meta import Object
 from koordsched.cluster.port import WatchEvent, WatchEventType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 A = TypeVar("A")
 B = TypeVar("B")

@@ -6,15 +6,19 @@ A Struct's defaults are what the plugin gets without a pluginConfig entry. Where
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from koordsched.api.core import NodeAffinity, TopologySpreadConstraint
+from koordsched.api.meta import Int32, Int64
 from koordsched.config.duration import Duration
-from koordsched.config.features import FeatureGates
-from koordsched.config.types import Config, Int32, Int64, PluginArgs
+from koordsched.config.types import Config, PluginArgs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from koordsched.config.features import FeatureGates
 
 LEAST_ALLOCATED = "LeastAllocated"
 MOST_ALLOCATED = "MostAllocated"

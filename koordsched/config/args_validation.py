@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from koordsched.api.core import NodeSelectorTerm, TopologySpreadConstraint
-from koordsched.api.meta import LabelSelectorRequirement
 from koordsched.config.args import (
     LEAST_ALLOCATED,
     MOST_ALLOCATED,
@@ -28,9 +26,13 @@ from koordsched.config.args import (
     VolumeBindingArgs,
 )
 from koordsched.config.errors import duplicate, forbidden, invalid, not_supported, required
-from koordsched.config.features import FeatureGates
 from koordsched.config.names import label_key_problems, label_value_problems
-from koordsched.config.types import PluginArgs
+
+if TYPE_CHECKING:
+    from koordsched.api.core import NodeSelectorTerm, TopologySpreadConstraint
+    from koordsched.api.meta import LabelSelectorRequirement
+    from koordsched.config.features import FeatureGates
+    from koordsched.config.types import PluginArgs
 
 Problems = Iterator[tuple[str, str]]
 

@@ -6,14 +6,18 @@ version of koordsched has built. A scheduler with out-of-tree plugins passes its
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from koordsched.config.args import IN_TREE_ARGS
 from koordsched.config.koordinator_args import KOORDINATOR_ARGS
-from koordsched.config.types import PluginArgs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from koordsched.config.types import PluginArgs
 
 _FILTERS = frozenset({"preFilter", "filter"})
 _SCORES = frozenset({"preScore", "score"})

@@ -8,8 +8,7 @@ means for a configuration: validate what its constructor would refuse; a plugin 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -20,11 +19,15 @@ from koordsched.config.catalogue import REMOVED_PLUGINS, Catalogue
 from koordsched.config.decoding import Report, decode_struct
 from koordsched.config.errors import invalid, near_miss, shown
 from koordsched.config.expansion import expand
-from koordsched.config.features import FeatureGates
 from koordsched.config.koordinator_args import KOORDINATOR_COMPLETION
 from koordsched.config.koordinator_validation import VALIDATED_WHEN_BUILT
 from koordsched.config.merging import append_default_pre_bind
 from koordsched.config.types import API_VERSION, PluginArgs, PluginConfig, Plugins, Profile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from koordsched.config.features import FeatureGates
 
 _COMPLETION: dict[type[PluginArgs], Callable[[Any, FeatureGates], PluginArgs]] = {**IN_TREE_COMPLETION, **KOORDINATOR_COMPLETION}
 _ENTRY = re.compile(r"(\w+)\.enabled\[(\d+)\]")
@@ -39,15 +42,15 @@ class Context(msgspec.Struct, frozen=True):
 
 
 def complete_profile(profile: Profile, given: Plugins, path: str, context: Context) -> Profile:
-    """Fill in `args` and `points` of a profile whose plugins are merged already; given: its plugins as the user wrote them."""
+    """Fill in the rest of a profile whose plugins are merged already; given: its plugins as the user wrote them."""
     plugins = append_default_pre_bind(profile.plugins)
 
     def report_plugins(where: str, problem: str) -> None:
         context.report(f"{path}.plugins.{_given_path(where, plugins, given)}", problem)
 
     points = expand(plugins, context.catalogue.points, profile.scheduler_name, report_plugins)
-    args = complete_args(profile, plugins.enabled_names(), f"{path}.pluginConfig", context)
-    return replace(profile, plugins=plugins, points=points, args=args)
+    configs = complete_args(profile, plugins.enabled_names(), f"{path}.pluginConfig", context)
+    return replace(profile, plugins=plugins, points=points, plugin_config=configs)
 
 
 def _given_path(where: str, merged: Plugins, given: Plugins) -> str:
@@ -60,8 +63,8 @@ def _given_path(where: str, merged: Plugins, given: Plugins) -> str:
     return f"{match[1]}.enabled[{places[-1]}]" if places else match[1]
 
 
-def complete_args(profile: Profile, enabled: set[str], path: str, context: Context) -> dict[str, Any]:
-    """Return the arguments of the enabled plugins by name: what pluginConfig gives, else the defaults."""
+def complete_args(profile: Profile, enabled: set[str], path: str, context: Context) -> tuple[PluginConfig, ...]:
+    """Return the arguments of the enabled plugins, sorted by plugin: what pluginConfig gives, else the defaults."""
     made: dict[str, Any] = {}
     for index, config in enumerate(profile.plugin_config):
         args = _read_args(config, f"{path}[{index}]", context)
@@ -73,7 +76,7 @@ def complete_args(profile: Profile, enabled: set[str], path: str, context: Conte
     for name, cls in context.catalogue.args.items():
         if name in enabled and name not in made:
             made[name] = _completed(cls(), context.gates)
-    return {name: made[name] for name in sorted(made) if name in enabled}
+    return tuple(PluginConfig(name=name, args=made[name]) for name in sorted(made) if name in enabled)
 
 
 def _read_args(config: PluginConfig, path: str, context: Context) -> Any:
@@ -102,10 +105,7 @@ def _without_header(config: PluginConfig, path: str, report: Report) -> dict[str
         report(f"{path}.apiVersion", invalid(version, f"expected {API_VERSION}"))
     expected = f"{config.name}Args"
     if kind not in (None, "", expected):
-        report(
-            f"{path}.kind",
-            invalid(kind, f"has to match plugin args: args for plugin {config.name} are of kind {expected}{near_miss(str(kind), [expected])}"),
-        )
+        report(f"{path}.kind", invalid(kind, f"has to match plugin args: those of plugin {config.name} are of kind {expected}"))
     return body
 
 

@@ -1,8 +1,8 @@
 """Plain values to Structs, collecting every mistake instead of stopping at the first.
 
-msgspec describes the Structs, this module walks them: an unknown field is refused by its full path with the nearest known name, a value of
-the wrong type by path, value and what was expected; in both cases the walk goes on with the field's default, so that one run tells all. As in
-Go, null and absent mean the same, and an absent field without a default is its type's zero.
+msgspec describes the Structs, this module walks them: an unknown field is refused by its full path with the nearest known name, a value
+of the wrong type by path, value and what was expected; in both cases the walk goes on with the field's default, so that one run tells all.
+As in Go, null and absent mean the same, and an absent field without a default is its type's zero.
 Callers: `loading` for the configuration and for the arguments of each plugin.
 """
 
@@ -20,13 +20,13 @@ import msgspec
 from koordsched.config.documents import child
 from koordsched.config.duration import Duration, DurationError
 from koordsched.config.errors import near_miss, shown
-from koordsched.config.types import COMPUTED, Int32
+from koordsched.config.types import COMPUTED
 
 S = TypeVar("S", bound=msgspec.Struct)
 Report = Callable[[str, str], None]
 """Takes the path and the problem of a mistake."""
 
-_FLOAT32_MAX = 3.4028234663852886e38
+MAX_FLOAT32 = 3.4028234663852886e38
 _HOW_IT_LOOKS = {
     str: "a text",
     bool: "true or false",
@@ -37,7 +37,7 @@ _HOW_IT_LOOKS = {
 _ZERO: dict[Any, Any] = {str: "", bool: False, float: 0.0, int: 0, bytes: b""}
 
 
-class _Wrong(Exception):
+class _WrongError(Exception):
     """A value is not of the wanted kind; the text says what was expected."""
 
 
@@ -60,10 +60,8 @@ def _fields(cls: type[msgspec.Struct]) -> dict[str, _Field]:
 
 
 def _unwrap(kind: Any) -> tuple[Any, Any]:
-    """Split Annotated[kind, meta]; a plain int is an int32, as integers of Kubernetes' API are unless said otherwise."""
-    if get_origin(kind) is Annotated:
-        return get_args(kind)[0], get_args(kind)[1]
-    return (int, get_args(Int32)[1]) if kind is int else (kind, None)
+    """Split Annotated[kind, meta]."""
+    return get_args(kind)[:2] if get_origin(kind) is Annotated else (kind, None)
 
 
 def _zero(kind: Any) -> Any:
@@ -91,11 +89,11 @@ def decode_struct(value: Any, cls: type[S], path: str, report: Report) -> S:
         where = child(path, str(name))
         field = fields.get(name)
         if field is None:
-            report(where, f"strict decoding error: unknown field {shown(where)}{near_miss(str(name), fields)}")
+            report(where, f"{shown(item)}: strict decoding error: unknown field {shown(where)}{near_miss(str(name), fields)}")
         elif item is not None:
             try:
                 given[field.attribute] = _decode(item, field.kind, where, report)
-            except _Wrong as wrong:
+            except _WrongError as wrong:
                 report(where, f"{shown(item)}: expected {wrong}")
     return _build(cls, given)
 
@@ -122,32 +120,32 @@ def _decode_union(value: Any, kinds: tuple[Any, ...], path: str, report: Report)
     if len(wanted) == 1:
         return _decode(value, wanted[0], path, report)
     if isinstance(value, bool) or not isinstance(value, tuple(wanted)):
-        raise _Wrong("a quantity such as 4, 500m or 1Gi")
+        raise _WrongError("a quantity such as 4, 500m or 1Gi")
     return value
 
 
 def _decode_list(value: Any, kind: Any, path: str, report: Report) -> tuple[Any, ...]:
     if not isinstance(value, list):
-        raise _Wrong("a list")
+        raise _WrongError("a list")
     made = []
     for index, item in enumerate(value):
         where = f"{path}[{index}]"
         try:
             made.append(_decode(item, kind, where, report))
-        except _Wrong as wrong:
+        except _WrongError as wrong:
             report(where, f"{shown(item)}: expected {wrong}")
     return tuple(made)
 
 
 def _decode_map(value: Any, kind: Any, path: str, report: Report) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise _Wrong("a mapping")
+        raise _WrongError("a mapping")
     made = {}
     for name, item in value.items():
         where = child(path, str(name))
         try:
             made[str(name)] = _decode(item, kind, where, report)
-        except _Wrong as wrong:
+        except _WrongError as wrong:
             report(where, f"{shown(item)}: expected {wrong}")
     return made
 
@@ -159,23 +157,25 @@ def _decode_scalar(value: Any, kind: type, meta: msgspec.Meta | None) -> Any:
         try:
             return Duration.parse(value)
         except DurationError as error:
-            raise _Wrong(f"{_HOW_IT_LOOKS[Duration]}: {error}") from None
+            raise _WrongError(f"{_HOW_IT_LOOKS[Duration]}: {error}") from None
     if kind is bytes and isinstance(value, str):
         try:
             return base64.b64decode(value, validate=True)
         except binascii.Error as error:
-            raise _Wrong(f"{_HOW_IT_LOOKS[bytes]}: {error}") from None
-    if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= _FLOAT32_MAX:
+            raise _WrongError(f"{_HOW_IT_LOOKS[bytes]}: {error}") from None
+    if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= MAX_FLOAT32:
         return float(value)
     if kind in {str, bool} and isinstance(value, kind):
         return value
-    raise _Wrong(_HOW_IT_LOOKS[kind])
+    raise _WrongError(_HOW_IT_LOOKS[kind])
 
 
 def _decode_integer(value: Any, meta: msgspec.Meta | None) -> int:
+    if isinstance(value, float) and value.is_integer():  # Go reads YAML by way of JSON, where 16.0 becomes 16
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise _Wrong("an integer")
+        raise _WrongError("an integer")
     low, high = (meta.ge, meta.le) if meta is not None else (None, None)
     if low is not None and high is not None and not low <= value <= high:
-        raise _Wrong(f"an integer from {low} to {high}")
+        raise _WrongError(f"an integer from {low} to {high}")
     return value

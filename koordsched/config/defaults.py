@@ -1,13 +1,12 @@
-"""What a configuration gets that it does not say: the default plugins (framework.md §1.3) and the fields whose zero means a default (§1.1)."""
+"""What a configuration gets that it does not say: the default plugins (framework.md §1.3), and fields whose zero means a default (§1.1)."""
 
 from __future__ import annotations
 
-from collections.abc import Container
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from koordsched.config.duration import Duration
-from koordsched.config.features import FeatureGates
 from koordsched.config.types import (
     ClientConnection,
     LeaderElection,
@@ -17,6 +16,11 @@ from koordsched.config.types import (
     Profile,
     SchedulerConfiguration,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from koordsched.config.features import FeatureGates
 
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 

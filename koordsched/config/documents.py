@@ -9,14 +9,16 @@ Callers: `loading`, which turns the values into Structs.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import yaml
 from yaml import events
 
 from koordsched.config.errors import ROOT, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MAX_DEPTH = 64
 MAX_VALUES = 100_000
@@ -57,7 +59,7 @@ class Document(msgspec.Struct, frozen=True):
     problems: tuple[Problem, ...]
 
 
-class _TooMuch(Exception):
+class _BoundError(Exception):
     """The document breaks a bound, so that reading on makes no sense."""
 
     def __init__(self, problem: Problem) -> None:
@@ -78,7 +80,7 @@ def read_documents(text: str) -> list[Document]:
     except yaml.YAMLError as error:
         builder.problems.append(_syntax_problem(error))
         made.append(builder.document(len(made) + 1))
-    except _TooMuch as bound:
+    except _BoundError as bound:
         builder.problems.append(bound.problem)
         made.append(builder.document(len(made) + 1))
     return made
@@ -95,13 +97,14 @@ def _syntax_problem(error: yaml.YAMLError) -> Problem:
 class _Open:
     """A mapping or list whose end has not come yet."""
 
-    __slots__ = ("anchor", "key", "lines", "made", "merged", "path", "size")
+    __slots__ = ("anchor", "key", "line", "lines", "made", "merged", "path", "size")
 
     def __init__(self, made: dict[str, Any] | list[Any], path: str, anchor: str | None) -> None:
         self.made = made
         self.path = path
         self.anchor = anchor
         self.key: str | None = None  # the key whose value comes next
+        self.line = 0  # the line of that key
         self.lines: dict[str, int] = {}  # key -> line of its first use
         self.merged: list[tuple[Any, int]] = []  # values of `<<` with their lines: own keys win, so they wait for the end
         self.size = 1  # values in here, aliases unfolded
@@ -140,9 +143,9 @@ class _Builder:
     def _begin(self, event: Any, made: dict[str, Any] | list[Any]) -> None:
         path = self._path()
         if len(self._open) >= MAX_DEPTH:
-            raise _TooMuch(Problem(path, f"nested more than {MAX_DEPTH} levels deep", _line(event)))
+            raise _BoundError(Problem(path, f"nested more than {MAX_DEPTH} levels deep", _line(event)))
         if self._wants_key():
-            raise _TooMuch(Problem(path, "expected a text as a key, not a mapping or a list", _line(event)))
+            raise _BoundError(Problem(path, "expected a text as a key, not a mapping or a list", _line(event)))
         if event.tag not in {None, "!", f"{_TAG}map", f"{_TAG}seq"}:
             self._refuse(event, f"tag {shown(event.tag)} is not supported")
         self._lines.setdefault(path, _line(event))
@@ -170,7 +173,7 @@ class _Builder:
 
     def _alias(self, event: Any) -> None:
         if self._wants_key():
-            raise _TooMuch(Problem(self._path(), "expected a text as a key, not an alias", _line(event)))
+            raise _BoundError(Problem(self._path(), "expected a text as a key, not an alias", _line(event)))
         if event.anchor not in self._anchors:
             self._refuse(event, f"alias *{event.anchor} names no anchor that is complete before it")
             self._add(None, 1)
@@ -182,20 +185,16 @@ class _Builder:
 
     def _key(self, event: Any) -> None:
         inner = self._open[-1]
-        inner.key = event.value
-        if event.value == _MERGE and event.implicit[0]:
-            return
-        first = inner.lines.setdefault(event.value, _line(event))
-        if event.value in inner.made:
-            path = self._path()
-            self.problems.append(
-                Problem(path, f"strict decoding error: duplicate field {shown(path)}, first given on line {first}", _line(event))
-            )
+        inner.key, inner.line = event.value, _line(event)
+        if event.value != _MERGE or not event.implicit[0]:
+            inner.lines.setdefault(event.value, inner.line)
 
     def _count(self, values: int) -> None:
         self._values += values
         if self._values > MAX_VALUES:
-            raise _TooMuch(Problem(self._path() or ROOT, f"the document has more than {MAX_VALUES} values when its aliases are unfolded"))
+            raise _BoundError(
+                Problem(self._path() or ROOT, f"the document has more than {MAX_VALUES} values when its aliases are unfolded")
+            )
 
     def _add(self, value: Any, size: int) -> None:
         if not self._open:
@@ -207,8 +206,12 @@ class _Builder:
             inner.made.append(value)
         elif inner.key == _MERGE and _MERGE not in inner.lines:
             inner.merged.append((value, self._lines.get(self._path(), 1)))
-        elif inner.key is not None:
-            inner.made.setdefault(inner.key, value)  # of a duplicate the first value is checked further
+        elif inner.key is not None and inner.key not in inner.made:
+            inner.made[inner.key] = value
+        elif inner.key is not None:  # the first value is the one that is checked further
+            path, first = self._path(), inner.lines[inner.key]
+            text = f"{shown(value)}: strict decoding error: duplicate field {shown(path)}, first given on line {first}"
+            self.problems.append(Problem(path, text, inner.line))
         inner.key = None
 
     def _merge(self, into: _Open, merged: Any, line: int) -> None:

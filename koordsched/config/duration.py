@@ -63,7 +63,8 @@ def _step_nanoseconds(step: re.Match[str], text: str) -> int:
         raise DurationError(f"time: unknown unit {_quoted(step['unit'])} in duration {_quoted(text)}")
     unit = _UNITS[step["unit"]]
     fraction = step["fraction"] or ""
-    return int(step["whole"] or "0") * unit + int(fraction or "0") * unit // 10 ** len(fraction)
+    below: int = 10 ** len(fraction)
+    return int(step["whole"] or "0") * unit + int(fraction or "0") * unit // below
 
 
 def format_nanoseconds(nanoseconds: int) -> str:

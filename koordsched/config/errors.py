@@ -8,11 +8,13 @@ deals in (path, problem) pairs and knows no file; `loading` adds the file, the d
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 ROOT = "(root)"
 _SHOWN_TEXT = 120

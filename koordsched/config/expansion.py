@@ -1,8 +1,8 @@
 """From plugin sets to the plugins of every extension point, in order (framework.md §1.2 items 2-5, `framework/runtime/framework.go`).
 
-MultiPoint is spread over the points its plugins play. The order at a point: first its own plugins that are also MultiPoint, in the point's
-order; then the other MultiPoint plugins, in their order; then the rest of its own. All mistakes are reported, each with the reference's text
-and the path of the set it stands in.
+MultiPoint is spread over the points its plugins play. The order at a point: first its own plugins that are also MultiPoint, in the
+point's order; then the other MultiPoint plugins, in their order; then the rest of its own. All mistakes are reported, each with the
+reference's text and the path of the set it stands in.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ MAX_TOTAL_SCORE = 2**63 - 1
 _INTERFACES = {point: f"{point[0].upper()}{point[1:]}Plugin" for point in POINTS}
 
 
-def expand(plugins: Plugins, implements: Mapping[str, frozenset[str]], scheduler_name: str, report: Report) -> dict[str, tuple[PluginRef, ...]]:
+def expand(
+    plugins: Plugins, implements: Mapping[str, frozenset[str]], scheduler_name: str, report: Report
+) -> dict[str, tuple[PluginRef, ...]]:
     """Return every point's plugins.
 
     implements: the points each known plugin plays. report: takes (path within the plugins, problem); without a report the result is what

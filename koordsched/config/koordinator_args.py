@@ -7,17 +7,21 @@ that mean "default", and `koordinator_validation` says what is allowed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import field
 from msgspec.structs import replace
 
 from koordsched.api.core import ResourceList
+from koordsched.api.meta import Int32, Int64
 from koordsched.config.args import CPU_AND_MEMORY, LEAST_ALLOCATED, ResourceSpec
 from koordsched.config.duration import Duration
-from koordsched.config.features import FeatureGates
-from koordsched.config.types import Config, Int32, Int64, PluginArgs
+from koordsched.config.types import Config, PluginArgs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from koordsched.config.features import FeatureGates
 
 Percentages = dict[str, Int64]
 
@@ -31,7 +35,7 @@ DAY_SECONDS = 86400
 class LoadAwareSchedulingAggregatedArgs(Config):
     """Filtering and scoring by percentiles. Types: avg, p50, p90, p95, p99 or "" (off); a duration of 0 takes the longest reported."""
 
-    usage_thresholds: Percentages = {}
+    usage_thresholds: Percentages = field(default_factory=dict)
     usage_aggregation_type: str = ""
     usage_aggregated_duration: Duration = Duration(0)
     score_aggregation_type: str = ""
@@ -44,14 +48,14 @@ class LoadAwareSchedulingArgs(PluginArgs):
     filter_expired_node_metrics: bool = True
     node_metric_expiration_seconds: Int64 = 180
     enable_schedule_when_node_metrics_expired: bool = False
-    resource_weights: dict[str, Int64] = {}
+    resource_weights: dict[str, Int64] = field(default_factory=dict)
     dominant_resource_weight: Int64 = 0
-    usage_thresholds: Percentages = {}
-    prod_usage_thresholds: Percentages = {}
+    usage_thresholds: Percentages = field(default_factory=dict)
+    prod_usage_thresholds: Percentages = field(default_factory=dict)
     prod_usage_include_sys: bool = False
     score_according_prod_usage: bool = False
     estimator: str = ""
-    estimated_scaling_factors: Percentages = {}
+    estimated_scaling_factors: Percentages = field(default_factory=dict)
     estimated_seconds_after_pod_scheduled: Int64 | None = None
     estimated_seconds_after_initialized: Int64 | None = None
     allow_customize_estimation: bool = False
@@ -90,7 +94,8 @@ class GPUShareUnsupportedModel(Config):
     model: str
 
 
-DEVICE_RESOURCES = tuple(ResourceSpec(name=f"koordinator.sh/{name}", weight=1) for name in ("gpu-memory-ratio", "gpu-memory", "rdma", "fpga"))
+SCORED_DEVICES = ("koordinator.sh/gpu-memory-ratio", "koordinator.sh/gpu-memory", "koordinator.sh/rdma", "koordinator.sh/fpga")
+DEVICE_RESOURCES = tuple(ResourceSpec(name=name, weight=1) for name in SCORED_DEVICES)
 GPU_TEMPLATES = GPUSharedResourceTemplatesConfig(
     config_map_namespace="koordinator-system",
     config_map_name="gpu-shared-resource-templates",
@@ -125,13 +130,17 @@ class HookPluginConf(Config):
     factory_args: str = ""
 
 
+def _unlimited() -> ResourceList:
+    return {"cpu": UNLIMITED_QUOTA, "memory": UNLIMITED_QUOTA}
+
+
 class ElasticQuotaArgs(PluginArgs):
     """parity is koordsched's own: it switches the deliberate deviations of elasticquota.md §17 off."""
 
     delay_evict_time: Duration = Duration(120)
     revoke_pod_interval: Duration = Duration(1)
-    default_quota_group_max: ResourceList = {"cpu": UNLIMITED_QUOTA, "memory": UNLIMITED_QUOTA}
-    system_quota_group_max: ResourceList = {"cpu": UNLIMITED_QUOTA, "memory": UNLIMITED_QUOTA}
+    default_quota_group_max: ResourceList = field(default_factory=_unlimited)
+    system_quota_group_max: ResourceList = field(default_factory=_unlimited)
     quota_group_namespace: str = "koordinator-system"
     monitor_all_quotas: bool = False
     enable_check_parent_quota: bool = False
@@ -173,7 +182,7 @@ class ResourcesType(Config):
 
 
 class NodeResourcesFitPlusArgs(PluginArgs):
-    resources: dict[str, ResourcesType] = {}
+    resources: dict[str, ResourcesType] = field(default_factory=dict)
 
 
 class ScarceResourceAvoidanceArgs(PluginArgs):
@@ -208,13 +217,16 @@ def _complete_load_aware(args: LoadAwareSchedulingArgs, _: FeatureGates) -> Load
 
 
 def _complete_elastic_quota(args: ElasticQuotaArgs, _: FeatureGates) -> ElasticQuotaArgs:
-    default = ElasticQuotaArgs()
     return replace(
         args,
-        default_quota_group_max=args.default_quota_group_max or default.default_quota_group_max,
-        system_quota_group_max=args.system_quota_group_max or default.system_quota_group_max,
-        quota_group_namespace=args.quota_group_namespace or default.quota_group_namespace,
+        default_quota_group_max=_as_text(args.default_quota_group_max) or _unlimited(),
+        system_quota_group_max=_as_text(args.system_quota_group_max) or _unlimited(),
+        quota_group_namespace=args.quota_group_namespace or ElasticQuotaArgs().quota_group_namespace,
     )
+
+
+def _as_text(quantities: ResourceList) -> ResourceList:
+    return {name: str(quantity) for name, quantity in quantities.items()}
 
 
 def _complete_reservation(args: ReservationArgs, _: FeatureGates) -> ReservationArgs:

@@ -1,21 +1,19 @@
 """What Koordinator v1.8.0 accepts as arguments of its plugins (`pkg/scheduler/apis/config/validation` and the plugins' constructors).
 
-Texts equal the reference's; paths are the ones of the file, where the reference names a Go field. All is checked only for a plugin that is
-enabled, since the reference does it while building the plugin. Marked FIX: what the reference lets pass and should not (frameworkext.md §2.1).
+Texts equal the reference's; paths are the ones of the file, where the reference names a Go field. All is checked only for a plugin that
+is enabled, since the reference does it while building the plugin. FIX marks what the reference lets pass and should not (frameworkext.md
+§2.1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from koordsched.api.core import Quantity
 from koordsched.api.quantity import QuantityError, nano
 from koordsched.config.args import LEAST_ALLOCATED, MOST_ALLOCATED, NodeResourcesFitArgs
 from koordsched.config.args_validation import MAX_PERCENTAGE, Problems, validate_fit, validate_resources
 from koordsched.config.documents import child
 from koordsched.config.errors import invalid, not_found, not_supported
-from koordsched.config.features import FeatureGates
 from koordsched.config.koordinator_args import (
     CoschedulingArgs,
     DeviceShareArgs,
@@ -28,7 +26,13 @@ from koordsched.config.koordinator_args import (
     SchedulingHintArgs,
     ScoringStrategy,
 )
-from koordsched.config.types import PluginArgs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from koordsched.api.core import Quantity
+    from koordsched.config.features import FeatureGates
+    from koordsched.config.types import PluginArgs
 
 AGGREGATION_TYPES = ("avg", "p50", "p90", "p95", "p99")
 CPU_BIND_POLICIES = ("", "FullPCPUs", "SpreadByPCPUs")
@@ -111,10 +115,12 @@ def validate_coscheduling(args: CoschedulingArgs, _: FeatureGates) -> Problems:
 def validate_elastic_quota(args: ElasticQuotaArgs, _: FeatureGates) -> Problems:
     yield from _quota_list(args.default_quota_group_max, "defaultQuotaGroupMax")
     yield from _quota_list(args.system_quota_group_max, "systemQuotaGroupMax")
-    if args.delay_evict_time < 0:
-        yield "delayEvictTime", invalid(args.delay_evict_time.text, "elasticQuotaArgs error, DelayEvictTime should be a positive value")
-    if args.revoke_pod_interval < 0:
-        yield "revokePodInterval", invalid(args.revoke_pod_interval.text, "elasticQuotaArgs error, RevokePodCycle should be a positive value")
+    for path, duration, name in (
+        ("delayEvictTime", args.delay_evict_time, "DelayEvictTime"),
+        ("revokePodInterval", args.revoke_pod_interval, "RevokePodCycle"),
+    ):
+        if duration < 0:
+            yield path, invalid(duration.text, f"elasticQuotaArgs error, {name} should be a positive value")
 
 
 def _quota_list(quota: Mapping[str, Quantity], path: str) -> Iterator[tuple[str, str]]:

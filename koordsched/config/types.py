@@ -1,25 +1,25 @@
 """KubeSchedulerConfiguration, kubescheduler.config.k8s.io/v1, as Structs (framework.md §1.1).
 
 Field names are the reference's in snake_case; a Struct's defaults are the reference's defaults. The same Structs hold a configuration while
-it is read (a profile's `plugins` are then what the user wrote) and when it is complete (`plugins` merged with the defaults, `args` and
-`points` filled in). Whoever holds a SchedulerConfiguration that `load_config` returned may rely on all of it having been validated.
+it is read (a profile's `plugins` are then what the user wrote) and when it is complete (`plugins` merged with the defaults, `plugin_config`
+typed, `points` filled in). Whoever holds a SchedulerConfiguration that `load_config` returned may rely on all of it having been validated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, dataclass_transform
 
 import msgspec
 from msgspec import Meta, field
 
+from koordsched.api.meta import Int32, Int64
 from koordsched.config.duration import Duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 KIND = "KubeSchedulerConfiguration"
-
-Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
-Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 COMPUTED = Meta(extra={"computed": True})
 """Marks a field that is worked out and cannot stand in a file."""
@@ -41,6 +41,7 @@ POINTS = (
 """The extension points, in the order of a pod's way. multiPoint is no point: it is spread over them."""
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Config(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """Base of everything that can be written in a configuration file: snake_case here, camelCase there."""
 
@@ -125,7 +126,10 @@ SETS = tuple(_ATTRIBUTES)
 
 
 class PluginConfig(Config):
-    """A pluginConfig entry as it stands in the file."""
+    """A plugin's arguments: while read, the plain value of the file; complete, a PluginArgs of the plugin's own class.
+
+    An out-of-tree plugin without a registered class keeps the plain mapping.
+    """
 
     name: str
     args: Any = None
@@ -139,18 +143,22 @@ class PluginRef(msgspec.Struct, frozen=True):
 
 
 class Profile(Config):
-    """A scheduling profile; complete when `args` and `points` are filled in.
+    """A scheduling profile.
 
-    args: the arguments of every enabled plugin that has any, by plugin name: a PluginArgs of its own class, or, for an out-of-tree plugin
-    without a registered class, the plain mapping of the file. points: the plugins of every extension point, in the order they run.
+    plugin_config: complete, one entry for every enabled plugin that has arguments, by name. points: the plugins of every extension point,
+    in the order they run; every point has an entry.
     """
 
     scheduler_name: str = ""
     percentage_of_nodes_to_score: Int32 | None = None  # None: the configuration's
     plugins: Plugins = Plugins()
     plugin_config: tuple[PluginConfig, ...] = ()
-    args: Annotated[dict[str, Any], COMPUTED] = {}
-    points: Annotated[dict[str, tuple[PluginRef, ...]], COMPUTED] = {}
+    points: Annotated[dict[str, tuple[PluginRef, ...]], COMPUTED] = field(default_factory=dict)
+
+    @property
+    def args(self) -> dict[str, Any]:
+        """The arguments of every enabled plugin that has any, by plugin name."""
+        return {config.name: config.args for config in self.plugin_config}
 
 
 class ExtenderTLSConfig(Config):

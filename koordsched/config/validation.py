@@ -6,13 +6,17 @@ and the profiles' plugins merged; arguments are validated by `completion`, where
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
-from koordsched.config.args_validation import Problems
 from koordsched.config.catalogue import REMOVED_PLUGINS
 from koordsched.config.errors import duplicate, invalid, required
 from koordsched.config.names import extended_resource_problems
 from koordsched.config.types import API_VERSION, SETS, Extender, LeaderElection, Profile, SchedulerConfiguration
+
+if TYPE_CHECKING:
+    from koordsched.config.args_validation import Problems
 
 RENEW_JITTER = 1.2  # client-go's leader elector multiplies the retry period by it
 MAX_PERCENTAGE = 100

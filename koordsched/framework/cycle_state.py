@@ -6,8 +6,8 @@ from typing import Any
 
 
 class CycleState:
-    """A key/value store for one pod's scheduling cycle (framework.md §2.1). Values written by PreFilter and PreScore are shared by all pods of
-    a shape and must not be changed; other values belong to this cycle alone."""
+    """A key/value store for one pod's scheduling cycle (framework.md §2.1). Values written by PreFilter and PreScore are shared by all pods
+    of a shape and must not be changed; other values belong to this cycle alone."""
 
     __slots__ = ("_data",)
 

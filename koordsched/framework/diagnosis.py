@@ -17,14 +17,14 @@ class Refusal(NamedTuple):
     """One refusal and how many nodes got it."""
 
     status: Status
-    count: int
+    nodes: int
 
 
 class Diagnosis:
     """The outcome of a cycle without a feasible node.
 
-    Either PreFilter refused the pod as a whole (`pre_filter`), or `refusals` partitions the nodes and `status_of` answers for one row of the
-    node table. `plugins` are all that had a part in it; `message` is the text without what PostFilter says. Pods of a shape share it while
+    Either PreFilter refused the pod as a whole (`pre_filter`), or `refusals` partitions the nodes and `status_of` answers for one row of
+    the node table. `plugins` are all that had a part in it; `message` is the text without what PostFilter says. Pods of a shape share it while
     the reasons stay the same; `status_of` may be asked until the cycle ends.
     """
 

@@ -16,7 +16,6 @@ A plugin that makes no promise (`sign` not overridden) is asked about every node
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -25,13 +24,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koordsched._core.change import Change
-from koordsched.framework.status import Status
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import NodeInfo, Nodes
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.diagnosis import Diagnosis
+    from koordsched.framework.status import Status
     from koordsched.queue.events import EventHint
     from koordsched.queue.queued_pod import QueuedPodInfo
 

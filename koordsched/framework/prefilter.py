@@ -38,7 +38,7 @@ class PreFiltered:
 
 
 def run_pre_filter(plugins: Sequence[PreFilterPlugin], state: CycleState, pod: PodInfo, nodes: Nodes) -> PreFiltered:
-    """Run the plugins in order. UnschedulableAndUnresolvable stops; Unschedulable is remembered while the rest runs. PluginError on errors."""
+    """Run the plugins in order. UnschedulableAndUnresolvable stops, Unschedulable is remembered while the rest runs. PluginError."""
     result = PreFiltered()
     for plugin in plugins:
         outcome = plugin.pre_filter(state, pod, nodes)

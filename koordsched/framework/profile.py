@@ -85,7 +85,7 @@ class Profile:
         return None
 
     def run_post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
-        """Run PostFilter: success or UnschedulableAndUnresolvable stop, Unschedulable goes on and reasons accumulate, an error replaces all."""
+        """Run PostFilter: success and UnschedulableAndUnresolvable stop; Unschedulable goes on, reasons add up; an error replaces all."""
         reasons: list[str] = []
         result: PostFilterResult | None = None
         for plugin in self.post_filter:
@@ -174,9 +174,7 @@ class _Points:
     def scorers(self) -> list[tuple[ScoreNodesPlugin | ScorePlugin, int]]:
         weights = {ref.name: ref.weight for ref in self._points.get("score", ())}
         return [
-            (plugin, weights[plugin.name])
-            for plugin in self.get("score", Plugin)
-            if isinstance(plugin, ScoreNodesPlugin | ScorePlugin)
+            (plugin, weights[plugin.name]) for plugin in self.get("score", Plugin) if isinstance(plugin, ScoreNodesPlugin | ScorePlugin)
         ]
 
 

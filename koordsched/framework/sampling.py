@@ -47,7 +47,7 @@ class Sampler:
         if len(rows) == 1:
             return int(rows[0])
         profile.shapes.rank(shape, pod)
-        totals = self._totals(profile, shape, pod, rows)
+        totals = self._totals(shape, pod, rows)
         best = rows[totals == totals.max()]
         return int(best[random.randrange(len(best))])
 
@@ -60,7 +60,7 @@ class Sampler:
         self._next_start = (start + examined) % len(order)
         return order[feasible[:wanted]]
 
-    def _totals(self, profile: Profile, shape: Shape, pod: PodInfo, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+    def _totals(self, shape: Shape, pod: PodInfo, rows: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return totals normalised over these rows alone."""
         totals = np.zeros(len(rows), np.int64)
         nodes = self._cache.select(rows)

@@ -1,8 +1,8 @@
 """Shapes: filter and score columns per class of equal pods, kept exact by asking only about rows that changed (design.md, hot path 3).
 
 Pods whose signatures are equal share a `Shape`. It keeps what PreFilter prepared, each filter's code and each scorer's raw score for every
-node, and the totals (`_core.Evaluation`). Before it is used it is brought up to date with the node table's change log, so the result is that
-of asking every plugin about every node; a property test holds this (tests/property/test_shapes.py). At most `budget` bytes are kept, least
+node, and the totals (`_core.Evaluation`). Before it is used it is brought up to date with the node table's change log, so the result is
+that of asking every plugin about every node; a property test holds this (tests/property/test_shapes.py). At most `budget` bytes are kept, least
 recently used shapes go first. Called by the scheduling cycle, and by the queue to ask whether waking a pod can help. Nothing awaits.
 """
 
@@ -17,7 +17,6 @@ import numpy as np
 from koordsched._core.evaluation import Evaluation, Scratch
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis, Refusal
-from koordsched.framework.interface import FilterNodesPlugin, Normalize, ScoreNodesPlugin
 from koordsched.framework.lift import PluginError
 from koordsched.framework.prefilter import NodeNamesFilter, PreFiltered, run_pre_filter
 from koordsched.framework.status import Code, Status
@@ -27,9 +26,10 @@ if TYPE_CHECKING:
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
+    from koordsched.framework.interface import FilterNodesPlugin, ScoreNodesPlugin
     from koordsched.framework.plan import Plan
 
-DEFAULT_BUDGET = 256 << 20
+DEFAULT_BUDGET = 64 << 20
 
 
 class ShapeKey:
@@ -44,7 +44,18 @@ class ShapeKey:
 class Shape:
     """What is known about one class of equal pods."""
 
-    __slots__ = ("diagnosis", "evaluation", "filters", "normalized", "pre_filtered", "pre_scored", "prepared", "scorers", "state", "versions")
+    __slots__ = (
+        "diagnosis",
+        "evaluation",
+        "filters",
+        "normalized",
+        "pre_filtered",
+        "pre_scored",
+        "prepared",
+        "scorers",
+        "state",
+        "versions",
+    )
 
     def __init__(self, evaluation: Evaluation, scorers: list[tuple[ScoreNodesPlugin, int]]) -> None:
         self.evaluation = evaluation
@@ -195,7 +206,7 @@ class Shapes:
                 self._score_again(shape, self._plan.feasible_dependent)
 
     def ask(self, shape: Shape, pod: PodInfo, row: int) -> tuple[int, int] | None:
-        """Ask all filters about one row as the node table has it now and keep nothing: (filter, code) of the first refusal. For what-ifs."""
+        """Ask all filters about one row as it is now and keep nothing: (filter, code) of the first refusal. For what-ifs."""
         nodes = self._cache.select(np.array([row], np.int32))
         for f, plugin in enumerate(shape.filters):
             code = int(plugin.filter_nodes(shape.state, pod, nodes)[0])
@@ -241,7 +252,9 @@ class Shapes:
         bad = evaluation.rank()
         if bad >= 0:
             name = shape.scorers[bad][0].name
-            text = f'plugin "{name}" returns an invalid score {evaluation.invalid_score}, it should in the range of [0, 100] after normalizing'
+            text = (
+                f'plugin "{name}" returns an invalid score {evaluation.invalid_score}, it should in the range of [0, 100] after normalizing'
+            )
             raise PluginError(Status(Code.ERROR, (text,), name))
 
     def _normalize(self, shape: Shape, pod: PodInfo) -> None:

@@ -24,7 +24,9 @@ class WaitingPod:
         self.pod = pod
         self.node_name = node_name
         self._outcome: asyncio.Future[Status | None] = loop.create_future()
-        self._timers = {name: loop.call_later(min(seconds, MAX_WAIT_SECONDS), self._time_out, name, seconds) for name, seconds in timeouts.items()}
+        self._timers = {
+            name: loop.call_later(min(seconds, MAX_WAIT_SECONDS), self._time_out, name, seconds) for name, seconds in timeouts.items()
+        }
 
     @property
     def pending_plugins(self) -> frozenset[str]:

@@ -212,7 +212,7 @@ class Oracle:
             answer = hint(pod, change.old, change.new)
             label = "QueueSkip" if answer is _HINT_SKIP else "Queue"
         except Exception:  # a plugin may raise anything, and the pod must not pay for it
-            log.exception("queueing hint failed, the pod is retried", plugin=plugin, event=change.event.label, pod=pod.key)
+            log.exception("queueing hint failed, the pod is retried", plugin=plugin, cluster_event=change.event.label, pod=pod.key)
             answer, label = _HINT_QUEUE, "Error"
         self._metrics.hint_duration(plugin, change.event.label, label, self._perf() - started)
         return answer

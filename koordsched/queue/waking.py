@@ -181,18 +181,18 @@ class Waker:
 
     def _replay(self, info: QueuedPodInfo, missed: Sequence[Missed]) -> Opinion:
         """Return what the events that the pod missed mean for it; the strongest counts."""
-        best = NOT_HELPFUL
+        verdict, certain = SKIP, False
         for event in missed:
             if not event.scope.covers(info.pod_info):
                 continue
             opinion = self.ask_own(info, event.change)
             if opinion.verdict is SKIP:
                 continue
-            about_itself = bool(event.scope.only_uid)
-            best = Opinion(max(best.verdict, opinion.verdict), best.certain or opinion.certain or about_itself)
-            if best.verdict is IMMEDIATELY or (best.certain and not info.pending_plugins):
+            verdict = max(verdict, opinion.verdict)
+            certain = certain or opinion.certain or bool(event.scope.only_uid)
+            if certain and (verdict is IMMEDIATELY or not info.pending_plugins):
                 break
-        return best
+        return Opinion(verdict, certain)
 
     def _settle(self, info: QueuedPodInfo, *, outdated: bool) -> None:
         """Let a pod that just failed wait, and with it the others of its shape. outdated: its rejectors may differ by now."""

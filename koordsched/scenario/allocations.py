@@ -42,8 +42,9 @@ class Cpu(msgspec.Struct, frozen=True):
 
 def cpus_of(pod: Json) -> frozenset[int]:
     """Return the CPU ids that the pod holds."""
+    text = _annotation(pod, RESOURCE_STATUS).get("cpuset")
     try:
-        return parse_cpus(str(_annotation(pod, RESOURCE_STATUS).get("cpuset") or ""))
+        return parse_cpus(text) if isinstance(text, str) else frozenset()
     except ValueError:
         return frozenset()
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TextIO
 
 import msgspec
 
-from koordsched.config.loading import ConfigError, default_config, load_config
+from koordsched.config.errors import ConfigError
+from koordsched.config.flags import Flags
+from koordsched.config.loading import Environment, default_config, load_config
+from koordsched.config.types import SchedulerConfiguration
 from koordsched.scenario.format import load_scenarios
 from koordsched.scenario.runner import Outcome, run_scenarios
 from koordsched.scenario.world import Stage
@@ -22,11 +26,16 @@ class ScenarioOptions(msgspec.Struct, frozen=True, kw_only=True):
     config: str | None = None
     only: str = ""
 
+    def configure(self, flags: Flags) -> SchedulerConfiguration:
+        """Return the configuration of scenarios that bring none. ConfigError."""
+        environment = Environment(gates=flags.gates)
+        return load_config(Path(self.config), environment) if self.config else default_config(environment)
+
 
 def run_tests(options: ScenarioOptions, stage: Stage, out: TextIO, err: TextIO) -> int:
     """Play the scenarios on the stage; a line for each goes to `out` as it ends, mistakes of the files to `err`."""
     try:
-        config = load_config(options.config) if options.config else default_config()
+        options.configure(Flags())
         loaded = load_scenarios(expand(list(options.paths)))
     except ConfigError as mistake:
         print(*mistake.errors, sep="\n", file=err)
@@ -42,7 +51,7 @@ def run_tests(options: ScenarioOptions, stage: Stage, out: TextIO, err: TextIO) 
         print(outcome.line, file=out, flush=True)
 
     chosen = [scenario for scenario in loaded.scenarios if options.only in scenario.name]
-    outcomes = run_scenarios(chosen, stage, config, report)
+    outcomes = run_scenarios(chosen, stage, options.configure, report)
     failed = sum(bool(outcome.failure) for outcome in outcomes)
     print(f"{len(outcomes) - failed} passed, {failed} failed", file=out)
     return FAILED if failed else PASSED

@@ -5,15 +5,16 @@ Callers get scenarios or mistakes, never both: a malformed file runs nothing (ex
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+from koordsched.config.errors import ROOT, ConfigError
+from koordsched.config.features import DEFAULT_GATES, FeatureGates
 from koordsched.config.flags import FlagError, parse_flags
-from koordsched.config.loading import ConfigError, load_config_text
+from koordsched.config.loading import Environment, load_config_object
 from koordsched.config.types import SchedulerConfiguration
 from koordsched.scenario.format_expect import read_expect
 from koordsched.scenario.model import (
@@ -76,37 +77,40 @@ def read_scenario(reader: StrictReader, document: Document) -> Scenario:
     name = reader.text(fields.get("name", ""), "name")
     if name and not KEBAB.fullmatch(name):
         reader.mistake("name", f"{name!r}: expected kebab-case (lower-case words and digits joined by -)")
+    why = reader.text(fields.get("why", ""), "why")
+    args = reader.texts(fields.get("args", []), "args")
+    config = _config(reader, fields.get("config"), _gates(reader, args))
     steps = reader.list_(fields.get("steps", []), "steps")
     return Scenario(
         origin=document.origin,
         name=name,
-        why=reader.text(fields.get("why", ""), "why"),
-        config=_config(reader, fields.get("config")),
-        args=_args(reader, fields.get("args", [])),
+        why=why,
+        config=config,
+        args=args,
         given=tuple(_given(reader, item, path) for path, item in reader.list_(fields.get("given", []), "given")),
         steps=tuple(_step(reader, item, path) for path, item in steps),
     )
 
 
-def _config(reader: StrictReader, value: Any) -> SchedulerConfiguration | None:
+def _config(reader: StrictReader, value: Any, gates: FeatureGates) -> SchedulerConfiguration | None:
     if value is None:
         return None
     try:
-        return load_config_text(json.dumps(reader.mapping(value, "config")))
+        return load_config_object(reader.mapping(value, "config"), Environment(gates=gates))
     except ConfigError as mistake:
         for error in mistake.errors:
-            reader.mistake("config", str(error))
+            reader.mistake("config" if error.path == ROOT else join("config", error.path), error.problem)
         return None
 
 
-def _args(reader: StrictReader, value: Any) -> tuple[str, ...]:
-    args = reader.texts(value, "args")
+def _gates(reader: StrictReader, args: tuple[str, ...]) -> FeatureGates:
+    """Return the feature gates that the flags set; they decide what a configuration may say."""
     try:
-        parse_flags(list(args))
+        return parse_flags(args).gates
     except FlagError as mistake:
         for error in mistake.errors:
-            reader.mistake("args", str(error))
-    return args
+            reader.mistake("args", error)
+        return DEFAULT_GATES
 
 
 def _step(reader: StrictReader, value: Any, path: str) -> Step:
@@ -115,7 +119,8 @@ def _step(reader: StrictReader, value: Any, path: str) -> Step:
         reader.mistake(path, f"a step is exactly one verb of {', '.join(VERBS)}; this one has {', '.join(fields) or 'none'}")
         return Step(path=path, action=Restart())
     ((verb, argument),) = fields.items()
-    return Step(path=path, action=VERBS[verb](reader, argument, join(path, verb)))
+    where = join(path, verb)
+    return Step(path=where, action=VERBS[verb](reader, argument, where))
 
 
 def _create(reader: StrictReader, value: Any, path: str) -> Create:

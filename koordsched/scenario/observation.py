@@ -54,7 +54,7 @@ async def _answer(world: World, path: str) -> Response:
     try:
         return await world.http(path)
     except ClusterError as error:
-        return Response(0, error.message.encode())
+        return Response(0, "text/plain", error.message.encode())
 
 
 def node_of(pod: Json) -> str:

@@ -6,10 +6,15 @@ from collections.abc import Callable
 
 import msgspec
 
+from koordsched.config.errors import ConfigError
+from koordsched.config.flags import Flags, parse_flags
 from koordsched.config.types import SchedulerConfiguration
 from koordsched.scenario.model import Scenario
 from koordsched.scenario.steps import Failed, Player
 from koordsched.scenario.world import Stage, World
+
+
+Configure = Callable[[Flags], SchedulerConfiguration]
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -25,20 +30,23 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def run_scenarios(
-    scenarios: list[Scenario], stage: Stage, default_config: SchedulerConfiguration, report: Callable[[Outcome], None]
+    scenarios: list[Scenario], stage: Stage, configure: Configure, report: Callable[[Outcome], None]
 ) -> list[Outcome]:
-    """Play the scenarios; `report` is told of each as it ends."""
+    """Play the scenarios; `configure` makes the configuration of those that bring none, `report` is told of each as it ends."""
     outcomes = []
     for scenario in scenarios:
-        outcome = run_scenario(scenario, stage, default_config)
+        outcome = run_scenario(scenario, stage, configure)
         report(outcome)
         outcomes.append(outcome)
     return outcomes
 
 
-def run_scenario(scenario: Scenario, stage: Stage, default_config: SchedulerConfiguration) -> Outcome:
+def run_scenario(scenario: Scenario, stage: Stage, configure: Configure) -> Outcome:
     """Play one scenario."""
-    config = scenario.config or default_config
+    try:
+        config = scenario.config or configure(parse_flags(scenario.args))
+    except ConfigError as mistake:
+        return Outcome(scenario.name, f"args: expected a configuration that these flags allow, seen {mistake}")
 
     async def script(world: World) -> None:
         player = Player(world, config.profiles[0].scheduler_name)

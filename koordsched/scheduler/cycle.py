@@ -187,7 +187,7 @@ class Cycle:
     # Undoing
 
     def _undo(self, attempt: Attempt, status: Status) -> None:
-        """Take back everything since the pod was assumed, tell the others that there is room again, and hand the pod to the failure path."""
+        """Take back everything since the pod was assumed, tell the others that there is room, and hand the pod to the failure path."""
         parts, pod = self._parts, attempt.pod
         attempt.profile.run_unreserve(attempt.state, pod, attempt.node)
         if parts.cache.is_assumed(pod.uid):

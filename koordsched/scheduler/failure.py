@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from koordsched.api.core import Pod
 from koordsched.api.podinfo import PodInfo
 from koordsched.cluster.event_series import EventText
 from koordsched.framework.interface import PostFilterResult
@@ -14,6 +13,7 @@ from koordsched.framework.interface import PostFilterResult
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from koordsched.api.core import Pod
     from koordsched.framework.diagnosis import Diagnosis
     from koordsched.framework.profile import Profile
     from koordsched.framework.status import Status
@@ -76,7 +76,11 @@ class FailureHandler:
 def refreshed(old: PodInfo, pod: Pod, profile: Profile) -> PodInfo:
     """Return the facts of a changed pod, computing anew only what may differ. QuantityError when its resources cannot be read."""
     before = old.pod
-    if pod.spec == before.spec and pod.metadata.labels == before.metadata.labels and pod.metadata.annotations == before.metadata.annotations:
+    if (
+        pod.spec == before.spec
+        and pod.metadata.labels == before.metadata.labels
+        and pod.metadata.annotations == before.metadata.annotations
+    ):
         return old.with_pod(pod)
     info = PodInfo(pod)
     info.shape = profile.shapes.key(info)

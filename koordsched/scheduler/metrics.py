@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
-disable_created_metrics()  # Go's client writes no _created series either
+disable_created_metrics()  # type: ignore[no-untyped-call]  # Go's client writes no _created series either
 
 Sizes = Mapping[str, Callable[[], int]]
 
@@ -39,7 +39,9 @@ class Metrics:
         self.registry = registry = CollectorRegistry()
         self.decisions = 0  # pods for which a node was looked for
         self.decision_seconds_sum = 0.0
-        self._attempts = Counter("scheduler_schedule_attempts_total", "Attempts to schedule pods, by the result.", ["result", "profile"], registry=registry)
+        self._attempts = Counter(
+            "scheduler_schedule_attempts_total", "Attempts to schedule pods, by the result.", ["result", "profile"], registry=registry
+        )
         self._attempt_duration = Histogram(
             "scheduler_scheduling_attempt_duration_seconds",
             "Scheduling attempt latency (scheduling algorithm + binding).",
@@ -48,7 +50,10 @@ class Metrics:
             registry=registry,
         )
         self._algorithm_duration = Histogram(
-            "scheduler_scheduling_algorithm_duration_seconds", "Scheduling algorithm latency.", buckets=exponential(0.001, 2, 15), registry=registry
+            "scheduler_scheduling_algorithm_duration_seconds",
+            "Scheduling algorithm latency.",
+            buckets=exponential(0.001, 2, 15),
+            registry=registry,
         )
         self._sli_duration = Histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
@@ -61,9 +66,15 @@ class Metrics:
             "scheduler_pod_scheduling_attempts", "Attempts it took to schedule a pod.", buckets=exponential(1, 2, 5), registry=registry
         )
         self._permit_wait = Histogram(
-            "scheduler_permit_wait_duration_seconds", "Duration of waiting on permit.", ["result"], buckets=exponential(0.001, 2, 15), registry=registry
+            "scheduler_permit_wait_duration_seconds",
+            "Duration of waiting on permit.",
+            ["result"],
+            buckets=exponential(0.001, 2, 15),
+            registry=registry,
         )
-        self._incoming = Counter("scheduler_queue_incoming_pods_total", "Pods added to queues, by event and queue.", ["queue", "event"], registry=registry)
+        self._incoming = Counter(
+            "scheduler_queue_incoming_pods_total", "Pods added to queues, by event and queue.", ["queue", "event"], registry=registry
+        )
         self._hint_duration = Histogram(
             "scheduler_queueing_hint_execution_duration_seconds",
             "Duration of a queueing hint.",
@@ -71,16 +82,27 @@ class Metrics:
             buckets=exponential(0.00001, 1.5, 20),
             registry=registry,
         )
-        self._unschedulable = Gauge("scheduler_unschedulable_pods", "Pods that a plugin refused, by plugin.", ["plugin", "profile"], registry=registry)
+        self._unschedulable = Gauge(
+            "scheduler_unschedulable_pods", "Pods that a plugin refused, by plugin.", ["plugin", "profile"], registry=registry
+        )
         self._inflight_events = Gauge("scheduler_inflight_events", "Events kept for pods in flight.", ["event"], registry=registry)
         self._event_handling = Histogram(
-            "scheduler_event_handling_duration_seconds", "Duration of handling a cluster event.", ["event"], buckets=exponential(0.0001, 2, 12), registry=registry
+            "scheduler_event_handling_duration_seconds",
+            "Duration of handling a cluster event.",
+            ["event"],
+            buckets=exponential(0.0001, 2, 12),
+            registry=registry,
         )
         self._after_flush = Counter(
-            "scheduler_pod_scheduled_after_flush_total", "Pods bound on the attempt right after the flush of long unschedulable pods.", registry=registry
+            "scheduler_pod_scheduled_after_flush_total",
+            "Pods bound on the attempt right after the flush of long unschedulable pods.",
+            registry=registry,
         )
         self._probe_skipped = Counter(
-            "koord_scheduler_retries_avoided_total", "Retries not made because they could not succeed, by reason.", ["reason", "profile"], registry=registry
+            "koord_scheduler_retries_avoided_total",
+            "Retries not made because they could not succeed, by reason.",
+            ["reason", "profile"],
+            registry=registry,
         )
         self._children: dict[tuple[object, ...], Counter] = {}
         self._observers: dict[tuple[object, ...], Histogram] = {}

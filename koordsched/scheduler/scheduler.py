@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from koordsched.api.core import Node, Pod
 from koordsched.api.kinds import NODE, POD
 from koordsched.cluster.event_recorder import EventRecorder
 from koordsched.cluster.informer import Informer
@@ -34,6 +33,7 @@ from koordsched.scheduler.status_writer import StatusWriter
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
+    from koordsched.api.core import Node, Pod
     from koordsched.config import SchedulerConfiguration
 
 __all__ = ["Dependencies", "Scheduler"]

@@ -150,7 +150,7 @@ class StatusWriter:
         """Return the condition; its transition time stays while the status stays False."""
         before = _pod_scheduled(pod)
         since = before.last_transition_time if before is not None and before.status == "False" else None
-        condition = {
+        condition: dict[str, Any] = {
             "type": POD_SCHEDULED,
             "status": "False",
             "reason": said.reason,

@@ -60,11 +60,11 @@ def group(pending: Iterable[Pending]) -> list[ReasonGroup]:
 
 
 def reasons_of(message: str) -> tuple[str, ...]:
-    """Return the reasons in a failure text without their counts; any other text is its own reason."""
+    """Return the reasons in a failure text without their counts, sorted; any other text is its own reason."""
     match = FIT_ERROR.fullmatch(message)
     if match is None:
         return (message.partition(":")[0],) if message.startswith(SINGULAR) else (message,)
-    reasons = tuple(reason for reason in COUNTED.split(match["reasons"]) if reason)
+    reasons = tuple(sorted(reason for reason in COUNTED.split(match["reasons"]) if reason))
     return reasons or (message,)
 
 

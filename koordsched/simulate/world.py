@@ -93,12 +93,12 @@ class EmbeddedWorld:
 
     async def get(self, ref: Ref) -> dict[str, Any] | None:
         try:
-            return self.cluster.get_raw(ref)
+            return self.cluster.raw(ref)
         except NotFound:
             return None
 
     async def list(self, kind: Kind) -> Sequence[dict[str, Any]]:
-        return self.cluster.list_raw(kind)
+        return self.cluster.raws(kind)
 
     async def http(self, path: str) -> Response:
         return Endpoints(self.scheduler).get(path)

@@ -20,6 +20,7 @@ from koordsched.simulate.documents import MAX_DEPTH, Document, InputError
 MAX_UNFOLDED = 1_000_000
 """How many values the aliases of one document may add. A cluster dump has none at all."""
 
+LETTERS = frozenset("yYnN")
 TAG = "tag:yaml.org,2002:"
 MERGE_KEY = "<<"
 
@@ -165,6 +166,8 @@ class _Builder:
 
 
 def _resolve(text: str) -> Any:
-    """Return what an unquoted scalar means: as in a configuration file, but a number that JSON cannot hold stays text."""
+    """Return what an unquoted scalar means: as in a configuration file, but y and n are names, and a number that JSON cannot hold is text."""
+    if text in LETTERS:
+        return text
     value = resolve(text)
     return text if isinstance(value, float) and not isfinite(value) else value

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from support.manifests import pod_manifest
 
-from koordsched.api.core import Pod
 from koordsched.api.kinds import POD
 from koordsched.clock import VirtualClock, VirtualTimeLoop
 from koordsched.cluster.informer import Informer
 from koordsched.cluster.memory import Fault, Faults, MemoryCluster, Settings
-from koordsched.cluster.mirror import Arrival, FinalState
 from koordsched.cluster.port import Binding, ClusterError, Gone, Patch, Ref, ServerError, TooManyRequests
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from koordsched.api.core import Pod
+    from koordsched.cluster.mirror import Arrival, FinalState
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 SELECTOR = "status.phase!=Succeeded"
-ERRORS = {"server": lambda: ServerError("down"), "gone": lambda: Gone("too old"), "busy": lambda: TooManyRequests("slow down", retry_after=3)}
+ERRORS = {
+    "server": lambda: ServerError("down"),
+    "gone": lambda: Gone("too old"),
+    "busy": lambda: TooManyRequests("slow down", retry_after=3),
+}
 
 
 class Follower:
@@ -54,7 +62,9 @@ class InformerMachine(RuleBasedStateMachine):
         assert isinstance(self.loop, VirtualTimeLoop)
         self.clock = VirtualClock(self.loop)
 
-    @initialize(seed=st.integers(0, 9), history=st.sampled_from([2, 1000]), cut=st.sampled_from([0.0, 3.0]), pods=st.lists(NAMES, unique=True))
+    @initialize(
+        seed=st.integers(0, 9), history=st.sampled_from([2, 1000]), cut=st.sampled_from([0.0, 3.0]), pods=st.lists(NAMES, unique=True)
+    )
     def start(self, seed: int, history: int, cut: float, pods: list[str]) -> None:
         options = Settings(history=history, watch_seconds=(20, 40), bookmark_interval=10)
         self.cluster = MemoryCluster(self.clock, random=Random(seed), faults=Faults(cut_watches_every=cut), settings=options)
@@ -67,7 +77,7 @@ class InformerMachine(RuleBasedStateMachine):
 
     @rule(name=NAMES)
     def create(self, name: str) -> None:
-        self._attempt(self.cluster.create(POD, {"metadata": {"name": name}}))
+        self._attempt(self.cluster.create(POD, pod_manifest(name)))
 
     @rule(name=NAMES)
     def bind(self, name: str) -> None:

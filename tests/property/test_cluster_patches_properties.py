@@ -49,7 +49,9 @@ def test_a_strategic_patch_without_merge_keys_is_a_merge_patch(target: Any, patc
 
 
 CONDITIONS = st.lists(st.sampled_from(["Ready", "PodScheduled", "Other"]), unique=True).flatmap(
-    lambda types: st.tuples(*(st.fixed_dictionaries({"type": st.just(kind), "status": st.sampled_from(["True", "False"])}) for kind in types))
+    lambda types: st.tuples(
+        *(st.fixed_dictionaries({"type": st.just(kind), "status": st.sampled_from(["True", "False"])}) for kind in types)
+    )
 )
 
 

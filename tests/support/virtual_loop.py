@@ -11,14 +11,17 @@ A synchronous test (hypothesis) calls `run_virtual(body)`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import pytest
 import pytest_asyncio
 
 from koordsched.clock import VirtualClock, VirtualTimeLoop
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+
+    import pytest
 
 T = TypeVar("T")
 

@@ -7,13 +7,15 @@ the wrong type becomes a FieldError with its path, its value and the expected ty
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from koordsched.api.kinds import Kind
 from koordsched.api.meta import Object, Unstructured
 from koordsched.api.validation.errors import FieldError, InvalidObject
+
+if TYPE_CHECKING:
+    from koordsched.api.kinds import Kind
 
 MAX_ERRORS = 20  # of one object; more would not help its author
 
@@ -22,16 +24,39 @@ _STEP = re.compile(r"\.(?P<name>\w+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
 _MISMATCH = re.compile(r"Expected `(?P<expected>[^`]*)`(?:, got `(?P<got>[^`]*)`)?(?P<range> [<>]=? -?\d+)?")
 _MISSING = re.compile(r"Object missing required field `(?P<name>[^`]*)`")
 _TYPES = {"str": "a string", "int": "an integer", "float": "a number", "bool": "true or false", "array": "a list", "object": "an object"}
-
-Step = str | int
+_PYTHON_TYPES = {"str": str, "int": int, "float": float}
 
 
 class _Refusal(NamedTuple):
-    """What msgspec refused: where (None in steps: some entry of a map), and how it said so."""
+    """What msgspec refused."""
 
-    steps: list[Step | None]
-    is_key: bool
+    steps: tuple[str | int, ...]  # where: names and indices
+    in_map: bool  # it is an entry below there whose key msgspec does not tell
+    is_key: bool  # it is the key of an entry below there
     text: str
+
+
+class _Place(NamedTuple):
+    """A place in JSON values: steps, the last of which may be a key of the user's choice."""
+
+    steps: tuple[Any, ...]
+    ends_in_key: bool = False
+
+    @property
+    def path(self) -> str:
+        """Write the place in Kubernetes notation: spec.containers[0].resources.requests[cpu]."""
+        text = ""
+        for i, step in enumerate(self.steps):
+            if isinstance(step, int) or (self.ends_in_key and i == len(self.steps) - 1):
+                text += f"[{step}]"
+            else:
+                text += f".{step}" if text else step
+        return text
+
+    def value(self, raw: Any) -> Any:
+        for step in self.steps:
+            raw = raw[step]
+        return raw
 
 
 def decode(kind: Kind, raw: Any) -> Object:
@@ -77,11 +102,11 @@ def _decode_slowly(kind: Kind, raw: Any) -> Object:
                 break
             except msgspec.ValidationError as refused:
                 refusal = _refusal(str(refused))
-                steps = _located(rest, refusal)
-                errors.append(_field_error(rest, steps, refusal))
-                if len(errors) == MAX_ERRORS or not steps or isinstance(steps[-1], int):
+                place = _located(rest, refusal)
+                errors.append(_field_error(rest, place, refusal))
+                if len(errors) == MAX_ERRORS or not place.steps or (isinstance(place.steps[-1], int) and not place.ends_in_key):
                     break
-                rest = _without(rest, steps)
+                rest = _without(rest, place.steps)
     except RecursionError:
         errors.append(FieldError("", None, "the object is nested too deeply"))
     if errors:
@@ -98,96 +123,54 @@ def subject(kind: Kind, raw: Any) -> str:
 
 
 def _refusal(text: str) -> _Refusal:
+    """Take msgspec's message apart."""
     at = _AT.search(text)
     if at is None:
-        return _Refusal([], False, text)
+        return _Refusal((), in_map=False, is_key=False, text=text)
     steps = [step["name"] or (int(step["index"]) if step["index"] else None) for step in _STEP.finditer(at["path"])]
-    return _Refusal(steps, at["key"] is not None, text[: at.start()])
+    named = tuple(step for step in steps if step is not None)
+    return _Refusal(named, in_map=None in steps, is_key=at["key"] is not None, text=text[: at.start()])
 
 
-def _located(raw: Any, refusal: _Refusal) -> list[Any]:
-    """Return the steps with the key that msgspec does not tell: the first one whose value (or that itself) has the wrong type."""
-    steps: list[Any] = [step for step in refusal.steps if step is not None]
+def _located(raw: Any, refusal: _Refusal) -> _Place:
+    """Find the entry of a map that was refused: the first one whose value (or that itself) has the wrong type."""
+    place = _Place(refusal.steps)
+    keys: list[Any] = []
     if refusal.is_key:
-        return [*steps, next((key for key in _at(raw, steps) if not isinstance(key, str)), None)]
-    if None in refusal.steps:
-        allowed = _PYTHON_TYPES.get(_mismatch(refusal.text)[0], ())
-        return [*steps, next((key for key, value in _at(raw, steps).items() if type(value) not in allowed), None)]
-    return steps
+        keys = [key for key in place.value(raw) if not isinstance(key, str)]
+    elif refusal.in_map:
+        allowed = {_PYTHON_TYPES.get(word) for word in _expected(refusal.text)}
+        keys = [key for key, value in place.value(raw).items() if type(value) not in allowed]
+    return _Place((*refusal.steps, keys[0]), ends_in_key=True) if keys else place
 
 
-_PYTHON_TYPES: dict[str, tuple[type, ...]] = {"str": (str,), "int | float | str": (int, float, str)}
-"""Values that a map of the API may hold, by msgspec's words for them."""
-
-
-def _mismatch(text: str) -> tuple[str, str]:
-    """Return the expected type in msgspec's words without null, and the range if that is what was missed."""
+def _expected(text: str) -> list[str]:
+    """Return the types that msgspec wanted, in its words, without null."""
     match = _MISMATCH.match(text)
-    if match is None:
-        return "", ""
-    return match["expected"].removesuffix(" | null"), match["range"] or ""
+    return [word for word in match["expected"].split(" | ") if word != "null"] if match else []
 
 
-def _field_error(raw: Any, steps: list[Any], refusal: _Refusal) -> FieldError:
-    path = path_of(steps)
-    if refusal.is_key:
-        return FieldError(path, steps[-1], "a key must be a string")
+def _field_error(raw: Any, place: _Place, refusal: _Refusal) -> FieldError:
     missing = _MISSING.match(refusal.text)
     if missing is not None:
-        return FieldError(f"{path}.{missing['name']}" if path else missing["name"], None, "Required value: must be given")
-    expected, limit = _mismatch(refusal.text)
-    if limit:
-        message = f"must be{limit}"
-    elif expected:
-        words = [_TYPES.get(word, word) for word in expected.split(" | ")]
-        message = f"must be {' or '.join(words)}"
-    else:
+        return FieldError(_Place((*place.steps, missing["name"])).path, None, "Required value: must be given")
+    if refusal.is_key:
+        return FieldError(place.path, place.steps[-1], "a key must be a string")
+    match = _MISMATCH.match(refusal.text)
+    if match is None:
         message = refusal.text
-    return FieldError(path, _at(raw, steps), message)
-
-
-def path_of(steps: list[Any]) -> str:
-    """Write a path in Kubernetes notation: spec.containers[0].resources.requests[cpu]."""
-    text = ""
-    for i, step in enumerate(steps):
-        if isinstance(step, int) or (i and steps[i - 1] in _MAPS):
-            text += f"[{step}]"
-        else:
-            text += f".{step}" if text else str(step)
-    return text
-
-
-_MAPS = frozenset(
-    {
-        "labels",
-        "annotations",
-        "nodeSelector",
-        "matchLabels",
-        "selector",
-        "requests",
-        "limits",
-        "overhead",
-        "capacity",
-        "allocatable",
-        "allocatedResources",
-        "disruptedPods",
-    }
-)
-"""Fields whose entries have keys of the user's choice."""
-
-
-def _at(raw: Any, steps: list[Any]) -> Any:
-    for step in steps:
-        raw = raw[step]
-    return raw
-
-
-def _without(raw: Any, steps: list[Any]) -> Any:
-    """Return the value without the entry of an object that the steps lead to; only the way there is copied."""
-    first, *others = steps
-    copied = raw.copy()
-    if others:
-        copied[first] = _without(raw[first], others)
+    elif match["range"]:
+        message = f"must be{match['range']}"
     else:
-        del copied[first]
+        message = f"must be {' or '.join(_TYPES.get(word, word) for word in _expected(refusal.text))}"
+    return FieldError(place.path, place.value(raw), message)
+
+
+def _without(raw: Any, steps: tuple[Any, ...]) -> Any:
+    """Return the value without the entry of an object that the steps lead to; only the way there is copied."""
+    copied = raw.copy()
+    if len(steps) > 1:
+        copied[steps[0]] = _without(raw[steps[0]], steps[1:])
+    else:
+        del copied[steps[0]]
     return copied

@@ -24,7 +24,7 @@ class FieldError(msgspec.Struct, frozen=True):
         return f"{self.path}: {text}" if self.path else text
 
 
-class InvalidObject(ValueError):  # noqa: N818 (the name of the answer, as NotFound or Conflict are)
+class InvalidObject(ValueError):
     """An object that an API server would refuse. `errors` lists every reason that was found, `subject` names the object."""
 
     def __init__(self, errors: Sequence[FieldError], subject: str = "") -> None:
@@ -65,7 +65,7 @@ class Errors:
 def shown(value: object) -> str:
     """Write a value as JSON, shortened; what is no JSON shows its type."""
     try:
-        text = msgspec.json.encode(value).decode()
+        text = str(value) if isinstance(value, float) else msgspec.json.encode(value).decode()
     except (TypeError, ValueError, RecursionError):
         text = f"<{type(value).__name__}>"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -7,12 +7,15 @@ Unlike a real cluster a pod created with a node runs (there is no kubelet to sta
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from koordsched.cluster.memory.answers import no_priority_class
 from koordsched.cluster.memory.lifecycle import scheduled
-from koordsched.cluster.memory.store import Raw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from koordsched.cluster.memory.store import Raw
 
 PRIORITY_CLASSES = {
     "system-node-critical": 2_000_001_000,

@@ -5,11 +5,15 @@ Texts are those of apimachinery's errors and of the pod registry (v1.35), since 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from koordsched.api.kinds import Kind
-from koordsched.api.validation import FieldError
 from koordsched.cluster.port import AlreadyExists, Conflict, Forbidden, Gone, Invalid, NotFound, Ref
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from koordsched.api.kinds import Kind
+    from koordsched.api.validation import FieldError
 
 
 def not_served() -> NotFound:

@@ -10,23 +10,27 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from koordsched.api.kinds import POD, Kind
-from koordsched.api.meta import Object
 from koordsched.api.selectors import FieldSelector, parse_field_selector
-from koordsched.clock import Clock
 from koordsched.cluster.memory import answers
 from koordsched.cluster.memory.faults import Faults, Moment, Verb
 from koordsched.cluster.memory.paging import Pages
 from koordsched.cluster.memory.registry import Registry
+from koordsched.cluster.memory.store import Raw
 from koordsched.cluster.memory.watch import WatchRequest, watch_changes
 from koordsched.cluster.port import Binding, ClusterError, Invalid, ListPage, Patch, Ref, WatchEvent
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+    from random import Random
+
+    from koordsched.api.meta import Object
+    from koordsched.clock import Clock
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +68,14 @@ class MemoryCluster:
     def resource_version(self) -> str:
         """Return the version of the last write to any kind."""
         return str(self._registry.version)
+
+    def raw(self, ref: Ref) -> Raw:
+        """Return the object as the JSON that is stored, for looking only: it is shared. NotFound. Neither counted nor struck by faults."""
+        return self._registry.find(ref).raw
+
+    def raws(self, kind: Kind) -> Sequence[Raw]:
+        """Return all objects of the kind as the JSON that is stored, in the order of their creation. As `raw` does."""
+        return [stored.raw for stored in self._registry.kind(kind).objects.values()]
 
     async def list(self, kind: Kind, *, field_selector: str = "", limit: int = 0, continue_token: str = "") -> ListPage:
         """Return the objects in the order of their keys, as etcd keeps them."""

@@ -6,15 +6,17 @@ request; the first that strikes is taken. The same requests in the same order wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from enum import Enum
-from random import Random
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from koordsched.api.kinds import Kind
-from koordsched.cluster.port import ClusterError
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from random import Random
+
+    from koordsched.api.kinds import Kind
+    from koordsched.cluster.port import ClusterError
 
 Verb = Literal["list", "watch", "get", "create", "patch", "patch status", "delete", "bind"]
 

@@ -6,13 +6,15 @@ removed by anyone but a deletion without grace.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from koordsched.api.kinds import POD, Kind
 from koordsched.clock import rfc3339
 from koordsched.cluster.memory.answers import conflict, other_uid
-from koordsched.cluster.memory.store import Raw
-from koordsched.cluster.port import Binding
+
+if TYPE_CHECKING:
+    from koordsched.cluster.memory.store import Raw
+    from koordsched.cluster.port import Binding
 
 _BINDINGS = "pods/binding"
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from koordsched.api.kinds import NAMESPACE, Kind
 from koordsched.cluster.memory import answers
-from koordsched.cluster.memory.store import Raw, Stored
 from koordsched.cluster.port import Invalid, Ref
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from random import Random
+
+    from koordsched.cluster.memory.store import Raw, Stored
 
 _SYSTEM_FIELDS = frozenset(
     {"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"}

@@ -6,13 +6,17 @@ server. A continue token stays good for five minutes of the clock, also for a pa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from koordsched.cluster.memory.answers import expired_continue
-from koordsched.cluster.memory.store import Stored
 from koordsched.cluster.port import ListPage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from koordsched.cluster.memory.store import Stored
 
 TOKEN_SECONDS = 300.0
 

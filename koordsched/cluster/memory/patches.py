@@ -62,7 +62,7 @@ def strategic_merge_patch(target: Any, patch: Any, *, field: str = "") -> Any:
         value = {key: value for key, value in patch.items() if key != "$patch"}
         return target if _same(target, value) else value
     base = target if isinstance(target, dict) else {}
-    changes = {}
+    changes: dict[str, Any] = {}
     for key, value in patch.items():
         if key.startswith("$"):
             name, new = _directive({**base, **changes}, key, value)

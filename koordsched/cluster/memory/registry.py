@@ -6,22 +6,26 @@ refused when it is not JSON.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from koordsched.api.kinds import NAMESPACE, POD, PRIORITY_CLASS, Kind
-from koordsched.api.validation import validate
 from koordsched.clock import Clock, rfc3339
 from koordsched.cluster.memory import answers
 from koordsched.cluster.memory.admission import PRIORITY_CLASSES, admit_pod
+from koordsched.cluster.memory.checking import Checker
 from koordsched.cluster.memory.lifecycle import bound, deleted, finished
 from koordsched.cluster.memory.metadata import Identities, check_preconditions, client_fields, identify, object_field
 from koordsched.cluster.memory.patches import PatchError, merge_patch, strategic_merge_patch
 from koordsched.cluster.memory.store import Change, KindStore, Raw, Stored, key_of
 from koordsched.cluster.port import Binding, Invalid, Patch, PatchType, Ref
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from random import Random
+
+    from koordsched.api.meta import Object
 
 BUILT_IN_GROUPS = frozenset(
     {"", "apps", "batch", "policy", "coordination.k8s.io", "events.k8s.io", "resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io"}
@@ -37,6 +41,7 @@ class Registry:
         self._clock = clock
         self._history = history
         self._identities = Identities(random)
+        self._checker = Checker()
         self._kinds: dict[Kind, KindStore] = {}
         self._second = -1
         self._timestamp = ""
@@ -72,12 +77,16 @@ class Registry:
             raise answers.already_exists(ref)
         if store is self._pods:
             admit_pod(raw, self._priority_class, now)
-        _check(kind, raw)
+        self._stamp(raw)
+        decoded: Object | None = self._checker.checked(kind, raw)
         if ref.namespace and ref.namespace not in self._namespaces:
             self.create(NAMESPACE, {"metadata": {"name": ref.namespace}})
-        stored = Stored(kind, raw, self._next_version(raw["metadata"]))
+            self._stamp(raw)
+            decoded = None  # its version was taken by the namespace
+        self.version += 1
+        stored = Stored(kind, raw, self.version, decoded)
         store.objects[key] = stored
-        store.record(Change(stored.version, None, stored))
+        store.record(Change(self.version, None, stored))
         return stored
 
     def patch(self, ref: Ref, patch: Patch) -> Stored:
@@ -94,10 +103,12 @@ class Registry:
         raw = _apply(stored, patch.type, body)
         if raw is stored.raw:
             return stored
+        raw["metadata"] = dict(raw["metadata"])
         if _desired_changed(stored.raw, raw):
-            raw = {**raw, "metadata": {**raw["metadata"], "generation": raw["metadata"]["generation"] + 1}}
-        _check(ref.kind, raw)
-        return self._remove(stored, raw) if finished(raw) else self._replace(stored, raw)
+            raw["metadata"]["generation"] += 1
+        self._stamp(raw)
+        decoded = self._checker.checked(ref.kind, raw)
+        return self._remove(stored, raw, decoded) if finished(raw) else self._replace(stored, raw, decoded)
 
     def delete(self, ref: Ref, uid: str, grace_period_seconds: int | None) -> None:
         """Delete the object, or mark it terminating while finalizers or a bound pod's grace period hold it. NotFound, Conflict."""
@@ -106,17 +117,23 @@ class Registry:
         if uid and uid != found:
             raise answers.other_uid(ref.kind.plural_group, ref.name, uid, found)
         remains = deleted(ref.kind, stored.raw, grace_period_seconds, self._clock.now())
+        if remains is stored.raw:
+            return
+        raw = _own_top(stored.raw if remains is None else remains)
+        self._stamp(raw)
         if remains is None:
-            self._remove(stored, stored.raw)
-        elif remains is not stored.raw:
-            self._replace(stored, remains)
+            self._remove(stored, raw)
+        else:
+            self._replace(stored, raw)
 
     def bind(self, binding: Binding) -> None:
         """Bind the pod. NotFound; Conflict: why it cannot be bound."""
         stored = self._pods.objects.get(key_of(binding.namespace, binding.name))
         if stored is None:
             raise answers.not_found(Ref(POD, binding.namespace, binding.name))
-        self._replace(stored, bound(stored.raw, binding, self._now()))
+        raw = _own_top(bound(stored.raw, binding, self._now()))
+        self._stamp(raw)
+        self._replace(stored, raw)
 
     def _now(self) -> str:
         """Write the present second; many writes happen within one."""
@@ -132,28 +149,37 @@ class Registry:
             return None if found is None else found.raw
         return next((stored.raw for stored in self._priority_classes.values() if stored.raw.get("globalDefault")), None)
 
-    def _replace(self, stored: Stored, raw: Raw) -> Stored:
-        """Put a new state in the place of the stored one. `raw` itself is new, its parts may be shared."""
-        metadata = raw["metadata"] = dict(raw["metadata"])
-        new = Stored(stored.kind, raw, self._next_version(metadata))
+    def _stamp(self, raw: Raw) -> None:
+        """Write the version of the write that is about to be made. raw's metadata must be its own."""
+        raw["metadata"]["resourceVersion"] = str(self.version + 1)
+
+    def _replace(self, stored: Stored, raw: Raw, decoded: Object | None = None) -> Stored:
+        """Put the stamped state in the place of the stored one."""
+        self.version += 1
+        new = Stored(stored.kind, raw, self.version, decoded)
         store = self.kind(stored.kind)
-        store.objects[key_of(metadata.get("namespace", ""), metadata["name"])] = new
-        store.record(Change(new.version, stored, new))
+        store.objects[_key(raw)] = new
+        store.record(Change(self.version, stored, new))
         return new
 
-    def _remove(self, stored: Stored, raw: Raw) -> Stored:
-        """Take the object out; watches are told `raw`, its last state, at the version of the deletion."""
-        metadata = dict(raw["metadata"])
-        last = Stored(stored.kind, {**raw, "metadata": metadata}, self._next_version(metadata))
+    def _remove(self, stored: Stored, raw: Raw, decoded: Object | None = None) -> Stored:
+        """Take the object out; watches are told `raw`, its last state, stamped with the version of the deletion."""
+        self.version += 1
+        last = Stored(stored.kind, raw, self.version, decoded)
         store = self.kind(stored.kind)
-        del store.objects[key_of(metadata.get("namespace", ""), metadata["name"])]
-        store.record(Change(last.version, stored, None, last))
+        del store.objects[_key(raw)]
+        store.record(Change(self.version, stored, None, last))
         return last
 
-    def _next_version(self, metadata: Raw) -> int:
-        self.version += 1
-        metadata["resourceVersion"] = str(self.version)
-        return self.version
+
+def _key(raw: Raw) -> str:
+    metadata = raw["metadata"]
+    return key_of(metadata.get("namespace", ""), metadata["name"])
+
+
+def _own_top(raw: Raw) -> Raw:
+    """Copy an object as far as its metadata, which is then free to be written."""
+    return {**raw, "metadata": dict(raw["metadata"])}
 
 
 def _own_copy(body: Mapping[str, Any]) -> Raw:
@@ -182,9 +208,3 @@ def _apply(stored: Stored, patch_type: PatchType, body: Raw) -> Raw:
 def _desired_changed(old: Raw, new: Raw) -> bool:
     """Say whether anything but metadata and status changed: that is what metadata.generation counts."""
     return any(old.get(key) is not new.get(key) for key in old.keys() | new.keys() if key not in {"metadata", "status"})
-
-
-def _check(kind: Kind, raw: Raw) -> None:
-    errors = validate(kind, raw)
-    if errors:
-        raise answers.invalid(kind, raw["metadata"]["name"], errors)

@@ -10,17 +10,20 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from koordsched.api.kinds import Kind
-from koordsched.api.meta import Object
-from koordsched.api.selectors import FieldSelector
 from koordsched.api.validation import decode
-from koordsched.cluster.port import ClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from koordsched.api.kinds import Kind
+    from koordsched.api.meta import Object
+    from koordsched.api.selectors import FieldSelector
+    from koordsched.cluster.port import ClusterError
 
 Raw = dict[str, Any]
 """An object as JSON values. What is stored is never changed in place."""

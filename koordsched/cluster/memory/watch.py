@@ -7,16 +7,20 @@ nobody. What the API server does is kept: objects entering and leaving a field s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from koordsched.api.kinds import Kind
 from koordsched.api.meta import Object, ObjectMeta
-from koordsched.api.selectors import FieldSelector
 from koordsched.cluster.memory.answers import too_old
-from koordsched.cluster.memory.store import Change, KindStore
 from koordsched.cluster.port import WatchEvent, WatchEventType
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Sequence
+
+    from koordsched.api.kinds import Kind
+    from koordsched.api.selectors import FieldSelector
+    from koordsched.cluster.memory.store import Change, KindStore
 
 
 class WatchRequest(msgspec.Struct, frozen=True):

@@ -73,5 +73,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, Score
     def events_to_register(self) -> Sequence[EventHint]:
         return (
             EventHint(cluster_event(EventResource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN), self._hints.after_pod_event),
-            EventHint(cluster_event(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE), self._hints.after_node_change),
+            EventHint(
+                cluster_event(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE), self._hints.after_node_change
+            ),
         )

@@ -17,5 +17,5 @@ __all__ = ["clock", "no_task_left", "pytest_asyncio_loop_factories"]
 
 
 @pytest.fixture
-def cluster(clock: VirtualClock) -> MemoryCluster:  # noqa: F811 - the fixture imported above
+def cluster(clock: VirtualClock) -> MemoryCluster:
     return MemoryCluster(clock, random=Random(1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.manifests import pod_manifest
 
 from koordsched.api.core import Pod
 from koordsched.api.kinds import POD
@@ -18,7 +19,7 @@ REF = Ref(POD, "default", "p")
 
 async def create_pod(cluster: MemoryCluster, **spec: Any) -> Binding:
     """Create a pod and return a binding of it to n1."""
-    pod = await cluster.create(POD, {"metadata": {"name": "p"}, "spec": spec})
+    pod = await cluster.create(POD, pod_manifest(**spec))
     return Binding("default", "p", pod.metadata.uid, "n1")
 
 
@@ -65,10 +66,11 @@ async def test_a_recreated_pod_is_not_bound_by_an_old_binding(cluster: MemoryClu
 
 
 async def test_a_terminating_pod_is_not_bound(cluster: MemoryCluster) -> None:
-    pod = await cluster.create(POD, {"metadata": {"name": "p", "finalizers": ["a"]}})
+    binding = await create_pod(cluster)
+    await cluster.patch(REF, Patch({"metadata": {"finalizers": ["example.com/hold"]}}))
     await cluster.delete(REF)
     with pytest.raises(Conflict, match="pod p is being deleted, cannot be assigned to a host"):
-        await cluster.bind(Binding("default", "p", pod.metadata.uid, "n1"))
+        await cluster.bind(binding)
 
 
 async def test_a_gated_pod_is_not_bound(cluster: MemoryCluster) -> None:
@@ -78,5 +80,5 @@ async def test_a_gated_pod_is_not_bound(cluster: MemoryCluster) -> None:
 
 
 async def test_a_pod_that_is_gone_is_not_found(cluster: MemoryCluster) -> None:
-    with pytest.raises(NotFound, match='^pods "p" not found$'):
+    with pytest.raises(NotFound, match=r'^pods "p" not found$'):
         await cluster.bind(Binding("default", "p", "u", "n1"))

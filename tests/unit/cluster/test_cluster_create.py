@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.manifests import pod_manifest
 
 from koordsched.api.core import Namespace, Pod
 from koordsched.api.kinds import CONFIG_MAP, NAMESPACE, NODE, POD, PRIORITY_CLASS, RESERVATION, unstructured_kind
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 
 
 async def create_pod(cluster: MemoryCluster, name: str = "p", status: dict[str, Any] | None = None, **spec: Any) -> Pod:
-    body = {"metadata": {"name": name}, "spec": {"containers": [{"name": "main"}], **spec}, **({"status": status} if status else {})}
-    created = await cluster.create(POD, body)
+    created = await cluster.create(POD, pod_manifest(name, status=status, **spec))
     assert isinstance(created, Pod)
     return created
 
@@ -79,26 +79,27 @@ async def test_status_is_honoured(cluster: MemoryCluster) -> None:
 
 async def test_an_unknown_kind_is_kept_whole(cluster: MemoryCluster) -> None:
     kind = unstructured_kind("example.com/v1", "Widget")
-    created = await cluster.create(kind, {"metadata": {"name": "w"}, "spec": {"odd": [1, {"deep": None}]}})
+    created = await cluster.create(kind, {"metadata": {"name": "w"}, "spec": {"odd": [1, {"deep": True}]}})
     assert isinstance(created, Unstructured)
-    assert created.raw["spec"] == {"odd": [1, {"deep": None}]}
+    assert created.raw["spec"] == {"odd": [1, {"deep": True}]}
     assert created.raw["metadata"]["namespace"] == "default"
 
 
 async def test_an_existing_name_is_refused(cluster: MemoryCluster) -> None:
     await create_pod(cluster)
-    with pytest.raises(AlreadyExists, match='^pods "p" already exists$'):
+    with pytest.raises(AlreadyExists, match=r'^pods "p" already exists$'):
         await create_pod(cluster)
 
 
 async def test_generate_name_gets_a_suffix(cluster: MemoryCluster) -> None:
-    names = {(await cluster.create(POD, {"metadata": {"generateName": "web-"}})).metadata.name for _ in range(3)}
+    body = {"metadata": {"generateName": "web-"}}
+    names = {(await cluster.create(CONFIG_MAP, body)).metadata.name for _ in range(3)}
     assert len(names) == 3
     assert all(name.startswith("web-") and len(name) == 9 for name in names)
 
 
 async def test_later_changes_of_the_callers_body_are_not_seen(cluster: MemoryCluster) -> None:
-    body = {"metadata": {"name": "c", "labels": {"a": "1"}}, "data": {"k": "v"}}
+    body: dict[str, Any] = {"metadata": {"name": "c", "labels": {"a": "1"}}, "data": {"k": "v"}}
     await cluster.create(CONFIG_MAP, body)
     body["data"]["k"] = "changed"
     found = await cluster.get(Ref(CONFIG_MAP, "default", "c"))
@@ -125,7 +126,7 @@ async def test_a_bad_quantity_is_refused_with_path_and_value(cluster: MemoryClus
     container = {"name": "main", "resources": {"requests": {"cpu": "four"}}}
     with pytest.raises(Invalid, match=r'^Pod "p" is invalid: spec\.containers\[0\]\.resources\.requests.*cpu.*: Invalid value: "four"'):
         await create_pod(cluster, containers=[container])
-    with pytest.raises(NotFound, match='^pods "p" not found$'):
+    with pytest.raises(NotFound, match=r'^pods "p" not found$'):
         await cluster.get(Ref(POD, "default", "p"))
 
 
@@ -141,7 +142,9 @@ async def test_a_pod_gets_the_defaults_that_scheduling_reads(cluster: MemoryClus
 async def test_requests_default_to_limits(cluster: MemoryCluster) -> None:
     resources = {"requests": {"cpu": "1"}, "limits": {"cpu": "2", "nvidia.com/gpu": "1"}}
     pod = await create_pod(
-        cluster, containers=[{"name": "main", "resources": resources}], initContainers=[{"name": "i", "resources": {"limits": {"memory": "1Gi"}}}]
+        cluster,
+        containers=[{"name": "main", "resources": resources}],
+        initContainers=[{"name": "i", "resources": {"limits": {"memory": "1Gi"}}}],
     )
     assert pod.spec.containers[0].resources.requests == {"cpu": "1", "nvidia.com/gpu": "1"}
     assert pod.spec.init_containers[0].resources.requests == {"memory": "1Gi"}
@@ -180,7 +183,7 @@ async def test_a_given_priority_is_kept(cluster: MemoryCluster) -> None:
 
 
 async def test_an_unknown_class_is_refused(cluster: MemoryCluster) -> None:
-    with pytest.raises(Forbidden, match='^pods "p" is forbidden: no PriorityClass with name gold was found$'):
+    with pytest.raises(Forbidden, match=r'^pods "p" is forbidden: no PriorityClass with name gold was found$'):
         await create_pod(cluster, priorityClassName="gold")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.manifests import pod_manifest
 
 from koordsched.api.kinds import CONFIG_MAP, POD, RESERVATION
 from koordsched.cluster.port import Conflict, NotFound, Patch, Ref
@@ -18,7 +19,9 @@ POD_REF = Ref(POD, "default", "p")
 
 
 async def create_pod(cluster: MemoryCluster, finalizers: tuple[str, ...] = (), **spec: Any) -> Object:
-    return await cluster.create(POD, {"metadata": {"name": "p", "finalizers": finalizers}, "spec": spec})
+    manifest = pod_manifest(**spec)
+    manifest["metadata"]["finalizers"] = finalizers
+    return await cluster.create(POD, manifest)
 
 
 async def exists(cluster: MemoryCluster, ref: Ref) -> bool:
@@ -39,7 +42,7 @@ async def exists(cluster: MemoryCluster, ref: Ref) -> bool:
         ({"nodeName": "n", "terminationGracePeriodSeconds": 30}, True),
     ],
 )
-async def test_a_bound_pod_with_a_grace_period_stays(cluster: MemoryCluster, spec: dict[str, Any], stays: bool) -> None:  # noqa: FBT001 - a case
+async def test_a_bound_pod_with_a_grace_period_stays(cluster: MemoryCluster, spec: dict[str, Any], stays: bool) -> None:
     await create_pod(cluster, **spec)
     await cluster.delete(POD_REF)
     assert await exists(cluster, POD_REF) is stays
@@ -127,5 +130,5 @@ async def test_the_uid_protects_a_successor(cluster: MemoryCluster) -> None:
 
 
 async def test_what_does_not_exist_cannot_be_deleted(cluster: MemoryCluster) -> None:
-    with pytest.raises(NotFound, match='^configmaps "c" not found$'):
+    with pytest.raises(NotFound, match=r'^configmaps "c" not found$'):
         await cluster.delete(Ref(CONFIG_MAP, "default", "c"))

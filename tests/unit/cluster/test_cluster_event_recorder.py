@@ -221,7 +221,9 @@ async def test_an_unreachable_cluster_is_tried_twelve_times_ten_seconds_apart(cl
             assert (cluster.calls["create", EVENT], recorder.stats.failed) == (11, 0)
             await asyncio.sleep(1)
             assert (cluster.calls["create", EVENT], recorder.stats.failed) == (12, 1)
-    assert [(entry["object"], entry["reason"], entry["error"]) for entry in logs] == [("team/web", "FailedScheduling", "connection refused")]
+    assert [(entry["object"], entry["reason"], entry["error"]) for entry in logs] == [
+        ("team/web", "FailedScheduling", "connection refused")
+    ]
 
 
 async def test_an_event_whose_answer_was_lost_is_written_once(clock: VirtualClock) -> None:

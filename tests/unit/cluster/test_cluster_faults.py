@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from support.manifests import pod_manifest
 
 from koordsched.api.core import Pod
 from koordsched.api.kinds import CONFIG_MAP, DEVICE, NODE, POD
@@ -40,7 +41,7 @@ async def outcomes(cluster: MemoryCluster, count: int) -> str:
 async def test_a_fault_hits_its_verb_and_kind_only(clock: VirtualClock) -> None:
     cluster = cluster_with(clock, Fault(verb="list", kind=POD, error=broken))
     await cluster.list(NODE)
-    await cluster.create(POD, {"metadata": {"name": "p"}})
+    await cluster.create(POD, pod_manifest())
     with pytest.raises(ServerError, match="etcdserver: request timed out"):
         await cluster.list(POD)
 
@@ -71,7 +72,7 @@ async def test_a_request_that_fails_before_does_nothing(clock: VirtualClock) -> 
 async def test_a_bind_whose_answer_is_lost_has_bound(clock: VirtualClock) -> None:
     lost = Fault(verb="bind", moment=Moment.AFTER, error=lambda: OutcomeUnknown("connection reset"))
     cluster = cluster_with(clock, lost)
-    await cluster.create(POD, {"metadata": {"name": "p"}})
+    await cluster.create(POD, pod_manifest())
     with pytest.raises(OutcomeUnknown):
         await cluster.bind(Binding("default", "p", "", "n1"))
     pod = await cluster.get(Ref(POD, "default", "p"))
@@ -81,14 +82,14 @@ async def test_a_bind_whose_answer_is_lost_has_bound(clock: VirtualClock) -> Non
 
 async def test_a_request_that_would_fail_anyway_fails_for_its_own_reason(clock: VirtualClock) -> None:
     cluster = cluster_with(clock, Fault(verb="bind", moment=Moment.AFTER, error=lambda: OutcomeUnknown("connection reset")))
-    await cluster.create(POD, {"metadata": {"name": "p"}, "spec": {"nodeName": "n0"}})
+    await cluster.create(POD, pod_manifest(nodeName="n0"))
     with pytest.raises(Conflict, match="already assigned"):
         await cluster.bind(Binding("default", "p", "", "n1"))
 
 
 async def test_a_delay_takes_virtual_time(clock: VirtualClock) -> None:
     cluster = cluster_with(clock, Fault(verb="bind", delay=2.5))
-    await cluster.create(POD, {"metadata": {"name": "p"}})
+    await cluster.create(POD, pod_manifest())
     begun = clock.now()
     await cluster.bind(Binding("default", "p", "", "n1"))
     assert clock.now() - begun == 2.5
@@ -97,7 +98,7 @@ async def test_a_delay_takes_virtual_time(clock: VirtualClock) -> None:
 async def test_while_one_bind_is_late_others_go_on(clock: VirtualClock) -> None:
     cluster = cluster_with(clock, Fault(verb="bind", nth=(1,), delay=5))
     for name in ("slow", "quick"):
-        await cluster.create(POD, {"metadata": {"name": name}})
+        await cluster.create(POD, pod_manifest(name))
     slow = asyncio.create_task(cluster.bind(Binding("default", "slow", "", "n1")))
     await asyncio.sleep(0)
     await cluster.bind(Binding("default", "quick", "", "n1"))
@@ -117,7 +118,7 @@ async def test_status_patches_are_a_verb_of_their_own(clock: VirtualClock) -> No
 async def test_every_request_is_counted(clock: VirtualClock) -> None:
     cluster = cluster_with(clock, Fault(verb="list", nth=(1,), error=broken))
     await outcomes(cluster, 2)
-    await cluster.create(POD, {"metadata": {"name": "p"}})
+    await cluster.create(POD, pod_manifest())
     assert dict(cluster.calls) == {("list", POD): 2, ("create", POD): 1}
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+from support.manifests import pod_manifest
 
 from koordsched.api.kinds import CONFIG_MAP, DEVICE, POD
 from koordsched.cluster.port import Gone, Invalid, NotFound, Ref
@@ -94,16 +95,12 @@ async def test_a_compaction_makes_tokens_useless(cluster: MemoryCluster) -> None
     ],
 )
 async def test_a_field_selector_selects(cluster: MemoryCluster, selector: str, found: list[str]) -> None:
-    pods: dict[str, dict[str, Any]] = {
-        "waiting": {},
-        "bound": {"spec": {"nodeName": "n1"}},
-        "done": {"spec": {"nodeName": "n1"}, "status": {"phase": "Succeeded"}},
-    }
-    for name, body in pods.items():
-        await cluster.create(POD, {"metadata": {"name": name}, **body})
+    await cluster.create(POD, pod_manifest("waiting"))
+    await cluster.create(POD, pod_manifest("bound", nodeName="n1"))
+    await cluster.create(POD, pod_manifest("done", nodeName="n1", status={"phase": "Succeeded"}))
     assert names(await cluster.list(POD, field_selector=selector)) == found
 
 
 async def test_a_field_selector_that_cannot_be_read_is_refused(cluster: MemoryCluster) -> None:
-    with pytest.raises(Invalid, match='unable to parse "spec.nodeName>1" as a field selector'):
+    with pytest.raises(Invalid, match=r'unable to parse "spec.nodeName>1" as a field selector'):
         await cluster.list(POD, field_selector="spec.nodeName>1")

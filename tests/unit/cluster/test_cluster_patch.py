@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.manifests import pod_manifest
 
 from koordsched.api.core import Node, Pod
 from koordsched.api.kinds import CONFIG_MAP, NODE, POD, RESERVATION
@@ -25,7 +26,7 @@ async def create_node(cluster: MemoryCluster) -> Node:
 
 
 async def create_pod(cluster: MemoryCluster) -> None:
-    await cluster.create(POD, {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main"}]}})
+    await cluster.create(POD, pod_manifest())
 
 
 async def test_a_merge_patch_changes_what_it_names(cluster: MemoryCluster) -> None:
@@ -66,7 +67,11 @@ async def test_the_main_resource_and_the_status_do_not_touch_each_other(cluster:
 
 async def test_conditions_of_a_pod_are_merged_by_type(cluster: MemoryCluster) -> None:
     await create_pod(cluster)
-    for kind, reason in (("PodScheduled", "Unschedulable"), ("DisruptionTarget", "PreemptionByScheduler"), ("PodScheduled", "SchedulerError")):
+    for kind, reason in (
+        ("PodScheduled", "Unschedulable"),
+        ("DisruptionTarget", "PreemptionByScheduler"),
+        ("PodScheduled", "SchedulerError"),
+    ):
         body = {"status": {"conditions": [{"type": kind, "status": "False", "reason": reason}], "nominatedNodeName": "n1"}}
         pod = await cluster.patch(POD_REF, Patch(body, PatchType.STRATEGIC, "status"))
     assert isinstance(pod, Pod)
@@ -86,7 +91,7 @@ async def test_a_custom_resource_takes_no_strategic_patch(cluster: MemoryCluster
 async def test_a_version_that_was_overtaken_conflicts(cluster: MemoryCluster) -> None:
     version = (await create_node(cluster)).metadata.resource_version
     await cluster.patch(NODE_REF, Patch({"metadata": {"resourceVersion": version, "labels": {"b": "2"}}}))
-    with pytest.raises(Conflict, match='^Operation cannot be fulfilled on nodes "n": the object has been modified'):
+    with pytest.raises(Conflict, match=r'^Operation cannot be fulfilled on nodes "n": the object has been modified'):
         await cluster.patch(NODE_REF, Patch({"metadata": {"resourceVersion": version, "labels": {"b": "3"}}}))
 
 

@@ -58,7 +58,11 @@ def test_a_strategic_patch_merges_conditions_by_type() -> None:
     target = {"conditions": [{**condition("Ready", "True"), "reason": "Up"}, condition("DiskPressure", "False")]}
     result = strategic_merge_patch(target, {"conditions": [condition("Ready", "False"), condition("PodScheduled", "True")]})
     assert result == {
-        "conditions": [{**condition("Ready", "False"), "reason": "Up"}, condition("DiskPressure", "False"), condition("PodScheduled", "True")]
+        "conditions": [
+            {**condition("Ready", "False"), "reason": "Up"},
+            condition("DiskPressure", "False"),
+            condition("PodScheduled", "True"),
+        ]
     }
     assert result["conditions"][1] is target["conditions"][1]
 

@@ -8,6 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.manifests import pod_manifest
 from support.virtual_loop import running, settle
 
 from koordsched.api.core import Pod
@@ -51,7 +52,7 @@ async def watch_while(cluster: MemoryCluster, kind: Kind, changes: Callable[[], 
 
 
 async def create(cluster: MemoryCluster, kind: Kind, name: str, **body: Any) -> None:
-    await cluster.create(kind, {"metadata": {"name": name}, **body})
+    await cluster.create(kind, pod_manifest(name, **body) if kind == POD else {"metadata": {"name": name}, **body})
 
 
 async def test_a_watch_tells_of_every_change_in_order(cluster: MemoryCluster) -> None:
@@ -236,4 +237,3 @@ async def test_a_kind_that_is_not_served_cannot_be_watched(cluster: MemoryCluste
 
 async def _ignore(result: Awaitable[object]) -> None:
     await result
-

@@ -26,10 +26,10 @@ def test_yaml_documents_are_numbered_from_one_and_empty_ones_are_left_out_but_co
 
 
 def test_plain_scalars_mean_what_kubectl_makes_of_them() -> None:
-    text = "{a: yes, b: off, c: ~, d: 0x10, e: 0o17, f: 1.5, g: 12:30, h: 2026-01-01, i: 1Gi, j: '5', k: -3, l: 1e3, m: .5}"
+    text = "{a: yes, b: off, c: ~, d: 0x10, e: 0o17, f: 1.5, g: 12:30, h: 2026-01-01, i: 1Gi, j: '5', k: -3, l: 1e3, m: .5, y: n}"
     assert values(f"x: {text}")[0] == {
         "x": {"a": True, "b": False, "c": None, "d": 16, "e": 15, "f": 1.5, "g": "12:30", "h": "2026-01-01", "i": "1Gi", "j": "5", "k": -3}
-        | {"l": 1000.0, "m": 0.5}
+        | {"l": 1000.0, "m": 0.5, "y": "n"}
     }
 
 

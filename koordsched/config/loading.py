@@ -1,0 +1,186 @@
+"""Reading a configuration: file or text or plain object -> complete `SchedulerConfiguration`, or a `ConfigError` with all mistakes.
+
+The steps are kube-scheduler's: strict decoding, defaults, merging the plugins, the caller's adjustment (leader-election flags), validation,
+and then what building the profiles would refuse. Every step runs even if an earlier one found mistakes, on what is left after them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from koordsched.config.catalogue import REFERENCE, Catalogue
+from koordsched.config.completion import Context, complete_profile
+from koordsched.config.decoding import decode_struct
+from koordsched.config.defaults import apply_defaults, default_plugins
+from koordsched.config.documents import Document, Problem, read_documents
+from koordsched.config.errors import ROOT, ConfigError, ConfigMistake, invalid, near_miss, required
+from koordsched.config.features import DEFAULT_GATES, FeatureGates
+from koordsched.config.flag_table import Flags
+from koordsched.config.merging import merge_plugins
+from koordsched.config.overrides import apply_deprecated_flags, apply_leader_election_flags
+from koordsched.config.types import API_VERSION, KIND, SchedulerConfiguration
+from koordsched.config.validation import validate_configuration, validate_removed
+from koordsched.config.writing import write_config
+
+__all__ = [
+    "ConfigError",
+    "Environment",
+    "default_config",
+    "effective_config",
+    "empty_config",
+    "load_config",
+    "load_config_object",
+    "load_config_text",
+    "write_config",
+]
+
+DEFAULT_FILE = Path(__file__).with_name("default.yaml")
+MAX_BYTES = 4 * 2**20
+TEXT_NAME = "(config)"
+FLAGS_NAME = "(flags)"
+EMPTY = {"apiVersion": API_VERSION, "kind": KIND}
+
+Adjustment = Callable[[SchedulerConfiguration], SchedulerConfiguration]
+
+
+class Environment(msgspec.Struct, frozen=True):
+    """What a configuration is read against. adjust: changes made after reading and before validating, as flags make them."""
+
+    gates: FeatureGates = DEFAULT_GATES
+    catalogue: Catalogue = REFERENCE
+    adjust: Adjustment | None = None
+
+
+PLAIN = Environment()
+
+
+def load_config(path: Path | str, environment: Environment = PLAIN) -> SchedulerConfiguration:
+    """Read a configuration from a YAML or JSON file. ConfigError has every mistake; a file that cannot be read is one."""
+    return load_config_text(_read(Path(path)), environment, str(path))
+
+
+def load_config_text(text: str | bytes, environment: Environment = PLAIN, name: str = TEXT_NAME) -> SchedulerConfiguration:
+    """Read a configuration from YAML or JSON text; `name` stands for the file in messages."""
+    return _finish(name, _documents(text, name), environment)
+
+
+def load_config_object(value: Mapping[str, Any], environment: Environment = PLAIN, name: str = TEXT_NAME) -> SchedulerConfiguration:
+    """Read a configuration from the plain object that its text means."""
+    return _finish(name, [Document(1, dict(value), {}, ())], environment)
+
+
+def default_config(environment: Environment = PLAIN) -> SchedulerConfiguration:
+    """Return what Koordinator's chart v1.8.0 ships: profile koord-scheduler (frameworkext.md §2.2)."""
+    return load_config(DEFAULT_FILE, environment)
+
+
+def empty_config(environment: Environment = PLAIN) -> SchedulerConfiguration:
+    """Return what a scheduler without --config runs: profile default-scheduler with the in-tree plugins."""
+    return load_config_object(EMPTY, environment)
+
+
+def effective_config(flags: Flags, catalogue: Catalogue = REFERENCE) -> SchedulerConfiguration:
+    """Return what a command line asks for: the file of --config, or the defaults, under the flags that change it (framework.md §1.5)."""
+
+    def adjust(config: SchedulerConfiguration) -> SchedulerConfiguration:
+        return apply_leader_election_flags(config if flags.config else apply_deprecated_flags(config, flags), flags)
+
+    environment = Environment(flags.gates, catalogue, adjust)
+    return load_config(flags.config, environment) if flags.config else load_config_object(EMPTY, environment, FLAGS_NAME)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigError([ConfigMistake(ROOT, f"cannot be read: {error.strerror or error}", str(path))]) from None
+    except ValueError as error:  # a NUL in the path
+        raise ConfigError([ConfigMistake(ROOT, f"cannot be read: {error}", str(path))]) from None
+
+
+def _documents(source: str | bytes, name: str) -> list[Document]:
+    """Return the documents that hold something; of an empty text one empty document."""
+    try:
+        data = source.encode() if isinstance(source, str) else source
+        text = data.decode("utf-8-sig")
+    except UnicodeError as error:
+        raise ConfigError([ConfigMistake(ROOT, f"not valid UTF-8: {error}", name)]) from None
+    if len(data) > MAX_BYTES:
+        raise ConfigError([ConfigMistake(ROOT, f"larger than {MAX_BYTES} bytes", name)])
+    documents = read_documents(text)
+    return [document for document in documents if document.value is not None or document.problems] or [Document(1, None, {}, ())]
+
+
+def _finish(name: str, documents: list[Document], environment: Environment) -> SchedulerConfiguration:
+    mistakes = [_located(problem, name, document) for document in documents for problem in document.problems]
+    first = documents[0]
+    mistakes += [_located(Problem(ROOT, "expected only one document", 1), name, other) for other in documents[1:] if not other.problems]
+    config = None
+    if first.value is not None or not first.problems:
+
+        def report(path: str, problem: str) -> None:
+            mistakes.append(_located(Problem(path or ROOT, problem), name, first))
+
+        config = _complete(first, environment, report)
+    if mistakes or config is None:
+        raise ConfigError(sorted(dict.fromkeys(mistakes), key=lambda mistake: (mistake.document, mistake.line or 0)))
+    return config
+
+
+def _located(problem: Problem, name: str, document: Document) -> ConfigMistake:
+    """Add file, document and line; a path that does not stand in the file has the line of what it is in."""
+    line, path = problem.line, problem.path
+    while line is None and path:
+        line = document.lines.get(path)
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+    return ConfigMistake(problem.path or ROOT, problem.text, name, document.number, line)
+
+
+def _complete(document: Document, environment: Environment, report: Callable[[str, str], None]) -> SchedulerConfiguration:
+    body = _without_header(document.value, report)
+    decoded = apply_defaults(decode_struct(body, SchedulerConfiguration, "", report), _given_paths(document))
+    defaults = default_plugins(environment.gates)
+    merged = tuple(replace(profile, plugins=merge_plugins(defaults, profile.plugins)) for profile in decoded.profiles)
+    config = replace(decoded, profiles=merged)
+    config = environment.adjust(config) if environment.adjust is not None else config
+    for path, problem in validate_configuration(config):
+        report(path, problem)
+    context = Context(environment.gates, environment.catalogue, report)
+    completed = []
+    for index, (profile, given) in enumerate(zip(config.profiles, decoded.profiles, strict=True)):
+        where = f"profiles[{index}]"
+        for path, problem in validate_removed(given, where):
+            report(path, problem)
+        completed.append(complete_profile(profile, given.plugins, where, context))
+    return replace(config, profiles=tuple(completed))
+
+
+def _without_header(value: Any, report: Callable[[str, str], None]) -> Any:
+    """Check apiVersion and kind, without which nothing says that this is a scheduler's configuration, and return the rest."""
+    if value is not None and not isinstance(value, dict):
+        return value
+    body = dict(value or {})
+    for key, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
+        given = body.pop(key, None)
+        if given in (None, ""):
+            report(key, required(f"expected {expected}"))
+        elif given != expected:
+            report(key, invalid(given, f"expected {expected}{near_miss(str(given), [expected])}"))
+    return body
+
+
+def _given_paths(document: Document) -> frozenset[str]:
+    """Return the paths, of those that a default depends on, that the document gives a value for."""
+    value = document.value if isinstance(document.value, dict) else {}
+    given = {str(key) for key, item in value.items() if item is not None}
+    profiles = value.get("profiles")
+    for index, profile in enumerate(profiles if isinstance(profiles, list) else []):
+        if isinstance(profile, dict):
+            given |= {f"profiles[{index}].{key}" for key, item in profile.items() if item is not None}
+    return frozenset(given)

@@ -1,0 +1,38 @@
+"""The in-tree plugins, one package each. Nothing outside a plugin's package knows its inside; the registry below makes them.
+
+A factory gets the plugin's arguments (None when it takes none) and the handle. To add a plugin, write its package and its line here.
+Out-of-tree plugins come from the entry-point group `koordsched.plugins` and are added to a copy of this registry.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koordsched.plugins.defaultbinder.plugin import DefaultBinder
+from koordsched.plugins.imagelocality.plugin import ImageLocality
+from koordsched.plugins.nodeaffinity.plugin import NodeAffinity
+from koordsched.plugins.nodename.plugin import NodeName
+from koordsched.plugins.nodeports.plugin import NodePorts
+from koordsched.plugins.noderesourcesbalancedallocation.plugin import NodeResourcesBalancedAllocation
+from koordsched.plugins.noderesourcesfit.plugin import NodeResourcesFit
+from koordsched.plugins.nodeunschedulable.plugin import NodeUnschedulable
+from koordsched.plugins.prioritysort.plugin import PrioritySort
+from koordsched.plugins.schedulinggates.plugin import SchedulingGates
+from koordsched.plugins.tainttoleration.plugin import TaintToleration
+
+if TYPE_CHECKING:
+    from koordsched.framework.profile import PluginFactory
+
+REGISTRY: dict[str, PluginFactory] = {
+    "SchedulingGates": lambda _args, _handle: SchedulingGates(),
+    "PrioritySort": lambda _args, _handle: PrioritySort(),
+    "NodeUnschedulable": lambda _args, handle: NodeUnschedulable(handle),
+    "NodeName": lambda _args, _handle: NodeName(),
+    "TaintToleration": lambda _args, handle: TaintToleration(handle),
+    "NodeAffinity": NodeAffinity,
+    "NodePorts": lambda _args, _handle: NodePorts(),
+    "NodeResourcesFit": NodeResourcesFit,
+    "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocation,
+    "ImageLocality": lambda _args, handle: ImageLocality(handle),
+    "DefaultBinder": lambda _args, handle: DefaultBinder(handle),
+}

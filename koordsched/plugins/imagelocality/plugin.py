@@ -1,0 +1,69 @@
+"""ImageLocality: Score by the sizes of the pod's images on the node, each scaled by the share of nodes that have it.
+
+A row's score depends on how many nodes there are and how many have an image, so what every image is worth is the plugin's version: rows are
+asked again when that changes, and only for pods that name an image some node has.
+Reference: plugins/imagelocality/image_locality.go of Kubernetes v1.35.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from koordsched._core.bitset import BitWeights
+from koordsched._core.change import Change
+from koordsched.api.images import normalized_image_name
+from koordsched.framework.interface import ScoreNodesPlugin
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.cache.nodes import Nodes
+    from koordsched.framework.cycle_state import CycleState
+    from koordsched.framework.handle import Handle
+    from koordsched.framework.interface import Scores
+
+MIB = 1024 * 1024
+LEAST = 23 * MIB  # less than this of images on a node is worth nothing
+MOST = 1000 * MIB  # per container; more than this is worth no more
+
+Worth = tuple[tuple[int, int], ...]  # bit column and value of each image that some node has, one entry a container
+
+
+class ImageLocality(ScoreNodesPlugin):
+    name = "ImageLocality"
+    reads = Change.IMAGES
+
+    def __init__(self, handle: Handle) -> None:
+        self._columns = handle.columns
+        self._weights = lru_cache(maxsize=1024)(_weights)
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        return _images(pod)
+
+    def version(self, pod: PodInfo) -> Hashable:
+        return self._worth(pod) if self._columns.images else ()
+
+    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
+        worth = self._worth(pod)
+        if not worth:
+            return np.zeros(len(nodes.rows), np.int64)
+        return self._weights(worth, len(_images(pod))).score(nodes.table, nodes.rows)
+
+    def _worth(self, pod: PodInfo) -> Worth:
+        known, table = self._columns.images, self._columns.table
+        found = [known.get(normalized_image_name(image)) for image in _images(pod)]
+        # In this order and in double precision, as the reference computes it: the last digit depends on it.
+        return tuple([(image.bit, int(image.size * (table.count_bits(image.bit) / table.live_count))) for image in found if image])
+
+
+def _images(pod: PodInfo) -> tuple[str, ...]:
+    spec = pod.pod.spec
+    return tuple([container.image for container in (*spec.init_containers, *spec.containers)])
+
+
+def _weights(worth: Worth, containers: int) -> BitWeights:
+    return BitWeights([bit for bit, _ in worth], [value for _, value in worth], LEAST, MOST * containers)

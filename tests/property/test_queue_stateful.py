@@ -1,0 +1,214 @@
+"""Any sequence of events, attempts, failures and updates: no pod is lost or in two queues, and none sleeps that could be scheduled."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from support.queue_world import GATE, Need, Outcome, World
+from support.queueing import HandClock, RememberedMetrics
+
+from koordsched.api.podinfo import PodInfo
+from koordsched.queue.events import ASSIGNED_POD_DELETE
+from koordsched.queue.queued_pod import Place, QueuedPodInfo
+
+needs = st.builds(Need, room=st.integers(1, 3), level=st.integers(0, 2))
+offers = st.builds(Need, room=st.integers(0, 6), level=st.integers(0, 2))
+node_names = st.sampled_from(["n0", "n1", "n2"])
+indexes = st.integers(0, 50)
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """Drives a queue the way the scheduler does, with attempts that overlap with events."""
+
+    names_rejectors = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World()
+        self.clock = HandClock()
+        self.metrics = RememberedMetrics()
+        self.queue = self.world.queue(self.clock, self.metrics, names_rejectors=self.names_rejectors)
+        self.pods: dict[str, PodInfo] = {}  # key -> the state that the API server has, of all pending pods
+        self.flying: list[tuple[QueuedPodInfo, Outcome]] = []  # attempts that failed but did not come back yet
+        self.versions = 0
+
+    @initialize(offer=offers)
+    def begin_with_a_node(self, offer: Need) -> None:
+        self.change_node("n0", offer)
+
+    # What users and controllers do.
+
+    @rule(need=needs, priority=st.integers(0, 1), copies=st.integers(1, 4), has_shape=st.booleans(), gated=st.booleans())
+    def add_pods(self, need: Need, priority: int, copies: int, has_shape: bool, gated: bool) -> None:
+        for _ in range(copies):
+            self.versions += 1
+            pod = self.world.pod(f"p{self.versions}", need, priority=priority, version=self.versions, has_shape=has_shape)
+            if gated:
+                self.world.gated.add(pod.uid)
+            self.pods[pod.key] = pod
+            self.queue.add(pod)
+
+    @precondition(lambda self: self.pods)
+    @rule(index=indexes, less=needs)
+    def let_a_pod_ask_for_less(self, index: int, less: Need) -> None:
+        old = self._pick(index)
+        had = self.world.needs[old.uid]
+        need = Need(min(had.room, less.room), min(had.level, less.level))
+        self.versions += 1
+        name = old.key.partition("/")[2]
+        new = self.world.pod(name, need, priority=old.priority, version=self.versions, has_shape=old.shape is not None)
+        self.pods[new.key] = new
+        self.queue.update(old, new)
+
+    @precondition(lambda self: self.pods)
+    @rule(index=indexes)
+    def delete_a_pod(self, index: int) -> None:
+        pod = self._pick(index)
+        del self.pods[pod.key]
+        self.queue.delete(pod)
+
+    @rule(name=node_names, offer=offers)
+    def change_node(self, name: str, offer: Need) -> None:
+        for event, old, new in self.world.set_node(name, offer):
+            self.queue.move_all(event, old, new)
+
+    @rule(quota=st.integers(0, 9))
+    def change_quota(self, quota: int) -> None:
+        self.queue.move_all(*self.world.set_quota(quota))
+
+    @precondition(lambda self: self.world.bound)
+    @rule(index=indexes)
+    def delete_a_bound_pod(self, index: int) -> None:
+        self.world.unbind(index)
+        self.queue.move_all(ASSIGNED_POD_DELETE, None, None)
+
+    @precondition(lambda self: self.pods)
+    @rule(index=indexes)
+    def gate_a_pod_from_its_next_move_on(self, index: int) -> None:
+        self.world.gated.add(self._pick(index).uid)
+
+    @rule()
+    def open_all_gates(self) -> None:
+        self.world.gated.clear()
+        self.queue.move_all(GATE, None, None)
+
+    # What the scheduler does.
+
+    @rule(comes_back_at_once=st.booleans(), with_error=st.booleans())
+    def try_the_next_pod(self, comes_back_at_once: bool, with_error: bool) -> None:
+        info = self.queue.pop()
+        if info is not None:
+            self._attempt(info, comes_back_at_once=comes_back_at_once, with_error=with_error)
+
+    @precondition(lambda self: self.pods)
+    @rule(index=indexes)
+    def take_a_pod(self, index: int) -> None:
+        info = self.queue.take(self._pick(index).key)
+        if info is not None:
+            self._attempt(info, comes_back_at_once=False, with_error=False)
+
+    @precondition(lambda self: self.flying)
+    @rule(index=indexes)
+    def come_back(self, index: int) -> None:
+        info, outcome = self.flying.pop(index % len(self.flying))
+        self._come_back(info, outcome)
+
+    @precondition(lambda self: self.pods)
+    @rule(index=indexes)
+    def activate(self, index: int) -> None:
+        self.queue.activate([self._pick(index)])
+
+    @precondition(lambda self: self.pods)
+    @rule(index=indexes, node=st.sampled_from(["", "n0", "n1"]))
+    def nominate(self, index: int, node: str) -> None:
+        self.queue.nominate(self._pick(index), node)
+
+    @rule(seconds=st.sampled_from([0.4, 1.0, 2.7, 20.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.clock.time += seconds
+        self.queue.flush_backoff(self.clock.now())
+        due = self.queue.next_flush()
+        assert due is None or due > self.clock.now()
+
+    @rule()
+    def flush_unschedulable(self) -> None:
+        self.queue.flush_unschedulable(self.clock.now() + 250)
+
+    # What must hold.
+
+    @invariant()
+    def the_queue_is_sound(self) -> None:
+        self.queue.check_invariants()
+        queued = [info.key for info in self.queue.pending()]
+        assert len(queued) == len(set(queued))
+        flying = {info.key for info, _ in self.flying}
+        assert set(queued).isdisjoint(flying)
+        assert set(queued) | (flying & self.pods.keys()) == self.pods.keys(), "a pod is lost"
+
+    @invariant()
+    def the_gauges_are_true(self) -> None:
+        sizes = self.queue.sizes()
+        assert sum(sizes) == len(self.queue.pending())
+        expected = {plugin: 0 for plugin in self.world.hints}
+        for info in self.queue.pending():
+            for plugin in info.rejectors.all:
+                expected[plugin] += 1
+        assert {plugin: self.metrics.unschedulable[plugin] for plugin in expected} == expected
+        if not self.flying:
+            assert set(self.metrics.inflight.values()) <= {0}
+
+    @rule()
+    def nobody_sleeps_who_could_be_scheduled(self) -> None:
+        while self.flying:
+            self._come_back(*self.flying.pop(0))
+        self.open_all_gates()
+        for _ in range(50):
+            self.clock.time += 60
+            self.queue.flush_backoff(self.clock.now())
+            while (info := self.queue.pop()) is not None:
+                self._attempt(info, comes_back_at_once=True, with_error=False)
+        for info in self.queue.pending():
+            assert info.place is Place.UNSCHEDULABLE
+            need = self.world.needs[info.uid]
+            assert not self.world.would_schedule(need), [str(step) for step in self.queue.story(info.key)]
+
+    def teardown(self) -> None:
+        self.nobody_sleeps_who_could_be_scheduled()
+
+    def _pick(self, index: int) -> PodInfo:
+        return list(self.pods.values())[index % len(self.pods)]
+
+    def _attempt(self, info: QueuedPodInfo, *, comes_back_at_once: bool, with_error: bool) -> None:
+        need = self.world.needs[info.uid]
+        outcome = self.world.attempt(need)
+        if with_error:
+            outcome = Outcome("", frozenset(), in_filter=False)
+        if outcome.node and info.key in self.pods:
+            self.world.bind(need, outcome.node)
+            self.queue.nominate(info.pod_info, "")
+            self.queue.done(info.uid)
+            del self.pods[info.key]
+        elif comes_back_at_once:
+            self._come_back(info, outcome)
+        else:
+            self.flying.append((info, outcome))
+
+    def _come_back(self, info: QueuedPodInfo, outcome: Outcome) -> None:
+        stored = self.pods.get(info.key)
+        if stored is None or stored.uid != info.uid:
+            self.queue.done(info.uid)
+            return
+        info.pod_info = stored
+        info.unschedulable_plugins = set(outcome.rejectors)
+        info.rejected_in_filter = outcome.in_filter
+        self.queue.add_unschedulable_if_not_present(info)
+
+
+class QueueMachineWithNamedRejectors(QueueMachine):
+    names_rejectors = True
+
+
+TestQueue = QueueMachine.TestCase
+TestQueueWithNamedRejectors = QueueMachineWithNamedRejectors.TestCase
+TestQueue.settings = TestQueueWithNamedRejectors.settings = settings(max_examples=60, stateful_step_count=40)

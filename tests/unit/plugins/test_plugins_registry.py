@@ -1,0 +1,51 @@
+"""The registry makes every plugin under its own name, and every plugin keeps the promises of the contract."""
+
+from __future__ import annotations
+
+import pytest
+from support.builders import node, pod
+from support.plugins import PluginBench
+
+from koordsched.config.args import IN_TREE_ARGS
+from koordsched.framework.interface import (
+    UNSIGNABLE,
+    FilterNodesPlugin,
+    Plugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    ScoreNodesPlugin,
+)
+from koordsched.plugins import REGISTRY
+
+
+def make(name: str) -> Plugin:
+    args = IN_TREE_ARGS.get(name)
+    return REGISTRY[name](args() if args else None, PluginBench(node("n"), cluster=object()))
+
+
+REFUSING = (PreEnqueuePlugin, PreFilterPlugin, FilterNodesPlugin)
+SIGNING = [name for name in REGISTRY if isinstance(make(name), (*REFUSING, ScoreNodesPlugin))]
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_every_plugin_has_the_name_it_is_registered_under(name: str) -> None:
+    assert make(name).name == name
+
+
+def test_only_the_queue_order_and_the_binder_need_no_signature() -> None:
+    assert set(REGISTRY) - set(SIGNING) == {"PrioritySort", "DefaultBinder"}
+
+
+@pytest.mark.parametrize("name", SIGNING)
+def test_every_plugin_that_looks_at_pods_signs_them_with_something_hashable(name: str) -> None:
+    plugin = make(name)
+    rich = pod().cpu("1").tolerates(key="a").node_selector({"a": "b"}).host_port(80).image("i").gate("g").on("n")
+    plain_sign, rich_sign = plugin.sign(pod().info()), plugin.sign(rich.info())
+    assert UNSIGNABLE not in {plain_sign, rich_sign}
+    assert plain_sign != rich_sign
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_every_plugin_that_refuses_says_what_may_help(name: str) -> None:
+    plugin = make(name)
+    assert bool(plugin.events_to_register()) is isinstance(plugin, REFUSING)

@@ -1,0 +1,68 @@
+"""The heap with removal by key."""
+
+from __future__ import annotations
+
+from support.builders import pod
+
+from koordsched.queue.heap import PodHeap
+from koordsched.queue.queued_pod import QueuedPodInfo
+
+
+def waiting(name: str, sequence: int = 0) -> QueuedPodInfo:
+    info = QueuedPodInfo(pod(name).info(), 0.0)
+    info.sequence = sequence
+    return info
+
+
+def drain(heap: PodHeap) -> list[str]:
+    names = []
+    while (info := heap.pop()) is not None:
+        names.append(info.key.partition("/")[2])
+    return names
+
+
+def test_pods_come_out_in_order_and_ties_by_sequence() -> None:
+    heap = PodHeap()
+    for name, order, sequence in (("d", 2.0, 1), ("b", 1.0, 8), ("a", 1.0, 7), ("c", 1.0, 9)):
+        heap.add((order,), waiting(name, sequence))
+    assert [info.key for info in heap.in_order()] == ["default/a", "default/b", "default/c", "default/d"]
+    assert drain(heap) == ["a", "b", "c", "d"]
+
+
+def test_a_removed_pod_does_not_come_out() -> None:
+    heap = PodHeap()
+    a, b = waiting("a"), waiting("b", 1)
+    heap.add((0.0,), a)
+    heap.add((0.0,), b)
+    assert heap.remove("default/a") is a
+    assert heap.remove("default/a") is None
+    assert heap.peek() is b
+    assert len(heap) == 1
+    assert "default/a" not in heap
+
+
+def test_adding_a_pod_again_moves_it() -> None:
+    heap = PodHeap()
+    a, b = waiting("a"), waiting("b", 1)
+    heap.add((0.0,), a)
+    heap.add((1.0,), b)
+    heap.add((2.0,), a)
+    assert len(heap) == 2
+    assert drain(heap) == ["b", "a"]
+
+
+def test_the_dead_do_not_pile_up() -> None:
+    heap = PodHeap()
+    for i in range(1000):
+        heap.add((float(i),), waiting(f"p{i}", i))
+    for i in range(990):
+        heap.remove(f"default/p{i}")
+    assert len(heap._entries) <= 64 + 20
+    assert drain(heap) == [f"p{i}" for i in range(990, 1000)]
+
+
+def test_an_empty_heap_has_nothing() -> None:
+    heap = PodHeap()
+    assert heap.peek() is None
+    assert heap.pop() is None
+    assert list(heap) == []

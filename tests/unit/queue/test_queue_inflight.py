@@ -1,0 +1,83 @@
+"""Pods in flight and the events kept for them (framework.md §3.3)."""
+
+from __future__ import annotations
+
+from support.builders import pod
+from support.queueing import RememberedMetrics
+
+from koordsched.queue.events import EVERYBODY, NODE_ADD, NODE_DELETE, ClusterEvent
+from koordsched.queue.hints import Change
+from koordsched.queue.inflight import InFlight
+from koordsched.queue.queued_pod import QueuedPodInfo
+
+
+def start(inflight: InFlight, name: str) -> str:
+    info = QueuedPodInfo(pod(name).info(), 0.0)
+    inflight.start(info)
+    return info.uid
+
+
+def record(inflight: InFlight, event: ClusterEvent) -> None:
+    inflight.record(Change(event, None, None), EVERYBODY)
+
+
+def missed(inflight: InFlight, uid: str) -> list[str]:
+    events = inflight.missed(uid)
+    assert events is not None
+    return [event.change.event.label for event in events]
+
+
+def test_a_pod_misses_what_happens_after_it_was_popped_in_order() -> None:
+    inflight = InFlight(RememberedMetrics())
+    a = start(inflight, "a")
+    record(inflight, NODE_ADD)
+    b = start(inflight, "b")
+    record(inflight, NODE_DELETE)
+    assert missed(inflight, a) == ["NodeAdd", "NodeDelete"]
+    assert missed(inflight, b) == ["NodeDelete"]
+
+
+def test_nothing_is_kept_while_nobody_is_in_flight() -> None:
+    inflight = InFlight(RememberedMetrics())
+    record(inflight, NODE_ADD)
+    assert inflight.events == 0
+    assert missed(inflight, start(inflight, "a")) == []
+
+
+def test_events_are_forgotten_once_no_pod_in_flight_precedes_them() -> None:
+    metrics = RememberedMetrics()
+    inflight = InFlight(metrics)
+    a = start(inflight, "a")
+    record(inflight, NODE_ADD)
+    b = start(inflight, "b")
+    record(inflight, NODE_DELETE)
+    inflight.finish(a)
+    assert inflight.events == 1
+    assert missed(inflight, b) == ["NodeDelete"]
+    inflight.finish(b)
+    assert inflight.events == 0
+    assert set(metrics.inflight.values()) == {0}
+
+
+def test_events_stay_while_the_oldest_pod_is_in_flight() -> None:
+    inflight = InFlight(RememberedMetrics())
+    a, b = start(inflight, "a"), start(inflight, "b")
+    record(inflight, NODE_ADD)
+    inflight.finish(b)
+    assert missed(inflight, a) == ["NodeAdd"]
+
+
+def test_of_a_pod_that_is_not_in_flight_nothing_is_known() -> None:
+    inflight = InFlight(RememberedMetrics())
+    inflight.finish("nobody")
+    assert inflight.missed("nobody") is None
+    assert "nobody" not in inflight
+
+
+def test_the_gauge_counts_pops_and_events() -> None:
+    metrics = RememberedMetrics()
+    inflight = InFlight(metrics)
+    start(inflight, "a")
+    record(inflight, NODE_ADD)
+    record(inflight, NODE_ADD)
+    assert metrics.inflight == {"PodPopped": 1, "NodeAdd": 2}

@@ -1,0 +1,143 @@
+"""What must stay true of the repository itself, which no compiler and no linter looks at."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+CORE = ROOT / "koordsched" / "_core"
+SCENARIO_FIELDS = {"name", "why", "config", "args", "given", "steps"}
+VERBS = {"create", "patch", "delete", "wait", "restart", "expect"}
+
+
+def text_of(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def source_files() -> list[Path]:
+    """Return what git would carry: tracked files and new ones that are not ignored."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    return [path for name in listed.stdout.splitlines() if (path := ROOT / name).is_file()]
+
+
+def scenarios() -> Iterator[tuple[str, dict[str, Any]]]:
+    for file in sorted((ROOT / "tests" / "scenarios").glob("*.yaml")):
+        for document in yaml.load_all(file.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader):
+            yield file.name, document
+
+
+def test_readme_names_only_make_targets_that_exist() -> None:
+    targets = set(re.findall(r"^([a-z]+):", text_of("Makefile"), flags=re.MULTILINE))
+    documents = text_of("README.md") + text_of("CONTRIBUTING.md") + text_of(".ci/run")
+    named = set(re.findall(r"^(?:step |.*`)?make ([a-z]+)", documents, flags=re.MULTILINE))
+    assert {"demo", "test", "lint", "checked", "sanitize"} <= named
+    assert named <= targets
+
+
+def test_every_make_target_is_explained_by_make_help() -> None:
+    makefile = text_of("Makefile")
+    phony = re.search(r"^\.PHONY: (.*)$", makefile, flags=re.MULTILINE)
+    assert phony is not None
+    for target in phony[1].split():
+        assert re.search(rf"^{target}:.*## \w", makefile, flags=re.MULTILINE), target
+
+
+def test_links_in_the_documents_lead_somewhere() -> None:
+    for document in [path for path in source_files() if path.suffix == ".md"]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
+            assert (document.parent / target).exists(), f"{document.relative_to(ROOT)}: {target}"
+
+
+def test_ci_is_an_executable_script_that_stops_at_the_first_failure() -> None:
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
+    assert text_of(".ci/run").startswith("#!/usr/bin/env bash\n")
+    assert "set -euo pipefail" in text_of(".ci/run")
+
+
+def test_image_copies_what_exists_and_starts_the_scheduler() -> None:
+    instructions = [line.split() for line in text_of("Dockerfile").splitlines() if line and not line.startswith((" ", "#"))]
+    copies = [words[1:-1] for words in instructions if words[0] == "COPY" and not words[1].startswith("--from=")]
+    sources = [source for words in copies for source in words]
+    assert sources
+    assert [source for source in sources if not (ROOT / source).exists()] == []
+    last = instructions[-1]
+    assert last[0] == "ENTRYPOINT"
+    assert json.loads(" ".join(last[1:])) == list(tomllib.loads(text_of("pyproject.toml"))["project"]["scripts"])
+    assert ["USER", "nonroot"] in instructions
+
+
+def test_what_the_image_copies_is_sent_to_its_builder() -> None:
+    kept = {line.removeprefix("!") for line in text_of(".dockerignore").splitlines() if line.startswith("!")}
+    copied = {source for line in text_of("Dockerfile").splitlines() if re.match(r"COPY (?!--from)", line) for source in line.split()[1:-1]}
+    assert copied == kept
+
+
+def test_image_builds_and_runs_the_same_python() -> None:
+    stages = re.findall(r"^FROM (\S+)", text_of("Dockerfile"), flags=re.MULTILINE)
+    assert stages == ["python:3.13-slim-trixie", "gcr.io/distroless/python3-debian13:nonroot"]  # Debian 13's Python is 3.13
+
+
+def test_every_compiled_module_declares_its_data_and_its_python_surface() -> None:
+    sources = sorted(CORE.glob("*.pyx"))
+    assert sources
+    for source in sources:
+        assert source.with_suffix(".pyi").exists(), source.name
+        assert source.with_suffix(".pxd").exists(), source.name
+
+
+def test_core_imports_nothing_of_the_rest() -> None:
+    """import-linter reads only .py files; this holds the compiled ones to the same rule."""
+    for source in [*CORE.glob("*.pyx"), *CORE.glob("*.pxd")]:
+        imported = re.findall(r"^\s*(?:from|c?import)\s+(koordsched[\w.]*)", source.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        assert [name for name in imported if not name.startswith("koordsched._core")] == [], source.name
+
+
+def test_no_file_names_a_place_of_this_machine() -> None:
+    places = re.compile(r"(?<![\w.])/(?:work|home|root)/")
+    for path in source_files():
+        if path.name != Path(__file__).name:
+            found = places.search(path.read_bytes().decode(errors="replace"))
+            assert found is None, f"{path.relative_to(ROOT)}: {found[0] if found else ''}"
+
+
+def test_nothing_that_was_built_is_carried_along() -> None:
+    built = {".so", ".c", ".pyc", ".o", ".whl"}
+    assert [path.name for path in source_files() if path.suffix in built] == []
+
+
+def test_scenario_names_are_unique_and_in_kebab_case() -> None:
+    names = Counter(document["name"] for _, document in scenarios())
+    assert names.total() >= 75
+    assert [name for name, count in names.items() if count > 1] == []
+    assert [name for name in names if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)] == []
+
+
+def test_every_scenario_says_why_and_expects_something() -> None:
+    for file, document in scenarios():
+        assert set(document) <= SCENARIO_FIELDS, f"{file}: {document['name']}"
+        assert document["why"].rstrip().endswith("."), f"{file}: {document['name']}"
+        verbs = [verb for step in document["steps"] for verb in step]
+        assert set(verbs) <= VERBS, f"{file}: {document['name']}"
+        assert "expect" in verbs, f"{file}: {document['name']}"
+
+
+@pytest.mark.parametrize("name", ["nodes.yaml", "pods.yaml"])
+def test_demo_manifests_are_complete_objects(name: str) -> None:
+    documents = list(yaml.load_all(text_of(f"examples/demo/{name}"), Loader=yaml.CSafeLoader))
+    keys = [(document["kind"], document["metadata"].get("namespace"), document["metadata"]["name"]) for document in documents]
+    assert len(keys) == len(set(keys)) >= 20

@@ -9,8 +9,11 @@ USABLE := import ensurepip, os, sys, sysconfig, venv; \
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	"$$python" -c '$(USABLE)' 2>/dev/null && echo "$$python" && break; done)
 
-# The public trace that `make demo` replays when it is there; without it the demo uses the manifests of examples/demo.
+# The public trace (github.com/alibaba/clusterdata, cluster-trace-gpu-v2023) that `make demo` takes when it is there.
 OPENB ?= ../shared/data/openb
+OPENB_NODES = $(OPENB)/openb_node_list_all_node.csv
+OPENB_PODS = $(OPENB)/openb_pod_list_default.csv
+DEMO = $(if $(wildcard $(OPENB_PODS)),--trace openb --order arrival --nodes $(OPENB_NODES) --pods $(OPENB_PODS),examples/demo)
 
 BUILD_INPUTS := pyproject.toml setup.py $(wildcard koordsched/_core/*.pyx koordsched/_core/*.pxd)
 PACKAGE := $(BUILD_INPUTS) $(shell find koordsched -name '*.py' -o -name '*.pyi')
@@ -33,7 +36,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
 
 demo: .venv/.ready ## schedule a sample cluster in memory and show what went where, and why the rest waits
-	.venv/bin/koord-scheduler simulate $(if $(wildcard $(OPENB)),$(OPENB),examples/demo)
+	.venv/bin/koord-scheduler simulate $(DEMO)
 
 test: .venv/.ready ## unit and property tests, then the scheduling scenarios, on the release build
 	.venv/bin/pytest

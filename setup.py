@@ -1,7 +1,7 @@
 """Builds the Cython core. Everything else about the package is in pyproject.toml.
 
-KOORDSCHED_BUILD=checked builds with bounds checks, wraparound checks and division checks; KOORDSCHED_BUILD=sanitize adds
-AddressSanitizer and UndefinedBehaviorSanitizer. Unset: the release build.
+KOORDSCHED_BUILD=checked builds with checks of bounds and initialisation; KOORDSCHED_BUILD=sanitize adds AddressSanitizer and
+UndefinedBehaviorSanitizer. Unset: the release build.
 """
 
 import os
@@ -17,26 +17,32 @@ if BUILD not in {"release", "checked", "sanitize"}:
 
 CHECKED = BUILD != "release"
 SANITIZE = ["-fsanitize=address,undefined", "-fno-omit-frame-pointer"] if BUILD == "sanitize" else []
+SHARED = "koordsched._core._shared"  # Cython's memoryview code, once for all modules: a third of the compile time
+JOBS = os.cpu_count() or 1
 
-extensions = [
-    Extension(
-        f"koordsched._core.{source.stem}",
-        [str(source)],
+
+def extension(name: str, source: str) -> Extension:
+    return Extension(
+        name,
+        [source],
         include_dirs=[numpy.get_include()],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
-        extra_compile_args=[*(["-O1", "-g"] if CHECKED else ["-O3"]), *SANITIZE],
+        extra_compile_args=[*(["-O1", "-g"] if CHECKED else ["-O3", "-g0"]), *SANITIZE],
         extra_link_args=SANITIZE,
     )
-    for source in sorted(Path("koordsched/_core").glob("*.pyx"))
-]
+
 
 setup(
     # Each build has its own tree: distutils would otherwise take up another build's objects as its own.
-    options={"build": {"build_base": f"build/{BUILD}"}},
+    options={"build": {"build_base": f"build/{BUILD}"}, "build_ext": {"parallel": JOBS}},
     ext_modules=cythonize(
-        extensions,
+        [
+            extension(SHARED, "koordsched/_core/_shared.c"),
+            *(extension(f"koordsched._core.{source.stem}", str(source)) for source in sorted(Path("koordsched/_core").glob("*.pyx"))),
+        ],
+        shared_utility_qualified_name=SHARED,
         build_dir=f"build/{BUILD}/cython",
-        nthreads=os.cpu_count() or 1,
+        nthreads=JOBS,
         compiler_directives={
             "language_level": 3,
             "boundscheck": CHECKED,

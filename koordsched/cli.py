@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        code = COMMANDS.get(arguments[0], _serve_all)(arguments) if arguments else _serve_all(arguments)
+        code = COMMANDS.get(arguments[0], _serve)(arguments) if arguments else _serve(arguments)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -40,23 +40,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _serve_all(arguments: list[str]) -> int:
+def _serve(arguments: list[str]) -> int:
     """Schedule a real cluster: what this version can do of it is `--write-config-to`."""
     from koordsched.config.flags import FlagError, parse_flags  # noqa: PLC0415
     from koordsched.config.loading import ConfigError, effective_config, write_config  # noqa: PLC0415
 
     try:
         flags = parse_flags(arguments)
+        if flags.version != "false":
+            return _version(arguments)
         config = effective_config(flags)
-    except FlagError as mistake:
+        if flags.write_config_to:
+            write_config(config, flags.write_config_to)
+            return 0
+    except (FlagError, ConfigError) as mistake:
         print(*mistake.errors, sep="\n", file=sys.stderr)
         return 1
-    except ConfigError as mistake:
-        print(*mistake.errors, sep="\n", file=sys.stderr)
-        return 1
-    if flags.write_config_to:
-        write_config(config, flags.write_config_to)
-        return 0
     print("koord-scheduler: serving a real cluster needs the API server adapter, which this version does not have yet", file=sys.stderr)
     return 1
 
@@ -128,7 +127,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
 def _simulate_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "koord-scheduler simulate",
-        description="Schedule manifests, or a public trace, on an embedded cluster in virtual time. The same input and seed give the same output.",
+        description="Schedule manifests, or a public trace, on an embedded cluster in virtual time. Input and seed decide the outcome.",
     )
     parser.add_argument("inputs", metavar="INPUT", nargs="*", help="YAML or JSON files, directories of them, or - for standard input")
     parser.add_argument("--trace", choices=["openb"], help="read Alibaba's openb trace (cluster-trace-gpu-v2023) instead of manifests")

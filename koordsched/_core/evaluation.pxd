@@ -3,15 +3,15 @@
 # A round is: catch_up (which rows are dirty), then next_filter/store_codes for each filter that has something unknown about a dirty row,
 # settle, then next_scorer/store_scores likewise, rank, best, pick. After settle every row satisfies exactly one of
 #   failed[row] == 0   all filters answered 0: the row is feasible
-#   failed[row] == f+1 filter f answered codes[f, row] > 0, all earlier filters 0; later filters may be UNKNOWN there
+#   failed[row] == f+1 filter f answered codes[f, row] > 0, all earlier filters 0; later filters may not have been asked
 #   failed[row] == NOT_LIVE, or OVERRULED for a feasible row that this round is told to leave out.
 
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from koordsched._core.table cimport NodeTable
 
 cdef enum:
-    UNKNOWN = -1         # in codes: the filter has not been asked since the row changed
+    MAX_PLUGINS = 64     # filters, and scorers: one bit each in known_codes and known_scores
     NOT_LIVE = -1        # in failed
     OVERRULED = -2       # in failed
     CLEAN = 0            # in Scratch.flag
@@ -49,16 +49,18 @@ cdef class Evaluation:
     cdef readonly bint verdict_changed      # the last settle changed some row's first refusal, or feasible_changed
     cdef readonly int64_t invalid_score     # what `rank` refused
     cdef int32_t reads                      # all bits of filter_reads and scorer_reads
-    cdef const int32_t[::1] filter_reads          # [filter] change bits after which its codes are unknown
+    cdef const int32_t[::1] filter_reads          # [filter] change bits after which its answer is no longer known
     cdef const int32_t[::1] scorer_reads          # [scorer]
     cdef const int32_t[::1] modes                 # [scorer] NORMALIZE_*
     cdef uint8_t[::1] enabled               # [scorer] 0: it takes no part
     cdef const int64_t[::1] weights               # [scorer]
+    cdef uint64_t[::1] known_codes          # [row] bit f: codes[f, row] is filter f's answer; else it means nothing
+    cdef uint64_t[::1] known_scores         # [row] bit s: raw[s, row] is scorer s's answer
     cdef int32_t[:, ::1] codes              # [filter, row]
     cdef int32_t[::1] failed                # [row]
-    cdef int64_t[:, ::1] raw                # [scorer, row]; UNKNOWN_SCORE where not asked
+    cdef int64_t[:, ::1] raw                # [scorer, row]
     cdef int64_t[:, ::1] custom             # [scorer, row] normalised scores of NORMALIZE_CUSTOM scorers; one row long without any
-    cdef int64_t[::1] total                 # [row]; UNKNOWN_SCORE where the row is not feasible
+    cdef int64_t[::1] total                 # [row]; NO_SCORE where the row is not feasible
     cdef int64_t[:, ::1] block_raw          # [scorer, block of 64 rows] largest raw score of a feasible row
     cdef int64_t[::1] block_total           # [block] largest total
     cdef int32_t[::1] block_ties            # [block] rows with that total

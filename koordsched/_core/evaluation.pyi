@@ -20,7 +20,10 @@ class Evaluation:
 
     def __init__(self, table: NodeTable, scratch: Scratch) -> None: ...
     def configure(self, filter_reads: Sequence[int], scorer_reads: Sequence[int], modes: Sequence[int], weights: Sequence[int]) -> None:
-        """Forget everything and answer for these filters and scorers (change bits they read, Normalize modes, weights) from now on."""
+        """Forget everything and answer for these filters and scorers (change bits they read, Normalize modes, weights) from now on.
+
+        ValueError for more than 64 of either.
+        """
 
     @property
     def position(self) -> int: ...
@@ -90,5 +93,4 @@ class Evaluation:
         """Return (rows, filters, codes) of all refused rows."""
 
     def scores(self, row: int) -> tuple[list[int], int]: ...
-    def columns(self) -> dict[str, NDArray[np.generic]]: ...
     def nbytes(self) -> int: ...

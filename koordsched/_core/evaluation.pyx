@@ -2,15 +2,18 @@
 
 import numpy as np
 
+cimport numpy as cnp
+from libc.stdint cimport INT64_MIN
 from libc.string cimport memset
 
 from koordsched._core.change import Change
 from koordsched._core.table cimport LOG_SIZE, NodeTable
 
+cnp.import_array()
+
 cdef int CHANGE_EXISTENCE = int(Change.EXISTENCE)
 cdef int CHANGE_ALL = int(Change.ALL)
-cdef int UNKNOWN_BYTE = 0x80
-cdef int64_t UNKNOWN_SCORE = <int64_t> 0x8080808080808080  # below any score; every byte the same, so that memset can write it
+cdef int64_t NO_SCORE = INT64_MIN  # the total of a row that is not feasible: below any score
 cdef int64_t EXACT_DOUBLE = 1 << 53  # quotients of nonnegative dividends below this truncate right in double precision
 
 
@@ -19,6 +22,18 @@ cdef inline int64_t divide(int64_t dividend, int64_t divisor) noexcept nogil:
     if 0 <= dividend < EXACT_DOUBLE:
         return <int64_t> (<double> dividend / <double> divisor)
     return dividend // divisor
+
+
+cdef inline uint64_t _lowest_bits(int64_t count) noexcept nogil:
+    return ~<uint64_t> 0 if count >= 64 else (<uint64_t> 1 << count) - 1
+
+
+cdef int _check_answer(cnp.ndarray answer, int type_number, Py_ssize_t count) except -1:
+    if cnp.PyArray_NDIM(answer) != 1 or cnp.PyArray_TYPE(answer) != type_number or not cnp.PyArray_IS_C_CONTIGUOUS(answer):
+        raise TypeError(f"an answer must be a contiguous vector of int32 codes or int64 scores: got {answer.dtype}")
+    if cnp.PyArray_DIM(answer, 0) != count:
+        raise ValueError(f"{cnp.PyArray_DIM(answer, 0)} answers for {count} rows")
+    return 0
 
 
 cdef class Scratch:
@@ -57,6 +72,8 @@ cdef class Evaluation:
         self.weights = np.asarray(weights, np.int64)
         self.filters = self.filter_reads.shape[0]
         self.scorers = self.scorer_reads.shape[0]
+        if self.filters > MAX_PLUGINS or self.scorers > MAX_PLUGINS:
+            raise ValueError(f"{self.filters} filters and {self.scorers} scorers: at most {MAX_PLUGINS} of each")
         cdef Py_ssize_t i
         self.reads = 0
         for i in range(self.filters):
@@ -67,7 +84,7 @@ cdef class Evaluation:
         self._allocate()
         for i in range(self.scorers):
             self.enabled[i] = 1
-            self.largest_raw[i] = UNKNOWN_SCORE
+            self.largest_raw[i] = NO_SCORE
 
     cdef int _allocate(self) except -1:
         cdef Py_ssize_t capacity = self.table.capacity
@@ -77,6 +94,8 @@ cdef class Evaluation:
         if self.capacity != capacity or self.codes.shape[0] < self.filters or self.raw.shape[0] < self.scorers:
             self.codes = np.empty((max(self.filters, 1), capacity), np.int32)
             self.raw = np.empty((max(self.scorers, 1), capacity), np.int64)
+            self.known_codes = np.empty(capacity, np.uint64)
+            self.known_scores = np.empty(capacity, np.uint64)
             self.failed = np.empty(capacity, np.int32)
             self.total = np.empty(capacity, np.int64)
             self.block_total = np.empty(blocks, np.int64)
@@ -117,18 +136,15 @@ cdef class Evaluation:
         return self.scratch.dirty_count
 
     cdef void _extend(self) noexcept:
-        # Rows that the table has begun to use since the last round are unknown.
-        cdef Py_ssize_t i, begin = self.extent
+        # Nothing is known of rows that the table has begun to use since the last round.
+        cdef Py_ssize_t begin = self.extent
         self.extent = self.table.extent()
         cdef Py_ssize_t count = self.extent - begin
         if count == 0:
             return
-        for i in range(self.filters):
-            memset(&self.codes[i, begin], 0xFF, count * sizeof(int32_t))  # UNKNOWN
-        for i in range(self.scorers):
-            memset(&self.raw[i, begin], UNKNOWN_BYTE, count * sizeof(int64_t))
+        memset(&self.known_codes[begin], 0, count * sizeof(uint64_t))
+        memset(&self.known_scores[begin], 0, count * sizeof(uint64_t))
         memset(&self.failed[begin], 0xFF, count * sizeof(int32_t))  # NOT_LIVE
-        memset(&self.total[begin], UNKNOWN_BYTE, count * sizeof(int64_t))
         self.rank_everything = True
 
     def start_over(self):
@@ -157,7 +173,9 @@ cdef class Evaluation:
 
     def forget_scorer(self, Py_ssize_t s):
         """Ask scorer s about every feasible row in the next round."""
-        memset(&self.raw[s, 0], UNKNOWN_BYTE, self.extent * sizeof(int64_t))
+        cdef Py_ssize_t row
+        for row in range(self.extent):
+            self.known_scores[row] &= ~(<uint64_t> 1 << s)
         self.rank_everything = True
 
     cdef void _clear_flags(self) noexcept:
@@ -176,10 +194,10 @@ cdef class Evaluation:
         self._mark(row)
         for i in range(self.filters):
             if self.filter_reads[i] & change:
-                self.codes[i, row] = UNKNOWN
+                self.known_codes[row] &= ~(<uint64_t> 1 << i)
         for i in range(self.scorers):
             if self.scorer_reads[i] & change:
-                self.raw[i, row] = UNKNOWN_SCORE
+                self.known_scores[row] &= ~(<uint64_t> 1 << i)
 
     cdef void _mark(self, Py_ssize_t row) noexcept:
         cdef Scratch scratch = self.scratch
@@ -228,11 +246,12 @@ cdef class Evaluation:
     cdef Py_ssize_t _gather_unknown(self, Py_ssize_t f) noexcept:
         cdef Py_ssize_t i, count = 0
         cdef Scratch scratch = self.scratch
-        cdef int32_t[::1] alive = scratch.alive, work = scratch.work, codes = self.codes[f]
+        cdef int32_t[::1] alive = scratch.alive, work = scratch.work
+        cdef uint64_t[::1] known = self.known_codes
+        cdef uint64_t mask = <uint64_t> 1 << f
         for i in range(scratch.alive_count):
-            if codes[alive[i]] == UNKNOWN:
-                work[count] = alive[i]
-                count += 1
+            work[count] = alive[i]
+            count += not known[alive[i]] & mask
         scratch.work_count = count
         return count
 
@@ -240,19 +259,29 @@ cdef class Evaluation:
         """Return the rows that the current filter or scorer has to answer for. Valid until its answer is stored."""
         return self.scratch.work_array[:self.scratch.work_count]
 
-    def store_codes(self, const int32_t[::1] codes):
+    def store_codes(self, cnp.ndarray codes not None):
         """Take the current filter's answer, one code for each of `work_rows`."""
-        cdef Py_ssize_t i
-        cdef int32_t least = 0
-        cdef int32_t[::1] work = self.scratch.work, known = self.codes[self.current]
-        if codes.shape[0] != self.scratch.work_count:
-            raise ValueError(f"{codes.shape[0]} codes for {self.scratch.work_count} rows")
-        for i in range(self.scratch.work_count):
-            known[work[i]] = codes[i]
-            least = min(least, codes[i])
+        cdef Py_ssize_t i, kept = 0
+        cdef int32_t row, least = 0
+        cdef Scratch scratch = self.scratch
+        cdef int32_t[::1] work = scratch.work, alive = scratch.alive, failed = self.failed, column = self.codes[self.current]
+        _check_answer(codes, cnp.NPY_INT32, scratch.work_count)
+        cdef const int32_t* code = <const int32_t*> cnp.PyArray_DATA(codes)
+        for i in range(scratch.work_count):
+            column[work[i]] = code[i]
+            least = min(least, code[i])
         if least < 0:
             raise ValueError(f"code {least}: expected 0 or a positive reason")
-        self._compact(self.current)
+        if scratch.work_count != scratch.alive_count:
+            self._compact(self.current)
+            return
+        # Everybody alive was asked, in the same order: the answers need not be read back by row.
+        for i in range(scratch.work_count):
+            row = work[i]
+            failed[row] = 0 if code[i] == 0 else <int32_t> self.current + 1
+            alive[kept] = row
+            kept += code[i] == 0
+        scratch.alive_count = kept
 
     cdef void _compact(self, Py_ssize_t f) noexcept:
         # alive[0:kept] passed filters 0..f.
@@ -273,28 +302,33 @@ cdef class Evaluation:
         """End the filters' part of the round: what is alive is feasible."""
         cdef Py_ssize_t i
         cdef int64_t after
+        cdef int32_t row
         cdef Scratch scratch = self.scratch
         cdef int32_t[::1] dirty = scratch.dirty, alive = scratch.alive, failed = self.failed
         cdef int64_t[::1] before = scratch.before
         cdef uint8_t[::1] flag = scratch.flag
-        self.feasible_changed = False
-        self.verdict_changed = False
-        self.settled = True
-        self.ranked = scratch.dirty_count == 0 and self.ranked
+        cdef uint64_t[::1] known = self.known_codes
+        cdef uint64_t everything = _lowest_bits(self.filters)
+        cdef bint verdict_changed = False, feasible_changed = False
         for i in range(scratch.alive_count):
             failed[alive[i]] = 0
         self.feasible_count += scratch.alive_count
-        cdef int32_t row
         for i in range(scratch.dirty_count):
             row = dirty[i]
             flag[row] = CLEAN
             after = failed[row]
-            if after > 0:
+            if after == 0:
+                known[row] = everything
+            elif after > 0:
+                known[row] |= _lowest_bits(after)  # asked up to the one that refused; what was known of later ones still is
                 after = self._verdict(row)
             if after != before[i]:
-                self.verdict_changed = True
-                if after == 0 or before[i] == 0:
-                    self.feasible_changed = True
+                verdict_changed = True
+                feasible_changed |= after == 0 or before[i] == 0
+        self.verdict_changed = verdict_changed
+        self.feasible_changed = feasible_changed
+        self.settled = True
+        self.ranked = scratch.dirty_count == 0 and self.ranked
         if scratch.dirty_count > self.extent >> 3:
             self.rank_everything = True
 
@@ -317,17 +351,16 @@ cdef class Evaluation:
         cdef Py_ssize_t i, count
         cdef Scratch scratch = self.scratch
         cdef int32_t[::1] alive = scratch.alive, work = scratch.work
-        cdef int64_t[::1] raw
+        cdef uint64_t[::1] known = self.known_scores
+        cdef uint64_t mask
         if s == 0:
             self._gather_unscored()
         while s < self.scorers:
             count = 0
-            if self.enabled[s]:
-                raw = self.raw[s]
-                for i in range(scratch.alive_count):
-                    if raw[alive[i]] == UNKNOWN_SCORE:
-                        work[count] = alive[i]
-                        count += 1
+            mask = <uint64_t> 1 << s
+            for i in range(scratch.alive_count if self.enabled[s] else 0):
+                work[count] = alive[i]
+                count += not known[alive[i]] & mask
             scratch.work_count = count
             if count:
                 self.current = s
@@ -347,15 +380,15 @@ cdef class Evaluation:
                 count += 1
         self.scratch.alive_count = count
 
-    def store_scores(self, const int64_t[::1] scores):
+    def store_scores(self, cnp.ndarray scores not None):
         """Take the current scorer's answer, one raw score for each of `work_rows`."""
         cdef Py_ssize_t i
         cdef int32_t[::1] work = self.scratch.work
         cdef int64_t[::1] raw = self.raw[self.current]
-        if scores.shape[0] != self.scratch.work_count:
-            raise ValueError(f"{scores.shape[0]} scores for {self.scratch.work_count} rows")
+        _check_answer(scores, cnp.NPY_INT64, self.scratch.work_count)
+        cdef const int64_t* score = <const int64_t*> cnp.PyArray_DATA(scores)
         for i in range(self.scratch.work_count):
-            raw[work[i]] = scores[i]
+            raw[work[i]] = score[i]
 
     def raw_scores(self, Py_ssize_t s, const int32_t[::1] rows):
         """Return scorer s's raw scores of these rows."""
@@ -381,6 +414,11 @@ cdef class Evaluation:
         """Bring totals up to date. Return -1, or the scorer whose normalised score is out of 0..100 (it is in `invalid_score`)."""
         cdef Py_ssize_t i, block, last = -1, bad
         cdef Scratch scratch = self.scratch
+        cdef uint64_t enabled = 0
+        for i in range(self.scorers):
+            enabled |= <uint64_t> self.enabled[i] << i
+        for i in range(scratch.alive_count):  # since next_scorer: all feasible rows that may have lacked a score
+            self.known_scores[scratch.alive[i]] |= enabled
         if self._refresh_largest() or self.rank_everything:
             bad = self._total(0, self.extent)
             for block in range(self.extent >> 6):
@@ -417,7 +455,7 @@ cdef class Evaluation:
                     if block != last:
                         self._block_raw(s, block)
                         last = block
-            largest = UNKNOWN_SCORE
+            largest = NO_SCORE
             for block in range(self.extent >> 6):
                 largest = max(largest, self.block_raw[s, block])
             if largest != self.largest_raw[s]:
@@ -427,7 +465,7 @@ cdef class Evaluation:
 
     cdef void _block_raw(self, Py_ssize_t s, Py_ssize_t block) noexcept:
         cdef Py_ssize_t row
-        cdef int64_t largest = UNKNOWN_SCORE
+        cdef int64_t largest = NO_SCORE
         cdef int32_t[::1] failed = self.failed
         cdef int64_t[::1] raw = self.raw[s]
         for row in range(block << 6, (block + 1) << 6):
@@ -454,28 +492,27 @@ cdef class Evaluation:
             invalid = False
             if self.modes[s] == NORMALIZE_NONE or self.modes[s] == NORMALIZE_CUSTOM:
                 for row in range(begin, end):
-                    score = column[row]
-                    invalid |= failed[row] == 0 and (score < 0 or score > 100)
-                    total[row] += weight * (score if failed[row] == 0 else 0)
+                    if failed[row] == 0:
+                        # Negative scores are huge when unsigned: one comparison for both bounds.
+                        invalid |= <uint64_t> column[row] > 100
+                        total[row] += weight * column[row]
             elif largest <= 0:
-                score = 0 if self.modes[s] == NORMALIZE_MAX else 100
                 for row in range(begin, end):
-                    total[row] += weight * score
+                    total[row] += 0 if self.modes[s] == NORMALIZE_MAX else 100 * weight
             else:
                 for row in range(begin, end):
-                    if failed[row] != 0:
-                        continue
-                    score = divide(100 * column[row], largest)
-                    if self.modes[s] == NORMALIZE_MAX_REVERSE:
-                        score = 100 - score
-                    invalid |= score < 0 or score > 100
-                    total[row] += weight * score
+                    if failed[row] == 0:
+                        score = divide(100 * column[row], largest)
+                        if self.modes[s] == NORMALIZE_MAX_REVERSE:
+                            score = 100 - score
+                        invalid |= <uint64_t> score > 100
+                        total[row] += weight * score
             if invalid:
                 bad = s
                 self.invalid_score = self._find_invalid(s)
         for row in range(begin, end):
             if failed[row] != 0:
-                total[row] = UNKNOWN_SCORE
+                total[row] = NO_SCORE
         return bad
 
     cdef int64_t _find_invalid(self, Py_ssize_t s) noexcept:
@@ -495,12 +532,12 @@ cdef class Evaluation:
 
     cdef void _block_total(self, Py_ssize_t block) noexcept:
         cdef Py_ssize_t row
-        cdef int64_t best = UNKNOWN_SCORE
+        cdef int64_t best = NO_SCORE
         cdef int32_t ties = 0
         cdef int64_t[::1] total = self.total
         for row in range(block << 6, (block + 1) << 6):
             best = max(best, total[row])
-        if best != UNKNOWN_SCORE:
+        if best != NO_SCORE:
             for row in range(block << 6, (block + 1) << 6):
                 ties += total[row] == best
         self.block_total[block] = best
@@ -509,13 +546,13 @@ cdef class Evaluation:
     def best(self):
         """Return (largest total, number of rows that have it); (0, 0) when no row is feasible."""
         cdef Py_ssize_t block
-        cdef int64_t best = UNKNOWN_SCORE
+        cdef int64_t best = NO_SCORE
         cdef Py_ssize_t ties = 0
         for block in range(self.extent >> 6):
             if self.block_total[block] > best:
                 best = self.block_total[block]
                 ties = self.block_ties[block]
-            elif self.block_total[block] == best and best != UNKNOWN_SCORE:
+            elif self.block_total[block] == best and best != NO_SCORE:
                 ties += self.block_ties[block]
         if ties == 0:
             return 0, 0
@@ -564,7 +601,14 @@ cdef class Evaluation:
 
     def feasible_rows(self):
         """Return the feasible rows, ascending."""
-        return np.flatnonzero(np.asarray(self.failed)[:self.extent] == 0).astype(np.int32)
+        rows = np.empty(self.feasible_count, np.int32)
+        cdef int32_t[::1] view = rows, failed = self.failed
+        cdef Py_ssize_t row, count = 0
+        for row in range(self.extent):
+            if failed[row] == 0:
+                view[count] = <int32_t> row
+                count += 1
+        return rows
 
     def verdict(self, Py_ssize_t row):
         """Return (filter, code) of the first filter that refused the row; (-1, 0) when it is feasible or no node."""
@@ -611,15 +655,6 @@ cdef class Evaluation:
         """Return (raw score of each scorer, total) of a feasible, ranked row."""
         return [self.raw[s, row] for s in range(self.scorers)], self.total[row]
 
-    def columns(self):
-        """Return codes, failed, raw and total as copies, for tests and tools."""
-        return {
-            "codes": np.array(self.codes)[:self.filters, :self.extent],
-            "failed": np.array(self.failed)[:self.extent],
-            "raw": np.array(self.raw)[:self.scorers, :self.extent],
-            "total": np.array(self.total)[:self.extent],
-        }
-
     def nbytes(self):
-        cdef Py_ssize_t per_row = 4 * self.codes.shape[0] + 8 * self.raw.shape[0] + 12
+        cdef Py_ssize_t per_row = 4 * self.codes.shape[0] + 8 * self.raw.shape[0] + 28
         return per_row * self.capacity + 8 * self.custom.shape[0] * self.custom.shape[1]

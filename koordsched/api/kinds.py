@@ -34,46 +34,56 @@ class Kind(msgspec.Struct, frozen=True):
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
-def _cr(group: str, kind: str, plural: str, *, namespaced: bool, version: str = "v1alpha1") -> Kind:
-    return Kind(group, version, kind, plural, namespaced, Unstructured)
+def _namespaced(api_version: str, kind: str, plural: str, struct: type[Object]) -> Kind:
+    group, _, version = api_version.rpartition("/")
+    return Kind(group, version, kind, plural, namespaced=True, struct=struct)
 
 
-POD = Kind("", "v1", "Pod", "pods", True, core.Pod)
-NODE = Kind("", "v1", "Node", "nodes", False, core.Node)
-NAMESPACE = Kind("", "v1", "Namespace", "namespaces", False, core.Namespace)
-SERVICE = Kind("", "v1", "Service", "services", True, core.Service)
-REPLICATION_CONTROLLER = Kind("", "v1", "ReplicationController", "replicationcontrollers", True, apps.ReplicationController)
-PERSISTENT_VOLUME = Kind("", "v1", "PersistentVolume", "persistentvolumes", False, core.PersistentVolume)
-PERSISTENT_VOLUME_CLAIM = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, core.PersistentVolumeClaim)
-CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps", True, Unstructured)
+def _cluster_wide(api_version: str, kind: str, plural: str, struct: type[Object]) -> Kind:
+    group, _, version = api_version.rpartition("/")
+    return Kind(group, version, kind, plural, namespaced=False, struct=struct)
 
-REPLICA_SET = Kind("apps", "v1", "ReplicaSet", "replicasets", True, apps.ReplicaSet)
-STATEFUL_SET = Kind("apps", "v1", "StatefulSet", "statefulsets", True, apps.StatefulSet)
 
-STORAGE_CLASS = Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", False, storage.StorageClass)
-CSI_NODE = Kind("storage.k8s.io", "v1", "CSINode", "csinodes", False, storage.CSINode)
-CSI_DRIVER = Kind("storage.k8s.io", "v1", "CSIDriver", "csidrivers", False, storage.CSIDriver)
-CSI_STORAGE_CAPACITY = Kind("storage.k8s.io", "v1", "CSIStorageCapacity", "csistoragecapacities", True, storage.CSIStorageCapacity)
-VOLUME_ATTACHMENT = Kind("storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments", False, storage.VolumeAttachment)
+POD = _namespaced("v1", "Pod", "pods", core.Pod)
+NODE = _cluster_wide("v1", "Node", "nodes", core.Node)
+NAMESPACE = _cluster_wide("v1", "Namespace", "namespaces", core.Namespace)
+SERVICE = _namespaced("v1", "Service", "services", core.Service)
+REPLICATION_CONTROLLER = _namespaced("v1", "ReplicationController", "replicationcontrollers", apps.ReplicationController)
+PERSISTENT_VOLUME = _cluster_wide("v1", "PersistentVolume", "persistentvolumes", core.PersistentVolume)
+PERSISTENT_VOLUME_CLAIM = _namespaced("v1", "PersistentVolumeClaim", "persistentvolumeclaims", core.PersistentVolumeClaim)
+CONFIG_MAP = _namespaced("v1", "ConfigMap", "configmaps", Unstructured)
 
-POD_DISRUPTION_BUDGET = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True, policy.PodDisruptionBudget)
-PRIORITY_CLASS = Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False, scheduling.PriorityClass)
-LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases", True, coordination.Lease)
-EVENT = Kind("events.k8s.io", "v1", "Event", "events", True, events.Event)
+REPLICA_SET = _namespaced("apps/v1", "ReplicaSet", "replicasets", apps.ReplicaSet)
+STATEFUL_SET = _namespaced("apps/v1", "StatefulSet", "statefulsets", apps.StatefulSet)
 
-RESERVATION = _cr("scheduling.koordinator.sh", "Reservation", "reservations", namespaced=False)
-DEVICE = _cr("scheduling.koordinator.sh", "Device", "devices", namespaced=False)
-POD_MIGRATION_JOB = _cr("scheduling.koordinator.sh", "PodMigrationJob", "podmigrationjobs", namespaced=False)
-CLUSTER_NETWORK_TOPOLOGY = _cr("scheduling.koordinator.sh", "ClusterNetworkTopology", "clusternetworktopologies", namespaced=False)
-SCHEDULE_EXPLANATION = _cr("scheduling.koordinator.sh", "ScheduleExplanation", "scheduleexplanations", namespaced=True)
-NODE_METRIC = _cr("slo.koordinator.sh", "NodeMetric", "nodemetrics", namespaced=False)
-NODE_SLO = _cr("slo.koordinator.sh", "NodeSLO", "nodeslos", namespaced=False)
-ELASTIC_QUOTA_PROFILE = _cr("quota.koordinator.sh", "ElasticQuotaProfile", "elasticquotaprofiles", namespaced=True)
-CLUSTER_COLOCATION_PROFILE = _cr("config.koordinator.sh", "ClusterColocationProfile", "clustercolocationprofiles", namespaced=False)
-RECOMMENDATION = _cr("analysis.koordinator.sh", "Recommendation", "recommendations", namespaced=True)
-POD_GROUP = _cr("scheduling.sigs.k8s.io", "PodGroup", "podgroups", namespaced=True)
-ELASTIC_QUOTA = _cr("scheduling.sigs.k8s.io", "ElasticQuota", "elasticquotas", namespaced=True)
-NODE_RESOURCE_TOPOLOGY = _cr("topology.node.k8s.io", "NodeResourceTopology", "noderesourcetopologies", namespaced=False)
+STORAGE_CLASS = _cluster_wide("storage.k8s.io/v1", "StorageClass", "storageclasses", storage.StorageClass)
+CSI_NODE = _cluster_wide("storage.k8s.io/v1", "CSINode", "csinodes", storage.CSINode)
+CSI_DRIVER = _cluster_wide("storage.k8s.io/v1", "CSIDriver", "csidrivers", storage.CSIDriver)
+CSI_STORAGE_CAPACITY = _namespaced("storage.k8s.io/v1", "CSIStorageCapacity", "csistoragecapacities", storage.CSIStorageCapacity)
+VOLUME_ATTACHMENT = _cluster_wide("storage.k8s.io/v1", "VolumeAttachment", "volumeattachments", storage.VolumeAttachment)
+
+POD_DISRUPTION_BUDGET = _namespaced("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", policy.PodDisruptionBudget)
+PRIORITY_CLASS = _cluster_wide("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", scheduling.PriorityClass)
+LEASE = _namespaced("coordination.k8s.io/v1", "Lease", "leases", coordination.Lease)
+EVENT = _namespaced("events.k8s.io/v1", "Event", "events", events.Event)
+
+RESERVATION = _cluster_wide("scheduling.koordinator.sh/v1alpha1", "Reservation", "reservations", Unstructured)
+DEVICE = _cluster_wide("scheduling.koordinator.sh/v1alpha1", "Device", "devices", Unstructured)
+POD_MIGRATION_JOB = _cluster_wide("scheduling.koordinator.sh/v1alpha1", "PodMigrationJob", "podmigrationjobs", Unstructured)
+CLUSTER_NETWORK_TOPOLOGY = _cluster_wide(
+    "scheduling.koordinator.sh/v1alpha1", "ClusterNetworkTopology", "clusternetworktopologies", Unstructured
+)
+SCHEDULE_EXPLANATION = _namespaced("scheduling.koordinator.sh/v1alpha1", "ScheduleExplanation", "scheduleexplanations", Unstructured)
+NODE_METRIC = _cluster_wide("slo.koordinator.sh/v1alpha1", "NodeMetric", "nodemetrics", Unstructured)
+NODE_SLO = _cluster_wide("slo.koordinator.sh/v1alpha1", "NodeSLO", "nodeslos", Unstructured)
+ELASTIC_QUOTA_PROFILE = _namespaced("quota.koordinator.sh/v1alpha1", "ElasticQuotaProfile", "elasticquotaprofiles", Unstructured)
+CLUSTER_COLOCATION_PROFILE = _cluster_wide(
+    "config.koordinator.sh/v1alpha1", "ClusterColocationProfile", "clustercolocationprofiles", Unstructured
+)
+RECOMMENDATION = _namespaced("analysis.koordinator.sh/v1alpha1", "Recommendation", "recommendations", Unstructured)
+POD_GROUP = _namespaced("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", "podgroups", Unstructured)
+ELASTIC_QUOTA = _namespaced("scheduling.sigs.k8s.io/v1alpha1", "ElasticQuota", "elasticquotas", Unstructured)
+NODE_RESOURCE_TOPOLOGY = _cluster_wide("topology.node.k8s.io/v1alpha1", "NodeResourceTopology", "noderesourcetopologies", Unstructured)
 
 KINDS: dict[tuple[str, str], Kind] = {
     (kind.api_version, kind.kind): kind
@@ -122,8 +132,7 @@ def kind_of(api_version: str, kind: str) -> Kind | None:
 
 def unstructured_kind(api_version: str, kind: str) -> Kind:
     """Make a Kind for a CR that is not in the table: namespaced, with the plural that English (and most CRDs) would give it."""
-    group, _, version = api_version.rpartition("/")
-    return Kind(group, version, kind, _plural(kind.lower()), True, Unstructured)
+    return _namespaced(api_version, kind, _plural(kind.lower()), Unstructured)
 
 
 def _plural(word: str) -> str:

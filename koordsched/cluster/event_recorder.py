@@ -66,6 +66,7 @@ class EventRecorder:
         self._series = EventSeries()
         self._queue: asyncio.Queue[EventRecord] = asyncio.Queue(QUEUE_LIMIT)
         self._hurried = False
+        self._remembers = asyncio.Event()  # there are events that may have ended
         self._last_nanoseconds = 0
         self._log = structlog.get_logger(__name__)
 
@@ -77,6 +78,7 @@ class EventRecorder:
         self._last_nanoseconds = max(int(now) * 1_000_000_000 + int(now % 1 * 1e9), self._last_nanoseconds + 1)
         subject = reference_to(regarding)
         key = EventKey(text.type, text.reason, text.action, subject, None if related is None else reference_to(related))
+        self._remembers.set()
         self._enqueue(self._series.occurred(key, event_name(subject.name, self._last_nanoseconds), text.note, now))
 
     async def run(self) -> None:
@@ -85,8 +87,11 @@ class EventRecorder:
             for _ in range(WRITERS):
                 tasks.create_task(self._write_queued())
             while True:
+                await self._remembers.wait()
                 await asyncio.sleep(SWEEP_SECONDS)
                 self._enqueue(self._series.sweep(self._clock.now()))
+                if not len(self._series):
+                    self._remembers.clear()
 
     async def flush(self) -> None:
         """Write everything that is not written yet, ended series included, without holding back; with or without `run` running.

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 PAGE_SIZE = 500
 PROBE_SECONDS = 30.0
 """How often a kind that the cluster does not serve is asked for again."""
-INACTIVITY_SECONDS = 180.0
-"""How long a watch may be silent before it is taken for dead: bookmarks come about every minute, also when nothing happens."""
 SHORT_WATCH_SECONDS = 1.0
 """A watch that ended earlier than this and brought nothing is treated as an error, lest a broken server is asked in a tight loop."""
 
@@ -115,16 +113,17 @@ class Informer(Generic[T]):
         loop = asyncio.get_running_loop()
         begun = loop.time()
         events = self._cluster.watch(self.kind, resource_version=self.resource_version, field_selector=self._field_selector)
+        max_silence = self._cluster.max_silence
         batches = 0
         try:
-            async with asyncio.timeout(INACTIVITY_SECONDS) as limit, aclosing(events):
+            async with asyncio.timeout(max_silence) as limit, aclosing(events):
                 async for batch in events:
-                    limit.reschedule(loop.time() + INACTIVITY_SECONDS)
+                    limit.reschedule(loop.time() + max_silence)
                     batches += 1
                     self._apply(batch)
         except TimeoutError:
             self.stats.stalls += 1
-            self._log.warning("a watch was silent for too long; watching again", seconds=INACTIVITY_SECONDS)
+            self._log.warning("a watch was silent for too long; watching again", seconds=max_silence)
             return
         if not batches and loop.time() - begun < SHORT_WATCH_SECONDS:
             self.stats.errors += 1

@@ -133,6 +133,10 @@ class Binding(msgspec.Struct, frozen=True):
 class Cluster(Protocol):
     """A cluster as the scheduler sees it. All methods may raise `ClusterError`."""
 
+    @property
+    def max_silence(self) -> float:
+        """Return after how many seconds a watch without any event, not even a bookmark, is to be taken for dead."""
+
     async def list(self, kind: Kind, *, field_selector: str = "", limit: int = 0, continue_token: str = "") -> ListPage:
         """Return one page of the kind's objects in all namespaces, and the resource version that a watch goes on from.
 

@@ -1,8 +1,8 @@
 """A decoded profile made complete: plugins merged, arguments typed, points worked out.
 
 The order is koord-scheduler's: merge with the defaults, decode and default the arguments, append DefaultPreBind, build. "Building" a plugin
-means for a configuration: validate what its constructor would refuse; a plugin enabled nowhere is not built. Mistakes go to a `Report` as
-(path in the file, problem).
+means for a configuration: validate what its constructor would refuse; a plugin enabled nowhere is not built. Mistakes go to
+`Mistakes`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from koordsched.config.expansion import expand
 from koordsched.config.koordinator_args import KOORDINATOR_COMPLETION
 from koordsched.config.koordinator_validation import VALIDATED_WHEN_BUILT
 from koordsched.config.merging import append_default_pre_bind
+from koordsched.config.mistakes import Mistakes
 from koordsched.config.types import API_VERSION, PluginArgs, PluginConfig, Plugins, Profile
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Context(msgspec.Struct, frozen=True):
 
     gates: FeatureGates
     catalogue: Catalogue
-    report: Report
+    mistakes: Mistakes
 
 
 def complete_profile(profile: Profile, given: Plugins, path: str, context: Context) -> Profile:
@@ -46,7 +47,7 @@ def complete_profile(profile: Profile, given: Plugins, path: str, context: Conte
     plugins = append_default_pre_bind(profile.plugins)
 
     def report_plugins(where: str, problem: str) -> None:
-        context.report(f"{path}.plugins.{_given_path(where, plugins, given)}", problem)
+        context.mistakes.refused(f"{path}.plugins.{_given_path(where, plugins, given)}", problem)
 
     points = expand(plugins, context.catalogue.points, profile.scheduler_name, report_plugins)
     configs = complete_args(profile, plugins.enabled_names(), f"{path}.pluginConfig", context)
@@ -85,16 +86,16 @@ def _read_args(config: PluginConfig, path: str, context: Context) -> Any:
     if config.name not in catalogue.points:
         if config.name not in REMOVED_PLUGINS:
             problem = invalid(config.name, f"no such plugin{near_miss(config.name, catalogue.points)}")
-            context.report(f"{path}.name", problem)
+            context.mistakes.refused(f"{path}.name", problem)
         return None
     if config.args is not None and not isinstance(config.args, dict):
-        context.report(f"{path}.args", f"{shown(config.args)}: expected a mapping")
+        context.mistakes.refused(f"{path}.args", f"{shown(config.args)}: expected a mapping")
         return None
     cls = catalogue.args.get(config.name)
     if cls is None:
         return config.args
-    body = _without_header(config, f"{path}.args", context.report)
-    return _completed(decode_struct(body, cls, f"{path}.args", context.report), context.gates)
+    body = _without_header(config, f"{path}.args", context.mistakes.refused)
+    return _completed(decode_struct(body, cls, f"{path}.args", context.mistakes.unreadable), context.gates)
 
 
 def _without_header(config: PluginConfig, path: str, report: Report) -> dict[str, Any]:
@@ -118,8 +119,8 @@ def _report_problems(name: str, args: PluginArgs, path: str, context: Context, *
     on_load, when_built = VALIDATED_ON_LOAD.get(type(args)), VALIDATED_WHEN_BUILT.get(type(args))
     if on_load is not None:
         for where, problem in on_load(args, context.gates):
-            context.report(f"{path}.{where}", problem)
+            context.mistakes.refused(f"{path}.{where}", problem)
     if built:
         problems = when_built(args, context.gates) if when_built is not None else args.problems()
         for where, problem in problems:
-            context.report(f"{path}.{where}", f'initializing plugin "{name}": {where}: {problem}')
+            context.mistakes.refused(f"{path}.{where}", f'initializing plugin "{name}": {where}: {problem}')

@@ -9,6 +9,7 @@ Callers: `loading`, which turns the values into Structs.
 from __future__ import annotations
 
 import re
+from math import inf, nan
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -27,6 +28,9 @@ _WORDS: dict[str, Any] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
     **dict.fromkeys(("true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON", "y", "Y"), True),
     **dict.fromkeys(("false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF", "n", "N"), False),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), inf),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -inf),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), nan),
 }
 _NUMERIC_START = frozenset("+-.0123456789")
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,60})")
@@ -40,6 +44,8 @@ _TAGGED: dict[str, tuple[type, ...]] = {
     f"{_TAG}null": (type(None),),
 }
 _MERGE = "<<"
+_NAME = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+_MAX_NAME = 64  # characters of a key that a path shows
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -74,9 +80,9 @@ def read_documents(text: str) -> list[Document]:
     try:
         for event in (stream := yaml.parse(text, Loader=yaml.CSafeLoader)):
             if isinstance(event, events.DocumentStartEvent):
-                builder = _Builder()
                 builder.read(stream)
                 made.append(builder.document(len(made) + 1))
+                builder = _Builder()
     except yaml.YAMLError as error:
         builder.problems.append(_syntax_problem(error))
         made.append(builder.document(len(made) + 1))
@@ -231,7 +237,7 @@ class _Builder:
         if event.tag == f"{_TAG}str":
             return event.value
         value = resolve(event.value)
-        if not isinstance(value, _TAGGED.get(event.tag, ())):
+        if type(value) not in _TAGGED.get(event.tag, ()):
             self._refuse(event, f"{shown(event.value)}: cannot be read with tag {shown(event.tag)}")
         return value
 
@@ -257,9 +263,9 @@ def _line(event: Any) -> int:
 
 def child(path: str, key: str) -> str:
     """Return the path of a mapping's value, as Kubernetes writes it: a.b, or a[b/c] for a key that is no name."""
-    name = key if len(key) <= MAX_DEPTH else key[:MAX_DEPTH] + "..."
-    if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
-        return f"{path}[{name}]"
+    name = key if len(key) <= _MAX_NAME else key[:_MAX_NAME] + "..."
+    if not _NAME.fullmatch(name):
+        return f"{path}[{name if name.isprintable() else shown(name)}]"
     return f"{path}.{name}" if path else name
 
 

@@ -43,8 +43,10 @@ class ConfigError(ValueError):
 
 
 def shown(value: Any) -> str:
-    """Write a value for a message: as JSON, on one line, shortened when long."""
+    """Write a value for a message: as JSON, on one line, shortened when long, invisible characters escaped."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    if not text.isprintable():
+        text = json.dumps(value, separators=(",", ":"), default=str)
     return text if len(text) <= _SHOWN_TEXT else text[:_SHOWN_TEXT] + "..."
 
 

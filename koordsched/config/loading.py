@@ -17,12 +17,14 @@ from koordsched.config.catalogue import REFERENCE, Catalogue
 from koordsched.config.completion import Context, complete_profile
 from koordsched.config.decoding import decode_struct
 from koordsched.config.defaults import apply_defaults, default_plugins
-from koordsched.config.documents import Document, Problem, read_documents
+from koordsched.config.documents import Document, Problem
 from koordsched.config.errors import ROOT, ConfigError, ConfigMistake, invalid, near_miss, required
 from koordsched.config.features import DEFAULT_GATES, FeatureGates
 from koordsched.config.flag_table import Flags
 from koordsched.config.merging import merge_plugins
+from koordsched.config.mistakes import Mistakes, place
 from koordsched.config.overrides import apply_deprecated_flags, apply_leader_election_flags
+from koordsched.config.sources import documents_of, read_file
 from koordsched.config.types import API_VERSION, KIND, SchedulerConfiguration
 from koordsched.config.validation import validate_configuration, validate_removed
 from koordsched.config.writing import write_config
@@ -40,7 +42,6 @@ __all__ = [
 ]
 
 DEFAULT_FILE = Path(__file__).with_name("default.yaml")
-MAX_BYTES = 4 * 2**20
 TEXT_NAME = "(config)"
 FLAGS_NAME = "(flags)"
 EMPTY = {"apiVersion": API_VERSION, "kind": KIND}
@@ -60,13 +61,16 @@ PLAIN = Environment()
 
 
 def load_config(path: Path | str, environment: Environment = PLAIN) -> SchedulerConfiguration:
-    """Read a configuration from a YAML or JSON file. ConfigError has every mistake; a file that cannot be read is one."""
-    return load_config_text(_read(Path(path)), environment, str(path))
+    """Read a configuration from a YAML or JSON file ("-": standard input).
+
+    ConfigError has every mistake; a file that cannot be read is one.
+    """
+    return load_config_text(read_file(path), environment, str(path))
 
 
 def load_config_text(text: str | bytes, environment: Environment = PLAIN, name: str = TEXT_NAME) -> SchedulerConfiguration:
     """Read a configuration from YAML or JSON text; `name` stands for the file in messages."""
-    return _finish(name, _documents(text, name), environment)
+    return _finish(name, documents_of(text, name), environment)
 
 
 def load_config_object(value: Mapping[str, Any], environment: Environment = PLAIN, name: str = TEXT_NAME) -> SchedulerConfiguration:
@@ -94,69 +98,35 @@ def effective_config(flags: Flags, catalogue: Catalogue = REFERENCE) -> Schedule
     return load_config(flags.config, environment) if flags.config else load_config_object(EMPTY, environment, FLAGS_NAME)
 
 
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise ConfigError([ConfigMistake(ROOT, f"cannot be read: {error.strerror or error}", str(path))]) from None
-    except ValueError as error:  # a NUL in the path
-        raise ConfigError([ConfigMistake(ROOT, f"cannot be read: {error}", str(path))]) from None
-
-
-def _documents(source: str | bytes, name: str) -> list[Document]:
-    """Return the documents that hold something; of an empty text one empty document."""
-    try:
-        data = source.encode() if isinstance(source, str) else source
-        text = data.decode("utf-8-sig")
-    except UnicodeError as error:
-        raise ConfigError([ConfigMistake(ROOT, f"not valid UTF-8: {error}", name)]) from None
-    if len(data) > MAX_BYTES:
-        raise ConfigError([ConfigMistake(ROOT, f"larger than {MAX_BYTES} bytes", name)])
-    documents = read_documents(text)
-    return [document for document in documents if document.value is not None or document.problems] or [Document(1, None, {}, ())]
-
-
 def _finish(name: str, documents: list[Document], environment: Environment) -> SchedulerConfiguration:
-    mistakes = [_located(problem, name, document) for document in documents for problem in document.problems]
-    first = documents[0]
-    mistakes += [_located(Problem(ROOT, "expected only one document", 1), name, other) for other in documents[1:] if not other.problems]
-    config = None
-    if first.value is not None or not first.problems:
-
-        def report(path: str, problem: str) -> None:
-            mistakes.append(_located(Problem(path or ROOT, problem), name, first))
-
-        config = _complete(first, environment, report)
-    if mistakes or config is None:
-        raise ConfigError(sorted(dict.fromkeys(mistakes), key=lambda mistake: (mistake.document, mistake.line or 0)))
+    first, *others = documents
+    mistakes = Mistakes(name, first)
+    config = _complete(first, environment, mistakes) if first.value is not None or not first.problems else None
+    found = [*mistakes.found, *(mistake for other in others for mistake in _unexpected(name, other))]
+    if found or config is None:
+        raise ConfigError(sorted(dict.fromkeys(found), key=lambda mistake: (mistake.document, mistake.line or 0)))
     return config
 
 
-def _located(problem: Problem, name: str, document: Document) -> ConfigMistake:
-    """Add file, document and line; a path that does not stand in the file has the line of what it is in."""
-    line, path = problem.line, problem.path
-    while line is None and path:
-        line = document.lines.get(path)
-        path = path[: max(path.rfind("."), path.rfind("["), 0)]
-    return ConfigMistake(problem.path or ROOT, problem.text, name, document.number, line)
+def _unexpected(name: str, document: Document) -> list[ConfigMistake]:
+    return Mistakes(name, document).found or [place(Problem(ROOT, "expected only one document", 1), name, document)]
 
 
-def _complete(document: Document, environment: Environment, report: Callable[[str, str], None]) -> SchedulerConfiguration:
-    body = _without_header(document.value, report)
-    decoded = apply_defaults(decode_struct(body, SchedulerConfiguration, "", report), _given_paths(document))
+def _complete(document: Document, environment: Environment, mistakes: Mistakes) -> SchedulerConfiguration:
+    body = _without_header(document.value, mistakes.refused)
+    decoded = apply_defaults(decode_struct(body, SchedulerConfiguration, "", mistakes.unreadable), _given_paths(document))
     defaults = default_plugins(environment.gates)
     merged = tuple(replace(profile, plugins=merge_plugins(defaults, profile.plugins)) for profile in decoded.profiles)
     config = replace(decoded, profiles=merged)
     config = environment.adjust(config) if environment.adjust is not None else config
     for path, problem in validate_configuration(config):
-        report(path, problem)
-    context = Context(environment.gates, environment.catalogue, report)
+        mistakes.refused(path, problem)
+    context = Context(environment.gates, environment.catalogue, mistakes)
     completed = []
     for index, (profile, given) in enumerate(zip(config.profiles, decoded.profiles, strict=True)):
         where = f"profiles[{index}]"
         for path, problem in validate_removed(given, where):
-            report(path, problem)
+            mistakes.refused(path, problem)
         completed.append(complete_profile(profile, given.plugins, where, context))
     return replace(config, profiles=tuple(completed))
 

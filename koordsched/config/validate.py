@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TextIO
 
 from koordsched.config.errors import ConfigError
-from koordsched.config.loading import PLAIN, Environment, load_config, load_config_text
+from koordsched.config.loading import PLAIN, Environment, load_config
 from koordsched.config.types import PluginRef, Profile, SchedulerConfiguration
 from koordsched.config.warnings import config_warnings
-
-STDIN = "-"
-STDIN_NAME = "(stdin)"
 
 
 def validate_command(path: str, out: TextIO, err: TextIO, environment: Environment = PLAIN) -> int:
     """Check a file ("-": standard input). Returns 0 after a summary on `out`, or 1 after one line a mistake on `err`."""
     try:
-        config = load_config_text(sys.stdin.buffer.read(), environment, STDIN_NAME) if path == STDIN else load_config(path, environment)
+        config = load_config(path, environment)
     except ConfigError as error:
         err.writelines(f"{mistake}\n" for mistake in error.errors)
         return 1

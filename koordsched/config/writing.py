@@ -7,7 +7,7 @@ sorted, lists stand at their key's column, and a text that would read back as so
 from __future__ import annotations
 
 import base64
-from functools import singledispatch
+from functools import lru_cache, singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,14 +98,14 @@ DEFAULTED_LATE = frozenset({koordinator_args.PreAllocationConfig})
 """Classes whose defaults the reference fills in while it builds the plugin, so that they are not written."""
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(yaml.CSafeDumper):
     """PyYAML's emitter without anchors."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 (the signature is PyYAML's)
         return True
 
 
-def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+def _represent_text(dumper: yaml.CSafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if resolve(text) == text else '"')
 
 
@@ -115,7 +115,7 @@ _Dumper.add_representer(str, _represent_text)
 def dump_config(config: SchedulerConfiguration) -> str:
     """Return the configuration as YAML."""
     body = {"apiVersion": API_VERSION, "kind": KIND, **plain(config)}
-    return yaml.dump(body, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, width=2**31)
+    return yaml.dump(body, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, width=2**31 - 1)
 
 
 def write_config(config: SchedulerConfiguration, path: Path | str) -> None:
@@ -163,12 +163,16 @@ def _plain_list(value: list[Any] | tuple[Any, ...]) -> list[Any]:
 def _plain_struct(value: msgspec.Struct) -> dict[str, Any]:
     always = ALWAYS.get(type(value), frozenset())
     written = {}
-    for info in msgspec.structs.fields(value):
+    for info in _written_fields(type(value)):
         item = getattr(value, info.name)
-        keep = always is EVERY_FIELD or info.encode_name in always or not _is_empty(item, info, value)
-        if keep and COMPUTED not in getattr(info.type, "__metadata__", ()):
+        if always is EVERY_FIELD or info.encode_name in always or not _is_empty(item, info, value):
             written[info.encode_name] = plain(item)
     return written
+
+
+@lru_cache(maxsize=256)
+def _written_fields(cls: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    return tuple(info for info in msgspec.structs.fields(cls) if COMPUTED not in getattr(info.type, "__metadata__", ()))
 
 
 def _is_empty(item: Any, info: msgspec.structs.FieldInfo, owner: msgspec.Struct) -> bool:

@@ -34,8 +34,8 @@ class QueueProfile(msgspec.Struct, frozen=True):
     """Plugin name -> events that may help a pod it refused, with the defaults of `hints_for` applied."""
 
     probe: Callable[[PodInfo], bool]
-    """Answer whether a pod of this shape and priority would pass the filters on some node now. Must be incremental, and may say yes when in
-    doubt; a wrong no leaves pods waiting."""
+    """Answer whether an attempt of a pod of this shape and priority may end otherwise than refused now: some node passes its filters, or it
+    may preempt and pods of lower priority run. Must be incremental and may say yes when in doubt; a wrong no leaves pods waiting."""
 
     unchanged_since_failure: Callable[[PodInfo], bool]
     """Answer whether the pod's shape failed in Filter and nothing changed since that could matter to it, nominations included. In doubt,

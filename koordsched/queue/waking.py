@@ -97,10 +97,8 @@ class Waker:
             self._queues.regroup(info)
 
     def requeue(self, info: QueuedPodInfo, verdict: Verdict, event: str) -> None:
-        """Put the pod where the verdict sends it."""
-        if verdict is SKIP:
-            self._queues.place_unschedulable(info, event)
-        elif verdict is AFTER_BACKOFF and self._queues.is_backing_off(info):
+        """Move a pod that an event helps to where the verdict, which is not SKIP, sends it."""
+        if verdict is AFTER_BACKOFF and self._queues.is_backing_off(info):
             self._queues.enter_backoff(info, event)
         else:
             self._queues.enter_active(info, event)
@@ -111,11 +109,10 @@ class Waker:
             self.requeue(info, AFTER_BACKOFF, SCHEDULE_ATTEMPT_FAILURE)
             return
         opinion = self._replay(info, missed)
-        doubtful = opinion.verdict is not SKIP and not opinion.certain and self._fails_alike(info)
-        if doubtful and not self._probe(info):
-            self._settle(info, outdated=True)
-        elif opinion.verdict is SKIP:
+        if opinion.verdict is SKIP:
             self._settle(info, outdated=False)
+        elif not opinion.certain and not self._probe(info):
+            self._settle(info, outdated=True)
         else:
             info.skippable = self._fails_alike(info)
             self.requeue(info, opinion.verdict, SCHEDULE_ATTEMPT_FAILURE)
@@ -180,8 +177,8 @@ class Waker:
         return self._queues.books[info.profile].interests(info.rejectors.all, info.gating_plugin).matching(change.event)
 
     def _replay(self, info: QueuedPodInfo, missed: Sequence[Missed]) -> Opinion:
-        """Return what the events that the pod missed mean for it; the strongest counts."""
-        verdict, certain = SKIP, False
+        """Return what the events that the pod missed mean for it; the strongest counts, and what a probe cannot overrule is certain."""
+        verdict, certain = SKIP, not self._fails_alike(info)
         for event in missed:
             if not event.scope.covers(info.pod_info):
                 continue

@@ -68,9 +68,7 @@ def whole_devices_of(pod: Json) -> frozenset[tuple[str, int]]:
 def cpu_topology(resource_topology: Json | None) -> dict[int, Cpu]:
     """Return where each CPU of a node sits, from its NodeResourceTopology; empty when it says nothing."""
     detail = _annotation(resource_topology or {}, CPU_TOPOLOGY).get("detail")
-    return {
-        _int(item.get("id")): Cpu((_int(item.get("socket")), _int(item.get("core"))), _int(item.get("node"))) for item in _maps(detail)
-    }
+    return {_int(item.get("id")): Cpu((_int(item.get("socket")), _int(item.get("core"))), _int(item.get("node"))) for item in _maps(detail)}
 
 
 def _is_whole(resources: Json) -> bool:

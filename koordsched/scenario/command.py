@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TextIO
 
 import msgspec
@@ -29,7 +28,7 @@ class ScenarioOptions(msgspec.Struct, frozen=True, kw_only=True):
     def configure(self, flags: Flags) -> SchedulerConfiguration:
         """Return the configuration of scenarios that bring none. ConfigError."""
         environment = Environment(gates=flags.gates)
-        return load_config(Path(self.config), environment) if self.config else default_config(environment)
+        return load_config(self.config, environment) if self.config else default_config(environment)
 
 
 def run_tests(options: ScenarioOptions, stage: Stage, out: TextIO, err: TextIO) -> int:

@@ -72,7 +72,8 @@ def check_same_label(seen: Seen, expect: Expect) -> Iterator[Difference]:
         values = [_label(seen, pod, rule.key) for pod in rule.pods]
         if None in values or len(set(values)) > 1:
             found = ", ".join(f"{pod} {rule.key}={found}" for pod, found in zip(rule.pods, values, strict=True))
-            yield Difference("samelabel", f"{', '.join(rule.pods)} on nodes with one value of {rule.key}", f"{found}; {_where(seen, rule.pods)}")
+            wanted = f"{', '.join(rule.pods)} on nodes with one value of {rule.key}"
+            yield Difference("samelabel", wanted, f"{found}; {_where(seen, rule.pods)}")
 
 
 def check_disjoint(seen: Seen, expect: Expect) -> Iterator[Difference]:

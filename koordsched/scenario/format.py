@@ -169,7 +169,8 @@ VERBS: dict[str, Callable[[StrictReader, Any, str], Action]] = {
 
 def _given(reader: StrictReader, value: Any, path: str) -> Given:
     """Read an object to create: kind and metadata.name must be there, `repeat` is ours, the rest is judged by the API's validation."""
-    known = {"Pod": POD_FIELDS, "Node": NODE_FIELDS}.get(value.get("kind") if isinstance(value, dict) else "")
+    kind = value.get("kind") if isinstance(value, dict) else None
+    known = POD_FIELDS if kind == "Pod" else NODE_FIELDS if kind == "Node" else None
     fields = reader.mapping(value, path, known, required=("kind", "metadata"))
     repeat = reader.number(fields.pop("repeat"), join(path, "repeat")) if "repeat" in fields else None
     if "kind" in fields and "metadata" in fields:

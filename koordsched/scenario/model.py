@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, dataclass_transform
 
 import msgspec
 
-from koordsched.config.types import SchedulerConfiguration
 from koordsched.cluster.port import Ref
+from koordsched.config.types import SchedulerConfiguration
 
 DEFAULT_WITHIN = 10.0
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 class Model(msgspec.Struct, frozen=True, kw_only=True):
     """Base: immutable, fields by name."""
 

@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 
 from koordsched.api.kinds import EVENT, NODE, NODE_RESOURCE_TOPOLOGY, POD
-from koordsched.cluster.port import ClusterError
+from koordsched.cluster.port import ClusterError, Ref
 from koordsched.scenario.model import Expect
-from koordsched.cluster.port import Ref
 from koordsched.scenario.world import World
 from koordsched.server.endpoints import Response
 

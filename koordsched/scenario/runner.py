@@ -13,7 +13,6 @@ from koordsched.scenario.model import Scenario
 from koordsched.scenario.steps import Failed, Player
 from koordsched.scenario.world import Stage, World
 
-
 Configure = Callable[[Flags], SchedulerConfiguration]
 
 
@@ -29,9 +28,7 @@ class Outcome(msgspec.Struct, frozen=True):
         return f"FAIL {self.name}: {' '.join(self.failure.split())}" if self.failure else f"PASS {self.name}"
 
 
-def run_scenarios(
-    scenarios: list[Scenario], stage: Stage, configure: Configure, report: Callable[[Outcome], None]
-) -> list[Outcome]:
+def run_scenarios(scenarios: list[Scenario], stage: Stage, configure: Configure, report: Callable[[Outcome], None]) -> list[Outcome]:
     """Play the scenarios; `configure` makes the configuration of those that bring none, `report` is told of each as it ends."""
     outcomes = []
     for scenario in scenarios:

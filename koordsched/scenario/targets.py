@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from koordsched.api.kinds import KINDS, Kind, kind_of, unstructured_kind
-from koordsched.scenario.strict import StrictReader, join, nearest
 from koordsched.cluster.port import Ref
+from koordsched.scenario.strict import StrictReader, join, nearest
 
 
 def read_target(reader: StrictReader, fields: dict[str, Any], path: str) -> Ref:

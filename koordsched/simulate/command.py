@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TextIO
 
 import msgspec
 
-from koordsched.config.flags import parse_flags
 from koordsched.config.errors import ConfigError
+from koordsched.config.flags import parse_flags
 from koordsched.config.loading import default_config, load_config
 from koordsched.config.types import SchedulerConfiguration
 from koordsched.simulate.documents import InputError, expand
@@ -42,7 +41,7 @@ class SimulateOptions(msgspec.Struct, frozen=True, kw_only=True):
 def run_simulate(options: SimulateOptions, out: TextIO, err: TextIO) -> int:
     """Simulate and print the outcome to `out`; everything else goes to `err`."""
     try:
-        config = load_config(Path(options.config)) if options.config else default_config()
+        config = load_config(options.config) if options.config else default_config()
         workload = load_workload(options, config)
     except ConfigError as mistake:
         print(*mistake.errors, sep="\n", file=err)
@@ -87,8 +86,8 @@ def play(options: SimulateOptions, config: SchedulerConfiguration, workload: Wor
 
 def _missing(world: EmbeddedWorld) -> list[str]:
     """Say which configured plugins play no part, since the outcome would be another with them."""
-    profiles = world.scheduler.profiles.items()
-    return [f"profile {name}: this version does not have {', '.join(sorted(profile.missing))}" for name, profile in profiles if profile.missing]
+    missing = {name: ", ".join(sorted(profile.missing)) for name, profile in world.scheduler.profiles.items() if profile.missing}
+    return [f"profile {name}: this version does not have {plugins}" for name, plugins in missing.items()]
 
 
 @contextmanager

@@ -1,9 +1,9 @@
 """Read the YAML or JSON documents of a file that a user hands in, and say precisely where one is wrong.
 
 Every document becomes plain JSON values (dict, list, str, int, float, bool, None). The file is untrusted: it may be no UTF-8, nest without
-end, repeat keys, or hold a few lines of aliases that unfold to gigabytes; each of these ends in an `InputError` whose text names file, document
-and line, never in a traceback. YAML follows what kubectl reads (timestamps and `12:30` are strings, `yes` is a boolean), not PyYAML's
-resolver. Used by `simulate` for manifests and by `test` for scenario files.
+end, repeat keys, or hold a few lines of aliases that unfold to gigabytes; each of these ends in an `InputError` whose text names file,
+document and line, never in a traceback. YAML follows what kubectl reads (timestamps and `12:30` are strings, `yes` is a boolean), not
+PyYAML's resolver. Used by `simulate` for manifests and by `test` for scenario files.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from koordsched.simulate.documents import read_documents
 from koordsched.simulate.workload import Manifest, PodArrival, Rejection, Workload
 
 DEFAULT_SCHEDULER = "default-scheduler"
-FINISHED = frozenset({"Succeeded", "Failed"})
+FINISHED = ("Succeeded", "Failed")
 GATE_KINDS = (NAMESPACE, PRIORITY_CLASS)
 """Kinds that others need to be there when they are created."""
 
@@ -29,7 +29,7 @@ _SHOWN = 80
 def load_manifests(files: Iterable[str], profiles: list[str]) -> Workload:
     """Read the files into a workload whose pods are for the profiles of these names. InputError: a file cannot be read."""
     workload = Workload()
-    unknown: Counter[tuple[str, str]] = Counter()
+    unknown: Counter[str] = Counter()
     bound: list[Manifest] = []
     for file in files:
         for document in read_documents(file):
@@ -48,7 +48,7 @@ def load_manifests(files: Iterable[str], profiles: list[str]) -> Workload:
     workload.existing.sort(key=lambda manifest: manifest.kind not in GATE_KINDS)
     workload.existing += bound
     workload.arrivals.sort(key=_created)
-    workload.notes += [f"left out: {count} {kind} ({version}), which scheduling does not look at" for (version, kind), count in unknown.items()]
+    workload.notes += [f"left out: {count} {kind}, which scheduling does not look at" for kind, count in unknown.items()]
     return workload
 
 
@@ -63,32 +63,40 @@ def _flatten(origin: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield f"{origin}: items[{index}]", {**typed, **item} if isinstance(item, dict) else item
 
 
-def _manifest(origin: str, body: Any, unknown: Counter[tuple[str, str]]) -> Manifest | Rejection | None:
+def _manifest(origin: str, body: Any, unknown: Counter[str]) -> Manifest | Rejection | None:
     """Recognise an object; None: of a kind that scheduling does not know, counted in `unknown`."""
     if not isinstance(body, dict):
         return Rejection(origin, "", f"(root): {_shown(body)}: expected an object")
     for field in ("apiVersion", "kind"):
-        if not isinstance(body.get(field), str) or not body[field]:
+        if not _is_name(body.get(field)):
             return Rejection(origin, "", f"{field}: {_shown(body.get(field))}: expected a text")
     kind = kind_of(body["apiVersion"], body["kind"])
     if kind is None:
-        unknown[body["apiVersion"], body["kind"]] += 1
+        unknown[f"{body['kind']} ({body['apiVersion']})"] += 1
         return None
-    metadata = body.get("metadata")
+    metadata = _metadata(kind, body.get("metadata"))
+    if isinstance(metadata, str):
+        return Rejection(origin, kind.kind, metadata)
+    return Manifest(origin, kind, {**body, "metadata": metadata})
+
+
+def _metadata(kind: Kind, metadata: Any) -> dict[str, Any] | str:
+    """Fill in the namespace and leave out what is another API server's own; a text says why there is nothing to call the object by."""
     if not isinstance(metadata, dict):
-        return Rejection(origin, kind.kind, f"metadata: {_shown(metadata)}: expected an object")
-    if not isinstance(metadata.get("name"), str) or not metadata["name"]:
-        return Rejection(origin, kind.kind, f"metadata.name: {_shown(metadata.get('name'))}: expected a text")
-    namespace = metadata.get("namespace") or "default"
-    if kind.namespaced and not isinstance(namespace, str):
-        return Rejection(origin, f"{kind.kind} {metadata['name']}", f"metadata.namespace: {_shown(namespace)}: expected a text")
-    return Manifest(origin, kind, {**body, "metadata": _metadata(kind, metadata, namespace)})
-
-
-def _metadata(kind: Kind, metadata: dict[str, Any], namespace: str) -> dict[str, Any]:
-    """Fill in the namespace, and leave out what another API server said about the object's identity there."""
+        return f"metadata: {_shown(metadata)}: expected an object"
+    if not _is_name(metadata.get("name")):
+        return f"metadata.name: {_shown(metadata.get('name'))}: expected a text"
     kept = {key: value for key, value in metadata.items() if key not in ELSEWHERE}
-    return {**kept, "namespace": namespace} if kind.namespaced else kept
+    if not kind.namespaced:
+        return kept
+    namespace = metadata.get("namespace") or "default"
+    if not isinstance(namespace, str):
+        return f"metadata.namespace: {_shown(namespace)}: expected a text"
+    return {**kept, "namespace": namespace}
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
 
 
 def _is_finished(manifest: Manifest) -> bool:
@@ -104,9 +112,9 @@ def _completed(manifest: Manifest) -> Manifest:
 
 
 def _pod(manifest: Manifest, profiles: list[str]) -> Manifest:
-    """Complete a pod and let it meet this scheduler: one that names no scheduler, or only the API server's default, is for the first profile.
+    """Complete a pod and let it meet this scheduler: one that names none, or only the API server's default, is for the first profile.
 
-    It is to be as new (a dump's conditions and nomination are another scheduler's), and ends at once when deleted, since there is no kubelet.
+    It is to be as new (a dump's conditions and nomination are another scheduler's), and ends at once when deleted: there is no kubelet.
     """
     body = complete_pod(manifest.body, profiles[0])
     spec = body["spec"]

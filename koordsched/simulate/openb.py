@@ -37,7 +37,8 @@ def load_openb(nodes: str, pods: str, scheduler_name: str) -> Workload:
     InputError: a file cannot be read, lacks a column, or holds a time that is none.
     """
     existing = [Manifest(origin, NODE, _node(row)) for origin, row in _rows(nodes, NODE_COLUMNS)]
-    arrivals = [PodArrival(Manifest(origin, POD, _pod(row, scheduler_name)), *_times(origin, row)) for origin, row in _rows(pods, POD_COLUMNS)]
+    rows = _rows(pods, POD_COLUMNS)
+    arrivals = [PodArrival(Manifest(origin, POD, _pod(row, scheduler_name)), *_times(origin, row)) for origin, row in rows]
     arrivals.sort(key=lambda arrival: arrival.at)
     return Workload(existing, arrivals)
 

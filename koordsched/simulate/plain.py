@@ -20,4 +20,4 @@ def _lines(section: Section) -> list[str]:
     for row in table:
         cells = (f"{cell:{align}{width}}" for cell, align, width in zip(row, section.align, widths, strict=True))
         lines.append("  ".join(cells).rstrip())
-    return lines + section.notes
+    return [*lines, *section.notes]

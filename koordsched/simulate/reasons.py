@@ -32,7 +32,10 @@ MEANINGS = (
     (re.compile(r"node\(s\) didn't satisfy existing pods anti-affinity rules"), "a pod there wants to be away from this one"),
     (re.compile(r"rejected"), "the API does not accept these pods as they are written; the lines on stderr say where"),
     (re.compile(r"preempted"), "it ran, and had to make room for a pod of higher priority"),
-    (re.compile(r"not tried yet.*"), "scheduling has not begun: something it waits for has not come"),
+    (
+        re.compile(r"Scheduling is blocked due to non-empty scheduling gates"),
+        "somebody has to remove the gates in spec.schedulingGates first",
+    ),
     (re.compile(r"no nodes available to schedule pods"), "the input has no nodes"),
 )
 """What a reason means, in words of a newcomer; {0} is the pattern's first group."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import dataclass_transform
+
 import msgspec
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 class Output(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """Base of what is printed as JSON: snake_case here, camelCase there."""
 

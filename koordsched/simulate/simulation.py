@@ -162,7 +162,9 @@ class Simulation:
         for condition in pod.status.conditions:
             if condition.type == "PodScheduled" and condition.status == "False" and condition.message:
                 return condition.message
-        return "not tried yet: it waits for a scheduling gate, its gang or its quota"
+        if pod.spec.scheduler_name not in self._world.scheduler.profiles:
+            return f"not tried: it is for the scheduler {pod.spec.scheduler_name}, which is no profile of the configuration"
+        return "not tried: it waits for its gang or its quota"
 
     async def _preempted(self) -> dict[str, str]:
         """Return what the scheduler told pods that had to make room."""
@@ -186,7 +188,8 @@ class Simulation:
 
 def problem_of(manifest: Manifest, error: ClusterError) -> str:
     """Say what is wrong with an object: path, value and reason, without the name that stands before it anyway."""
-    return error.message.removeprefix(f'{manifest.kind.kind} "{manifest.ref.name}" is invalid: ')
+    subject = f"{manifest.kind.kind}.{manifest.kind.group}" if manifest.kind.group else manifest.kind.kind
+    return error.message.removeprefix(f'{subject} "{manifest.ref.name}" is invalid: ')
 
 
 def _written(pod: Pod, manifest: Manifest) -> dict[str, str]:

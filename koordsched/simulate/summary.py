@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
-from koordsched.simulate.reasons import group, meaning
+from koordsched.simulate.reasons import SINGULAR, group, meaning
 from koordsched.simulate.result import Result
 
 BAR_CELLS = 30
@@ -16,8 +18,8 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     columns: tuple[str, ...]
     align: str
-    rows: list[tuple[str, ...]]
-    notes: list[str] = []
+    rows: Sequence[tuple[str, ...]]
+    notes: Sequence[str] = ()
 
 
 class ReportOptions(msgspec.Struct, frozen=True):
@@ -59,18 +61,17 @@ def _allocation(result: Result, options: ReportOptions) -> Section:
 
 def _pending(result: Result, options: ReportOptions) -> Section:
     groups = group(result.pending)
-    rows, notes = [], []
-    for found in groups[: options.shown]:
-        rows.append((str(found.count), "; ".join(found.reasons), found.example))
-    for reason in dict.fromkeys(reason for found in groups[: options.shown] for reason in found.reasons):
-        if said := meaning(reason):
-            notes.append(f"{reason}: {said}.")
+    shown = groups[: options.shown]
+    rows = [(str(found.count), "; ".join(found.reasons), found.example) for found in shown]
+    reasons = dict.fromkeys(reason for found in shown for reason in found.reasons)
+    notes = [f"{reason}: {said}." for reason in reasons if (said := meaning(reason))]
     if len(groups) > options.shown:
         hidden = sum(found.count for found in groups[options.shown :])
-        notes.append(f"{len(groups) - options.shown} more reasons with {hidden} pods; --show-pending N lists more, -o json lists every pod.")
-    if groups:
-        notes.append(f"In full, for {groups[0].example}: {groups[0].message}")
-    return Section(title="Why pods are pending", columns=("pods", "reasons", "for example"), align="><<", rows=rows, notes=list(dict.fromkeys(notes)))
+        more = len(groups) - options.shown
+        notes.append(f"{more} more reasons with {hidden} pods; --show-pending N lists more, -o json lists every pod.")
+    if in_full := next((found for found in groups if not found.message.startswith(SINGULAR)), None):
+        notes.append(f"In full, for {in_full.example}: {in_full.message}")
+    return Section(title="Why pods are pending", columns=("pods", "reasons", "for example"), align="><<", rows=rows, notes=notes)
 
 
 def _percent(part: int, whole: int) -> str:

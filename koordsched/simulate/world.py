@@ -1,7 +1,7 @@
 """The embedded world: a scheduler on a cluster in memory, in virtual time.
 
-The same `Scheduler` as on a real cluster runs here, on a loop that jumps to its next timer; what it is given (clock, chance, cluster) is all
-that differs. `simulate` plays a workload on it and `test` its scenarios (it fulfils `scenario.world.World`). One seed, one outcome.
+The same `Scheduler` as on a real cluster runs here, on a loop that jumps to its next timer; what it is given (clock, chance, cluster) is
+all that differs. `simulate` plays a workload on it and `test` its scenarios (it fulfils `scenario.world.World`). One seed, one outcome.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Build documents from YAML events, in one pass and without recursion.
 
-PyYAML's own constructor recurses per level, unfolds aliases without a limit, lets the last of two equal keys win, and turns `12:30` and dates
-into numbers and datetimes. This builder bounds depth and unfolding and refuses repeated keys with their line. It differs from the one in
-`config.documents` in what it keeps: no path and no line for every value, since a dump of a cluster has millions of them.
+PyYAML's own constructor recurses per level, unfolds aliases without a limit, lets the last of two equal keys win, and turns `12:30` and
+dates into numbers and datetimes. This builder bounds depth and unfolding and refuses repeated keys with their line. It differs from the
+one in `config.documents` in what it keeps: no path and no line for every value, since a dump of a cluster has millions of them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ MAX_UNFOLDED = 1_000_000
 LETTERS = frozenset("yYnN")
 TAG = "tag:yaml.org,2002:"
 MERGE_KEY = "<<"
+TAGGED: dict[str, tuple[type, ...]] = {f"{TAG}int": (int,), f"{TAG}float": (int, float), f"{TAG}bool": (bool,), f"{TAG}null": (type(None),)}
 
 
 def parse_yaml(name: str, text: str) -> Iterator[Document]:
@@ -156,8 +157,7 @@ class _Builder:
         if event.tag == TAG + "str":
             return event.value
         value = _resolve(event.value)
-        wanted = {TAG + "int": int, TAG + "float": (int, float), TAG + "bool": bool, TAG + "null": type(None)}.get(event.tag)
-        if wanted is None or not isinstance(value, wanted):
+        if not isinstance(value, TAGGED.get(event.tag, ())):
             self._refuse(event, f"{event.value!r} cannot be read with tag {event.tag!r}")
         return value
 
@@ -166,7 +166,7 @@ class _Builder:
 
 
 def _resolve(text: str) -> Any:
-    """Return what an unquoted scalar means: as in a configuration file, but y and n are names, and a number that JSON cannot hold is text."""
+    """Return what an unquoted scalar means: as in a configuration file, but y and n are names, and what JSON cannot hold is text."""
     if text in LETTERS:
         return text
     value = resolve(text)

@@ -150,7 +150,7 @@ class QueueMachine(RuleBasedStateMachine):
     def the_gauges_are_true(self) -> None:
         sizes = self.queue.sizes()
         assert sum(sizes) == len(self.queue.pending())
-        expected = {plugin: 0 for plugin in self.world.hints}
+        expected = dict.fromkeys(self.world.hints, 0)
         for info in self.queue.pending():
             for plugin in info.rejectors.all:
                 expected[plugin] += 1

@@ -10,9 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from support.builders import pod as build_pod
-from support.queueing import PROFILE, HandClock, RememberedMetrics, by_priority
-
 from koordsched.api.meta import Object, Unstructured
 from koordsched.queue.events import (
     ASSIGNED_POD_DELETE,
@@ -27,6 +24,8 @@ from koordsched.queue.events import (
 from koordsched.queue.profile import Gate, QueueProfile
 from koordsched.queue.queued_pod import Rejectors
 from koordsched.queue.scheduling_queue import SchedulingQueue
+from support.builders import pod as build_pod
+from support.queueing import PROFILE, HandClock, RememberedMetrics, by_priority
 
 if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo

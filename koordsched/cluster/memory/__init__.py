@@ -1,10 +1,13 @@
 """The embedded cluster: what an API server keeps and answers, in memory and in virtual time.
 
-- `cluster.py`   the verbs of the port, one method each
+- `cluster.py`   the verbs of the port, one method each, and where faults strike
+- `registry.py`  all objects and the rules by which they change; no waiting
 - `store.py`     the objects of a kind, their versions and the history that watches read
 - `watch.py`     one watch: batches, bookmarks, its end
 - `paging.py`    consistent pages of a list
 - `patches.py`   merge patch and strategic merge patch, copying only the changed path
+- `metadata.py`  what the server writes into metadata, and a patch's preconditions
+- `checking.py`  validation, which remembers what valid pods look like
 - `admission.py` what the API server fills in when a pod is created
 - `lifecycle.py` binding and deletion of one object, as values
 - `faults.py`    what goes wrong on purpose

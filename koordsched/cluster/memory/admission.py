@@ -83,6 +83,8 @@ def _pod_requests_from_limits(spec: Raw) -> None:
 
 def _resolve_priority(pod: str, spec: Raw, priority_class: Callable[[str], Raw | None]) -> None:
     name = spec.get("priorityClassName") or ""
+    if not isinstance(name, str):
+        return  # validation names it
     found = priority_class(name)
     if found is None and name and spec.get("priority") is None:
         raise no_priority_class(pod, name)
@@ -98,10 +100,12 @@ def _resolve_priority(pod: str, spec: Raw, priority_class: Callable[[str], Raw |
 def _begin_status(status: Raw, spec: Raw, now: str) -> None:
     runs = bool(spec.get("nodeName"))
     status.setdefault("phase", "Running" if runs else "Pending")
+    given = status.get("conditions") or []
+    conditions = _dicts(given)
+    if not isinstance(given, list) or len(conditions) < len(given):
+        return  # validation names it
     if runs:
         status.setdefault("startTime", now)
-        status["conditions"] = scheduled(status.get("conditions") or [], now)
-    elif spec.get("schedulingGates"):
-        conditions = _dicts(status.get("conditions"))
-        if all(condition.get("type") != "PodScheduled" for condition in conditions):
-            status["conditions"] = [*conditions, dict(_GATED)]
+        status["conditions"] = scheduled(conditions, now)
+    elif spec.get("schedulingGates") and all(condition.get("type") != "PodScheduled" for condition in conditions):
+        status["conditions"] = [*conditions, dict(_GATED)]

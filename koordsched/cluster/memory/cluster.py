@@ -65,6 +65,11 @@ class MemoryCluster:
         return Counter({(verb, store.kind): count for store in self._registry.kinds() for verb, count in store.requests.items()})
 
     @property
+    def max_silence(self) -> float:
+        """Return the time of three bookmarks."""
+        return 3.0 * self._settings.bookmark_interval
+
+    @property
     def resource_version(self) -> str:
         """Return the version of the last write to any kind."""
         return str(self._registry.version)

@@ -49,10 +49,8 @@ def identify(kind: Kind, raw: Raw, identities: Identities, now: str) -> Ref:
 
     Invalid: it says it is of another kind, or has no usable name.
     """
-    said = (raw.get("apiVersion") or kind.api_version, raw.get("kind") or kind.kind)
-    if said != (kind.api_version, kind.kind):
-        raise Invalid(f"the object is a {said[0]} {said[1]}, but it was sent to {kind.api_version} {kind.plural}")
-    raw["apiVersion"], raw["kind"] = said
+    check_type(kind, raw)
+    raw["apiVersion"], raw["kind"] = kind.api_version, kind.kind
     metadata = raw["metadata"] = client_fields(object_field(kind, raw, "metadata"))
     if not metadata.get("name") and metadata.get("generateName"):
         metadata["name"] = f"{metadata['generateName']}{identities.suffix()}"
@@ -63,12 +61,28 @@ def identify(kind: Kind, raw: Raw, identities: Identities, now: str) -> Ref:
         metadata["namespace"] = metadata.get("namespace") or "default"
     else:
         metadata.pop("namespace", None)
-    if kind == NAMESPACE:
-        metadata["labels"] = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": name}
+    if kind == NAMESPACE and isinstance(labels := metadata.get("labels") or {}, dict):  # else validation names it
+        metadata["labels"] = {**labels, "kubernetes.io/metadata.name": name}
     metadata["uid"] = identities.uid()
     metadata["creationTimestamp"] = now
     metadata["generation"] = 1
     return Ref(kind, metadata.get("namespace", ""), name)
+
+
+def check_type(kind: Kind, raw: Raw) -> None:
+    """Hold what an object or a patch says it is against where it was sent. Invalid: it says something else."""
+    said = (raw.get("apiVersion") or kind.api_version, raw.get("kind") or kind.kind)
+    if said != (kind.api_version, kind.kind):
+        raise Invalid(f"the object is a {said[0]} {said[1]}, but it was sent to {kind.api_version} {kind.plural}")
+
+
+def with_server_fields(patched: Raw, old: Raw) -> Raw:
+    """Return a patched object with everything that a patch of the main resource cannot change as it was: identity, type and status."""
+    metadata = patched.get("metadata") or {}
+    kept = {key: value for key, value in old["metadata"].items() if key in _SYSTEM_FIELDS or key in {"name", "namespace"}}
+    fixed = {key: old[key] for key in ("apiVersion", "kind", "status") if key in old}
+    wanted = {key: value for key, value in patched.items() if key != "status"}
+    return {**wanted, **fixed, "metadata": {**client_fields(metadata), **kept}}
 
 
 def object_field(kind: Kind, raw: Raw, field: str) -> Raw:

@@ -119,13 +119,21 @@ def _merge_list(target: Any, patch: list[Any], field: str) -> Any:
 
 
 def _merge_by_key(old: list[Any], patch: list[Any], merge_key: str) -> list[Any]:
-    merged = {item.get(merge_key): item for item in old}
+    merged: dict[Any, Any] = {}
+    for position, item in enumerate(old):
+        key = _merge_key(item, merge_key)
+        merged[(position,) if key is None else key] = item  # an element without key is left alone
     for item in patch:
-        if not isinstance(item, dict) or merge_key not in item:
+        key = _merge_key(item, merge_key)
+        if key is None:
             raise PatchError(f"map: {item!r} does not contain declared merge key: {merge_key}")
-        key = item[merge_key]
         if _deletes(item):
             merged.pop(key, None)
         else:
             merged[key] = strategic_merge_patch(merged.get(key, _ABSENT), item)
     return list(merged.values())
+
+
+def _merge_key(item: Any, merge_key: str) -> str | None:
+    key = item.get(merge_key) if isinstance(item, dict) else None
+    return key if isinstance(key, str) else None

@@ -16,7 +16,15 @@ from koordsched.cluster.memory import answers
 from koordsched.cluster.memory.admission import PRIORITY_CLASSES, admit_pod
 from koordsched.cluster.memory.checking import Checker
 from koordsched.cluster.memory.lifecycle import bound, deleted, finished
-from koordsched.cluster.memory.metadata import Identities, check_preconditions, client_fields, identify, object_field
+from koordsched.cluster.memory.metadata import (
+    Identities,
+    check_preconditions,
+    check_type,
+    client_fields,
+    identify,
+    object_field,
+    with_server_fields,
+)
 from koordsched.cluster.memory.patches import PatchError, merge_patch, strategic_merge_patch
 from koordsched.cluster.memory.store import Change, KindStore, Raw, Stored, key_of
 from koordsched.cluster.port import Binding, Invalid, Patch, PatchType, Ref
@@ -94,14 +102,13 @@ class Registry:
         stored = self.find(ref)
         body = _own_copy(patch.body)
         metadata = object_field(ref.kind, body, "metadata")
+        check_type(ref.kind, body)
         check_preconditions(stored, ref, metadata)
-        if patch.subresource == "status":
-            body = {"status": body.get("status", {})}
-        else:
-            body = {**body, "metadata": client_fields(metadata)}
-            body.pop("status", None)
+        body = {"status": body.get("status", {})} if patch.subresource == "status" else {**body, "metadata": client_fields(metadata)}
         raw = _apply(stored, patch.type, body)
-        if raw is stored.raw:
+        if patch.subresource != "status" and raw is not stored.raw:
+            raw = with_server_fields(raw, stored.raw)
+        if raw is stored.raw or not _differs(stored.raw, raw):
             return stored
         raw["metadata"] = dict(raw["metadata"])
         if _desired_changed(stored.raw, raw):
@@ -186,7 +193,7 @@ def _own_copy(body: Mapping[str, Any]) -> Raw:
     """Copy what a client sent, so that neither side sees the other's later changes. Invalid: it is not JSON."""
     try:
         copy = msgspec.to_builtins(body, str_keys=True)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise Invalid(f"the body of the request is not JSON: {error}") from error
     if not isinstance(copy, dict):
         raise Invalid(f"the body of the request must be an object, not {type(body).__name__}")
@@ -200,9 +207,14 @@ def _apply(stored: Stored, patch_type: PatchType, body: Raw) -> Raw:
         raise Invalid(f"the body of the request was in an unknown format - accepted media types include: {accepted}")
     try:
         patched: Raw = merge_patch(stored.raw, body) if patch_type is PatchType.MERGE else strategic_merge_patch(stored.raw, body)
-    except PatchError as error:
+    except (PatchError, RecursionError) as error:
         raise Invalid(str(error)) from error
     return patched
+
+
+def _differs(old: Raw, new: Raw) -> bool:
+    """Say whether a patch changed anything, going by identity: of metadata by value, since it was put together anew."""
+    return old.keys() != new.keys() or any(new[key] is not old[key] and (key != "metadata" or new[key] != old[key]) for key in old)
 
 
 def _desired_changed(old: Raw, new: Raw) -> bool:

@@ -67,6 +67,13 @@ async def test_a_namespace_is_made_on_demand(cluster: MemoryCluster) -> None:
     assert namespace.metadata.labels == {"kubernetes.io/metadata.name": "team-a"}
 
 
+async def test_an_object_and_the_namespace_made_for_it_have_versions_of_their_own(cluster: MemoryCluster) -> None:
+    created = await cluster.create(CONFIG_MAP, {"metadata": {"name": "c", "namespace": "team-a"}})
+    namespace = await cluster.get(Ref(NAMESPACE, "", "team-a"))
+    assert int(namespace.metadata.resource_version) < int(created.metadata.resource_version)
+    assert created.metadata.resource_version == cluster.resource_version
+
+
 async def test_a_cluster_scoped_object_has_no_namespace(cluster: MemoryCluster) -> None:
     node = await cluster.create(NODE, {"metadata": {"name": "n", "namespace": "default"}})
     assert node.metadata.namespace == ""
@@ -128,6 +135,28 @@ async def test_a_bad_quantity_is_refused_with_path_and_value(cluster: MemoryClus
         await create_pod(cluster, containers=[container])
     with pytest.raises(NotFound, match=r'^pods "p" not found$'):
         await cluster.get(Ref(POD, "default", "p"))
+
+
+@pytest.mark.parametrize(
+    ("metadata", "text"),
+    [
+        ({"name": "Not-A-Name"}, r'Pod "Not-A-Name" is invalid: metadata\.name: Invalid value: "Not-A-Name"'),
+        ({"name": "q", "labels": {"bad key": "x"}}, r'Pod "q" is invalid: metadata\.labels: Invalid value: "bad key"'),
+        ({"name": "q", "namespace": "Team"}, r'Pod "q" is invalid: metadata\.namespace: Invalid value: "Team"'),
+    ],
+)
+async def test_a_pod_like_a_valid_one_still_has_to_be_valid_itself(cluster: MemoryCluster, metadata: dict[str, Any], text: str) -> None:
+    manifest = pod_manifest("p")
+    for name in ("p", "p2"):
+        await cluster.create(POD, {**manifest, "metadata": {"name": name}})
+    with pytest.raises(Invalid, match=text):
+        await cluster.create(POD, {**manifest, "metadata": metadata})
+
+
+async def test_a_spec_that_differs_from_a_valid_one_is_checked(cluster: MemoryCluster) -> None:
+    await create_pod(cluster)
+    with pytest.raises(Invalid, match=r"spec\.tolerations\[0\]"):
+        await create_pod(cluster, "q", tolerations=[{"key": "a", "operator": "Sometimes"}])
 
 
 async def test_a_pod_gets_the_defaults_that_scheduling_reads(cluster: MemoryCluster) -> None:

@@ -73,6 +73,15 @@ async def test_a_repeated_deletion_only_shortens_the_grace(cluster: MemoryCluste
     assert (await cluster.get(POD_REF)).metadata.deletion_timestamp == "2026-01-01T00:00:10Z"
 
 
+async def test_repeating_a_deletion_changes_nothing(cluster: MemoryCluster) -> None:
+    await create_pod(cluster, ("example.com/hold",), nodeName="n", terminationGracePeriodSeconds=30)
+    for grace in (30, 0):
+        await cluster.delete(POD_REF, grace_period_seconds=grace)
+        before = cluster.resource_version
+        await cluster.delete(POD_REF, grace_period_seconds=grace)
+        assert cluster.resource_version == before
+
+
 async def test_the_requests_grace_wins_over_the_pods(cluster: MemoryCluster) -> None:
     await create_pod(cluster, nodeName="n")
     await cluster.delete(POD_REF, grace_period_seconds=5)

@@ -237,6 +237,21 @@ async def test_an_event_whose_answer_was_lost_is_written_once(clock: VirtualCloc
     assert (recorder.stats.written, recorder.stats.failed) == (1, 0)
 
 
+async def test_a_repeat_while_the_event_is_being_written_follows_it(clock: VirtualClock) -> None:
+    slow = Fault(verb="create", kind=EVENT, delay=5)
+    cluster = MemoryCluster(clock, random=Random(1), faults=Faults(rules=[slow]))
+    recorder = recorder_for(cluster, clock)
+    async with running(recorder.run()):
+        recorder.event(web(), FAILED)
+        await asyncio.sleep(1)
+        recorder.event(web(), FAILED)
+        await asyncio.sleep(10)
+    assert (cluster.calls["create", EVENT], cluster.calls["patch", EVENT]) == (1, 1)
+    (event,) = await events(cluster)
+    assert event.series is not None
+    assert event.series.count == 2
+
+
 async def test_a_busy_server_decides_how_long_to_wait(clock: VirtualClock) -> None:
     throttled = Fault(verb="create", nth=(1,), error=lambda: TooManyRequests("slow down", retry_after=30))
     cluster = MemoryCluster(clock, random=Random(1), faults=Faults(rules=[throttled]))

@@ -11,7 +11,7 @@ from support.manifests import pod_manifest
 from support.virtual_loop import running, settle
 
 from koordsched.api.kinds import DEVICE, POD
-from koordsched.cluster.informer import INACTIVITY_SECONDS, PAGE_SIZE, Informer
+from koordsched.cluster.informer import PAGE_SIZE, Informer
 from koordsched.cluster.memory import Fault, Faults, MemoryCluster, Settings
 from koordsched.cluster.port import Binding, Conflict, Gone, Patch, Ref, ServerError, TooManyRequests, WatchEvent
 
@@ -212,6 +212,19 @@ async def test_errors_are_retried_with_growing_delays(clock: VirtualClock) -> No
     assert informer.stats.errors == 4
 
 
+async def test_delays_are_short_again_after_something_went_well(cluster: MemoryCluster, clock: VirtualClock) -> None:
+    informer, story = pod_informer(cluster, clock)
+    async with running(informer.run()):
+        for number in range(6):  # the sixth delay in a row would be at least 25.6 s
+            await asyncio.sleep(100)
+            cluster.cut_watches(lambda: ServerError("connection reset"))
+            await create(cluster, f"p{number}")
+            await settle()
+        await asyncio.sleep(2)
+    assert informer.stats.errors == 6
+    assert len(story.lines) == 6
+
+
 async def test_the_delays_come_from_the_seed(clock: VirtualClock) -> None:
     async def first_sync(seed: int) -> float:
         begun = clock.now()
@@ -333,8 +346,21 @@ async def test_a_silent_watch_is_given_up(clock: VirtualClock) -> None:
     cluster = SilentCluster(clock, random=Random(1))
     informer, _ = pod_informer(cluster, clock)
     async with running(informer.run()):
-        await asyncio.sleep(2.5 * INACTIVITY_SECONDS)
+        await asyncio.sleep(2.5 * cluster.max_silence)
     assert (cluster.watches, informer.stats.stalls, informer.stats.lists) == (3, 2, 1)
+
+
+async def test_a_cluster_without_bookmarks_may_be_silent(clock: VirtualClock) -> None:
+    """`simulate` over months of virtual time: nothing ticks while nothing happens."""
+    quiet = Settings(bookmark_interval=1e12, watch_seconds=(1e12, 1e12))
+    cluster = MemoryCluster(clock, random=Random(1), settings=quiet)
+    informer, story = pod_informer(cluster, clock)
+    async with running(informer.run()):
+        await asyncio.sleep(1e7)
+        await create(cluster, "a")
+        await settle()
+    assert story.lines == ["add a later"]
+    assert (informer.stats.watches, informer.stats.stalls) == (1, 0)
 
 
 async def test_watches_that_end_at_once_are_not_renewed_in_a_loop(clock: VirtualClock) -> None:

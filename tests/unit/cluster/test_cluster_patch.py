@@ -113,12 +113,22 @@ async def test_a_patch_does_not_reach_what_the_server_writes(cluster: MemoryClus
         ({"metadata": {"name": "m"}}, r"the name of the object \(m\) does not match the name on the URL \(n\)"),
         ({"metadata": 5}, "metadata: Invalid value: 5: must be an object"),
         ([], "must be an object, not list"),
+        ({"kind": "Pod"}, "the object is a v1 Pod, but it was sent to v1 nodes"),
     ],
 )
 async def test_a_patch_that_makes_no_sense_is_refused(cluster: MemoryCluster, body: Any, text: str) -> None:
     await create_node(cluster)
     with pytest.raises(Invalid, match=text):
         await cluster.patch(NODE_REF, Patch(body))
+
+
+@pytest.mark.parametrize("body", [{"$patch": "replace", "kind": None}, {"metadata": {"$patch": "replace", "name": "n"}}])
+async def test_a_replacing_patch_leaves_identity_and_status(cluster: MemoryCluster, body: dict[str, Any]) -> None:
+    old = await create_node(cluster)
+    new = await cluster.patch(NODE_REF, Patch(body, PatchType.STRATEGIC))
+    assert isinstance(new, Node)
+    assert (new.api_version, new.kind, new.metadata.name, new.metadata.uid) == ("v1", "Node", "n", old.metadata.uid)
+    assert (new.metadata.labels, new.status) == ({}, old.status)
 
 
 async def test_a_patch_with_an_invalid_result_changes_nothing(cluster: MemoryCluster) -> None:

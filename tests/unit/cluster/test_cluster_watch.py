@@ -132,6 +132,22 @@ async def test_an_object_that_enters_the_selector_is_added(cluster: MemoryCluste
     assert watcher.told() == [("ADDED", "p")]
 
 
+async def test_watches_with_different_selectors_do_not_mix(cluster: MemoryCluster) -> None:
+    selectors = ("spec.nodeName=n1", "spec.nodeName=n2", "")
+    watchers = [Watcher(cluster, POD, cluster.resource_version, selector) for selector in selectors]
+    async with running(*(watcher.run() for watcher in watchers)):
+        await settle()
+        await create(cluster, POD, "p")
+        await cluster.bind(Binding("default", "p", "", "n1"))
+        await cluster.delete(Ref(POD, "default", "p"))
+        await settle()
+    assert [watcher.told() for watcher in watchers] == [
+        [("ADDED", "p"), ("DELETED", "p")],
+        [],
+        [("ADDED", "p"), ("MODIFIED", "p"), ("DELETED", "p")],
+    ]
+
+
 async def test_changes_outside_the_selector_are_not_told(cluster: MemoryCluster) -> None:
     async def changes() -> None:
         await create(cluster, POD, "done", status={"phase": "Failed"})

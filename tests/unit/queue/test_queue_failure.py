@@ -16,7 +16,7 @@ from koordsched.queue.events import (
 from koordsched.queue.queued_pod import Place
 
 
-def bench_with_hints() -> Bench:
+def hinted_bench() -> Bench:
     """Fit waits for nodes, P (pending) for deleted nodes; Deaf for nothing."""
     return Bench({"Fit": [EventHint(NODE_ADD)], "P": [EventHint(NODE_DELETE, yes)], "Deaf": ()})
 
@@ -38,7 +38,7 @@ def test_refusals_and_errors_in_a_row_are_counted_apart() -> None:
 
 
 def test_an_error_goes_to_the_backoff_queue_and_a_refusal_waits_for_an_event() -> None:
-    bench = bench_with_hints()
+    bench = hinted_bench()
     bench.add(pod("error"), pod("refused"))
     error, refused = bench.pop(), bench.pop()
     bench.fail(info=error)
@@ -47,7 +47,7 @@ def test_an_error_goes_to_the_backoff_queue_and_a_refusal_waits_for_an_event() -
 
 
 def test_a_missed_event_that_helps_sends_the_pod_to_the_backoff_queue() -> None:
-    bench = bench_with_hints()
+    bench = hinted_bench()
     bench.add(pod("p"))
     info = bench.pop()
     bench.queue.move_all(NODE_ADD, None, None)
@@ -57,7 +57,7 @@ def test_a_missed_event_that_helps_sends_the_pod_to_the_backoff_queue() -> None:
 
 
 def test_a_missed_event_that_only_helps_against_others_does_not_count() -> None:
-    bench = bench_with_hints()
+    bench = hinted_bench()
     bench.add(pod("p"))
     info = bench.pop()
     bench.queue.move_all(NODE_ADD, None, None)
@@ -66,7 +66,7 @@ def test_a_missed_event_that_only_helps_against_others_does_not_count() -> None:
 
 
 def test_events_before_the_pop_do_not_count() -> None:
-    bench = bench_with_hints()
+    bench = hinted_bench()
     bench.add(pod("early"), pod("late"))
     bench.pop()
     bench.queue.move_all(NODE_ADD, None, None)
@@ -75,7 +75,7 @@ def test_events_before_the_pop_do_not_count() -> None:
 
 
 def test_a_missed_event_for_a_pending_plugin_skips_the_backoff() -> None:
-    bench = bench_with_hints()
+    bench = hinted_bench()
     bench.add(pod("p"))
     info = bench.pop()
     bench.queue.move_all(NODE_ADD, None, None)
@@ -85,7 +85,7 @@ def test_a_missed_event_for_a_pending_plugin_skips_the_backoff() -> None:
 
 
 def test_a_pod_that_was_done_before_it_failed_backs_off_for_its_events_are_gone() -> None:
-    bench = bench_with_hints()
+    bench = hinted_bench()
     bench.add(pod("p"))
     info = bench.pop()
     bench.queue.done(info.uid)
@@ -105,7 +105,7 @@ def test_a_missed_event_out_of_scope_does_not_count() -> None:
 
 
 def test_an_activation_while_in_flight_concerns_that_pod_alone() -> None:
-    bench = bench_with_hints()
+    bench = hinted_bench()
     a, _ = bench.add(pod("a"), pod("b"))
     flying = [bench.pop(), bench.pop()]
     bench.queue.activate([a])
@@ -115,7 +115,7 @@ def test_an_activation_while_in_flight_concerns_that_pod_alone() -> None:
 
 
 def test_events_are_forgotten_when_the_pod_is_back() -> None:
-    bench = bench_with_hints()
+    bench = hinted_bench()
     bench.add(pod("p"))
     info = bench.pop()
     bench.queue.move_all(NODE_ADD, None, None)
@@ -125,7 +125,7 @@ def test_events_are_forgotten_when_the_pod_is_back() -> None:
 
 
 def test_a_pod_that_is_in_a_queue_already_is_left_there() -> None:
-    bench = bench_with_hints()
+    bench = hinted_bench()
     (p,) = bench.add(pod("p"))
     info = bench.pop()
     bench.queue.add(p)
@@ -136,7 +136,7 @@ def test_a_pod_that_is_in_a_queue_already_is_left_there() -> None:
 
 
 def test_the_gauge_of_rejectors_rises_at_the_refusal_and_falls_at_the_next_pop() -> None:
-    bench = bench_with_hints()
+    bench = hinted_bench()
     bench.add(pod("p"))
     bench.fail("Fit", "Deaf", pending=["P"])
     assert bench.metrics.unschedulable == {"Fit": 1, "Deaf": 1, "P": 1}

@@ -263,3 +263,25 @@ def test_an_update_that_names_no_node_keeps_a_nomination_made_in_memory() -> Non
     bench.queue.nominate(changing.current, "n1")
     changing.update(pod("p").label("a", "b"))
     assert bench.queue.nominator.pods_on("n1") == [changing.current]
+
+
+def test_a_nomination_withdrawn_in_memory_does_not_come_back_with_the_old_state_of_the_pod() -> None:
+    bench = Bench(HINTS)
+    (nominated,) = bench.add(pod("p").nominated("n1"))
+    bench.fail("Fit")
+    bench.queue.nominate(nominated, "")
+    bench.wait_out_backoff()
+    bench.queue.move_all(NODE_ADD, None, None)
+    assert bench.places() == {"p": "active"}
+    assert nominated.uid not in bench.queue.nominator
+
+
+def test_a_pod_that_takes_a_new_shape_is_shown_every_event_because_its_rejectors_knew_the_old_one() -> None:
+    bench = Bench(HINTS)
+    changing = Versions(bench, pod("p"), shape="s")
+    bench.fail("Taint")
+    bench.wait_out_backoff()
+    changing.update(pod("p").annotation("note", "x"), shape="t")
+    assert bench.places() == {"p": "unschedulable"}
+    bench.queue.move_all(NODE_ADD, None, None)
+    assert bench.places() == {"p": "active"}

@@ -434,3 +434,46 @@ def test_the_flush_passes_over_a_crowd_that_is_awake() -> None:
     bench.queue.flush_unschedulable(bench.clock.now())
     assert active(bench) == ["p0"]
     assert not bench.pop().after_flush
+
+
+def test_a_scout_sent_back_untried_puts_the_crowd_to_sleep_and_leaves_every_plugin_listened_to() -> None:
+    """Its shape failed at another priority, so the rejectors that this crowd knows may be older than that."""
+    bench = crowd()
+    awake(bench)
+    bench.profile.unchanged = True
+    assert bench.queue.pop() is None
+    bench.queue.check_invariants()
+    assert set(bench.places().values()) == {"unschedulable"}
+    bench.profile.unchanged = False
+    bench.queue.move_all(NODE_LABEL, None, None)
+    assert active(bench) == ["p0"]
+
+
+def test_a_pod_that_comes_to_sort_before_a_waiting_scout_is_moved_ahead_of_it() -> None:
+    bench = Bench(HINTS)
+    (old,) = bench.add(pod("old").resource_version("1"), shape="t")
+    bench.fail("Taint")
+    bench.clock.time += 1
+    crowd(bench=bench)
+    awake(bench)
+    bench.fail("Fit")
+    assert active(bench) == ["p1"]
+    changed = pod("old").annotation("note", "x").resource_version("2").info()
+    changed.shape = "s"
+    bench.queue.update(old, changed)
+    awake(bench)
+    assert bench.popped() == ["old", "p1", "p2", "p0"]
+
+
+def test_a_pending_plugin_lifts_the_backoff_of_a_crowd_that_is_awake_already() -> None:
+    bench = Bench({"Fit": [EventHint(NODE_ADD, yes)], "Later": [EventHint(NODE_DELETE, yes)]})
+    bench.add(*(pod(f"p{i}") for i in range(3)), shape="s")
+    infos = [bench.pop() for _ in range(3)]
+    bench.fail("Fit", pending=["Later"], info=infos[0])
+    bench.wait_out_backoff()
+    for info in infos[1:]:
+        bench.fail("Fit", pending=["Later"], info=info)
+    awake(bench)
+    bench.queue.move_all(NODE_DELETE, None, None)
+    assert name_of(bench.pop().key) == "p0"
+    assert bench.places() == {"p1": "active", "p2": "unschedulable"}

@@ -75,7 +75,11 @@ LEAVING = pod("a", "n1", terminating=True)
         (UNTRIED, {"pending": True}, "default/a: expected pending, seen not bound and not tried"),
         (GATED, {"pending": True}, "default/a: expected pending, seen not bound: SchedulingGated: Scheduling is blocked"),
         (BOUND, {"pending": False}, None),
-        (REFUSED, {"pending": False}, "default/a: expected not pending, seen not bound: Unschedulable: 0/1 nodes are available: 1 Insufficient cpu."),
+        (
+            REFUSED,
+            {"pending": False},
+            "default/a: expected not pending, seen not bound: Unschedulable: 0/1 nodes are available: 1 Insufficient cpu.",
+        ),
         (GATED, {"gated": True}, None),
         (UNTRIED, {"gated": True}, None),
         (BOUND, {"gated": True}, "default/a: expected held back before scheduling, seen bound to n1"),
@@ -191,7 +195,11 @@ HALF = {"koordinator.sh/gpu-core": "50", "koordinator.sh/gpu-memory-ratio": "50"
             pod("b", "n1", annotations={DEVICES: devices(gpu=[(1, WHOLE), (0, WHOLE)])}),
             "default/a and default/b hold different devices, seen both hold gpu 0 of n1",
         ),
-        (pod("a", "n1", annotations={DEVICES: devices(gpu=[(0, HALF)])}), pod("b", "n1", annotations={DEVICES: devices(gpu=[(0, HALF)])}), None),
+        (
+            pod("a", "n1", annotations={DEVICES: devices(gpu=[(0, HALF)])}),
+            pod("b", "n1", annotations={DEVICES: devices(gpu=[(0, HALF)])}),
+            None,
+        ),
         (
             pod("a", "n1", annotations={DEVICES: devices(gpu=[(0, WHOLE)])}),
             pod("b", "n1", annotations={DEVICES: devices(rdma=[(0, {"koordinator.sh/rdma": 100})])}),
@@ -208,7 +216,9 @@ def test_disjoint_pods_must_exist() -> None:
 
 
 def test_bound_and_pending_pods_are_counted_by_label() -> None:
-    moment = seen(pod("a", "n1", labels={"x": "1"}), pod("b", "n1"), pod("c", labels={"x": "1"}), REFUSED | {"metadata": pod("d")["metadata"]})
+    moment = seen(
+        pod("a", "n1", labels={"x": "1"}), pod("b", "n1"), pod("c", labels={"x": "1"}), REFUSED | {"metadata": pod("d")["metadata"]}
+    )
     assert said(moment, {"bound": 2, "pending": 2}) == []
     assert said(moment, {"bound": {"selector": {"x": "1"}, "count": 1}, "pending": {"selector": {"x": "1"}, "count": 1}}) == []
     assert said(moment, {"bound": 3, "pending": 0}) == [
@@ -227,7 +237,9 @@ def test_same_and_distinct_nodes_need_bound_pods() -> None:
 
 
 def test_the_nodes_of_pods_carry_one_value_of_a_label() -> None:
-    nodes = {name: {"metadata": {"name": name, "labels": labels}} for name, labels in {"n1": {"z": "1"}, "n2": {"z": "1"}, "n3": {}}.items()}
+    nodes = {
+        name: {"metadata": {"name": name, "labels": labels}} for name, labels in {"n1": {"z": "1"}, "n2": {"z": "1"}, "n3": {}}.items()
+    }
     moment = seen(pod("a", "n1"), pod("b", "n2"), pod("c", "n3"), pod("d"), nodes=nodes)
     assert said(moment, {"samelabel": [{"key": "z", "pods": ["a", "b"]}]}) == []
     for other in ("c", "d"):
@@ -240,7 +252,7 @@ def test_objects_contain_a_subset_or_do_not_exist() -> None:
     there, none = seen(objects={ref: {"data": {"a": "1", "b": "2"}}}), seen(objects={ref: None})
     assert said(there, {"objects": [{**rule, "has": {"data": {"a": "1"}}}]}) == []
     assert said(there, {"objects": [{**rule, "has": {"data": {"a": "2"}}}]}) == [
-        "ConfigMap default/c: expected has {\"data\":{\"a\":\"2\"}}, seen data.a is '1'"
+        'ConfigMap default/c: expected has {"data":{"a":"2"}}, seen data.a is \'1\''
     ]
     assert said(there, {"objects": [{**rule, "gone": True}]}) == ["ConfigMap default/c: expected gone, seen exists"]
     assert said(none, {"objects": [{**rule, "gone": True}]}) == []
@@ -266,7 +278,7 @@ def test_events_of_either_api_are_found_by_reason_and_text() -> None:
         ({"contains": "name"}, None),
         ({"contains": {"a": {"b": 1}}}, None),
         ({"status": 404}, 'status 404, seen 200 {"a": {"b": 1, "name": 2}}'),
-        ({"contains": "other"}, "text with 'other', seen {\"a\": {\"b\": 1, \"name\": 2}}"),
+        ({"contains": "other"}, 'text with \'other\', seen {"a": {"b": 1, "name": 2}}'),
         ({"contains": {"a": {"b": 2}}}, 'contains {"a":{"b":2}}, seen a.b is 1'),
     ],
 )

@@ -88,7 +88,10 @@ def test_every_expectation_is_read(tmp_path: Path) -> None:
         [
             {
                 "expect": {
-                    "pods": {"a": {"node": {"in": ["n"], "not": "m"}, "pending": "x", "gated": True}, "ns/b": {"gone": True, "nominated": "n"}},
+                    "pods": {
+                        "a": {"node": {"in": ["n"], "not": "m"}, "pending": "x", "gated": True},
+                        "ns/b": {"gone": True, "nominated": "n"},
+                    },
                     "objects": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "has": {"data": {}}}],
                     "pending": {"selector": {"x": "y"}, "count": 2},
                     "samenode": [["a", "ns/b"]],
@@ -165,20 +168,35 @@ def test_mistakes_of_a_document_are_all_named(tmp_path: Path, text: str, expecte
 @pytest.mark.parametrize(
     ("step", "expected"),
     [
-        (5, ["steps[0]: 5: expected a map", "steps[0]: a step is exactly one verb of create, patch, delete, wait, restart, expect; this one has none"]),
-        ({"wait": "5s", "restart": True}, ["steps[0]: a step is exactly one verb of create, patch, delete, wait, restart, expect; this one has wait, restart"]),
+        (
+            5,
+            [
+                "steps[0]: 5: expected a map",
+                "steps[0]: a step is exactly one verb of create, patch, delete, wait, restart, expect; this one has none",
+            ],
+        ),
+        (
+            {"wait": "5s", "restart": True},
+            ["steps[0]: a step is exactly one verb of create, patch, delete, wait, restart, expect; this one has wait, restart"],
+        ),
         ({"wait": 5}, ["steps[0].wait: 5: expected a duration such as 5s, 1m30s or 500ms"]),
         ({"wait": "-5s"}, ["steps[0].wait: '-5s': expected a duration such as 5s, 1m30s or 500ms"]),
         ({"restart": "yes"}, ["steps[0].restart: 'yes': expected true"]),
         ({"delete": [{"kind": "Pod"}]}, ["steps[0].delete[0].name: missing"]),
         ({"delete": {}}, ["steps[0].delete: {}: expected a list"]),
         ({"patch": [{"kind": "Pod", "name": "a"}]}, ["steps[0].patch[0].merge: missing"]),
-        ({"patch": [{"kind": "Pod", "name": "a", "merge": {"a": ["${now-}"]}}]}, ["steps[0].patch[0].merge.a[0]: '${now-}': expected ${now}, ${now-90s} or ${now+2m}"]),
+        (
+            {"patch": [{"kind": "Pod", "name": "a", "merge": {"a": ["${now-}"]}}]},
+            ["steps[0].patch[0].merge.a[0]: '${now-}': expected ${now}, ${now-90s} or ${now+2m}"],
+        ),
         ({"expect": {}}, ["steps[0].expect: expects nothing"]),
         ({"expect": {"within": "5s"}}, ["steps[0].expect: expects nothing"]),
         ({"expect": {"pod": {}}}, ["steps[0].expect.pod: unknown field; did you mean 'pods'?", "steps[0].expect: expects nothing"]),
         ({"expect": {"pods": {"a": {}}}}, ["steps[0].expect.pods.a: expects nothing"]),
-        ({"expect": {"pods": {"a": {"nod": "n"}}}}, ["steps[0].expect.pods.a.nod: unknown field; did you mean 'node'?", "steps[0].expect.pods.a: expects nothing"]),
+        (
+            {"expect": {"pods": {"a": {"nod": "n"}}}},
+            ["steps[0].expect.pods.a.nod: unknown field; did you mean 'node'?", "steps[0].expect.pods.a: expects nothing"],
+        ),
         ({"expect": {"pods": {"a": {"node": {}}}}}, ["steps[0].expect.pods.a.node: expects nothing"]),
         ({"expect": {"pods": {"a": {"node": {"in": []}}}}}, ["steps[0].expect.pods.a.node.in: names no node"]),
         ({"expect": {"pods": {"a": {"node": 5}}}}, ["steps[0].expect.pods.a.node: 5: expected a map"]),

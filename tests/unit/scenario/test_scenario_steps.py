@@ -105,10 +105,14 @@ async def _run(script: Script, world: FakeWorld) -> None:
     await script(world)
 
 
+def untouched(_world: FakeWorld) -> None:
+    """Prepare nothing."""
+
+
 class Played:
     """What came of a file."""
 
-    def __init__(self, tmp_path: Path, text: str, prepare: Callable[[FakeWorld], None] = lambda world: None, only: str = "") -> None:
+    def __init__(self, tmp_path: Path, text: str, prepare: Callable[[FakeWorld], None] = untouched, only: str = "") -> None:
         (tmp_path / "f.yaml").write_text(text)
         out, err = io.StringIO(), io.StringIO()
         self.stage = FakeStage(prepare)
@@ -166,7 +170,9 @@ def test_an_expectation_that_does_not_come_true_within_its_time_fails_with_what_
 
 def test_all_that_differs_is_said(tmp_path: Path) -> None:
     played = Played(tmp_path, scenario("[{expect: {bound: 1, pending: 0, within: 0s}}]", f"[{POD_A}]"))
-    assert played.out[0] == "FAIL s: steps[0].expect: within 0s: bound: expected 1 pods, seen 0; pending: expected 0 pods, seen 1 (default/a)"
+    assert (
+        played.out[0] == "FAIL s: steps[0].expect: within 0s: bound: expected 1 pods, seen 0; pending: expected 0 pods, seen 1 (default/a)"
+    )
 
 
 def test_what_must_stay_and_does_not_fails(tmp_path: Path) -> None:
@@ -245,8 +251,7 @@ def test_a_malformed_file_runs_nothing(tmp_path: Path) -> None:
 
 def test_a_missing_file_or_configuration_is_malformed(tmp_path: Path) -> None:
     out, err = io.StringIO(), io.StringIO()
-    stage = FakeStage(lambda world: None)
+    stage = FakeStage(untouched)
     assert run_tests(ScenarioOptions(paths=(str(tmp_path / "none.yaml"),)), stage, out, err) == 2
     assert run_tests(ScenarioOptions(paths=(), config=str(tmp_path / "none.yaml")), stage, out, err) == 2
     assert [line.startswith(f"{tmp_path}/none.yaml: ") for line in err.getvalue().splitlines()] == [True, True]
-

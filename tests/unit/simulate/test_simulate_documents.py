@@ -90,7 +90,10 @@ def test_a_hundred_levels_are_read() -> None:
         (b"a: 1\n---\nb: *none\n", "f.yaml: document 2: line 3: alias *none names no anchor above it"),
         (b"? [a]\n: b", "f.yaml: document 1: line 1: a key must be a plain text, not a map or a list"),
         (b"a: &x 1\n*x : 2", "f.yaml: document 1: line 2: a key must be a plain text, not an alias"),
-        (b"a: !!python/name:os.system x", "f.yaml: document 1: line 1: 'x' cannot be read with tag 'tag:yaml.org,2002:python/name:os.system'"),
+        (
+            b"a: !!python/name:os.system x",
+            "f.yaml: document 1: line 1: 'x' cannot be read with tag 'tag:yaml.org,2002:python/name:os.system'",
+        ),
         (b"a: !thing {b: 1}", "f.yaml: document 1: line 1: tag '!thing' is not supported"),
         (b"a: !!int x", "f.yaml: document 1: line 1: 'x' cannot be read with tag 'tag:yaml.org,2002:int'"),
         (b"<<: 1", "f.yaml: document 1: line 1: what << merges must be a map or a list of maps"),
@@ -113,7 +116,9 @@ def test_bad_json_is_named_with_file_document_and_line(data: bytes, expected: st
 
 
 def test_explicit_tags_of_the_standard_types_are_read() -> None:
-    assert values("a: !!str 5\nb: !!int '5'\nc: !!float 1\nd: !!map {e: !!seq [!!bool yes]}") == [{"a": "5", "b": 5, "c": 1, "d": {"e": [True]}}]
+    assert values("a: !!str 5\nb: !!int '5'\nc: !!float 1\nd: !!map {e: !!seq [!!bool yes]}") == [
+        {"a": "5", "b": 5, "c": 1, "d": {"e": [True]}}
+    ]
 
 
 def test_json_documents_may_stand_one_after_the_other() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from support.builders import pod
 
 from koordsched.api.core import Pod
+from koordsched.api.meta import Object
 from koordsched.cluster.port import WatchEvent, WatchEventType
 from koordsched.simulate.ledger import Ledger
 
@@ -65,6 +66,6 @@ def test_the_version_grows_when_a_pod_is_bound_or_deleted_only() -> None:
 
 def test_bookmarks_and_other_objects_are_passed_over() -> None:
     ledger = Ledger()
-    bookmark = WatchEvent(WatchEventType.BOOKMARK, Pod.__base__())
+    bookmark = WatchEvent(WatchEventType.BOOKMARK, Object())
     ledger.record([bookmark])
     assert ledger.pods == {}

@@ -98,7 +98,7 @@ def test_what_is_no_object_is_rejected_and_the_rest_goes_on(tmp_path: Path) -> N
         "f.yaml: document 3: kind: ['Pod']: expected a text",
         "f.yaml: document 4: Pod: metadata: 'x': expected an object",
         "f.yaml: document 5: Pod: metadata.name: 5: expected a text",
-        "f.yaml: document 6: Pod a: metadata.namespace: ['b']: expected a text",
+        "f.yaml: document 6: Pod: metadata.namespace: ['b']: expected a text",
         "f.yaml: document 7: items[0]: (root): 'x': expected an object",
     ]
     assert [arrival.manifest.key for arrival in workload.arrivals] == ["default/good"]

@@ -1,0 +1,113 @@
+"""Counters, gauges and histograms that cost a dict update, shown to Prometheus only when somebody scrapes.
+
+prometheus-client's own metrics take a lock and walk all buckets in Python at every observation; a pod makes about fifteen of them
+(bench_metrics.py). The exposition itself is the library's.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from prometheus_client.metrics_core import Metric
+    from prometheus_client.registry import CollectorRegistry
+
+
+def exponential(start: float, factor: float, count: int) -> list[float]:
+    """Return bucket bounds as Prometheus' ExponentialBuckets does."""
+    return list(accumulate([start] + [factor] * (count - 1), lambda bound, by: bound * by))
+
+
+class Measure(Collector):
+    """Something with a name, a help text and labels."""
+
+    def __init__(self, registry: CollectorRegistry, name: str, text: str, labels: Sequence[str] = ()) -> None:
+        self.name = name
+        self.text = text
+        self.labels = labels
+        registry.register(self)
+
+    def describe(self) -> Iterable[Metric]:
+        return ()  # nothing is checked at registration: the names are constants of ours
+
+
+class Tally(Measure):
+    """A counter."""
+
+    def __init__(self, registry: CollectorRegistry, name: str, text: str, labels: Sequence[str] = ()) -> None:
+        super().__init__(registry, name, text, labels)
+        self.counts: dict[tuple[str, ...], int] = {}
+
+    def add(self, *labels: str) -> None:
+        self.counts[labels] = self.counts.get(labels, 0) + 1
+
+    def collect(self) -> Iterable[Metric]:
+        family = CounterMetricFamily(self.name, self.text, labels=self.labels)
+        for labels, count in self.counts.items():
+            family.add_metric(labels, count)
+        yield family
+
+
+class Level(Measure):
+    """A gauge that goes up and down."""
+
+    def __init__(self, registry: CollectorRegistry, name: str, text: str, labels: Sequence[str] = ()) -> None:
+        super().__init__(registry, name, text, labels)
+        self.values: dict[tuple[str, ...], int] = {}
+
+    def move(self, by: int, *labels: str) -> None:
+        self.values[labels] = self.values.get(labels, 0) + by
+
+    def collect(self) -> Iterable[Metric]:
+        family = GaugeMetricFamily(self.name, self.text, labels=self.labels)
+        for labels, value in self.values.items():
+            family.add_metric(labels, value)
+        yield family
+
+
+class Reading(Measure):
+    """A gauge or counter that another part knows: read when scraped, one value a label."""
+
+    def __init__(self, registry: CollectorRegistry, name: str, text: str, read: tuple[str, Mapping[str, Callable[[], int]]]) -> None:
+        label, self._sources = read
+        super().__init__(registry, name, text, [label] if label else [])
+
+    def collect(self) -> Iterable[Metric]:
+        family = GaugeMetricFamily(self.name, self.text, labels=self.labels)
+        for value, source in self._sources.items():
+            family.add_metric([value] if self.labels else [], source())
+        yield family
+
+
+class Distribution(Measure):
+    """A histogram. Make it with `with_bounds`; a value on a bound counts into that bucket."""
+
+    bounds: Sequence[float] = ()
+
+    def with_bounds(self, bounds: Sequence[float]) -> Distribution:
+        self.bounds = bounds
+        self.buckets: dict[tuple[str, ...], list[int]] = {}
+        self.sums: dict[tuple[str, ...], float] = {}
+        return self
+
+    def observe(self, value: float, *labels: str) -> None:
+        buckets = self.buckets.get(labels)
+        if buckets is None:
+            buckets = self.buckets[labels] = [0] * (len(self.bounds) + 1)
+            self.sums[labels] = 0.0
+        buckets[bisect_left(self.bounds, value)] += 1
+        self.sums[labels] += value
+
+    def collect(self) -> Iterable[Metric]:
+        family = HistogramMetricFamily(self.name, self.text, labels=self.labels)
+        names = [*(str(bound) for bound in self.bounds), "+Inf"]
+        for labels, buckets in self.buckets.items():
+            family.add_metric(labels, list(zip(names, accumulate(buckets), strict=True)), self.sums[labels])
+        yield family

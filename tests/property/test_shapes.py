@@ -1,0 +1,196 @@
+"""Incremental evaluation equals full evaluation, after any sequence of node, pod, taint, label, port and image events."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from koordsched.api.podinfo import PodInfo
+from koordsched.cache.nodes import NodeInfo, Nodes
+from koordsched.config import REFERENCE, Environment
+from koordsched.framework.cycle_state import CycleState
+from koordsched.framework.interface import FilterPlugin, Normalize, PreScorePlugin, ScoreNodesPlugin, ScorePlugin, Scores
+from koordsched.framework.shapes import Shape
+from koordsched.framework.status import SKIP, Status, unschedulable
+from koordsched.plugins import REGISTRY
+from support.builders import NodeBuilder, PodBuilder, node, pod, requirement
+from support.world import Setup, World
+
+NODES = [f"n{i}" for i in range(6)]
+ZONES = ["a", "b"]
+
+
+class EvenPods(FilterPlugin):
+    """A plain filter, lifted by the framework: nodes with three pods are full."""
+
+    name = "EvenPods"
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        return ()
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        return unschedulable("three is enough") if len(node.pods) >= 3 else None
+
+
+class Relative(ScorePlugin):
+    """A plain scorer whose normalisation depends on all feasible nodes."""
+
+    name = "Relative"
+    normalize = Normalize.CUSTOM
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        return ()
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int | Status:
+        return node.requested("cpu") - 500
+
+    def normalize_scores(self, state: CycleState, pod: PodInfo, nodes: Nodes, scores: Scores) -> Scores:
+        low, high = scores.min(), scores.max()
+        return (100 * (scores - low) // (high - low)) if high > low else np.zeros_like(scores)
+
+
+class Crowd(PreScorePlugin, ScoreNodesPlugin):
+    """A columnar scorer that depends on which nodes are feasible, and stays away when there are more than four of them."""
+
+    name = "Crowd"
+    depends_on_feasible = True
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        return ()
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        state.write("Crowd", len(nodes))
+        return SKIP if len(nodes) > 4 else None
+
+    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
+        return np.full(len(nodes), 7 * state.read("Crowd"), np.int64)
+
+
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins:
+    multiPoint: {enabled: [{name: EvenPods}, {name: Relative, weight: 2}, {name: Crowd}]}
+"""
+OWN = {
+    "EvenPods": lambda _args, _handle: EvenPods(),
+    "Relative": lambda _args, _handle: Relative(),
+    "Crowd": lambda _args, _handle: Crowd(),
+}
+CATALOGUE = (
+    REFERENCE.with_plugin("EvenPods", frozenset({"filter"}))
+    .with_plugin("Relative", frozenset({"score"}))
+    .with_plugin("Crowd", frozenset({"preScore", "score"}))
+)
+SETUP = Setup(CONFIG, Environment(catalogue=CATALOGUE), {**REGISTRY, **OWN})
+
+TEMPLATES = [
+    pod("plain").cpu("500m").memory("256Mi"),
+    pod("big").cpu("3"),
+    pod("nothing"),
+    pod("zone-a").cpu("100m").node_selector({"zone": "a"}),
+    pod("not-a").requires(requirement("zone", "NotIn", "a")),
+    pod("prefers-b").cpu("100m").prefers(10, requirement("zone", "In", "b")).prefers(3, requirement("gen", "Gt", "3")),
+    pod("tolerant").tolerates("dedicated", "x", "NoSchedule"),
+    pod("port").host_port(80),
+    pod("image").image("app:1").image("base"),
+    pod("gpu").request("example.com/gpu", "1"),
+    pod("pinned").requires(requirement("zone", "Exists")),
+]
+
+names = st.sampled_from(NODES)
+
+
+@st.composite
+def nodes(draw: st.DrawFn, name: str) -> NodeBuilder:
+    """Draw a node with anything a plugin reads."""
+    made = node(name).cpu(draw(st.sampled_from(["1", "2", "4"]))).memory(draw(st.sampled_from(["1Gi", "4Gi"])))
+    made = made.pods(draw(st.sampled_from([2, 110])))
+    zone = draw(st.sampled_from([*ZONES, ""]))
+    made = made.label("zone", zone) if zone else made
+    made = made.label("gen", draw(st.sampled_from(["1", "5", "x"])))
+    for key, effect in draw(st.sets(st.tuples(st.sampled_from(["dedicated", "slow"]), st.sampled_from(["NoSchedule", "PreferNoSchedule"])))):
+        made = made.taint(key, effect, "x")
+    made = made.cordoned() if draw(st.booleans()) else made
+    for image in draw(st.sets(st.sampled_from(["app:1", "base:latest", "other:2"]))):
+        made = made.image(300 << 20, image)
+    return made.allocatable("example.com/gpu", 1) if draw(st.booleans()) else made
+
+
+class IncrementalEqualsFull(RuleBasedStateMachine):
+    """Events change the cache; long-lived shapes follow it, and are compared with shapes that are made anew."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.world = World(SETUP)
+        self.pods = [self.world.signed(template.info()) for template in TEMPLATES]
+        self.running: dict[str, str] = {}
+        self.count = 0
+
+    @rule(data=st.data(), name=names)
+    def set_node(self, data: st.DataObject, name: str) -> None:
+        self.world.cache.set_node(data.draw(nodes(name)).build())
+
+    @rule(name=names)
+    def remove_node(self, name: str) -> None:
+        self.world.cache.remove_node(name)
+
+    @rule(template=st.sampled_from(TEMPLATES), name=names)
+    def run_pod(self, template: PodBuilder, name: str) -> None:
+        self.count += 1
+        info = template.uid(f"running-{self.count}").on(name).info(counted_on_node=True)
+        self.world.cache.set_pod(info, name)
+        self.running[info.uid] = name
+
+    @rule(data=st.data())
+    def end_pod(self, data: st.DataObject) -> None:
+        if self.running:
+            uid = data.draw(st.sampled_from(sorted(self.running)))
+            self.world.cache.remove_pod(uid)
+            del self.running[uid]
+
+    @rule(index=st.integers(0, len(TEMPLATES) - 1))
+    def look_without_ranking(self, index: int) -> None:
+        self.world.profile.shapes.find(self.pods[index])
+
+    @rule(index=st.integers(0, len(TEMPLATES) - 1))
+    def choose(self, index: int) -> None:
+        self.world.find(self.pods[index])
+
+    @invariant()
+    def long_lived_shapes_equal_new_ones(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        anew = World(SETUP, self.world.cache)
+        for template, known in zip(TEMPLATES[self.count % 3 :: 3], self.pods[self.count % 3 :: 3], strict=True):
+            fresh = anew.signed(template.info())
+            assert view(self.world, known) == view(anew, fresh)
+
+
+def view(world: World, info: PodInfo) -> dict[str, object]:
+    """Return what a shape knows, by row, after a full round."""
+    shapes = world.profile.shapes
+    shape: Shape = shapes.find(info)
+    if shape.pre_filtered.refusal is not None:
+        return {"refusal": shape.pre_filtered.refusal}
+    rows = world.cache.table.live_rows().tolist()
+    seen: dict[str, object] = {"verdicts": [shape.evaluation.verdict(row) for row in rows], "feasible": shape.evaluation.feasible_rows().tolist()}
+    if shape.feasible_count == 0:
+        return seen | {"message": shapes.diagnose(shape, info, {}).message}
+    shapes.rank(shape, info)
+    enabled = [s for s in range(len(shape.scorers)) if shape.evaluation.is_enabled(s)]
+    scores = {row: shape.evaluation.scores(row) for row in shape.evaluation.feasible_rows().tolist()}
+    return seen | {
+        "enabled": enabled,
+        "raw": {row: [raw[s] for s in enabled] for row, (raw, _) in scores.items()},
+        "total": {row: total for row, (_, total) in scores.items()},
+        "best": shape.evaluation.best(),
+    }
+
+
+IncrementalEqualsFull.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestIncrementalEqualsFull = IncrementalEqualsFull.TestCase

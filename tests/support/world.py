@@ -1,0 +1,75 @@
+"""A node table with a scheduling profile on it and no cluster: for tests and benchmarks of what happens between pop and assume."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from koordsched.api.podinfo import PodInfo
+from koordsched.cache.cache import Cache
+from koordsched.cache.columns import Columns
+from koordsched.clock import RealClock
+from koordsched.cluster.port import Cluster
+from koordsched.config import Environment, load_config_text
+from koordsched.framework.diagnosis import Diagnosis
+from koordsched.framework.profile import PluginFactory, Profile
+from koordsched.framework.waiting import WaitingPods
+from koordsched.plugins import REGISTRY
+from koordsched.queue.nominator import Nominator
+from koordsched.scheduler.selection import Selection
+
+EMPTY_CONFIG = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+
+class Setup(NamedTuple):
+    """What a world's profile is made of: a configuration's text, what it is read against, and the plugins."""
+
+    config: str = EMPTY_CONFIG
+    environment: Environment = Environment()
+    registry: Mapping[str, PluginFactory] = REGISTRY
+
+
+class NoCluster:
+    """Stands where a plugin expects a cluster; nothing may be asked of it."""
+
+
+class World:
+    """A cache and the profiles of a configuration on it."""
+
+    cluster: Cluster
+    waiting_pods: WaitingPods
+
+    def __init__(self, setup: Setup | None = None, cache: Cache | None = None) -> None:
+        config, environment, registry = setup or Setup()
+        self.cluster = NoCluster()  # type: ignore[assignment]
+        self.clock = RealClock()
+        self.random = random.Random(1)
+        self.cache = cache or Cache()
+        self.waiting_pods = WaitingPods()
+        loaded = load_config_text(config, environment)
+        self.profiles = [Profile(profile, registry, self) for profile in loaded.profiles]
+        self.profile = self.profiles[0]
+        self.nominator = Nominator()
+        self.selection = Selection(self.cache, self.nominator, self.random, loaded.percentage_of_nodes_to_score)
+
+    @property
+    def columns(self) -> Columns:
+        return self.cache.columns
+
+    def signed(self, pod: PodInfo) -> PodInfo:
+        """Give the pod its shape."""
+        pod.shape = self.profile.shapes.key(pod)
+        return pod
+
+    def find(self, pod: PodInfo) -> str | Diagnosis:
+        """Return the node for the pod, or why there is none."""
+        return self.selection.find(self.profile, self.signed(pod) if pod.shape is None else pod)[1]
+
+    def place(self, pod: PodInfo) -> str:
+        """Find a node and assume the pod there; LookupError with the message when there is none."""
+        found = self.find(pod)
+        if isinstance(found, Diagnosis):
+            raise LookupError(found.message)
+        self.cache.assume_pod(pod, found)
+        return found

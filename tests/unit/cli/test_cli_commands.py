@@ -1,0 +1,202 @@
+"""The command line: which command runs, what goes where, and how it ends."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+import structlog
+
+import koordsched
+from koordsched.cli import main
+
+NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {allocatable: {cpu: '4', memory: 8Gi}}\n"
+POD = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: main, resources: {requests: {cpu: '%s'}}}]}\n"
+CONFIG = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+
+@pytest.fixture(autouse=True)
+def _default_logs() -> object:
+    """Undo what a command configures of logging."""
+    yield
+    structlog.reset_defaults()
+
+
+class Ran:
+    """A command line that was run: its exit code and the lines of its two outputs."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> None:
+        try:
+            self.code: object = main([str(argument) for argument in arguments])
+        except SystemExit as exit_:  # argparse's way to end
+            self.code = exit_.code
+        self.out, self.err = capsys.readouterr()
+
+
+@pytest.fixture
+def manifests(tmp_path: Path) -> Path:
+    file = tmp_path / "f.yaml"
+    file.write_text(NODE + POD % ("fits", "1") + POD % ("nonsense", "abc") + POD % ("large", "5"))
+    return file
+
+
+def test_no_command_serves_which_this_version_cannot(capsys: pytest.CaptureFixture[str]) -> None:
+    ran = Ran(capsys)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == "koord-scheduler: serving a real cluster needs the API server adapter, which this version does not have yet\n"
+
+
+def test_the_effective_configuration_is_written(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    written = tmp_path / "out.yaml"
+    ran = Ran(capsys, "--write-config-to", written)
+    assert (ran.code, ran.err) == (0, "")
+    assert "schedulerName: default-scheduler" in written.read_text()
+    assert Ran(capsys, "--config", written, f"--write-config-to={tmp_path / 'again.yaml'}").code == 0
+    assert (tmp_path / "again.yaml").read_text() == written.read_text()
+
+
+def test_mistakes_of_flags_are_all_named(capsys: pytest.CaptureFixture[str]) -> None:
+    ran = Ran(capsys, "--no-such-flag", "--secure-port=x", "simulat")
+    assert ran.code == 1
+    assert len(ran.err.splitlines()) == 3
+    assert "unknown flag: --no-such-flag" in ran.err
+
+
+def test_mistakes_of_the_configuration_are_all_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(CONFIG + "parallelism: 0\npodInitialBackoffSeconds: 0\n")
+    for command in (["--config"], ["simulate", ".", "--config"], ["validate"]):
+        ran = Ran(capsys, *command, tmp_path / "c.yaml")
+        assert ran.code == 1
+        assert [line.startswith(f"{tmp_path}/c.yaml: document 1: ") for line in ran.err.splitlines()] == [True, True]
+
+
+def test_a_good_configuration_is_valid(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(CONFIG)
+    assert Ran(capsys, "validate", tmp_path / "c.yaml").code == 0
+
+
+@pytest.mark.parametrize("spelling", ["version", "--version"])
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str], spelling: str) -> None:
+    assert Ran(capsys, spelling).out == f"koord-scheduler {koordsched.__version__}\n"
+
+
+@pytest.mark.parametrize("spelling", ["help", "--help", "-h"])
+def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str], spelling: str) -> None:
+    ran = Ran(capsys, spelling)
+    assert ran.code == 0
+    assert all(f"koord-scheduler {command}" in ran.out for command in ("simulate", "test", "validate", "version"))
+
+
+def test_simulate_prints_json_and_tells_of_refused_objects_elsewhere(capsys: pytest.CaptureFixture[str], manifests: Path) -> None:
+    ran = Ran(capsys, "simulate", manifests, "-o", "json")
+    result = json.loads(ran.out)
+    assert ran.code == 0
+    assert result["placements"] == [{"pod": "default/fits", "node": "n1", "annotations": {}}]
+    assert [pending["pod"] for pending in result["pending"]] == ["default/nonsense", "default/large"]
+    assert result["pending"][0]["reason"].startswith('rejected: spec.containers[0].resources.requests[cpu]: Invalid value: "abc": ')
+    assert result["pending"][1]["reason"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    assert result["summary"]["allocation"]["cpu"] == 0.25
+    (line,) = [line for line in ran.err.splitlines() if line.startswith(str(manifests))]
+    assert line.startswith(
+        f'{manifests}: document 3: Pod default/nonsense: spec.containers[0].resources.requests[cpu]: Invalid value: "abc": '
+    )
+
+
+def test_simulate_prints_a_plain_table_to_what_is_no_terminal(capsys: pytest.CaptureFixture[str], manifests: Path) -> None:
+    ran = Ran(capsys, "simulate", manifests)
+    assert "Why pods are pending" in ran.out
+    assert "\x1b" not in ran.out + ran.err
+
+
+def test_simulate_shows_colours_and_progress_on_a_terminal_only(manifests: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    for no_color, expected in (("", True), ("1", False)):
+        out, err = Terminal(), Terminal()
+        monkeypatch.setattr("sys.stdout", out)
+        monkeypatch.setattr("sys.stderr", err)
+        monkeypatch.setenv("NO_COLOR", no_color)
+        assert main(["simulate", str(manifests)]) == 0
+        assert ("\x1b[" in out.getvalue()) is expected
+        assert "pods bound" in err.getvalue()
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_simulate_reads_standard_input(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((NODE + POD % ("a", "1")).encode())))
+    assert json.loads(Ran(capsys, "simulate", "-", "-o", "json").out)["summary"]["bound"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["simulate"], "name manifest files or directories, or --trace openb with --nodes FILE and --pods FILE"),
+        (["simulate", "--trace", "openb", "--nodes", "n.csv"], "--trace needs --nodes FILE and --pods FILE, and takes no other input"),
+        (["simulate", "x.yaml", "--pods", "p.csv"], "name manifest files or directories, or --trace"),
+        (["simulate", "x.yaml", "--limit-pods", "-1"], "'-1': expected a whole number of at least 0"),
+        (["simulate", "x.yaml", "--order", "size"], "invalid choice: 'size'"),
+        (["test"], "the following arguments are required: SCENARIO"),
+    ],
+)
+def test_a_wrong_command_line_is_explained(capsys: pytest.CaptureFixture[str], arguments: list[str], expected: str) -> None:
+    ran = Ran(capsys, *arguments)
+    assert ran.code == 2
+    assert expected in ran.err
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        ("a: [1", "document 1: line 2: not YAML: did not find expected ',' or ']'"),
+        ("a: 1\na: 2", "document 1: line 2: key 'a' is given twice in one map"),
+    ],
+)
+def test_an_input_that_cannot_be_read_ends_simulate_with_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str | None, expected: str
+) -> None:
+    if text is not None:
+        (tmp_path / "x.yaml").write_text(text)
+    ran = Ran(capsys, "simulate", tmp_path / "x.yaml")
+    assert (ran.code, ran.out, ran.err) == (1, "", f"{tmp_path / 'x.yaml'}: {expected}\n")
+
+
+def test_scenarios_are_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    text = (
+        "name: %s\nwhy: because\ngiven: [{kind: Node, metadata: {name: n1}}]\nsteps: [{create: [{kind: Pod, metadata: {name: a}}]}, %s]\n"
+    )
+    passes = "{expect: {pods: {a: {node: n1}}}}"
+    fails = "{expect: {pods: {a: {node: n2}}, within: 1s}}"
+    (tmp_path / "s.yaml").write_text(text % ("passes", passes) + "---\n" + text % ("fails", fails))
+    ran = Ran(capsys, "test", tmp_path)
+    assert ran.out.splitlines() == [
+        "PASS passes",
+        "FAIL fails: steps[1].expect: within 1s: default/a: expected on n2, seen bound to n1",
+        "1 passed, 1 failed",
+    ]
+    assert (ran.code, ran.err) == (1, "")
+    assert Ran(capsys, "test", tmp_path, "-k", "pass").code == 0
+
+
+def test_a_malformed_scenario_ends_with_two(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("name: a\nwhy: b\nstep: []\n")
+    ran = Ran(capsys, "test", tmp_path / "s.yaml")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines() == [
+        f"{tmp_path}/s.yaml: document 1: step: unknown field; did you mean 'steps'?",
+        f"{tmp_path}/s.yaml: document 1: steps: missing",
+    ]
+
+
+def test_an_interrupt_ends_quietly(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(__import__("koordsched.cli", fromlist=["COMMANDS"]).COMMANDS, "version", interrupt)
+    ran = Ran(capsys, "version")
+    assert (ran.code, ran.out, ran.err) == (130, "", "")

@@ -1,6 +1,6 @@
-"""Scores by how full a row would be: the three strategies of NodeResourcesFit, and balance between resources.
+"""Scores by how full a row would be: from least to most full, along a given shape, and by balance between resources.
 
-cpu and memory count with the nonzero columns in the three strategies and with plain requests in `balanced`.
+cpu and memory count with the nonzero columns in the first three and with plain requests in `balanced`.
 
 All amounts must be >= 0. No intermediate overflows: where an int64 product would (amounts beyond 2^63 / 100; Go v1.35 wraps there), the
 result is that of unbounded integers.
@@ -135,7 +135,7 @@ cdef void _add_all(
 
 
 # In the three loops below a row's capacity is nearly always ordinary, so the one branch that asks is always foreseen; whether the row is
-# overcommitted is not, so that is no branch (14 us instead of 20 for 5,000 rows; bench/test_kernels.py::test_least_allocated).
+# overcommitted is not, so that is no branch (14 us instead of 20 for 5,000 rows; bench/bench_kernels.py::bench_least_allocated).
 
 
 cdef void _add_least(
@@ -249,7 +249,7 @@ def balanced(NodeTable table not None, Allocation allocation not None, cnp.ndarr
 cdef void _balance_pair(
     const int64_t[:, ::1] allocatable, const int64_t[:, ::1] requested, Allocation allocation, Rows rows, int64_t* scores
 ) noexcept nogil:
-    """As _balance, for two resources: the default, and half the time (bench/test_kernels.py::test_balanced)."""
+    """As _balance, for two resources: the default, and half the time (bench/bench_kernels.py::bench_balanced)."""
     cdef Py_ssize_t i, row
     cdef int32_t one = allocation.ids[0]
     cdef int32_t other = allocation.ids[1]

@@ -2,7 +2,7 @@
 #
 # Rows come in and answers go out as numpy arrays whose memory is read and written through these pointers, not through memoryviews: an
 # incremental cycle asks each kernel about one row, and acquiring two buffers takes longer than all the rest of such a call (0.4 us
-# without, 1.1 us with; bench/test_kernels.py::test_filter_fit). The table's columns stay memoryviews, so the checked build
+# without, 1.1 us with; bench/bench_kernels.py::bench_filter_fit). The table's columns stay memoryviews, so the checked build
 # still catches a row that is not there.
 
 cimport numpy as cnp

@@ -73,7 +73,7 @@ def complete_args(profile: Profile, enabled: set[str], path: str, context: Conte
             continue
         made[config.name] = args
         if isinstance(args, PluginArgs):
-            _report_problems(config.name, args, f"{path}[{index}].args", context, built=config.name in enabled)
+            _report_problems(replace(config, args=args), f"{path}[{index}].args", context, built=config.name in enabled)
     for name, cls in context.catalogue.args.items():
         if name in enabled and name not in made:
             made[name] = _completed(cls(), context.gates)
@@ -115,7 +115,9 @@ def _completed(args: PluginArgs, gates: FeatureGates) -> PluginArgs:
     return complete(args, gates) if complete is not None else args
 
 
-def _report_problems(name: str, args: PluginArgs, path: str, context: Context, *, built: bool) -> None:
+def _report_problems(config: PluginConfig, path: str, context: Context, *, built: bool) -> None:
+    """Report what is wrong with typed arguments; what only a constructor would refuse, if the plugin is built."""
+    args = config.args
     on_load, when_built = VALIDATED_ON_LOAD.get(type(args)), VALIDATED_WHEN_BUILT.get(type(args))
     if on_load is not None:
         for where, problem in on_load(args, context.gates):
@@ -123,4 +125,4 @@ def _report_problems(name: str, args: PluginArgs, path: str, context: Context, *
     if built:
         problems = when_built(args, context.gates) if when_built is not None else args.problems()
         for where, problem in problems:
-            context.mistakes.refused(f"{path}.{where}", f'initializing plugin "{name}": {where}: {problem}')
+            context.mistakes.refused(f"{path}.{where}", f'initializing plugin "{config.name}": {where}: {problem}')

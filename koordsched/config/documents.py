@@ -9,7 +9,6 @@ Callers: `loading`, which turns the values into Structs.
 from __future__ import annotations
 
 import re
-from math import inf, nan
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,25 +16,16 @@ import yaml
 from yaml import events
 
 from koordsched.config.errors import ROOT, shown
+from koordsched.config.scalars import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+__all__ = ["MAX_DEPTH", "MAX_VALUES", "Document", "Problem", "child", "read_documents", "resolve"]
+
 MAX_DEPTH = 64
 MAX_VALUES = 100_000
 
-_WORDS: dict[str, Any] = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
-    **dict.fromkeys(("true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON", "y", "Y"), True),
-    **dict.fromkeys(("false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF", "n", "N"), False),
-    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), inf),
-    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -inf),
-    **dict.fromkeys((".nan", ".NaN", ".NAN"), nan),
-}
-_NUMERIC_START = frozenset("+-.0123456789")
-_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,60})")
-_PREFIXED = re.compile(r"([-+]?)(?:0x([0-9a-fA-F]{1,60})|0o?([0-7]{1,60})|0b([01]{1,200}))")
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _TAG = "tag:yaml.org,2002:"
 _TAGGED: dict[str, tuple[type, ...]] = {
     f"{_TAG}int": (int,),
@@ -267,19 +257,3 @@ def child(path: str, key: str) -> str:
     if not _NAME.fullmatch(name):
         return f"{path}[{name if name.isprintable() else shown(name)}]"
     return f"{path}.{name}" if path else name
-
-
-def resolve(text: str) -> Any:
-    """Return what an unquoted scalar means."""
-    if text in _WORDS:
-        return _WORDS[text]
-    if text[0] not in _NUMERIC_START:
-        return text
-    plain = text.replace("_", "")
-    if _INTEGER.fullmatch(plain):
-        return int(plain)
-    if prefixed := _PREFIXED.fullmatch(plain):
-        sign, hexadecimal, octal, binary = prefixed.groups()
-        base = 16 if hexadecimal else 8 if octal else 2
-        return int(f"{sign}{hexadecimal or octal or binary}", base)
-    return float(plain) if _FLOAT.fullmatch(plain) else text

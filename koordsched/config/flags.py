@@ -6,20 +6,15 @@ What is left over is refused: the scheduler takes no arguments.
 
 from __future__ import annotations
 
-import csv
-import ipaddress
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Annotated, Any, get_args, get_origin
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
-from koordsched.api.quantity import QuantityError, nano
-from koordsched.config.decoding import MAX_FLOAT32
-from koordsched.config.duration import Duration, DurationError
 from koordsched.config.errors import near_miss
-from koordsched.config.features import FeatureGateError, parse_bool, parse_feature_gates
-from koordsched.config.flag_table import FLAGS, NOT_ACTED_ON, SHORT, UNSPLIT, Flags
+from koordsched.config.features import FeatureGateError, parse_feature_gates
+from koordsched.config.flag_table import FLAGS, NOT_ACTED_ON, SHORT, Flags
+from koordsched.config.flag_values import BadValueError, is_ip, quoted, read_value
 
 __all__ = ["FlagError", "Flags", "not_acted_on", "parse_flags"]
 
@@ -28,10 +23,6 @@ HIDDEN_METRICS_VERSION = "1.34"
 LOG_FORMATS = ("text", "json")
 TEXT_WHEN_BARE = "true"  # what a flag that needs no value gets
 
-_INTEGER = re.compile(r"([-+]?)(?:0x([0-9a-fA-F]{1,40})|0b([01]{1,99})|0o?([0-7]{1,40})|(0|[1-9][0-9]{0,40}))", re.ASCII)
-
-_FLOAT = re.compile(r"[-+]?(?:[0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})(?:[eE][-+]?[0-9]{1,5})?", re.ASCII)
-
 
 class FlagError(ValueError):
     """A command line that cannot be used; `errors` has every reason."""
@@ -39,10 +30,6 @@ class FlagError(ValueError):
     def __init__(self, errors: Iterable[str]) -> None:
         self.errors = tuple(errors)
         super().__init__("\n".join(self.errors))
-
-
-class _BadValueError(ValueError):
-    """A flag's value is not of its type; the text is the one of Go's parser."""
 
 
 def parse_flags(arguments: Sequence[str]) -> Flags:
@@ -88,7 +75,7 @@ class _Line:
             else:
                 self._positional.append(word)
         if any(self._positional):
-            listed = " ".join(map(_quoted, self._positional))
+            listed = " ".join(map(quoted, self._positional))
             self.errors.append(f'"koord-scheduler" does not take any arguments, got [{listed}]')
 
     def _long(self, word: str) -> None:
@@ -132,10 +119,10 @@ class _Line:
     def _set(self, name: str, text: str) -> None:
         field = FLAGS[name]
         try:
-            value = _read(name, field.type, text)
-        except _BadValueError as error:
+            value = read_value(name, field.type, text)
+        except BadValueError as error:
             short = next((f"-{letter}, " for letter, long in SHORT.items() if long == name), "")
-            self.errors.append(f'invalid argument {_quoted(text)} for "{short}--{name}" flag: {error}')
+            self.errors.append(f'invalid argument {quoted(text)} for "{short}--{name}" flag: {error}')
             return
         if name in self.given and isinstance(value, tuple):
             value = (*self.values[field.name], *value)
@@ -149,130 +136,13 @@ def _stands_alone(name: str) -> bool:
     return FLAGS[name].type is bool or name == "version"
 
 
-def _read(name: str, annotation: Any, text: str) -> Any:
-    if name in UNSPLIT:
-        return (text,)
-    if name in _SPECIAL:
-        return _SPECIAL[name](text)
-    kind = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
-    if kind is str:
-        return text
-    if get_origin(kind) is tuple:
-        return _read_list(text)
-    if get_origin(kind) is dict:
-        return _read_map(text)
-    return _READERS[kind](text)
-
-
-def _read_bool(text: str) -> bool:
-    value = parse_bool(text)
-    if value is None:
-        raise _BadValueError(f"strconv.ParseBool: parsing {_quoted(text)}: invalid syntax")
-    return value
-
-
-def _read_integer(text: str, bits: int = 64) -> int:
-    match = _INTEGER.fullmatch(text)
-    if match is None:
-        raise _BadValueError(f"strconv.ParseInt: parsing {_quoted(text)}: invalid syntax")
-    sign, hexadecimal, binary, octal, decimal = match.groups()
-    digits, base = (hexadecimal, 16) if hexadecimal else (binary, 2) if binary else (octal, 8) if octal else (decimal, 10)
-    value = int(f"{sign}{digits}", base)
-    if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
-        raise _BadValueError(f"strconv.ParseInt: parsing {_quoted(text)}: value out of range")
-    return value
-
-
-def _read_level(text: str) -> int:
-    try:
-        level = _read_integer(text, bits=33)
-    except _BadValueError as error:
-        raise _BadValueError(str(error).replace("ParseInt", "ParseUint")) from None
-    if level < 0:
-        raise _BadValueError(f"strconv.ParseUint: parsing {_quoted(text)}: invalid syntax")
-    return level
-
-
-def _read_float(text: str) -> float:
-    if not _FLOAT.fullmatch(text):
-        raise _BadValueError(f"strconv.ParseFloat: parsing {_quoted(text)}: invalid syntax")
-    value = float(text)
-    if abs(value) > MAX_FLOAT32:
-        raise _BadValueError(f"strconv.ParseFloat: parsing {_quoted(text)}: value out of range")
-    return value
-
-
-def _read_duration(text: str) -> Duration:
-    try:
-        return Duration.parse(text)
-    except DurationError as error:
-        raise _BadValueError(str(error)) from None
-
-
-def _read_quantity(text: str) -> str:
-    try:
-        nano(text)
-    except QuantityError as error:
-        raise _BadValueError(error.problem) from None
-    return text
-
-
-def _read_ip(text: str) -> str:
-    if text and not _is_ip(text.strip()):
-        raise _BadValueError(f"failed to parse IP: {_quoted(text)}")
-    return text.strip() or Flags().bind_address
-
-
-def _read_vmodule(text: str) -> str:
-    for item in filter(None, text.split(",")):
-        pattern, _, level = item.partition("=")
-        if not pattern or not level.isdecimal():
-            raise _BadValueError(f"{_quoted(item)} does not have the pattern=N format")
-    return text
-
-
-def _read_list(text: str) -> tuple[str, ...]:
-    if not text:
-        return ()
-    try:
-        return tuple(next(csv.reader([text], strict=True)))
-    except csv.Error as error:
-        raise _BadValueError(str(error)) from None
-
-
-def _read_map(text: str) -> dict[str, str]:
-    pairs = (text.strip('"'),) if text.count("=") <= 1 else _read_list(text)
-    made = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise _BadValueError(f"{pair} must be formatted as key=value")
-        made[key] = value
-    return made
-
-
-_READERS: dict[Any, Callable[[str], Any]] = {
-    bool: _read_bool,
-    int: _read_integer,
-    float: _read_float,
-    Duration: _read_duration,
-}
-_SPECIAL: dict[str, Callable[[str], Any]] = {
-    "bind-address": _read_ip,
-    "kube-api-burst": lambda text: _read_integer(text, bits=32),
-    "log-text-info-buffer-size": _read_quantity,
-    "v": _read_level,
-    "vmodule": _read_vmodule,
-}
-
-
 def _problems(flags: Flags) -> Iterator[str]:
     """Yield what is wrong with values that have the right type."""
     if not 0 <= flags.secure_port <= MAX_PORT:
         yield f"--secure-port {flags.secure_port} must be between 0 and 65535, inclusive. 0 for turning off secure port"
     if not 0 <= flags.port <= MAX_PORT:
         yield f"--port {flags.port} must be between 0 and 65535, inclusive. 0 for turning off insecure (HTTP) port"
-    if flags.address and not _is_ip(flags.address):
+    if flags.address and not is_ip(flags.address):
         yield f"--address {flags.address} is an invalid IP address"
     if flags.show_hidden_metrics_for_version not in {"", HIDDEN_METRICS_VERSION}:
         yield (
@@ -280,17 +150,4 @@ def _problems(flags: Flags) -> Iterator[str]:
             "Only the previous minor version is allowed"
         )
     if flags.logging_format not in LOG_FORMATS:
-        yield f"format: Invalid value: {_quoted(flags.logging_format)}: Unsupported log format"
-
-
-def _is_ip(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+        yield f"format: Invalid value: {quoted(flags.logging_format)}: Unsupported log format"

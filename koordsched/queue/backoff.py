@@ -40,7 +40,7 @@ class BackoffQueue:
 
     @property
     def may_pop_early(self) -> bool:
-        return len(self._rejected) > 0
+        return self._settings.pop_from_backoff and len(self._rejected) > 0
 
     def duration(self, info: QueuedPodInfo) -> float:
         """Return the pod's penalty in seconds: initial * 2^(n-1) up to the maximum for the n-th failure in a row; 0 before the first."""
@@ -70,8 +70,8 @@ class BackoffQueue:
             self._failed.remove(key)
 
     def pop_early(self) -> QueuedPodInfo | None:
-        """Take the refused pod whose backoff ends first, over or not."""
-        return self._rejected.pop()
+        """Take the refused pod whose backoff ends first, over or not; None if there is none or the settings forbid it."""
+        return self._rejected.pop() if self.may_pop_early else None
 
     def pop_expired(self, now: float) -> Iterator[QueuedPodInfo]:
         """Take the pods whose backoff is over, refused ones first."""

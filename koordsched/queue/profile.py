@@ -47,11 +47,12 @@ class QueueProfile(msgspec.Struct, frozen=True):
 
 
 class QueueSettings(msgspec.Struct, frozen=True):
-    """Durations in seconds: podInitialBackoffSeconds, podMaxBackoffSeconds, --pod-max-in-unschedulable-pods-duration."""
+    """podInitialBackoffSeconds, podMaxBackoffSeconds, --pod-max-in-unschedulable-pods-duration, all in seconds; and a feature gate."""
 
     initial_backoff: float = 1.0
     max_backoff: float = 10.0
     max_in_unschedulable: float = 300.0
+    pop_from_backoff: bool = True  # gate SchedulerPopFromBackoffQ: pods that back off are tried when nothing else is to do
 
 
 class QueueMetrics(Protocol):

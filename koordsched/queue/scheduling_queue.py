@@ -34,7 +34,7 @@ from koordsched.queue.sub_queues import SubQueues
 from koordsched.queue.waking import Waker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
@@ -193,6 +193,10 @@ class SchedulingQueue:
         """Return when `flush_backoff` is due: a whole second, or None when nobody backs off."""
         return self._queues.backoff.next_expiry()
 
+    def call_on_backoff(self, hook: Callable[[], None]) -> None:
+        """Call the hook whenever a pod has begun to back off, so that a timer can be set to `next_flush`."""
+        self._queues.on_backoff = hook
+
     def flush_backoff(self, now: float) -> None:
         """Move pods whose backoff is over at `now` to the active queue."""
         for info in self._queues.backoff.pop_expired(now):
@@ -240,6 +244,13 @@ class SchedulingQueue:
     def get(self, key: str) -> QueuedPodInfo | None:
         """Return the pod if it waits in a queue."""
         return self._queues.get(key)
+
+    def alike(self, pod: PodInfo) -> Iterator[QueuedPodInfo]:
+        """Yield the unschedulable pods that share the fate of this pod's shape. The queue must not change meanwhile."""
+        info = self._queues.get(pod.key)
+        group = info.group if info is not None else None
+        if group is not None and group.by_shape:
+            yield from group.members
 
     def where(self, key: str) -> tuple[Place, float]:
         """Return where the pod is and since when (seconds since the epoch); (Place.NONE, 0) if the queue does not know it."""

@@ -21,7 +21,7 @@ from koordsched.queue.queued_pod import ACTIVE, BACKOFF, GATED, NOWHERE, UNSCHED
 from koordsched.queue.unschedulable import Group, UnschedulablePods
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.clock import Clock
@@ -40,6 +40,7 @@ class SubQueues:
         self.unschedulable = UnschedulablePods(self.books)
         self.nominator = Nominator()
         self.history = History()
+        self.on_backoff: Callable[[], None] = lambda: None  # called when a pod has begun to back off: there may be an earlier expiry
         self.arrivals = asyncio.Event()  # set whenever something may have become poppable
         self._clock = clock
         self._profiles = profiles
@@ -117,6 +118,7 @@ class SubQueues:
         self._arrive(info, BACKOFF, event)
         self._metrics.incoming("backoff", event)
         self.arrivals.set()
+        self.on_backoff()
         return True
 
     def place_unschedulable(self, info: QueuedPodInfo, event: str) -> Group:

@@ -9,6 +9,7 @@ import msgspec
 from koordsched.api.podinfo import PodInfo
 from koordsched.cluster.event_series import EventText
 from koordsched.framework.interface import PostFilterResult
+from koordsched.scheduler.status_writer import Said
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,13 +65,17 @@ class FailureHandler:
         if stored.metadata.resource_version != info.pod_info.pod.metadata.resource_version:
             info.pod_info = refreshed(info.pod_info, stored, failure.profile)
         parts.queue.add_unschedulable_if_not_present(info)
-        parts.on_backoff()
         if failure.nominate is not None:
             parts.queue.nominate(info.pod_info, failure.nominate.nominated_node_name)
-        parts.events(info.profile).event(stored, EventText("Warning", "FailedScheduling", "Scheduling", failure.message))
         reason = UNSCHEDULABLE if failure.rejected else SCHEDULER_ERROR
         nominated = None if failure.nominate is None else failure.nominate.nominated_node_name
-        parts.status_writer.not_scheduled(stored, reason, failure.message, nominated)
+        tell(parts, stored, Said(reason, failure.message, nominated))
+
+
+def tell(parts: Parts, pod: Pod, said: Said) -> None:
+    """Say in the pod's events and its condition why it is pending."""
+    parts.events(pod.spec.scheduler_name).event(pod, EventText("Warning", "FailedScheduling", "Scheduling", said.message))
+    parts.status_writer.say(pod, said)
 
 
 def refreshed(old: PodInfo, pod: Pod, profile: Profile) -> PodInfo:

@@ -12,7 +12,6 @@ from koordsched.framework.waiting import WaitingPods
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable
 
     from koordsched.cache.columns import Columns
     from koordsched.clock import Clock
@@ -61,7 +60,6 @@ class Parts:
         self.queue = queue
         self.status_writer = status_writer
         self.recorders: dict[str, EventRecorder] = {}  # by scheduler name
-        self.on_backoff: Callable[[], None] = lambda: None  # called when a pod may have begun to back off
         self.bind_slots = asyncio.Semaphore(MAX_BINDS_IN_FLIGHT)
 
     def events(self, profile: str) -> EventRecorder:

@@ -10,6 +10,7 @@ import asyncio
 import math
 import socket
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -21,9 +22,11 @@ from koordsched.framework.profile import Profile
 from koordsched.plugins import REGISTRY
 from koordsched.queue.hints import hints_for
 from koordsched.queue.profile import QueueProfile, QueueSettings
+from koordsched.queue.queued_pod import Rejectors
 from koordsched.queue.scheduling_queue import SchedulingQueue
 from koordsched.scheduler.cycle import Cycle
 from koordsched.scheduler.failure import FailureHandler
+from koordsched.scheduler.fresh_reasons import FreshReasons
 from koordsched.scheduler.handlers import NodeHandler, PodHandler
 from koordsched.scheduler.metrics import Metrics
 from koordsched.scheduler.parts import Dependencies, Parts, Surroundings
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from koordsched.api.core import Node, Pod
+    from koordsched.api.podinfo import PodInfo
     from koordsched.config import SchedulerConfiguration
 
 __all__ = ["Dependencies", "Scheduler"]
@@ -63,16 +67,18 @@ class Scheduler:
         host = socket.gethostname()
         for name in self.profiles:
             parts.recorders[name] = EventRecorder(dependencies.cluster, self.clock, name, f"{name}-{host}", busy=self._busy)
-        parts.on_backoff = self._arm
+        self.queue.call_on_backoff(self._arm)
         self._parts = parts
         self._recorders = list(parts.recorders.values())
         selection = Selection(self.cache, self.queue.nominator, dependencies.random, config.percentage_of_nodes_to_score)
+        self._reasons = FreshReasons(parts, self._pods.store)
         self.cycle = Cycle(parts, self.profiles, selection, FailureHandler(parts, self._pods.store))
         self._nodes.add_handler(NodeHandler(parts))
         self._pods.add_handler(PodHandler(parts, self.profiles))
         self._tasks: list[asyncio.Task[None]] = []
         self._loop_task: asyncio.Task[None] | None = None
         self._flush_timer: asyncio.TimerHandle | None = None
+        self._flush_due = 0.0
         self._watch_sizes()
         self._say_missing()
 
@@ -98,7 +104,10 @@ class Scheduler:
     def idle(self) -> bool:
         """Answer whether there is nothing to try, nothing on its way, and every pending pod has been told why."""
         sizes = self.queue.sizes()
-        return not (sizes.active or sizes.backoff or self.queue.in_flight or self.cycle.binding) and self.status_writer.idle
+        return (
+            not (sizes.active or sizes.backoff or self.queue.in_flight or self.cycle.binding or self._reasons.pending)
+            and self.status_writer.idle
+        )
 
     async def stop(self) -> None:
         """Stop popping, finish what is being bound, say what is unsaid, and end."""
@@ -109,6 +118,7 @@ class Scheduler:
         while self.cycle.binding:
             await asyncio.wait(self.cycle.binding)
         await _end(self._tasks)
+        self._reasons.stop()
         await self.status_writer.flush()
         for recorder in self._recorders:
             await recorder.flush()
@@ -117,6 +127,7 @@ class Scheduler:
     async def kill(self) -> None:
         """End at once, as a process does that is killed: nothing is finished, undone or written."""
         self._disarm()
+        self._reasons.stop()
         await _end([*self._tasks, *self.cycle.binding])
 
     def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
@@ -142,10 +153,11 @@ class Scheduler:
     def _arm(self) -> None:
         """Set the timer of the backoff queue to its next expiry: a whole second."""
         due = self.queue.next_flush()
-        if due is None or self._flush_timer is not None:
+        if due is None or (self._flush_timer is not None and due >= self._flush_due):
             return
-        delay = max(0.0, due - self.clock.now())
-        self._flush_timer = asyncio.get_running_loop().call_later(delay, self._flush_backoff)
+        self._disarm()
+        self._flush_due = due
+        self._flush_timer = asyncio.get_running_loop().call_later(max(0.0, due - self.clock.now()), self._flush_backoff)
 
     def _flush_backoff(self) -> None:
         self._flush_timer = None
@@ -159,6 +171,7 @@ class Scheduler:
             self.queue.flush_unschedulable(self.clock.now())
 
     def _disarm(self) -> None:
+        """Stop the timer."""
         if self._flush_timer is not None:
             self._flush_timer.cancel()
             self._flush_timer = None
@@ -176,15 +189,24 @@ class Scheduler:
                 hints=hints_for(profile.refusing),
                 probe=profile.shapes.feasible,
                 unchanged_since_failure=profile.shapes.unchanged_since_failure,
+                rejectors_now=partial(self._rejectors_now, profile),
             )
             for name, profile in self.profiles.items()
         }
+
+    def _rejectors_now(self, profile: Profile, pod: PodInfo) -> Rejectors:
+        """Name the plugins that refuse the pod's shape now, and let its pods be told if the reasons are new to them."""
+        diagnosis = profile.shapes.diagnose(profile.shapes.find(pod), pod, {})
+        self._reasons.changed(profile, pod, diagnosis)
+        pending = diagnosis.pending_plugins
+        return Rejectors(diagnosis.plugins - pending, pending)
 
     def _queue_settings(self, dependencies: Dependencies) -> QueueSettings:
         return QueueSettings(
             initial_backoff=self.config.pod_initial_backoff_seconds,
             max_backoff=self.config.pod_max_backoff_seconds,
             max_in_unschedulable=dependencies.flags.pod_max_in_unschedulable_pods_duration,
+            pop_from_backoff=dependencies.flags.gates["SchedulerPopFromBackoffQ"],
         )
 
     def _watch_sizes(self) -> None:

@@ -31,7 +31,10 @@ RETRY_SECONDS = 0.2
 
 
 class Said(msgspec.Struct, frozen=True):
-    """What a pod's status says, or is to say, about scheduling. nominated None: not to be touched."""
+    """What a pod's status says, or is to say, about scheduling: reason and message of PodScheduled=False, and the nominated node.
+
+    An empty reason leaves the condition alone; nominated None leaves the nomination alone, "" clears it.
+    """
 
     reason: str = ""
     message: str = ""
@@ -54,15 +57,20 @@ class StatusWriter:
     def idle(self) -> bool:
         return not self._wanted and not self._busy
 
-    def not_scheduled(self, pod: Pod, reason: str, message: str, nominated: str | None) -> None:
-        """Say that the pod could not be scheduled; nominated: the node to nominate, "" to clear, None to leave it."""
-        self._want(pod, Said(reason, message, nominated))
+    def say(self, pod: Pod, said: Said) -> None:
+        """Say this of the pod, if it does not say so already."""
+        uid = pod.metadata.uid
+        if uid not in self._wanted and uid not in self._busy:
+            if not self._differs(pod, said):
+                return
+            self._ready.put_nowait(uid)
+        self._wanted[uid] = (pod, said)
 
     def nominate(self, pod: PodInfo, node: str) -> None:
         """Say which node the pod is about to be bound to, because that will take a while."""
         waiting = self._wanted.get(pod.uid)
         reason, message = (waiting[1].reason, waiting[1].message) if waiting else ("", "")
-        self._want(pod.pod, Said(reason, message, node))
+        self.say(pod.pod, Said(reason, message, node))
 
     def forget(self, uid: str) -> None:
         """Say nothing more about a pod: it is bound or gone."""
@@ -79,14 +87,6 @@ class StatusWriter:
         """Write everything that is wanted now; for a clean stop, after `run` has ended."""
         for uid in list(self._wanted):
             await self._write(uid)
-
-    def _want(self, pod: Pod, said: Said) -> None:
-        uid = pod.metadata.uid
-        if uid not in self._wanted and uid not in self._busy:
-            if not self._differs(pod, said):
-                return
-            self._ready.put_nowait(uid)
-        self._wanted[uid] = (pod, said)
 
     def _differs(self, pod: Pod, said: Said) -> bool:
         known = self._written.get(pod.metadata.uid) or _on_cluster(pod)

@@ -34,7 +34,7 @@ MEANINGS = (
     (re.compile(r"preempted"), "it ran, and had to make room for a pod of higher priority"),
     (
         re.compile(r"Scheduling is blocked due to non-empty scheduling gates"),
-        "somebody has to remove the gates in spec.schedulingGates first",
+        "nobody has removed the pod's scheduling gates",
     ),
     (re.compile(r"no nodes available to schedule pods"), "the input has no nodes"),
 )

@@ -24,6 +24,8 @@ from koordsched.simulate.world import EmbeddedWorld
 
 BREATH = 0.1
 """Virtual seconds between two looks at whether the scheduler is done: everything that is due happens in between."""
+PATIENCE, LONG_BREATH = 10.0, 1.0
+"""After so many quiet seconds only retries are left, which come after whole seconds of backoff: look less often."""
 GIVE_UP = 1200.0
 """Virtual seconds without a pod bound or deleted after which what the scheduler still retries counts as pending. Longer than any wait of
 its own: Permit ends after at most 15 minutes (framework.md §2.1)."""
@@ -86,7 +88,7 @@ class Simulation:
         """Wait until the scheduler has nothing to do at two looks in a row, or goes round in circles."""
         quiet_since, version, idle = self._world.now(), -1, 0
         while idle < 2:  # noqa: PLR2004  # one look could come before the last change is noticed
-            await asyncio.sleep(BREATH)
+            await asyncio.sleep(BREATH if self._world.now() - quiet_since < PATIENCE else LONG_BREATH)
             if self._ledger.version != version:
                 version, quiet_since = self._ledger.version, self._world.now()
             elif self._world.now() - quiet_since > GIVE_UP:
@@ -150,21 +152,22 @@ class Simulation:
         return Result(placements=placements, pending=pending, summary=summary)
 
     def _reason(self, key: str, pod: Pod | None, preempted: dict[str, str]) -> str:
-        """Return why a pod has no node, in the scheduler's words."""
+        """Return why a pod has no node, in the scheduler's words where it has any."""
         if key in self._refused:
             return f"rejected: {self._refused[key]}"
-        if pod is None:
-            return "it was never created"
         if key in preempted:
             return f"preempted: {preempted[key]}"
-        if key in self._ledger.deleted and key not in self._departed:
+        if pod is None or (key in self._ledger.deleted and key not in self._departed):
             return "it was deleted"
         for condition in pod.status.conditions:
             if condition.type == "PodScheduled" and condition.status == "False" and condition.message:
                 return condition.message
-        if pod.spec.scheduler_name not in self._world.scheduler.profiles:
-            return f"not tried: it is for the scheduler {pod.spec.scheduler_name}, which is no profile of the configuration"
-        return "not tried: it waits for its gang or its quota"
+        return self._untried(pod.spec.scheduler_name)
+
+    def _untried(self, scheduler_name: str) -> str:
+        if scheduler_name in self._world.scheduler.profiles:
+            return "not tried: it waits for its gang or its quota"
+        return f"not tried: it is for the scheduler {scheduler_name}, which is no profile of the configuration"
 
     async def _preempted(self) -> dict[str, str]:
         """Return what the scheduler told pods that had to make room."""

@@ -80,7 +80,7 @@ def with_server_fields(patched: Raw, old: Raw) -> Raw:
     """Return a patched object with everything that a patch of the main resource cannot change as it was: identity, type and status."""
     metadata = patched.get("metadata") or {}
     kept = {key: value for key, value in old["metadata"].items() if key in _SYSTEM_FIELDS or key in {"name", "namespace"}}
-    fixed = {key: old[key] for key in ("apiVersion", "kind", "status") if key in old}
+    fixed: Raw = {key: old[key] for key in ("apiVersion", "kind", "status") if key in old}
     wanted = {key: value for key, value in patched.items() if key != "status"}
     return {**wanted, **fixed, "metadata": {**client_fields(metadata), **kept}}
 

@@ -30,6 +30,8 @@ MIB = 1024 * 1024
 LEAST = 23 * MIB  # less than this of images on a node is worth nothing
 MOST = 1000 * MIB  # per container; more than this is worth no more
 
+KEPT_LISTS = 1024
+
 Worth = tuple[tuple[int, int], ...]  # bit column and value of each image that some node has, one entry a container
 
 
@@ -39,31 +41,36 @@ class ImageLocality(ScoreNodesPlugin):
 
     def __init__(self, handle: Handle) -> None:
         self._columns = handle.columns
-        self._weights = lru_cache(maxsize=1024)(_weights)
+        self._weights = lru_cache(maxsize=KEPT_LISTS)(self._weigh)  # by list of images, true for the nodes of `_weighed_at`
+        self._weighed_at = (0, 0)
 
     def sign(self, pod: PodInfo) -> Hashable:
         return _images(pod)
 
     def version(self, pod: PodInfo) -> Hashable:
-        return self._worth(pod) if self._columns.images else ()
+        return self._current(pod)[0] if self._columns.images else ()
 
     def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
-        worth = self._worth(pod)
+        worth, weights = self._current(pod)
         if not worth:
             return np.zeros(len(nodes.rows), np.int64)
-        return self._weights(worth, len(_images(pod))).score(nodes.table, nodes.rows)
+        return weights.score(nodes.table, nodes.rows)
 
-    def _worth(self, pod: PodInfo) -> Worth:
+    def _current(self, pod: PodInfo) -> tuple[Worth, BitWeights]:
+        now = (self._columns.images_version, self._columns.table.live_count)  # all that the worth of an image depends on
+        if now != self._weighed_at:
+            self._weights.cache_clear()
+            self._weighed_at = now
+        return self._weights(_images(pod))
+
+    def _weigh(self, images: tuple[str, ...]) -> tuple[Worth, BitWeights]:
         known, table = self._columns.images, self._columns.table
-        found = [known.get(normalized_image_name(image)) for image in _images(pod)]
+        found = [known.get(normalized_image_name(image)) for image in images]
         # In this order and in double precision, as the reference computes it: the last digit depends on it.
-        return tuple([(image.bit, int(image.size * (table.count_bits(image.bit) / table.live_count))) for image in found if image])
+        worth = tuple((image.bit, int(image.size * (table.count_bits(image.bit) / table.live_count))) for image in found if image)
+        return worth, BitWeights([bit for bit, _ in worth], [value for _, value in worth], LEAST, MOST * max(1, len(images)))
 
 
 def _images(pod: PodInfo) -> tuple[str, ...]:
     spec = pod.pod.spec
-    return tuple([container.image for container in (*spec.init_containers, *spec.containers)])
-
-
-def _weights(worth: Worth, containers: int) -> BitWeights:
-    return BitWeights([bit for bit, _ in worth], [value for _, value in worth], LEAST, MOST * containers)
+    return tuple([container.image for container in spec.init_containers + spec.containers])

@@ -167,9 +167,7 @@ def test_an_input_that_cannot_be_read_ends_simulate_with_one_line(
 
 
 def test_scenarios_are_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    text = (
-        "name: %s\nwhy: because\ngiven: [{kind: Node, metadata: {name: n1}}]\nsteps: [{create: [{kind: Pod, metadata: {name: a}}]}, %s]\n"
-    )
+    text = "name: %s\nwhy: w\ngiven: [{kind: Node, metadata: {name: n1}}]\nsteps: [{create: [{kind: Pod, metadata: {name: a}}]}, %s]\n"
     passes = "{expect: {pods: {a: {node: n1}}}}"
     fails = "{expect: {pods: {a: {node: n2}}, within: 1s}}"
     (tmp_path / "s.yaml").write_text(text % ("passes", passes) + "---\n" + text % ("fails", fails))

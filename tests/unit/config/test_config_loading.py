@@ -262,3 +262,28 @@ def test_koord_schedulers_acceptance_line_4_ends_with_the_expected_text() -> Non
     """framework.md §13 line 4."""
     (found,) = mistakes("podMaxBackoffSeconds: 3\npodInitialBackoffSeconds: 5\n")
     assert "must be greater than or equal to PodInitialBackoffSeconds" in found[1]
+
+
+def test_the_arguments_of_the_queue_sort_plugin_are_the_same_in_all_profiles() -> None:
+    profile = "{{schedulerName: {name}, plugins: {sort}, pluginConfig: [{{name: PrioritySort, args: {{a: {value}}}}}]}}"
+    sort = "{queueSort: {enabled: [{name: PrioritySort}]}}"
+    profiles = ", ".join(profile.format(name=name, sort=sort, value=value) for name, value in (("a", 1), ("b", 2)))
+    assert mistakes(f"profiles: [{profiles}]") == [
+        ("profiles[1].pluginConfig[0].args", 'Invalid value: {"a":2}: queueSort must be the same for all profiles')
+    ]
+
+
+def test_maps_and_lists_of_the_wrong_kind_are_refused_item_by_item() -> None:
+    body = """
+    profiles:
+    - pluginConfig:
+      - {name: LoadAwareScheduling, args: {resourceWeights: [cpu], usageThresholds: {cpu: high}, supportedResources: [1]}}
+      - {name: ElasticQuota, args: {defaultQuotaGroupMax: {cpu: true}}}
+    """
+    path = "profiles[0].pluginConfig"
+    assert mistakes(body) == [
+        (f"{path}[0].args.resourceWeights", '["cpu"]: expected a mapping'),
+        (f"{path}[0].args.usageThresholds.cpu", '"high": expected an integer'),
+        (f"{path}[0].args.supportedResources[0]", "1: expected a text"),
+        (f"{path}[1].args.defaultQuotaGroupMax.cpu", "true: expected a quantity such as 4, 500m or 1Gi"),
+    ]

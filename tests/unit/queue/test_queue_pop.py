@@ -9,6 +9,7 @@ from support.builders import pod
 from support.queueing import Bench, pod_of
 
 from koordsched.queue.events import NODE_ADD
+from koordsched.queue.profile import QueueSettings
 from koordsched.queue.queued_pod import Place
 
 
@@ -179,3 +180,13 @@ async def test_waiting_lets_others_run_even_when_there_is_something_to_pop() -> 
     asyncio.get_running_loop().call_soon(ran.append, True)
     await bench.queue.wait_not_empty()
     assert ran == [True]
+
+
+def test_with_the_gate_off_no_pod_is_popped_before_its_backoff_ends() -> None:
+    bench = Bench(settings=QueueSettings(pop_from_backoff=False))
+    bench.add(pod("p"))
+    bench.fail("Fit")
+    bench.queue.move_all(NODE_ADD, None, None)
+    assert bench.places() == {"p": "backoff"}
+    assert bench.queue.pop() is None
+    assert bench.places() == {"p": "backoff"}

@@ -1,0 +1,155 @@
+"""The text of a flag's value to the value, by the flag's type, with the error texts of Go's parsers (pflag's value types)."""
+
+from __future__ import annotations
+
+import csv
+import ipaddress
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, get_args, get_origin
+
+from koordsched.api.quantity import QuantityError, nano
+from koordsched.config.decoding import MAX_FLOAT32
+from koordsched.config.duration import Duration, DurationError
+from koordsched.config.features import parse_bool
+from koordsched.config.flag_table import UNSPLIT, Flags
+
+_INTEGER = re.compile(r"([-+]?)(?:0x([0-9a-fA-F]{1,40})|0b([01]{1,99})|0o?([0-7]{1,40})|(0|[1-9][0-9]{0,40}))", re.ASCII)
+_FLOAT = re.compile(r"[-+]?(?:[0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})(?:[eE][-+]?[0-9]{1,5})?", re.ASCII)
+
+
+class BadValueError(ValueError):
+    """A flag's value is not of its type; the text is the one of Go's parser."""
+
+
+def read_value(name: str, annotation: Any, text: str) -> Any:
+    """Return the value of a flag; BadValueError when the text is none."""
+    if name in UNSPLIT:
+        return (text,)
+    if name in _SPECIAL:
+        return _SPECIAL[name](text)
+    kind = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    if kind is str:
+        return text
+    if get_origin(kind) is tuple:
+        return _read_list(text)
+    if get_origin(kind) is dict:
+        return _read_map(text)
+    return _READERS[kind](text)
+
+
+def _read_bool(text: str) -> bool:
+    value = parse_bool(text)
+    if value is None:
+        raise BadValueError(f"strconv.ParseBool: parsing {quoted(text)}: invalid syntax")
+    return value
+
+
+def _read_integer(text: str, bits: int = 64) -> int:
+    match = _INTEGER.fullmatch(text)
+    if match is None:
+        raise BadValueError(f"strconv.ParseInt: parsing {quoted(text)}: invalid syntax")
+    sign, hexadecimal, binary, octal, decimal = match.groups()
+    digits, base = (hexadecimal, 16) if hexadecimal else (binary, 2) if binary else (octal, 8) if octal else (decimal, 10)
+    value = int(f"{sign}{digits}", base)
+    if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+        raise BadValueError(f"strconv.ParseInt: parsing {quoted(text)}: value out of range")
+    return value
+
+
+def _read_level(text: str) -> int:
+    try:
+        level = _read_integer(text, bits=33)
+    except BadValueError as error:
+        raise BadValueError(str(error).replace("ParseInt", "ParseUint")) from None
+    if level < 0:
+        raise BadValueError(f"strconv.ParseUint: parsing {quoted(text)}: invalid syntax")
+    return level
+
+
+def _read_float(text: str) -> float:
+    if not _FLOAT.fullmatch(text):
+        raise BadValueError(f"strconv.ParseFloat: parsing {quoted(text)}: invalid syntax")
+    value = float(text)
+    if abs(value) > MAX_FLOAT32:
+        raise BadValueError(f"strconv.ParseFloat: parsing {quoted(text)}: value out of range")
+    return value
+
+
+def _read_duration(text: str) -> Duration:
+    try:
+        return Duration.parse(text)
+    except DurationError as error:
+        raise BadValueError(str(error)) from None
+
+
+def _read_quantity(text: str) -> str:
+    try:
+        nano(text)
+    except QuantityError as error:
+        raise BadValueError(error.problem) from None
+    return text
+
+
+def _read_ip(text: str) -> str:
+    if text and not is_ip(text.strip()):
+        raise BadValueError(f"failed to parse IP: {quoted(text)}")
+    return text.strip() or Flags().bind_address
+
+
+def _read_vmodule(text: str) -> str:
+    for item in filter(None, text.split(",")):
+        pattern, _, level = item.partition("=")
+        if not pattern or not level.isdecimal():
+            raise BadValueError(f"{quoted(item)} does not have the pattern=N format")
+    return text
+
+
+def _read_list(text: str) -> tuple[str, ...]:
+    if not text:
+        return ()
+    try:
+        return tuple(next(csv.reader([text], strict=True)))
+    except csv.Error as error:
+        raise BadValueError(str(error)) from None
+
+
+def _read_map(text: str) -> dict[str, str]:
+    pairs = (text.strip('"'),) if text.count("=") <= 1 else _read_list(text)
+    made = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise BadValueError(f"{pair} must be formatted as key=value")
+        made[key] = value
+    return made
+
+
+_READERS: dict[Any, Callable[[str], Any]] = {
+    bool: _read_bool,
+    int: _read_integer,
+    float: _read_float,
+    Duration: _read_duration,
+}
+_SPECIAL: dict[str, Callable[[str], Any]] = {
+    "bind-address": _read_ip,
+    "kube-api-burst": lambda text: _read_integer(text, bits=32),
+    "log-text-info-buffer-size": _read_quantity,
+    "v": _read_level,
+    "vmodule": _read_vmodule,
+}
+
+
+def is_ip(text: str) -> bool:
+    """Answer whether the text is an IPv4 or IPv6 address."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def quoted(text: str) -> str:
+    """Write a text as Go's %q does."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,79 @@
+"""Keeps what pending pods are told true, without retrying them.
+
+The queue does not retry a pod that cannot succeed. But nodes come, go and change, and with them the reasons: a pod that waits since "0/3
+nodes" should not say so when there are five. So when the queue found that an event helps nobody of a shape, and the reasons differ from
+what its pods were told, they are told anew: once a second at most, so many pods a time that a large crowd does not flood the API server.
+A profile with PostFilter plugins is left alone: part of its message is theirs, and only an attempt asks them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from koordsched.scheduler.failure import UNSCHEDULABLE, tell
+from koordsched.scheduler.status_writer import Said
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from koordsched.api.core import Pod
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.framework.diagnosis import Diagnosis
+    from koordsched.framework.profile import Profile
+    from koordsched.scheduler.parts import Parts
+
+PAUSE_SECONDS = 1.0
+PODS_A_TURN = 100
+
+
+class FreshReasons:
+    """Shapes whose reasons have changed, by a pod of each."""
+
+    def __init__(self, parts: Parts, pods: Mapping[str, Pod]) -> None:
+        self._parts = parts
+        self._pods = pods
+        self._changed: dict[str, tuple[Profile, PodInfo]] = {}  # by pod key
+        self._timer: asyncio.TimerHandle | None = None  # set while anything has changed
+
+    @property
+    def pending(self) -> bool:
+        """Whether somebody is still to be told."""
+        return bool(self._changed)
+
+    def changed(self, profile: Profile, pod: PodInfo, diagnosis: Diagnosis) -> None:
+        """Take note that a shape is refused for these reasons now; this pod stands for it."""
+        info = self._parts.queue.get(pod.key)
+        if profile.post_filter or info is None or info.last_message == diagnosis.message:
+            return
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._tell_all)
+        self._changed[pod.key] = (profile, pod)
+
+    def stop(self) -> None:
+        """Tell nobody any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _tell_all(self) -> None:
+        self._timer = None
+        changed, self._changed = self._changed, {}
+        for profile, pod in changed.values():
+            self._tell(profile, pod)
+
+    def _tell(self, profile: Profile, pod: PodInfo) -> None:
+        """Tell some of the shape's pods; if there are more, go on in the next turn."""
+        shape = profile.shapes.find(pod)
+        if shape.feasible_count:
+            return  # an event in between woke it: an attempt will tell
+        diagnosis = profile.shapes.diagnose(shape, pod, {})
+        outdated = (info for info in self._parts.queue.alike(pod) if info.last_message != diagnosis.message)
+        for info in list(islice(outdated, PODS_A_TURN)):
+            info.last_message = diagnosis.message
+            stored = self._pods.get(info.key)
+            if stored is not None and stored.metadata.uid == info.uid:
+                tell(self._parts, stored, Said(UNSCHEDULABLE, diagnosis.message))
+        rest = next((info for info in self._parts.queue.alike(pod) if info.last_message != diagnosis.message), None)
+        if rest is not None:
+            self.changed(profile, rest.pod_info, diagnosis)

@@ -19,7 +19,7 @@ USAGE = f"""koord-scheduler {__version__}: Koordinator's scheduler for Kubernete
   koord-scheduler [FLAGS]           schedule a cluster (koord-scheduler --config FILE; all flags of koord-scheduler and kube-scheduler)
   koord-scheduler simulate INPUT... schedule manifests or a trace on an embedded cluster, in virtual time, and say what happens
   koord-scheduler test SCENARIO...  run scheduling unit tests written in YAML
-  koord-scheduler validate FILE     check a KubeSchedulerConfiguration and name every mistake in it
+  koord-scheduler validate --config FILE  check a KubeSchedulerConfiguration and name every mistake in it
   koord-scheduler version           print the version
 
 COMMAND --help says more. Write the effective configuration of FLAGS to F and exit: --write-config-to F
@@ -98,8 +98,8 @@ def _validate(arguments: list[str]) -> int:
     from koordsched.config.validate import validate_command  # noqa: PLC0415
 
     parser = argparse.ArgumentParser("koord-scheduler validate", description="Check a KubeSchedulerConfiguration.")
-    parser.add_argument("file", metavar="FILE", help="the configuration; - is standard input")
-    return validate_command(parser.parse_args(arguments[1:]).file, sys.stdout, sys.stderr)
+    parser.add_argument("--config", metavar="FILE", required=True, help="the configuration; - is standard input")
+    return validate_command(parser.parse_args(arguments[1:]).config, sys.stdout, sys.stderr)
 
 
 def _version(_arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""`koord-scheduler validate FILE`: every mistake of a configuration, or what it comes to; no cluster is needed."""
+"""`koord-scheduler validate --config FILE`: every mistake of a configuration, or what it comes to; no cluster is needed."""
 
 from __future__ import annotations
 

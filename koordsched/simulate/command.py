@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,6 +41,11 @@ class SimulateOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def run_simulate(options: SimulateOptions, out: TextIO, err: TextIO) -> int:
     """Simulate and print the outcome to `out`; everything else goes to `err`."""
+    with _rare_collections():
+        return _run(options, out, err)
+
+
+def _run(options: SimulateOptions, out: TextIO, err: TextIO) -> int:
     try:
         config = load_config(options.config) if options.config else default_config()
         workload = load_workload(options, config)
@@ -54,6 +60,20 @@ def run_simulate(options: SimulateOptions, out: TextIO, err: TextIO) -> int:
         print(line, file=err)
     _print(options, outcome, workload, out)
     return 0
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Let the garbage collector look seldom: a simulation makes many objects that stay and few cycles.
+
+    openb's 8,152 pods at once, `make demo`: 15 % less CPU in all.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(50_000, 20, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def load_workload(options: SimulateOptions, config: SchedulerConfiguration) -> Workload:

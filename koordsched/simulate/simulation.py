@@ -99,17 +99,18 @@ class Simulation:
         self._progress(self._ledger.decided, max(len(self._workload.arrivals), len(self._submitted)))
 
     async def _create(self, manifest: Manifest) -> None:
-        if manifest.kind is POD and manifest.key not in self._submitted:
-            self._submitted[manifest.key] = manifest
+        key = manifest.key
+        if manifest.kind is POD:
+            self._submitted.setdefault(key, manifest)
         try:
             await self._create_or_patch(manifest)
         except ClusterError as error:
             problem = problem_of(manifest, error)
-            self._rejected.append(Rejection(manifest.origin, f"{manifest.kind.kind} {manifest.key}", problem))
+            self._rejected.append(Rejection(manifest.origin, f"{manifest.kind.kind} {key}", problem))
             if manifest.kind is POD and not isinstance(error, AlreadyExists):
-                self._refused[manifest.key] = problem
+                self._refused[key] = problem
         else:
-            self._refused.pop(manifest.key, None)
+            self._refused.pop(key, None)
 
     async def _create_or_patch(self, manifest: Manifest) -> None:
         """Create the object; a namespace or a priority class may be there already (made on demand, or always there)."""
@@ -171,6 +172,8 @@ class Simulation:
 
     async def _preempted(self) -> dict[str, str]:
         """Return what the scheduler told pods that had to make room."""
+        if not self._ledger.deleted:
+            return {}
         found = {}
         for event in (await self._world.cluster.list(EVENT)).items:
             regarding: Any = getattr(event, "regarding", None)

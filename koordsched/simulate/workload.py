@@ -26,8 +26,8 @@ class Manifest(msgspec.Struct, frozen=True):
     @property
     def key(self) -> str:
         """Return namespace/name, or the name of a cluster-scoped object."""
-        ref = self.ref
-        return f"{ref.namespace}/{ref.name}" if ref.namespace else ref.name
+        metadata = self.body["metadata"]
+        return f"{metadata['namespace']}/{metadata['name']}" if self.kind.namespaced else str(metadata["name"])
 
 
 class PodArrival(msgspec.Struct, frozen=True):

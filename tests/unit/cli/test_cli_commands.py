@@ -66,7 +66,7 @@ def test_mistakes_of_flags_are_all_named(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_mistakes_of_the_configuration_are_all_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(CONFIG + "parallelism: 0\npodInitialBackoffSeconds: 0\n")
-    for command in (["--config"], ["simulate", ".", "--config"], ["validate"]):
+    for command in (["--config"], ["simulate", ".", "--config"], ["validate", "--config"]):
         ran = Ran(capsys, *command, tmp_path / "c.yaml")
         assert ran.code == 1
         assert [line.startswith(f"{tmp_path}/c.yaml: document 1: ") for line in ran.err.splitlines()] == [True, True]
@@ -74,7 +74,7 @@ def test_mistakes_of_the_configuration_are_all_named(capsys: pytest.CaptureFixtu
 
 def test_a_good_configuration_is_valid(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(CONFIG)
-    assert Ran(capsys, "validate", tmp_path / "c.yaml").code == 0
+    assert Ran(capsys, "validate", "--config", tmp_path / "c.yaml").code == 0
 
 
 @pytest.mark.parametrize("spelling", ["version", "--version"])

@@ -2,8 +2,7 @@
 the first pod of a shape needs it.
 
 Question: do calls for one row stay below 1.5 us with the plugin's own Python around them, and those for 5,000 rows within a few tens of us?
-`pytest bench/bench_kernels.py --benchmark-only --benchmark-columns=min,median`. Fixed seed. Last measured (min, us, 2-core Xeon 2.5 GHz with
-other work on it):
+Fixed seed. Last measured (min, us, 2-core Xeon 2.5 GHz with other work on it):
 
     for one row      0.4 - 0.8 each (0.8 - 1.3 with the plugin's Python)
     for 5,000 rows   filter_fit 22, least_allocated 36, most_allocated 44, requested_to_capacity_ratio 43, balanced 27,

@@ -44,12 +44,16 @@ def _serve(arguments: list[str]) -> int:
     """Schedule a real cluster: what this version can do of it is `--write-config-to`."""
     from koordsched.config.flags import FlagError, parse_flags  # noqa: PLC0415
     from koordsched.config.loading import ConfigError, effective_config, write_config  # noqa: PLC0415
+    from koordsched.config.warnings import config_warnings  # noqa: PLC0415
+    from koordsched.plugins import installed_catalogue  # noqa: PLC0415
 
     try:
         flags = parse_flags(arguments)
         if flags.version != "false":
             return _version(arguments)
-        config = effective_config(flags)
+        catalogue = installed_catalogue()
+        config = effective_config(flags, catalogue)
+        sys.stderr.writelines(f"warning: {warning}\n" for warning in config_warnings(config, catalogue))
         if flags.write_config_to:
             write_config(config, flags.write_config_to)
             return 0
@@ -95,11 +99,14 @@ def _test(arguments: list[str]) -> int:
 
 
 def _validate(arguments: list[str]) -> int:
+    from koordsched.config.loading import Environment  # noqa: PLC0415
     from koordsched.config.validate import validate_command  # noqa: PLC0415
+    from koordsched.plugins import installed_catalogue  # noqa: PLC0415
 
     parser = argparse.ArgumentParser("koord-scheduler validate", description="Check a KubeSchedulerConfiguration.")
     parser.add_argument("--config", metavar="FILE", required=True, help="the configuration; - is standard input")
-    return validate_command(parser.parse_args(arguments[1:]).config, sys.stdout, sys.stderr)
+    parsed = parser.parse_args(arguments[1:])
+    return validate_command(parsed.config, sys.stdout, sys.stderr, Environment(catalogue=installed_catalogue()))
 
 
 def _version(_arguments: list[str]) -> int:

@@ -66,6 +66,7 @@ cdef class Evaluation:
     cdef int32_t[::1] block_ties            # [block] rows with that total
     cdef int64_t[::1] largest_raw           # [scorer] largest raw score of any feasible row, as last ranked
     cdef bint rank_everything               # totals of rows that are not dirty are out of date too
+    cdef bint fresh                         # this round began with nothing known: every live row is dirty, and no flag is set
     cdef bint ranked                        # `rank` has run since rows were last dirty
     cdef bint settled                       # false while a round is unfinished: the columns mean nothing
     cdef Py_ssize_t current                 # the filter or scorer that next_* returned last
@@ -83,6 +84,9 @@ cdef class Evaluation:
     cdef void _block_raw(self, Py_ssize_t s, Py_ssize_t block) noexcept
     cdef Py_ssize_t _gather_unknown(self, Py_ssize_t f) noexcept
     cdef bint _has_custom(self) noexcept
-    cdef Py_ssize_t _total(self, Py_ssize_t begin, Py_ssize_t end) noexcept
+    cdef Py_ssize_t _split_dirty(self) noexcept
+    cdef Py_ssize_t _total(self, int32_t[::1] rows, Py_ssize_t count) noexcept
+    cdef void _pass_all(self) noexcept
+    cdef int _store_codes(self, const int32_t* code) except -1
     cdef int64_t _find_invalid(self, Py_ssize_t s) noexcept
     cdef void _block_total(self, Py_ssize_t block) noexcept

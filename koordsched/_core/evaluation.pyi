@@ -53,8 +53,8 @@ class Evaluation:
     def work_rows(self) -> NDArray[np.int32]:
         """Return the rows to answer for: a view that is valid until the answer is stored."""
 
-    def store_codes(self, codes: NDArray[np.int32]) -> None:
-        """Take the answer for `work_rows`. ValueError for another length or a negative code."""
+    def store_codes(self, codes: NDArray[np.int32] | None) -> None:
+        """Take the answer for `work_rows`; None: all pass. ValueError for another length or a negative code."""
 
     def settle(self) -> None:
         """End the filters' part: `feasible_count`, `feasible_changed` and `verdict_changed` are true now."""
@@ -63,7 +63,9 @@ class Evaluation:
         """Say of each scorer whether it takes part from now on (all do after `configure`)."""
 
     def is_enabled(self, s: int) -> bool: ...
-    def store_scores(self, scores: NDArray[np.int64]) -> None: ...
+    def store_scores(self, scores: NDArray[np.int64] | None) -> None:
+        """Take the raw scores of `work_rows`; None: all are 0."""
+
     def raw_scores(self, s: int, rows: NDArray[np.int32]) -> NDArray[np.int64]: ...
     def store_normalized(self, s: int, rows: NDArray[np.int32], scores: NDArray[np.int64]) -> None:
         """Take what a custom normalisation made of scorer s's scores for all feasible rows."""

@@ -3,8 +3,7 @@
 import numpy as np
 
 cimport numpy as cnp
-from libc.stdint cimport INT64_MIN
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from koordsched._core.change import Change
 from koordsched._core.table cimport LOG_SIZE, NodeTable
@@ -13,7 +12,8 @@ cnp.import_array()
 
 cdef int CHANGE_EXISTENCE = int(Change.EXISTENCE)
 cdef int CHANGE_ALL = int(Change.ALL)
-cdef int64_t NO_SCORE = INT64_MIN  # the total of a row that is not feasible: below any score
+cdef int NO_SCORE_BYTE = 0x80
+cdef int64_t NO_SCORE = <int64_t> 0x8080808080808080  # of a row that is not feasible: below any score, and memset can write it
 cdef int64_t EXACT_DOUBLE = 1 << 53  # quotients of nonnegative dividends below this truncate right in double precision
 
 
@@ -81,6 +81,7 @@ cdef class Evaluation:
         for i in range(self.scorers):
             self.reads |= self.scorer_reads[i]
         self.settled = False
+        self.fresh = False
         self._allocate()
         for i in range(self.scorers):
             self.enabled[i] = 1
@@ -156,20 +157,20 @@ cdef class Evaluation:
         self._clear_flags()
         self.extent = 0
         self._extend()
-        cdef uint8_t[::1] live = self.table.live, flag = scratch.flag
-        cdef int32_t[::1] dirty = scratch.dirty
-        cdef int64_t[::1] before = scratch.before
+        cdef uint8_t[::1] live = self.table.live
+        cdef int32_t[::1] dirty = scratch.dirty, alive = scratch.alive
         for row in range(self.extent):
             if live[row]:
-                flag[row] = DIRTY
-                before[count] = NOT_LIVE
                 dirty[count] = <int32_t> row
+                alive[count] = <int32_t> row
                 count += 1
         scratch.dirty_count = count
+        scratch.alive_count = count
         self.feasible_count = 0
         self.position = self.table.log_end
         self.rank_everything = True
-        self._begin()
+        self.fresh = True
+        self.settled = False
 
     def forget_scorer(self, Py_ssize_t s):
         """Ask scorer s about every feasible row in the next round."""
@@ -249,6 +250,10 @@ cdef class Evaluation:
         cdef int32_t[::1] alive = scratch.alive, work = scratch.work
         cdef uint64_t[::1] known = self.known_codes
         cdef uint64_t mask = <uint64_t> 1 << f
+        if self.fresh:
+            memcpy(&work[0], &alive[0], scratch.alive_count * sizeof(int32_t))
+            scratch.work_count = scratch.alive_count
+            return scratch.work_count
         for i in range(scratch.alive_count):
             work[count] = alive[i]
             count += not known[alive[i]] & mask
@@ -259,29 +264,48 @@ cdef class Evaluation:
         """Return the rows that the current filter or scorer has to answer for. Valid until its answer is stored."""
         return self.scratch.work_array[:self.scratch.work_count]
 
-    def store_codes(self, cnp.ndarray codes not None):
-        """Take the current filter's answer, one code for each of `work_rows`."""
+    def store_codes(self, cnp.ndarray codes):
+        """Take the current filter's answer: one code for each of `work_rows`, or None when all of them pass."""
+        if codes is None:
+            self._pass_all()
+        else:
+            _check_answer(codes, cnp.NPY_INT32, self.scratch.work_count)
+            self._store_codes(<const int32_t*> cnp.PyArray_DATA(codes))
+
+    cdef void _pass_all(self) noexcept:
+        cdef Py_ssize_t i
+        cdef int32_t[::1] work = self.scratch.work, column = self.codes[self.current]
+        if self.fresh:
+            memset(&column[0], 0, self.extent * sizeof(int32_t))
+        else:
+            for i in range(self.scratch.work_count):
+                column[work[i]] = 0
+        if self.scratch.work_count != self.scratch.alive_count:
+            self._compact(self.current)
+
+    cdef int _store_codes(self, const int32_t* code) except -1:
         cdef Py_ssize_t i, kept = 0
         cdef int32_t row, least = 0
         cdef Scratch scratch = self.scratch
         cdef int32_t[::1] work = scratch.work, alive = scratch.alive, failed = self.failed, column = self.codes[self.current]
-        _check_answer(codes, cnp.NPY_INT32, scratch.work_count)
-        cdef const int32_t* code = <const int32_t*> cnp.PyArray_DATA(codes)
         for i in range(scratch.work_count):
-            column[work[i]] = code[i]
             least = min(least, code[i])
         if least < 0:
             raise ValueError(f"code {least}: expected 0 or a positive reason")
         if scratch.work_count != scratch.alive_count:
+            for i in range(scratch.work_count):
+                column[work[i]] = code[i]
             self._compact(self.current)
-            return
+            return 0
         # Everybody alive was asked, in the same order: the answers need not be read back by row.
         for i in range(scratch.work_count):
             row = work[i]
+            column[row] = code[i]
             failed[row] = 0 if code[i] == 0 else <int32_t> self.current + 1
             alive[kept] = row
             kept += code[i] == 0
         scratch.alive_count = kept
+        return 0
 
     cdef void _compact(self, Py_ssize_t f) noexcept:
         # alive[0:kept] passed filters 0..f.
@@ -313,18 +337,25 @@ cdef class Evaluation:
         for i in range(scratch.alive_count):
             failed[alive[i]] = 0
         self.feasible_count += scratch.alive_count
-        for i in range(scratch.dirty_count):
-            row = dirty[i]
-            flag[row] = CLEAN
-            after = failed[row]
-            if after == 0:
-                known[row] = everything
-            elif after > 0:
-                known[row] |= _lowest_bits(after)  # asked up to the one that refused; what was known of later ones still is
-                after = self._verdict(row)
-            if after != before[i]:
-                verdict_changed = True
-                feasible_changed |= after == 0 or before[i] == 0
+        if self.fresh:
+            verdict_changed = feasible_changed = True
+            for i in range(scratch.dirty_count):
+                row = dirty[i]
+                known[row] = everything if failed[row] == 0 else _lowest_bits(failed[row])
+        else:
+            for i in range(scratch.dirty_count):
+                row = dirty[i]
+                flag[row] = CLEAN
+                after = failed[row]
+                if after == 0:
+                    known[row] = everything
+                elif after > 0:
+                    known[row] |= _lowest_bits(after)  # asked up to the one that refused; what was known of later ones still is
+                    after = self._verdict(row)
+                if after != before[i]:
+                    verdict_changed = True
+                    feasible_changed |= after == 0 or before[i] == 0
+        self.fresh = False
         self.verdict_changed = verdict_changed
         self.feasible_changed = feasible_changed
         self.settled = True
@@ -380,13 +411,18 @@ cdef class Evaluation:
                 count += 1
         self.scratch.alive_count = count
 
-    def store_scores(self, cnp.ndarray scores not None):
-        """Take the current scorer's answer, one raw score for each of `work_rows`."""
+    def store_scores(self, cnp.ndarray scores):
+        """Take the current scorer's answer: one raw score for each of `work_rows`, or None when all of them are 0."""
         cdef Py_ssize_t i
         cdef int32_t[::1] work = self.scratch.work
         cdef int64_t[::1] raw = self.raw[self.current]
+        cdef const int64_t* score
+        if scores is None:
+            for i in range(self.scratch.work_count):
+                raw[work[i]] = 0
+            return
         _check_answer(scores, cnp.NPY_INT64, self.scratch.work_count)
-        cdef const int64_t* score = <const int64_t*> cnp.PyArray_DATA(scores)
+        score = <const int64_t*> cnp.PyArray_DATA(scores)
         for i in range(self.scratch.work_count):
             raw[work[i]] = score[i]
 
@@ -419,14 +455,16 @@ cdef class Evaluation:
             enabled |= <uint64_t> self.enabled[i] << i
         for i in range(scratch.alive_count):  # since next_scorer: all feasible rows that may have lacked a score
             self.known_scores[scratch.alive[i]] |= enabled
-        if self._refresh_largest() or self.rank_everything:
-            bad = self._total(0, self.extent)
+        if self._refresh_largest():
+            self.rank_everything = True
+        if self.rank_everything:
+            self._gather_unscored()  # again: a changed maximum or a custom normalisation may have come after next_scorer
+            memset(&self.total[0], NO_SCORE_BYTE, self.extent * sizeof(int64_t))
+            bad = self._total(scratch.alive, scratch.alive_count)
             for block in range(self.extent >> 6):
                 self._block_total(block)
         else:
-            bad = -1
-            for i in range(scratch.dirty_count):
-                bad = max(bad, self._total(scratch.dirty[i], scratch.dirty[i] + 1))
+            bad = self._total(scratch.work, self._split_dirty())
             for i in range(scratch.dirty_count):
                 block = scratch.dirty[i] >> 6
                 if block != last:
@@ -436,6 +474,20 @@ cdef class Evaluation:
         self.ranked = True
         scratch.dirty_count = 0
         return bad
+
+    cdef Py_ssize_t _split_dirty(self) noexcept:
+        # Return how many dirty rows are feasible; they are in work[0:count]. The others lose their totals.
+        cdef Py_ssize_t i, count = 0
+        cdef int32_t row
+        cdef int32_t[::1] dirty = self.scratch.dirty, work = self.scratch.work
+        for i in range(self.scratch.dirty_count):
+            row = dirty[i]
+            if self.failed[row] == 0:
+                work[count] = row
+                count += 1
+            else:
+                self.total[row] = NO_SCORE
+        return count
 
     cdef bint _refresh_largest(self) noexcept:
         # Return whether the divisor of a normalisation changed, so that every total is out of date.
@@ -473,16 +525,14 @@ cdef class Evaluation:
                 largest = raw[row]
         self.block_raw[s, block] = largest
 
-    cdef Py_ssize_t _total(self, Py_ssize_t begin, Py_ssize_t end) noexcept:
-        # Return -1, or the scorer whose score is out of range in a feasible row of [begin:end[. Scorer by scorer, so that each inner loop
-        # is straight: rows that are not feasible are summed too and masked at the end.
-        cdef Py_ssize_t s, row, bad = -1
+    cdef Py_ssize_t _total(self, int32_t[::1] rows, Py_ssize_t count) noexcept:
+        # Total rows[0:count], all feasible. Return -1, or a scorer whose score is out of range. Scorer by scorer: inner loops are straight.
+        cdef Py_ssize_t s, i, row, bad = -1
         cdef int64_t score, weight, largest
-        cdef int32_t[::1] failed = self.failed
         cdef int64_t[::1] total = self.total, column
         cdef bint invalid
-        for row in range(begin, end):
-            total[row] = 0
+        for i in range(count):
+            total[rows[i]] = 0
         for s in range(self.scorers):
             if not self.enabled[s]:
                 continue
@@ -491,28 +541,25 @@ cdef class Evaluation:
             column = self.custom[s] if self.modes[s] == NORMALIZE_CUSTOM else self.raw[s]
             invalid = False
             if self.modes[s] == NORMALIZE_NONE or self.modes[s] == NORMALIZE_CUSTOM:
-                for row in range(begin, end):
-                    if failed[row] == 0:
-                        # Negative scores are huge when unsigned: one comparison for both bounds.
-                        invalid |= <uint64_t> column[row] > 100
-                        total[row] += weight * column[row]
+                for i in range(count):
+                    row = rows[i]
+                    # A negative score is huge when unsigned: one comparison for both bounds.
+                    invalid |= <uint64_t> column[row] > 100
+                    total[row] += weight * column[row]
             elif largest <= 0:
-                for row in range(begin, end):
-                    total[row] += 0 if self.modes[s] == NORMALIZE_MAX else 100 * weight
+                for i in range(count):
+                    total[rows[i]] += 0 if self.modes[s] == NORMALIZE_MAX else 100 * weight
             else:
-                for row in range(begin, end):
-                    if failed[row] == 0:
-                        score = divide(100 * column[row], largest)
-                        if self.modes[s] == NORMALIZE_MAX_REVERSE:
-                            score = 100 - score
-                        invalid |= <uint64_t> score > 100
-                        total[row] += weight * score
+                for i in range(count):
+                    row = rows[i]
+                    score = divide(100 * column[row], largest)
+                    if self.modes[s] == NORMALIZE_MAX_REVERSE:
+                        score = 100 - score
+                    invalid |= <uint64_t> score > 100
+                    total[row] += weight * score
             if invalid:
                 bad = s
                 self.invalid_score = self._find_invalid(s)
-        for row in range(begin, end):
-            if failed[row] != 0:
-                total[row] = NO_SCORE
         return bad
 
     cdef int64_t _find_invalid(self, Py_ssize_t s) noexcept:

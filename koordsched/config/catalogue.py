@@ -7,9 +7,10 @@ version of koordsched has built. A scheduler with out-of-tree plugins passes its
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from koordsched.config.args import IN_TREE_ARGS
 from koordsched.config.koordinator_args import KOORDINATOR_ARGS
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from koordsched.config.types import PluginArgs
+
+T = TypeVar("T")
 
 _FILTERS = frozenset({"preFilter", "filter"})
 _SCORES = frozenset({"preScore", "score"})
@@ -63,15 +66,27 @@ REMOVED_PLUGINS = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"
 
 
 class Catalogue(msgspec.Struct, frozen=True):
-    """All known plugins. points: name -> extension points; args: name -> class of its arguments, for those that have one."""
+    """All known plugins. points: name -> extension points; args: name -> class of its arguments, for those that have one.
+
+    unusable: name -> what is wrong, for installed plugins that cannot be used: a configuration that enables one is refused with that text.
+    """
 
     points: Mapping[str, frozenset[str]]
     args: Mapping[str, type[PluginArgs]]
+    unusable: Mapping[str, str] = MappingProxyType({})
 
     def with_plugin(self, name: str, points: frozenset[str], args: type[PluginArgs] | None = None) -> Catalogue:
         """Return a catalogue with one more plugin; it replaces one of the same name."""
-        known_args = {other: cls for other, cls in self.args.items() if other != name}
-        return Catalogue({**self.points, name: points}, {**known_args, name: args} if args is not None else known_args)
+        known_args = _without(self.args, name)
+        return replace(self, points={**self.points, name: points}, args={**known_args, name: args} if args is not None else known_args)
+
+    def with_unusable(self, name: str, problem: str) -> Catalogue:
+        """Return a catalogue in which no plugin of this name can be used, with the reason."""
+        return Catalogue(_without(self.points, name), _without(self.args, name), {**self.unusable, name: problem})
+
+
+def _without(mapping: Mapping[str, T], name: str) -> dict[str, T]:
+    return {other: value for other, value in mapping.items() if other != name}
 
 
 REFERENCE = Catalogue(

@@ -47,6 +47,7 @@ def complete_profile(profile: Profile, given: Plugins, path: str, context: Conte
     plugins = append_default_pre_bind(profile.plugins)
 
     def report_plugins(where: str, problem: str) -> None:
+        problem = context.catalogue.unusable.get(_named_at(where, plugins), problem)
         context.mistakes.refused(f"{path}.plugins.{_given_path(where, plugins, given)}", problem)
 
     points = expand(plugins, context.catalogue.points, profile.scheduler_name, report_plugins)
@@ -62,6 +63,12 @@ def _given_path(where: str, merged: Plugins, given: Plugins) -> str:
     name = merged.at(match[1]).enabled[int(match[2])].name
     places = [index for index, plugin in enumerate(given.at(match[1]).enabled) if plugin.name == name]
     return f"{match[1]}.enabled[{places[-1]}]" if places else match[1]
+
+
+def _named_at(where: str, plugins: Plugins) -> str:
+    """Return the plugin of an entry of a set; "" for the place of a set as a whole."""
+    match = _ENTRY.match(where)
+    return plugins.at(match[1]).enabled[int(match[2])].name if match else ""
 
 
 def complete_args(profile: Profile, enabled: set[str], path: str, context: Context) -> tuple[PluginConfig, ...]:
@@ -84,7 +91,7 @@ def _read_args(config: PluginConfig, path: str, context: Context) -> Any:
     """Type and default an entry's arguments; None when there are none to keep."""
     catalogue = context.catalogue
     if config.name not in catalogue.points:
-        if config.name not in REMOVED_PLUGINS:
+        if config.name not in {*REMOVED_PLUGINS, *catalogue.unusable}:  # where an unusable one is enabled, that is said there
             problem = invalid(config.name, f"no such plugin{near_miss(config.name, catalogue.points)}")
             context.mistakes.refused(f"{path}.name", problem)
         return None

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from koordsched.config.catalogue import REFERENCE, Catalogue
+from koordsched.config.catalogue import REFERENCE, REMOVED_PLUGINS, Catalogue
 from koordsched.config.completion import Context, complete_profile
 from koordsched.config.decoding import decode_struct
 from koordsched.config.defaults import apply_defaults, default_plugins
@@ -50,11 +50,16 @@ Adjustment = Callable[[SchedulerConfiguration], SchedulerConfiguration]
 
 
 class Environment(msgspec.Struct, frozen=True):
-    """What a configuration is read against. adjust: changes made after reading and before validating, as flags make them."""
+    """What a configuration is read against. adjust: changes made after reading and before validating, as flags make them.
+
+    installed: gives the catalogue that has out-of-tree plugins as well; asked only when the configuration names a plugin that `catalogue`
+    lacks, because looking for them takes time.
+    """
 
     gates: FeatureGates = DEFAULT_GATES
     catalogue: Catalogue = REFERENCE
     adjust: Adjustment | None = None
+    installed: Callable[[], Catalogue] | None = None
 
 
 PLAIN = Environment()
@@ -121,7 +126,7 @@ def _complete(document: Document, environment: Environment, mistakes: Mistakes) 
     config = environment.adjust(config) if environment.adjust is not None else config
     for path, problem in validate_configuration(config):
         mistakes.refused(path, problem)
-    context = Context(environment.gates, environment.catalogue, mistakes)
+    context = Context(environment.gates, _catalogue(environment, config), mistakes)
     completed = []
     for index, (profile, given) in enumerate(zip(config.profiles, decoded.profiles, strict=True)):
         where = f"profiles[{index}]"
@@ -129,6 +134,16 @@ def _complete(document: Document, environment: Environment, mistakes: Mistakes) 
             mistakes.refused(path, problem)
         completed.append(complete_profile(profile, given.plugins, where, context))
     return replace(config, profiles=tuple(completed))
+
+
+def _catalogue(environment: Environment, config: SchedulerConfiguration) -> Catalogue:
+    """Return the plugins that the configuration may name."""
+    known = {*environment.catalogue.points, *REMOVED_PLUGINS}
+    enabled = {name for profile in config.profiles for name in profile.plugins.enabled_names()}
+    given_args = {entry.name for profile in config.profiles for entry in profile.plugin_config}
+    if environment.installed is None or enabled | given_args <= known:
+        return environment.catalogue
+    return environment.installed()
 
 
 def _without_header(value: Any, report: Callable[[str, str], None]) -> Any:

@@ -13,7 +13,8 @@ RESERVATION = "Reservation"
 
 
 def config_warnings(config: SchedulerConfiguration, catalogue: Catalogue = REFERENCE) -> Iterator[str]:
-    """Yield one line for every doubt, each naming the profile."""
+    """Yield one line for every doubt, those about a profile naming it."""
+    yield from catalogue.unusable.values()  # of plugins that the configuration does not enable, or it would not be valid
     for profile in config.profiles:
         for warning in _profile_warnings(profile, catalogue):
             yield f"profile {profile.scheduler_name}: {warning}"
@@ -29,5 +30,5 @@ def _profile_warnings(profile: Profile, catalogue: Catalogue) -> Iterator[str]:
         yield f"{RESERVATION} is enabled but not at reserve: no pod ever becomes the owner of a reservation"
     for name in SETS:
         for plugin in profile.plugins.at(name).disabled:
-            if plugin.name not in {ALL, *catalogue.points, *REMOVED_PLUGINS}:
+            if plugin.name not in {ALL, *catalogue.points, *catalogue.unusable, *REMOVED_PLUGINS}:
                 yield f"plugins.{name}.disabled names {plugin.name}, which does not exist{near_miss(plugin.name, catalogue.points)}"

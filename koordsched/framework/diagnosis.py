@@ -24,8 +24,8 @@ class Diagnosis:
     """The outcome of a cycle without a feasible node.
 
     Either PreFilter refused the pod as a whole (`pre_filter`), or `refusals` partitions the nodes and `status_of` answers for one row of
-    the node table. `plugins` are all that had a part in it; `message` is the text without what PostFilter says. Pods of a shape share it while
-    the reasons stay the same; `status_of` may be asked until the cycle ends.
+    the node table. `plugins` are all that had a part in it; `message` is the text without what PostFilter says. Pods of a shape share it
+    while the reasons stay the same; `status_of` may be asked until the cycle ends.
     """
 
     __slots__ = ("message", "plugins", "pre_filter", "refusals", "status_of", "total_nodes")

@@ -107,8 +107,8 @@ class FilterNodesPlugin(Plugin):
     reads: Change = Change.ALL
 
     @abstractmethod
-    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes:
-        """Return an int32 per row of nodes.rows: 0 passes, anything > 0 is a reason that `explain` turns into a Status."""
+    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
+        """Return an int32 per row of nodes.rows: 0 passes, anything > 0 is a reason that `explain` turns into a Status. None: all pass."""
 
     @abstractmethod
     def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
@@ -139,8 +139,10 @@ class PostFilterPlugin(Plugin):
 class PreScorePlugin(Plugin):
     @abstractmethod
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        """Prepare scoring. SKIP turns this plugin's Score off. nodes are the feasible ones; a plugin whose outcome depends on which ones they
-        are sets `depends_on_feasible`."""
+        """Prepare scoring. SKIP turns this plugin's Score off.
+
+        nodes are the feasible ones; a plugin whose outcome depends on which ones they are sets `depends_on_feasible`.
+        """
 
 
 class ScoreNodesPlugin(Plugin):
@@ -151,8 +153,8 @@ class ScoreNodesPlugin(Plugin):
     depends_on_feasible: bool = False
 
     @abstractmethod
-    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
-        """Return a raw int64 score per row of nodes.rows."""
+    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores | None:
+        """Return a raw int64 score per row of nodes.rows. None: all are 0."""
 
     def normalize_scores(self, state: CycleState, pod: PodInfo, nodes: Nodes, scores: Scores) -> Scores:
         """With Normalize.CUSTOM: return 0..100 for all feasible rows at once; scores are theirs."""

@@ -1,9 +1,10 @@
 """Shapes: filter and score columns per class of equal pods, kept exact by asking only about rows that changed (design.md, hot path 3).
 
-Pods whose signatures are equal share a `Shape`. It keeps what PreFilter prepared, each filter's code and each scorer's raw score for every
-node, and the totals (`_core.Evaluation`). Before it is used it is brought up to date with the node table's change log, so the result is
-that of asking every plugin about every node; a property test holds this (tests/property/test_shapes.py). At most `budget` bytes are kept, least
-recently used shapes go first. Called by the scheduling cycle, and by the queue to ask whether waking a pod can help. Nothing awaits.
+Pods whose signatures are equal share a `Shape`. It keeps what PreFilter prepared, each filter's code and each scorer's raw score for
+every node, and the totals (`_core.Evaluation`). Before it is used it is brought up to date with the node table's change log, so the
+result is that of asking every plugin about every node; a property test holds this (tests/property/test_shapes.py). At most `budget` bytes
+are kept, least recently used shapes go first. Called by the scheduling cycle, and by the queue to ask whether waking a pod can help.
+Nothing awaits.
 """
 
 from __future__ import annotations
@@ -209,9 +210,9 @@ class Shapes:
         """Ask all filters about one row as it is now and keep nothing: (filter, code) of the first refusal. For what-ifs."""
         nodes = self._cache.select(np.array([row], np.int32))
         for f, plugin in enumerate(shape.filters):
-            code = int(plugin.filter_nodes(shape.state, pod, nodes)[0])
-            if code:
-                return f, code
+            codes = plugin.filter_nodes(shape.state, pod, nodes)
+            if codes is not None and codes[0]:
+                return f, int(codes[0])
         return None
 
     # PreScore and Score

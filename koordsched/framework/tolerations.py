@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary, proxy
 
 from koordsched._core.tolerance import Effect, Operator, TaintSets, Tolerance
 from koordsched.api.core import Taint
@@ -50,12 +51,22 @@ def _matches(toleration: Toleration, taint: Taint) -> bool:
     return operator is Operator.EXISTS or (operator is Operator.EQUAL and toleration.value == taint.value)
 
 
+def tolerances_of(columns: Columns) -> Tolerances:
+    """Return the compiler for a node table: one for all plugins, so that a list of tolerations is compiled once."""
+    found = _COMPILERS.get(columns)
+    if found is None:
+        found = _COMPILERS[columns] = Tolerances(columns)
+    return found
+
+
 class Tolerances:
     """Compiles lists of tolerations against the taint sets of a node table, and keeps the last used ones."""
 
     def __init__(self, columns: Columns) -> None:
-        self._columns = columns
+        self._columns = proxy(columns)  # whoever asks holds the table; a reference of ours would keep it for ever
         self._sets = TaintSets()
+        self.cordons = False  # whether any node was ever cordoned, as far as `refresh` knows
+        self.repels = False  # whether any node ever had a PreferNoSchedule taint
         self._ids: dict[str, int] = {"": 0}  # every key, value and effect of a taint or a toleration
         self._compiled = lru_cache(maxsize=KEPT_LISTS)(self._compile)
 
@@ -72,8 +83,10 @@ class Tolerances:
         for taint in self._columns.taints[self._sets.taints :]:
             if taint.key == CORDON.key:
                 self._add(UNSCHEDULABLE_TAINT, Effect.CORDONS)
+                self.cordons = True
             else:
                 self._add(taint, _EFFECTS.get(taint.effect, Effect.NOTHING))
+                self.repels = self.repels or taint.effect == PREFER_NO_SCHEDULE
         for members in self._columns.taint_sets[self._sets.sets :]:
             self._sets.add_set(members)
 
@@ -89,3 +102,6 @@ class Tolerances:
 
     def _id(self, text: str) -> int:
         return self._ids.setdefault(text, len(self._ids))
+
+
+_COMPILERS: WeakKeyDictionary[Columns, Tolerances] = WeakKeyDictionary()

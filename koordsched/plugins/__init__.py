@@ -1,14 +1,16 @@
 """The in-tree plugins, one package each. Nothing outside a plugin's package knows its inside; the registry below makes them.
 
 A factory gets the plugin's arguments (None when it takes none) and the handle. To add a plugin, write its package and its line here.
-Out-of-tree plugins come from the entry-point group `koordsched.plugins` and are added to a copy of this registry.
+Out-of-tree plugins come from the entry-point group `koordsched.plugins` (`discovery`), which is searched only for who names one.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from koordsched.config.catalogue import REFERENCE
 from koordsched.plugins.defaultbinder.plugin import DefaultBinder
+from koordsched.plugins.discovery import installed
 from koordsched.plugins.imagelocality.plugin import ImageLocality
 from koordsched.plugins.nodeaffinity.plugin import NodeAffinity
 from koordsched.plugins.nodename.plugin import NodeName
@@ -21,6 +23,9 @@ from koordsched.plugins.schedulinggates.plugin import SchedulingGates
 from koordsched.plugins.tainttoleration.plugin import TaintToleration
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from koordsched.config import Catalogue, SchedulerConfiguration
     from koordsched.framework.profile import PluginFactory
 
 REGISTRY: dict[str, PluginFactory] = {
@@ -36,3 +41,14 @@ REGISTRY: dict[str, PluginFactory] = {
     "ImageLocality": lambda _args, handle: ImageLocality(handle),
     "DefaultBinder": lambda _args, handle: DefaultBinder(handle),
 }
+
+
+def registry_for(config: SchedulerConfiguration) -> Mapping[str, PluginFactory]:
+    """Return what makes the plugins of a configuration: the registry, with the installed out-of-tree plugins if it enables any."""
+    enabled = {ref.name for profile in config.profiles for refs in profile.points.values() for ref in refs}
+    return REGISTRY if enabled <= REFERENCE.points.keys() else {**installed().classes, **REGISTRY}
+
+
+def installed_catalogue() -> Catalogue:
+    """Return all plugins that a configuration may name here: in-tree ones and those of installed distributions. Slow on the first call."""
+    return installed().catalogue

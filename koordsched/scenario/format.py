@@ -16,6 +16,7 @@ from koordsched.config.features import DEFAULT_GATES, FeatureGates
 from koordsched.config.flags import FlagError, parse_flags
 from koordsched.config.loading import Environment, load_config_object
 from koordsched.config.types import SchedulerConfiguration
+from koordsched.plugins import installed_catalogue
 from koordsched.scenario.format_expect import read_expect
 from koordsched.scenario.model import (
     Action,
@@ -96,7 +97,7 @@ def _config(reader: StrictReader, value: Any, gates: FeatureGates) -> SchedulerC
     if value is None:
         return None
     try:
-        return load_config_object(reader.mapping(value, "config"), Environment(gates=gates))
+        return load_config_object(reader.mapping(value, "config"), Environment(gates=gates, installed=installed_catalogue))
     except ConfigError as mistake:
         for error in mistake.errors:
             reader.mistake("config" if error.path == ROOT else join("config", error.path), error.problem)

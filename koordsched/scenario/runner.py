@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
-from koordsched.config.errors import ConfigError
-from koordsched.config.flags import Flags, parse_flags
 from koordsched.config.types import SchedulerConfiguration
 from koordsched.scenario.model import Scenario
 from koordsched.scenario.steps import Failed, Player
 from koordsched.scenario.world import Stage, World
 
-Configure = Callable[[Flags], SchedulerConfiguration]
+Plan = tuple[Scenario, SchedulerConfiguration]
+"""A scenario and the configuration that its scheduler runs."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -28,27 +27,23 @@ class Outcome(msgspec.Struct, frozen=True):
         return f"FAIL {self.name}: {' '.join(self.failure.split())}" if self.failure else f"PASS {self.name}"
 
 
-def run_scenarios(scenarios: list[Scenario], stage: Stage, configure: Configure, report: Callable[[Outcome], None]) -> list[Outcome]:
-    """Play the scenarios; `configure` makes the configuration of those that bring none, `report` is told of each as it ends."""
+def run_scenarios(plans: Iterable[Plan], stage: Stage, report: Callable[[Outcome], None]) -> list[Outcome]:
+    """Play the scenarios; `report` is told of each as it ends."""
     outcomes = []
-    for scenario in scenarios:
-        outcome = run_scenario(scenario, stage, configure)
+    for scenario, config in plans:
+        outcome = run_scenario(scenario, config, stage)
         report(outcome)
         outcomes.append(outcome)
     return outcomes
 
 
-def run_scenario(scenario: Scenario, stage: Stage, configure: Configure) -> Outcome:
+def run_scenario(scenario: Scenario, config: SchedulerConfiguration, stage: Stage) -> Outcome:
     """Play one scenario."""
-    try:
-        config = scenario.config or configure(parse_flags(scenario.args))
-    except ConfigError as mistake:
-        return Outcome(scenario.name, f"args: expected a configuration that these flags allow, seen {mistake}")
 
     async def script(world: World) -> None:
         player = Player(world, config.profiles[0].scheduler_name)
         await player.create(scenario.given)
-        await world.start()
+        await player.start()
         for step in scenario.steps:
             await player.play(step)
 

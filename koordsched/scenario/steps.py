@@ -5,7 +5,7 @@ A step that cannot be done or does not come true raises `Failed`; its text is wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import assert_never
 
 from koordsched.api.kinds import NAMESPACE
@@ -45,11 +45,21 @@ class Player:
             case Wait():
                 await self._world.sleep(action.seconds)
             case Restart():
-                await self._world.restart()
+                await self._run(step.path, self._world.restart)
             case Expect():
                 await self._expect(step.path, action)
             case _:
                 assert_never(action)
+
+    async def start(self) -> None:
+        """Start the scheduler for the first time. Failed."""
+        await self._run("start", self._world.start)
+
+    async def _run(self, path: str, start: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await start()
+        except ClusterError as error:
+            raise Failed(f"{path}: expected the scheduler to run, seen {error.message}") from error
 
     async def create(self, objects: Iterable[Given]) -> None:
         """Create the objects in order, and the namespaces they need. Failed."""

@@ -19,7 +19,7 @@ from koordsched.api.kinds import NODE, POD
 from koordsched.cluster.event_recorder import EventRecorder
 from koordsched.cluster.informer import Informer
 from koordsched.framework.profile import Profile
-from koordsched.plugins import REGISTRY
+from koordsched.plugins import registry_for
 from koordsched.queue.hints import hints_for
 from koordsched.queue.profile import QueueProfile, QueueSettings
 from koordsched.queue.queued_pod import Rejectors
@@ -58,7 +58,8 @@ class Scheduler:
         self.metrics = Metrics()
         surroundings = Surroundings(dependencies)
         self.cache = surroundings.cache
-        self.profiles = {profile.scheduler_name: Profile(profile, REGISTRY, surroundings) for profile in config.profiles}
+        registry = registry_for(config)
+        self.profiles = {profile.scheduler_name: Profile(profile, registry, surroundings) for profile in config.profiles}
         self.queue = SchedulingQueue(self.clock, self._queue_profiles(), self._queue_settings(dependencies), self.metrics)
         self.status_writer = StatusWriter(dependencies.cluster, self.clock)
         self._pods: Informer[Pod] = Informer(dependencies.cluster, POD, self.clock, dependencies.random, LIVE_PODS)

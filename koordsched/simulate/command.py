@@ -12,8 +12,9 @@ import msgspec
 
 from koordsched.config.errors import ConfigError
 from koordsched.config.flags import parse_flags
-from koordsched.config.loading import default_config, load_config
+from koordsched.config.loading import Environment, default_config, load_config
 from koordsched.config.types import SchedulerConfiguration
+from koordsched.plugins import installed_catalogue
 from koordsched.simulate.documents import InputError, expand
 from koordsched.simulate.manifests import load_manifests
 from koordsched.simulate.openb import load_openb
@@ -47,7 +48,7 @@ def run_simulate(options: SimulateOptions, out: TextIO, err: TextIO) -> int:
 
 def _run(options: SimulateOptions, out: TextIO, err: TextIO) -> int:
     try:
-        config = load_config(options.config) if options.config else default_config()
+        config = load_config(options.config, Environment(installed=installed_catalogue)) if options.config else default_config()
         workload = load_workload(options, config)
     except ConfigError as mistake:
         print(*mistake.errors, sep="\n", file=err)
@@ -107,7 +108,7 @@ def play(options: SimulateOptions, config: SchedulerConfiguration, workload: Wor
 def _missing(world: EmbeddedWorld) -> list[str]:
     """Say which configured plugins play no part, since the outcome would be another with them."""
     missing = {name: ", ".join(sorted(profile.missing)) for name, profile in world.scheduler.profiles.items() if profile.missing}
-    return [f"profile {name}: this version does not have {plugins}" for name, plugins in missing.items()]
+    return [f"note: profile {name} without {plugins}: this version does not have them" for name, plugins in missing.items()]
 
 
 @contextmanager

@@ -9,6 +9,7 @@ PyYAML's resolver. Used by `simulate` for manifests and by `test` for scenario f
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,9 @@ import msgspec
 
 MAX_DEPTH = 100
 """How deep values may nest. Kubernetes' own objects stay below 20 (CRD schemas aside)."""
+
+HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
+"""Escapes that JSON allows alone, but of which no UTF-8 can be written."""
 
 SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -91,16 +95,21 @@ def _parse_json(name: str, text: str) -> list[Document]:
     """Parse JSON documents that stand one after the other, as kubectl accepts them."""
     decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse_constant)
     documents: list[Document] = []
+    half_characters = HALF_CHARACTER.search(text) is not None
     position = _skip_blank(text, 0)
     while position < len(text):
         number = len(documents) + 1
         try:
             value, position = decoder.raw_decode(text, position)
             too_deep = deeper_than(value, MAX_DEPTH)
+            if half_characters and not too_deep:
+                json.dumps(value, ensure_ascii=False).encode()
         except json.JSONDecodeError as mistake:
             raise InputError(f"{name}: document {number}: line {mistake.lineno}: not JSON: {mistake.msg}") from None
         except RecursionError:
             too_deep = True
+        except UnicodeEncodeError:
+            raise InputError(f"{name}: document {number}: a text holds half of a surrogate pair (\\ud800 to \\udfff alone)") from None
         except ValueError as mistake:
             raise InputError(f"{name}: document {number}: {mistake}") from None
         if too_deep:

@@ -48,7 +48,7 @@ def load_manifests(files: Iterable[str], profiles: list[str]) -> Workload:
     workload.existing.sort(key=lambda manifest: manifest.kind not in GATE_KINDS)
     workload.existing += bound
     workload.arrivals.sort(key=_created)
-    workload.notes += [f"left out: {count} {kind}, which scheduling does not look at" for kind, count in unknown.items()]
+    workload.notes += [f"note: left out: {count} {kind}, which scheduling does not look at" for kind, count in unknown.items()]
     return workload
 
 

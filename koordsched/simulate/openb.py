@@ -23,7 +23,7 @@ MODEL_LABEL = "node.koordinator.sh/gpu-model"
 
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu")
-TIME_COLUMNS = ("creation_time", "deletion_time")
+CREATED, DELETED = "creation_time", "deletion_time"
 
 SHORTEST_RUN = 1.0
 """Seconds that a pod at least stays: the trace's clock ticks in seconds."""
@@ -51,13 +51,16 @@ def _rows(file: str, columns: tuple[str, ...]) -> Iterator[tuple[str, Row]]:
         raise InputError(f"{file}: cannot be read: {mistake.strerror}") from None
     except ValueError:
         raise InputError(f"{file}: not UTF-8 text") from None
-    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True, restval="")
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
-        missing = [column for column in columns if column not in (reader.fieldnames or ())]
+        header = next(reader, [])
+        missing = [column for column in columns if column not in header]
         if missing:
             raise InputError(f"{file}: line 1: no column {', '.join(missing)}; expected {','.join(columns)}")
-        for row in reader:
-            yield f"{file}: line {reader.line_num}", row
+        blank = dict.fromkeys(header, "")  # what a short line leaves out
+        for cells in reader:
+            if cells:
+                yield f"{file}: line {reader.line_num}", {**blank, **dict(zip(header, cells, strict=False))}
     except csv.Error as mistake:
         raise InputError(f"{file}: line {reader.line_num}: not CSV: {mistake}") from None
 
@@ -92,7 +95,8 @@ def _one_of(models: list[str]) -> dict[str, Any]:
 
 def _times(origin: str, row: Row) -> tuple[float, float | None]:
     """Return when the pod comes and goes, in seconds; (0, None) when the trace has no times."""
-    created, deleted = (_seconds(origin, column, row.get(column, "")) for column in TIME_COLUMNS)
+    created = _seconds(origin, CREATED, row.get(CREATED, ""))
+    deleted = _seconds(origin, DELETED, row.get(DELETED, ""))
     if created is None:
         return 0.0, None
     return created, None if deleted is None else max(deleted, created + SHORTEST_RUN)

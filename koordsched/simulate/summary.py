@@ -62,7 +62,7 @@ def _allocation(result: Result, options: ReportOptions) -> Section:
 def _pending(result: Result, options: ReportOptions) -> Section:
     groups = group(result.pending)
     shown = groups[: options.shown]
-    rows = [(str(found.count), "; ".join(found.reasons), found.example) for found in shown]
+    rows = [(str(found.count), found.example, "; ".join(found.reasons)) for found in shown]
     reasons = dict.fromkeys(reason for found in shown for reason in found.reasons)
     notes = [f"{reason}: {said}." for reason in reasons if (said := meaning(reason))]
     if len(groups) > options.shown:
@@ -71,7 +71,7 @@ def _pending(result: Result, options: ReportOptions) -> Section:
         notes.append(f"{more} more reasons with {hidden} pods; --show-pending N lists more, -o json lists every pod.")
     if in_full := next((found for found in groups if not found.message.startswith(SINGULAR)), None):
         notes.append(f"In full, for {in_full.example}: {in_full.message}")
-    return Section(title="Why pods are pending", columns=("pods", "reasons", "for example"), align="><<", rows=rows, notes=notes)
+    return Section(title="Why pods are pending", columns=("pods", "for example", "reasons"), align="><<", rows=rows, notes=notes)
 
 
 def _percent(part: int, whole: int) -> str:

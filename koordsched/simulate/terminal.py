@@ -18,7 +18,9 @@ def show(sections: Iterable[Section], out: TextIO) -> None:
     """Print the sections as tables."""
     console = Console(file=out)
     for section in sections:
-        table = Table(title=escape(section.title), title_justify="left", title_style="bold", header_style="dim")
+        table = Table(
+            title=escape(section.title), title_justify="left", title_style="bold", header_style="dim", show_header=any(section.columns)
+        )
         for column, align in zip(section.columns, section.align, strict=True):
             table.add_column(escape(column), justify="right" if align == ">" else "left", overflow="fold")
         for row in section.rows:

@@ -192,5 +192,5 @@ def view(world: World, info: PodInfo) -> dict[str, object]:
     }
 
 
-IncrementalEqualsFull.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+IncrementalEqualsFull.TestCase.settings = settings(max_examples=50, stateful_step_count=25, deadline=None)
 TestIncrementalEqualsFull = IncrementalEqualsFull.TestCase

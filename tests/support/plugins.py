@@ -56,7 +56,8 @@ class PluginBench:
             if isinstance(answer, Status):
                 assert answer.code is Code.SKIP, answer
                 return dict.fromkeys(self._names())
-        codes = plugin.filter_nodes(state, info, nodes).tolist()
+        answer = plugin.filter_nodes(state, info, nodes)
+        codes = [0] * len(nodes) if answer is None else answer.tolist()
         return {name: plugin.explain(state, info, code) if code else None for name, code in zip(self._names(), codes, strict=True)}
 
     def reasons(self, plugin: FilterNodesPlugin, pod: PodBuilder) -> dict[str, ENTRY_REASONS]:
@@ -74,7 +75,8 @@ class PluginBench:
             state = CycleState()
             if isinstance(plugin, PreScorePlugin) and plugin.pre_score(state, info, nodes) is not None:
                 return None
-        return dict(zip(self._names(), plugin.score_nodes(state, info, nodes).tolist(), strict=True))
+        scores = plugin.score_nodes(state, info, nodes)
+        return dict(zip(self._names(), [0] * len(nodes) if scores is None else scores.tolist(), strict=True))
 
     def _names(self) -> list[str]:
         nodes = self.cache.nodes()

@@ -10,8 +10,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from koordsched._core.bitset import BitWeights
 from koordsched._core.change import Change
 from koordsched.api.images import normalized_image_name
@@ -50,10 +48,10 @@ class ImageLocality(ScoreNodesPlugin):
     def version(self, pod: PodInfo) -> Hashable:
         return self._current(pod)[0] if self._columns.images else ()
 
-    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
+    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores | None:
         worth, weights = self._current(pod)
         if not worth:
-            return np.zeros(len(nodes.rows), np.int64)
+            return None
         return weights.score(nodes.table, nodes.rows)
 
     def _current(self, pod: PodInfo) -> tuple[Worth, BitWeights]:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from koordsched._core.change import Change
 from koordsched._core.match import filter_equal
 from koordsched.framework.interface import FilterNodesPlugin
@@ -34,10 +32,10 @@ class NodeName(FilterNodesPlugin):
     def sign(self, pod: PodInfo) -> Hashable:
         return pod.pod.spec.node_name
 
-    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes:
+    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
         wanted = pod.pod.spec.node_name
         if not wanted:
-            return np.zeros(len(nodes.rows), np.int32)
+            return None
         column = nodes.columns.name_column
         return filter_equal(nodes.table, column.attribute, column.values.ids.get(wanted, NOWHERE), nodes.rows)
 

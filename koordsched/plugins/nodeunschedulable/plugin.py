@@ -12,7 +12,7 @@ from koordsched._core.change import Change
 from koordsched.api.core import Node, Pod
 from koordsched.framework.interface import FilterNodesPlugin
 from koordsched.framework.status import Status, unresolvable
-from koordsched.framework.tolerations import UNSCHEDULABLE_TAINT, Tolerances, tolerates
+from koordsched.framework.tolerations import UNSCHEDULABLE_TAINT, tolerances_of, tolerates
 from koordsched.queue.events import ActionType, EventHint, EventResource, QueueingHint, cluster_event
 
 if TYPE_CHECKING:
@@ -34,17 +34,19 @@ class NodeUnschedulable(FilterNodesPlugin):
     reads = Change.TAINTS
 
     def __init__(self, handle: Handle) -> None:
-        self._tolerances = Tolerances(handle.columns)
+        self._tolerances = tolerances_of(handle.columns)
 
     def sign(self, pod: PodInfo) -> Hashable:
         return pod.pod.spec.tolerations
 
-    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes:
+    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
+        self._tolerances.refresh()
+        if not self._tolerances.cordons:
+            return None
         tolerance: Tolerance | None = state.read(self.name)
         if tolerance is None:
             tolerance = self._tolerances.compile(pod.pod.spec.tolerations)
             state.write(self.name, tolerance)
-        self._tolerances.refresh()
         return tolerance.refuse_cordoned(nodes.table, nodes.columns.taint_set_attribute, nodes.rows)
 
     def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:

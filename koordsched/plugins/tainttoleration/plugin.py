@@ -13,7 +13,7 @@ from koordsched._core.change import Change
 from koordsched.api.core import Node, Taint
 from koordsched.framework.interface import FilterNodesPlugin, Normalize, PreScorePlugin, ScoreNodesPlugin
 from koordsched.framework.status import Status, unresolvable
-from koordsched.framework.tolerations import Tolerances, first_untolerated
+from koordsched.framework.tolerations import first_untolerated, tolerances_of
 from koordsched.queue.events import ActionType, EventHint, EventResource, QueueingHint, cluster_event
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class TaintToleration(FilterNodesPlugin, PreScorePlugin, ScoreNodesPlugin):
 
     def __init__(self, handle: Handle) -> None:
         self._columns = handle.columns
-        self._tolerances = Tolerances(handle.columns)
+        self._tolerances = tolerances_of(handle.columns)
 
     def sign(self, pod: PodInfo) -> Hashable:
         return pod.pod.spec.tolerations
@@ -56,8 +56,11 @@ class TaintToleration(FilterNodesPlugin, PreScorePlugin, ScoreNodesPlugin):
         # Never SKIP: a node without such taints scores 100, and that is in every total. There is nothing else to do.
         return None
 
-    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
-        return self._tolerance(state, pod).count_repelling(nodes.table, nodes.columns.taint_set_attribute, nodes.rows)
+    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores | None:
+        tolerance = self._tolerance(state, pod)
+        if not self._tolerances.repels:
+            return None
+        return tolerance.count_repelling(nodes.table, nodes.columns.taint_set_attribute, nodes.rows)
 
     def _tolerance(self, state: CycleState, pod: PodInfo) -> Tolerance:
         tolerance: Tolerance | None = state.read(self.name)

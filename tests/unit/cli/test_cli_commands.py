@@ -127,6 +127,19 @@ class Terminal(io.StringIO):
         return True
 
 
+def test_simulate_plays_a_trace_in_the_order_asked_for(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "n.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\nn1,4000,8192,2,A\n")
+    (tmp_path / "p.csv").write_text("name,cpu_milli,memory_mib,num_gpu\n" + "".join(f"p{i},100,1,0\n" for i in range(9)))
+    trace = ("simulate", "--trace", "openb", "--nodes", tmp_path / "n.csv", "--pods", tmp_path / "p.csv", "-o", "json")
+
+    def pods(*more: str) -> list[str]:
+        return [placement["pod"] for placement in json.loads(Ran(capsys, *trace, *more).out)["placements"]]
+
+    assert pods() == pods("--order", "arrival") == [f"default/p{i}" for i in range(9)]
+    assert pods("--limit-pods", "2") == ["default/p0", "default/p1"]
+    assert pods("--order", "random", "--seed", "1") == pods("--order", "random", "--seed", "1") != pods()
+
+
 def test_simulate_reads_standard_input(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((NODE + POD % ("a", "1")).encode())))
     assert json.loads(Ran(capsys, "simulate", "-", "-o", "json").out)["summary"]["bound"] == 1

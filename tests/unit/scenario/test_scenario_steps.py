@@ -28,6 +28,7 @@ class FakeWorld:
     def __init__(self) -> None:
         self.time = START
         self.notes: list[str] = []
+        self.broken = False
         self.objects: dict[tuple[str, str, str], Json] = {}
         self.due: list[tuple[float, Callable[[FakeWorld], None]]] = []
 
@@ -42,6 +43,8 @@ class FakeWorld:
 
     async def start(self) -> None:
         self.notes.append("start")
+        if self.broken:
+            raise ClusterError("the lease is held by somebody else")
 
     async def restart(self) -> None:
         self.notes.append("restart")
@@ -207,6 +210,14 @@ def test_a_step_that_cannot_be_done_fails_the_scenario(tmp_path: Path, steps: st
     assert Played(tmp_path, scenario(steps)).out[0] == f"FAIL s: {expected}"
 
 
+def test_a_scheduler_that_does_not_start_fails_the_scenario(tmp_path: Path) -> None:
+    def broken(world: FakeWorld) -> None:
+        world.broken = True
+
+    expected = "FAIL s: start: expected the scheduler to run, seen the lease is held by somebody else"
+    assert Played(tmp_path, scenario("[]"), broken).out[0] == expected
+
+
 def test_namespaces_are_made_on_demand_once(tmp_path: Path) -> None:
     given = "[{kind: Pod, metadata: {name: a, namespace: team}}, {kind: Pod, metadata: {name: b, namespace: team}}]"
     assert Played(tmp_path, scenario("[]", given)).world.notes == [
@@ -222,6 +233,39 @@ def test_a_namespace_that_exists_already_takes_what_its_manifest_says(tmp_path: 
     notes = Played(tmp_path, scenario("[]", given)).world.notes
     assert notes[:2] == ["create Namespace//team", "create Pod/team/a"]
     assert notes[2].startswith("patch Namespace team {")
+
+
+def test_a_namespace_that_somebody_else_made_serves_too(tmp_path: Path) -> None:
+    given = "[{kind: Pod, metadata: {name: a, namespace: team}}]"
+    there = {("Namespace", "", "team"): {"metadata": {"name": "team"}}}
+    assert Played(tmp_path, scenario("[]", given), lambda world: world.objects.update(there)).world.notes == ["create Pod/team/a", "start"]
+
+
+def test_a_scenarios_flags_decide_what_the_common_configuration_may_say(tmp_path: Path) -> None:
+    shape = "{shape: [{utilization: 0, score: 0}, {utilization: 100, score: 10}]}"
+    (tmp_path / "c.yaml").write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        f"profiles: [{{schedulerName: koord-scheduler, pluginConfig: [{{name: VolumeBinding, args: {shape}}}]}}]\n"
+    )
+
+    def run(args: str) -> tuple[int, str]:
+        (tmp_path / "f.yaml").write_text(scenario("[]") + args)
+        err = io.StringIO()
+        options = ScenarioOptions(paths=(str(tmp_path / "f.yaml"),), config=str(tmp_path / "c.yaml"))
+        return run_tests(options, FakeStage(untouched), io.StringIO(), err), err.getvalue()
+
+    assert run("args: [--feature-gates=StorageCapacityScoring=true]\n") == (0, "")
+    code, said = run("")
+    assert code == 2
+    assert said.startswith(f"{tmp_path}/c.yaml: document 1: profiles[0].pluginConfig[0].args.shape: ")
+
+
+def test_a_wrong_common_configuration_is_named_even_if_no_scenario_needs_it(tmp_path: Path) -> None:
+    own = "config: {apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration}\n"
+    (tmp_path / "f.yaml").write_text(scenario("[]") + own)
+    (tmp_path / "c.yaml").write_text("kind: Pod\n")
+    options = ScenarioOptions(paths=(str(tmp_path / "f.yaml"),), config=str(tmp_path / "c.yaml"))
+    assert run_tests(options, FakeStage(untouched), io.StringIO(), io.StringIO()) == 2
 
 
 def test_pods_get_the_first_profiles_scheduler_and_nodes_are_completed(tmp_path: Path) -> None:

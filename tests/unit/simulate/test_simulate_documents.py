@@ -108,6 +108,7 @@ def test_bad_yaml_is_named_with_file_document_and_line(data: bytes, expected: st
     [
         (b'{"a": 1} {"b"', "f.json: document 2: line 1: not JSON: Expecting ':' delimiter"),
         (b'{"a": NaN}', "f.json: document 1: NaN: not a JSON number"),
+        (b'{"a": ["\\uD83d"]}', "f.json: document 1: a text holds half of a surrogate pair (\\ud800 to \\udfff alone)"),
         (b'\n{"a": tru}', "f.json: document 1: line 2: not JSON: Expecting value"),
     ],
 )
@@ -123,6 +124,10 @@ def test_explicit_tags_of_the_standard_types_are_read() -> None:
 
 def test_json_documents_may_stand_one_after_the_other() -> None:
     assert values('{"a": 1}\n\n{"b": [2.5, null, true]}', "f.json") == [{"a": 1}, {"b": [2.5, None, True]}]
+
+
+def test_surrogate_pairs_are_one_character() -> None:
+    assert values('{"a": "\\ud83d\\ude00"}', "f.json") == [{"a": "\U0001f600"}]
 
 
 def test_yaml_in_flow_style_is_read_although_it_begins_like_json() -> None:

@@ -77,7 +77,7 @@ def test_pods_that_have_ended_are_left_out(tmp_path: Path) -> None:
 
 def test_kinds_without_meaning_for_scheduling_are_counted_and_left_out(tmp_path: Path) -> None:
     deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\n---\n"
-    assert load(tmp_path, deployment * 2).notes == ["left out: 2 Deployment (apps/v1), which scheduling does not look at"]
+    assert load(tmp_path, deployment * 2).notes == ["note: left out: 2 Deployment (apps/v1), which scheduling does not look at"]
 
 
 def test_what_is_no_object_is_rejected_and_the_rest_goes_on(tmp_path: Path) -> None:

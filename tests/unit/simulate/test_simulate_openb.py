@@ -89,7 +89,7 @@ def test_all_at_once_forgets_the_times_and_shuffles_by_the_seed(tmp_path: Path) 
         ("name,cpu\n", "pods.csv: line 1: no column cpu_milli, memory_mib, num_gpu; expected name,cpu_milli,memory_mib,num_gpu"),
         (POD_HEADER + "p,1,1,0,0,,,,soon,,\n", "pods.csv: line 2: creation_time: 'soon': expected a number of seconds"),
         (POD_HEADER + "p,1,1,0,0,,,,1,nan,\n", "pods.csv: line 2: deletion_time: 'nan': expected a number of seconds"),
-        (POD_HEADER + 'p,"1\n', "pods.csv: line 1: not CSV: unexpected end of data"),
+        (POD_HEADER + 'p,"1\n', "pods.csv: line 2: not CSV: unexpected end of data"),
         ("", "pods.csv: line 1: no column name, cpu_milli, memory_mib, num_gpu; expected name,cpu_milli,memory_mib,num_gpu"),
     ],
 )
@@ -97,6 +97,12 @@ def test_a_bad_file_is_named_with_line_and_column(tmp_path: Path, pods: str, exp
     with pytest.raises(InputError) as raised:
         load(tmp_path, pods)
     assert str(raised.value) == f"{tmp_path}/{expected}"
+
+
+def test_lines_that_are_empty_or_short_or_long_are_read(tmp_path: Path) -> None:
+    workload = load(tmp_path, POD_HEADER + "a,1,1\n\nb,1,1,1,0,,,,,,,more\n")
+    assert names(workload) == ["default/a", "default/b"]
+    assert workload.arrivals[1].manifest.origin == f"{tmp_path}/pods.csv: line 4"
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

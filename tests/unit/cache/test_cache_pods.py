@@ -1,0 +1,199 @@
+"""The states of a pod in the cache: assumed, added, gone; and what each costs its node."""
+
+from __future__ import annotations
+
+import pytest
+from structlog.testing import capture_logs
+from support.builders import PodBuilder, node, pod
+
+from koordsched.cache.cache import Cache, CacheError
+
+
+def cache_with(*names: str) -> Cache:
+    cache = Cache()
+    for name in names:
+        cache.set_node(node(name).cpu("4").build())
+    return cache
+
+
+def used(cache: Cache, name: str) -> tuple[int, int]:
+    """Return (pods, milli-cores) that are counted on the node."""
+    info = cache.nodes_by_name[name]
+    return info.requested("pods"), info.requested("cpu")
+
+
+def bind(cache: Cache, builder: PodBuilder, name: str) -> None:
+    """Let the cluster show the pod bound."""
+    cache.set_pod(builder.on(name).info(counted_on_node=True), name)
+
+
+WEB = pod("web").cpu("500m")
+
+
+def test_an_assumed_pod_counts_at_once_and_stays_assumed_until_it_is_seen() -> None:
+    cache = cache_with("n1")
+    cache.assume_pod(WEB.info(), "n1")
+    assert (used(cache, "n1"), cache.assumed_count, cache.is_assumed("uid-default-web")) == ((1, 500), 1, True)
+    bind(cache, WEB, "n1")
+    assert (used(cache, "n1"), cache.assumed_count, cache.is_assumed("uid-default-web")) == ((1, 500), 0, False)
+
+
+def test_a_confirmation_logs_no_change_of_the_node() -> None:
+    cache = cache_with("n1")
+    cache.assume_pod(WEB.info(), "n1")
+    position = cache.table.log_end
+    bind(cache, WEB, "n1")
+    assert cache.table.log_end == position
+    assert cache.nodes_by_name["n1"].pods["uid-default-web"].pod.spec.node_name == "n1"
+
+
+def test_a_confirmation_with_other_requests_counts_the_new_ones() -> None:
+    cache = cache_with("n1")
+    cache.assume_pod(WEB.info(), "n1")
+    bind(cache, WEB.cpu("700m"), "n1")
+    assert (used(cache, "n1"), cache.assumed_count) == ((1, 700), 0)
+
+
+def test_an_assumed_pod_that_was_bound_elsewhere_follows_the_cluster_without_a_repair() -> None:
+    cache = cache_with("n1", "n2")
+    cache.assume_pod(WEB.info(), "n1")
+    bind(cache, WEB, "n2")
+    assert (used(cache, "n1"), used(cache, "n2"), cache.assumed_count, cache.repairs) == ((0, 0), (1, 500), 0, 0)
+
+
+def test_a_forgotten_pod_gives_everything_back() -> None:
+    cache = cache_with("n1")
+    builder = WEB.host_port(80)
+    cache.assume_pod(builder.info(), "n1")
+    cache.forget_pod("uid-default-web")
+    assert (used(cache, "n1"), cache.assumed_count, cache.pods, cache.columns.ports) == ((0, 0), 0, {}, {})
+
+
+@pytest.mark.parametrize("seen", [False, True], ids=["assumed", "added"])
+def test_a_pod_that_is_counted_cannot_be_assumed(seen: bool) -> None:
+    cache = cache_with("n1")
+    cache.assume_pod(WEB.info(), "n1")
+    if seen:
+        bind(cache, WEB, "n1")
+    with pytest.raises(CacheError, match=r"pod uid-default-web\(default/web\) is in the cache, so can't be assumed"):
+        cache.assume_pod(WEB.info(), "n1")
+    assert used(cache, "n1") == (1, 500)
+
+
+def test_only_an_assumed_pod_can_be_forgotten() -> None:
+    cache = cache_with("n1")
+    bind(cache, WEB, "n1")
+    for uid in ("uid-default-web", "unknown"):
+        with pytest.raises(CacheError, match=f"pod {uid} is not assumed, so can't be forgotten"):
+            cache.forget_pod(uid)
+    assert used(cache, "n1") == (1, 500)
+
+
+def test_an_update_of_a_bound_pod_replaces_what_it_used() -> None:
+    cache = cache_with("n1")
+    bind(cache, WEB.host_port(80), "n1")
+    bind(cache, WEB.cpu("1").host_port(443), "n1")
+    assert used(cache, "n1") == (1, 1000)
+    assert [port.port for port in cache.columns.ports] == [443]
+
+
+def test_a_bound_pod_that_moved_is_counted_where_the_cluster_says_and_as_a_repair() -> None:
+    cache = cache_with("n1", "n2")
+    bind(cache, WEB, "n1")
+    with capture_logs() as logs:
+        bind(cache, WEB, "n2")
+    assert (used(cache, "n1"), used(cache, "n2"), cache.repairs) == ((0, 0), (1, 500), 1)
+    assert [(entry["event"], entry["pod"], entry["believed"], entry["node"]) for entry in logs] == [
+        ("pod moved to another node", "default/web", "n1", "n2")
+    ]
+
+
+def test_a_removed_pod_is_gone_and_removing_it_again_is_nothing() -> None:
+    cache = cache_with("n1")
+    bind(cache, WEB, "n1")
+    cache.remove_pod("uid-default-web")
+    cache.remove_pod("uid-default-web")
+    assert (used(cache, "n1"), cache.pods) == ((0, 0), {})
+
+
+def test_removing_an_assumed_pod_ends_the_assumption() -> None:
+    cache = cache_with("n1")
+    cache.assume_pod(WEB.info(), "n1")
+    cache.remove_pod("uid-default-web")
+    assert (used(cache, "n1"), cache.assumed_count) == ((0, 0), 0)
+
+
+def test_what_was_added_is_subtracted_whatever_the_pod_looks_like_later() -> None:
+    cache = cache_with("n1")
+    info = WEB.on("n1").info(counted_on_node=True)
+    cache.set_pod(info, "n1")
+    info.resources = pod("other").cpu("3").info().resources
+    cache.remove_pod(info.uid)
+    assert used(cache, "n1") == (0, 0)
+
+
+# Ghosts
+
+
+def test_a_pod_may_come_before_its_node() -> None:
+    cache = Cache()
+    bind(cache, WEB, "late")
+    assert (cache.node("late"), cache.table.live_count, len(cache.nodes())) == (None, 0, 0)
+    cache.set_node(node("late").cpu("4").build())
+    found = cache.node("late")
+    assert found is not None
+    assert (used(cache, "late"), found.allocatable("cpu"), list(found.pods)) == ((1, 500), 4000, ["uid-default-web"])
+
+
+def test_a_node_that_left_its_pods_behind_sees_them_again_when_it_comes_back() -> None:
+    cache = cache_with("n1")
+    bind(cache, WEB.host_port(80), "n1")
+    row = cache.nodes_by_name["n1"].row
+    cache.remove_node("n1")
+    assert (cache.node("n1"), cache.table.live_count, cache.nodes_by_name["n1"].allocatable("cpu")) == (None, 0, 0)
+    cache.set_node(node("n1").cpu("8").build())
+    assert (used(cache, "n1"), cache.nodes_by_name["n1"].row) == ((1, 500), row)
+
+
+def test_a_ghost_goes_with_its_last_pod_and_its_row_starts_afresh() -> None:
+    cache = cache_with("n1")
+    bind(cache, WEB, "n1")
+    row = cache.nodes_by_name["n1"].row
+    cache.remove_node("n1")
+    cache.remove_pod("uid-default-web")
+    assert cache.nodes_by_name == {}
+    assert cache.infos[row] is None
+    cache.set_node(node("n2").build())
+    assert (cache.nodes_by_name["n2"].row, used(cache, "n2"), cache.nodes_by_name["n2"].allocatable("cpu")) == (row, (0, 0), 0)
+
+
+def test_removing_an_unknown_node_or_a_ghost_is_nothing() -> None:
+    cache = Cache()
+    cache.remove_node("nobody")
+    bind(cache, WEB, "n1")
+    cache.remove_node("n1")
+    assert used(cache, "n1") == (1, 500)
+
+
+# What if
+
+
+def test_a_what_if_counts_the_pods_inside_and_leaves_no_trace() -> None:
+    cache = cache_with("n1")
+    bind(cache, pod("there").cpu("1").host_port(80), "n1")
+    before, info = cache.describe(), cache.nodes_by_name["n1"]
+    with cache.what_if(info, [WEB.host_port(80).info(), pod("db").cpu("1").host_port(5432).info()]):
+        assert used(cache, "n1") == (3, 2500)
+        assert len(info.pods) == 3
+        assert sorted(port.port for port in cache.columns.ports) == [80, 5432]
+    assert cache.describe() == before
+    assert list(info.pods) == ["uid-default-there"]
+    assert [port.port for port in cache.columns.ports] == [80]
+
+
+def test_a_what_if_leaves_no_trace_when_the_question_fails() -> None:
+    cache = cache_with("n1")
+    before = cache.describe()
+    with pytest.raises(ZeroDivisionError), cache.what_if(cache.nodes_by_name["n1"], [WEB.host_port(80).info()]):
+        raise ZeroDivisionError
+    assert cache.describe() == before

@@ -1,0 +1,207 @@
+"""How a profile runs the points that a pod passes once: framework.md §2.1."""
+
+from __future__ import annotations
+
+import pytest
+from support.builders import pod
+from support.fakes import FakeBind, FakePostFilter, Late, profile_config, registry_of
+from support.plugins import PluginBench
+
+from koordsched.config.types import PluginRef
+from koordsched.framework.cycle_state import CycleState
+from koordsched.framework.diagnosis import Diagnosis
+from koordsched.framework.interface import Plugin, PostFilterResult, PreEnqueuePlugin
+from koordsched.framework.profile import Profile
+from koordsched.framework.status import SKIP, Code, Status, error, unresolvable, unschedulable
+
+POD = pod("p").info()
+STATE = CycleState()
+WAIT = Status(Code.WAIT)
+
+
+def profile_of(**points: list[Plugin]) -> Profile:
+    plugins = {plugin.name: plugin for at in points.values() for plugin in at}
+    return Profile(profile_config(**points), registry_of(*plugins.values()), PluginBench())
+
+
+def late(*names: str) -> tuple[list[Late], list[str]]:
+    journal: list[str] = []
+    return [Late(name, journal) for name in names], journal
+
+
+# Making one
+
+
+def test_plugins_that_are_not_there_are_named_and_left_out() -> None:
+    config = profile_config(reserve=[Late("A")])
+    config.points["reserve"] = (PluginRef("Unknown"), PluginRef("A"))
+    made = Profile(config, registry_of(Late("A")), PluginBench())
+    assert (made.missing, [plugin.name for plugin in made.reserve]) == (["Unknown"], ["A"])
+
+
+def test_a_plugin_is_one_object_at_all_its_points_in_the_order_of_each_point() -> None:
+    first, second = Late("A"), Late("B")
+    made = profile_of(reserve=[first, second], permit=[second, first], preBind=[first])
+    assert made.reserve == [first, second]
+    assert made.permit == [second, first]
+    assert made.pre_bind == [first]
+
+
+# PreEnqueue
+
+
+class Gate(PreEnqueuePlugin):
+    def __init__(self, name: str, answer: Status | None) -> None:
+        self.name, self.answer = name, answer
+
+    def pre_enqueue(self, pod: object) -> Status | None:
+        return self.answer
+
+
+def test_the_first_gate_in_order_answers_but_the_named_one_is_asked_before() -> None:
+    made = profile_of(preEnqueue=[Gate("A", None), Gate("B", unschedulable("b")), Gate("C", error("c"))])
+    assert made.gate(POD, "") == ("B", "b", False)
+    assert made.gate(POD, "C") == ("C", "c", True)
+    assert made.gate(POD, "A") == ("B", "b", False)
+    assert profile_of(preEnqueue=[Gate("A", None)]).gate(POD, "") is None
+
+
+# PostFilter
+
+NOMINATE = PostFilterResult("n1")
+DIAGNOSIS = Diagnosis.without_nodes()
+
+
+def post_filter(*answers: tuple[PostFilterResult | None, Status | None]) -> tuple[PostFilterResult | None, Status | None, int]:
+    """Return what PostFilter comes to, and how many plugins were asked."""
+    plugins = [FakePostFilter(f"P{i}", answer) for i, answer in enumerate(answers)]
+    result, status = profile_of(postFilter=list(plugins)).run_post_filter(STATE, POD, DIAGNOSIS)
+    return result, status, sum(len(plugin.asked) for plugin in plugins)
+
+
+def test_post_filter_success_stops_and_nominates() -> None:
+    assert post_filter((None, unschedulable("a")), (NOMINATE, None), (None, unschedulable("c"))) == (NOMINATE, None, 2)
+
+
+def test_post_filter_refusals_add_up_and_the_last_result_stays() -> None:
+    clear = PostFilterResult("")
+    result, status, asked = post_filter((clear, unschedulable("a")), (None, unschedulable("b", "c")))
+    assert (result, asked) == (clear, 2)
+    assert status == Status(Code.UNSCHEDULABLE, ("a", "b", "c"))
+
+
+def test_post_filter_unresolvable_stops() -> None:
+    _, status, asked = post_filter((None, unschedulable("a")), (None, unresolvable("b")), (None, unschedulable("c")))
+    assert (status, asked) == (Status(Code.UNSCHEDULABLE, ("a", "b")), 2)
+
+
+def test_post_filter_error_stops_and_replaces_everything() -> None:
+    result, status, asked = post_filter((NOMINATE, unschedulable("a")), (None, error("boom")), (None, None))
+    assert (result, status, asked) == (None, Status(Code.ERROR, ("boom",), "P1"), 2)
+
+
+# Reserve
+
+
+def test_reserve_runs_in_order_and_stops_at_the_first_failure() -> None:
+    plugins, journal = late("A", "B", "C")
+    plugins[1].reserve_answer = unschedulable("full")
+    made = profile_of(reserve=[*plugins])
+    assert made.run_reserve(STATE, POD, "n1") == Status(Code.UNSCHEDULABLE, ("full",), "B")
+    assert journal == ["reserve A", "reserve B"]
+
+
+def test_unreserve_runs_for_all_in_reverse_order() -> None:
+    plugins, journal = late("A", "B", "C")
+    profile_of(reserve=[*plugins]).run_unreserve(STATE, POD, "n1")
+    assert journal == ["unreserve C", "unreserve B", "unreserve A"]
+
+
+def test_an_error_says_which_plugin_was_running() -> None:
+    plugins, _ = late("A")
+    plugins[0].reserve_answer = error("boom")
+    assert profile_of(reserve=[*plugins]).run_reserve(STATE, POD, "n1") == Status(Code.ERROR, ('running Reserve plugin "A": boom',), "A")
+
+
+# Permit
+
+
+def test_permit_collects_who_wants_to_wait_and_goes_on() -> None:
+    plugins, journal = late("A", "B", "C")
+    plugins[0].permit_answer, plugins[2].permit_answer = (WAIT, 10.0), (WAIT, 3600.0)
+    status, waits = profile_of(permit=[*plugins]).run_permit(STATE, POD, "n1")
+    assert (status, waits) == (None, {"A": 10.0, "C": 3600.0})
+    assert journal == ["permit A", "permit B", "permit C"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (unschedulable("no"), Status(Code.UNSCHEDULABLE, ("no",), "B")),
+        (error("boom"), Status(Code.ERROR, ('running Permit plugin "B": boom',), "B")),
+    ],
+    ids=["refused", "error"],
+)
+def test_a_refused_permit_stops_and_nobody_waits(answer: Status, expected: Status) -> None:
+    plugins, journal = late("A", "B", "C")
+    plugins[0].permit_answer, plugins[1].permit_answer = (WAIT, 10.0), (answer, 0.0)
+    assert profile_of(permit=[*plugins]).run_permit(STATE, POD, "n1") == (expected, {})
+    assert journal == ["permit A", "permit B"]
+
+
+# PreBind, Bind, PostBind
+
+
+def test_pre_flight_leaves_out_who_has_nothing_to_do() -> None:
+    plugins, _ = late("A", "B")
+    plugins[0].pre_flight_answer = SKIP
+    assert profile_of(preBind=[*plugins]).pre_bind_work(STATE, POD, "n1") == ([plugins[1]], None)
+
+
+def test_a_pre_flight_error_names_the_plugin_and_leaves_no_work() -> None:
+    plugins, _ = late("A", "B")
+    plugins[1].pre_flight_answer = error("boom")
+    work, status = profile_of(preBind=[*plugins]).pre_bind_work(STATE, POD, "n1")
+    assert (work, status) == ([], Status(Code.ERROR, ('running PreBindPreFlight "B": boom',), "B"))
+
+
+async def test_pre_bind_stops_at_the_first_failure() -> None:
+    plugins, journal = late("A", "B", "C")
+    plugins[1].pre_bind_answer = error("boom")
+    made = profile_of(preBind=[*plugins])
+    status = await made.run_pre_bind([*plugins], STATE, POD, "n1")
+    assert status == Status(Code.ERROR, ('running PreBind plugin "B": boom',), "B")
+    assert journal == ["pre_bind A", "pre_bind B"]
+
+
+async def test_the_first_bind_plugin_that_does_not_skip_decides() -> None:
+    plugins = [FakeBind("A", SKIP), FakeBind("B"), FakeBind("C", error("never"))]
+    assert await profile_of(bind=[*plugins]).run_bind(STATE, POD, "n1") is None
+    assert [plugin.asked for plugin in plugins] == [["default/p to n1"], ["default/p to n1"], []]
+    failing = profile_of(bind=[FakeBind("A", SKIP), FakeBind("B", error("boom")), FakeBind("C")])
+    assert await failing.run_bind(STATE, POD, "n1") == Status(Code.ERROR, ('running Bind plugin "B": boom',), "B")
+
+
+async def test_a_pod_that_nobody_binds_is_an_error() -> None:
+    status = await profile_of(bind=[FakeBind("A", SKIP)]).run_bind(STATE, POD, "n1")
+    assert status is not None
+    assert status.code is Code.ERROR
+
+
+def test_post_bind_tells_everybody() -> None:
+    plugins, journal = late("A", "B")
+    profile_of(postBind=[*plugins]).run_post_bind(STATE, POD, "n1")
+    assert journal == ["post_bind A", "post_bind B"]
+
+
+# CycleState
+
+
+def test_a_cycle_state_is_cloned_without_its_later_changes() -> None:
+    state = CycleState()
+    state.write("a", 1)
+    copy = state.clone()
+    copy.write("b", 2)
+    copy.delete("a")
+    copy.delete("never there")
+    assert [state.read("a"), state.read("b"), copy.read("a"), copy.read("b")] == [1, None, None, 2]

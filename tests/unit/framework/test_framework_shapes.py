@@ -1,0 +1,464 @@
+"""Shapes: who shares one, what is asked again and what is not, and what happens to a shape whose plugin failed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from support.builders import PodBuilder, node, pod
+from support.fakes import FakeFilter, FakePreFilter, FakePreScore, FakeScore, VersionedFilter, VersionedScore
+
+from koordsched._core.change import Change
+from koordsched.cache.cache import Cache
+from koordsched.framework.interface import UNSIGNABLE, FilterPlugin, Normalize, PreFilterResult, ScorePlugin
+from koordsched.framework.lift import PluginError
+from koordsched.framework.plan import Evaluators, Plan
+from koordsched.framework.shapes import Shapes
+from koordsched.framework.status import SKIP, Code, Status, error, unresolvable, unschedulable
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.cache.nodes import NodeInfo, Nodes
+    from koordsched.framework.cycle_state import CycleState
+    from koordsched.framework.interface import Scores
+    from koordsched.framework.shapes import Shape
+
+REFUSED = unschedulable("no")
+
+
+class Bench:
+    """Some nodes, and the shapes of some plugins on them."""
+
+    def __init__(self, nodes: str = "n1 n2 n3", budget: int = 1 << 20, **points: Any) -> None:
+        self.cache = Cache()
+        for name in nodes.split():
+            self.cache.set_node(node(name).cpu("4").build())
+        score = [each if isinstance(each, tuple) else (each, 1) for each in points.pop("score", [])]
+        self.shapes = Shapes(Plan(Evaluators(score=score, **points)), self.cache, budget)
+
+    def sign(self, builder: PodBuilder = pod("p")) -> PodInfo:  # noqa: B008  a builder is immutable
+        info = builder.info()
+        info.shape = self.shapes.key(info)
+        return info
+
+    def feasible(self, info: PodInfo) -> list[str]:
+        shape = self.shapes.find(info)
+        return [] if not shape.feasible_count else [self.name(row) for row in shape.evaluation.feasible_rows().tolist()]
+
+    def totals(self, info: PodInfo) -> dict[str, int]:
+        shape = self.shapes.find(info)
+        self.shapes.rank(shape, info)
+        return {self.name(row): shape.evaluation.scores(row)[1] for row in shape.evaluation.feasible_rows().tolist()}
+
+    def message(self, info: PodInfo) -> str:
+        return self.shapes.diagnose(self.shapes.find(info), info, {}).message
+
+    def plugins(self, info: PodInfo) -> set[str]:
+        return set(self.shapes.diagnose(self.shapes.find(info), info, {}).plugins)
+
+    def name(self, row: int) -> str:
+        info = self.cache.infos[row]
+        assert info is not None
+        return info.name
+
+    def touch(self, name: str, change: Change = Change.USAGE) -> None:
+        self.cache.table.mark(self.cache.nodes_by_name[name].row, int(change))
+
+
+class BySpec(FakeFilter):
+    """Signs what it reads: the pod's priority."""
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        return pod.priority
+
+
+# Keys
+
+
+def test_pods_with_equal_signatures_share_one_key_object() -> None:
+    bench = Bench(filter=[BySpec("A"), FakeFilter("B")])
+    first, second = bench.sign(pod("a").priority(1)), bench.sign(pod("b").priority(1))
+    assert first.shape is second.shape is not None
+    assert bench.sign(pod("c").priority(2)).shape is not first.shape
+
+
+def test_one_plugin_that_cannot_sign_leaves_the_pod_without_a_shape() -> None:
+    shy = FakeFilter("B")
+    shy.signature = UNSIGNABLE
+    bench = Bench(filter=[FakeFilter("A"), shy])
+    assert bench.sign().shape is None
+
+
+def test_a_pod_without_a_shape_is_evaluated_in_full_every_time_and_nothing_is_kept() -> None:
+    shy = FakeFilter("A", n2=REFUSED)
+    shy.signature = UNSIGNABLE
+    bench = Bench(filter=[shy])
+    info = bench.sign()
+    assert bench.feasible(info) == bench.feasible(info) == ["n1", "n3"]
+    assert shy.asked == ["n1", "n2", "n3"] * 2
+    assert len(bench.shapes) == 0
+    assert not bench.shapes.unchanged_since_failure(info)
+
+
+def test_a_plugin_signs_once_for_all_its_points() -> None:
+    plugin = FakePreScore("S")
+    assert Plan(Evaluators(pre_score=[plugin], score=[(plugin, 1)])).sign(pod().info()) == ((),)
+
+
+# Asking again
+
+
+def test_equal_pods_are_asked_about_once() -> None:
+    judge = FakeFilter("A", n2=REFUSED)
+    bench = Bench(filter=[judge])
+    assert bench.feasible(bench.sign(pod("a"))) == bench.feasible(bench.sign(pod("b"))) == ["n1", "n3"]
+    assert judge.asked == ["n1", "n2", "n3"]
+
+
+def test_only_changed_nodes_are_asked_about_again() -> None:
+    judge = FakeFilter("A")
+    judge.reads = Change.USAGE
+    bench = Bench(filter=[judge])
+    info = bench.sign()
+    bench.feasible(info)
+    judge.asked.clear()
+    bench.touch("n2")
+    bench.touch("n3", Change.LABELS)
+    judge.refuse["n2"] = REFUSED
+    assert bench.feasible(info) == ["n1", "n3"]
+    assert judge.asked == ["n2"]
+
+
+def test_a_new_version_of_a_filter_asks_it_about_everything() -> None:
+    judge = VersionedFilter("A")
+    bench = Bench(filter=[judge])
+    info = bench.sign()
+    bench.feasible(info)
+    judge.now, judge.refuse_all = 1, REFUSED
+    assert bench.feasible(info) == []
+    assert judge.asked == ["n1", "n2", "n3"] * 2
+
+
+def test_a_new_version_of_a_scorer_asks_only_the_scorer() -> None:
+    judge, other, scorer = FakeFilter("A"), FakeScore("O", n1=1), VersionedScore("S", n1=10)
+    bench = Bench(filter=[judge], score=[other, scorer])
+    info = bench.sign()
+    assert bench.totals(info) == {"n1": 11, "n2": 0, "n3": 0}
+    judge.asked.clear()
+    other.asked.clear()
+    scorer.now, scorer.scores = 1, {"n2": 20}
+    assert bench.totals(info) == {"n1": 1, "n2": 20, "n3": 0}
+    assert (judge.asked, other.asked) == ([], [])
+
+
+def test_a_scorer_that_depends_on_the_feasible_nodes_is_asked_again_when_they_change() -> None:
+    judge, scorer = FakeFilter("A"), FakePreScore("S", n1=1)
+    scorer.depends_on_feasible = True
+    bench = Bench(filter=[judge], pre_score=[scorer], score=[scorer])
+    info = bench.sign()
+    bench.totals(info)
+    bench.totals(info)
+    assert scorer.asked == ["PreScore of 3", "n1", "n2", "n3"]
+    judge.refuse["n3"] = REFUSED
+    bench.touch("n3")
+    bench.totals(info)
+    assert scorer.asked[4:] == ["PreScore of 2", "n1", "n2"]
+
+
+def test_a_scorer_that_does_not_is_left_alone() -> None:
+    judge, scorer = FakeFilter("A"), FakePreScore("S", n1=1)
+    bench = Bench(filter=[judge], pre_score=[scorer], score=[scorer])
+    info = bench.sign()
+    bench.totals(info)
+    judge.refuse["n3"] = REFUSED
+    bench.touch("n3")
+    assert bench.totals(info) == {"n1": 1, "n2": 0}
+    assert scorer.asked == ["PreScore of 3", "n1", "n2", "n3"]
+
+
+# PreScore, Score
+
+
+def test_a_pre_score_that_skips_turns_its_score_off() -> None:
+    skipping, other = FakePreScore("S", n1=50), FakeScore("O", n2=7)
+    skipping.answer = SKIP
+    bench = Bench(pre_score=[skipping], score=[(skipping, 1), (other, 2)])
+    assert bench.totals(bench.sign()) == {"n1": 0, "n2": 14, "n3": 0}
+    assert skipping.asked == ["PreScore of 3"]
+
+
+def test_any_other_answer_of_pre_score_fails_the_cycle() -> None:
+    failing = FakePreScore("S")
+    failing.answer = error("no idea")
+    bench = Bench(pre_score=[failing], score=[failing])
+    info = bench.sign()
+    with pytest.raises(PluginError, match=r'^running PreScore plugin "S": no idea$'):
+        bench.totals(info)
+    failing.answer = None
+    assert bench.totals(info) == {"n1": 0, "n2": 0, "n3": 0}
+
+
+def test_an_invalid_score_fails_the_cycle_with_the_reference_text() -> None:
+    scorer = FakeScore("S", n2=101)
+    bench = Bench(score=[scorer])
+    info = bench.sign()
+    with pytest.raises(PluginError) as caught:
+        bench.totals(info)
+    text = 'plugin "S" returns an invalid score 101, it should in the range of [0, 100] after normalizing'
+    assert caught.value.status == Status(Code.ERROR, (text,), "S")
+    scorer.scores = {"n2": 100}
+    assert bench.totals(info) == {"n1": 0, "n2": 100, "n3": 0}
+
+
+class Spread(FakeScore):
+    """Normalises between the smallest and the largest score."""
+
+    def normalize_scores(self, state: CycleState, pod: PodInfo, nodes: Nodes, scores: Scores) -> Scores:
+        self.asked.append(f"normalize {len(nodes)}")
+        span = scores.max() - scores.min()
+        return 100 * (scores - scores.min()) // span if span else np.zeros_like(scores)
+
+
+def test_a_custom_normalisation_sees_all_feasible_nodes_and_runs_only_when_something_changed() -> None:
+    scorer, judge = Spread("S", Normalize.CUSTOM, n1=1000, n2=1500, n3=3000), FakeFilter("A")
+    bench = Bench(filter=[judge], score=[(scorer, 2)])
+    info = bench.sign()
+    assert bench.totals(info) == {"n1": 0, "n2": 50, "n3": 200}
+    assert bench.totals(info) == {"n1": 0, "n2": 50, "n3": 200}
+    assert scorer.asked.count("normalize 3") == 1
+    judge.refuse["n3"] = REFUSED
+    bench.touch("n3")
+    assert bench.totals(info) == {"n1": 0, "n2": 200}
+    scorer.scores["n1"] = 2000
+    bench.touch("n1")
+    assert bench.totals(info) == {"n1": 200, "n2": 0}
+
+
+# PreFilter
+
+
+def test_a_pre_filter_that_skips_turns_its_filter_off() -> None:
+    class Both(FakePreFilter, FilterPlugin):
+        def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+            return REFUSED
+
+    both = Both("A", SKIP)
+    bench = Bench(pre_filter=[both], filter=[both, FakeFilter("B", n1=REFUSED)])
+    assert bench.feasible(bench.sign()) == ["n2", "n3"]
+
+
+def test_an_unresolvable_pre_filter_stops_at_once_and_nobody_filters() -> None:
+    first, second, judge = FakePreFilter("A", unresolvable("gone")), FakePreFilter("B"), FakeFilter("F")
+    bench = Bench(pre_filter=[first, second], filter=[judge])
+    info = bench.sign()
+    assert bench.feasible(info) == []
+    assert (second.asked, judge.asked) == ([], [])
+    assert (bench.message(info), bench.plugins(info)) == ("0/3 nodes are available: gone.", {"A"})
+
+
+def test_an_unschedulable_pre_filter_is_remembered_while_the_rest_runs_and_the_last_one_wins() -> None:
+    last = FakePreFilter("C")
+    bench = Bench(pre_filter=[FakePreFilter("A", unschedulable("first")), FakePreFilter("B", unschedulable("second", "third")), last])
+    info = bench.sign()
+    assert (bench.message(info), bench.plugins(info)) == ("0/3 nodes are available: second, third.", {"B"})
+    assert last.asked == ["default/p"]
+
+
+def test_an_error_of_pre_filter_fails_the_cycle_and_is_asked_again() -> None:
+    failing = FakePreFilter("A", error("boom"))
+    bench = Bench(pre_filter=[failing], filter=[FakeFilter("F", n1=REFUSED)])
+    info = bench.sign()
+    with pytest.raises(PluginError, match=r'^running PreFilter plugin "A": boom$'):
+        bench.feasible(info)
+    failing.answer = None
+    assert bench.feasible(info) == ["n2", "n3"]
+
+
+def names(*nodes: str) -> PreFilterResult:
+    return PreFilterResult(frozenset(nodes))
+
+
+def test_named_nodes_restrict_the_search_and_count_as_a_refusal_of_the_others() -> None:
+    bench = Bench(pre_filter=[FakePreFilter("A", names("n1", "n3", "elsewhere"))], filter=[FakeFilter("F", n1=REFUSED, n3=REFUSED)])
+    info = bench.sign()
+    assert bench.message(info) == "0/3 nodes are available: 1 node(s) didn't satisfy plugin(s) [A], 2 no."
+    assert bench.plugins(info) == {"A", "F"}
+
+
+def test_named_nodes_are_intersected_and_no_names_means_all() -> None:
+    first, second, third = (
+        FakePreFilter("A", names("n1", "n2")),
+        FakePreFilter("B", PreFilterResult()),
+        FakePreFilter("C", names("n2", "n3")),
+    )
+    bench = Bench(pre_filter=[first, second, third])
+    assert bench.feasible(bench.sign()) == ["n2"]
+
+
+@pytest.mark.parametrize(
+    ("plugins", "message", "rejectors"),
+    [
+        ([FakePreFilter("A", names())], "node(s) didn't satisfy plugin A", {"A"}),
+        (
+            [FakePreFilter("Z", names("n1")), FakePreFilter("B", names("n2")), FakePreFilter("C", names("n1"))],
+            "node(s) didn't satisfy plugin(s) [B Z] simultaneously",
+            {"B", "Z"},
+        ),
+    ],
+    ids=["one", "two"],
+)
+def test_an_empty_intersection_is_unresolvable_and_names_who_made_it(
+    plugins: list[FakePreFilter], message: str, rejectors: set[str]
+) -> None:
+    bench = Bench(pre_filter=plugins)
+    info = bench.sign()
+    refusal = bench.shapes.find(info).pre_filtered.refusal
+    assert refusal is not None
+    assert refusal.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+    assert (bench.message(info), bench.plugins(info)) == (f"0/3 nodes are available: {message}.", rejectors)
+
+
+def test_a_node_that_is_named_before_it_exists_is_found_when_it_comes() -> None:
+    bench = Bench("n1", pre_filter=[FakePreFilter("A", names("n9"))])
+    info = bench.sign()
+    assert bench.feasible(info) == []
+    bench.cache.set_node(node("n9").build())
+    assert bench.feasible(info) == ["n9"]
+
+
+# Lifting
+
+
+def test_lifted_refusals_keep_their_code_and_all_their_reasons() -> None:
+    bench = Bench(filter=[FakeFilter("A", n1=unschedulable("a", "b"), n2=unresolvable("b"), n3=unschedulable("a", "b"))])
+    info = bench.sign()
+    shape = bench.shapes.find(info)
+    diagnosis = bench.shapes.diagnose(shape, info, {})
+    assert diagnosis.message == "0/3 nodes are available: 2 a, 3 b."
+    assert [shape.evaluation.verdict(row)[1] for row in range(3)] == [1, 2, 1]
+    assert diagnosis.status_of(1) == Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("b",), "A")
+
+
+@pytest.mark.parametrize(
+    "status", [error("boom"), Status(Code.SKIP, ("boom",)), Status(Code.WAIT, ("boom",))], ids=lambda status: status.code.value
+)
+def test_an_answer_that_no_filter_may_give_fails_the_cycle(status: Status) -> None:
+    judge = FakeFilter("A", n2=status)
+    bench = Bench(filter=[judge])
+    info = bench.sign()
+    with pytest.raises(PluginError, match=r'^running "A" filter plugin: boom$') as caught:
+        bench.feasible(info)
+    assert caught.value.status.plugin == "A"
+    judge.refuse.clear()
+    assert bench.feasible(info) == ["n1", "n2", "n3"]
+
+
+class PlainScore(ScorePlugin):
+    """Scores one node at a time, and fails on n2 when told so."""
+
+    name = "plain"
+    failing = False
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        return ()
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int | Status:
+        return error("lost") if self.failing and node.name == "n2" else int(node.name[1:])
+
+
+def test_plain_scorers_are_lifted_and_their_errors_fail_the_cycle() -> None:
+    plugin = PlainScore()
+    bench = Bench(score=[(plugin, 3)])
+    info = bench.sign()
+    assert bench.totals(info) == {"n1": 3, "n2": 6, "n3": 9}
+    plugin.failing = True
+    bench.touch("n2")
+    with pytest.raises(PluginError, match="lost") as caught:
+        bench.totals(info)
+    assert (caught.value.status.code, caught.value.status.plugin) == (Code.ERROR, "plain")
+    plugin.failing = False
+    assert bench.totals(info) == {"n1": 3, "n2": 6, "n3": 9}
+
+
+# Budget
+
+
+def test_at_most_the_budget_is_kept_and_the_least_recently_used_shape_goes_first() -> None:
+    judge = BySpec("A")
+    bench = Bench(filter=[judge], score=[FakeScore("S")])
+    one, two, three = (bench.sign(pod(f"p{i}").priority(i)) for i in range(3))
+    bench.feasible(one)
+    roomy = bench.shapes.find(one).evaluation.nbytes()
+    bench.shapes = Shapes(Plan(Evaluators(filter=[judge])), bench.cache, 2 * roomy)
+    one, two, three = (bench.sign(pod(f"p{i}").priority(i)) for i in range(3))
+    for info in (one, two, one, three):
+        bench.feasible(info)
+    judge.asked.clear()
+    bench.feasible(one)
+    assert judge.asked == []
+
+
+@pytest.mark.parametrize("budget", [0, 1, 20_000])
+def test_answers_are_right_however_little_may_be_kept(budget: int) -> None:
+    judge = BySpec("A")
+    bench = Bench(budget=budget, filter=[judge], score=[FakeScore("S", n1=1, n2=2, n3=3)])
+    infos = [bench.sign(pod(f"p{i}").priority(i)) for i in range(12)]
+    for name in ("n1", "n2", "n3"):
+        judge.refuse = {name: REFUSED}
+        for each in ("n1", "n2", "n3"):
+            bench.touch(each)
+        expected = {other: int(other[1:]) for other in ("n1", "n2", "n3") if other != name}
+        assert [bench.totals(info) for info in infos] == [expected] * len(infos)
+
+
+# Failures that last
+
+
+def test_a_failed_shape_is_unchanged_until_a_verdict_differs() -> None:
+    judge = FakeFilter("A")
+    judge.refuse_all = REFUSED
+    bench = Bench(filter=[judge])
+    info = bench.sign()
+    assert not bench.shapes.unchanged_since_failure(info)
+    bench.message(info)
+    bench.touch("n1")
+    assert bench.shapes.unchanged_since_failure(info)
+    judge.refuse_all = unschedulable("another reason")
+    bench.touch("n1")
+    assert not bench.shapes.unchanged_since_failure(info)
+    assert bench.message(info) == "0/3 nodes are available: 1 another reason, 2 no."
+
+
+def test_a_probe_answers_whether_some_node_would_pass_now() -> None:
+    judge = FakeFilter("A")
+    judge.refuse_all = REFUSED
+    bench = Bench(filter=[judge])
+    info = bench.sign()
+    assert not bench.shapes.feasible(info)
+    judge.refuse_all = None
+    bench.touch("n3")
+    assert bench.shapes.feasible(info)
+
+
+def test_asking_about_one_row_keeps_nothing() -> None:
+    judge = FakeFilter("A", n2=REFUSED)
+    bench = Bench(filter=[FakeFilter("B"), judge])
+    info = bench.sign()
+    shape: Shape = bench.shapes.find(info)
+    judge.refuse = {"n1": REFUSED}
+    assert bench.shapes.ask(shape, info, 0) == (1, 2 - 1)
+    assert bench.shapes.ask(shape, info, 1) is None
+    assert bench.feasible(info) == ["n1", "n3"]
+
+
+def test_rows_that_nominated_pods_take_count_as_refused_by_whom_they_cause() -> None:
+    bench = Bench(filter=[FakeFilter("A", n1=unschedulable("full"), n2=unschedulable("full")), FakeFilter("B")])
+    info = bench.sign()
+    shape = bench.shapes.find(info)
+    diagnosis = bench.shapes.diagnose(shape, info, {2: (0, 1)})
+    assert diagnosis.message == "0/3 nodes are available: 3 full."
+    assert diagnosis.status_of(2) == unschedulable("full").with_plugin("A")
+    assert shape.diagnosis is None  # it holds for this pod only

@@ -1,0 +1,33 @@
+"""Tests of the scheduler run it on the embedded cluster, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import pytest
+from support.fakes import config_with, embedded, factory
+from support.virtual_loop import clock, no_task_left, pytest_asyncio_loop_factories
+
+import koordsched.plugins
+from koordsched.framework.interface import Plugin
+from koordsched.simulate.world import EmbeddedWorld
+
+__all__ = ["clock", "no_task_left", "pytest_asyncio_loop_factories"]
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Callable[..., AbstractAsyncContextManager[EmbeddedWorld]]:
+    """Return a maker of worlds: plugins with the points they play are added to the default profile; keywords are the configuration's."""
+
+    @asynccontextmanager
+    async def make(*plugins: tuple[Plugin, str], seed: int = 1, **fields: Any) -> AsyncIterator[EmbeddedWorld]:
+        for plugin, _ in plugins:
+            monkeypatch.setitem(koordsched.plugins.REGISTRY, plugin.name, factory(plugin))
+        config = config_with({plugin.name: points for plugin, points in plugins}, **fields)
+        async with embedded(asyncio.get_running_loop(), config, seed) as world:
+            yield world
+
+    return make

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from koordsched import __version__
+from koordsched.log import be_quiet
 
 INTERRUPTED = 130
 USAGE = f"""koord-scheduler {__version__}: Koordinator's scheduler for Kubernetes
@@ -64,20 +65,10 @@ def _serve(arguments: list[str]) -> int:
     return 1
 
 
-def _log_errors_only() -> None:
-    """Let the scheduler of an embedded world log errors only, and to stderr: stdout is the result's."""
-    import logging  # noqa: PLC0415
-
-    import structlog  # noqa: PLC0415
-
-    wrapper = structlog.make_filtering_bound_logger(logging.ERROR)
-    structlog.configure(wrapper_class=wrapper, logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-
-
 def _simulate(arguments: list[str]) -> int:
     from koordsched.simulate.command import SimulateOptions, run_simulate  # noqa: PLC0415
 
-    _log_errors_only()
+    be_quiet()  # stdout is the result's, stderr is for what concerns the input
     parser = _simulate_parser()
     parsed = parser.parse_args(arguments[1:])
     if parsed.trace and (parsed.inputs or not parsed.nodes or not parsed.pods):
@@ -92,7 +83,7 @@ def _test(arguments: list[str]) -> int:
     from koordsched.scenario.command import ScenarioOptions, run_tests  # noqa: PLC0415
     from koordsched.simulate.world import EmbeddedStage  # noqa: PLC0415
 
-    _log_errors_only()
+    be_quiet()  # stdout is the result's, stderr is for what concerns the input
     parsed = _test_parser().parse_args(arguments[1:])
     options = ScenarioOptions(paths=tuple(parsed.paths), config=parsed.config, only=parsed.only)
     return run_tests(options, EmbeddedStage(), sys.stdout, sys.stderr)

@@ -33,9 +33,7 @@ def least_allocated(table: NodeTable, allocation: Allocation, rows: NDArray[np.i
 def most_allocated(table: NodeTable, allocation: Allocation, rows: NDArray[np.int32]) -> NDArray[np.int64]:
     """Return per row the weighted mean of 100 * min(requested, capacity) / capacity; otherwise as least_allocated."""
 
-def requested_to_capacity_ratio(
-    table: NodeTable, allocation: Allocation, shape: RatioShape, rows: NDArray[np.int32]
-) -> NDArray[np.int64]:
+def requested_to_capacity_ratio(table: NodeTable, allocation: Allocation, shape: RatioShape, rows: NDArray[np.int32]) -> NDArray[np.int64]:
     """Return per row the weighted mean, rounded half up, of the shape at each resource's utilization.
 
     A resource that would be overcommitted is at 100; one with score 0 or capacity 0 is left out of the mean.

@@ -9,7 +9,7 @@ UNRESOLVABLE: int
 def filter_fit(table: NodeTable, request: Request, rows: NDArray[np.int32]) -> NDArray[np.int32]:
     """Return per row which of the request's amounts the row has no room for; 0: it fits.
 
-    Bit j: amounts[j] > allocatable - requested, for the j-th of the request's ids. Bit 30 (UNRESOLVABLE): one of them but "pods" is more than
-    the row's allocatable. ValueError for more than MAX_IDS ids, IndexError for an id that the table has no column for.
+    Bit j: amounts[j] > allocatable - requested, for the j-th of the request's ids. Bit 30 (UNRESOLVABLE): one of them but "pods" is more
+    than the row's allocatable. ValueError for more than MAX_IDS ids, IndexError for an id that the table has no column for.
     Without the GIL; O(rows x ids).
     """

@@ -14,12 +14,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
 from koordsched.api.resources import node_allocatable
 from koordsched.cache.columns import BASE_RESOURCES, CORDON, Columns
 from koordsched.cache.node_order import NodeOrder
 from koordsched.cache.nodes import NodeInfo, Nodes
+from koordsched.log import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,9 +27,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from koordsched.api.core import Node
-    from koordsched.api.podinfo import PodInfo
+from koordsched._core.change import Change
+from koordsched.api.podinfo import PodInfo
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
+
+OBJECT = int(Change.OBJECT)
 
 
 class CacheError(Exception):
@@ -88,6 +90,8 @@ class Cache:
         info = self._node_entry(node.metadata.name)
         self.order.put(info, node)
         self.columns.write_node(info.row, info.node, node, allocatable)
+        if info.node is not None and _looks_different(info.node, node):
+            self.table.mark(info.row, OBJECT)
         info.node = node
 
     def remove_node(self, name: str) -> None:
@@ -213,3 +217,12 @@ class Cache:
             "ports": sorted(port for port, bit in columns.ports.items() if table.has_bit(bit, row)),
             "pods": sorted(info.pods),
         }
+
+
+def _looks_different(old: Node, new: Node) -> bool:
+    """Answer whether anything changed that no column holds but a plugin may read from the object; heartbeats do not count."""
+    return (
+        old.metadata.annotations != new.metadata.annotations
+        or old.metadata.uid != new.metadata.uid
+        or old.status.conditions != new.status.conditions
+    )

@@ -13,7 +13,6 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import msgspec
-import structlog
 
 from koordsched.api.kinds import EVENT
 from koordsched.cluster.event_body import EventSource, event_body, event_name, event_namespace, reference_to, series_patch
@@ -29,6 +28,7 @@ from koordsched.cluster.port import (
     ServerError,
     TooManyRequests,
 )
+from koordsched.log import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -68,7 +68,7 @@ class EventRecorder:
         self._hurried = False
         self._remembers = asyncio.Event()  # there are events that may have ended
         self._last_nanoseconds = 0
-        self._log = structlog.get_logger(__name__)
+        self._log = get_logger(__name__)
 
     def event(self, regarding: Object, text: EventText, *, related: Object | None = None) -> None:
         """Record that something happened to an object; never blocks, never fails. related: the other object that takes part."""

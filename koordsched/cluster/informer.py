@@ -12,11 +12,11 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Generic
 
 import msgspec
-import structlog
 
 from koordsched.cluster.backoff import Backoff
 from koordsched.cluster.mirror import Arrival, Handler, Mirror, T
 from koordsched.cluster.port import Cluster, ClusterError, Gone, NotFound, TooManyRequests, WatchEvent, WatchEventType
+from koordsched.log import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +63,7 @@ class Informer(Generic[T]):
         self._backoff = Backoff(random)
         self._mirror: Mirror[T] = Mirror(kind.plural_group)
         self._relisted_for_nothing = False
-        self._log = structlog.get_logger(__name__).bind(kind=kind.plural_group)
+        self._log = get_logger(__name__).bind(kind=kind.plural_group)
 
     @property
     def store(self) -> dict[str, T]:

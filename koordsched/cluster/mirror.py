@@ -9,10 +9,9 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
-import structlog
-
 from koordsched.api.meta import Object
 from koordsched.cluster.port import WatchEvent, WatchEventType
+from koordsched.log import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,7 +21,7 @@ B = TypeVar("B")
 T = TypeVar("T", bound=Object)
 H_contra = TypeVar("H_contra", bound=Object, contravariant=True)
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class Arrival(Enum):

@@ -9,8 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-import structlog
-
+from koordsched.log import get_logger
 from koordsched.queue.events import (
     ActionType,
     ClusterEvent,
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from koordsched.queue.profile import QueueMetrics
     from koordsched.queue.queued_pod import Rejectors
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 ALWAYS_QUEUE: tuple[EventHint, ...] = tuple(
     EventHint(cluster_event(resource, ActionType.ALL))

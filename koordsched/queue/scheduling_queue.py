@@ -11,8 +11,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
-import structlog
-
+from koordsched.log import get_logger
 from koordsched.queue.event_detection import pod_update_events
 from koordsched.queue.events import (
     ASSIGNED_POD_DELETE,
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from koordsched.queue.history import Step
     from koordsched.queue.nominator import Nominator
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 _MAX_SENT_BACK = 1000  # pods that one pop sends back without an attempt before it lets other tasks run; about 10 ms
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import structlog
-
+from koordsched.log import get_logger
 from koordsched.queue.backoff import BackoffQueue
 from koordsched.queue.events import POP_FROM_BACKOFF_Q
 from koordsched.queue.heap import PodHeap
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from koordsched.clock import Clock
     from koordsched.queue.profile import QueueMetrics, QueueProfile, QueueSettings
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class SubQueues:

@@ -1,7 +1,8 @@
 """The way of a pod, from the queue to its node, in the order in which things happen (framework.md §5 and §6).
 
 The scheduling cycle (`schedule`) runs without awaiting, so nothing changes under it; the binding cycle (`_bind`) is a task of its own, and
-the next pod is scheduled on assumed state meanwhile. Whatever goes wrong after the pod was assumed is undone in one place, `_undo`.
+the next pod is scheduled on assumed state meanwhile. Whatever goes wrong after the pod was assumed is undone in one place, `_undo`. A
+plugin that raises has a bug: that costs its pod an attempt and is logged with a traceback, and the scheduler goes on.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import msgspec
-import structlog
 
 from koordsched.cluster.event_series import EventText
 from koordsched.framework.diagnosis import Diagnosis, fit_error
 from koordsched.framework.lift import PluginError
 from koordsched.framework.status import Code, Status
 from koordsched.framework.waiting import WaitingPod
+from koordsched.log import get_logger
 from koordsched.queue.events import ASSIGNED_POD_DELETE, Scope
 from koordsched.scheduler.failure import CLEAR_NOMINATION, Failure
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from koordsched.scheduler.parts import Parts
     from koordsched.scheduler.selection import Selection
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 PODS_TO_ACTIVATE = "kubernetes.io/pods-to-activate"  # CycleState key: pods (by key) that plugins want tried now that this one is placed
 
@@ -75,6 +76,10 @@ class Cycle:
         except PluginError as error:
             self._failures.handle(Failure(info, profile, error.status.message, status=error.status, started=started))
             return
+        except Exception as error:
+            log.exception("scheduling cycle failed", pod=info.key)
+            self._failures.handle(Failure(info, profile, _bug(error), started=started))
+            return
         if isinstance(found, Diagnosis):
             self._no_node(info, profile, state, found, started)
             return
@@ -92,8 +97,12 @@ class Cycle:
     def _no_node(self, info: QueuedPodInfo, profile: Profile, state: CycleState, diagnosis: Diagnosis, started: float) -> None:
         result, text = None, ""
         if diagnosis.plugins and profile.post_filter:
-            result, status = profile.run_post_filter(state, info.pod_info, diagnosis)
-            text = "" if status is None else status.message
+            try:
+                result, status = profile.run_post_filter(state, info.pod_info, diagnosis)
+                text = "" if status is None else status.message
+            except Exception as error:
+                log.exception("PostFilter failed", pod=info.key)
+                text = _bug(error)
         self._parts.metrics.decided(self._parts.clock.perf() - started)
         message = f"{diagnosis.message} {text}" if text else diagnosis.message
         self._failures.handle(Failure(info, profile, message, diagnosis=diagnosis, nominate=result, started=started))
@@ -103,10 +112,14 @@ class Cycle:
         pod, profile, parts = attempt.pod, attempt.profile, self._parts
         parts.cache.assume_pod(pod, attempt.node)
         parts.queue.nominate(pod, "")
-        status = profile.run_reserve(attempt.state, pod, attempt.node)
         waits: dict[str, float] = {}
-        if status is None:
-            status, waits = profile.run_permit(attempt.state, pod, attempt.node)
+        try:
+            status = profile.run_reserve(attempt.state, pod, attempt.node)
+            if status is None:
+                status, waits = profile.run_permit(attempt.state, pod, attempt.node)
+        except Exception as error:
+            log.exception("Reserve or Permit failed", pod=pod.key, node=attempt.node)
+            status = Status(Code.ERROR, (_bug(error),))
         if status is not None:
             self._undo(attempt, status)
             return
@@ -130,9 +143,9 @@ class Cycle:
             status = await self._run_binding(attempt)
         except asyncio.CancelledError:
             raise
-        except Exception as error:  # a plugin's bug must cost this pod an attempt, not the scheduler its life
+        except Exception as error:
             log.exception("binding cycle failed", pod=attempt.pod.key, node=attempt.node)
-            status = Status(Code.ERROR, (f"binding cycle: {error!r}",))
+            status = Status(Code.ERROR, (_bug(error),))
         if status is not None:
             self._undo(attempt, status)
 
@@ -198,3 +211,8 @@ class Cycle:
         self._failures.handle(
             Failure(attempt.info, attempt.profile, message, status=status, nominate=CLEAR_NOMINATION, started=attempt.started)
         )
+
+
+def _bug(error: Exception) -> str:
+    """Say for the pod's author that it is not their mistake."""
+    return f"internal error, see the scheduler's log: {error!r}"

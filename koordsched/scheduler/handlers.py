@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import structlog
-
 from koordsched.api.podinfo import PodInfo
 from koordsched.api.quantity import QuantityError
 from koordsched.cluster.event_series import EventText
 from koordsched.cluster.mirror import Arrival
+from koordsched.log import get_logger
 from koordsched.queue.event_detection import node_events, pod_update_events
 from koordsched.queue.events import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE, NODE_ADD, NODE_DELETE
 from koordsched.scheduler.failure import refreshed
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from koordsched.framework.profile import Profile
     from koordsched.scheduler.parts import Parts
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class NodeHandler:

@@ -1,23 +1,21 @@
 """Counters, gauges and histograms that cost a dict update, shown to Prometheus only when somebody scrapes.
 
 prometheus-client's own metrics take a lock and walk all buckets in Python at every observation; a pod makes about fifteen of them
-(bench_metrics.py). The exposition itself is the library's.
+(bench_metrics.py). The exposition itself is the library's, imported by the first scrape: it takes longer to import than most simulations
+run.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from itertools import accumulate
 from typing import TYPE_CHECKING
-
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from prometheus_client.metrics_core import Metric
-    from prometheus_client.registry import CollectorRegistry
 
 
 def exponential(start: float, factor: float, count: int) -> list[float]:
@@ -25,30 +23,48 @@ def exponential(start: float, factor: float, count: int) -> list[float]:
     return list(accumulate([start] + [factor] * (count - 1), lambda bound, by: bound * by))
 
 
-class Measure(Collector):
-    """Something with a name, a help text and labels."""
+class Measure(ABC):
+    """Something with a name, a help text and labels, that puts itself on the list of what is shown."""
 
-    def __init__(self, registry: CollectorRegistry, name: str, text: str, labels: Sequence[str] = ()) -> None:
+    def __init__(self, shown: list[Measure], name: str, text: str, labels: Sequence[str] = ()) -> None:
         self.name = name
         self.text = text
         self.labels = labels
-        registry.register(self)
+        shown.append(self)
 
-    def describe(self) -> Iterable[Metric]:
-        return ()  # nothing is checked at registration: the names are constants of ours
+    @abstractmethod
+    def collect(self) -> Iterable[Metric]:
+        """Yield the values as Prometheus' metric families."""
+
+
+def exposition(shown: Sequence[Measure]) -> bytes:
+    """Return the values of these measures in Prometheus' text format."""
+    from prometheus_client.exposition import generate_latest  # noqa: PLC0415  # see the module's docstring
+    from prometheus_client.registry import CollectorRegistry  # noqa: PLC0415
+
+    class All:
+        def collect(self) -> Iterable[Metric]:
+            for measure in shown:
+                yield from measure.collect()
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(All())  # anything with collect()
+    return generate_latest(registry)
 
 
 class Tally(Measure):
     """A counter."""
 
-    def __init__(self, registry: CollectorRegistry, name: str, text: str, labels: Sequence[str] = ()) -> None:
-        super().__init__(registry, name, text, labels)
+    def __init__(self, shown: list[Measure], name: str, text: str, labels: Sequence[str] = ()) -> None:
+        super().__init__(shown, name, text, labels)
         self.counts: dict[tuple[str, ...], int] = {}
 
     def add(self, *labels: str) -> None:
         self.counts[labels] = self.counts.get(labels, 0) + 1
 
     def collect(self) -> Iterable[Metric]:
+        from prometheus_client.core import CounterMetricFamily  # noqa: PLC0415
+
         family = CounterMetricFamily(self.name, self.text, labels=self.labels)
         for labels, count in self.counts.items():
             family.add_metric(labels, count)
@@ -58,14 +74,16 @@ class Tally(Measure):
 class Level(Measure):
     """A gauge that goes up and down."""
 
-    def __init__(self, registry: CollectorRegistry, name: str, text: str, labels: Sequence[str] = ()) -> None:
-        super().__init__(registry, name, text, labels)
+    def __init__(self, shown: list[Measure], name: str, text: str, labels: Sequence[str] = ()) -> None:
+        super().__init__(shown, name, text, labels)
         self.values: dict[tuple[str, ...], int] = {}
 
     def move(self, by: int, *labels: str) -> None:
         self.values[labels] = self.values.get(labels, 0) + by
 
     def collect(self) -> Iterable[Metric]:
+        from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415
+
         family = GaugeMetricFamily(self.name, self.text, labels=self.labels)
         for labels, value in self.values.items():
             family.add_metric(labels, value)
@@ -75,11 +93,13 @@ class Level(Measure):
 class Reading(Measure):
     """A gauge or counter that another part knows: read when scraped, one value a label."""
 
-    def __init__(self, registry: CollectorRegistry, name: str, text: str, read: tuple[str, Mapping[str, Callable[[], int]]]) -> None:
+    def __init__(self, shown: list[Measure], name: str, text: str, read: tuple[str, Mapping[str, Callable[[], int]]]) -> None:
         label, self._sources = read
-        super().__init__(registry, name, text, [label] if label else [])
+        super().__init__(shown, name, text, [label] if label else [])
 
     def collect(self) -> Iterable[Metric]:
+        from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415
+
         family = GaugeMetricFamily(self.name, self.text, labels=self.labels)
         for value, source in self._sources.items():
             family.add_metric([value] if self.labels else [], source())
@@ -106,6 +126,8 @@ class Distribution(Measure):
         self.sums[labels] += value
 
     def collect(self) -> Iterable[Metric]:
+        from prometheus_client.core import HistogramMetricFamily  # noqa: PLC0415
+
         family = HistogramMetricFamily(self.name, self.text, labels=self.labels)
         names = [*(str(bound) for bound in self.bounds), "+Inf"]
         for labels, buckets in self.buckets.items():

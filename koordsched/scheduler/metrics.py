@@ -1,6 +1,6 @@
 """The scheduler's metrics, by kube-scheduler's names, labels and buckets (framework.md §12); durations in seconds.
 
-One object per scheduler with a registry of its own. Gauges that some other part knows (queue lengths, cache sizes) are read from it when
+One object per scheduler. Gauges that some other part knows (queue lengths, cache sizes) are read from it when
 somebody scrapes.
 """
 
@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from prometheus_client import CollectorRegistry, generate_latest
-
-from koordsched.scheduler.measures import Distribution, Level, Reading, Tally, exponential
+from koordsched.scheduler.measures import Distribution, Level, Measure, Reading, Tally, exponential, exposition
 
 Sizes = Mapping[str, Callable[[], int]]
 
@@ -23,60 +21,59 @@ class Metrics:
     """What is counted and measured."""
 
     def __init__(self) -> None:
-        self.registry = registry = CollectorRegistry()
+        self._shown: list[Measure] = []
+        shown = self._shown
         self.decisions = 0  # pods for which a node was looked for
         self.decision_seconds_sum = 0.0
-        self._attempts = Tally(
-            registry, "scheduler_schedule_attempts_total", "Attempts to schedule pods, by result.", ["result", "profile"]
-        )
+        self._attempts = Tally(shown, "scheduler_schedule_attempts_total", "Attempts to schedule pods, by result.", ["result", "profile"])
         self._attempt_duration = Distribution(
-            registry,
+            shown,
             "scheduler_scheduling_attempt_duration_seconds",
             "Latency of an attempt: scheduling algorithm and binding.",
             ["result", "profile"],
         ).with_bounds(exponential(0.001, 2, 15))
         self._algorithm_duration = Distribution(
-            registry, "scheduler_scheduling_algorithm_duration_seconds", "Latency of the scheduling algorithm."
+            shown, "scheduler_scheduling_algorithm_duration_seconds", "Latency of the scheduling algorithm."
         ).with_bounds(exponential(0.001, 2, 15))
         self._sli_duration = Distribution(
-            registry,
+            shown,
             "scheduler_pod_scheduling_sli_duration_seconds",
             "Latency of a pod from its first time in the active queue until it is bound.",
             ["attempts"],
         ).with_bounds(exponential(0.01, 2, 20))
-        self._pod_attempts = Distribution(registry, "scheduler_pod_scheduling_attempts", "Attempts it took to bind a pod.").with_bounds(
+        self._pod_attempts = Distribution(shown, "scheduler_pod_scheduling_attempts", "Attempts it took to bind a pod.").with_bounds(
             exponential(1, 2, 5)
         )
         self._permit_wait = Distribution(
-            registry, "scheduler_permit_wait_duration_seconds", "Duration of waiting on Permit.", ["result"]
+            shown, "scheduler_permit_wait_duration_seconds", "Duration of waiting on Permit.", ["result"]
         ).with_bounds(exponential(0.001, 2, 15))
-        self._incoming = Tally(registry, "scheduler_queue_incoming_pods_total", "Pods that entered a queue, by event.", ["queue", "event"])
+        self._incoming = Tally(shown, "scheduler_queue_incoming_pods_total", "Pods that entered a queue, by event.", ["queue", "event"])
         self._hint_duration = Distribution(
-            registry, "scheduler_queueing_hint_execution_duration_seconds", "Duration of a queueing hint.", ["plugin", "event", "hint"]
+            shown, "scheduler_queueing_hint_execution_duration_seconds", "Duration of a queueing hint.", ["plugin", "event", "hint"]
         ).with_bounds(exponential(0.00001, 1.5, 20))
-        self._unschedulable = Level(registry, "scheduler_unschedulable_pods", "Pods that a plugin refused.", ["plugin", "profile"])
-        self._inflight_events = Level(registry, "scheduler_inflight_events", "Events kept for pods in flight.", ["event"])
+        self._unschedulable = Level(shown, "scheduler_unschedulable_pods", "Pods that a plugin refused.", ["plugin", "profile"])
+        self._inflight_events = Level(shown, "scheduler_inflight_events", "Events kept for pods in flight.", ["event"])
         self._after_flush = Tally(
-            registry,
+            shown,
             "scheduler_pod_scheduled_after_flush_total",
             "Pods bound on the attempt right after the flush of long unschedulable pods.",
         )
         self._avoided = Tally(
-            registry, "koord_scheduler_retries_avoided_total", "Retries that could not have succeeded.", ["reason", "profile"]
+            shown, "koord_scheduler_retries_avoided_total", "Retries that could not have succeeded.", ["reason", "profile"]
         )
         self._after_flush.counts[()] = 0
 
     def watch_sizes(self, pending: Sizes, cached: Sizes, repairs: Callable[[], int]) -> None:
         """Read pending_pods{queue}, cache_size{type} and the number of cache repairs from these when scraped."""
-        Reading(self.registry, "scheduler_pending_pods", "Pending pods, by queue.", ("queue", pending))
-        Reading(self.registry, "scheduler_cache_size", "Nodes, pods and assumed pods in the cache.", ("type", cached))
+        Reading(self._shown, "scheduler_pending_pods", "Pending pods, by queue.", ("queue", pending))
+        Reading(self._shown, "scheduler_cache_size", "Nodes, pods and assumed pods in the cache.", ("type", cached))
         Reading(
-            self.registry, "koord_scheduler_cache_repairs_total", "Events that contradicted what the cache believed.", ("", {"": repairs})
+            self._shown, "koord_scheduler_cache_repairs_total", "Events that contradicted what the cache believed.", ("", {"": repairs})
         )
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
-        return generate_latest(self.registry)
+        return exposition(self._shown)
 
     def decided(self, seconds: float) -> None:
         """Count one run of the scheduling algorithm."""

@@ -13,12 +13,11 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-import structlog
-
 from koordsched.api.kinds import NODE, POD
 from koordsched.cluster.event_recorder import EventRecorder
 from koordsched.cluster.informer import Informer
 from koordsched.framework.profile import Profile
+from koordsched.log import get_logger
 from koordsched.plugins import registry_for
 from koordsched.queue.hints import hints_for
 from koordsched.queue.profile import QueueProfile, QueueSettings
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Dependencies", "Scheduler"]
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"  # a pod that reached a terminal phase leaves the watch like a deleted one
 PODS_A_TURN = 16  # pods scheduled before other tasks get their turn: few enough that binds and watches never starve

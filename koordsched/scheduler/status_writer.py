@@ -10,11 +10,11 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import structlog
 
 from koordsched.api.kinds import POD
 from koordsched.clock import rfc3339
 from koordsched.cluster.port import ClusterError, NotFound, OutcomeUnknown, Patch, PatchType, Ref, ServerError
+from koordsched.log import get_logger
 
 if TYPE_CHECKING:
     from koordsched.api.core import Pod, PodCondition
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from koordsched.clock import Clock
     from koordsched.cluster.port import Cluster
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 POD_SCHEDULED = "PodScheduled"
 WRITERS = 4

@@ -70,7 +70,7 @@ def _rare_collections() -> Iterator[None]:
     openb's 8,152 pods at once, `make demo`: 15 % less CPU in all.
     """
     before = gc.get_threshold()
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(500_000, 20, 100)
     try:
         yield
     finally:

@@ -7,6 +7,7 @@ value. The embedded API server applies them by dotted path; a field that is abse
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -63,9 +64,14 @@ def _unescaped(value: str, text: str) -> str:
     return re.sub(r"\\([\\,=])", r"\1", value)
 
 
+@lru_cache(maxsize=256)
+def _steps(path: str) -> tuple[str, ...]:
+    return tuple(path.split("."))
+
+
 def _field(raw: Mapping[str, Any], path: str) -> str:
     value: Any = raw
-    for step in path.split("."):
+    for step in _steps(path):
         value = value.get(step) if isinstance(value, dict) else None
     if value is None:
         return _ABSENT.get(path, "")

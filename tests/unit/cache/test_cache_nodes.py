@@ -51,13 +51,14 @@ def test_each_kind_of_fact_is_logged_as_what_it_is() -> None:
         (base.taint("dedicated", "NoSchedule"), Change.TAINTS),
         (base.cordoned(), Change.TAINTS),
         (base.image(1000, "app:1"), Change.IMAGES),
+        (base.annotation("a", "b"), Change.OBJECT),
     ):
         position = cache.table.log_end
         cache.set_node(changed.build())
         assert logged(cache, position) == int(kind)
         cache.set_node(base.build())
     position = cache.table.log_end
-    cache.set_node(base.annotation("a", "b").build())
+    cache.set_node(base.resource_version("2").build())  # a heartbeat
     assert logged(cache, position) == 0
 
 

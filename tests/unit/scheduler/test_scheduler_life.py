@@ -1,0 +1,238 @@
+"""A scheduler from start to end: restarts, stops, what pending pods are told meanwhile, and what it shows of itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+from support.fakes import LATE_POINTS, FakePostFilter, Late, config_with, node_manifest, pod_manifest
+
+from koordsched.api.kinds import EVENT, NODE, POD
+from koordsched.clock import VirtualTimeLoop
+from koordsched.cluster.memory import Fault
+from koordsched.cluster.port import Ref
+from koordsched.config.flags import parse_flags
+from koordsched.framework.status import Code, Status, unschedulable
+from koordsched.simulate.world import EmbeddedWorld, WorldSettings
+
+Stage = Callable[..., AbstractAsyncContextManager[EmbeddedWorld]]
+
+
+def bound(world: EmbeddedWorld) -> dict[str, str]:
+    return {raw["metadata"]["name"]: raw["spec"]["nodeName"] for raw in world.cluster.raws(POD) if raw["spec"].get("nodeName")}
+
+
+def message(world: EmbeddedWorld, name: str = "p") -> str:
+    conditions = world.cluster.raw(Ref(POD, "default", name))["status"].get("conditions", [])
+    return next((str(each.get("message", "")) for each in conditions if each["type"] == "PodScheduled"), "")
+
+
+def metric(world: EmbeddedWorld, line: str) -> float:
+    """Return the value of a sample, 0 when it is not there."""
+    found = [text for text in world.scheduler.metrics.text().decode().splitlines() if text.startswith(f"{line} ")]
+    return float(found[0].rsplit(" ", 1)[1]) if found else 0.0
+
+
+# Restarts
+
+
+async def test_a_new_scheduler_believes_what_the_old_one_did(stage: Stage) -> None:
+    async with stage() as world:
+        for i in range(3):
+            await world.create(NODE, node_manifest(f"n{i}"))
+        await world.start()
+        for i in range(5):
+            await world.create(POD, pod_manifest(f"p{i}", "2"))
+        await world.settle()
+        before = world.scheduler.cache.describe()
+        await world.restart()
+        assert world.scheduler.cache.describe() == before
+        await world.create(POD, pod_manifest("last", "2"))
+        await world.create(POD, pod_manifest("too-much", "2"))
+        await world.settle()
+        assert len(bound(world)) == 6
+        assert max(info.requested("cpu") for info in world.scheduler.cache.nodes_by_name.values()) == 4000
+
+
+async def test_a_scheduler_that_is_killed_while_it_binds_hands_out_nothing_twice(stage: Stage) -> None:
+    async with stage() as world:
+        world.cluster.faults.rules.append(Fault(verb="bind", times=1, delay=5.0))
+        await world.create(NODE, node_manifest("n1"))
+        await world.start()
+        await world.create(POD, pod_manifest("a", "3"))
+        await world.settle()
+        assert world.scheduler.cache.assumed_count == 1
+        await world.restart()
+        await world.create(POD, pod_manifest("b", "3"))
+        await asyncio.sleep(30)
+        assert len(bound(world)) == 1
+        assert world.scheduler.cache.assumed_count == 0
+
+
+async def test_a_nomination_still_keeps_its_room_after_a_restart(stage: Stage) -> None:
+    async with stage() as world:
+        await world.create(NODE, node_manifest("n1"))
+        await world.create(POD, pod_manifest("there", "2", nodeName="n1"))
+        high = pod_manifest("high", "4", priority=100)
+        await world.create(POD, {**high, "status": {"phase": "Pending", "nominatedNodeName": "n1"}})
+        await world.start()
+        await world.restart()
+        await world.create(POD, pod_manifest("low", "2"))
+        await asyncio.sleep(60)
+        assert "low" not in bound(world)
+        await world.delete(Ref(POD, "default", "there"))
+        await asyncio.sleep(60)
+        assert bound(world) == {"high": "n1"}
+
+
+async def test_pods_that_exist_at_the_start_are_tried_in_list_order(stage: Stage) -> None:
+    async with stage() as world:
+        await world.create(NODE, node_manifest("n1", "2"))
+        for name in ("c", "a", "b"):
+            await world.create(POD, pod_manifest(name))
+        await world.start()
+        await world.settle()
+        assert sorted(bound(world)) == ["a", "b"]
+
+
+# The end
+
+
+async def test_stopping_sends_waiting_pods_back_and_says_what_is_unsaid(stage: Stage) -> None:
+    late = Late()
+    late.permit_answer = (Status(Code.WAIT), 600.0)
+    async with stage((late, LATE_POINTS)) as world:
+        await world.create(NODE, node_manifest("n1"))
+        await world.start()
+        await world.create(POD, pod_manifest())
+        await world.settle()
+        await world.stop()
+        assert late.journal == ["reserve L", "permit L", "unreserve L"]
+        assert message(world) == "0/1 nodes are available: 1 the scheduler stops."
+        assert [event["reason"] for event in world.cluster.raws(EVENT)] == ["FailedScheduling"]
+        assert world.scheduler.cache.assumed_count == 0
+
+
+async def test_stopping_finishes_what_is_being_bound(stage: Stage) -> None:
+    async with stage() as world:
+        world.cluster.faults.rules.append(Fault(verb="bind", times=1, delay=5.0))
+        await world.create(NODE, node_manifest("n1"))
+        await world.start()
+        await world.create(POD, pod_manifest())
+        await world.settle()
+        await world.stop()
+        assert bound(world) == {"p": "n1"}
+        assert [event["reason"] for event in world.cluster.raws(EVENT)] == ["Scheduled"]
+
+
+async def test_killing_finishes_nothing(stage: Stage) -> None:
+    late = Late()
+    late.gate = asyncio.Event()
+    async with stage((late, LATE_POINTS)) as world:
+        await world.create(NODE, node_manifest("n1"))
+        await world.start()
+        await world.create(POD, pod_manifest())
+        await world.settle()
+        await world.scheduler.kill()
+        late.gate.set()
+        await asyncio.sleep(10)
+        assert bound(world) == {}
+        assert "unreserve L" not in late.journal
+
+
+# What pending pods are told
+
+
+async def test_reasons_follow_the_nodes_without_an_attempt(stage: Stage) -> None:
+    async with stage() as world:
+        await world.create(NODE, node_manifest("n1"))
+        await world.start()
+        await world.create(POD, pod_manifest("p", nodeSelector={"disk": "ssd"}))
+        await world.create(POD, pod_manifest("q", nodeSelector={"disk": "ssd"}))
+        await world.settle()
+        assert message(world) == "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."
+        attempts = 'scheduler_schedule_attempts_total{profile="default-scheduler",result="unschedulable"}'
+        tried = metric(world, attempts)
+        await world.create(NODE, {**node_manifest("n2", disk="ssd"), "spec": {"unschedulable": True}})
+        await asyncio.sleep(2)
+        new = "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 1 node(s) were unschedulable."
+        assert [message(world), message(world, "q")] == [new, new]
+        assert metric(world, attempts) == tried
+        notes = [event["note"] for event in world.cluster.raws(EVENT)]
+        assert notes.count(new) == 2
+
+
+async def test_reasons_are_told_at_most_once_a_second(stage: Stage) -> None:
+    async with stage() as world:
+        await world.create(NODE, node_manifest("n1"))
+        await world.start()
+        await world.create(POD, pod_manifest("p", "4", nodeSelector={"disk": "ssd"}))
+        await world.settle()
+        before = world.cluster.calls["patch status", POD]
+        for i in range(20):
+            await world.create(NODE, {**node_manifest(f"m{i}", "4", disk="ssd"), "spec": {"unschedulable": True}})
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(3)
+        assert message(world).startswith(
+            "0/21 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 20 node(s) were unsched"
+        )
+        assert world.cluster.calls["patch status", POD] - before == 1
+
+
+async def test_a_profile_with_post_filter_tells_only_what_an_attempt_found(stage: Stage) -> None:
+    savior = FakePostFilter("Q", (None, unschedulable("preemption: no")))
+    async with stage((savior, "postFilter")) as world:
+        await world.create(NODE, node_manifest("n1"))
+        await world.start()
+        await world.create(POD, pod_manifest("p", "4", nodeSelector={"disk": "ssd"}))
+        await world.settle()
+        first = message(world)
+        await world.create(NODE, {**node_manifest("n2", "4", disk="ssd"), "spec": {"unschedulable": True}})
+        await asyncio.sleep(3)
+        assert first == message(world)
+        assert first.endswith("node affinity/selector. preemption: no")
+
+
+# What it shows
+
+
+async def test_the_metrics_of_a_day(stage: Stage) -> None:
+    async with stage() as world:
+        await world.create(NODE, node_manifest("n1"))
+        await world.start()
+        await world.create(POD, pod_manifest("fits"))
+        await world.create(POD, pod_manifest("big", "9"))
+        await world.create(POD, {**pod_manifest("gated"), "spec": {**pod_manifest()["spec"], "schedulingGates": [{"name": "wait"}]}})
+        await world.settle()
+        assert metric(world, 'scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"}') == 1
+        assert metric(world, 'scheduler_schedule_attempts_total{profile="default-scheduler",result="unschedulable"}') == 1
+        assert metric(world, "scheduler_scheduling_algorithm_duration_seconds_count") == 2
+        assert [
+            metric(world, f'scheduler_pending_pods{{queue="{queue}"}}') for queue in ("active", "backoff", "unschedulable", "gated")
+        ] == [0, 0, 1, 1]
+        assert [metric(world, f'scheduler_cache_size{{type="{kind}"}}') for kind in ("nodes", "pods", "assumed_pods")] == [1, 1, 0]
+        assert metric(world, 'scheduler_unschedulable_pods{plugin="NodeResourcesFit",profile="default-scheduler"}') == 1
+        assert metric(world, 'scheduler_pod_scheduling_sli_duration_seconds_count{attempts="1"}') == 1
+        await world.delete(Ref(POD, "default", "big"))
+        await world.settle()
+        assert metric(world, 'scheduler_unschedulable_pods{plugin="NodeResourcesFit",profile="default-scheduler"}') == 0
+
+
+@pytest.mark.parametrize("early", [True, False], ids=["pop-from-backoff", "not"])
+async def test_a_pod_that_backs_off_is_tried_early_only_with_the_gate(early: bool) -> None:
+    flags = parse_flags([f"--feature-gates=SchedulerPopFromBackoffQ={str(early).lower()}"])
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualTimeLoop)
+    world = EmbeddedWorld(loop, WorldSettings(config=config_with({}), flags=flags))
+    await world.create(NODE, node_manifest("n1", "1"))
+    await world.start()
+    await world.create(POD, pod_manifest("p", "2"))
+    await world.settle()
+    await world.create(NODE, node_manifest("n2"))
+    await world.settle()
+    assert bound(world) == ({"p": "n2"} if early else {})
+    await asyncio.sleep(3)
+    assert bound(world) == {"p": "n2"}
+    await world.stop()

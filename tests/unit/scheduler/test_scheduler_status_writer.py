@@ -1,0 +1,228 @@
+"""The status writer: one request per change, the newest word wins, and what is known is not said again."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.fakes import pod_manifest
+from support.virtual_loop import running
+
+from koordsched.api.core import Pod
+from koordsched.api.kinds import POD
+from koordsched.api.podinfo import PodInfo
+from koordsched.cluster.memory import Fault, MemoryCluster
+from koordsched.cluster.port import Forbidden, OutcomeUnknown, Ref, ServerError
+from koordsched.scheduler.status_writer import Said, StatusWriter
+
+if TYPE_CHECKING:
+    from koordsched.clock import VirtualClock
+
+FULL = Said("Unschedulable", "0/1 nodes are available: 1 full.")
+
+
+class Bench:
+    """A cluster with pods and a writer."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self.cluster = MemoryCluster(clock, random=Random(1))
+        self.writer = StatusWriter(self.cluster, clock)
+
+    async def pod(self, name: str = "p", **status: Any) -> Pod:
+        made = await self.cluster.create(POD, {**pod_manifest(name), "status": {"phase": "Pending", **status}})
+        assert isinstance(made, Pod)
+        return made
+
+    def status(self, name: str = "p") -> dict[str, Any]:
+        return dict(self.cluster.raw(Ref(POD, "default", name))["status"])
+
+    @property
+    def patches(self) -> int:
+        return self.cluster.calls["patch status", POD]
+
+    def fail(self, **fault: Any) -> None:
+        self.cluster.faults.rules.append(Fault(verb="patch status", **fault))
+
+
+async def test_a_condition_says_reason_message_time_and_generation(clock: VirtualClock) -> None:
+    bench = Bench(clock)
+    made = await bench.pod()
+    async with running(bench.writer.run()):
+        bench.writer.say(made, FULL)
+        assert not bench.writer.idle
+        await asyncio.sleep(5)
+    (condition,) = bench.status()["conditions"]
+    assert {key: value for key, value in condition.items() if key != "lastProbeTime"} == {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/1 nodes are available: 1 full.",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+        "observedGeneration": 1,
+    }
+    assert bench.writer.idle
+
+
+async def test_the_same_is_said_once_and_a_change_once_more(clock: VirtualClock) -> None:
+    bench = Bench(clock)
+    made = await bench.pod()
+    async with running(bench.writer.run()):
+        for _ in range(20):
+            bench.writer.say(made, FULL)
+            await asyncio.sleep(1)
+        assert bench.patches == 1
+        bench.writer.say(made, Said("Unschedulable", "another reason"))
+        await asyncio.sleep(1)
+    assert (bench.patches, bench.status()["conditions"][0]["message"]) == (2, "another reason")
+
+
+async def test_what_the_cluster_says_already_is_not_written(clock: VirtualClock) -> None:
+    bench = Bench(clock)
+    condition = {"type": "PodScheduled", "status": "False", "reason": FULL.reason, "message": FULL.message}
+    made = await bench.pod(conditions=[condition], nominatedNodeName="n1")
+    bench.writer.say(made, FULL)
+    bench.writer.say(made, Said(FULL.reason, FULL.message, "n1"))
+    assert bench.writer.idle
+    bench.writer.say(made, Said(FULL.reason, FULL.message, ""))
+    assert not bench.writer.idle
+
+
+async def test_the_transition_time_stays_while_the_status_stays_false(clock: VirtualClock) -> None:
+    bench = Bench(clock)
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Old", "lastTransitionTime": "2025-05-05T05:05:05Z"}
+    made = await bench.pod(conditions=[condition])
+    async with running(bench.writer.run()):
+        bench.writer.say(made, FULL)
+        await asyncio.sleep(1)
+    (written,) = bench.status()["conditions"]
+    assert (written["reason"], written["lastTransitionTime"]) == ("Unschedulable", "2025-05-05T05:05:05Z")
+
+
+async def test_words_that_were_not_written_yet_are_replaced(clock: VirtualClock) -> None:
+    bench = Bench(clock)
+    made = await bench.pod()
+    for i in range(10):
+        bench.writer.say(made, Said("Unschedulable", f"reason {i}"))
+    async with running(bench.writer.run()):
+        await asyncio.sleep(1)
+    assert (bench.patches, bench.status()["conditions"][0]["message"]) == (1, "reason 9")
+
+
+async def test_what_is_said_during_a_request_follows_it(clock: VirtualClock) -> None:
+    bench = Bench(clock)
+    bench.fail(times=1, delay=5.0)
+    made = await bench.pod()
+    async with running(bench.writer.run()):
+        bench.writer.say(made, FULL)
+        await asyncio.sleep(1)
+        bench.writer.say(made, Said("Unschedulable", "second"))
+        bench.writer.say(made, Said("Unschedulable", "third"))
+        await asyncio.sleep(1)
+        assert bench.patches == 1
+        await asyncio.sleep(10)
+    assert (bench.patches, bench.status()["conditions"][0]["message"]) == (2, "third")
+
+
+async def test_a_slow_pod_does_not_hold_up_the_others(clock: VirtualClock) -> None:
+    bench = Bench(clock)
+    bench.fail(times=1, delay=60.0)
+    pods = [await bench.pod(f"p{i}") for i in range(20)]
+    async with running(bench.writer.run()):
+        for made in pods:
+            bench.writer.say(made, FULL)
+        await asyncio.sleep(1)
+        assert ["conditions" in bench.status(f"p{i}") for i in range(20)] == [False] + [True] * 19
+        await asyncio.sleep(60)
+    assert "conditions" in bench.status("p0")
+
+
+@pytest.mark.parametrize("error", [ServerError, OutcomeUnknown])
+async def test_a_server_error_is_tried_again_up_to_four_times(clock: VirtualClock, error: type[ServerError]) -> None:
+    bench = Bench(clock)
+    bench.fail(times=3, error=lambda: error("etcd"))
+    made = await bench.pod()
+    async with running(bench.writer.run()):
+        bench.writer.say(made, FULL)
+        await asyncio.sleep(10)
+    assert (bench.patches, bench.writer.failed, bench.status()["conditions"][0]["reason"]) == (4, 0, "Unschedulable")
+
+
+@pytest.mark.parametrize(("error", "patches"), [(ServerError, 4), (Forbidden, 1)])
+async def test_a_word_that_was_given_up_is_counted_and_may_be_said_again(
+    clock: VirtualClock, error: type[ServerError], patches: int
+) -> None:
+    bench = Bench(clock)
+    bench.fail(times=patches, error=lambda: error("no"))
+    made = await bench.pod()
+    async with running(bench.writer.run()):
+        bench.writer.say(made, FULL)
+        await asyncio.sleep(10)
+        assert (bench.patches, bench.writer.failed, "conditions" in bench.status()) == (patches, 1, False)
+        bench.writer.say(made, FULL)
+        await asyncio.sleep(10)
+    assert "conditions" in bench.status()
+
+
+async def test_a_pod_that_is_gone_is_no_failure(clock: VirtualClock) -> None:
+    bench = Bench(clock)
+    made = await bench.pod()
+    await bench.cluster.delete(Ref(POD, "default", "p"))
+    async with running(bench.writer.run()):
+        bench.writer.say(made, FULL)
+        await asyncio.sleep(10)
+    assert (bench.patches, bench.writer.failed, bench.writer.idle) == (1, 0, True)
+
+
+async def test_a_forgotten_pod_is_not_written(clock: VirtualClock) -> None:
+    bench = Bench(clock)
+    made = await bench.pod()
+    bench.writer.say(made, FULL)
+    bench.writer.forget(made.metadata.uid)
+    async with running(bench.writer.run()):
+        await asyncio.sleep(10)
+    assert bench.patches == 0
+
+
+async def test_a_created_again_pod_does_not_get_its_predecessors_condition(clock: VirtualClock) -> None:
+    bench = Bench(clock)
+    made = await bench.pod()
+    await bench.cluster.delete(Ref(POD, "default", "p"))
+    await bench.pod()
+    async with running(bench.writer.run()):
+        bench.writer.say(made, FULL)
+        await asyncio.sleep(10)
+    assert "conditions" not in bench.status()
+    assert bench.writer.failed == 1
+
+
+async def test_nominating_keeps_the_word_that_waits(clock: VirtualClock) -> None:
+    bench = Bench(clock)
+    made = await bench.pod()
+    bench.writer.say(made, FULL)
+    bench.writer.nominate(PodInfo(made), "n1")
+    async with running(bench.writer.run()):
+        await asyncio.sleep(1)
+    assert (bench.patches, bench.status()["nominatedNodeName"], bench.status()["conditions"][0]["reason"]) == (1, "n1", "Unschedulable")
+
+
+async def test_a_nomination_alone_leaves_conditions_alone_and_can_be_cleared(clock: VirtualClock) -> None:
+    bench = Bench(clock)
+    made = await bench.pod()
+    async with running(bench.writer.run()):
+        bench.writer.nominate(PodInfo(made), "n1")
+        await asyncio.sleep(1)
+        assert (bench.status()["nominatedNodeName"], "conditions" in bench.status()) == ("n1", False)
+        bench.writer.say(made, Said(nominated=""))
+        await asyncio.sleep(1)
+    assert "nominatedNodeName" not in bench.status()
+
+
+async def test_flush_writes_what_is_wanted_without_run(clock: VirtualClock) -> None:
+    bench = Bench(clock)
+    made, other = await bench.pod(), await bench.pod("other")
+    bench.writer.say(made, FULL)
+    bench.writer.say(other, FULL)
+    await bench.writer.flush()
+    assert (bench.patches, bench.writer.idle) == (2, True)

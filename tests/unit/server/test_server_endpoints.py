@@ -1,0 +1,85 @@
+"""Endpoints: paths, codes and bodies are kube-scheduler's (framework.md §1.6)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+import pytest_asyncio
+from support.fakes import config_with, embedded, node_manifest
+
+from koordsched.api.kinds import NODE
+from koordsched.server.endpoints import METRICS, Endpoints
+from koordsched.simulate.world import EmbeddedWorld
+
+
+@pytest_asyncio.fixture
+async def world() -> AsyncIterator[EmbeddedWorld]:
+    """A world whose scheduler has not started."""
+    config = config_with({}, podMaxBackoffSeconds=7, percentageOfNodesToScore=30)
+    async with embedded(asyncio.get_running_loop(), config) as made:
+        yield made
+
+
+def get(world: EmbeddedWorld, target: str) -> tuple[int, str]:
+    response = Endpoints(world.scheduler).get(target)
+    return response.status, response.body.decode()
+
+
+UNSYNCED = "[-]sched-handler-sync failed: handlers are not fully synchronized\n"
+
+
+@pytest.mark.parametrize("target", ["/healthz", "/livez", "/healthz/ping", "/livez/ping", "/healthz/", "/readyz/ping"])
+async def test_a_process_that_runs_is_healthy_and_alive(world: EmbeddedWorld, target: str) -> None:
+    assert get(world, target) == (200, "ok")
+
+
+async def test_it_is_ready_only_when_everything_that_exists_was_handled(world: EmbeddedWorld) -> None:
+    status, body = get(world, "/readyz")
+    assert status == 500
+    assert "handlers are not fully synchronized" in body
+    assert body == f"[+]ping ok\n{UNSYNCED}readyz check failed\n"
+    assert get(world, "/readyz/sched-handler-sync") == (500, "internal server error: handlers are not fully synchronized\n")
+    await world.start()
+    assert get(world, "/readyz") == get(world, "/readyz/sched-handler-sync") == (200, "ok")
+
+
+async def test_verbose_lists_every_check(world: EmbeddedWorld) -> None:
+    assert get(world, "/livez?verbose") == (200, "[+]ping ok\nlivez check passed\n")
+    assert get(world, "/readyz?verbose=true") == (500, f"[+]ping ok\n{UNSYNCED}readyz check failed\n")
+
+
+async def test_a_check_can_be_excluded(world: EmbeddedWorld) -> None:
+    assert get(world, "/readyz?exclude=sched-handler-sync") == (200, "ok")
+    assert get(world, "/readyz?verbose&exclude=sched-handler-sync&exclude=ping") == (200, "readyz check passed\n")
+
+
+@pytest.mark.parametrize(
+    "target", ["/", "/nothing", "/healthz/nothing", "/healthz/ping/more", "/livez/sched-handler-sync", "/metrics/nothing"]
+)
+async def test_what_is_not_there_is_a_404(world: EmbeddedWorld, target: str) -> None:
+    assert get(world, target) == (404, "404 page not found\n")
+
+
+async def test_metrics_are_prometheus_text(world: EmbeddedWorld) -> None:
+    await world.create(NODE, node_manifest("n1"))
+    await world.start()
+    response = await world.http("/metrics")
+    assert (response.status, response.content_type) == (200, METRICS)
+    assert b'\nscheduler_cache_size{type="nodes"} 1.0\n' in response.body
+
+
+async def test_configz_shows_the_configuration_with_the_names_of_the_internal_type(world: EmbeddedWorld) -> None:
+    response = await world.http("/configz")
+    assert (response.status, response.content_type) == (200, "application/json")
+    shown = msgspec.json.decode(response.body)["componentconfig"]
+    assert (shown["PodMaxBackoffSeconds"], shown["PodInitialBackoffSeconds"], shown["PercentageOfNodesToScore"]) == (7, 1, 30)
+    assert shown["LeaderElection"]["LeaseDuration"] == "15s"
+    assert shown["ClientConnection"]["QPS"] == 50
+    assert shown["Profiles"][0]["SchedulerName"] == "default-scheduler"
+    assert [plugin["Name"] for plugin in shown["Profiles"][0]["Plugins"]["MultiPoint"]["Enabled"]][:2] == [
+        "SchedulingGates",
+        "PrioritySort",
+    ]

@@ -17,6 +17,7 @@ DEMO = $(if $(wildcard $(OPENB_PODS)),--trace openb --order arrival --nodes $(OP
 
 BUILD_INPUTS := pyproject.toml setup.py $(wildcard koordsched/_core/*.pyx koordsched/_core/*.pxd)
 PACKAGE := $(BUILD_INPUTS) $(shell find koordsched -name '*.py' -o -name '*.pyi')
+CORE_TESTS := tests/unit/core tests/unit/cache tests/unit/framework tests/unit/plugins $(addprefix tests/property/test_,kernels.py shapes.py cache.py)
 SANITIZER_ENV = LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" PYTHONMALLOC=malloc \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 
@@ -47,13 +48,13 @@ checked: .venv-checked/.ready ## the same on a build whose core checks every ind
 	.venv-checked/bin/koord-scheduler test tests/scenarios
 
 sanitize: .venv-sanitize/.ready ## the core's tests under AddressSanitizer and UndefinedBehaviorSanitizer
-	$(SANITIZER_ENV) .venv-sanitize/bin/pytest tests/unit/core tests/property
+	$(SANITIZER_ENV) .venv-sanitize/bin/pytest $(CORE_TESTS)
 
 lint: .venv/.ready ## style, types, and which layer may import which
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
-	.venv/bin/cython-lint koordsched
+	PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/cython-lint koordsched # it calls pycodestyle by name
 	.venv/bin/lint-imports
 
 format: .venv/.ready ## rewrite the sources in the project's format

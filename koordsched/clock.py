@@ -40,14 +40,11 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """An event loop whose time stands still while callbacks run and jumps to the next timer when none is ready."""
 
     def __init__(self) -> None:
-        self._virtual_now = 0.0
+        self.seconds = 0.0  # since the loop was made
         super().__init__(_JumpingSelector(self))
 
     def time(self) -> float:
-        return self._virtual_now
-
-    def advance(self, seconds: float) -> None:
-        self._virtual_now += seconds
+        return self.seconds
 
 
 class _JumpingSelector(selectors.SelectSelector):
@@ -61,7 +58,7 @@ class _JumpingSelector(selectors.SelectSelector):
         if timeout is None:
             raise RuntimeError("every task of the embedded cluster waits and no timer is set: nothing can ever happen")
         if timeout > 0:
-            self._loop.advance(timeout)
+            self._loop.seconds += timeout
         return []
 
 
@@ -73,7 +70,7 @@ class VirtualClock:
         self._epoch = epoch
 
     def now(self) -> float:
-        return self._epoch + self._loop.time()
+        return self._epoch + self._loop.seconds
 
     def perf(self) -> float:
         return time.perf_counter()

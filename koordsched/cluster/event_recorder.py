@@ -53,16 +53,22 @@ class EventStats(msgspec.Struct):
     failed: int = 0  # refused by the cluster, or given up after the last try
 
 
+class Manners(msgspec.Struct, frozen=True):
+    """What a recorder heeds: `busy` says that pods wait to be bound, events with an `unheard` reason need not be written at all."""
+
+    busy: Callable[[], bool] = lambda: False
+    unheard: frozenset[str] = frozenset()
+
+
 class EventRecorder:
     """Records events in the name of a controller. `run` is to be a task of whoever owns the recorder; `flush` is for a clean stop."""
 
-    def __init__(self, cluster: Cluster, clock: Clock, controller: str, instance: str, *, busy: Callable[[], bool] = lambda: False) -> None:
-        """controller: reportingController, the profile's scheduler name. instance: reportingInstance, `<schedulerName>-<hostname>`."""
+    def __init__(self, cluster: Cluster, clock: Clock, source: EventSource, manners: Manners | None = None) -> None:
         self.stats = EventStats()
         self._cluster = cluster
         self._clock = clock
-        self._source = EventSource(controller, instance)
-        self._busy = busy
+        self._source = source
+        self._manners = manners or Manners()
         self._series = EventSeries()
         self._queue: asyncio.Queue[EventRecord] = asyncio.Queue(QUEUE_LIMIT)
         self._hurried = False
@@ -72,6 +78,8 @@ class EventRecorder:
 
     def event(self, regarding: Object, text: EventText, *, related: Object | None = None) -> None:
         """Record that something happened to an object; never blocks, never fails. related: the other object that takes part."""
+        if text.reason in self._manners.unheard:
+            return
         now = self._clock.now()
         # Two events of one object in the same instant of a virtual clock still need two names. A float holds seconds since the epoch to
         # about 0.2 microseconds, so the fraction is scaled alone.
@@ -140,7 +148,7 @@ class EventRecorder:
     async def _hold_back(self) -> None:
         """Let binds go first."""
         held = 0.0
-        while self._busy() and not self._hurried and held < MAX_HOLD_SECONDS and self._queue.qsize() < QUEUE_LIMIT // 2:
+        while self._manners.busy() and not self._hurried and held < MAX_HOLD_SECONDS and self._queue.qsize() < QUEUE_LIMIT // 2:
             await asyncio.sleep(HOLD_STEP_SECONDS)
             held += HOLD_STEP_SECONDS
 

@@ -26,12 +26,16 @@ MAX_BINDS_IN_FLIGHT = 100
 
 
 class Dependencies(msgspec.Struct, frozen=True):
-    """What a scheduler is given: the world it lives in and the flags it was started with."""
+    """What a scheduler is given: the world it lives in and the flags it was started with.
+
+    unheard: reasons of events that nobody will read, so that they need not be written (a simulation looks at conditions).
+    """
 
     cluster: Cluster
     clock: Clock
     random: random.Random
     flags: Flags
+    unheard: frozenset[str] = frozenset()
 
 
 class Surroundings:

@@ -14,7 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from koordsched.api.kinds import NODE, POD
-from koordsched.cluster.event_recorder import EventRecorder
+from koordsched.cluster.event_body import EventSource
+from koordsched.cluster.event_recorder import EventRecorder, Manners
 from koordsched.cluster.informer import Informer
 from koordsched.framework.profile import Profile
 from koordsched.log import get_logger
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from koordsched.api.core import Node, Pod
     from koordsched.api.podinfo import PodInfo
+    from koordsched.cluster.mirror import Handler
     from koordsched.config import SchedulerConfiguration
 
 __all__ = ["Dependencies", "Scheduler"]
@@ -66,7 +68,8 @@ class Scheduler:
         parts = Parts(surroundings, self.metrics, self.queue, self.status_writer)
         host = socket.gethostname()
         for name in self.profiles:
-            parts.recorders[name] = EventRecorder(dependencies.cluster, self.clock, name, f"{name}-{host}", busy=self._busy)
+            source = EventSource(name, f"{name}-{host}")
+            parts.recorders[name] = EventRecorder(dependencies.cluster, self.clock, source, Manners(self._busy, dependencies.unheard))
         self.queue.call_on_backoff(self._arm)
         self._parts = parts
         self._recorders = list(parts.recorders.values())
@@ -95,6 +98,10 @@ class Scheduler:
             self._spawn(recorder.run())
         self._spawn(self._flush_unschedulable())
         self._loop_task = self._spawn(self._schedule())
+
+    def watch_pods(self, handler: Handler[Pod]) -> None:
+        """Tell the handler of every live pod there is and of every change, after the scheduler itself has taken note."""
+        self._pods.add_handler(handler)
 
     @property
     def synced(self) -> bool:

@@ -40,6 +40,9 @@ class SimulateOptions(msgspec.Struct, frozen=True, kw_only=True):
     show_pending: int = 10
 
 
+UNHEARD = frozenset({"Scheduled", "FailedScheduling"})  # placements and conditions say the same
+
+
 def run_simulate(options: SimulateOptions, out: TextIO, err: TextIO) -> int:
     """Simulate and print the outcome to `out`; everything else goes to `err`."""
     with _rare_collections():
@@ -70,7 +73,7 @@ def _rare_collections() -> Iterator[None]:
     openb's 8,152 pods at once, `make demo`: 15 % less CPU in all.
     """
     before = gc.get_threshold()
-    gc.set_threshold(500_000, 20, 100)
+    gc.set_threshold(1_000_000, 20, 100)
     try:
         yield
     finally:
@@ -95,7 +98,7 @@ def load_workload(options: SimulateOptions, config: SchedulerConfiguration) -> W
 
 def play(options: SimulateOptions, config: SchedulerConfiguration, workload: Workload, err: TextIO) -> Outcome:
     """Run the simulation, with a progress bar where `err` is a terminal."""
-    settings = WorldSettings(config=config, flags=parse_flags([]), seed=options.seed, lasting=workload.departs)
+    settings = WorldSettings(config=config, flags=parse_flags([]), seed=options.seed, lasting=workload.departs, unheard=UNHEARD)
     with _progress(err) as progress:
 
         async def script(world: EmbeddedWorld) -> Outcome:

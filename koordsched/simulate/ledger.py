@@ -1,18 +1,17 @@
-"""What became of each pod, kept while it happens from the same watch that a scheduler has.
+"""What became of each pod, kept while it happens from the scheduler's own watch.
 
-`Ledger` is a state machine without I/O; `follow` feeds it. It must follow rather than look at the end: pods leave again, preempted ones
-vanish, and the share of the cluster that is taken has its peak in between.
+`Ledger` is a state machine without I/O; `LedgerHandler` feeds it. It must follow rather than look at the end: pods leave again, preempted
+ones vanish, and the share of the cluster that is taken has its peak in between.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from koordsched.api.core import Pod
-from koordsched.api.kinds import POD
 from koordsched.api.resources import pod_resources
-from koordsched.cluster.port import Cluster, WatchEvent, WatchEventType
+from koordsched.cluster.mirror import Arrival, FinalState
 
 
 class Ledger:
@@ -25,12 +24,6 @@ class Ledger:
         self.peak: dict[str, int] = {}  # the highest that `requested` was, per resource
         self.decided = 0  # pods bound so far
         self.version = 0  # grows with every pod that is bound or deleted
-
-    def record(self, events: Sequence[WatchEvent]) -> None:
-        """Take in a batch of a watch."""
-        for event in events:
-            if isinstance(event.object, Pod):
-                self.put(event.object, gone=event.type is WatchEventType.DELETED)
 
     def put(self, pod: Pod, *, gone: bool = False) -> None:
         """Take in a pod's new state; gone: it was its last."""
@@ -56,12 +49,20 @@ class Ledger:
                 self.peak[name] = self.requested[name]
 
 
-async def follow(cluster: Cluster, ledger: Ledger, changed: Callable[[], None]) -> None:
-    """Keep the ledger true to the cluster's pods, until cancelled, and tell when it changed. Begins with those that exist."""
-    page = await cluster.list(POD)
-    for pod in page.items:
-        if isinstance(pod, Pod):
-            ledger.put(pod)
-    async for events in cluster.watch(POD, resource_version=page.resource_version):
-        ledger.record(events)
-        changed()
+class LedgerHandler:
+    """Feeds the ledger with what the scheduler sees of pods, and tells when it changed."""
+
+    def __init__(self, ledger: Ledger, changed: Callable[[], None]) -> None:
+        self._ledger = ledger
+        self._changed = changed
+
+    def on_add(self, pod: Pod, _arrival: Arrival) -> None:
+        self._ledger.put(pod)
+
+    def on_update(self, _old: Pod, new: Pod) -> None:
+        self._ledger.put(new)
+        if new.spec.node_name:
+            self._changed()
+
+    def on_delete(self, pod: Pod, _final_state: FinalState) -> None:
+        self._ledger.put(pod, gone=True)

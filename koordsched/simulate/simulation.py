@@ -17,7 +17,7 @@ from koordsched.api.core import Node, Pod
 from koordsched.api.kinds import EVENT, NAMESPACE, NODE, POD, PRIORITY_CLASS
 from koordsched.api.resources import node_allocatable
 from koordsched.cluster.port import AlreadyExists, ClusterError, NotFound
-from koordsched.simulate.ledger import Ledger, follow
+from koordsched.simulate.ledger import Ledger, LedgerHandler
 from koordsched.simulate.result import Pending, Placement, Result, Summary
 from koordsched.simulate.workload import Manifest, PodArrival, Rejection, Workload
 from koordsched.simulate.world import EmbeddedWorld
@@ -29,6 +29,7 @@ PATIENCE, LONG_BREATH = 10.0, 1.0
 GIVE_UP = 1200.0
 """Virtual seconds without a pod bound or deleted after which what the scheduler still retries counts as pending. Longer than any wait of
 its own: Permit ends after at most 15 minutes (framework.md §2.1)."""
+ENDED_PODS = ("status.phase=Succeeded", "status.phase=Failed")
 SHARE_DIGITS = 6
 
 Progress = Callable[[int, int], None]
@@ -61,16 +62,21 @@ class Simulation:
         begun = clock.perf()
         for manifest in self._workload.existing:
             await self._create(manifest)
-        following = asyncio.create_task(follow(self._world.cluster, self._ledger, self._report))
+        await self._note_ended_pods()
+        self._world.scheduler.watch_pods(LedgerHandler(self._ledger, self._report))
         await self._world.start()
         await self._come_and_go()
         await self._until_done()
         await self._world.stop()
-        if following.done():
-            following.result()  # raises what ended it: without it the result would be wrong
-        following.cancel()
         result = await self._sum_up(clock.perf() - begun)
         return Outcome(result, self._rejected)
+
+    async def _note_ended_pods(self) -> None:
+        """Take note of pods that ended before the simulation began: the scheduler does not look at them."""
+        for selector in ENDED_PODS:
+            for pod in (await self._world.cluster.list(POD, field_selector=selector)).items:
+                if isinstance(pod, Pod):
+                    self._ledger.pods[f"{pod.metadata.namespace}/{pod.metadata.name}"] = pod
 
     async def _come_and_go(self) -> None:
         """Submit and delete pods at their times; at one moment those that leave make room first."""

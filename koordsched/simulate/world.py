@@ -30,12 +30,14 @@ SETTLE_STEPS = 10
 
 
 class WorldSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How to make a world. `lasting`: the virtual time is long (months), so the cluster is not to tick every minute."""
+    """How to make a world. `lasting`: the virtual time is long (months), so the cluster is not to tick every minute.
+    `unheard`: reasons of events that nobody will look at."""
 
     config: SchedulerConfiguration
     flags: Flags
     seed: int = 0
     lasting: bool = False
+    unheard: frozenset[str] = frozenset()
 
 
 class EmbeddedWorld:
@@ -105,7 +107,8 @@ class EmbeddedWorld:
 
     def _new_scheduler(self) -> Scheduler:
         settings = self._settings
-        return Scheduler(settings.config, Dependencies(cluster=self.cluster, clock=self.clock, random=self._random, flags=settings.flags))
+        dependencies = Dependencies(self.cluster, self.clock, self._random, settings.flags, settings.unheard)
+        return Scheduler(settings.config, dependencies)
 
 
 def run_embedded(settings: WorldSettings, script: Callable[[EmbeddedWorld], Awaitable[T]]) -> T:

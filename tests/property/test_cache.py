@@ -6,8 +6,9 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from koordsched.cache.cache import Cache
 from support.builders import NodeBuilder, PodBuilder, node, pod
+
+from koordsched.cache.cache import Cache
 
 NAMES = [f"n{i}" for i in range(4)]
 names = st.sampled_from(NAMES)

@@ -8,6 +8,9 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from support.builders import NodeBuilder, PodBuilder, node, pod, requirement
+from support.world import Setup, World
+
 from koordsched.api.podinfo import PodInfo
 from koordsched.cache.nodes import NodeInfo, Nodes
 from koordsched.config import REFERENCE, Environment
@@ -16,8 +19,6 @@ from koordsched.framework.interface import FilterPlugin, Normalize, PreScorePlug
 from koordsched.framework.shapes import Shape
 from koordsched.framework.status import SKIP, Status, unschedulable
 from koordsched.plugins import REGISTRY
-from support.builders import NodeBuilder, PodBuilder, node, pod, requirement
-from support.world import Setup, World
 
 NODES = [f"n{i}" for i in range(6)]
 ZONES = ["a", "b"]
@@ -113,7 +114,9 @@ def nodes(draw: st.DrawFn, name: str) -> NodeBuilder:
     zone = draw(st.sampled_from([*ZONES, ""]))
     made = made.label("zone", zone) if zone else made
     made = made.label("gen", draw(st.sampled_from(["1", "5", "x"])))
-    for key, effect in draw(st.sets(st.tuples(st.sampled_from(["dedicated", "slow"]), st.sampled_from(["NoSchedule", "PreferNoSchedule"])))):
+    for key, effect in draw(
+        st.sets(st.tuples(st.sampled_from(["dedicated", "slow"]), st.sampled_from(["NoSchedule", "PreferNoSchedule"])))
+    ):
         made = made.taint(key, effect, "x")
     made = made.cordoned() if draw(st.booleans()) else made
     for image in draw(st.sets(st.sampled_from(["app:1", "base:latest", "other:2"]))):
@@ -178,7 +181,10 @@ def view(world: World, info: PodInfo) -> dict[str, object]:
     if shape.pre_filtered.refusal is not None:
         return {"refusal": shape.pre_filtered.refusal}
     rows = world.cache.table.live_rows().tolist()
-    seen: dict[str, object] = {"verdicts": [shape.evaluation.verdict(row) for row in rows], "feasible": shape.evaluation.feasible_rows().tolist()}
+    seen: dict[str, object] = {
+        "verdicts": [shape.evaluation.verdict(row) for row in rows],
+        "feasible": shape.evaluation.feasible_rows().tolist(),
+    }
     if shape.feasible_count == 0:
         return seen | {"message": shapes.diagnose(shape, info, {}).message}
     shapes.rank(shape, info)

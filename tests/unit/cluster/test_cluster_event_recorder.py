@@ -14,8 +14,8 @@ from support.virtual_loop import running, settle
 
 from koordsched.api.events import Event
 from koordsched.api.kinds import EVENT
-from koordsched.cluster.event_body import event_name, short_note
-from koordsched.cluster.event_recorder import QUEUE_LIMIT, EventRecorder
+from koordsched.cluster.event_body import EventSource, event_name, short_note
+from koordsched.cluster.event_recorder import QUEUE_LIMIT, EventRecorder, Manners
 from koordsched.cluster.event_series import EventText
 from koordsched.cluster.memory import Fault, Faults, MemoryCluster, Moment
 from koordsched.cluster.port import Forbidden, OutcomeUnknown, Ref, ServerError, TooManyRequests
@@ -29,7 +29,7 @@ SCHEDULED = EventText("Normal", "Scheduled", "Binding", "Successfully assigned n
 
 
 def recorder_for(cluster: MemoryCluster, clock: VirtualClock) -> EventRecorder:
-    return EventRecorder(cluster, clock, "koord-scheduler", "koord-scheduler-host-1")
+    return EventRecorder(cluster, clock, EventSource("koord-scheduler", "koord-scheduler-host-1"))
 
 
 async def events(cluster: MemoryCluster) -> list[Event]:
@@ -183,7 +183,7 @@ async def test_the_tail_of_many_long_series_survives_a_flush(cluster: MemoryClus
 
 async def test_while_pods_wait_to_be_bound_events_wait(cluster: MemoryCluster, clock: VirtualClock) -> None:
     busy = True
-    recorder = EventRecorder(cluster, clock, "c", "i", busy=lambda: busy)
+    recorder = EventRecorder(cluster, clock, EventSource("c", "i"), Manners(busy=lambda: busy))
     async with running(recorder.run()):
         recorder.event(web(), FAILED)
         await asyncio.sleep(5)
@@ -194,7 +194,7 @@ async def test_while_pods_wait_to_be_bound_events_wait(cluster: MemoryCluster, c
 
 
 async def test_events_do_not_wait_for_ever(cluster: MemoryCluster, clock: VirtualClock) -> None:
-    recorder = EventRecorder(cluster, clock, "c", "i", busy=lambda: True)
+    recorder = EventRecorder(cluster, clock, EventSource("c", "i"), Manners(busy=lambda: True))
     async with running(recorder.run()):
         recorder.event(web(), FAILED)
         await asyncio.sleep(10.5)
@@ -202,7 +202,7 @@ async def test_events_do_not_wait_for_ever(cluster: MemoryCluster, clock: Virtua
 
 
 async def test_events_do_not_wait_when_the_queue_is_half_full(cluster: MemoryCluster, clock: VirtualClock) -> None:
-    recorder = EventRecorder(cluster, clock, "c", "i", busy=lambda: True)
+    recorder = EventRecorder(cluster, clock, EventSource("c", "i"), Manners(busy=lambda: True))
     async with running(recorder.run()):
         for number in range(700):
             recorder.event(web(str(number)), FAILED)

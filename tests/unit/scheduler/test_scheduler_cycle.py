@@ -144,6 +144,39 @@ async def test_an_error_in_reserve_is_a_scheduler_error_and_is_retried_after_a_b
         check_books(world)
 
 
+class Raising(Late):
+    """Has a bug at one point, until it is mended."""
+
+    point = ""
+
+    def reserve(self, *args: Any) -> Status | None:
+        return self._maybe("reserve") or super().reserve(*args)
+
+    def permit(self, *args: Any) -> tuple[Status | None, float]:
+        self._maybe("permit")
+        return super().permit(*args)
+
+    def _maybe(self, point: str) -> None:
+        if self.point == point:
+            raise KeyError("oops")
+
+
+@pytest.mark.parametrize("point", ["reserve", "permit"])
+async def test_a_plugin_that_raises_costs_the_pod_an_attempt_and_is_undone(stage: Stage, point: str) -> None:
+    late = Raising()
+    late.point = point
+    async with stage((late, LATE_POINTS)) as world:
+        await begin(world)
+        assert condition(world) == ("SchedulerError", "internal error, see the scheduler's log: KeyError('oops')")
+        assert late.journal[-1] == "unreserve L"
+        check_books(world)
+        late.point = ""
+        await world.create(POD, pod_manifest("next"))
+        await asyncio.sleep(3)
+        assert (bound_to(world), bound_to(world, "next")) == ("n1", "n1")
+        check_books(world)
+
+
 # Permit
 
 
@@ -245,7 +278,7 @@ async def test_a_plugin_with_a_bug_in_pre_bind_costs_the_pod_one_attempt(stage: 
     late = Buggy()
     async with stage((late, LATE_POINTS)) as world:
         await begin(world)
-        assert condition(world) == ("SchedulerError", "binding cycle: KeyError('oops')")
+        assert condition(world) == ("SchedulerError", "internal error, see the scheduler's log: KeyError('oops')")
         await asyncio.sleep(3)
         assert bound_to(world) == "n1"
         check_books(world)

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from support.builders import pod
 
-from koordsched.api.core import Pod
-from koordsched.api.meta import Object
-from koordsched.cluster.port import WatchEvent, WatchEventType
-from koordsched.simulate.ledger import Ledger
+from koordsched.cluster.mirror import Arrival, FinalState
+from koordsched.simulate.ledger import Ledger, LedgerHandler
 
 A = pod("a").cpu("500m").memory("1Ki").request("example.com/x", 2)
 
 
-def event(kind: WatchEventType, seen: Pod) -> WatchEvent:
-    return WatchEvent(kind, seen)
-
-
 def test_a_bound_pod_counts_once_whatever_else_changes() -> None:
     ledger = Ledger()
-    ledger.record([event(WatchEventType.ADDED, A.build()), event(WatchEventType.MODIFIED, A.on("n1").build())])
-    ledger.record([event(WatchEventType.MODIFIED, A.on("n1").label("x", "y").build())])
+    ledger.put(A.build())
+    ledger.put(A.on("n1").build())
+    ledger.put(A.on("n1").label("x", "y").build())
     assert dict(ledger.requested) == {"cpu": 500, "memory": 1024, "example.com/x": 2, "pods": 1}
     assert ledger.decided == 1
 
@@ -28,7 +23,7 @@ def test_a_pod_that_leaves_gives_back_what_it_took_and_the_peak_remains() -> Non
     ledger = Ledger()
     for name in ("a", "b"):
         ledger.put(pod(name).cpu("1").on("n1").build())
-    ledger.record([event(WatchEventType.DELETED, pod("a").cpu("1").on("n1").build())])
+    ledger.put(pod("a").cpu("1").on("n1").build(), gone=True)
     assert (ledger.requested["cpu"], ledger.requested["pods"]) == (1000, 1)
     assert ledger.peak == {"cpu": 2000, "pods": 2}
     assert ledger.deleted == {"default/a"}
@@ -64,8 +59,12 @@ def test_the_version_grows_when_a_pod_is_bound_or_deleted_only() -> None:
     assert ledger.version == 2
 
 
-def test_bookmarks_and_other_objects_are_passed_over() -> None:
+def test_the_handler_feeds_it_and_tells_of_pods_that_have_a_node() -> None:
+    told: list[int] = []
     ledger = Ledger()
-    bookmark = WatchEvent(WatchEventType.BOOKMARK, Object())
-    ledger.record([bookmark])
-    assert ledger.pods == {}
+    handler = LedgerHandler(ledger, lambda: told.append(ledger.decided))
+    handler.on_add(A.build(), Arrival.LATER)
+    handler.on_update(A.build(), A.on("n1").build())
+    handler.on_delete(A.on("n1").build(), FinalState.KNOWN)
+    assert told == [1]
+    assert ledger.deleted == {"default/a"}

@@ -52,6 +52,7 @@ cdef class Scratch:
         self.work = self.work_array
         self.flag = np.zeros(capacity, np.uint8)
         self.capacity = capacity
+        self.dirty_count = self.alive_count = self.work_count = 0
         return 0
 
 
@@ -83,9 +84,8 @@ cdef class Evaluation:
         self.settled = False
         self.fresh = False
         self._allocate()
-        for i in range(self.scorers):
-            self.enabled[i] = 1
-            self.largest_raw[i] = NO_SCORE
+        self.enabled = np.ones(max(self.scorers, 1), np.uint8)
+        self.largest_raw = np.full(max(self.scorers, 1), NO_SCORE, np.int64)
 
     cdef int _allocate(self) except -1:
         cdef Py_ssize_t capacity = self.table.capacity
@@ -103,8 +103,6 @@ cdef class Evaluation:
             self.block_ties = np.empty(blocks, np.int32)
             self.block_raw = np.empty((max(self.scorers, 1), blocks), np.int64)
             self.custom = np.zeros((max(self.scorers, 1), capacity if self._has_custom() else 1), np.int64)
-            self.largest_raw = np.empty(max(self.scorers, 1), np.int64)
-            self.enabled = np.empty(max(self.scorers, 1), np.uint8)
             self.capacity = capacity
         elif self._has_custom() and self.custom.shape[1] < capacity:
             self.custom = np.zeros((self.raw.shape[0], capacity), np.int64)
@@ -703,5 +701,7 @@ cdef class Evaluation:
         return [self.raw[s, row] for s in range(self.scorers)], self.total[row]
 
     def nbytes(self):
+        if self.capacity == 0:
+            return 0  # never configured
         cdef Py_ssize_t per_row = 4 * self.codes.shape[0] + 8 * self.raw.shape[0] + 28
         return per_row * self.capacity + 8 * self.custom.shape[0] * self.custom.shape[1]

@@ -37,8 +37,8 @@ cdef class NodeTable:
     cdef int64_t[::1] stamp
     cdef int32_t[::1] slot
     cdef int64_t round
-    cdef list _free_rows
-    cdef list _free_bits
+    cdef dict _free_rows  # row -> None: the last one freed is used first
+    cdef dict _free_bits
     cdef Py_ssize_t _next_row
     cdef Py_ssize_t _next_bit
     cdef object _live_rows
@@ -46,3 +46,4 @@ cdef class NodeTable:
     cdef Py_ssize_t extent(self) noexcept   # rows ever used, rounded up to a multiple of 64: loops over all rows end here
     cdef void log(self, Py_ssize_t row, int change) noexcept
     cdef int check_row(self, Py_ssize_t row) except -1
+    cdef int check_bit(self, Py_ssize_t column) except -1

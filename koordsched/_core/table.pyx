@@ -29,7 +29,7 @@ cdef class Request:
 cdef class NodeTable:
 
     def __init__(self, Py_ssize_t capacity=64):
-        self.capacity = max(BLOCK, -(-capacity // BLOCK) * BLOCK)
+        self.capacity = max(BLOCK, (capacity + BLOCK - 1) // BLOCK * BLOCK)
         self.resources = 4
         self.attributes = 0
         self.allocatable = np.zeros((8, self.capacity), np.int64)
@@ -43,15 +43,15 @@ cdef class NodeTable:
         self.log_change = np.zeros(LOG_SIZE, np.int32)
         self.stamp = np.zeros(self.capacity, np.int64)
         self.slot = np.zeros(self.capacity, np.int32)
-        self._free_rows = []
-        self._free_bits = []
+        self._free_rows = {}
+        self._free_bits = {}
         self._live_rows = None
 
     # Rows
 
     def acquire_row(self):
         if self._free_rows:
-            return self._free_rows.pop()
+            return self._free_rows.popitem()[0]
         if self._next_row == self.capacity:
             self._grow_rows()
         self._next_row += 1
@@ -61,6 +61,8 @@ cdef class NodeTable:
         self.check_row(row)
         if self.live[row]:
             raise ValueError(f"row {row} is live: it cannot be released")
+        if row in self._free_rows:
+            raise ValueError(f"row {row} is free already")
         cdef Py_ssize_t i
         for i in range(self.resources):
             self.allocatable[i, row] = 0
@@ -71,7 +73,7 @@ cdef class NodeTable:
             self.attribute[i, row] = 0
         for i in range(self._next_bit):
             self.clear_bit(i, row)
-        self._free_rows.append(row)
+        self._free_rows[row] = None
 
     def set_live(self, Py_ssize_t row, bint live):
         self.check_row(row)
@@ -143,11 +145,11 @@ cdef class NodeTable:
 
     def allocatable_of(self, Py_ssize_t row, Py_ssize_t resource):
         self.check_row(row)
-        return self.allocatable[resource, row] if resource < self.resources else 0
+        return self.allocatable[resource, row] if 0 <= resource < self.resources else 0
 
     def requested_of(self, Py_ssize_t row, Py_ssize_t resource):
         self.check_row(row)
-        return self.requested[resource, row] if resource < self.resources else 0
+        return self.requested[resource, row] if 0 <= resource < self.resources else 0
 
     # Attributes
 
@@ -187,7 +189,7 @@ cdef class NodeTable:
 
     def new_bit(self):
         if self._free_bits:
-            return self._free_bits.pop()
+            return self._free_bits.popitem()[0]
         if self._next_bit == self.bit.shape[0]:
             self.bit = _wider(self.bit, self._next_bit + 1)
             counts = np.zeros(self.bit.shape[0], np.int32)
@@ -196,12 +198,21 @@ cdef class NodeTable:
         self._next_bit += 1
         return self._next_bit - 1
 
+    cdef int check_bit(self, Py_ssize_t column) except -1:
+        if column < 0 or column >= self._next_bit:
+            raise IndexError(f"bit column {column} of {self._next_bit}")
+        return 0
+
     def free_bit(self, Py_ssize_t column):
+        self.check_bit(column)
+        if column in self._free_bits:
+            raise ValueError(f"bit column {column} is free already")
         if self.bit_count[column]:
             raise ValueError(f"bit column {column} still has {self.bit_count[column]} rows")
-        self._free_bits.append(column)
+        self._free_bits[column] = None
 
     def set_bit(self, Py_ssize_t column, Py_ssize_t row):
+        self.check_bit(column)
         self.check_row(row)
         cdef uint64_t mask = (<uint64_t> 1) << (row & 63)
         if not self.bit[column, row >> 6] & mask:
@@ -209,6 +220,7 @@ cdef class NodeTable:
             self.bit_count[column] += 1
 
     def clear_bit(self, Py_ssize_t column, Py_ssize_t row):
+        self.check_bit(column)
         self.check_row(row)
         cdef uint64_t mask = (<uint64_t> 1) << (row & 63)
         if self.bit[column, row >> 6] & mask:
@@ -216,10 +228,12 @@ cdef class NodeTable:
             self.bit_count[column] -= 1
 
     def has_bit(self, Py_ssize_t column, Py_ssize_t row):
+        self.check_bit(column)
         self.check_row(row)
         return (self.bit[column, row >> 6] >> (row & 63)) & 1 == 1
 
     def count_bits(self, Py_ssize_t column):
+        self.check_bit(column)
         return self.bit_count[column]
 
     # The change log

@@ -21,6 +21,7 @@ from koordsched.framework.diagnosis import Diagnosis, Refusal
 from koordsched.framework.lift import PluginError
 from koordsched.framework.prefilter import NodeNamesFilter, PreFiltered, run_pre_filter
 from koordsched.framework.status import Code, Status
+from koordsched.log import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from koordsched.cache.cache import Cache
     from koordsched.framework.interface import FilterNodesPlugin, ScoreNodesPlugin
     from koordsched.framework.plan import Plan
+
+log = get_logger(__name__)
 
 DEFAULT_BUDGET = 64 << 20
 
@@ -114,13 +117,23 @@ class Shapes:
         return shape
 
     def feasible(self, pod: PodInfo) -> bool:
-        """Answer whether some node would pass all filters now, nominated pods aside."""
-        return self.find(pod).feasible_count > 0
+        """Answer whether some node would pass all filters now, nominated pods aside; yes when a plugin fails, so that an attempt tells."""
+        try:
+            return self.find(pod).feasible_count > 0
+        except Exception:
+            log.exception("could not tell whether a waiting pod would fit", pod=pod.key)
+            return True
 
     def unchanged_since_failure(self, pod: PodInfo) -> bool:
         """Answer whether the pod's shape failed and no node's verdict has changed since."""
         shape = self._shapes.get(pod.shape) if isinstance(pod.shape, ShapeKey) else None
-        return shape is not None and shape.diagnosis is not None and self.find(pod).diagnosis is not None
+        if shape is None or shape.diagnosis is None:
+            return False
+        try:
+            return self.find(pod).diagnosis is not None
+        except Exception:
+            log.exception("could not tell whether a waiting pod's reasons changed", pod=pod.key)
+            return False
 
     # Which shape, and whether it still holds
 
@@ -267,6 +280,15 @@ class Shapes:
         shape.normalized = True
 
     # Why not
+
+    def why_not(self, pod: PodInfo) -> Diagnosis | None:
+        """Return why no node is feasible now, nominated pods aside; None when one is, or a plugin fails."""
+        try:
+            shape = self.find(pod)
+            return None if shape.feasible_count else self.diagnose(shape, pod, {})
+        except Exception:
+            log.exception("could not tell why a waiting pod does not fit", pod=pod.key)
+            return None
 
     def diagnose(self, shape: Shape, pod: PodInfo, overruled: Mapping[int, tuple[int, int]]) -> Diagnosis:
         """Return why no node is feasible. overruled: rows that only nominated pods keep from it, with the filter and code they cause."""

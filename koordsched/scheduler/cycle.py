@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from koordsched.cache.cache import CacheError
 from koordsched.cluster.event_series import EventText
 from koordsched.framework.diagnosis import Diagnosis, fit_error
 from koordsched.framework.lift import PluginError
@@ -19,7 +20,7 @@ from koordsched.framework.status import Code, Status
 from koordsched.framework.waiting import WaitingPod
 from koordsched.log import get_logger
 from koordsched.queue.events import ASSIGNED_POD_DELETE, Scope
-from koordsched.scheduler.failure import CLEAR_NOMINATION, Failure
+from koordsched.scheduler.failure import CLEAR_NOMINATION, Failure, bound_to
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,7 +111,11 @@ class Cycle:
     def _place(self, attempt: Attempt) -> None:
         """Assume, Reserve, Permit; then bind in a task."""
         pod, profile, parts = attempt.pod, attempt.profile, self._parts
-        parts.cache.assume_pod(pod, attempt.node)
+        try:
+            parts.cache.assume_pod(pod, attempt.node)
+        except CacheError as error:
+            self._failures.handle(Failure(attempt.info, profile, str(error), nominate=CLEAR_NOMINATION, started=attempt.started))
+            return
         parts.queue.nominate(pod, "")
         waits: dict[str, float] = {}
         try:
@@ -194,7 +199,10 @@ class Cycle:
             parts.metrics.bound(info.attempts, parts.clock.now() - info.initial_attempt_timestamp)
         if info.after_flush:
             parts.metrics.bound_after_flush()
-        attempt.profile.run_post_bind(attempt.state, attempt.pod, attempt.node)
+        try:
+            attempt.profile.run_post_bind(attempt.state, attempt.pod, attempt.node)
+        except Exception:
+            log.exception("PostBind failed", pod=info.key, node=attempt.node)  # the pod is bound: there is nothing to undo
         self._activate(attempt.state)
 
     # Undoing
@@ -202,11 +210,12 @@ class Cycle:
     def _undo(self, attempt: Attempt, status: Status) -> None:
         """Take back everything since the pod was assumed, tell the others that there is room, and hand the pod to the failure path."""
         parts, pod = self._parts, attempt.pod
+        parts.waiting_pods.remove(pod.uid)
         attempt.profile.run_unreserve(attempt.state, pod, attempt.node)
         if parts.cache.is_assumed(pod.uid):
             parts.cache.forget_pod(pod.uid)
         scope = Scope(exclude_uid=pod.uid) if status.rejected else Scope()
-        parts.queue.move_all(ASSIGNED_POD_DELETE, pod.pod, None, scope)
+        parts.queue.move_all(ASSIGNED_POD_DELETE, bound_to(pod.pod, attempt.node), None, scope)
         message = fit_error(1, dict.fromkeys(status.reasons, 1)) if status.rejected else status.message
         self._failures.handle(
             Failure(attempt.info, attempt.profile, message, status=status, nominate=CLEAR_NOMINATION, started=attempt.started)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from koordsched.api.podinfo import PodInfo
 from koordsched.cluster.event_series import EventText
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from koordsched.framework.profile import Profile
     from koordsched.framework.status import Status
     from koordsched.queue.queued_pod import QueuedPodInfo
+    from koordsched.scheduler.fresh_reasons import FreshReasons
     from koordsched.scheduler.parts import Parts
 
 CLEAR_NOMINATION = PostFilterResult("")
@@ -47,10 +49,11 @@ class Failure(msgspec.Struct, eq=False):
 class FailureHandler:
     """Requeues, nominates, and writes the event and the condition, in this order."""
 
-    def __init__(self, parts: Parts, pods: Mapping[str, Pod]) -> None:
+    def __init__(self, parts: Parts, pods: Mapping[str, Pod], reasons: FreshReasons) -> None:
         """pods: the watched pods by key, as the cluster has them."""
         self._parts = parts
         self._pods = pods
+        self._reasons = reasons
 
     def handle(self, failure: Failure) -> None:
         parts, info = self._parts, failure.info
@@ -70,6 +73,13 @@ class FailureHandler:
         reason = UNSCHEDULABLE if failure.rejected else SCHEDULER_ERROR
         nominated = None if failure.nominate is None else failure.nominate.nominated_node_name
         tell(parts, stored, Said(reason, failure.message, nominated))
+        if failure.diagnosis is not None:
+            self._reasons.found(failure.profile, info.pod_info, failure.diagnosis)
+
+
+def bound_to(pod: Pod, node: str) -> Pod:
+    """Return an assumed pod as it would look bound: hints ask where the room is that a pod gives back."""
+    return replace(pod, spec=replace(pod.spec, node_name=node))
 
 
 def tell(parts: Parts, pod: Pod, said: Said) -> None:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 from itertools import islice
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from koordsched.scheduler.failure import UNSCHEDULABLE, tell
 from koordsched.scheduler.status_writer import Said
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
 
     from koordsched.api.core import Pod
     from koordsched.api.podinfo import PodInfo
@@ -29,12 +30,13 @@ PODS_A_TURN = 100
 
 
 class FreshReasons:
-    """Shapes whose reasons have changed, by a pod of each."""
+    """Shapes whose reasons have changed since their pods were told, each with one of its pods."""
 
     def __init__(self, parts: Parts, pods: Mapping[str, Pod]) -> None:
         self._parts = parts
         self._pods = pods
-        self._changed: dict[str, tuple[Profile, PodInfo]] = {}  # by pod key
+        self._told: WeakKeyDictionary[Hashable, str] = WeakKeyDictionary()  # by shape: what its pods were told last, or are being told
+        self._changed: dict[Hashable, tuple[Profile, PodInfo]] = {}  # by shape
         self._timer: asyncio.TimerHandle | None = None  # set while anything has changed
 
     @property
@@ -42,19 +44,24 @@ class FreshReasons:
         """Whether somebody is still to be told."""
         return bool(self._changed)
 
-    def changed(self, profile: Profile, pod: PodInfo, diagnosis: Diagnosis) -> None:
-        """Take note that a shape is refused for these reasons now; this pod stands for it."""
-        info = self._parts.queue.get(pod.key)
-        if profile.post_filter or info is None or info.last_message == diagnosis.message:
+    def found(self, profile: Profile, pod: PodInfo, diagnosis: Diagnosis) -> None:
+        """Take note of why the pod's shape is refused now. O(1) while that stays the same."""
+        if pod.shape is None or profile.post_filter or self._told.get(pod.shape) == diagnosis.message:
             return
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._tell_all)
-        self._changed[pod.key] = (profile, pod)
+        known = self._told.get(pod.shape)
+        self._told[pod.shape] = diagnosis.message
+        if known is not None:
+            self._tell_later(profile, pod)
 
     def stop(self) -> None:
         """Tell nobody any more."""
         if self._timer is not None:
             self._timer.cancel()
+
+    def _tell_later(self, profile: Profile, pod: PodInfo) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._tell_all)
+        self._changed[pod.shape] = (profile, pod)
 
     def _tell_all(self) -> None:
         self._timer = None
@@ -63,17 +70,17 @@ class FreshReasons:
             self._tell(profile, pod)
 
     def _tell(self, profile: Profile, pod: PodInfo) -> None:
-        """Tell some of the shape's pods; if there are more, go on in the next turn."""
-        shape = profile.shapes.find(pod)
-        if shape.feasible_count:
+        """Tell some of the shape's pods; if there may be more, go on in the next turn."""
+        diagnosis = profile.shapes.why_not(pod)
+        if diagnosis is None:
             return  # an event in between woke it: an attempt will tell
-        diagnosis = profile.shapes.diagnose(shape, pod, {})
+        self._told[pod.shape] = diagnosis.message
         outdated = (info for info in self._parts.queue.alike(pod) if info.last_message != diagnosis.message)
-        for info in list(islice(outdated, PODS_A_TURN)):
+        told = list(islice(outdated, PODS_A_TURN))
+        for info in told:
             info.last_message = diagnosis.message
             stored = self._pods.get(info.key)
             if stored is not None and stored.metadata.uid == info.uid:
                 tell(self._parts, stored, Said(UNSCHEDULABLE, diagnosis.message))
-        rest = next((info for info in self._parts.queue.alike(pod) if info.last_message != diagnosis.message), None)
-        if rest is not None:
-            self.changed(profile, rest.pod_info, diagnosis)
+        if len(told) == PODS_A_TURN:
+            self._tell_later(profile, told[-1].pod_info)

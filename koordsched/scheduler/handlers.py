@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING
 from koordsched.api.podinfo import PodInfo
 from koordsched.api.quantity import QuantityError
 from koordsched.cluster.event_series import EventText
-from koordsched.cluster.mirror import Arrival
+from koordsched.cluster.mirror import Arrival, FinalState
 from koordsched.log import get_logger
 from koordsched.queue.event_detection import node_events, pod_update_events
 from koordsched.queue.events import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE, NODE_ADD, NODE_DELETE
-from koordsched.scheduler.failure import refreshed
+from koordsched.scheduler.failure import bound_to, refreshed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from koordsched.api.core import Node, Pod
-    from koordsched.cluster.mirror import FinalState
     from koordsched.framework.profile import Profile
     from koordsched.scheduler.parts import Parts
 
@@ -72,7 +71,7 @@ class PodHandler:
 
     def on_update(self, old: Pod, new: Pod) -> None:
         if old.metadata.uid != new.metadata.uid:  # deleted and created again between two events
-            self._delete(old)
+            self._delete(old, FinalState.UNKNOWN)
             self.on_add(new, Arrival.LATER)
         elif old.spec.node_name:
             self._update_bound(old, new)
@@ -81,8 +80,8 @@ class PodHandler:
         else:
             self._update_pending(old, new)
 
-    def on_delete(self, pod: Pod, _final_state: FinalState) -> None:
-        self._delete(pod)
+    def on_delete(self, pod: Pod, final_state: FinalState) -> None:
+        self._delete(pod, final_state)
 
     # Bound pods
 
@@ -148,12 +147,13 @@ class PodHandler:
         if waiting is not None:
             waiting.reject("", "removed")
             return
+        node = self._parts.cache.pods[new.metadata.uid].node.name
         self._parts.cache.forget_pod(new.metadata.uid)
-        self._parts.queue.move_all(ASSIGNED_POD_DELETE, new, None)
+        self._parts.queue.move_all(ASSIGNED_POD_DELETE, bound_to(new, node), None)
 
     # Either
 
-    def _delete(self, pod: Pod) -> None:
+    def _delete(self, pod: Pod, final_state: FinalState) -> None:
         uid = pod.metadata.uid
         self._parts.status_writer.forget(uid)
         waiting_on_permit = self._parts.waiting_pods.get(uid)
@@ -162,9 +162,11 @@ class PodHandler:
         waiting = self._parts.queue.get(_key(pod))
         if waiting is not None and waiting.uid == uid:
             self._parts.queue.delete(waiting.pod_info)
-        if pod.spec.node_name:
+        counted = self._parts.cache.pods.get(uid)
+        if pod.spec.node_name or (counted is not None and counted.assumed and final_state is FinalState.UNKNOWN):
+            # Unknown: it may have been bound by us before it was deleted, and neither was seen.
             self._parts.cache.remove_pod(uid)
-            self._parts.queue.move_all(ASSIGNED_POD_DELETE, pod, None)
+            self._parts.queue.move_all(ASSIGNED_POD_DELETE, pod if counted is None else bound_to(pod, counted.node.name), None)
 
     def _read(self, pod: Pod, *, counted_on_node: bool = False) -> PodInfo | None:
         try:

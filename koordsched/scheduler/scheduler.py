@@ -47,6 +47,7 @@ log = get_logger(__name__)
 
 LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"  # a pod that reached a terminal phase leaves the watch like a deleted one
 PODS_A_TURN = 16  # pods scheduled before other tasks get their turn: few enough that binds and watches never starve
+NOBODY = Rejectors(frozenset(), frozenset())  # the queue then listens to every plugin's events
 UNSCHEDULABLE_FLUSH_SECONDS = 30.0
 
 
@@ -75,7 +76,7 @@ class Scheduler:
         self._recorders = list(parts.recorders.values())
         selection = Selection(self.cache, self.queue.nominator, dependencies.random, config.percentage_of_nodes_to_score)
         self._reasons = FreshReasons(parts, self._pods.store)
-        self.cycle = Cycle(parts, self.profiles, selection, FailureHandler(parts, self._pods.store))
+        self.cycle = Cycle(parts, self.profiles, selection, FailureHandler(parts, self._pods.store, self._reasons))
         self._nodes.add_handler(NodeHandler(parts))
         self._pods.add_handler(PodHandler(parts, self.profiles))
         self._tasks: list[asyncio.Task[None]] = []
@@ -203,8 +204,10 @@ class Scheduler:
 
     def _rejectors_now(self, profile: Profile, pod: PodInfo) -> Rejectors:
         """Name the plugins that refuse the pod's shape now, and let its pods be told if the reasons are new to them."""
-        diagnosis = profile.shapes.diagnose(profile.shapes.find(pod), pod, {})
-        self._reasons.changed(profile, pod, diagnosis)
+        diagnosis = profile.shapes.why_not(pod)
+        if diagnosis is None:
+            return NOBODY
+        self._reasons.found(profile, pod, diagnosis)
         pending = diagnosis.pending_plugins
         return Rejectors(diagnosis.plugins - pending, pending)
 

@@ -13,7 +13,7 @@ import msgspec
 
 from koordsched.api.kinds import POD
 from koordsched.clock import rfc3339
-from koordsched.cluster.port import ClusterError, NotFound, OutcomeUnknown, Patch, PatchType, Ref, ServerError
+from koordsched.cluster.port import ClusterError, NotFound, OutcomeUnknown, Patch, PatchType, Ref, ServerError, TooManyRequests
 from koordsched.log import get_logger
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ class StatusWriter:
         """Say nothing more about a pod: it is bound or gone."""
         self._wanted.pop(uid, None)
         self._written.pop(uid, None)
+        self._busy.discard(uid)  # a request that is under way is not tried again
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -108,31 +109,45 @@ class StatusWriter:
         self._busy.add(uid)
         try:
             await self._request(pod, said)
+        except asyncio.CancelledError:
+            self._wanted.setdefault(uid, wanted)  # for `flush`: it may or may not have been written, and once more does no harm
+            raise
         finally:
             self._busy.discard(uid)
             if uid in self._wanted:
                 self._ready.put_nowait(uid)
 
     async def _request(self, pod: Pod, said: Said) -> None:
+        """Write, trying again where that may help, for as long as the pod is still to be spoken of."""
         meta = pod.metadata
         ref = Ref(POD, meta.namespace, meta.name)
         patch = Patch(self._body(pod, said), PatchType.STRATEGIC, "status")
         for attempt in range(TRIES):
+            if meta.uid not in self._busy:
+                return
             try:
                 await self._cluster.patch(ref, patch)
             except NotFound:
                 return
+            except TooManyRequests as error:
+                await asyncio.sleep(error.retry_after)
             except (ServerError, OutcomeUnknown):
                 await asyncio.sleep(RETRY_SECONDS * (attempt + 1))
             except ClusterError as error:
                 self._fail(pod, error)
                 return
             else:
-                known = self._written.get(meta.uid) or _on_cluster(pod)
-                nominated = said.nominated if said.nominated is not None else known.nominated
-                self._written[meta.uid] = Said(said.reason or known.reason, said.message or known.message, nominated)
+                self._remember(pod, said)
                 return
         self._fail(pod, ServerError(f"not written after {TRIES} tries"))
+
+    def _remember(self, pod: Pod, said: Said) -> None:
+        uid = pod.metadata.uid
+        if uid not in self._busy:
+            return  # forgotten meanwhile
+        known = self._written.get(uid) or _on_cluster(pod)
+        nominated = said.nominated if said.nominated is not None else known.nominated
+        self._written[uid] = Said(said.reason or known.reason, said.message or known.message, nominated)
 
     def _fail(self, pod: Pod, error: ClusterError) -> None:
         self.failed += 1

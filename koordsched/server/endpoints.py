@@ -43,7 +43,10 @@ class Endpoints:
 
     def get(self, target: str) -> Response:
         """Answer a GET of a path with its query."""
-        url = urlsplit(target)
+        try:
+            url = urlsplit(target)
+        except ValueError as error:
+            return Response(400, TEXT, f"bad request: {error}\n".encode())
         name, _, check = url.path.strip("/").partition("/")
         if name in self._health:
             return self._checks(name, check, parse_qs(url.query, keep_blank_values=True))

@@ -29,7 +29,7 @@ define make_environment
 @echo "Building koordsched into $(@D) (a minute or two the first time)"
 @test -x $(@D)/bin/python || '$(PYTHON)' -m venv $(@D)
 endef
-PIP_INSTALL = CC='$(CC)' PIP_NO_COMPILE=1 $(@D)/bin/pip install --quiet --disable-pip-version-check
+PIP_INSTALL = CC='$(CC)' $(@D)/bin/pip install --quiet --disable-pip-version-check
 
 .PHONY: help demo test checked sanitize lint format bench clean
 
@@ -62,7 +62,7 @@ format: .venv/.ready ## rewrite the sources in the project's format
 	.venv/bin/ruff format
 
 bench: .venv/.ready ## the benchmarks of bench/, as a table
-	.venv/bin/pytest bench --benchmark-only --benchmark-columns=min,median,ops,rounds
+	.venv/bin/pytest bench --benchmark-only --benchmark-disable-gc --benchmark-columns=min,mean,median,rounds
 
 clean: ## remove the environments and all that was built
 	rm -rf .venv .venv-checked .venv-sanitize build dist *.egg-info
@@ -72,6 +72,7 @@ clean: ## remove the environments and all that was built
 .venv/.ready: $(BUILD_INPUTS)
 	$(make_environment)
 	@$(PIP_INSTALL) --editable '.[test,lint,bench]'
+	@$(@D)/bin/python -m compileall -q koordsched # or every start compiles where PYTHONDONTWRITEBYTECODE is set
 	@touch $@
 
 # The other builds are installed, so that the checkout's own compiled core cannot be imported by mistake.

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 from clusters import cluster, different_pod, identical_pod
+from support.world import NoCluster, World
+
 from koordsched.api.podinfo import PodInfo
 from koordsched.config import empty_config, parse_flags
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
-from support.world import NoCluster, World
 
 ROUNDS = 2000
 

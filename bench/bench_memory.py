@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 from clusters import make_node
+
 from koordsched.api.core import Node, Pod
 from koordsched.api.podinfo import PodInfo
 from koordsched.cache.cache import Cache

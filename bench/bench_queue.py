@@ -9,12 +9,13 @@ import asyncio
 from typing import Any
 
 from clusters import cluster, fresh
+from support.builders import NodeBuilder, node, pod
+from support.world import NoCluster
+
 from koordsched.api.core import Node
 from koordsched.config import empty_config, parse_flags
 from koordsched.queue.event_detection import node_events
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
-from support.builders import NodeBuilder, node, pod
-from support.world import NoCluster
 
 PENDING = 100_000
 SHAPES = 10

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 from itertools import count
 
-from koordsched.api.podinfo import PodInfo
 from support.builders import NodeBuilder, PodBuilder, node, pod
 from support.world import World
+
+from koordsched.api.podinfo import PodInfo
 
 GIB = "Gi"
 SIZES = [(cpu, memory) for cpu in ("250m", "500m", "1", "2") for memory in ("512Mi", "1Gi", "2Gi", "4Gi")]
@@ -25,6 +27,9 @@ def cluster(nodes: int) -> World:
     world = World()
     for index in range(nodes):
         world.cache.set_node(make_node(index).build())
+    # As a long-running process does after its first list: what stays for ever need not be looked at again and again.
+    gc.collect()
+    gc.freeze()
     return world
 
 

@@ -6,7 +6,7 @@ All amounts must be >= 0. No intermediate overflows: where an int64 product woul
 result is that of unbounded integers.
 """
 
-import numpy as np
+from array import array
 
 cimport numpy as cnp
 from libc.math cimport fabs, sqrt
@@ -39,9 +39,9 @@ cdef int64_t SUM = (<int64_t> 1 << LEFT_OUT) - 1
 cdef class Allocation:
 
     def __init__(self, ids, amounts, weights):
-        self.ids = np.array(ids, np.int32)
-        self.amounts = np.array(amounts, np.int64)
-        self.weights = np.array(weights, np.int64)
+        self.ids = array("i", ids)  # not numpy: made once for every pod that differs
+        self.amounts = array("q", amounts)
+        self.weights = array("q", weights)
         self.weight = sum(weights)
         if not len(ids) == len(amounts) == len(weights):
             raise ValueError(f"{len(ids)} ids, {len(amounts)} amounts and {len(weights)} weights: expected as many of each")

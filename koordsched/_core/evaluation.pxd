@@ -29,6 +29,7 @@ cdef class Scratch:
     cdef int32_t[::1] work      # [0:work_count] rows that the current filter or scorer has to answer
     cdef int64_t[::1] before    # [0:dirty_count] what `_verdict` said of the dirty row before the round
     cdef uint8_t[::1] flag      # [row] CLEAN or DIRTY; all CLEAN between rounds
+    cdef object all_feasible_of # the evaluation of which alive holds all feasible rows, or None
     cdef object work_array      # the numpy array that owns `work`, so that a slice of it can be handed to a plugin
     cdef Py_ssize_t capacity    # rows that every list has room for
     cdef Py_ssize_t dirty_count
@@ -67,6 +68,7 @@ cdef class Evaluation:
     cdef int64_t[::1] largest_raw           # [scorer] largest raw score of any feasible row, as last ranked
     cdef bint rank_everything               # totals of rows that are not dirty are out of date too
     cdef bint fresh                         # this round began with nothing known: every live row is dirty, and no flag is set
+    cdef bint unscored                      # no feasible row has a score since the fresh round: known_scores need not be asked
     cdef bint ranked                        # `rank` has run since rows were last dirty
     cdef bint settled                       # false while a round is unfinished: the columns mean nothing
     cdef Py_ssize_t current                 # the filter or scorer that next_* returned last
@@ -89,4 +91,6 @@ cdef class Evaluation:
     cdef void _pass_all(self) noexcept
     cdef int _store_codes(self, const int32_t* code) except -1
     cdef int64_t _find_invalid(self, Py_ssize_t s) noexcept
+    cdef void _block_raws(self, Py_ssize_t s) noexcept
+    cdef void _block_totals(self) noexcept
     cdef void _block_total(self, Py_ssize_t block) noexcept

@@ -22,7 +22,7 @@ class Evaluation:
     def configure(self, filter_reads: Sequence[int], scorer_reads: Sequence[int], modes: Sequence[int], weights: Sequence[int]) -> None:
         """Forget everything and answer for these filters and scorers (change bits they read, Normalize modes, weights) from now on.
 
-        ValueError for more than 64 of either.
+        An array of C ints (weights: long longs) is kept as it is and must not change. ValueError for more than 64 of either.
         """
 
     @property
@@ -39,6 +39,9 @@ class Evaluation:
     def invalid_score(self) -> int: ...
     def catch_up(self) -> int:
         """Begin a round; return how many rows are dirty."""
+
+    def is_current(self) -> bool:
+        """Answer whether nothing has changed since the last round, so that none is needed."""
 
     def start_over(self) -> None:
         """Begin a round in which everything is unknown."""

@@ -1,5 +1,7 @@
 """What one pod shape knows of every row, kept up to date by asking only about rows that changed."""
 
+from array import array
+
 import numpy as np
 
 cimport numpy as cnp
@@ -26,6 +28,10 @@ cdef inline int64_t divide(int64_t dividend, int64_t divisor) noexcept nogil:
 
 cdef inline uint64_t _lowest_bits(int64_t count) noexcept nogil:
     return ~<uint64_t> 0 if count >= 64 else (<uint64_t> 1 << count) - 1
+
+
+cdef object _vector(str typecode, values):
+    return values if isinstance(values, array) else array(typecode, values)
 
 
 cdef int _check_answer(cnp.ndarray answer, int type_number, Py_ssize_t count) except -1:
@@ -66,11 +72,11 @@ cdef class Evaluation:
     # (bench_evaluation.py: a ranking of 5,000 rows 264 -> 40 us).
 
     def configure(self, filter_reads, scorer_reads, modes, weights):
-        """Forget everything and answer for these filters and scorers from now on."""
-        self.filter_reads = np.asarray(filter_reads, np.int32)
-        self.scorer_reads = np.asarray(scorer_reads, np.int32)
-        self.modes = np.asarray(modes, np.int32)
-        self.weights = np.asarray(weights, np.int64)
+        """Forget everything and answer for these filters and scorers from now on. Arrays are kept and must not change."""
+        self.filter_reads = _vector("i", filter_reads)
+        self.scorer_reads = _vector("i", scorer_reads)
+        self.modes = _vector("i", modes)
+        self.weights = _vector("q", weights)
         self.filters = self.filter_reads.shape[0]
         self.scorers = self.scorer_reads.shape[0]
         if self.filters > MAX_PLUGINS or self.scorers > MAX_PLUGINS:
@@ -84,8 +90,8 @@ cdef class Evaluation:
         self.settled = False
         self.fresh = False
         self._allocate()
-        self.enabled = np.ones(max(self.scorers, 1), np.uint8)
-        self.largest_raw = np.full(max(self.scorers, 1), NO_SCORE, np.int64)
+        self.enabled = array("B", b"\1" * max(self.scorers, 1))
+        self.largest_raw = array("q", [NO_SCORE] * max(self.scorers, 1))
 
     cdef int _allocate(self) except -1:
         cdef Py_ssize_t capacity = self.table.capacity
@@ -119,6 +125,7 @@ cdef class Evaluation:
 
     def catch_up(self):
         """Begin a round. Return the number of dirty rows: those that changed since the last round in a way that somebody reads."""
+        self.scratch.all_feasible_of = None
         if not self.ranked:
             self.rank_everything = True  # rows that were dirty in the last round have no totals yet
         cdef int64_t i, place
@@ -146,22 +153,29 @@ cdef class Evaluation:
         memset(&self.failed[begin], 0xFF, count * sizeof(int32_t))  # NOT_LIVE
         self.rank_everything = True
 
+    def is_current(self):
+        """Answer whether nothing has changed since the last round, so that none is needed."""
+        if not self.settled or self.position != self.table.log_end:
+            return False
+        if not self.ranked:
+            self.rank_everything = True  # the row lists of that round may be another evaluation's by now
+        return True
+
     def start_over(self):
         """Begin a round in which everything is unknown."""
-        cdef Py_ssize_t row, count = 0
+        cdef Py_ssize_t count
+        cdef cnp.ndarray rows
         cdef Scratch scratch = self.scratch
         if self.table.capacity != self.capacity:
             self._allocate()
         self._clear_flags()
         self.extent = 0
         self._extend()
-        cdef uint8_t[::1] live = self.table.live
-        cdef int32_t[::1] dirty = scratch.dirty, alive = scratch.alive
-        for row in range(self.extent):
-            if live[row]:
-                dirty[count] = <int32_t> row
-                alive[count] = <int32_t> row
-                count += 1
+        rows = self.table.live_rows()
+        count = rows.shape[0]
+        if count:
+            memcpy(&scratch.dirty[0], cnp.PyArray_DATA(rows), count * sizeof(int32_t))
+            memcpy(&scratch.alive[0], cnp.PyArray_DATA(rows), count * sizeof(int32_t))
         scratch.dirty_count = count
         scratch.alive_count = count
         self.feasible_count = 0
@@ -353,6 +367,9 @@ cdef class Evaluation:
                 if after != before[i]:
                     verdict_changed = True
                     feasible_changed |= after == 0 or before[i] == 0
+        if self.fresh:
+            scratch.all_feasible_of = self
+            self.unscored = True
         self.fresh = False
         self.verdict_changed = verdict_changed
         self.feasible_changed = feasible_changed
@@ -387,9 +404,13 @@ cdef class Evaluation:
         while s < self.scorers:
             count = 0
             mask = <uint64_t> 1 << s
-            for i in range(scratch.alive_count if self.enabled[s] else 0):
-                work[count] = alive[i]
-                count += not known[alive[i]] & mask
+            if self.unscored and self.enabled[s]:
+                count = scratch.alive_count
+                memcpy(&work[0], &alive[0], count * sizeof(int32_t))
+            elif self.enabled[s]:
+                for i in range(scratch.alive_count):
+                    work[count] = alive[i]
+                    count += not known[alive[i]] & mask
             scratch.work_count = count
             if count:
                 self.current = s
@@ -401,13 +422,14 @@ cdef class Evaluation:
         # After settle, alive holds the dirty rows that are feasible; with rank_everything all feasible rows may lack a score.
         cdef Py_ssize_t row, count = 0
         cdef int32_t[::1] alive = self.scratch.alive, failed = self.failed
-        if not self.rank_everything:
+        if not self.rank_everything or self.scratch.all_feasible_of is self:
             return
         for row in range(self.extent):
             if failed[row] == 0:
                 alive[count] = <int32_t> row
                 count += 1
         self.scratch.alive_count = count
+        self.scratch.all_feasible_of = self
 
     def store_scores(self, cnp.ndarray scores):
         """Take the current scorer's answer: one raw score for each of `work_rows`, or None when all of them are 0."""
@@ -453,14 +475,15 @@ cdef class Evaluation:
             enabled |= <uint64_t> self.enabled[i] << i
         for i in range(scratch.alive_count):  # since next_scorer: all feasible rows that may have lacked a score
             self.known_scores[scratch.alive[i]] |= enabled
-        if self._refresh_largest():
-            self.rank_everything = True
         if self.rank_everything:
-            self._gather_unscored()  # again: a changed maximum or a custom normalisation may have come after next_scorer
+            self._gather_unscored()  # again: a custom normalisation may have come after next_scorer
+        if self._refresh_largest() and not self.rank_everything:
+            self.rank_everything = True
+            self._gather_unscored()
+        if self.rank_everything:
             memset(&self.total[0], NO_SCORE_BYTE, self.extent * sizeof(int64_t))
             bad = self._total(scratch.alive, scratch.alive_count)
-            for block in range(self.extent >> 6):
-                self._block_total(block)
+            self._block_totals()
         else:
             bad = self._total(scratch.work, self._split_dirty())
             for i in range(scratch.dirty_count):
@@ -470,6 +493,7 @@ cdef class Evaluation:
                     last = block
         self.rank_everything = bad >= 0
         self.ranked = True
+        self.unscored = False
         scratch.dirty_count = 0
         return bad
 
@@ -496,8 +520,7 @@ cdef class Evaluation:
             if not self.enabled[s] or (self.modes[s] != NORMALIZE_MAX and self.modes[s] != NORMALIZE_MAX_REVERSE):
                 continue
             if self.rank_everything:
-                for block in range(self.extent >> 6):
-                    self._block_raw(s, block)
+                self._block_raws(s)
             else:
                 last = -1
                 for i in range(self.scratch.dirty_count):
@@ -575,6 +598,16 @@ cdef class Evaluation:
                 return score
         return 0
 
+    cdef void _block_raws(self, Py_ssize_t s) noexcept:
+        # _block_raw for all blocks, looking at feasible rows (alive) only.
+        cdef Py_ssize_t i, block
+        cdef int32_t[::1] alive = self.scratch.alive
+        cdef int64_t[::1] raw = self.raw[s], largest = self.block_raw[s]
+        memset(&largest[0], NO_SCORE_BYTE, (self.extent >> 6) * sizeof(int64_t))
+        for i in range(self.scratch.alive_count):
+            block = alive[i] >> 6
+            largest[block] = max(largest[block], raw[alive[i]])
+
     cdef void _block_total(self, Py_ssize_t block) noexcept:
         cdef Py_ssize_t row
         cdef int64_t best = NO_SCORE
@@ -587,6 +620,21 @@ cdef class Evaluation:
                 ties += total[row] == best
         self.block_total[block] = best
         self.block_ties[block] = ties
+
+    cdef void _block_totals(self) noexcept:
+        # _block_total for all blocks, looking at feasible rows (alive) only.
+        cdef Py_ssize_t i, block
+        cdef int32_t[::1] alive = self.scratch.alive, ties = self.block_ties
+        cdef int64_t[::1] total = self.total, best = self.block_total
+        memset(&best[0], NO_SCORE_BYTE, (self.extent >> 6) * sizeof(int64_t))
+        memset(&ties[0], 0, (self.extent >> 6) * sizeof(int32_t))
+        for i in range(self.scratch.alive_count):
+            block = alive[i] >> 6
+            if total[alive[i]] > best[block]:
+                best[block] = total[alive[i]]
+                ties[block] = 1
+            elif total[alive[i]] == best[block]:
+                ties[block] += 1
 
     def best(self):
         """Return (largest total, number of rows that have it); (0, 0) when no row is feasible."""
@@ -623,6 +671,7 @@ cdef class Evaluation:
 
     def overrule(self, rows):
         """Leave these feasible rows out until `reinstate`; `rank` must follow."""
+        self.scratch.all_feasible_of = None
         cdef Py_ssize_t row
         for row in rows:
             if self.failed[row] == 0:
@@ -632,6 +681,7 @@ cdef class Evaluation:
 
     def reinstate(self, rows):
         """Undo `overrule`."""
+        self.scratch.all_feasible_of = None
         cdef Py_ssize_t row
         for row in rows:
             if self.failed[row] == OVERRULED:

@@ -1,5 +1,7 @@
 """The node table: columns that own the facts of all nodes, and the log of rows that changed."""
 
+from array import array
+
 import numpy as np
 
 from koordsched._core.change import Change
@@ -14,12 +16,16 @@ cdef Py_ssize_t BLOCK = 64  # rows are allocated in multiples of this; a bit col
 cdef class Request:
 
     def __init__(self, ids, amounts, int64_t nonzero_cpu, int64_t nonzero_memory):
-        self.ids = np.ascontiguousarray(ids, dtype=np.int32)
-        self.amounts = np.ascontiguousarray(amounts, dtype=np.int64)
+        # array, not numpy: a request has about three entries, and one is made for every pod that differs.
+        self.ids = array("i", ids)
+        self.amounts = array("q", amounts)
         if self.ids.shape[0] != self.amounts.shape[0] or self.ids.shape[0] == 0:
             raise ValueError(f"a request needs as many ids as amounts and at least one: got {len(ids)} and {len(amounts)}")
         self.nonzero_cpu = nonzero_cpu
         self.nonzero_memory = nonzero_memory
+
+    def __len__(self):
+        return self.ids.shape[0]
 
     @property
     def amounts_by_id(self):

@@ -4,6 +4,8 @@ A cluster has few taint sets, many rows and many pods with the same few lists of
 decides only about sets that appeared since it was last asked.
 """
 
+from array import array
+
 import numpy as np
 
 cimport numpy as cnp
@@ -13,6 +15,8 @@ from koordsched._core.rows cimport Rows, codes_in, rows_of, scores_in, zero_code
 from koordsched._core.table cimport NodeTable
 
 cnp.import_array()
+
+ROOM = 8  # taint sets that a new Tolerance has room for besides those that exist
 
 
 cdef class TaintSets:
@@ -57,13 +61,15 @@ cdef class Tolerance:
 
     def __init__(self, TaintSets taint_sets not None, tolerations):
         self.taint_sets = taint_sets
-        self.key = np.array([key for key, _, _, _ in tolerations], np.int32)
-        self.operator = np.array([operator for _, operator, _, _ in tolerations], np.int32)
-        self.value = np.array([value for _, _, value, _ in tolerations], np.int32)
-        self.effect = np.array([effect for _, _, _, effect in tolerations], np.int32)
-        self.refusing = np.zeros(0, np.int32)
-        self.repelling = np.zeros(0, np.int32)
-        self.cordoned = np.zeros(0, np.int32)
+        # array, not numpy: a pod has few tolerations, and one of these is made for every list that differs.
+        self.key = array("i", [key for key, _, _, _ in tolerations])
+        self.operator = array("i", [operator for _, operator, _, _ in tolerations])
+        self.value = array("i", [value for _, _, value, _ in tolerations])
+        self.effect = array("i", [effect for _, _, _, effect in tolerations])
+        none = bytes(sizeof(int32_t) * (taint_sets.sets + ROOM))
+        self.refusing = array("i", none)
+        self.repelling = array("i", none)
+        self.cordoned = array("i", none)
 
     def refuse(self, NodeTable table not None, Py_ssize_t attribute, cnp.ndarray rows not None):
         self.extend()

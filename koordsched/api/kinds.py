@@ -13,7 +13,7 @@ from koordsched.api import apps, coordination, core, events, policy, scheduling,
 from koordsched.api.meta import Object, Unstructured
 
 
-class Kind(msgspec.Struct, frozen=True):
+class Kind(msgspec.Struct, frozen=True, cache_hash=True):
     """A kind of object: its names, its scope and the Struct that holds what is read of it. `group` is "" for core kinds."""
 
     group: str

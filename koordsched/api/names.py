@@ -27,6 +27,7 @@ def is_dns_subdomain(text: str) -> bool:
     return len(text) <= MAX_SUBDOMAIN and _DNS_SUBDOMAIN.fullmatch(text) is not None
 
 
+@lru_cache(maxsize=4096)
 def is_qualified_name(text: str) -> bool:
     """Answer whether the text is a label key, a taint key or a resource name: [prefix/]name."""
     prefix, slash, name = text.rpartition("/")

@@ -75,9 +75,14 @@ def pod_resources(pod: Pod, *, counted_on_node: bool) -> PodResources:
     """
     spec = pod.spec
     status = pod.status
-    request_of = _effective_requests(pod) if counted_on_node and (status.container_statuses or status.init_container_statuses) else _written
+    if counted_on_node and (status.container_statuses or status.init_container_statuses):
+        request_of = _effective_requests(pod)
+        containers = tuple([request_of(container) for container in spec.containers])
+    else:
+        request_of = _written
+        containers = tuple([tuple(container.resources.requests.items()) for container in spec.containers])  # all pods pass here thrice
     return _resources_of(
-        tuple([request_of(container) for container in spec.containers]),
+        containers,
         tuple([_init_request(container, request_of) for container in spec.init_containers]) if spec.init_containers else (),
         tuple(spec.overhead.items()) if spec.overhead else (),
         tuple(spec.resources.requests.items()) if spec.resources is not None else (),

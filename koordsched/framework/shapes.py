@@ -9,6 +9,7 @@ Nothing awaits.
 
 from __future__ import annotations
 
+from array import array
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
@@ -193,18 +194,23 @@ class Shapes:
         shape.prepared = True
         if shape.pre_filtered.refusal is not None:
             return
-        shape.filters = [plugin for plugin in self._plan.filters if plugin.name not in shape.pre_filtered.skipped]
+        plan, skipped = self._plan, shape.pre_filtered.skipped
+        shape.filters = [plugin for plugin in plan.filters if plugin.name not in skipped] if skipped else plan.filters
+        reads = [plan.filter_reads[plugin.name] for plugin in shape.filters]
         if shape.pre_filtered.node_names is not None:
-            shape.filters.insert(0, NodeNamesFilter(shape.pre_filtered))
+            shape.filters = [NodeNamesFilter(shape.pre_filtered), *shape.filters]
+            reads.insert(0, int(NodeNamesFilter.reads))
         shape.evaluation.configure(
-            [int(plugin.reads) for plugin in shape.filters],
-            self._plan.scorer_reads,
-            self._plan.scorer_modes,
-            self._plan.scorer_weights,
+            array("i", reads),
+            plan.scorer_reads,
+            plan.scorer_modes,
+            plan.scorer_weights,
         )
 
     def _filter(self, shape: Shape, pod: PodInfo) -> None:
         evaluation = shape.evaluation
+        if evaluation.is_current():
+            return
         evaluation.catch_up()
         f = evaluation.next_filter(0)
         while f >= 0:

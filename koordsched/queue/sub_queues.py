@@ -158,7 +158,8 @@ class SubQueues:
 
     def set_rejectors(self, group: Group, rejectors: Rejectors) -> None:
         """Let these be the rejectors of all members of a shape group."""
-        self._recount(group.profile, group.rejectors, rejectors, len(group.members))
+        if rejectors != group.rejectors:
+            self._recount(group.profile, group.rejectors, rejectors, len(group.members))
         self.unschedulable.set_rejectors(group, rejectors)
 
     def count_rejectors(self, info: QueuedPodInfo, delta: int) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from koordsched.api.core import Pod
 from koordsched.api.resources import pod_resources
-from koordsched.cluster.mirror import Arrival, FinalState
+from koordsched.cluster.mirror import Arrival, FinalState, object_key
 
 
 class Ledger:
@@ -27,13 +27,13 @@ class Ledger:
 
     def put(self, pod: Pod, *, gone: bool = False) -> None:
         """Take in a pod's new state; gone: it was its last."""
-        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        key = object_key(pod)
         before = self.pods.get(key)
         was_there = before is not None and bool(before.spec.node_name) and key not in self.deleted
         self.pods[key] = pod
         if gone:
             self.deleted.add(key)
-        else:
+        elif self.deleted:
             self.deleted.discard(key)
         is_there = bool(pod.spec.node_name) and not gone
         if is_there != was_there:
@@ -42,11 +42,12 @@ class Ledger:
         self.version += is_there != was_there or gone
 
     def _count(self, pod: Pod, sign: int) -> None:
+        requested, peak = self.requested, self.peak
         requests = pod_resources(pod, counted_on_node=True).requests
-        for name, amount in [*requests.items(), ("pods", 1)]:
-            self.requested[name] += sign * amount
-            if self.requested[name] > self.peak.get(name, 0):
-                self.peak[name] = self.requested[name]
+        for name, amount in (*requests.items(), ("pods", 1)):
+            requested[name] = total = requested[name] + sign * amount
+            if total > peak.get(name, 0):
+                peak[name] = total
 
 
 class LedgerHandler:

@@ -60,7 +60,8 @@ def _rows(file: str, columns: tuple[str, ...]) -> Iterator[tuple[str, Row]]:
         blank = dict.fromkeys(header, "")  # what a short line leaves out
         for cells in reader:
             if cells:
-                yield f"{file}: line {reader.line_num}", {**blank, **dict(zip(header, cells, strict=False))}
+                row = dict(zip(header, cells, strict=False))
+                yield f"{file}: line {reader.line_num}", row if len(row) == len(blank) else {**blank, **row}
     except csv.Error as mistake:
         raise InputError(f"{file}: line {reader.line_num}: not CSV: {mistake}") from None
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 MAX_ANNOTATIONS = 256 * 1024  # bytes of all keys and values together
 
+NAMED_BY_LABEL = frozenset({kinds.NAMESPACE, kinds.SERVICE})
+"""Kinds whose names are DNS labels."""
+
 SUBDOMAIN_RULE = "must consist of lower case letters, digits, '-' and '.', begin and end with a letter or digit, at most 253 characters"
 LABEL_RULE = "must consist of lower case letters, digits and '-', begin and end with a letter or digit, at most 63 characters"
 KEY_RULE = "must be [prefix/]name: a name of at most 63 letters, digits, '-', '_' and '.', a prefix that is a DNS subdomain"
@@ -41,7 +44,7 @@ def check_metadata(errors: Errors, kind: Kind, meta: ObjectMeta, *, generated: b
 def check_object_name(errors: Errors, kind: Kind, name: str) -> None:
     if not name:
         errors.required("metadata.name", "name or generateName is required")
-    elif kind in {kinds.NAMESPACE, kinds.SERVICE}:
+    elif kind in NAMED_BY_LABEL:
         if not is_dns_label(name):
             errors.invalid("metadata.name", name, LABEL_RULE)
     elif not is_dns_subdomain(name):

@@ -1,23 +1,25 @@
 """Validation of what is written to the embedded cluster.
 
 Pods come in few shapes: thousands of them share a spec, and most share labels and annotations too. What was found right about one pod is
-not looked at again for the next; without that, validating would be three quarters of the cost of creating a pod.
+not looked at again for the next, and the Structs of its like are shared; without that, validating would be three quarters of the cost of
+creating a pod.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from koordsched.api.kinds import POD, Kind
+from koordsched.api.meta import ObjectMeta
 from koordsched.api.validation import InvalidObject, decode, validated
 from koordsched.api.validation.errors import Errors
 from koordsched.api.validation.metadata import check_metadata, check_object_name
 from koordsched.cluster.memory import answers
 
 if TYPE_CHECKING:
-    from koordsched.api.meta import Object, ObjectMeta
+    from koordsched.api.meta import Object
     from koordsched.cluster.memory.store import Raw
 
 MAX_SHAPES = 4096
@@ -27,8 +29,8 @@ class Checker:
     """Decodes and validates objects; remembers what valid pods looked like."""
 
     def __init__(self) -> None:
-        self._pods = _Known()  # all of a pod but its metadata
-        self._metadata = _Known()  # a pod's namespace, labels and annotations
+        self._pods: dict[bytes, Object] = {}  # a pod by its spec and status
+        self._metadata: set[bytes] = set()  # a pod's namespace, labels and annotations
 
     def checked(self, kind: Kind, raw: Raw) -> Object:
         """Return the object that the raw state describes. Invalid: all that an API server would refuse, each with path and value."""
@@ -38,37 +40,45 @@ class Checker:
             raise answers.invalid(kind, raw["metadata"]["name"], refused.errors) from refused
 
     def _checked_pod(self, raw: Raw) -> Object:
-        shape = self._pods.key({key: value for key, value in raw.items() if key != "metadata"})
-        if shape in self._pods:
-            pod = decode(POD, raw)
-            self._check_metadata(pod.metadata)
-        else:
+        shape = _shape((raw.get("spec"), raw.get("status")))
+        known = self._pods.get(shape)
+        if known is None:
             pod = validated(POD, raw)
-            self._pods.add(shape)
+            _make_room(self._pods)
+            self._pods[shape] = pod
+        else:
+            pod = _like(known, raw)
+            self._check_metadata(pod.metadata)
         return pod
 
     def _check_metadata(self, metadata: ObjectMeta) -> None:
         """Check the name and, unless the like was found right before, the rest of what a client writes. The times are the server's own."""
         errors = Errors()
-        shape = self._metadata.key((metadata.namespace, metadata.labels, metadata.annotations))
+        shape = _shape((metadata.namespace, metadata.labels, metadata.annotations))
         if shape in self._metadata:
             check_object_name(errors, POD, metadata.name)
         else:
             check_metadata(errors, POD, metadata, generated=False)
         if errors.found:
             raise InvalidObject(errors.found)
+        _make_room(self._metadata)
         self._metadata.add(shape)
 
 
-class _Known(set[bytes]):
-    """Things that were found right, as JSON; emptied when there are too many."""
+_shape = msgspec.json.Encoder().encode
+"""Write a thing as JSON, by which its like are known."""
 
-    encoder = msgspec.json.Encoder()
 
-    def key(self, thing: Any) -> bytes:
-        return self.encoder.encode(thing)
+def _like(known: Object, raw: Raw) -> Object:
+    """Decode a pod that differs from a known one in its metadata only; spec and status are shared with it."""
+    try:
+        metadata = msgspec.convert(raw["metadata"], ObjectMeta)
+    except (msgspec.ValidationError, RecursionError):
+        return decode(POD, raw)  # which says what is wrong, if anything is
+    return msgspec.structs.replace(known, metadata=metadata)
 
-    def add(self, shape: bytes) -> None:
-        if len(self) >= MAX_SHAPES:
-            self.clear()
-        super().add(shape)
+
+def _make_room(known: dict[bytes, Object] | set[bytes]) -> None:
+    """Forget what is known when it has grown too large."""
+    if len(known) >= MAX_SHAPES:
+        known.clear()

@@ -71,9 +71,10 @@ def identify(kind: Kind, raw: Raw, identities: Identities, now: str) -> Ref:
 
 def check_type(kind: Kind, raw: Raw) -> None:
     """Hold what an object or a patch says it is against where it was sent. Invalid: it says something else."""
-    said = (raw.get("apiVersion") or kind.api_version, raw.get("kind") or kind.kind)
-    if said != (kind.api_version, kind.kind):
-        raise Invalid(f"the object is a {said[0]} {said[1]}, but it was sent to {kind.api_version} {kind.plural}")
+    expected = kind.api_version
+    api_version, name = raw.get("apiVersion") or expected, raw.get("kind") or kind.kind
+    if api_version != expected or name != kind.kind:
+        raise Invalid(f"the object is a {api_version} {name}, but it was sent to {expected} {kind.plural}")
 
 
 def with_server_fields(patched: Raw, old: Raw) -> Raw:

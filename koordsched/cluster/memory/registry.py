@@ -55,7 +55,8 @@ class Registry:
         self._timestamp = ""
         self._pods = self.kind(POD)
         self._namespaces = self.kind(NAMESPACE).objects
-        self._priority_classes = self.kind(PRIORITY_CLASS).objects
+        self._priority_classes = self.kind(PRIORITY_CLASS)
+        self._global_default: tuple[int, Raw | None] = (-1, None)  # the default class, and how many writes to classes it was found after
         for name, value in PRIORITY_CLASSES.items():
             self.create(PRIORITY_CLASS, {"metadata": {"name": name}, "value": value})
 
@@ -138,7 +139,8 @@ class Registry:
         stored = self._pods.objects.get(key_of(binding.namespace, binding.name))
         if stored is None:
             raise answers.not_found(Ref(POD, binding.namespace, binding.name))
-        raw = _own_top(bound(stored.raw, binding, self._now()))
+        raw = bound(stored.raw, binding, self._now())
+        raw["metadata"] = dict(raw["metadata"])
         self._stamp(raw)
         self._replace(stored, raw)
 
@@ -152,9 +154,13 @@ class Registry:
     def _priority_class(self, name: str) -> Raw | None:
         """Find a class by name; "" stands for the global default, if there is one."""
         if name:
-            found = self._priority_classes.get(name)
+            found = self._priority_classes.objects.get(name)
             return None if found is None else found.raw
-        return next((stored.raw for stored in self._priority_classes.values() if stored.raw.get("globalDefault")), None)
+        writes = self._priority_classes.end
+        if writes != self._global_default[0]:
+            classes = self._priority_classes.objects.values()
+            self._global_default = (writes, next((stored.raw for stored in classes if stored.raw.get("globalDefault")), None))
+        return self._global_default[1]
 
     def _stamp(self, raw: Raw) -> None:
         """Write the version of the write that is about to be made. raw's metadata must be its own."""

@@ -51,7 +51,7 @@ class Requests:
 
     def refuse(self, request: Request) -> Status | None:
         """Refuse a pod of more resources than a reason code has bits for. Kubernetes knows no such limit; no node offers so many."""
-        count = len(request.amounts_by_id) - 1
+        count = len(request) - 1
         if count <= MAX_RESOURCES:
             return None
         return unresolvable(TOO_MANY_RESOURCES.format(count=count, limit=MAX_RESOURCES))

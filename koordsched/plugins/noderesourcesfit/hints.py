@@ -21,6 +21,7 @@ class Hints:
 
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
+        self._last: tuple[tuple[Node, Mapping[str, int]], ...] = ()
 
     def after_pod_event(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
         """Queue when a pod that had a place went away, when the waiting pod asks for less, or when a bound pod uses less that it wants."""
@@ -45,11 +46,20 @@ class Hints:
         """
         assert isinstance(new, Node)
         requests = self._requests.checked(pod)
-        after = node_allocatable(new)
+        after = self._allocatable(new)
         if not _fits(requests, after):
             return QueueingHint.SKIP
-        helps = _grew(requests, node_allocatable(old), after) if isinstance(old, Node) else True
+        helps = _grew(requests, self._allocatable(old), after) if isinstance(old, Node) else True
         return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+
+    def _allocatable(self, node: Node) -> Mapping[str, int]:
+        """Return what the node offers. One event is put to many shapes in a row, so the last two nodes are remembered."""
+        for known, amounts in self._last:
+            if known is node:
+                return amounts
+        amounts = node_allocatable(node)
+        self._last = (self._last[-1], (node, amounts)) if self._last else ((node, amounts),)
+        return amounts
 
 
 def _fits(requests: Mapping[str, int], allocatable: Mapping[str, int]) -> bool:

@@ -1,4 +1,4 @@
-"""How many bytes do a node and a bound pod cost in the scheduler's cache? 50,000 nodes, 100,000 bound pods, decoded as from an API server."""
+"""How many bytes do a node and a bound pod cost in the scheduler's cache? 50,000 nodes, 100,000 bound pods, decoded from JSON."""
 
 from __future__ import annotations
 

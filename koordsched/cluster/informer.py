@@ -15,7 +15,7 @@ import msgspec
 
 from koordsched.cluster.backoff import Backoff
 from koordsched.cluster.mirror import Arrival, Handler, Mirror, T
-from koordsched.cluster.port import Cluster, ClusterError, Gone, NotFound, TooManyRequests, WatchEvent, WatchEventType
+from koordsched.cluster.port import BOOKMARK, Cluster, ClusterError, Gone, NotFound, TooManyRequests, WatchEvent
 from koordsched.log import get_logger
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class Informer(Generic[T]):
         self._relisted_for_nothing = False
         self.stats.last_event = self._clock.now()
         for event in batch:
-            if event.type is not WatchEventType.BOOKMARK:
+            if event.type is not BOOKMARK:
                 self._mirror.apply(event)
                 self.stats.events += 1
             self.resource_version = event.object.metadata.resource_version

@@ -7,10 +7,10 @@ once, then updated, then deleted, in the order of its versions. The store is cha
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar, cast
 
 from koordsched.api.meta import Object
-from koordsched.cluster.port import WatchEvent, WatchEventType
+from koordsched.cluster.port import DELETED, WatchEvent
 from koordsched.log import get_logger
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ class Arrival(Enum):
 
     INITIAL = "initial"
     LATER = "later"
+
+
+LATER: Final = Arrival.LATER  # for where each event passes, as in the port
 
 
 class FinalState(Enum):
@@ -75,8 +78,8 @@ class Mirror(Generic[T]):
     def apply(self, event: WatchEvent) -> None:
         """Take over one change of a watch; one that is known already changes nothing. Bookmarks are not for here."""
         obj = cast("T", event.object)
-        if event.type is not WatchEventType.DELETED:
-            self._put(object_key(obj), obj, Arrival.LATER)
+        if event.type is not DELETED:
+            self._put(object_key(obj), obj, LATER)
         elif (key := object_key(obj)) in self.store:
             self._delete(key, obj, FinalState.KNOWN)
 

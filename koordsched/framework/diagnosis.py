@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from koordsched.framework.status import Code, Status
@@ -27,8 +28,6 @@ class Diagnosis:
     the node table. `plugins` are all that had a part in it; `message` is the text without what PostFilter says. Pods of a shape share it
     while the reasons stay the same; `status_of` may be asked until the cycle ends.
     """
-
-    __slots__ = ("message", "plugins", "pre_filter", "refusals", "status_of", "total_nodes")
 
     def __init__(
         self,
@@ -59,7 +58,7 @@ class Diagnosis:
         diagnosis.message = NO_NODES
         return diagnosis
 
-    @property
+    @cached_property
     def pending_plugins(self) -> frozenset[str]:
         """Plugins that answered Pending: their events ignore backoff."""
         statuses = [self.pre_filter] if self.pre_filter is not None else [refusal.status for refusal in self.refusals]

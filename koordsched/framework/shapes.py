@@ -289,6 +289,9 @@ class Shapes:
 
     def why_not(self, pod: PodInfo) -> Diagnosis | None:
         """Return why no node is feasible now, nominated pods aside; None when one is, or a plugin fails."""
+        shape = self._shapes.get(pod.shape) if isinstance(pod.shape, ShapeKey) else None
+        if shape is not None and shape.diagnosis is not None and shape.prepared and shape.evaluation.is_current():
+            return shape.diagnosis  # the queue asks right after its probe
         try:
             shape = self.find(pod)
             return None if shape.feasible_count else self.diagnose(shape, pod, {})

@@ -158,7 +158,10 @@ class SubQueues:
 
     def set_rejectors(self, group: Group, rejectors: Rejectors) -> None:
         """Let these be the rejectors of all members of a shape group."""
-        if rejectors != group.rejectors:
+        if rejectors == group.rejectors:
+            if group.interests is not self.books[group.profile].everybody:
+                return  # the usual case: an event that helped nobody changed nothing
+        else:
             self._recount(group.profile, group.rejectors, rejectors, len(group.members))
         self.unschedulable.set_rejectors(group, rejectors)
 

@@ -61,12 +61,13 @@ class Waker:
             head = group.members.peek()
             if head is None or not _reaches(scope, group, head):
                 continue  # None: moved together with another group since the list was made
+            if group.by_shape and not _surely_helps(registrations, group) and not self._probe(head):
+                # Before the hints: where no node passes they need not be asked, and mostly none does.
+                self._rejectors_are_outdated(group, head)
+                continue
             opinion = self._oracle.ask(registrations, group.rejectors, head.pod_info, change)
             if opinion is not NOT_HELPFUL:
-                if group.by_shape and not opinion.certain and not self._probe(head):
-                    self._rejectors_are_outdated(group, head)
-                else:
-                    self._move(group, opinion, change.event.label, scope)
+                self._move(group, opinion, change.event.label, scope)
 
     def ask_own(self, info: QueuedPodInfo, change: Change) -> Opinion:
         """Put one event to one pod alone."""
@@ -259,3 +260,13 @@ def _reaches(scope: Scope, group: Group, head: QueuedPodInfo) -> bool:
 
 def _order(info: QueuedPodInfo) -> tuple[tuple[float, ...], int]:
     return (info.sort_key, info.sequence)
+
+
+def _surely_helps(registrations: Sequence[Registration], group: Group) -> bool:
+    """Answer whether a plugin that refuses the group takes any such event for helpful; registrations without a hint come first."""
+    for registration in registrations:
+        if registration.hint is not None:
+            return False
+        if registration.plugin in group.rejectors.all:
+            return True
+    return False

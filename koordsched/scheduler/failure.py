@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from koordsched.api.podinfo import PodInfo
 from koordsched.cluster.event_series import EventText
 from koordsched.framework.interface import PostFilterResult
+from koordsched.queue.queued_pod import Rejectors
 from koordsched.scheduler.status_writer import Said
 
 if TYPE_CHECKING:
@@ -77,6 +78,12 @@ class FailureHandler:
             self._reasons.found(failure.profile, info.pod_info, failure.diagnosis)
 
 
+def rejectors_of(diagnosis: Diagnosis) -> Rejectors:
+    """Return who refused the pod, as the queue sees it."""
+    pending = diagnosis.pending_plugins
+    return Rejectors(diagnosis.plugins - pending if pending else diagnosis.plugins, pending)
+
+
 def bound_to(pod: Pod, node: str) -> Pod:
     """Return an assumed pod as it would look bound: hints ask where the room is that a pod gives back."""
     return replace(pod, spec=replace(pod.spec, node_name=node))
@@ -107,9 +114,7 @@ def _record_outcome(failure: Failure) -> None:
     info, diagnosis, status = failure.info, failure.diagnosis, failure.status
     info.last_message = failure.message
     if diagnosis is not None:
-        info.unschedulable_plugins = set(diagnosis.plugins)
-        info.pending_plugins = set(diagnosis.pending_plugins)
-        info.unschedulable_plugins -= info.pending_plugins
+        info.set_rejectors(rejectors_of(diagnosis))
         info.rejected_in_filter = bool(diagnosis.plugins)
     elif status is not None and status.rejected and status.plugin:
         info.unschedulable_plugins = {status.plugin}

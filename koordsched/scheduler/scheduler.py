@@ -25,7 +25,7 @@ from koordsched.queue.profile import QueueProfile, QueueSettings
 from koordsched.queue.queued_pod import Rejectors
 from koordsched.queue.scheduling_queue import SchedulingQueue
 from koordsched.scheduler.cycle import Cycle
-from koordsched.scheduler.failure import FailureHandler
+from koordsched.scheduler.failure import FailureHandler, rejectors_of
 from koordsched.scheduler.fresh_reasons import FreshReasons
 from koordsched.scheduler.handlers import NodeHandler, PodHandler
 from koordsched.scheduler.metrics import Metrics
@@ -208,8 +208,7 @@ class Scheduler:
         if diagnosis is None:
             return NOBODY
         self._reasons.found(profile, pod, diagnosis)
-        pending = diagnosis.pending_plugins
-        return Rejectors(diagnosis.plugins - pending, pending)
+        return rejectors_of(diagnosis)
 
     def _queue_settings(self, dependencies: Dependencies) -> QueueSettings:
         return QueueSettings(

@@ -38,8 +38,11 @@ class FieldSelector(msgspec.Struct, frozen=True):
 
     def matches(self, raw: Mapping[str, Any]) -> bool:
         """Answer whether an object, as JSON values, is selected."""
-        for requirement in self.requirements:  # noqa: SIM110  # asked at every write of a pod, where a generator costs as much again
-            if (_field(raw, requirement.path) == requirement.value) is requirement.negated:
+        path = value = ""
+        for requirement in self.requirements:  # asked at every write of a pod, and mostly about the phase twice
+            if requirement.path != path:
+                path, value = requirement.path, _field(raw, requirement.path)
+            if (value == requirement.value) is requirement.negated:
                 return False
         return True
 

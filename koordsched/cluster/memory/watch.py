@@ -13,7 +13,7 @@ import msgspec
 
 from koordsched.api.meta import Object, ObjectMeta
 from koordsched.cluster.memory.answers import too_old
-from koordsched.cluster.port import WatchEvent, WatchEventType
+from koordsched.cluster.port import ADDED, BOOKMARK, DELETED, MODIFIED, WatchEvent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
@@ -71,7 +71,7 @@ async def watch_changes(
 def bookmark(kind: Kind, version: int) -> WatchEvent:
     """Tell a watch that has seen everything up to version that it may go on from there."""
     metadata = ObjectMeta(resource_version=str(version))
-    return WatchEvent(WatchEventType.BOOKMARK, Object(api_version=kind.api_version, kind=kind.kind, metadata=metadata))
+    return WatchEvent(BOOKMARK, Object(api_version=kind.api_version, kind=kind.kind, metadata=metadata))
 
 
 def _event(change: Change, selector: FieldSelector | None) -> WatchEvent | None:
@@ -81,8 +81,8 @@ def _event(change: Change, selector: FieldSelector | None) -> WatchEvent | None:
         old = old if old is not None and old.selected(selector) else None
         new = new if new is not None and new.selected(selector) else None
     if new is not None:
-        return WatchEvent(WatchEventType.ADDED if old is None else WatchEventType.MODIFIED, new.object())
+        return WatchEvent(ADDED if old is None else MODIFIED, new.object())
     if old is None:
         return None
     last = change.last or old.at(change.version)  # one that left the selector is reported as it was when last seen
-    return WatchEvent(WatchEventType.DELETED, last.object())
+    return WatchEvent(DELETED, last.object())

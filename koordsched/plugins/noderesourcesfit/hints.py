@@ -63,7 +63,10 @@ class Hints:
 
 
 def _fits(requests: Mapping[str, int], allocatable: Mapping[str, int]) -> bool:
-    return allocatable.get("pods", 0) >= 1 and all(amount <= allocatable.get(name, 0) for name, amount in requests.items())
+    for name, amount in requests.items():  # a loop, not all(): this is asked once an event and waiting shape
+        if amount > allocatable.get(name, 0):
+            return False
+    return allocatable.get("pods", 0) >= 1
 
 
 def _grew(requests: Mapping[str, int], before: Mapping[str, int], after: Mapping[str, int]) -> bool:

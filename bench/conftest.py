@@ -1,0 +1,13 @@
+"""Prints beside the table what a benchmark measured that is no duration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:
+    session = getattr(config, "_benchmarksession", None)
+    for benchmark in session.benchmarks if session is not None else ():
+        if benchmark.extra_info:
+            facts = ", ".join(f"{key} {value}" for key, value in benchmark.extra_info.items())
+            terminalreporter.write_line(f"{benchmark.name}: {facts}")

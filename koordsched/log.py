@@ -26,13 +26,16 @@ class Logger:
         return Logger(self._name, **self._fields, **fields)
 
     def debug(self, event: str, **fields: object) -> None:
-        self._logger().debug(event, **fields)
+        if not _quiet:
+            self._logger().debug(event, **fields)
 
     def info(self, event: str, **fields: object) -> None:
-        self._logger().info(event, **fields)
+        if not _quiet:
+            self._logger().info(event, **fields)
 
     def warning(self, event: str, **fields: object) -> None:
-        self._logger().warning(event, **fields)
+        if not _quiet:
+            self._logger().warning(event, **fields)
 
     def error(self, event: str, **fields: object) -> None:
         self._logger().error(event, **fields)

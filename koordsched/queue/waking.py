@@ -1,7 +1,7 @@
 """Which waiting pods an event moves, and where to (framework.md §3.5; why so: docs/decisions/0003-waking-by-shape.md).
 
-Groups that are no shape groups are asked once and moved at once, as kube-scheduler does. A shape group is probed, and
-if some node passes it is asked once, and wakes: its first member goes to the active queue as the scout, and each time a scout is popped the next one follows.
+Groups that are no shape groups are asked once and moved at once, as kube-scheduler does. A shape group is probed, and if some node passes
+it is asked once, and wakes: its first member goes to the active queue as the scout, and each time a scout is popped the next one follows.
 It falls asleep when one of the shape fails again. So the pops come in the same order as if all had been moved at once, and what cannot
 fit is tried once.
 

@@ -86,7 +86,7 @@ class PodHandler:
     # Bound pods
 
     def _add_bound(self, pod: Pod) -> None:
-        info = self._read(pod, counted_on_node=True)
+        info = self._assumed(pod) or self._read(pod, counted_on_node=True)
         if info is None:
             return
         self._parts.cache.set_pod(info, pod.spec.node_name)
@@ -108,6 +108,16 @@ class PodHandler:
         if before is not None:
             for event in pod_update_events(before, after):
                 self._parts.queue.move_all(event, old, new)
+
+    def _assumed(self, pod: Pod) -> PodInfo | None:
+        """Return the facts of a pod that we bound ourselves, which need not be derived again: nothing runs yet that could differ."""
+        state = self._parts.cache.pods.get(pod.metadata.uid)
+        if state is None or pod.status.container_statuses or pod.status.init_container_statuses:
+            return None
+        before = state.info.pod.spec
+        same = pod.spec.containers == before.containers and pod.spec.init_containers == before.init_containers
+        same = same and pod.spec.overhead == before.overhead and pod.spec.resources == before.resources
+        return state.info.with_pod(pod) if same else None
 
     # Pending pods
 

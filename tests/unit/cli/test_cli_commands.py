@@ -18,8 +18,9 @@ CONFIG = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfigu
 
 
 @pytest.fixture(autouse=True)
-def _default_logs() -> object:
+def _default_logs(monkeypatch: pytest.MonkeyPatch) -> object:
     """Undo what a command configures of logging."""
+    monkeypatch.setattr("koordsched.log._quiet", False)
     yield
     structlog.reset_defaults()
 

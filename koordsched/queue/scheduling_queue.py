@@ -201,6 +201,11 @@ class SchedulingQueue:
         for info in self._queues.backoff.pop_expired(now):
             self._queues.enter_active(info, BACKOFF_COMPLETE)
 
+    def next_timeout(self) -> float:
+        """Return a moment before which `flush_unschedulable` has nothing to do, whoever fails meanwhile. O(groups)."""
+        waiting = [group.oldest for group in self._queues.unschedulable.groups if not group.gating_plugin]
+        return min([*waiting, self._clock.now()]) + self._settings.max_in_unschedulable
+
     def flush_unschedulable(self, now: float) -> None:
         """Retry ungated pods that have waited too long; of a shape that failed one at a time until one fails again."""
         self._waker.flush(now, self._settings.max_in_unschedulable)

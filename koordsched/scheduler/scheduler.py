@@ -175,7 +175,9 @@ class Scheduler:
 
     async def _flush_unschedulable(self) -> None:
         while True:
-            await asyncio.sleep(UNSCHEDULABLE_FLUSH_SECONDS)
+            # Every 30 seconds, but not where nothing can be due: a trace of months is simulated in minutes.
+            ticks = math.ceil((self.queue.next_timeout() - self.clock.now()) / UNSCHEDULABLE_FLUSH_SECONDS)
+            await asyncio.sleep(max(1, ticks) * UNSCHEDULABLE_FLUSH_SECONDS)
             self.queue.flush_unschedulable(self.clock.now())
 
     def _disarm(self) -> None:

@@ -29,7 +29,7 @@ cdef class Scratch:
     cdef int32_t[::1] work      # [0:work_count] rows that the current filter or scorer has to answer
     cdef int64_t[::1] before    # [0:dirty_count] what `_verdict` said of the dirty row before the round
     cdef uint8_t[::1] flag      # [row] CLEAN or DIRTY; all CLEAN between rounds
-    cdef object all_feasible_of # the evaluation of which alive holds all feasible rows, or None
+    cdef object all_feasible_of  # the evaluation of which alive holds all feasible rows, or None
     cdef object work_array      # the numpy array that owns `work`, so that a slice of it can be handed to a plugin
     cdef Py_ssize_t capacity    # rows that every list has room for
     cdef Py_ssize_t dirty_count

@@ -247,7 +247,6 @@ cdef class Evaluation:
 
     def next_filter(self, Py_ssize_t f):
         """Return the first filter from f on that has to answer for some row (see `work_rows`), or -1."""
-        cdef Scratch scratch = self.scratch
         while f < self.filters:
             if self._gather_unknown(f):
                 self.current = f

@@ -38,7 +38,7 @@ class NodeInfo:
 
 
 class Nodes:
-    """The rows a plugin is asked about. `rows` is ascending for a full evaluation and in any order for a partial one."""
+    """The rows a plugin is asked about: ascending for a full evaluation, in any order for a partial one. Valid during the call only."""
 
     __slots__ = ("_infos", "columns", "rows", "table")
 

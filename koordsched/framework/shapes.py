@@ -87,6 +87,7 @@ class Shapes:
         self._cache = cache
         self._budget = budget
         self._scratch = Scratch()
+        self._asked = cache.nodes()  # what plugins are asked about; its rows are set for each call
         self._shapes: OrderedDict[ShapeKey, Shape] = OrderedDict()
         self._spare: list[Evaluation] = []
         self._keys: WeakValueDictionary[tuple[Hashable, ...], ShapeKey] = WeakValueDictionary()
@@ -212,10 +213,11 @@ class Shapes:
         if evaluation.is_current():
             return
         evaluation.catch_up()
+        filters, state, asked = shape.filters, shape.state, self._asked
         f = evaluation.next_filter(0)
         while f >= 0:
-            nodes = self._cache.select(evaluation.work_rows())
-            evaluation.store_codes(shape.filters[f].filter_nodes(shape.state, pod, nodes))
+            asked.rows = evaluation.work_rows()
+            evaluation.store_codes(filters[f].filter_nodes(state, pod, asked))
             f = evaluation.next_filter(f + 1)
         evaluation.settle()
         if evaluation.verdict_changed:
@@ -261,10 +263,11 @@ class Shapes:
 
     def _score(self, shape: Shape, pod: PodInfo) -> None:
         evaluation = shape.evaluation
+        scorers, state, asked = shape.scorers, shape.state, self._asked
         s = evaluation.next_scorer(0)
         while s >= 0:
-            nodes = self._cache.select(evaluation.work_rows())
-            evaluation.store_scores(shape.scorers[s][0].score_nodes(shape.state, pod, nodes))
+            asked.rows = evaluation.work_rows()
+            evaluation.store_scores(scorers[s][0].score_nodes(state, pod, asked))
             shape.normalized = False
             s = evaluation.next_scorer(s + 1)
         if self._plan.custom_normalizers and not shape.normalized:

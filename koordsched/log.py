@@ -6,7 +6,6 @@ modules get a logger from here; the first message imports structlog. `quiet` is 
 
 from __future__ import annotations
 
-import logging
 import sys
 from typing import Any
 
@@ -45,12 +44,11 @@ class Logger:
         self._logger().exception(event, **fields)
 
     def _logger(self) -> Any:
-        if self._bound is None:
-            import structlog  # noqa: PLC0415  # see the module's docstring
+        import structlog  # noqa: PLC0415  # see the module's docstring
 
-            if _quiet:
-                wrapper = structlog.make_filtering_bound_logger(logging.ERROR)
-                structlog.configure(wrapper_class=wrapper, logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+        if _quiet:
+            return structlog.wrap_logger(structlog.PrintLogger(sys.stderr), logger=self._name, **self._fields)
+        if self._bound is None:
             self._bound = structlog.get_logger(self._name).bind(**self._fields)
         return self._bound
 

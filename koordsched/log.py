@@ -47,7 +47,7 @@ class Logger:
         import structlog  # noqa: PLC0415  # see the module's docstring
 
         if _quiet:
-            return structlog.wrap_logger(structlog.PrintLogger(sys.stderr), logger=self._name, **self._fields)
+            return structlog.wrap_logger(structlog.PrintLogger(sys.stderr)).bind(**self._fields)
         if self._bound is None:
             self._bound = structlog.get_logger(self._name).bind(**self._fields)
         return self._bound

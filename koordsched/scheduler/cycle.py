@@ -68,7 +68,11 @@ class Cycle:
     def schedule(self, info: QueuedPodInfo) -> None:
         """Find a node for a popped pod, assume it there and start binding it, or hand it to the failure path."""
         profile = self._profiles.get(info.profile)
-        if profile is None or self._skip(info):
+        if profile is None:
+            log.error("no profile for a pod in the queue", pod=info.key, profile=info.profile)
+            self._parts.queue.done(info.uid)
+            return
+        if self._skip(info):
             self._parts.queue.done(info.uid)
             return
         started = self._parts.clock.perf()

@@ -11,6 +11,7 @@ import asyncio
 import selectors
 import time
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Protocol
 
 VIRTUAL_EPOCH = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
@@ -78,7 +79,12 @@ class VirtualClock:
 
 def rfc3339(seconds: float) -> str:
     """Write seconds since the epoch the way Kubernetes writes metav1.Time: UTC, whole seconds."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _whole_second(int(seconds))
+
+
+@lru_cache(maxsize=64)
+def _whole_second(seconds: int) -> str:  # many writes happen within one second, and strftime is slow
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse_rfc3339(text: str) -> float:

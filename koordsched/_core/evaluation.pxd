@@ -58,6 +58,7 @@ cdef class Evaluation:
     cdef uint64_t[::1] known_codes          # [row] bit f: codes[f, row] is filter f's answer; else it means nothing
     cdef uint64_t[::1] known_scores         # [row] bit s: raw[s, row] is scorer s's answer
     cdef int32_t[:, ::1] codes              # [filter, row]
+    cdef uint8_t[MAX_PLUGINS] blank         # [filter] 1: it never refused a row, and its codes are 0 without having been written
     cdef int32_t[::1] failed                # [row]
     cdef int64_t[:, ::1] raw                # [scorer, row]
     cdef int64_t[:, ::1] custom             # [scorer, row] normalised scores of NORMALIZE_CUSTOM scorers; one row long without any
@@ -68,6 +69,8 @@ cdef class Evaluation:
     cdef int64_t[::1] largest_raw           # [scorer] largest raw score of any feasible row, as last ranked
     cdef bint rank_everything               # totals of rows that are not dirty are out of date too
     cdef bint fresh                         # this round began with nothing known: every live row is dirty, and no flag is set
+    cdef bint derivable                     # known_codes and known_scores are not written yet: they follow from failed and scored
+    cdef uint64_t scored                    # while derivable: the scorers that every feasible row has answers of
     cdef bint unscored                      # no feasible row has a score since the fresh round: known_scores need not be asked
     cdef bint ranked                        # `rank` has run since rows were last dirty
     cdef bint settled                       # false while a round is unfinished: the columns mean nothing
@@ -79,6 +82,7 @@ cdef class Evaluation:
     cdef void _mark(self, Py_ssize_t row) noexcept
     cdef int64_t _verdict(self, Py_ssize_t row) noexcept
     cdef void _extend(self) noexcept
+    cdef void _derive_known(self) noexcept
     cdef void _begin(self) noexcept
     cdef void _compact(self, Py_ssize_t f) noexcept
     cdef void _gather_unscored(self) noexcept

@@ -133,6 +133,7 @@ cdef class Evaluation:
             self.start_over()
             return self.scratch.dirty_count
         self._clear_flags()
+        self._derive_known()
         self._extend()
         for i in range(self.position, self.table.log_end):
             place = i & (LOG_SIZE - 1)
@@ -148,10 +149,26 @@ cdef class Evaluation:
         cdef Py_ssize_t count = self.extent - begin
         if count == 0:
             return
-        memset(&self.known_codes[begin], 0, count * sizeof(uint64_t))
-        memset(&self.known_scores[begin], 0, count * sizeof(uint64_t))
+        if not self.derivable:
+            memset(&self.known_codes[begin], 0, count * sizeof(uint64_t))
+            memset(&self.known_scores[begin], 0, count * sizeof(uint64_t))
         memset(&self.failed[begin], 0xFF, count * sizeof(int32_t))  # NOT_LIVE
         self.rank_everything = True
+
+    cdef void _derive_known(self) noexcept:
+        # What a fresh round found out is written down only when there is a next round: half of the shapes of a busy cluster have none.
+        cdef Py_ssize_t row
+        cdef int32_t refused
+        cdef int32_t[::1] failed = self.failed
+        cdef uint64_t[::1] codes = self.known_codes, scores = self.known_scores
+        cdef uint64_t everything = _lowest_bits(self.filters)
+        if not self.derivable:
+            return
+        for row in range(self.extent):
+            refused = failed[row]
+            codes[row] = everything if refused == 0 else (_lowest_bits(refused) if refused > 0 else 0)
+            scores[row] = self.scored if refused == 0 else 0
+        self.derivable = False
 
     def is_current(self):
         """Answer whether nothing has changed since the last round, so that none is needed."""
@@ -170,6 +187,8 @@ cdef class Evaluation:
             self._allocate()
         self._clear_flags()
         self.extent = 0
+        self.derivable = True
+        self.scored = 0
         self._extend()
         rows = self.table.live_rows()
         count = rows.shape[0]
@@ -187,6 +206,10 @@ cdef class Evaluation:
     def forget_scorer(self, Py_ssize_t s):
         """Ask scorer s about every feasible row in the next round."""
         cdef Py_ssize_t row
+        self.scored &= ~(<uint64_t> 1 << s)
+        if self.derivable:
+            self.rank_everything = True
+            return
         for row in range(self.extent):
             self.known_scores[row] &= ~(<uint64_t> 1 << s)
         self.rank_everything = True
@@ -287,32 +310,47 @@ cdef class Evaluation:
         cdef Py_ssize_t i
         cdef int32_t[::1] work = self.scratch.work, column = self.codes[self.current]
         if self.fresh:
-            memset(&column[0], 0, self.extent * sizeof(int32_t))
-        else:
+            self.blank[self.current] = 1
+        elif not self.blank[self.current]:
             for i in range(self.scratch.work_count):
                 column[work[i]] = 0
         if self.scratch.work_count != self.scratch.alive_count:
             self._compact(self.current)
 
     cdef int _store_codes(self, const int32_t* code) except -1:
-        cdef Py_ssize_t i, kept = 0
-        cdef int32_t row, least = 0
+        cdef Py_ssize_t i, kept = 0, count = self.scratch.work_count
+        cdef int32_t row, least = 0, refused = <int32_t> self.current + 1
+        cdef int32_t* some
         cdef Scratch scratch = self.scratch
         cdef int32_t[::1] work = scratch.work, alive = scratch.alive, failed = self.failed, column = self.codes[self.current]
         for i in range(scratch.work_count):
             least = min(least, code[i])
         if least < 0:
             raise ValueError(f"code {least}: expected 0 or a positive reason")
+        if self.blank[self.current] and not self.fresh:
+            memset(&column[0], 0, self.extent * sizeof(int32_t))
+        self.blank[self.current] = 0
         if scratch.work_count != scratch.alive_count:
             for i in range(scratch.work_count):
                 column[work[i]] = code[i]
             self._compact(self.current)
             return 0
         # Everybody alive was asked, in the same order: the answers need not be read back by row.
-        for i in range(scratch.work_count):
+        if self.fresh and count and work[count - 1] - work[0] == count - 1:  # in a fresh round rows ascend, so these have no gap
+            row = work[0]
+            memcpy(&column[row], code, count * sizeof(int32_t))
+            some = &failed[row]
+            for i in range(count):
+                some[i] = 0 if code[i] == 0 else refused
+            for i in range(count):
+                alive[kept] = row + <int32_t> i
+                kept += code[i] == 0
+            scratch.alive_count = kept
+            return 0
+        for i in range(count):
             row = work[i]
             column[row] = code[i]
-            failed[row] = 0 if code[i] == 0 else <int32_t> self.current + 1
+            failed[row] = 0 if code[i] == 0 else refused
             alive[kept] = row
             kept += code[i] == 0
         scratch.alive_count = kept
@@ -324,6 +362,8 @@ cdef class Evaluation:
         cdef int32_t row
         cdef Scratch scratch = self.scratch
         cdef int32_t[::1] alive = scratch.alive, failed = self.failed, codes = self.codes[f]
+        if self.blank[f]:
+            return  # everybody passes
         for i in range(scratch.alive_count):
             row = alive[i]
             if codes[row] == 0:
@@ -350,9 +390,6 @@ cdef class Evaluation:
         self.feasible_count += scratch.alive_count
         if self.fresh:
             verdict_changed = feasible_changed = True
-            for i in range(scratch.dirty_count):
-                row = dirty[i]
-                known[row] = everything if failed[row] == 0 else _lowest_bits(failed[row])
         else:
             for i in range(scratch.dirty_count):
                 row = dirty[i]
@@ -400,6 +437,8 @@ cdef class Evaluation:
         cdef uint64_t mask
         if s == 0:
             self._gather_unscored()
+            if not self.unscored:
+                self._derive_known()
         while s < self.scorers:
             count = 0
             mask = <uint64_t> 1 << s
@@ -472,8 +511,11 @@ cdef class Evaluation:
         cdef uint64_t enabled = 0
         for i in range(self.scorers):
             enabled |= <uint64_t> self.enabled[i] << i
-        for i in range(scratch.alive_count):  # since next_scorer: all feasible rows that may have lacked a score
-            self.known_scores[scratch.alive[i]] |= enabled
+        if self.derivable:
+            self.scored = enabled  # by every feasible row
+        else:
+            for i in range(scratch.alive_count):  # since next_scorer: all feasible rows that may have lacked a score
+                self.known_scores[scratch.alive[i]] |= enabled
         if self.rank_everything:
             self._gather_unscored()  # again: a custom normalisation may have come after next_scorer
         if self._refresh_largest() and not self.rank_everything:
@@ -670,6 +712,7 @@ cdef class Evaluation:
 
     def overrule(self, rows):
         """Leave these feasible rows out until `reinstate`; `rank` must follow."""
+        self._derive_known()
         self.scratch.all_feasible_of = None
         cdef Py_ssize_t row
         for row in rows:
@@ -698,6 +741,10 @@ cdef class Evaluation:
         rows = np.empty(self.feasible_count, np.int32)
         cdef int32_t[::1] view = rows, failed = self.failed
         cdef Py_ssize_t row, count = 0
+        if self.scratch.all_feasible_of is self and self.scratch.alive_count == self.feasible_count:
+            if self.feasible_count:
+                memcpy(&view[0], &self.scratch.alive[0], self.feasible_count * sizeof(int32_t))
+            return rows
         for row in range(self.extent):
             if failed[row] == 0:
                 view[count] = <int32_t> row

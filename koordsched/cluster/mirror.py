@@ -16,8 +16,6 @@ from koordsched.log import get_logger
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-A = TypeVar("A")
-B = TypeVar("B")
 T = TypeVar("T", bound=Object)
 H_contra = TypeVar("H_contra", bound=Object, contravariant=True)
 
@@ -73,11 +71,14 @@ class Mirror(Generic[T]):
         """Tell the handler of everything that is known, as INITIAL, and of every change from now on."""
         self._handlers.append(handler)
         for key, obj in list(self.store.items()):
-            self._call(key, handler.on_add, obj, Arrival.INITIAL)
+            try:
+                handler.on_add(obj, Arrival.INITIAL)
+            except Exception:  # noqa: BLE001  # one handler must not keep the others from theirs
+                self._failed(key, handler.on_add)
 
     def apply(self, event: WatchEvent) -> None:
         """Take over one change of a watch; one that is known already changes nothing. Bookmarks are not for here."""
-        obj = cast("T", event.object)
+        obj: T = event.object  # type: ignore[assignment]  # a cast costs a call at each event
         if event.type is not DELETED:
             self._put(object_key(obj), obj, LATER)
         elif (key := object_key(obj)) in self.store:
@@ -100,22 +101,28 @@ class Mirror(Generic[T]):
         if old is None:
             self.store[key] = obj
             for handler in self._handlers:
-                self._call(key, handler.on_add, obj, arrival)
+                try:
+                    handler.on_add(obj, arrival)
+                except Exception:  # noqa: BLE001  # one handler must not keep the others from theirs
+                    self._failed(key, handler.on_add)
         elif old.metadata.resource_version != obj.metadata.resource_version:
             self.store[key] = obj
             for handler in self._handlers:
-                self._call(key, handler.on_update, old, obj)
+                try:
+                    handler.on_update(old, obj)
+                except Exception:  # noqa: BLE001  # one handler must not keep the others from theirs
+                    self._failed(key, handler.on_update)
 
     def _delete(self, key: str, obj: T, final_state: FinalState) -> None:
         del self.store[key]
         for handler in self._handlers:
-            self._call(key, handler.on_delete, obj, final_state)
+            try:
+                handler.on_delete(obj, final_state)
+            except Exception:  # noqa: BLE001  # one handler must not keep the others from theirs
+                self._failed(key, handler.on_delete)
 
-    def _call(self, key: str, call: Callable[[A, B], None], first: A, second: B) -> None:
-        """Call one handler; what it raises is logged and counted, and the others still get their call."""
-        try:
-            call(first, second)
-        except Exception:
-            self.handler_errors += 1
-            name = getattr(call, "__qualname__", repr(call))
-            log.exception("a handler failed on a change and may now disagree with the store", kind=self._kind, object=key, handler=name)
+    def _failed(self, key: str, call: Callable[..., None]) -> None:
+        """Log and count what a handler raises; called while the exception is handled."""
+        self.handler_errors += 1
+        name = getattr(call, "__qualname__", repr(call))
+        log.exception("a handler failed on a change and may now disagree with the store", kind=self._kind, object=key, handler=name)

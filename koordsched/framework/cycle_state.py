@@ -26,6 +26,6 @@ class CycleState:
 
     def clone(self) -> CycleState:
         """Return a copy that shares the values."""
-        other = CycleState()
+        other = CycleState.__new__(CycleState)
         other._data = self._data.copy()
         return other

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from koordsched.framework.status import Code, Status
+from koordsched.queue.queued_pod import Rejectors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -63,6 +64,12 @@ class Diagnosis:
         """Plugins that answered Pending: their events ignore backoff."""
         statuses = [self.pre_filter] if self.pre_filter is not None else [refusal.status for refusal in self.refusals]
         return frozenset(status.plugin for status in statuses if status.code is Code.PENDING)
+
+    @cached_property
+    def rejectors(self) -> Rejectors:
+        """Who refused the pod, as the queue sees it."""
+        pending = self.pending_plugins
+        return Rejectors(self.plugins - pending if pending else self.plugins, pending)
 
 
 def fit_error(total_nodes: int, reasons: Mapping[str, int], pre_filter_message: str = "") -> str:

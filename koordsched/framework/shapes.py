@@ -40,10 +40,11 @@ DEFAULT_BUDGET = 64 << 20
 class ShapeKey:
     """The identity of a shape: one object for equal signatures, so that looking it up hashes no strings."""
 
-    __slots__ = ("__weakref__", "parts")
+    __slots__ = ("__weakref__", "parts", "told")
 
     def __init__(self, parts: tuple[Hashable, ...]) -> None:
         self.parts = parts
+        self.told = ""  # for who tells pods why they wait: what those of this shape were told last, or are being told
 
 
 class Shape:

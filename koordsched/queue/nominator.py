@@ -51,7 +51,10 @@ class Nominator:
 
     def set(self, pod: PodInfo, node: str) -> None:
         """Nominate the pod for the node instead of any other; "" withdraws. The caller knows that the pod exists and is not bound."""
-        if self.node_of(pod.uid) != node:
+        if not node:
+            if self._nodes:
+                self.remove(pod.uid)
+        elif self._nodes.get(pod.uid) != node:
             self.remove(pod.uid)
         if node:
             self._nodes[pod.uid] = node

@@ -145,7 +145,7 @@ class SubQueues:
         group = info.group
         if group is None:
             raise LookupError(f"{info!r} is in no group")
-        if own == rejectors == group.rejectors and group.interests is not self.books[group.profile].everybody:
+        if own == rejectors == group.rejectors and not group.distrusted:
             return
         self._recount(group.profile, group.rejectors, rejectors, len(group.members) - 1)
         self._recount(group.profile, own, rejectors, 1)
@@ -158,10 +158,7 @@ class SubQueues:
 
     def set_rejectors(self, group: Group, rejectors: Rejectors) -> None:
         """Let these be the rejectors of all members of a shape group."""
-        if rejectors == group.rejectors:
-            if group.interests is not self.books[group.profile].everybody:
-                return  # the usual case: an event that helped nobody changed nothing
-        else:
+        if rejectors != group.rejectors:
             self._recount(group.profile, group.rejectors, rejectors, len(group.members))
         self.unschedulable.set_rejectors(group, rejectors)
 

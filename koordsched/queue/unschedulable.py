@@ -47,6 +47,7 @@ class Group:
 
     __slots__ = (
         "by_shape",
+        "distrusted",
         "flush",
         "gating_plugin",
         "ignore_backoff",
@@ -65,7 +66,8 @@ class Group:
         self.by_shape = isinstance(key, ShapeKey)
         self.gating_plugin = key.gating_plugin if isinstance(key, CohortKey) else ""
         self.rejectors = rejectors
-        self.interests = interests  # of the rejectors, or of everybody when these may be out of date
+        self.interests = interests  # of the rejectors, or of everybody when these are distrusted
+        self.distrusted = False  # the rejectors may be out of date
         self.members = PodHeap()
         self.oldest = float("inf")  # lower bound of the members' timestamps
 
@@ -163,10 +165,12 @@ class UnschedulablePods:
     def set_rejectors(self, group: Group, rejectors: Rejectors) -> None:
         """Let these be the plugins that refuse the whole shape group from now on."""
         group.rejectors = rejectors
+        group.distrusted = False
         self._index(group, self._books[group.profile].interests(rejectors.all))
 
     def distrust_rejectors(self, group: Group) -> None:
         """Show the shape group every registered event of any plugin: something changed, and who refuses it now is not known."""
+        group.distrusted = True
         self._index(group, self._books[group.profile].everybody)
 
     def _key(self, info: QueuedPodInfo, *, alone: bool) -> GroupKey:

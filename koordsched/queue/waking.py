@@ -209,6 +209,8 @@ class Waker:
         """Keep a shape group listening to the right events after a change that helped against one plugin but not against all."""
         rejectors_now = self._queues.profile(info).rejectors_now
         found = rejectors_now(info.pod_info) if rejectors_now is not None else None
+        if found is group.rejectors and not group.distrusted:
+            return  # the usual case: the event changed nothing
         if found is None or not found.all:
             self._queues.unschedulable.distrust_rejectors(group)
         else:

@@ -43,14 +43,12 @@ class Attempt(msgspec.Struct, eq=False):
     """One pod on its way."""
 
     info: QueuedPodInfo
+    pod: PodInfo
     profile: Profile
     state: CycleState
     node: str
     started: float  # Clock.perf
-
-    @property
-    def pod(self) -> PodInfo:
-        return self.info.pod_info
+    task: asyncio.Task[None] | None = None  # the binding cycle, once it is begun
 
 
 class Cycle:
@@ -89,7 +87,7 @@ class Cycle:
             self._no_node(info, profile, state, found, started)
             return
         self._parts.metrics.decided(self._parts.clock.perf() - started)
-        self._place(Attempt(info, profile, state, found, started))
+        self._place(Attempt(info, info.pod_info, profile, state, found, started))
 
     def _skip(self, info: QueuedPodInfo) -> bool:
         pod = info.pod_info.pod
@@ -135,9 +133,8 @@ class Cycle:
         self._activate(attempt.state)
         if waits:
             parts.waiting_pods.add(WaitingPod(pod, attempt.node, waits))
-        task = asyncio.get_running_loop().create_task(self._bind(attempt))
-        self.binding.add(task)
-        task.add_done_callback(self.binding.discard)
+        attempt.task = asyncio.get_running_loop().create_task(self._bind(attempt))
+        self.binding.add(attempt.task)
 
     def _activate(self, state: CycleState) -> None:
         pods = state.read(PODS_TO_ACTIVATE)
@@ -155,6 +152,9 @@ class Cycle:
         except Exception as error:
             log.exception("binding cycle failed", pod=attempt.pod.key, node=attempt.node)
             status = Status(Code.ERROR, (_bug(error),))
+        finally:
+            if attempt.task is not None:
+                self.binding.discard(attempt.task)  # not in a done callback: that is one more turn of the loop for each pod
         if status is not None:
             self._undo(attempt, status)
 

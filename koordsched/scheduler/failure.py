@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from koordsched.api.podinfo import PodInfo
 from koordsched.cluster.event_series import EventText
 from koordsched.framework.interface import PostFilterResult
-from koordsched.queue.queued_pod import Rejectors
 from koordsched.scheduler.status_writer import Said
 
 if TYPE_CHECKING:
@@ -78,12 +77,6 @@ class FailureHandler:
             self._reasons.found(failure.profile, info.pod_info, failure.diagnosis)
 
 
-def rejectors_of(diagnosis: Diagnosis) -> Rejectors:
-    """Return who refused the pod, as the queue sees it."""
-    pending = diagnosis.pending_plugins
-    return Rejectors(diagnosis.plugins - pending if pending else diagnosis.plugins, pending)
-
-
 def bound_to(pod: Pod, node: str) -> Pod:
     """Return an assumed pod as it would look bound: hints ask where the room is that a pod gives back."""
     return replace(pod, spec=replace(pod.spec, node_name=node))
@@ -114,7 +107,7 @@ def _record_outcome(failure: Failure) -> None:
     info, diagnosis, status = failure.info, failure.diagnosis, failure.status
     info.last_message = failure.message
     if diagnosis is not None:
-        info.set_rejectors(rejectors_of(diagnosis))
+        info.set_rejectors(diagnosis.rejectors)
         info.rejected_in_filter = bool(diagnosis.plugins)
     elif status is not None and status.rejected and status.plugin:
         info.unschedulable_plugins = {status.plugin}

@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 from itertools import islice
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
+from koordsched.framework.shapes import ShapeKey
 from koordsched.scheduler.failure import UNSCHEDULABLE, tell
 from koordsched.scheduler.status_writer import Said
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Mapping
 
     from koordsched.api.core import Pod
     from koordsched.api.podinfo import PodInfo
@@ -35,8 +35,7 @@ class FreshReasons:
     def __init__(self, parts: Parts, pods: Mapping[str, Pod]) -> None:
         self._parts = parts
         self._pods = pods
-        self._told: WeakKeyDictionary[Hashable, str] = WeakKeyDictionary()  # by shape: what its pods were told last, or are being told
-        self._changed: dict[Hashable, tuple[Profile, PodInfo]] = {}  # by shape
+        self._changed: dict[ShapeKey, tuple[Profile, PodInfo]] = {}
         self._timer: asyncio.TimerHandle | None = None  # set while anything has changed
 
     @property
@@ -46,35 +45,35 @@ class FreshReasons:
 
     def found(self, profile: Profile, pod: PodInfo, diagnosis: Diagnosis) -> None:
         """Take note of why the pod's shape is refused now. O(1) while that stays the same."""
-        if pod.shape is None or profile.post_filter or self._told.get(pod.shape) == diagnosis.message:
+        shape = pod.shape
+        if not isinstance(shape, ShapeKey) or shape.told == diagnosis.message or profile.post_filter:
             return
-        known = self._told.get(pod.shape)
-        self._told[pod.shape] = diagnosis.message
-        if known is not None:
-            self._tell_later(profile, pod)
+        known, shape.told = shape.told, diagnosis.message
+        if known:
+            self._tell_later(profile, pod, shape)
 
     def stop(self) -> None:
         """Tell nobody any more."""
         if self._timer is not None:
             self._timer.cancel()
 
-    def _tell_later(self, profile: Profile, pod: PodInfo) -> None:
+    def _tell_later(self, profile: Profile, pod: PodInfo, shape: ShapeKey) -> None:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._tell_all)
-        self._changed[pod.shape] = (profile, pod)
+        self._changed[shape] = (profile, pod)
 
     def _tell_all(self) -> None:
         self._timer = None
         changed, self._changed = self._changed, {}
-        for profile, pod in changed.values():
-            self._tell(profile, pod)
+        for shape, (profile, pod) in changed.items():
+            self._tell(profile, pod, shape)
 
-    def _tell(self, profile: Profile, pod: PodInfo) -> None:
+    def _tell(self, profile: Profile, pod: PodInfo, shape: ShapeKey) -> None:
         """Tell some of the shape's pods; if there may be more, go on in the next turn."""
         diagnosis = profile.shapes.why_not(pod)
         if diagnosis is None:
             return  # an event in between woke it: an attempt will tell
-        self._told[pod.shape] = diagnosis.message
+        shape.told = diagnosis.message
         outdated = (info for info in self._parts.queue.alike(pod) if info.last_message != diagnosis.message)
         told = list(islice(outdated, PODS_A_TURN))
         for info in told:
@@ -83,4 +82,4 @@ class FreshReasons:
             if stored is not None and stored.metadata.uid == info.uid:
                 tell(self._parts, stored, Said(UNSCHEDULABLE, diagnosis.message))
         if len(told) == PODS_A_TURN:
-            self._tell_later(profile, told[-1].pod_info)
+            self._tell_later(profile, told[-1].pod_info, shape)

@@ -106,30 +106,47 @@ class Reading(Measure):
         yield family
 
 
+class Buckets:
+    """A histogram's counts for one set of label values: what observes often keeps it at hand."""
+
+    __slots__ = ("_bounds", "counts", "sum")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+
+    def observe(self, value: float) -> None:
+        """Count a value; one on a bound counts into that bucket."""
+        self.counts[bisect_left(self._bounds, value)] += 1
+        self.sum += value
+
+
 class Distribution(Measure):
-    """A histogram. Make it with `with_bounds`; a value on a bound counts into that bucket."""
+    """A histogram. Make it with `with_bounds`."""
 
     bounds: Sequence[float] = ()
 
     def with_bounds(self, bounds: Sequence[float]) -> Distribution:
         self.bounds = bounds
-        self.buckets: dict[tuple[str, ...], list[int]] = {}
-        self.sums: dict[tuple[str, ...], float] = {}
+        self._buckets: dict[tuple[str, ...], Buckets] = {}
         return self
 
-    def observe(self, value: float, *labels: str) -> None:
-        buckets = self.buckets.get(labels)
+    def of(self, *labels: str) -> Buckets:
+        """Return the counts for these label values; they are shown from now on."""
+        buckets = self._buckets.get(labels)
         if buckets is None:
-            buckets = self.buckets[labels] = [0] * (len(self.bounds) + 1)
-            self.sums[labels] = 0.0
-        buckets[bisect_left(self.bounds, value)] += 1
-        self.sums[labels] += value
+            buckets = self._buckets[labels] = Buckets(self.bounds)
+        return buckets
+
+    def observe(self, value: float, *labels: str) -> None:
+        self.of(*labels).observe(value)
 
     def collect(self) -> Iterable[Metric]:
         from prometheus_client.core import HistogramMetricFamily  # noqa: PLC0415
 
         family = HistogramMetricFamily(self.name, self.text, labels=self.labels)
         names = [*(str(bound) for bound in self.bounds), "+Inf"]
-        for labels, buckets in self.buckets.items():
-            family.add_metric(labels, list(zip(names, accumulate(buckets), strict=True)), self.sums[labels])
+        for labels, buckets in self._buckets.items():
+            family.add_metric(labels, list(zip(names, accumulate(buckets.counts), strict=True)), buckets.sum)
         yield family

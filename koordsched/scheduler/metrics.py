@@ -6,15 +6,32 @@ somebody scrapes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from koordsched.scheduler.measures import Distribution, Level, Measure, Reading, Tally, exponential, exposition
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
 
 Sizes = Mapping[str, Callable[[], int]]
 
 MANY_ATTEMPTS = 15  # the attempts label says "15+" from here on
 NO_NODE_FITS = "no node would fit"
 NOTHING_CHANGED = "nothing changed since an equal pod failed"
+
+
+class Count(Measure):
+    """A counter that another part keeps: read when scraped."""
+
+    def __init__(self, shown: list[Measure], name: str, text: str, read: Callable[[], int]) -> None:
+        super().__init__(shown, name, text)
+        self._read = read
+
+    def collect(self) -> Iterable[Metric]:
+        from prometheus_client.core import CounterMetricFamily  # noqa: PLC0415  # see measures' docstring
+
+        yield CounterMetricFamily(self.name, self.text, value=self._read())
 
 
 class Metrics:
@@ -35,6 +52,7 @@ class Metrics:
         self._algorithm_duration = Distribution(
             shown, "scheduler_scheduling_algorithm_duration_seconds", "Latency of the scheduling algorithm."
         ).with_bounds(exponential(0.001, 2, 15))
+        self._algorithm_buckets = self._algorithm_duration.of()
         self._sli_duration = Distribution(
             shown,
             "scheduler_pod_scheduling_sli_duration_seconds",
@@ -44,6 +62,7 @@ class Metrics:
         self._pod_attempts = Distribution(shown, "scheduler_pod_scheduling_attempts", "Attempts it took to bind a pod.").with_bounds(
             exponential(1, 2, 5)
         )
+        self._pod_attempts_buckets = self._pod_attempts.of()
         self._permit_wait = Distribution(
             shown, "scheduler_permit_wait_duration_seconds", "Duration of waiting on Permit.", ["result"]
         ).with_bounds(exponential(0.001, 2, 15))
@@ -67,9 +86,7 @@ class Metrics:
         """Read pending_pods{queue}, cache_size{type} and the number of cache repairs from these when scraped."""
         Reading(self._shown, "scheduler_pending_pods", "Pending pods, by queue.", ("queue", pending))
         Reading(self._shown, "scheduler_cache_size", "Nodes, pods and assumed pods in the cache.", ("type", cached))
-        Reading(
-            self._shown, "koord_scheduler_cache_repairs_total", "Events that contradicted what the cache believed.", ("", {"": repairs})
-        )
+        Count(self._shown, "koord_scheduler_cache_repairs_total", "Events that contradicted what the cache believed.", repairs)
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
@@ -79,7 +96,7 @@ class Metrics:
         """Count one run of the scheduling algorithm."""
         self.decisions += 1
         self.decision_seconds_sum += seconds
-        self._algorithm_duration.observe(seconds)
+        self._algorithm_buckets.observe(seconds)
 
     def attempted(self, result: str, profile: str, seconds: float) -> None:
         """Count an attempt that ended: scheduled, unschedulable or error."""
@@ -89,7 +106,7 @@ class Metrics:
     def bound(self, attempts: int, seconds: float) -> None:
         """Count a pod that was bound, this long after it first could have been tried."""
         self._sli_duration.observe(seconds, str(attempts) if attempts < MANY_ATTEMPTS else f"{MANY_ATTEMPTS}+")
-        self._pod_attempts.observe(attempts)
+        self._pod_attempts_buckets.observe(attempts)
 
     def bound_after_flush(self) -> None:
         self._after_flush.add()

@@ -7,17 +7,29 @@ ones vanish, and the share of the cluster that is taken has its peak in between.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from koordsched.api.core import Pod
 from koordsched.api.resources import pod_resources
 from koordsched.cluster.mirror import Arrival, FinalState, object_key
 
+RequestsOf = Callable[[Pod], Mapping[str, int]]
+
+
+def requests_on_node(pod: Pod) -> Mapping[str, int]:
+    """Return what a bound pod requests: cpu in milli, others in whole units."""
+    return pod_resources(pod, counted_on_node=True).requests
+
 
 class Ledger:
-    """The last state of every pod that ever was, by namespace/name, and what the bound ones request."""
+    """The last state of every pod that ever was, by namespace/name, and what the bound ones request.
 
-    def __init__(self) -> None:
+    requests_of: asked once for each pod that is bound; who has computed it already need not do so again.
+    """
+
+    def __init__(self, requests_of: RequestsOf = requests_on_node) -> None:
+        self._requests_of = requests_of
+        self._counted: dict[str, Mapping[str, int]] = {}  # the requests of the pods on nodes, by key
         self.pods: dict[str, Pod] = {}
         self.deleted: set[str] = set()
         self.requested: Counter[str] = Counter()  # by pods on nodes now: cpu in milli, others in whole units, and `pods`
@@ -28,22 +40,27 @@ class Ledger:
     def put(self, pod: Pod, *, gone: bool = False) -> None:
         """Take in a pod's new state; gone: it was its last."""
         key = object_key(pod)
-        before = self.pods.get(key)
-        was_there = before is not None and bool(before.spec.node_name) and key not in self.deleted
         self.pods[key] = pod
         if gone:
             self.deleted.add(key)
         elif self.deleted:
             self.deleted.discard(key)
-        is_there = bool(pod.spec.node_name) and not gone
-        if is_there != was_there:
-            self._count(pod if is_there or before is None else before, 1 if is_there else -1)
-            self.decided += is_there
-        self.version += is_there != was_there or gone
+        before = self._counted.get(key)
+        is_there = not gone and bool(pod.spec.node_name)
+        if is_there and before is None:
+            requests = self._counted[key] = self._requests_of(pod)
+            self._count(requests, 1)
+            self.decided += 1
+            self.version += 1
+        elif before is not None and not is_there:
+            del self._counted[key]
+            self._count(before, -1)
+            self.version += 1
+        else:
+            self.version += gone
 
-    def _count(self, pod: Pod, sign: int) -> None:
+    def _count(self, requests: Mapping[str, int], sign: int) -> None:
         requested, peak = self.requested, self.peak
-        requests = pod_resources(pod, counted_on_node=True).requests
         for name, amount in (*requests.items(), ("pods", 1)):
             requested[name] = total = requested[name] + sign * amount
             if total > peak.get(name, 0):

@@ -38,7 +38,8 @@ def load_openb(nodes: str, pods: str, scheduler_name: str) -> Workload:
     """
     existing = [Manifest(origin, NODE, _node(row)) for origin, row in _rows(nodes, NODE_COLUMNS)]
     rows = _rows(pods, POD_COLUMNS)
-    arrivals = [PodArrival(Manifest(origin, POD, _pod(row, scheduler_name)), *_times(origin, row)) for origin, row in rows]
+    made = _Pods(scheduler_name)
+    arrivals = [PodArrival(Manifest(origin, POD, made.pod(row)), *_times(origin, row)) for origin, row in rows]
     arrivals.sort(key=lambda arrival: arrival.at)
     return Workload(existing, arrivals)
 
@@ -74,7 +75,22 @@ def _node(row: Row) -> dict[str, Any]:
     return complete_node({"kind": "Node", "metadata": {"name": row["sn"], "labels": labels}, "status": {"allocatable": allocatable}})
 
 
-def _pod(row: Row, scheduler_name: str) -> dict[str, Any]:
+class _Pods:
+    """Makes pods of rows; pods that ask for the same share their spec, which nobody writes to."""
+
+    def __init__(self, scheduler_name: str) -> None:
+        self._scheduler_name = scheduler_name
+        self._specs: dict[tuple[str, ...], dict[str, Any]] = {}
+
+    def pod(self, row: Row) -> dict[str, Any]:
+        asked = (row["cpu_milli"], row["memory_mib"], row["num_gpu"], row.get("gpu_spec", ""))
+        spec = self._specs.get(asked)
+        if spec is None:
+            spec = self._specs[asked] = _spec(row, self._scheduler_name)
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": row["name"], "namespace": "default"}, "spec": spec}
+
+
+def _spec(row: Row, scheduler_name: str) -> dict[str, Any]:
     requests = {"cpu": f"{row['cpu_milli']}m", "memory": f"{row['memory_mib']}Mi"}
     resources = {"requests": requests}
     if row["num_gpu"] not in {"", "0"}:
@@ -87,7 +103,7 @@ def _pod(row: Row, scheduler_name: str) -> dict[str, Any]:
     }
     if row.get("gpu_spec"):
         spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": _one_of(row["gpu_spec"].split("|"))}}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": row["name"], "namespace": "default"}, "spec": spec}
+    return spec
 
 
 def _one_of(models: list[str]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ waiting is virtual. Objects that the cluster refuses are outcomes, not errors: a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import itemgetter
 from typing import Any
 
@@ -17,7 +17,7 @@ from koordsched.api.core import Node, Pod
 from koordsched.api.kinds import EVENT, NAMESPACE, NODE, POD, PRIORITY_CLASS
 from koordsched.api.resources import node_allocatable
 from koordsched.cluster.port import AlreadyExists, ClusterError, NotFound
-from koordsched.simulate.ledger import Ledger, LedgerHandler
+from koordsched.simulate.ledger import Ledger, LedgerHandler, requests_on_node
 from koordsched.simulate.result import Pending, Placement, Result, Summary
 from koordsched.simulate.workload import Manifest, PodArrival, Rejection, Workload
 from koordsched.simulate.world import EmbeddedWorld
@@ -50,7 +50,7 @@ class Simulation:
         self._workload = workload
         self._world = world
         self._progress = progress
-        self._ledger = Ledger()
+        self._ledger = Ledger(self._requests_of)
         self._submitted: dict[str, Manifest] = {}  # every pod by key, in the order of creation
         self._refused: dict[str, str] = {}  # pod -> why the cluster did not take it
         self._departed: set[str] = set()
@@ -100,6 +100,11 @@ class Simulation:
             elif self._world.now() - quiet_since > GIVE_UP:
                 return
             idle = idle + 1 if self._world.scheduler.idle() else 0
+
+    def _requests_of(self, pod: Pod) -> Mapping[str, int]:
+        """Return what the scheduler counts for a pod on a node; it took note of it right before."""
+        counted = self._world.scheduler.cache.pods.get(pod.metadata.uid)
+        return requests_on_node(pod) if counted is None else counted.info.resources.requests
 
     def _report(self) -> None:
         self._progress(self._ledger.decided, max(len(self._workload.arrivals), len(self._submitted)))
@@ -206,5 +211,7 @@ def problem_of(manifest: Manifest, error: ClusterError) -> str:
 
 def _written(pod: Pod, manifest: Manifest) -> dict[str, str]:
     """Return the annotations that were not there, or said something else, when the pod was submitted."""
+    if not pod.metadata.annotations:
+        return {}
     submitted = manifest.body["metadata"].get("annotations") or {}
     return {key: text for key, text in sorted(pod.metadata.annotations.items()) if submitted.get(key) != text}

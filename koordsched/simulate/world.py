@@ -19,6 +19,7 @@ from koordsched.cluster.memory import MemoryCluster
 from koordsched.cluster.memory import Settings as ClusterSettings
 from koordsched.cluster.port import NotFound, Patch, Ref
 from koordsched.config.flags import Flags, parse_flags
+from koordsched.config.launch import Launch
 from koordsched.config.types import SchedulerConfiguration
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
 from koordsched.server.endpoints import Endpoints, Response
@@ -103,7 +104,7 @@ class EmbeddedWorld:
         return self.cluster.raws(kind)
 
     async def http(self, path: str) -> Response:
-        return Endpoints(self.scheduler).get(path)
+        return await Endpoints(self.scheduler).answer(path)
 
     def _new_scheduler(self) -> Scheduler:
         settings = self._settings
@@ -114,15 +115,17 @@ class EmbeddedWorld:
 def run_embedded(settings: WorldSettings, script: Callable[[EmbeddedWorld], Awaitable[T]]) -> T:
     """Run a script on a fresh world in a fresh virtual time, and clear both away whatever the script raises."""
     loop = VirtualTimeLoop()
+    outcome: list[T] = []  # not the task's result: asyncio.Runner writes its task, result and all, into a text nobody reads
 
-    async def main() -> T:
+    async def main() -> None:
         world = EmbeddedWorld(loop, settings)
         try:
-            return await script(world)
+            outcome.append(await script(world))
         finally:
             await world.scheduler.kill()
 
-    return run_virtual(loop, main())
+    run_virtual(loop, main())
+    return outcome[0]
 
 
 def run_virtual(loop: VirtualTimeLoop, main: Coroutine[Any, Any, T]) -> T:
@@ -134,5 +137,5 @@ def run_virtual(loop: VirtualTimeLoop, main: Coroutine[Any, Any, T]) -> T:
 class EmbeddedStage:
     """Where scenarios are played without a cluster (`scenario.world.Stage`): every one on a world of its own."""
 
-    def play(self, config: SchedulerConfiguration, args: Sequence[str], script: Callable[[EmbeddedWorld], Awaitable[None]]) -> None:
-        run_embedded(WorldSettings(config=config, flags=parse_flags(list(args))), script)
+    def play(self, launch: Launch, script: Callable[[EmbeddedWorld], Awaitable[None]]) -> None:
+        run_embedded(WorldSettings(config=launch.config, flags=parse_flags(list(launch.args))), script)

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import yaml
 from yaml import events
 
-from koordsched.config.documents import resolve
+from koordsched.config.scalars import resolve
 from koordsched.simulate.documents import MAX_DEPTH, Document, InputError
 
 MAX_UNFOLDED = 1_000_000

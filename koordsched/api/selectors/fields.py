@@ -7,7 +7,6 @@ value. The embedded API server applies them by dotted path; a field that is abse
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -29,6 +28,7 @@ class FieldRequirement(msgspec.Struct, frozen=True):
     path: str
     value: str
     negated: bool = False
+    steps: tuple[str, ...] = ()  # the names in `path`; a selector is asked at every write of a pod
 
 
 class FieldSelector(msgspec.Struct, frozen=True):
@@ -38,10 +38,17 @@ class FieldSelector(msgspec.Struct, frozen=True):
 
     def matches(self, raw: Mapping[str, Any]) -> bool:
         """Answer whether an object, as JSON values, is selected."""
-        path = value = ""
-        for requirement in self.requirements:  # asked at every write of a pod, and mostly about the phase twice
+        path, value = "", ""
+        for requirement in self.requirements:  # mostly about the phase twice
             if requirement.path != path:
-                path, value = requirement.path, _field(raw, requirement.path)
+                path = requirement.path
+                found: Any = raw
+                try:
+                    for step in requirement.steps:
+                        found = found[step]
+                except (KeyError, TypeError, IndexError):
+                    found = None
+                value = found if type(found) is str else _text(path, found)
             if (value == requirement.value) is requirement.negated:
                 return False
         return True
@@ -57,7 +64,7 @@ def _requirement(term: str, text: str) -> FieldRequirement:
     path = term[: operator.start()].strip() if operator else ""
     if operator is None or not path:
         raise SelectorError(f'field selector "{text}": "{term}" is not of the form path=value or path!=value')
-    return FieldRequirement(path, _unescaped(term[operator.end() :], text), operator[0] == "!=")
+    return FieldRequirement(path, _unescaped(term[operator.end() :], text), operator[0] == "!=", tuple(path.split(".")))
 
 
 def _unescaped(value: str, text: str) -> str:
@@ -67,17 +74,8 @@ def _unescaped(value: str, text: str) -> str:
     return re.sub(r"\\([\\,=])", r"\1", value)
 
 
-@lru_cache(maxsize=256)
-def _steps(path: str) -> tuple[str, ...]:
-    return tuple(path.split("."))
-
-
-def _field(raw: Mapping[str, Any], path: str) -> str:
-    value: Any = raw
-    for step in _steps(path):
-        value = value.get(step) if isinstance(value, dict) else None
-    if type(value) is str:
-        return value
+def _text(path: str, value: Any) -> str:
+    """Write a field's value as an API server compares it."""
     if value is None:
         return _ABSENT.get(path, "")
     if isinstance(value, bool):

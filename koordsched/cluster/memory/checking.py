@@ -39,6 +39,15 @@ class Checker:
         except InvalidObject as refused:
             raise answers.invalid(kind, raw["metadata"]["name"], refused.errors) from refused
 
+    def checked_like(self, known: Object, raw: Raw) -> Object:
+        """Return the pod that differs from a known one in its metadata only. Invalid."""
+        try:
+            pod = _like(known, raw)
+            self._check_metadata(pod.metadata)
+        except InvalidObject as refused:
+            raise answers.invalid(POD, raw["metadata"]["name"], refused.errors) from refused
+        return pod
+
     def _checked_pod(self, raw: Raw) -> Object:
         shape = _shape((raw.get("spec"), raw.get("status")))
         known = self._pods.get(shape)

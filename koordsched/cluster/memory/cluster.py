@@ -8,7 +8,6 @@ fields may be patched. No verb waits unless a fault says so, and nothing here lo
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ import msgspec
 from koordsched.api.kinds import POD, Kind
 from koordsched.api.selectors import FieldSelector, parse_field_selector
 from koordsched.cluster.memory import answers
-from koordsched.cluster.memory.faults import Faults, Moment, Verb
+from koordsched.cluster.memory.faults import Fault, Faults, Verb
 from koordsched.cluster.memory.paging import Pages
 from koordsched.cluster.memory.registry import Registry
 from koordsched.cluster.memory.store import Raw
@@ -84,7 +83,9 @@ class MemoryCluster:
 
     async def list(self, kind: Kind, *, field_selector: str = "", limit: int = 0, continue_token: str = "") -> ListPage:
         """Return the objects in the order of their keys, as etcd keeps them."""
-        lost = await self._arrive("list", kind)
+        fault = self._arrive("list", kind)
+        if fault is not None:
+            await fault.before()
         now = self._clock.now()
         if continue_token:
             page = self._pages.next(continue_token, now)
@@ -95,12 +96,17 @@ class MemoryCluster:
             if selector is not None:
                 items = [stored for stored in items if stored.selected(selector)]
             page = self._pages.first(items, self._registry.version, limit, now)
-        _answer(lost)
+        if fault is not None:
+            fault.after()
         return page
 
     async def watch(self, kind: Kind, *, resource_version: str, field_selector: str = "") -> AsyncGenerator[Sequence[WatchEvent], None]:
         """Watch until the server's time limit or a cut; see `watch_changes`."""
-        _answer(await self._arrive("watch", kind))
+        fault = self._arrive("watch", kind)
+        if fault is not None:
+            await fault.before()
+        if fault is not None:
+            fault.after()
         self._compact_when_due()
         request = WatchRequest(
             version=_version(resource_version, self._registry.version),
@@ -114,16 +120,22 @@ class MemoryCluster:
                 yield batch
 
     async def get(self, ref: Ref) -> Object:
-        lost = await self._arrive("get", ref.kind)
+        fault = self._arrive("get", ref.kind)
+        if fault is not None:
+            await fault.before()
         stored = self._registry.find(ref)
-        _answer(lost)
+        if fault is not None:
+            fault.after()
         return stored.object()
 
     async def create(self, kind: Kind, body: Mapping[str, Any]) -> Object:
         """Create the object with a uid, a version and what admission fills in. The namespace is created on demand."""
-        lost = await self._arrive("create", kind)
+        fault = self._arrive("create", kind)
+        if fault is not None:
+            await fault.before()
         stored = self._registry.create(kind, body)
-        _answer(lost)
+        if fault is not None:
+            fault.after()
         return stored.object()
 
     async def patch(self, ref: Ref, patch: Patch) -> Object:
@@ -131,21 +143,30 @@ class MemoryCluster:
 
         Conflict: metadata.resourceVersion or metadata.uid of the body is another. Invalid: the result is, or the patch cannot be read.
         """
-        lost = await self._arrive("patch status" if patch.subresource == "status" else "patch", ref.kind)
+        fault = self._arrive("patch status" if patch.subresource == "status" else "patch", ref.kind)
+        if fault is not None:
+            await fault.before()
         stored = self._registry.patch(ref, patch)
-        _answer(lost)
+        if fault is not None:
+            fault.after()
         return stored.object()
 
     async def delete(self, ref: Ref, *, uid: str = "", grace_period_seconds: int | None = None) -> None:
         """Delete the object, or mark it terminating while finalizers or a bound pod's grace period hold it."""
-        lost = await self._arrive("delete", ref.kind)
+        fault = self._arrive("delete", ref.kind)
+        if fault is not None:
+            await fault.before()
         self._registry.delete(ref, uid, grace_period_seconds)
-        _answer(lost)
+        if fault is not None:
+            fault.after()
 
     async def bind(self, binding: Binding) -> None:
-        lost = await self._arrive("bind", POD)
+        fault = self._arrive("bind", POD)
+        if fault is not None:
+            await fault.before()
         self._registry.bind(binding)
-        _answer(lost)
+        if fault is not None:
+            fault.after()
 
     def compact(self) -> None:
         """Forget all history: a watch that is behind, and every continue token, gets 410."""
@@ -159,20 +180,12 @@ class MemoryCluster:
         for store in self._registry.kinds():
             store.cut(error)
 
-    async def _arrive(self, verb: Verb, kind: Kind) -> ClusterError | None:
-        """Count the request and let a fault strike. Return the error that is to replace the answer of a request carried out."""
+    def _arrive(self, verb: Verb, kind: Kind) -> Fault | None:
+        """Count the request and return the fault that strikes it. NotFound: the kind is not served."""
         self._registry.kind(kind).requests[verb] += 1
         if self.unserved and kind in self.unserved:
             raise answers.not_served()
-        fault = self.faults.strike(verb, kind, self._random) if self.faults.rules else None
-        if fault is None:
-            return None
-        if fault.delay:
-            await asyncio.sleep(fault.delay)
-        error = fault.error() if fault.error is not None else None
-        if error is not None and fault.moment is Moment.BEFORE:
-            raise error
-        return error
+        return self.faults.strike(verb, kind, self._random) if self.faults.rules else None
 
     def _compact_when_due(self) -> None:
         every = self.faults.compact_every
@@ -192,12 +205,6 @@ class MemoryCluster:
             except ValueError as error:
                 raise Invalid(f'unable to parse "{text}" as a field selector: {error}') from error
         return self._selectors[text]
-
-
-def _answer(lost: ClusterError | None) -> None:
-    """Lose the answer of a request that was carried out, when a fault wants that."""
-    if lost is not None:
-        raise lost
 
 
 def _version(text: str, current: int) -> int:

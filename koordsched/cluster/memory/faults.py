@@ -6,6 +6,7 @@ request; the first that strikes is taken. The same requests in the same order wi
 
 from __future__ import annotations
 
+import asyncio
 from enum import Enum
 from typing import TYPE_CHECKING, Literal
 
@@ -58,6 +59,18 @@ class Fault(msgspec.Struct, kw_only=True):
             return False
         self.struck += 1
         return True
+
+    async def before(self) -> None:
+        """Let the struck request be late, and fail before it is carried out where the rule says so."""
+        if self.delay:
+            await asyncio.sleep(self.delay)
+        if self.error is not None and self.moment is Moment.BEFORE:
+            raise self.error()
+
+    def after(self) -> None:
+        """Lose the answer of a struck request that was carried out, where the rule says so."""
+        if self.error is not None and self.moment is Moment.AFTER:
+            raise self.error()
 
 
 class Faults(msgspec.Struct, kw_only=True):

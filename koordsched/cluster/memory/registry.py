@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from koordsched.api.core import Pod
 from koordsched.api.kinds import NAMESPACE, POD, PRIORITY_CLASS, Kind
 from koordsched.clock import Clock, rfc3339
 from koordsched.cluster.memory import answers
 from koordsched.cluster.memory.admission import PRIORITY_CLASSES, admit_pod
 from koordsched.cluster.memory.checking import Checker
-from koordsched.cluster.memory.lifecycle import bound, deleted, finished
+from koordsched.cluster.memory.lifecycle import bound, bound_like, deleted, finished
+from koordsched.cluster.memory.likes import Likes
 from koordsched.cluster.memory.metadata import (
     Identities,
     check_preconditions,
@@ -50,6 +52,7 @@ class Registry:
         self._history = history
         self._identities = Identities(random)
         self._checker = Checker()
+        self._likes = Likes()
         self._kinds: dict[Kind, KindStore] = {}
         self._second = -1
         self._timestamp = ""
@@ -77,17 +80,21 @@ class Registry:
 
     def create(self, kind: Kind, body: Mapping[str, Any]) -> Stored:
         """Create the object, and its namespace on demand. AlreadyExists, Invalid, Forbidden (no such priority class)."""
-        raw = _own_copy(body)
+        store = self.kind(kind)
+        shape = self._likes.shape(body) if store is self._pods else None
+        like = self._likes.find(shape, self._priority_classes.end)
+        raw = _own_copy(body) if like is None else {**like.rest, "metadata": _own_copy(body["metadata"])}
         now = self._now()
         ref = identify(kind, raw, self._identities, now)
-        store = self.kind(kind)
         key = key_of(ref.namespace, ref.name)
         if key in store.objects:
             raise answers.already_exists(ref)
-        if store is self._pods:
+        if store is self._pods and like is None:
             admit_pod(raw, self._priority_class, now)
         self._stamp(raw)
-        decoded: Object | None = self._checker.checked(kind, raw)
+        decoded: Object | None = self._checker.checked(kind, raw) if like is None else self._checker.checked_like(like.pod, raw)
+        if decoded is not None and like is None and shape is not None:
+            self._likes.remember(shape, raw, decoded)
         if ref.namespace and ref.namespace not in self._namespaces:
             self.create(NAMESPACE, {"metadata": {"name": ref.namespace}})
             self._stamp(raw)
@@ -142,7 +149,7 @@ class Registry:
         raw = bound(stored.raw, binding, self._now())
         raw["metadata"] = dict(raw["metadata"])
         self._stamp(raw)
-        self._replace(stored, raw)
+        self._replace(stored, raw, bound_like(stored.decoded, raw) if isinstance(stored.decoded, Pod) else None)
 
     def _now(self) -> str:
         """Write the present second; many writes happen within one."""
@@ -170,7 +177,7 @@ class Registry:
         """Put the stamped state in the place of the stored one."""
         self.version += 1
         new = Stored(stored.kind, raw, self.version, decoded)
-        store = self.kind(stored.kind)
+        store = self._kinds[stored.kind]
         store.objects[_key(raw)] = new
         store.record(Change(self.version, stored, new))
         return new

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+
+import yaml
 
 from koordsched.config import config_warnings, default_config
 from koordsched.config.loading import DEFAULT_FILE
@@ -12,7 +15,7 @@ IN_TREE_FILTERS = 13
 
 
 def test_the_file_for_a_cluster_is_the_one_in_the_package() -> None:
-    assert (CHECKOUT / "config" / "koord-scheduler-config.yaml").read_bytes() == DEFAULT_FILE.read_bytes()
+    assert yaml.safe_load((CHECKOUT / "config" / "koord-scheduler-config.yaml").read_text()) == json.loads(DEFAULT_FILE.read_text())
 
 
 def test_the_plugins_of_every_point_are_the_charts() -> None:

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from koordsched.config.documents import MAX_DEPTH, MAX_VALUES, Document, read_documents, resolve
+from koordsched.config.documents import Document
+from koordsched.config.scalars import resolve
+from koordsched.config.yaml_text import MAX_DEPTH, MAX_VALUES, read_documents
 
 
 def read(text: str) -> Document:

@@ -459,3 +459,40 @@ def test_a_row_that_was_never_scored_because_it_was_overruled_is_scored_later() 
     bench.evaluation.reinstate([2])
     assert bench.totals() == {0: 0, 1: 1, 2: 2}
     assert bench.asked == [("scorer 0", [2])]
+
+
+def test_rows_that_changed_in_any_order_are_judged_each_by_its_own_answer() -> None:
+    # 1, 4, 2, 3: four rows, and the last less the first is as if they had no gap and ascended.
+    refused = {1, 2, 3, 4}
+    bench = Bench(6, [Filter(lambda row: row in refused)], [Scorer(lambda row: row)])
+    assert bench.filter() == [0, 5]
+    refused.remove(4)
+    for row in (1, 4, 2, 3):
+        bench.table.mark(row, USAGE)
+    assert bench.totals() == {0: 0, 4: 4, 5: 5}
+    refused |= {5}
+    for row in (2, 5, 3, 4):
+        bench.table.mark(row, USAGE)
+    assert bench.totals() == {0: 0, 4: 4}
+
+
+def test_a_fresh_round_without_a_feasible_row_is_followed_by_right_ones() -> None:
+    refused = {0, 1, 2}
+    bench = Bench(3, [Filter(passes), Filter(lambda row: row in refused)], [Scorer(lambda row: row)])
+    assert bench.filter() == []
+    refused.clear()
+    bench.table.mark(2, USAGE)
+    assert bench.totals() == {2: 2}
+    assert bench.asked == [("filter 0", [2]), ("filter 1", [2]), ("scorer 0", [2])]
+
+
+def test_a_filter_that_let_everybody_pass_unasked_may_refuse_later() -> None:
+    bench = Bench(4, [Filter(lambda row: 7 * (row == 2))])
+    bench.evaluation.catch_up()
+    bench.evaluation.next_filter(0)
+    bench.evaluation.store_codes(None)
+    bench.evaluation.settle()
+    bench.table.mark(1, USAGE)
+    bench.table.mark(2, USAGE)
+    assert bench.filter() == [0, 1, 3]
+    assert [bench.evaluation.verdict(row) for row in range(4)] == [(-1, 0), (-1, 0), (0, 7), (-1, 0)]

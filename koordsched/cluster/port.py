@@ -54,6 +54,12 @@ class Invalid(ClusterError):
     status, reason = 422, "Invalid"
 
 
+class Unauthorized(ClusterError):
+    """The credentials are not accepted (401), not even after they were renewed."""
+
+    status, reason = 401, "Unauthorized"
+
+
 class Forbidden(ClusterError):
     status, reason = 403, "Forbidden"
 

@@ -1,0 +1,163 @@
+"""What each verb of the port is on the wire: method, path, query, body, and how it is treated on the way.
+
+No waiting and no I/O: a verb becomes a `Call`, `transport` sends it. Events and status patches are of LOW priority; watches, binds and
+leases have connections of their own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from koordsched.api.kinds import EVENT, LEASE, POD, Kind
+from koordsched.cluster.apiserver import paths
+from koordsched.cluster.apiserver.call import JSON, Call, Label, Pool
+from koordsched.cluster.apiserver.limiter import Priority
+from koordsched.cluster.port import Invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from koordsched.cluster.apiserver.settings import ConnectionSettings
+    from koordsched.cluster.port import Binding, Patch, Ref
+
+STREAM_SILENCE_SECONDS = 30.0
+"""A streaming list that is silent for so long is given up, for a list in pages."""
+SILENCE_MARGIN_SECONDS = 10.0
+"""The informer is to give a silent watch up first, because it says so."""
+
+_BIND = Label("bind", POD.plural)
+_encode = msgspec.json.Encoder().encode
+
+
+class Calls:
+    """Makes requests with the time limits of the settings."""
+
+    def __init__(self, settings: ConnectionSettings) -> None:
+        self._settings = settings
+
+    def list_page(self, kind: Kind, *, field_selector: str, limit: int, continue_token: str) -> Call:
+        """Ask for a page of the newest state: without a resourceVersion a list is consistent."""
+        return Call(
+            label=Label("list", kind.plural),
+            method="GET",
+            path=paths.all_of(kind),
+            query=_given(("fieldSelector", field_selector), ("limit", str(limit or "")), ("continue", continue_token)),
+            seconds=self._settings.list_timeout,
+        )
+
+    def streaming_list(self, kind: Kind, *, field_selector: str) -> Call:
+        """Ask for everything of the newest state as the beginning of a watch."""
+        seconds = self._settings.list_timeout
+        return Call(
+            label=Label("list", kind.plural),
+            method="GET",
+            path=paths.all_of(kind),
+            query={
+                "watch": "true",
+                "sendInitialEvents": "true",
+                "resourceVersionMatch": "NotOlderThan",
+                "allowWatchBookmarks": "true",
+                "timeoutSeconds": str(round(seconds)),
+                **_given(("fieldSelector", field_selector)),
+            },
+            seconds=seconds,
+            silence=STREAM_SILENCE_SECONDS,
+        )
+
+    def watch(self, kind: Kind, seconds: float, *, resource_version: str, field_selector: str) -> Call:
+        return Call(
+            label=Label("watch", kind.plural),
+            method="GET",
+            path=paths.all_of(kind),
+            query={
+                "watch": "true",
+                "resourceVersion": resource_version,
+                "allowWatchBookmarks": "true",
+                "timeoutSeconds": str(round(seconds)),
+                **_given(("fieldSelector", field_selector)),
+            },
+            pool=Pool.WATCH,
+            silence=self._settings.max_silence + SILENCE_MARGIN_SECONDS,
+        )
+
+    def get(self, ref: Ref) -> Call:
+        return Call(
+            label=Label("get", ref.kind.plural),
+            method="GET",
+            path=paths.item(ref.kind, ref.namespace, ref.name),
+            pool=_pool(ref.kind),
+            seconds=self._settings.request_timeout,
+        )
+
+    def create(self, kind: Kind, body: Mapping[str, Any]) -> Call:
+        """Create in the body's namespace; apiVersion and kind need not be in it. Invalid: it names no namespace."""
+        namespace = (body.get("metadata") or {}).get("namespace") or ""
+        if kind.namespaced and not namespace:
+            raise Invalid(f"{kind.plural_group}: metadata.namespace: Required value: must be given")
+        return Call(
+            label=Label("create", kind.plural),
+            method="POST",
+            path=paths.collection(kind, namespace),
+            body=_encode({"apiVersion": kind.api_version, "kind": kind.kind, **body}),
+            content_type=JSON,
+            pool=_pool(kind),
+            priority=Priority.LOW if kind is EVENT else Priority.HIGH,
+            seconds=self._settings.request_timeout,
+        )
+
+    def patch(self, ref: Ref, patch: Patch) -> Call:
+        return Call(
+            label=Label(f"patch {patch.subresource}".rstrip(), ref.kind.plural),
+            method="PATCH",
+            path=paths.item(ref.kind, ref.namespace, ref.name, patch.subresource),
+            body=_encode(patch.body),
+            content_type=patch.type.value,
+            pool=_pool(ref.kind),
+            priority=Priority.LOW if patch.subresource or ref.kind is EVENT else Priority.HIGH,
+            seconds=self._settings.request_timeout,
+        )
+
+    def delete(self, ref: Ref, *, uid: str, grace_period_seconds: int | None) -> Call:
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        if grace_period_seconds is not None:
+            options["gracePeriodSeconds"] = grace_period_seconds
+        return Call(
+            label=Label("delete", ref.kind.plural),
+            method="DELETE",
+            path=paths.item(ref.kind, ref.namespace, ref.name),
+            body=_encode(options),
+            content_type=JSON,
+            seconds=self._settings.request_timeout,
+            needs_answer=False,
+        )
+
+    def bind(self, binding: Binding) -> Call:
+        """Bind by name and uid; the answer is a Status that nobody reads."""
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": binding.name, "namespace": binding.namespace, "uid": binding.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": binding.node},
+        }
+        return Call(
+            label=_BIND,
+            method="POST",
+            path=paths.item(POD, binding.namespace, binding.name, "binding"),
+            body=_encode(body),
+            content_type=JSON,
+            pool=Pool.BIND,
+            seconds=self._settings.request_timeout,
+            needs_answer=False,
+        )
+
+
+def _given(*query: tuple[str, str]) -> dict[str, str]:
+    return {name: value for name, value in query if value}
+
+
+def _pool(kind: Kind) -> Pool:
+    return Pool.LEASE if kind is LEASE else Pool.OTHER

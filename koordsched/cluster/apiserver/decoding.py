@@ -1,0 +1,188 @@
+"""Bytes of the API server into the Structs of one kind.
+
+The fast path is one typed msgspec call for a page or a batch of watch lines, with nothing in between. What that refuses (a real API server
+writes nulls for empty lists) is decoded object by object through `api.validation`, which drops nulls. An object that still cannot be read
+is logged with its name, the path and the value, and left out; the others and the order of versions are not touched by it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from koordsched.api.meta import Api, Object, ObjectMeta, Unstructured
+from koordsched.api.validation import InvalidObject, decode
+from koordsched.cluster.apiserver.errors import Status
+from koordsched.cluster.port import BOOKMARK, DELETED, ListPage, WatchEvent, WatchEventType
+from koordsched.log import get_logger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from koordsched.api.kinds import Kind
+
+T = TypeVar("T", bound=Object)
+UNDECODABLE = (msgspec.DecodeError, InvalidObject, RecursionError)  # ValidationError is a DecodeError
+_ERROR = "ERROR"
+_TYPES = {event_type.value: event_type for event_type in WatchEventType}
+
+log = get_logger(__name__)
+
+
+class _TypedEvent(WatchEvent, Generic[T], frozen=True):
+    """A watch event whose object is decoded straight into its Struct."""
+
+    object: T
+
+
+class _Line(msgspec.Struct):
+    """A watch event of any type, its object not looked at yet."""
+
+    type: str
+    object: msgspec.Raw
+
+
+class _ListMeta(Api):
+    resource_version: str = ""
+    continue_: str | None = msgspec.field(default=None, name="continue")
+
+
+class _Page(msgspec.Struct, Generic[T]):
+    metadata: _ListMeta
+    items: list[T] | None = None
+
+
+class _RawPage(msgspec.Struct):
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+class _Head(msgspec.Struct):
+    metadata: dict[str, Any] = {}
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """What a piece of a watch holds: events, and what ended the watch after them, if anything did."""
+
+    events: list[WatchEvent]
+    status: Status | None = None  # of an ERROR event
+    lost: str = ""  # why the history is not whole any more, "" when it is
+
+
+class KindDecoder:
+    """Decodes answers about one kind. Keeps no state but its compiled decoders."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+        struct: Any = kind.struct
+        self._typed = kind.struct is not Unstructured
+        self._objects = msgspec.json.Decoder(struct)
+        self._pages = msgspec.json.Decoder(_Page[struct])
+        self._events: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_TypedEvent[struct])
+
+    def object(self, body: bytes) -> Object:
+        """Decode one object; one of UNDECODABLE when it cannot be read."""
+        if self._typed:
+            try:
+                return self._named(self._objects.decode(body))
+            except (msgspec.ValidationError, RecursionError):
+                pass
+        return self._checked(body)
+
+    def page(self, body: bytes) -> ListPage:
+        """Decode a page of a list; DecodeError when it is none."""
+        if self._typed:
+            try:
+                page = self._pages.decode(body)
+            except (msgspec.ValidationError, RecursionError):
+                pass
+            else:
+                return _list_page([self._named(item) for item in page.items or ()], page.metadata)
+        raw = msgspec.json.decode(body, type=_RawPage)
+        return _list_page(list(self._readable(raw.items or ())), raw.metadata)
+
+    def batch(self, lines: bytes) -> Batch:
+        """Decode whole lines of a watch."""
+        if self._typed:
+            try:
+                return Batch(self._events.decode_lines(lines))
+            except (msgspec.DecodeError, RecursionError):
+                pass  # a null, a bookmark, an ERROR or nonsense: look at each line
+        events: list[WatchEvent] = []
+        for line in lines.splitlines():
+            if not line.strip():
+                continue
+            try:
+                read = self._line(line)
+            except UNDECODABLE as error:
+                log.error("an event of a watch cannot be read and is left out", kind=self._kind.plural_group, error=str(error))
+                continue
+            if isinstance(read, WatchEvent):
+                events.append(read)
+            else:
+                return Batch(events, read.status, read.lost)
+        return Batch(events)
+
+    def _line(self, text: bytes) -> WatchEvent | Batch:
+        """Read one event; a Batch without events says that the watch ends here."""
+        line = msgspec.json.decode(text, type=_Line)
+        if line.type == _ERROR:
+            return Batch([], msgspec.json.decode(line.object, type=Status))
+        event_type = _TYPES.get(line.type)
+        if event_type is BOOKMARK or event_type is None:
+            if event_type is None:
+                log.error("an event of an unknown type is left out", kind=self._kind.plural_group, type=line.type)
+            return self._bookmark(line.object)
+        try:
+            return WatchEvent(event_type, self.object(bytes(line.object)))
+        except UNDECODABLE as error:
+            name = self._report(line.object, error)
+            if event_type is DELETED:
+                return Batch([], lost=f"{name} was deleted, but how it was last cannot be read")
+            return self._bookmark(line.object)
+
+    def _bookmark(self, body: msgspec.Raw) -> WatchEvent:
+        """Return what is left of an object of which only the version counts."""
+        metadata = msgspec.json.decode(body, type=_Head).metadata
+        version, annotations = metadata.get("resourceVersion"), metadata.get("annotations")
+        if not version or not isinstance(version, str):
+            raise msgspec.ValidationError("it has no metadata.resourceVersion")
+        kept = ObjectMeta(resource_version=version, annotations=annotations if isinstance(annotations, dict) else {})
+        return WatchEvent(BOOKMARK, Object(api_version=self._kind.api_version, kind=self._kind.kind, metadata=kept))
+
+    def _readable(self, items: Iterable[msgspec.Raw]) -> Iterable[Object]:
+        for item in items:
+            try:
+                yield self.object(bytes(item))
+            except UNDECODABLE as error:
+                self._report(item, error)
+
+    def _checked(self, body: bytes) -> Object:
+        raw = msgspec.json.decode(body)
+        if isinstance(raw, dict):
+            raw.setdefault("apiVersion", self._kind.api_version)
+            raw.setdefault("kind", self._kind.kind)
+        return decode(self._kind, raw)
+
+    def _named(self, obj: Object) -> Object:
+        """Say what the items of a list leave out. The object is new, nobody else has seen it: it may still be changed."""
+        if not obj.kind:
+            force_setattr(obj, "api_version", self._kind.api_version)
+            force_setattr(obj, "kind", self._kind.kind)
+        return obj
+
+    def _report(self, body: msgspec.Raw, error: Exception) -> str:
+        """Log that an object cannot be read, and return its name."""
+        try:
+            metadata = msgspec.json.decode(body, type=_Head).metadata
+        except UNDECODABLE:
+            metadata = {}
+        name = "/".join(str(part) for part in (metadata.get("namespace"), metadata.get("name")) if part)
+        log.error("an object cannot be read and is left out", kind=self._kind.plural_group, object=name, error=str(error))
+        return f'{self._kind.plural_group} "{name}"'
+
+
+def _list_page(items: list[Object], metadata: _ListMeta) -> ListPage:
+    return ListPage(items, metadata.resource_version, metadata.continue_ or "")

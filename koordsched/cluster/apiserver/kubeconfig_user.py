@@ -1,0 +1,118 @@
+"""The user of a kubeconfig's context: which credential it names.
+
+Precedence is client-go's: a token file over a token, either over a plugin; a token beside a user name, or two plugins, are a mistake.
+"""
+
+from __future__ import annotations
+
+import os
+from base64 import b64encode
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from koordsched.cluster.apiserver.credentials import Credential, CredentialSource, Fixed, TokenFile, bearer
+from koordsched.cluster.apiserver.exec_plugin import ExecPlugin
+from koordsched.cluster.apiserver.target import Pem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from koordsched.cluster.apiserver.kubeconfig_format import AuthProvider, Exec, NamedUser, User
+    from koordsched.cluster.apiserver.settings import ConnectError
+
+EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+
+
+class Names(Protocol):
+    """What is needed of a kubeconfig file here."""
+
+    @property
+    def name(self) -> str: ...
+
+    def error(self, key: str, what: str) -> ConnectError: ...
+
+    def path(self, text: str) -> str: ...
+
+    def pem(self, key: str, file: str, data: str) -> Pem: ...
+
+
+class Who(msgspec.Struct, frozen=True):
+    """As whom to come: credentials, a client certificate, impersonation."""
+
+    credentials: CredentialSource
+    certificate: Pem
+    key: Pem
+    headers: tuple[tuple[str, str], ...]
+
+
+def read_user(source: Names, named: NamedUser, cluster_info: Callable[[], dict[str, Any]]) -> Who:
+    """Return what the user's entry amounts to; `cluster_info` tells a plugin of the cluster. ConnectError names the key."""
+    where, user = f"users[{named.name}].user", named.user
+    return Who(
+        _credentials(source, where, user, cluster_info),
+        source.pem(f"{where}.client-certificate", user.client_certificate, user.client_certificate_data),
+        source.pem(f"{where}.client-key", user.client_key, user.client_key_data),
+        _impersonation(source, where, user),
+    )
+
+
+def _credentials(source: Names, where: str, user: User, cluster_info: Callable[[], dict[str, Any]]) -> CredentialSource:
+    if (user.token or user.token_file) and user.username:
+        raise source.error(where, "only one of token and username can be used")
+    if user.exec is not None and user.auth_provider is not None:
+        raise source.error(where, "only one of exec and auth-provider can be used")
+    if user.token_file:
+        return TokenFile(f"kubeconfig {source.name}: {where}.tokenFile", source.path(user.token_file))
+    if user.token:
+        if not (user.token.isascii() and user.token.isprintable()):
+            raise source.error(f"{where}.token", "holds something that is no token")
+        return Fixed(bearer(user.token))
+    if user.username:
+        pair = f"{user.username}:{user.password}".encode()
+        return Fixed(Credential(authorization=f"Basic {b64encode(pair).decode()}"))
+    if user.exec is not None:
+        return _plugin(source, f"{where}.exec", user.exec, cluster_info)
+    if user.auth_provider is not None:
+        return _provider(source, f"{where}.auth-provider", user.auth_provider)
+    return Fixed()
+
+
+def _plugin(source: Names, where: str, given: Exec, cluster_info: Callable[[], dict[str, Any]]) -> ExecPlugin:
+    if not given.command:
+        raise source.error(f"{where}.command", "must be given")
+    if given.api_version not in EXEC_VERSIONS:
+        raise source.error(f"{where}.apiVersion", f'"{given.api_version}" is not known; known are {", ".join(EXEC_VERSIONS)}')
+    if given.interactive_mode == "Always":
+        raise source.error(f"{where}.interactiveMode", "Always cannot be had: a scheduler has no terminal")
+    is_path = os.sep in given.command
+    return ExecPlugin(
+        where=f"kubeconfig {source.name}: {where}",
+        command=source.path(given.command) if is_path else given.command,
+        arguments=given.args,
+        environment={variable.name: variable.value for variable in given.env},
+        api_version=given.api_version,
+        install_hint=given.install_hint,
+        cluster=cluster_info() if given.provide_cluster_info else None,
+    )
+
+
+def _provider(source: Names, where: str, given: AuthProvider) -> CredentialSource:
+    if given.name != "oidc":
+        raise source.error(f"{where}.name", f'no auth provider "{given.name}"; gcp and azure were replaced by exec plugins')
+    from koordsched.cluster.apiserver.oidc import Oidc, OidcSettings  # noqa: PLC0415  # costs 0.5 s and 38 MiB, see there
+
+    settings = msgspec.convert(given.config, OidcSettings)
+    if not settings.idp_issuer_url or not settings.client_id:
+        raise source.error(f"{where}.config", "idp-issuer-url and client-id must be given")
+    return Oidc(f"kubeconfig {source.name}: {where}", settings)
+
+
+def _impersonation(source: Names, where: str, user: User) -> tuple[tuple[str, str], ...]:
+    headers = [("Impersonate-User", user.impersonate), ("Impersonate-Uid", user.impersonate_uid)]
+    headers += [("Impersonate-Group", group) for group in user.impersonate_groups]
+    headers += [(f"Impersonate-Extra-{key}", value) for key, values in user.impersonate_extra.items() for value in values]
+    for name, value in headers:
+        if not (name + value).isprintable() or not (name + value).isascii():
+            raise source.error(f"{where}.as", f"cannot be sent as a header: {name}")
+    return tuple((name, value) for name, value in headers if value)

@@ -1,0 +1,90 @@
+"""aiohttp's client: for answers that are read as they come (watches), and for everything when there is a proxy."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import TYPE_CHECKING
+
+import aiohttp
+from yarl import URL
+
+from koordsched.cluster.apiserver.http1 import KEEPALIVE_SECONDS
+from koordsched.cluster.apiserver.proxies import environment_proxy
+from koordsched.cluster.apiserver.wire import TRANSPORT_ERRORS, Answer, wire_error
+
+if TYPE_CHECKING:
+    import ssl
+
+    from multidict import CIMultiDict
+
+    from koordsched.cluster.apiserver.call import Call, Pool
+    from koordsched.cluster.apiserver.settings import ConnectionSettings
+    from koordsched.cluster.apiserver.target import Target
+
+
+class Sessions:
+    """A session for each pool, made when it is first needed."""
+
+    def __init__(self, target: Target, settings: ConnectionSettings) -> None:
+        self._settings = settings
+        self._proxy, self._proxy_headers = _proxy(target.proxy or environment_proxy(target.server))
+        self._server_hostname = target.tls.server_name or None
+        self._sessions: dict[Pool, aiohttp.ClientSession] = {}
+
+    @property
+    def proxied(self) -> bool:
+        return self._proxy is not None
+
+    async def send(self, call: Call, url: str, headers: CIMultiDict[str], context: ssl.SSLContext | None) -> aiohttp.ClientResponse:
+        """Send, and return when the status is there. WireError. The response is to be closed."""
+        try:
+            return await self._session(call.pool).request(
+                call.method,
+                URL(url, encoded=True),
+                data=call.body,
+                headers=headers,
+                timeout=aiohttp.ClientTimeout(total=call.seconds, sock_connect=self._settings.connect_timeout, sock_read=call.silence),
+                allow_redirects=False,  # the credentials are for this server
+                ssl=True if context is None else context,
+                server_hostname=self._server_hostname,
+                proxy=self._proxy,
+                proxy_headers=self._proxy_headers,
+            )
+        except TRANSPORT_ERRORS as error:
+            raise wire_error(error) from None
+
+    async def close(self) -> None:
+        sessions, self._sessions = list(self._sessions.values()), {}
+        for session in sessions:
+            await session.close()
+
+    def _session(self, pool: Pool) -> aiohttp.ClientSession:
+        session = self._sessions.get(pool)
+        if session is None:
+            session = self._sessions[pool] = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+            )
+        return session
+
+
+async def read_whole(response: aiohttp.ClientResponse) -> Answer:
+    """Read the body as far as it comes, and give the connection back."""
+    retry_after = response.headers.get("Retry-After")
+    async with response:
+        try:
+            return Answer(response.status, await response.read(), retry_after)
+        except TRANSPORT_ERRORS:
+            return Answer(response.status, b"", retry_after, complete=False)
+
+
+def _proxy(address: str) -> tuple[URL | None, dict[str, str] | None]:
+    """Take the user out of a proxy's URL: it is told to the proxy in a header."""
+    if not address:
+        return None, None
+    url = URL(address if "://" in address else f"http://{address}")
+    if not url.user:
+        return url, None
+    pair = b64encode(f"{url.user}:{url.password or ''}".encode()).decode()
+    return url.with_user(None), {"Proxy-Authorization": f"Basic {pair}"}

@@ -1,0 +1,36 @@
+"""How to reach an API server, as the operator says it, and what is said when that cannot work."""
+
+from __future__ import annotations
+
+import msgspec
+
+SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
+class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the cluster is and how politely it is asked. Times are seconds.
+
+    `kubeconfig` "" means in-cluster, `master` is an address over the kubeconfig's and, alone, an address without credentials: as client-go
+    has it for kube-scheduler. JSON is always spoken, whatever clientConnection.contentType says.
+    """
+
+    kubeconfig: str = ""
+    master: str = ""
+    qps: float = 50.0  # below 0: no limit; 0: the default
+    burst: int = 100  # 0: the default
+    user_agent: str = "koord-scheduler"
+    connect_timeout: float = 10.0
+    request_timeout: float = 30.0  # of everything but lists and watches
+    list_timeout: float = 120.0  # of one page or of a streaming list
+    watch_seconds: tuple[float, float] = (300.0, 600.0)  # a watch is asked to last a random time in this range
+    max_silence: float = 180.0  # three of the API server's bookmarks
+    connections: int = 64  # at once, for each purpose but watches, which have as many as there are watches
+    streaming_lists: bool = True  # where the server offers them
+    service_account: str = SERVICE_ACCOUNT  # the folder with token and ca.crt of a pod
+
+
+class ConnectError(Exception):
+    """The operator's settings do not lead to an API server. The text is one line that names what to look at."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))

@@ -1,0 +1,144 @@
+"""Requests on the wire: connections, headers, time limits, one look at every status.
+
+Watches, binds, leases and everything else have connections of their own, so that none starves another. A request goes out once; only when
+the API server refused it for who we are (401), or could not be trusted any more, and renewed credentials or certificates are at hand, it is
+sent a second time. Any other retry is the caller's business. Nothing but errors of the port comes out.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlencode, urlsplit
+
+from koordsched.cluster.apiserver.call import Pool
+from koordsched.cluster.apiserver.errors import OK, REDIRECT, Sent, answer_error, transport_error
+from koordsched.cluster.apiserver.headers import Headers
+from koordsched.cluster.apiserver.http1 import ConnectionPool, Server
+from koordsched.cluster.apiserver.limiter import RateLimiter
+from koordsched.cluster.apiserver.sessions import Sessions, read_whole
+from koordsched.cluster.apiserver.traffic import Traffic
+from koordsched.cluster.apiserver.wire import Answer, NoAnswer, NotTrusted, WireError
+from koordsched.cluster.port import Invalid, ServerError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    import aiohttp
+
+    from koordsched.cluster.apiserver.call import Call
+    from koordsched.cluster.apiserver.identity import Identity
+    from koordsched.cluster.apiserver.settings import ConnectionSettings
+    from koordsched.cluster.apiserver.target import Target
+
+UNAUTHORIZED = 401
+
+R = TypeVar("R", Answer, "aiohttp.ClientResponse")
+
+
+class Transport:
+    """Sends requests to one API server as one identity."""
+
+    def __init__(self, target: Target, identity: Identity, settings: ConnectionSettings) -> None:
+        self.traffic = Traffic()
+        self.server = target.server
+        self._identity = identity
+        self._limiter = RateLimiter(settings.qps, settings.burst)
+        address = urlsplit(target.server)
+        self._prefix = address.path
+        self._headers = Headers([("Host", address.netloc), ("User-Agent", settings.user_agent), *target.headers], identity)
+        self._sessions = Sessions(target, settings)
+        server = Server(address.hostname or "", _port(target.server), target.tls.server_name or address.hostname or "")
+        self._pools = {pool: ConnectionPool(server, settings.connections, settings.connect_timeout) for pool in Pool}
+        self._closed = False
+
+    async def request(self, call: Call) -> bytes:
+        """Send, and return the body of an answer of success."""
+        await self._admit(call)
+        answer = await self._with_renewal(call, self._whole if self._sessions.proxied else self._exchange)
+        self.traffic.received[call.label] += len(answer.body)
+        if not OK <= answer.status < REDIRECT:
+            raise answer_error(self._sent(call), answer.status, answer.body, answer.retry_after)
+        if not answer.complete and call.needs_answer:
+            raise transport_error(self._sent(call), NoAnswer("the answer broke off"))
+        return answer.body
+
+    @asynccontextmanager
+    async def open(self, call: Call) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send, and give the answer of success with its body still to be read. The connection is closed after that."""
+        await self._admit(call)
+        response = await self._with_renewal(call, self._begin)
+        async with response:
+            if not OK <= response.status < REDIRECT:
+                answer = await read_whole(response)
+                self.traffic.received[call.label] += len(answer.body)
+                raise answer_error(self._sent(call), answer.status, answer.body, answer.retry_after)
+            yield response
+
+    async def close(self) -> None:
+        """Close all connections. Requests made after that fail."""
+        self._closed = True
+        for pool in self._pools.values():
+            pool.close()
+        await self._sessions.close()
+
+    async def _admit(self, call: Call) -> None:
+        """Wait until the request may go out, and count it."""
+        if call.pool is not Pool.LEASE:  # a renewal that waits is a lease that is lost
+            await self._limiter.acquire(call.priority)
+        if self._closed:
+            raise ServerError(f"the connection to {self.server} is closed")
+        self.traffic.requests[call.label] += 1
+        if call.body:
+            self.traffic.sent[call.label] += len(call.body)
+
+    async def _with_renewal(self, call: Call, send: Callable[[Call], Awaitable[R]]) -> R:
+        """Send once, and once more if a new identity may help."""
+        version = self._identity.version
+        try:
+            answer = await send(call)
+        except NotTrusted as error:
+            if not await self._identity.renew(version):
+                raise transport_error(self._sent(call), error) from None
+        except WireError as error:
+            raise transport_error(self._sent(call), error) from None
+        else:
+            if answer.status != UNAUTHORIZED or not await self._identity.renew(version):
+                return answer
+            answer.close()
+        self.traffic.retries += 1
+        try:
+            return await send(call)
+        except WireError as error:
+            raise transport_error(self._sent(call), error) from None
+
+    async def _exchange(self, call: Call) -> Answer:
+        """Send over a connection of the call's own pool."""
+        head = f"{call.method} {self._prefix}{_target(call)} HTTP/1.1\r\n"
+        body = call.body or b""
+        length = b"Content-Length: %d\r\n\r\n" % len(body) if call.body is not None else b"\r\n"
+        request = b"".join((head.encode("ascii"), self._headers.text(call.content_type), length, body))
+        return await self._pools[call.pool].exchange(request, self._identity.context, call.seconds)
+
+    async def _begin(self, call: Call) -> aiohttp.ClientResponse:
+        """Send by way of aiohttp, and leave the body to be read."""
+        headers = self._headers.mapping(call.content_type)
+        return await self._sessions.send(call, self.server + _target(call), headers, self._identity.context)
+
+    async def _whole(self, call: Call) -> Answer:
+        return await read_whole(await self._begin(call))
+
+    def _sent(self, call: Call) -> Sent:
+        return Sent(call.method, self.server + call.path)
+
+
+def _target(call: Call) -> str:
+    """Return path and query. Invalid: the caller's path is none."""
+    if not (call.path.isascii() and call.path.isprintable()) or " " in call.path:
+        raise Invalid(f"not a path: {call.path!r}")
+    return f"{call.path}?{urlencode(call.query)}" if call.query else call.path
+
+
+def _port(server: str) -> int:
+    address = urlsplit(server)
+    return address.port or (443 if address.scheme == "https" else 80)

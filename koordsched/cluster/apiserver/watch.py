@@ -1,0 +1,77 @@
+"""One watch on the wire, and the list that is made of one.
+
+A watch ends when its time is over, when the connection breaks or with an ERROR event. Only the last raises: for the others the informer
+simply watches again from the last version. A streaming list (KEP-3157) is a watch that begins with all there is and marks where that ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from koordsched.cluster.apiserver.errors import Sent, status_error
+from koordsched.cluster.apiserver.lines import LineBuffer
+from koordsched.cluster.apiserver.wire import TRANSPORT_ERRORS
+from koordsched.cluster.port import BOOKMARK, DELETED, Gone, ListPage, ServerError, WatchEvent
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+
+    from koordsched.api.meta import Object
+    from koordsched.cluster.apiserver.call import Call
+    from koordsched.cluster.apiserver.decoding import KindDecoder
+    from koordsched.cluster.apiserver.transport import Transport
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+async def follow(transport: Transport, call: Call, decoder: KindDecoder) -> AsyncGenerator[Sequence[WatchEvent], None]:
+    """Yield what each read of the watch brought, in order, until it ends; a broken connection is an end like any other."""
+    received = transport.traffic.received
+    buffer = LineBuffer()
+    async with transport.open(call) as response:
+        while True:
+            try:
+                piece = await response.content.readany()
+            except TRANSPORT_ERRORS:
+                return
+            if not piece:
+                return
+            received[call.label] += len(piece)
+            lines = buffer.feed(piece)
+            if not lines:
+                continue
+            batch = decoder.batch(lines)
+            if batch.events:
+                yield batch.events
+            if batch.status is not None:
+                raise status_error(Sent(call.method, transport.server + call.path), batch.status)
+            if batch.lost:
+                raise Gone(batch.lost)
+
+
+async def stream_list(transport: Transport, call: Call, decoder: KindDecoder) -> ListPage:
+    """Read the beginning of a watch that starts with all objects. ServerError: it ended before all had come."""
+    objects: dict[tuple[str, str], Object] = {}
+    async with aclosing(follow(transport, call, decoder)) as batches:
+        async for batch in batches:
+            end = _take(objects, batch)
+            if end:
+                return ListPage(list(objects.values()), end)
+            await asyncio.sleep(0)  # the next piece may be there already, and others want to go on meanwhile
+    raise ServerError(f"{call.label.plural}: the stream of all objects ended before all had come")
+
+
+def _take(objects: dict[tuple[str, str], Object], batch: Sequence[WatchEvent]) -> str:
+    """Apply the events; return the version of the list when it is complete, else ""."""
+    for event in batch:
+        metadata = event.object.metadata
+        if event.type is BOOKMARK:
+            if metadata.annotations.get(INITIAL_EVENTS_END) == "true":
+                return metadata.resource_version
+        elif event.type is DELETED:
+            objects.pop((metadata.namespace, metadata.name), None)
+        else:
+            objects[metadata.namespace, metadata.name] = event.object
+    return ""

@@ -1,0 +1,73 @@
+"""How requests are treated on the way: who shares connections, who gives way, and for how long."""
+
+from __future__ import annotations
+
+import pytest
+
+from koordsched.api.kinds import EVENT, LEASE, NODE, POD
+from koordsched.cluster.apiserver.call import Call, Pool
+from koordsched.cluster.apiserver.calls import Calls
+from koordsched.cluster.apiserver.limiter import Priority
+from koordsched.cluster.apiserver.settings import ConnectionSettings
+from koordsched.cluster.port import Binding, Patch, PatchType, Ref
+
+CALLS = Calls(ConnectionSettings(request_timeout=30.0, list_timeout=120.0, max_silence=180.0))
+IN_A = {"metadata": {"namespace": "a"}}
+NGINX = Ref(POD, "web", "nginx")
+
+BIND = CALLS.bind(Binding("web", "nginx", "u", "n"))
+CREATE_EVENT = CALLS.create(EVENT, IN_A)
+SERIES = CALLS.patch(Ref(EVENT, "a", "e"), Patch({}))
+STATUS = CALLS.patch(NGINX, Patch({}, PatchType.STRATEGIC, "status"))
+ANNOTATION = CALLS.patch(NGINX, Patch({}))
+WATCH = CALLS.watch(POD, 300.0, resource_version="1", field_selector="")
+LIST = CALLS.list_page(NODE, field_selector="", limit=500, continue_token="")
+STREAM = CALLS.streaming_list(NODE, field_selector="")
+DELETE = CALLS.delete(NGINX, uid="", grace_period_seconds=None)
+RENEW = CALLS.patch(Ref(LEASE, "kube-system", "s"), Patch({}))
+
+
+@pytest.mark.parametrize(
+    ("call", "priority"),
+    [
+        (BIND, Priority.HIGH),
+        (ANNOTATION, Priority.HIGH),
+        (WATCH, Priority.HIGH),
+        (LIST, Priority.HIGH),
+        (DELETE, Priority.HIGH),
+        (CREATE_EVENT, Priority.LOW),
+        (SERIES, Priority.LOW),
+        (STATUS, Priority.LOW),
+    ],
+)
+def test_what_only_tells_of_scheduling_gives_way(call: Call, priority: Priority) -> None:
+    assert call.priority is priority
+
+
+@pytest.mark.parametrize(
+    ("call", "pool"),
+    [
+        (BIND, Pool.BIND),
+        (WATCH, Pool.WATCH),
+        (RENEW, Pool.LEASE),
+        (CALLS.get(Ref(LEASE, "a", "b")), Pool.LEASE),
+        (CREATE_EVENT, Pool.OTHER),
+    ],
+)
+def test_binds_watches_and_leases_have_connections_of_their_own(call: Call, pool: Pool) -> None:
+    assert call.pool is pool
+
+
+@pytest.mark.parametrize(
+    ("call", "seconds", "silence"),
+    [(BIND, 30.0, None), (LIST, 120.0, None), (WATCH, None, 190.0), (STREAM, 120.0, 30.0), (STATUS, 30.0, None), (DELETE, 30.0, None)],
+)
+def test_every_request_but_a_watch_has_a_time_limit_and_a_watch_one_for_silence(
+    call: Call, seconds: float | None, silence: float | None
+) -> None:
+    assert (call.seconds, call.silence) == (seconds, silence)
+
+
+@pytest.mark.parametrize(("call", "needed"), [(BIND, False), (DELETE, False), (STATUS, True), (LIST, True)])
+def test_of_binds_and_deletions_only_the_status_counts(call: Call, needed: bool) -> None:
+    assert call.needs_answer is needed

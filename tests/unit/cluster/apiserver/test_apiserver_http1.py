@@ -1,0 +1,190 @@
+"""Keep-alive connections against a server that says exactly these bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from koordsched.cluster.apiserver import http1
+from koordsched.cluster.apiserver.http1 import ConnectionPool, Server
+from koordsched.cluster.apiserver.wire import Answer, NoAnswer, NotSent
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+CLOSE = b""
+"""Said by the server: close the connection now."""
+
+
+class Talker:
+    """Says the next of `says` for each request; counts connections and keeps requests."""
+
+    def __init__(self) -> None:
+        self.says: list[list[bytes]] = []
+        self.heard: list[bytes] = []
+        self.connections = 0
+        self.writers: list[asyncio.StreamWriter] = []
+        self.port = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self.writers.append(writer)
+        while (head := await self._head(reader)) is not None:
+            self.heard.append(head)
+            for piece in self.says.pop(0) if self.says else [OK]:
+                if piece is CLOSE:
+                    writer.close()
+                    return
+                writer.write(piece)
+                await asyncio.sleep(0.002)
+
+    async def _head(self, reader: asyncio.StreamReader) -> bytes | None:
+        try:
+            return await reader.readuntil(b"\r\n\r\n")
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return None
+
+
+@pytest_asyncio.fixture
+async def talker() -> AsyncIterator[Talker]:
+    found = Talker()
+    server = await asyncio.start_server(found.serve, "127.0.0.1", 0)
+    found.port = server.sockets[0].getsockname()[1]
+    yield found
+    server.close()
+    for writer in found.writers:
+        writer.close()
+    await server.wait_closed()
+    await asyncio.sleep(0.005)
+
+
+@pytest_asyncio.fixture
+async def pool(talker: Talker) -> AsyncIterator[ConnectionPool]:
+    found = ConnectionPool(Server("127.0.0.1", talker.port, "127.0.0.1"), 2, 5.0)
+    yield found
+    found.close()
+
+
+async def ask(pool: ConnectionPool, seconds: float = 5.0) -> Answer:
+    return await pool.exchange(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", None, seconds)
+
+
+async def test_a_connection_is_used_again(pool: ConnectionPool, talker: Talker) -> None:
+    answers = [await ask(pool) for _ in range(3)]
+    assert answers == [Answer(200, b"ok")] * 3
+    assert talker.connections == 1
+
+
+async def test_an_answer_may_come_in_chunks_and_in_pieces(pool: ConnectionPool, talker: Talker) -> None:
+    whole = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
+    for cut in (5, 20, 60, len(whole) - 1):
+        talker.says = [[whole[:cut], whole[cut:]]]
+        assert await ask(pool) == Answer(200, b"abcde")
+    assert talker.connections == 1
+
+
+async def test_an_answer_without_a_body_is_whole(pool: ConnectionPool, talker: Talker) -> None:
+    talker.says = [[b"HTTP/1.1 204 No Content\r\n\r\n"]]
+    assert await ask(pool) == Answer(204, b"")
+
+
+async def test_a_preliminary_answer_is_passed_over(pool: ConnectionPool, talker: Talker) -> None:
+    talker.says = [[b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", OK]]
+    assert await ask(pool) == Answer(200, b"ok")
+
+
+async def test_how_long_to_wait_is_read_whatever_its_spelling(pool: ConnectionPool, talker: Talker) -> None:
+    talker.says = [[b"HTTP/1.1 429 Too Many Requests\r\nretry-AFTER: 3\r\nContent-Length: 0\r\n\r\n"]]
+    assert await ask(pool) == Answer(429, b"", "3")
+    assert (await ask(pool)).retry_after is None
+
+
+@pytest.mark.parametrize("says", [[b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"], [OK, CLOSE]])
+async def test_a_connection_that_the_server_closes_is_not_used_again(pool: ConnectionPool, talker: Talker, says: list[bytes]) -> None:
+    talker.says = [says]
+    assert await ask(pool) == Answer(200, b"ok")
+    await asyncio.sleep(0.02)
+    assert await ask(pool) == Answer(200, b"ok")
+    assert talker.connections == 2
+
+
+async def test_a_connection_that_was_idle_for_too_long_is_not_used_again(
+    pool: ConnectionPool, talker: Talker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ask(pool)
+    monkeypatch.setattr(http1, "KEEPALIVE_SECONDS", 0.0)
+    await ask(pool)
+    assert talker.connections == 2
+
+
+async def test_something_said_out_of_turn_ends_the_connection(pool: ConnectionPool, talker: Talker) -> None:
+    talker.says = [[OK, b"HTTP/1.1 408 Request Timeout\r\n\r\n"]]
+    await ask(pool)
+    await asyncio.sleep(0.02)
+    assert await ask(pool) == Answer(200, b"ok")
+    assert talker.connections == 2
+
+
+@pytest.mark.parametrize(
+    ("says", "why"),
+    [
+        ([CLOSE], "the server closed the connection"),
+        ([b"HTTP/1.1 200 OK\r\nConte", CLOSE], "the server closed the connection"),
+        ([b"hello\r\n"], "not HTTP: "),
+        ([b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"], "not HTTP: "),
+        ([], "timed out"),
+    ],
+)
+async def test_without_a_status_there_is_no_answer(pool: ConnectionPool, talker: Talker, says: list[bytes], why: str) -> None:
+    talker.says = [says]
+    with pytest.raises(NoAnswer, match=f"^{why}"):
+        await ask(pool, 0.1)
+    assert await ask(pool) == Answer(200, b"ok")
+
+
+@pytest.mark.parametrize("end", [[], [CLOSE]])
+async def test_an_answer_that_breaks_off_or_stalls_keeps_its_status(pool: ConnectionPool, talker: Talker, end: list[bytes]) -> None:
+    talker.says = [[b"HTTP/1.1 201 Created\r\nRetry-After: 1\r\nContent-Length: 10\r\n\r\nabc", *end]]
+    assert await ask(pool, 0.1) == Answer(201, b"abc", "1", complete=False)
+    assert await ask(pool) == Answer(200, b"ok")
+    assert talker.connections == 2
+
+
+async def test_no_more_connections_than_allowed_and_who_waits_in_vain_sent_nothing(pool: ConnectionPool, talker: Talker) -> None:
+    talker.says = [[], []]
+    stuck = [asyncio.create_task(ask(pool)) for _ in range(2)]
+    await asyncio.sleep(0.02)
+    with pytest.raises(NotSent, match="all connections were busy for too long"):
+        await ask(pool, 0.05)
+    for task in stuck:
+        task.cancel()
+    await asyncio.gather(*stuck, return_exceptions=True)
+    assert await ask(pool) == Answer(200, b"ok")
+    assert len(talker.heard) == 3
+
+
+async def test_a_request_that_is_given_up_ends_its_connection(pool: ConnectionPool, talker: Talker) -> None:
+    talker.says = [[]]
+    asking = asyncio.create_task(ask(pool))
+    await asyncio.sleep(0.02)
+    asking.cancel()
+    assert (await asyncio.gather(asking, return_exceptions=True)) == [asyncio.CancelledError()] or asking.cancelled()
+    assert await ask(pool) == Answer(200, b"ok")
+    assert talker.connections == 2
+
+
+async def test_closing_the_pool_ends_what_is_under_way(pool: ConnectionPool, talker: Talker) -> None:
+    talker.says = [[]]
+    asking = asyncio.create_task(ask(pool))
+    await asyncio.sleep(0.02)
+    pool.close()
+    with pytest.raises(NoAnswer):
+        await asking
+
+
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "a..b"])
+async def test_a_host_that_cannot_be_found_was_sent_nothing(host: Any) -> None:
+    with pytest.raises(NotSent):
+        await ask(ConnectionPool(Server(host, 1, host), 1, 5.0))

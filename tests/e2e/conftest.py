@@ -1,0 +1,48 @@
+"""Gives e2e tests one real control plane a session, emptied before each test.
+
+Without the programs and without Go to build them these tests are skipped and say so; where CI is set they fail instead, so that a green
+CI means that they ran.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from support.controlplane.binaries import Binaries, ControlPlaneUnavailable, find_or_build
+from support.controlplane.plane import ControlPlane
+
+
+@pytest.fixture(scope="session")
+def binaries(request: pytest.FixtureRequest) -> Binaries:
+    """etcd, kube-apiserver and, unless KUBEBUILDER_ASSETS lacks it, kube-scheduler."""
+    terminal = request.config.pluginmanager.get_plugin("terminalreporter")
+    capture = request.config.pluginmanager.get_plugin("capturemanager")
+
+    def say(line: str) -> None:
+        if terminal is not None and capture is not None:
+            with capture.global_and_fixture_disabled():
+                terminal.write_line(f"\n{line}", flush=True)
+
+    try:
+        return find_or_build(os.environ, say)
+    except ControlPlaneUnavailable as error:
+        if os.environ.get("CI"):
+            pytest.fail(f"CI must run the e2e tests, but there is no control plane: {error}", pytrace=False)
+        pytest.skip(f"no control plane: {error}")
+
+
+@pytest.fixture(scope="session")
+def running_plane(binaries: Binaries) -> Iterator[ControlPlane]:
+    """The session's control plane, with whatever the tests before have left in it."""
+    with ControlPlane(binaries) as running:
+        yield running
+
+
+@pytest.fixture
+def plane(running_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """The session's control plane with no node, no pod and no other object of an earlier test; programs it spawned end with the test."""
+    running_plane.restore()
+    yield running_plane
+    running_plane.end_programs()

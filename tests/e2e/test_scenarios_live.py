@@ -1,0 +1,48 @@
+"""The scenarios of tests/scenarios on a real API server: with our scheduler, and those that are no deviation of ours with kube-scheduler.
+
+One test a file, so that -k and a machine with more cores can pick. What must wait for minutes is left to the embedded cluster.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from support.controlplane.binaries import Binaries
+from support.controlplane.plane import ControlPlane
+
+from koordsched.cli import main
+
+SCENARIOS = sorted((Path(__file__).parent.parent / "scenarios").glob("*.yaml"))
+OURS = f"{shlex.quote(sys.executable)} -m koordsched --config {{config}} --secure-port {{port}}"
+KUBES = (
+    "{program} --config {{config}} --secure-port {{port}} --bind-address 127.0.0.1 --authentication-kubeconfig {{kubeconfig}} "
+    "--authorization-kubeconfig {{kubeconfig}} --authorization-always-allow-paths=/*"
+)
+
+
+@pytest.fixture
+def kubeconfig(plane: ControlPlane, tmp_path: Path) -> Path:
+    return plane.kubeconfig().write(tmp_path / "kubeconfig")
+
+
+def failed(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Return what was said but PASS and SKIP; the count must say that something was played."""
+    *lines, count = capsys.readouterr().out.splitlines()
+    assert not count.startswith("0 passed"), lines
+    return [line for line in lines if not line.startswith(("PASS ", "SKIP "))]
+
+
+@pytest.mark.parametrize("file", SCENARIOS, ids=lambda file: file.stem)
+def test_scenarios_hold_with_our_scheduler(kubeconfig: Path, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["test", "--kubeconfig", str(kubeconfig), "--scheduler-command", OURS, str(file)])
+    assert (code, failed(capsys)) == (0, [])
+
+
+@pytest.mark.parametrize("file", SCENARIOS, ids=lambda file: file.stem)
+def test_scenarios_hold_with_kube_scheduler(kubeconfig: Path, file: Path, binaries: Binaries, capsys: pytest.CaptureFixture[str]) -> None:
+    command = KUBES.format(program=shlex.quote(str(binaries.kube_scheduler)))
+    code = main(["test", "--kubeconfig", str(kubeconfig), "--against", "kube-scheduler", "--scheduler-command", command, str(file)])
+    assert (code, failed(capsys)) == (0, [])

@@ -1,0 +1,172 @@
+"""`koord-scheduler --config FILE` on a real API server: from its start to a clean stop."""
+
+from __future__ import annotations
+
+import signal
+import ssl
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from support.controlplane.credentials import SCHEDULER, by_token
+from support.controlplane.plane import ControlPlane, free_port
+from support.controlplane.processes import Process
+from support.controlplane.rest import Rest
+from support.served import PATIENCE, Ended, Served, command, ended, write_config
+
+NAME = "koord-scheduler"
+PODS = "/api/v1/namespaces/default/pods"
+
+
+def until(holds: Callable[[], Any], patience: float = PATIENCE) -> Any:
+    deadline = time.monotonic() + patience
+    while not (found := holds()):
+        assert time.monotonic() < deadline, f"not within {patience} s"
+        time.sleep(0.05)
+    return found
+
+
+def start(plane: ControlPlane, folder: Path, *flags: str) -> tuple[Served, Process]:
+    """Start a scheduler with the rights of kube-scheduler, and wait until it is ready."""
+    kubeconfig = plane.kubeconfig(by_token(plane.tokens[SCHEDULER])).write(folder / "kubeconfig")
+    served, line = command("--config", write_config(folder, kubeconfig), *flags)
+    process = plane.spawn(NAME, line)
+    process.wait_until(served.ready, PATIENCE)
+    return served, process
+
+
+def stop(process: Process) -> Ended:
+    code = process.stop(PATIENCE)
+    return ended(code, process.log.read_text())
+
+
+def create_node(rest: Rest, name: str, cpu: str = "4") -> None:
+    room = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
+    status = {"capacity": room, "allocatable": room, "conditions": [{"type": "Ready", "status": "True"}]}
+    rest.create("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status})
+
+
+def create_pod(rest: Rest, name: str, cpu: str = "1") -> None:
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
+    spec = {"schedulerName": "default-scheduler", "containers": [container]}
+    rest.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+
+
+def nodes_of_pods(rest: Rest) -> dict[str, str]:
+    return {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in rest.get(PODS)["items"]}
+
+
+def condition(rest: Rest, name: str) -> dict[str, Any]:
+    conditions = rest.get(f"{PODS}/{name}")["status"].get("conditions", [])
+    return next((each for each in conditions if each["type"] == "PodScheduled"), {})
+
+
+def test_pods_are_bound_and_a_signal_ends_it_cleanly(plane: ControlPlane, tmp_path: Path) -> None:
+    rest = plane.rest()
+    create_node(rest, "n1")
+    create_pod(rest, "before")
+    served, process = start(plane, tmp_path)
+    for i in range(3):
+        create_pod(rest, f"p{i}")
+    create_pod(rest, "too-large", "5")
+    until(lambda: list(nodes_of_pods(rest).values()).count("n1") == 4)
+    until(lambda: condition(rest, "too-large").get("reason") == "Unschedulable")
+    assert condition(rest, "too-large")["message"] == "0/1 nodes are available: 1 Insufficient cpu."
+    create_node(rest, "n2", "8")
+    until(lambda: nodes_of_pods(rest)["too-large"] == "n2")
+    assert 'scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"} 5.0' in served.get("/metrics")[1]
+    outcome = stop(process)
+    assert outcome.code == 0
+    assert outcome.of("error") == []
+    assert "Traceback" not in outcome.text
+    events = rest.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]
+    assert sorted(event["reason"] for event in events) == ["FailedScheduling", *["Scheduled"] * 5]
+    assert {event["reportingController"] for event in events} == {"default-scheduler"}
+
+
+def test_a_stop_amid_binding_leaves_nothing_half_done(plane: ControlPlane, tmp_path: Path) -> None:
+    rest = plane.rest()
+    for i in range(10):
+        create_node(rest, f"n{i}", "20")
+    for i in range(200):
+        create_pod(rest, f"p{i}")
+    _, process = start(plane, tmp_path)
+    until(lambda: any(nodes_of_pods(rest).values()))
+    outcome = stop(process)
+    assert outcome.code == 0
+    assert outcome.of("error") == []
+    bound = {name for name, node in nodes_of_pods(rest).items() if node}
+    events = rest.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]
+    assert sorted(event["regarding"]["name"] for event in events if event["reason"] == "Scheduled") == sorted(bound)
+    _, process = start(plane, tmp_path)
+    until(lambda: all(nodes_of_pods(rest).values()))
+    assert max(Counter(nodes_of_pods(rest).values()).values()) <= 20
+    assert stop(process).code == 0
+
+
+def test_a_signal_during_the_start_ends_it_cleanly(plane: ControlPlane, tmp_path: Path) -> None:
+    served, line = command("--config", write_config(tmp_path, plane.kubeconfig().write(tmp_path / "kubeconfig")))
+    process = plane.spawn(NAME, line)
+    process.wait_until(lambda: served.get("/livez")[0] == 200, PATIENCE)
+    assert stop(process).code == 0
+
+
+def test_a_stop_while_the_api_server_is_away_does_not_wait_for_ever(plane: ControlPlane, tmp_path: Path) -> None:
+    create_node(plane.rest(), "n1")
+    _, process = start(plane, tmp_path)
+    create_pod(plane.rest(), "bound")
+    until(lambda: nodes_of_pods(plane.rest())["bound"])
+    plane.kill_api_server()
+    outcome = stop(process)
+    assert outcome.code == 0
+    assert set(outcome.of("error")) <= {"a clean stop took too long; the rest is given up"}
+    assert "Traceback" not in outcome.text
+
+
+def test_the_secure_port_shows_the_certificate_that_it_was_given(plane: ControlPlane, tmp_path: Path) -> None:
+    pair, port = plane.authority.server(), free_port()
+    (tmp_path / "crt").write_bytes(pair.certificate)
+    (tmp_path / "key").write_bytes(pair.key)
+    _, process = start(
+        plane, tmp_path, f"--secure-port={port}", f"--tls-cert-file={tmp_path / 'crt'}", f"--tls-private-key-file={tmp_path / 'key'}"
+    )
+    trusting = ssl.create_default_context(cadata=plane.authority.certificate.decode())
+    with urllib.request.urlopen(f"https://localhost:{port}/readyz?verbose", context=trusting, timeout=10) as answer:
+        assert answer.read() == b"[+]ping ok\n[+]shutdown ok\n[+]sched-handler-sync ok\nreadyz check passed\n"
+    assert stop(process).code == 0
+
+
+def test_it_survives_a_restart_of_the_api_server(plane: ControlPlane, tmp_path: Path) -> None:
+    rest = plane.rest()
+    create_node(rest, "n1")
+    served, process = start(plane, tmp_path)
+    plane.kill_api_server()
+    assert served.get("/healthz") == (200, "ok")
+    plane.start_api_server()
+    create_pod(rest, "after")
+    until(lambda: nodes_of_pods(rest)["after"] == "n1")
+    assert stop(process).code == 0
+
+
+def test_a_new_process_goes_on_where_the_killed_one_stopped(plane: ControlPlane, tmp_path: Path) -> None:
+    rest = plane.rest()
+    create_node(rest, "n1")
+    for i in range(4):
+        create_pod(rest, f"p{i}", "2")
+    _, process = start(plane, tmp_path)
+    process.kill()
+    _, process = start(plane, tmp_path)
+    until(lambda: sorted(nodes_of_pods(rest).values()) == ["", "", "n1", "n1"])
+    until(lambda: sum(condition(rest, f"p{i}").get("reason") == "Unschedulable" for i in range(4)) == 2)
+    assert stop(process).code == 0
+
+
+def test_sigusr2_compares_what_it_believes_with_the_cluster(plane: ControlPlane, tmp_path: Path) -> None:
+    create_node(plane.rest(), "n1")
+    _, process = start(plane, tmp_path)
+    process.signal(signal.SIGUSR2)
+    until(lambda: "cache comparison: equal to the cluster" in process.log.read_text())
+    assert stop(process).code == 0

@@ -1,0 +1,26 @@
+"""`PYTHONPATH=tests python -m support.controlplane build` prints the folder of the programs, after building them if need be."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from support.controlplane.binaries import ControlPlaneUnavailable, find_or_build
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="support.controlplane", description="etcd, kube-apiserver and kube-scheduler for tests")
+    parser.add_argument("command", choices=["build"], help="find or build the programs and print their folder")
+    parser.parse_args()
+    try:
+        binaries = find_or_build(os.environ, lambda line: print(line, file=sys.stderr, flush=True))  # noqa: T201
+    except ControlPlaneUnavailable as error:
+        print(f"no control plane: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    print(binaries.folder)  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -25,7 +25,7 @@ from koordsched.queue.profile import QueueProfile, QueueSettings
 from koordsched.queue.queued_pod import Rejectors
 from koordsched.queue.scheduling_queue import SchedulingQueue
 from koordsched.scheduler.cycle import Cycle
-from koordsched.scheduler.failure import FailureHandler, rejectors_of
+from koordsched.scheduler.failure import FailureHandler
 from koordsched.scheduler.fresh_reasons import FreshReasons
 from koordsched.scheduler.handlers import NodeHandler, PodHandler
 from koordsched.scheduler.metrics import Metrics
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.cluster.mirror import Handler
     from koordsched.config import SchedulerConfiguration
+    from koordsched.scheduler.debugger import Debugger
 
 __all__ = ["Dependencies", "Scheduler"]
 
@@ -83,6 +84,8 @@ class Scheduler:
         self._loop_task: asyncio.Task[None] | None = None
         self._flush_timer: asyncio.TimerHandle | None = None
         self._flush_due = 0.0
+        self._failure: BaseException | None = None
+        self._failed = asyncio.Event()
         self._watch_sizes()
         self._say_missing()
 
@@ -132,16 +135,38 @@ class Scheduler:
             await recorder.flush()
         self._disarm()
 
+    def unfinished(self) -> dict[str, int]:
+        """Count what a stop has still to do."""
+        return {
+            "binds_in_flight": len(self.cycle.binding),
+            "conditions_unwritten": self.status_writer.unwritten,
+            "events_unwritten": sum(recorder.unwritten for recorder in self._recorders),
+        }
+
     async def kill(self) -> None:
         """End at once, as a process does that is killed: nothing is finished, undone or written."""
         self._disarm()
         self._reasons.stop()
         await _end([*self._tasks, *self.cycle.binding])
 
+    async def until_failed(self) -> BaseException:
+        """Wait until a task that must run for ever has ended by itself, and return why: nothing can be relied on any more."""
+        await self._failed.wait()
+        return self._failure or RuntimeError("a task of the scheduler ended")
+
     def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.append(task)
+        task.add_done_callback(self._ended)
         return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            self._fail(task.exception())
+
+    def _fail(self, failure: BaseException | None) -> None:
+        self._failure = self._failure or failure
+        self._failed.set()
 
     async def _schedule(self) -> None:
         """Pop and schedule for ever."""
@@ -169,9 +194,13 @@ class Scheduler:
 
     def _flush_backoff(self) -> None:
         self._flush_timer = None
-        # A timer may fire a hair before its time in floating point: what is due at this second is flushed at this second.
-        self.queue.flush_backoff(math.floor(self.clock.now() + 1e-6))
-        self._arm()
+        try:
+            # A timer may fire a hair before its time in floating point: what is due at this second is flushed at this second.
+            self.queue.flush_backoff(math.floor(self.clock.now() + 1e-6))
+            self._arm()
+        except Exception as error:
+            self._fail(error)  # or nobody would ever set the timer again
+            raise
 
     async def _flush_unschedulable(self) -> None:
         while True:
@@ -210,7 +239,7 @@ class Scheduler:
         if diagnosis is None:
             return NOBODY
         self._reasons.found(profile, pod, diagnosis)
-        return rejectors_of(diagnosis)
+        return diagnosis.rejectors
 
     def _queue_settings(self, dependencies: Dependencies) -> QueueSettings:
         return QueueSettings(
@@ -241,6 +270,15 @@ class Scheduler:
         for profile in self.profiles.values():
             if profile.missing:
                 log.warning("plugins that this version does not have take no part", profile=profile.name, plugins=profile.missing)
+
+    # To look at
+
+    @property
+    def debugger(self) -> Debugger:
+        """Return what shows the scheduler's beliefs and compares them with the cluster."""
+        from koordsched.scheduler.debugger import Debugger, Sources  # noqa: PLC0415  # most runs never ask
+
+        return Debugger(Sources(self._parts, self._nodes, self._pods, self.profiles, LIVE_PODS))
 
 
 async def _end(tasks: list[asyncio.Task[None]]) -> None:

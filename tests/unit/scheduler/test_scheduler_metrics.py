@@ -119,3 +119,11 @@ def test_names_types_and_help_are_written() -> None:
         "# TYPE r gauge",
         'r{k="v"} 9.0',
     ]
+
+
+def test_the_number_of_cache_repairs_is_a_counter() -> None:
+    metrics = Metrics()
+    metrics.watch_sizes({}, {}, lambda: 7)
+    lines = metrics.text().decode().splitlines()
+    assert "# TYPE koord_scheduler_cache_repairs_total counter" in lines
+    assert "koord_scheduler_cache_repairs_total 7.0" in lines

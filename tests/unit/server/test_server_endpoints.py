@@ -40,7 +40,7 @@ async def test_it_is_ready_only_when_everything_that_exists_was_handled(world: E
     status, body = get(world, "/readyz")
     assert status == 500
     assert "handlers are not fully synchronized" in body
-    assert body == f"[+]ping ok\n{UNSYNCED}readyz check failed\n"
+    assert body == f"[+]ping ok\n[+]shutdown ok\n{UNSYNCED}readyz check failed\n"
     assert get(world, "/readyz/sched-handler-sync") == (500, "internal server error: handlers are not fully synchronized\n")
     await world.start()
     assert get(world, "/readyz") == get(world, "/readyz/sched-handler-sync") == (200, "ok")
@@ -48,19 +48,68 @@ async def test_it_is_ready_only_when_everything_that_exists_was_handled(world: E
 
 async def test_verbose_lists_every_check(world: EmbeddedWorld) -> None:
     assert get(world, "/livez?verbose") == (200, "[+]ping ok\nlivez check passed\n")
-    assert get(world, "/readyz?verbose=true") == (500, f"[+]ping ok\n{UNSYNCED}readyz check failed\n")
+    assert get(world, "/readyz?verbose=true") == (500, f"[+]ping ok\n[+]shutdown ok\n{UNSYNCED}readyz check failed\n")
 
 
 async def test_a_check_can_be_excluded(world: EmbeddedWorld) -> None:
     assert get(world, "/readyz?exclude=sched-handler-sync") == (200, "ok")
-    assert get(world, "/readyz?verbose&exclude=sched-handler-sync&exclude=ping") == (200, "readyz check passed\n")
+    assert get(world, "/readyz?verbose&exclude=sched-handler-sync&exclude=ping") == (200, "[+]shutdown ok\nreadyz check passed\n")
+
+
+async def test_it_is_not_ready_any_more_while_it_shuts_down(world: EmbeddedWorld) -> None:
+    await world.start()
+    endpoints = Endpoints(world.scheduler)
+    assert endpoints.get("/readyz").status == endpoints.get("/readyz/shutdown").status == 200
+    endpoints.shutting_down = True
+    assert endpoints.get("/readyz").status == 500
+    assert endpoints.get("/readyz/shutdown").body == b"internal server error: process is shutting down\n"
+    assert endpoints.get("/livez").status == endpoints.get("/healthz").status == 200
+
+
+async def test_outcomes_of_health_checks_are_metrics(world: EmbeddedWorld) -> None:
+    endpoints = Endpoints(world.scheduler)
+    assert "kubernetes_healthcheck{" not in endpoints.get("/metrics/slis").body.decode()
+    endpoints.get("/readyz?exclude=shutdown")
+    endpoints.get("/livez")
+    endpoints.get("/livez/ping")  # asked alone: not counted
+    await world.start()
+    endpoints.get("/readyz?exclude=shutdown")
+    response = endpoints.get("/metrics/slis")
+    assert (response.status, response.content_type) == (200, METRICS)
+    samples = [line for line in response.body.decode().splitlines() if not line.startswith("#")]
+    assert len(samples) == 7
+    assert set(samples) == {
+        'kubernetes_healthcheck{name="ping",type="livez"} 1.0',
+        'kubernetes_healthcheck{name="ping",type="readyz"} 1.0',
+        'kubernetes_healthcheck{name="sched-handler-sync",type="readyz"} 1.0',
+        'kubernetes_healthchecks_total{name="ping",status="success",type="livez"} 1.0',
+        'kubernetes_healthchecks_total{name="ping",status="success",type="readyz"} 2.0',
+        'kubernetes_healthchecks_total{name="sched-handler-sync",status="error",type="readyz"} 1.0',
+        'kubernetes_healthchecks_total{name="sched-handler-sync",status="success",type="readyz"} 1.0',
+    }
+    assert b"# TYPE kubernetes_healthchecks_total counter" in response.body
 
 
 @pytest.mark.parametrize(
-    "target", ["/", "/nothing", "/healthz/nothing", "/healthz/ping/more", "/livez/sched-handler-sync", "/metrics/nothing"]
+    "target",
+    [
+        "/",
+        "/nothing",
+        "/healthz/nothing",
+        "/healthz/ping/more",
+        "/livez/sched-handler-sync",
+        "/metrics/nothing",
+        "/debug",
+        "/debug/nothing",
+    ],
 )
 async def test_what_is_not_there_is_a_404(world: EmbeddedWorld, target: str) -> None:
     assert get(world, target) == (404, "404 page not found\n")
+
+
+async def test_what_is_no_url_is_a_bad_request(world: EmbeddedWorld) -> None:
+    assert get(world, "//[") == (400, "bad request: '//[' is not a path\n")
+    assert (await Endpoints(world.scheduler).answer("//[")).status == 400
 
 
 async def test_metrics_are_prometheus_text(world: EmbeddedWorld) -> None:

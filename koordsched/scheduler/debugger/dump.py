@@ -1,0 +1,155 @@
+"""What the scheduler believes, as data to log or to answer: at most so many nodes and pods, with a count of all.
+
+Amounts of cpu are in milli-cores, all others in whole units.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from koordsched.clock import rfc3339
+from koordsched.queue.queued_pod import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from koordsched.cache.cache import Cache
+    from koordsched.cache.nodes import NodeInfo
+    from koordsched.queue.nominator import Nominator
+    from koordsched.queue.queued_pod import QueuedPodInfo
+    from koordsched.queue.scheduling_queue import SchedulingQueue
+    from koordsched.scheduler.parts import Parts
+
+
+class NodeDump(msgspec.Struct, frozen=True):
+    """A node. `known` is false while only pods on it are known; pods are "ns/name"."""
+
+    name: str
+    known: bool
+    pods: int
+    assumed_pods: tuple[str, ...]
+    nominated_pods: tuple[str, ...]
+    requested: dict[str, int]
+    allocatable: dict[str, int]
+
+
+class CacheDump(msgspec.Struct, frozen=True):
+    """Nodes by name; `nominated` has the nominations for nodes that do not exist (any more) as well."""
+
+    nodes_total: int
+    pods_total: int
+    assumed_total: int
+    repairs: int
+    nodes: tuple[NodeDump, ...]
+    nominated: dict[str, tuple[str, ...]]
+
+
+class PodDump(msgspec.Struct, frozen=True):
+    """A pod that waits or is being tried: who refused it and what its author was told."""
+
+    pod: str
+    uid: str
+    profile: str
+    priority: int
+    since: str  # of being where it is
+    attempts: int
+    rejectors: tuple[str, ...]
+    message: str
+    nominated_node: str
+
+
+class PartDump(msgspec.Struct, frozen=True):
+    """One part of the queue: how many pods are in it and the first of them."""
+
+    total: int
+    pods: tuple[PodDump, ...]
+
+
+class WaitingDump(msgspec.Struct, frozen=True):
+    """A pod that waits on Permit."""
+
+    pod: str
+    node: str
+    pending_plugins: tuple[str, ...]
+
+
+class QueueDump(msgspec.Struct, frozen=True):
+    active: PartDump  # in the order of their turn
+    backoff: PartDump
+    unschedulable: PartDump
+    gated: PartDump
+    in_flight: PartDump
+    waiting_total: int
+    waiting: tuple[WaitingDump, ...]
+
+
+def dump_cache(parts: Parts, limit: int) -> CacheDump:
+    """Show at most `limit` nodes, by name, and as many nodes with nominations."""
+    cache, nominator = parts.cache, parts.queue.nominator
+    infos = [cache.nodes_by_name[name] for name in sorted(cache.nodes_by_name)[:limit]]
+    return CacheDump(
+        nodes_total=len(cache.nodes_by_name),
+        pods_total=len(cache.pods),
+        assumed_total=cache.assumed_count,
+        repairs=cache.repairs,
+        nodes=tuple(_node(info, cache, nominator) for info in infos),
+        nominated={node: tuple(pod.key for pod in pods.values()) for node, pods in islice(nominator.nodes.items(), limit)},
+    )
+
+
+def dump_queue(parts: Parts, limit: int) -> QueueDump:
+    """Show at most `limit` pods of each part."""
+    queue = parts.queue
+    by_place: dict[Place, list[QueuedPodInfo]] = {}
+    for info in queue.pending():
+        by_place.setdefault(info.place, []).append(info)
+
+    def part(infos: list[QueuedPodInfo]) -> PartDump:
+        return PartDump(len(infos), tuple(_pod(info, queue) for info in infos[:limit]))
+
+    return QueueDump(
+        active=part(by_place.get(Place.ACTIVE, [])),
+        backoff=part(by_place.get(Place.BACKOFF, [])),
+        unschedulable=part(by_place.get(Place.UNSCHEDULABLE, [])),
+        gated=part(by_place.get(Place.GATED, [])),
+        in_flight=part(queue.in_flight),
+        waiting_total=len(parts.waiting_pods),
+        waiting=tuple(
+            WaitingDump(waiting.pod.key, waiting.node_name, _sorted(waiting.pending_plugins))
+            for waiting in islice(parts.waiting_pods, limit)
+        ),
+    )
+
+
+def _node(info: NodeInfo, cache: Cache, nominator: Nominator) -> NodeDump:
+    names = cache.columns.resource_names
+    return NodeDump(
+        name=info.name,
+        known=info.node is not None,
+        pods=len(info.pods),
+        assumed_pods=_sorted(pod.key for uid, pod in info.pods.items() if cache.is_assumed(uid)),
+        nominated_pods=tuple(pod.key for pod in nominator.pods_on(info.name)),
+        requested={name: amount for name in names if (amount := info.requested(name))},
+        allocatable={name: amount for name in names if (amount := info.allocatable(name))},
+    )
+
+
+def _pod(info: QueuedPodInfo, queue: SchedulingQueue) -> PodDump:
+    return PodDump(
+        pod=info.key,
+        uid=info.uid,
+        profile=info.profile,
+        priority=info.pod_info.priority,
+        since=rfc3339(info.since),
+        attempts=info.attempts,
+        rejectors=_sorted(info.rejectors.all),
+        message=info.gating_message if info.gated else info.last_message,
+        nominated_node=queue.nominator.node_of(info.uid),
+    )
+
+
+def _sorted(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(names))

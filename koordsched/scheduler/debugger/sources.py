@@ -1,0 +1,29 @@
+"""What a debugger looks at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from koordsched.api.core import Node, Pod
+    from koordsched.cluster.informer import Informer
+    from koordsched.scheduler.parts import Parts
+
+
+class Sources(msgspec.Struct, frozen=True):
+    """One scheduler's parts and watches. `profiles` are the scheduler names whose pods are ours; `pod_selector` is the pod watch's."""
+
+    parts: Parts
+    nodes: Informer[Node]
+    pods: Informer[Pod]
+    profiles: Container[str]
+    pod_selector: str
+
+
+def pod_name(key: str, uid: str) -> str:
+    """Name a pod so that one of the same name that came after it is another."""
+    return f"{key} ({uid})"

@@ -1,0 +1,86 @@
+"""`koord-scheduler --config FILE`: what surrounds a serving process: logs, what the start must say, event loop, garbage collector."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import platform
+import sys
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from koordsched import __version__
+from koordsched.clock import RealClock
+from koordsched.config import SchedulerConfiguration, dump_config, not_acted_on
+from koordsched.config.duration import Duration
+from koordsched.config.flag_table import FLAGS, Flags
+from koordsched.config.overrides import ignored_flags
+from koordsched.log import Style, get_logger, set_verbosity, write_logs
+from koordsched.server.library_logs import carrying_library_logs
+from koordsched.server.process import Orders, Process
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+log = get_logger(__name__)
+
+GC_THRESHOLDS = (50_000, 20, 100)
+"""Objects that outnumber the freed ones by this make a collection (CPython's 700 means one for every few watch events). Nearly everything
+here dies by its reference count; what is left are cycles of tasks and exceptions, which may wait."""
+FLAGS_VERBOSITY = 1
+CONFIG_VERBOSITY = 2
+
+
+class Start(msgspec.Struct, frozen=True):
+    """What the command line came to. `doubts`: what a valid configuration probably does not mean."""
+
+    flags: Flags
+    config: SchedulerConfiguration
+    doubts: Iterable[str] = ()
+
+
+def run_serve(start: Start) -> int:
+    """Serve until told to stop; return the exit code."""
+    clock = RealClock()
+    write_logs(Style(start.flags.logging_format, clock.now, sys.stderr))
+    set_verbosity(start.flags.v)
+    say_what_starts(start)
+    gc.set_threshold(*GC_THRESHOLDS)
+    orders = Orders(config=start.config, flags=start.flags, clock=clock, random=Random())
+    with carrying_library_logs(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(Process(orders).run())
+
+
+def say_what_starts(start: Start) -> None:
+    """Log version, flags and configuration, and everything about them that the operator may not expect."""
+    flags, config = start.flags, start.config
+    given = {name: _value_of(flags, name) for name in sorted(flags.given)}
+    log.info("koord-scheduler starts", version=__version__, python=platform.python_version(), flags=given)
+    if flags.v >= FLAGS_VERBOSITY:
+        for name in sorted(FLAGS):
+            log.info(f'FLAG: --{name}="{_value_of(flags, name)}"')
+    if flags.v >= CONFIG_VERBOSITY:
+        log.info("using the configuration", config=dump_config(config))
+    for doubt in start.doubts:
+        log.warning(doubt)
+    for flag in not_acted_on(flags):
+        log.warning("a flag changes nothing in this version", flag=flag)
+    for flag in ignored_flags(flags):
+        log.warning("a flag is ignored because --config is given", flag=flag)
+    if config.leader_election.leader_elect:
+        log.warning("leader election is not done in this version: run exactly one replica, and say --leader-elect=false")
+
+
+def _value_of(flags: Flags, name: str) -> Any:
+    value = getattr(flags, FLAGS[name].name)
+    return value.text if isinstance(value, Duration) else value
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    try:
+        import uvloop  # noqa: PLC0415  # not on every platform
+    except ImportError:
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop

@@ -1,0 +1,81 @@
+"""Health checks: bodies are kube-scheduler's (framework.md §1.6), and every outcome is counted for /metrics/slis.
+
+A passing check says `ok`, a failing one names itself, `?verbose` lists all checks, `?exclude=NAME` leaves one out and `/healthz/NAME` asks
+one alone. What was asked alone is not counted, as with the reference.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from koordsched.scheduler.measures import Measure, exposition
+from koordsched.server.response import METRICS, NOT_FOUND, TEXT, Response
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from prometheus_client.metrics_core import Metric
+
+    Checks = Mapping[str, Callable[[], str]]  # by name; a check returns what is wrong, "" when nothing is
+
+
+class Health:
+    """The checks of some endpoints, by the endpoints' names."""
+
+    def __init__(self, endpoints: Mapping[str, Checks]) -> None:
+        self._endpoints = endpoints
+        self._outcomes = Outcomes()
+
+    def __contains__(self, endpoint: str) -> bool:
+        return endpoint in self._endpoints
+
+    def get(self, endpoint: str, only: str, query: Mapping[str, list[str]]) -> Response:
+        """Ask all checks of an endpoint, or only one."""
+        checks = self._endpoints[endpoint]
+        if only:
+            return _ask_one(checks, only)
+        excluded = set(query.get("exclude", []))
+        outcome = {check: ask() for check, ask in checks.items() if check not in excluded}
+        for check, wrong in outcome.items():
+            self._outcomes.add(check, endpoint, healthy=not wrong)
+        lines = "".join(f"[-]{check} failed: {wrong}\n" if wrong else f"[+]{check} ok\n" for check, wrong in outcome.items())
+        if any(outcome.values()):
+            return Response(500, TEXT, f"{lines}{endpoint} check failed\n".encode())
+        return Response(200, TEXT, f"{lines}{endpoint} check passed\n".encode() if "verbose" in query else b"ok")
+
+    def slis(self) -> Response:
+        """Return the outcomes as metrics."""
+        return Response(200, METRICS, exposition([self._outcomes]))
+
+
+class Outcomes(Measure):
+    """kubernetes_healthcheck{name,type} (the last outcome) and kubernetes_healthchecks_total{name,status,type}."""
+
+    def __init__(self) -> None:
+        super().__init__([], "kubernetes_healthcheck", "The last outcome of a health check: 1 when it passed.", ["name", "type"])
+        self._last: dict[tuple[str, str], bool] = {}
+        self._counts: Counter[tuple[str, str, str]] = Counter()
+
+    def add(self, check: str, endpoint: str, *, healthy: bool) -> None:
+        self._last[check, endpoint] = healthy
+        self._counts[check, "success" if healthy else "error", endpoint] += 1
+
+    def collect(self) -> Iterable[Metric]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415  # see measures' docstring
+
+        last = GaugeMetricFamily(self.name, self.text, labels=self.labels)
+        for labels, healthy in self._last.items():
+            last.add_metric(labels, float(healthy))
+        yield last
+        counts = CounterMetricFamily("kubernetes_healthchecks_total", "Outcomes of health checks.", labels=["name", "status", "type"])
+        for (check, status, endpoint), count in self._counts.items():
+            counts.add_metric((check, status, endpoint), count)
+        yield counts
+
+
+def _ask_one(checks: Checks, name: str) -> Response:
+    if name not in checks:
+        return NOT_FOUND
+    wrong = checks[name]()
+    return Response(500, TEXT, f"internal server error: {wrong}\n".encode()) if wrong else Response(200, TEXT, b"ok")

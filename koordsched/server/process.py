@@ -1,0 +1,184 @@
+"""The life of a serving process: ports, API server, scheduler; until it is told to stop, or something dies that must not.
+
+Ports open first and close last, so that probes are answered all the while: alive from the beginning, ready between the end of the initial
+lists and the first signal. A mistake of the operator ends the process with one line and code 1, a stop that was asked for with 0, a task
+that died with 1: Kubernetes then starts a new process, which rebuilds everything from the API server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from random import Random
+from typing import Any
+
+import msgspec
+
+from koordsched.clock import Clock
+from koordsched.cluster.apiserver import ConnectionSettings, connect
+from koordsched.config import Flags, SchedulerConfiguration
+from koordsched.log import get_logger
+from koordsched.scheduler.scheduler import Dependencies, Scheduler
+from koordsched.server.access import ALWAYS_ALLOW, access_of, listening_host
+from koordsched.server.connecting import Connect, Connecting, Connection
+from koordsched.server.endpoints import Endpoints
+from koordsched.server.front import Front
+from koordsched.server.mistakes import StartError
+from koordsched.server.ports import Port, listening
+from koordsched.server.signals import Reactions, handling_signals
+from koordsched.server.tls import server_context
+
+log = get_logger(__name__)
+
+STOP_SECONDS = 20.0
+"""What a clean stop may take: less than the 30 s after which the kubelet kills."""
+KILL_SECONDS = 2.0
+STOPPED, FAILED = 0, 1
+"""Exit codes."""
+
+
+class Orders(msgspec.Struct, frozen=True, kw_only=True):
+    """What to serve, and the world to do it in. `exit_at_once` ends the process without any clean-up."""
+
+    config: SchedulerConfiguration
+    flags: Flags
+    clock: Clock
+    random: Random
+    connect: Connect = connect
+    stop_seconds: float = STOP_SECONDS
+    exit_at_once: Callable[[int], object] = os._exit
+
+
+class Process:
+    """One serving process; `run` is its life."""
+
+    def __init__(self, orders: Orders) -> None:
+        self._orders = orders
+        self._front = Front()
+        self._told_to_stop = asyncio.Event()
+        self._scheduler: Scheduler | None = None
+        self._dumping: asyncio.Task[None] | None = None
+
+    async def run(self) -> int:
+        """Serve; return the exit code."""
+        orders = self._orders
+        reactions = Reactions(self._told_to_stop.set, partial(orders.exit_at_once, FAILED), self._dump)
+        try:
+            with handling_signals(reactions):
+                async with listening(self._ports(), access_of(orders.flags), self._front):
+                    return await self._serve()
+        except StartError as error:
+            log.error(str(error))
+            return FAILED
+
+    def _ports(self) -> list[Port]:
+        flags = self._orders.flags
+        ports = []
+        if flags.secure_port:
+            tls = server_context(flags, self._orders.clock.now())
+            ports.append(Port(self._host(flags.bind_address), flags.secure_port, tls, flags.permit_port_sharing))
+        if flags.port:
+            ports.append(Port(self._host(flags.address or Flags().address), flags.port))
+        if any(port.host not in {flags.bind_address, flags.address} for port in ports):
+            log.warning(
+                f"listening on loopback only, because requests are not authenticated in this version: with --{ALWAYS_ALLOW}=PATHS "
+                "it listens where it was told to and answers only PATHS to other hosts"
+            )
+        return ports
+
+    def _host(self, address: str) -> str:
+        return listening_host(self._orders.flags, address)
+
+    async def _serve(self) -> int:
+        connecting = asyncio.create_task(self._connected())
+        if not await self._before_stop(connecting):
+            await _cancel(connecting)
+            return STOPPED
+        connection = connecting.result()
+        self._front.metrics.watch(connection.traffic)
+        try:
+            return await self._schedule(connection)
+        finally:
+            await _at_most(KILL_SECONDS, asyncio.create_task(connection.close()))
+
+    async def _connected(self) -> Connection:
+        orders, front = self._orders, self._front
+        client = orders.config.client_connection
+        settings = ConnectionSettings(kubeconfig=client.kubeconfig, master=orders.flags.master, qps=client.qps, burst=client.burst)
+        return await Connecting(orders.connect, orders.clock, orders.random).connected(settings, front.wait_for)
+
+    async def _schedule(self, connection: Connection) -> int:
+        """Schedule until told to stop, or until a task dies."""
+        orders = self._orders
+        scheduler = Scheduler(orders.config, Dependencies(connection, orders.clock, orders.random, orders.flags))
+        self._scheduler = scheduler
+        endpoints = Endpoints(scheduler)
+        self._front.show(endpoints)
+        dying = asyncio.create_task(scheduler.until_failed())
+        starting = asyncio.create_task(scheduler.start())
+        if await self._before_stop(starting, dying) and not dying.done():
+            starting.result()
+            settle_memory()
+            log.info("scheduling", nodes=scheduler.cache.table.live_count, pods=len(scheduler.cache.pods))
+            await self._before_stop(dying)
+        if dying.done():
+            log.exception("a task of the scheduler died, and so does the process", exc_info=dying.result())
+            await _at_most(KILL_SECONDS, asyncio.create_task(_kill(scheduler)))
+            return FAILED
+        endpoints.shutting_down = True
+        await _cancel(starting, dying)
+        await self._stop(scheduler)
+        return STOPPED
+
+    async def _stop(self, scheduler: Scheduler) -> None:
+        """Stop cleanly, but not for ever."""
+        limit = self._orders.stop_seconds
+        stopping = asyncio.create_task(scheduler.stop())
+        if await _at_most(limit, stopping):
+            stopping.result()
+            log.info("stopped")
+            return
+        log.error("a clean stop took too long; the rest is given up", seconds=limit, **scheduler.unfinished())
+        stopping.cancel()
+        await _at_most(KILL_SECONDS, asyncio.create_task(_kill(scheduler)))
+
+    async def _before_stop(self, *tasks: asyncio.Task[Any]) -> bool:
+        """Wait until one of the tasks has ended; False when the process was told to stop first."""
+        told = asyncio.create_task(self._told_to_stop.wait())
+        await asyncio.wait({told, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+        await _cancel(told)
+        return any(task.done() for task in tasks)
+
+    def _dump(self) -> None:
+        """Answer SIGUSR2: log what the scheduler believes, and whether it is true; one dump at a time."""
+        if self._scheduler is None or not self._scheduler.synced:
+            log.warning("there is nothing to dump yet: the initial lists have not been handled")
+        elif self._dumping is None or self._dumping.done():
+            self._dumping = asyncio.create_task(self._scheduler.debugger.log_all())
+
+
+def settle_memory() -> None:
+    """Take what the initial lists brought for permanent, so that the collector does not walk over it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+async def _kill(scheduler: Scheduler) -> None:
+    with suppress(Exception):  # of the task that died: it has been logged
+        await scheduler.kill()
+
+
+async def _at_most(seconds: float, task: asyncio.Task[Any]) -> bool:
+    """Wait for a task, which goes on if it does not end in time; return whether it did."""
+    await asyncio.wait({task}, timeout=seconds)
+    return task.done()
+
+
+async def _cancel(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)

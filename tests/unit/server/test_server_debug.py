@@ -1,0 +1,109 @@
+"""/debug: cache, queue and their comparison with the cluster, as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+import pytest_asyncio
+from support.fakes import config_with, embedded, node_manifest, pod_manifest
+
+from koordsched.api.kinds import NODE, POD
+from koordsched.cluster.memory import Fault
+from koordsched.cluster.port import ServerError
+from koordsched.simulate.world import EmbeddedWorld
+
+
+@pytest_asyncio.fixture
+async def world() -> AsyncIterator[EmbeddedWorld]:
+    """n1 with a bound pod and n2; a pod that fits nowhere. The scheduler has not started."""
+    async with embedded(asyncio.get_running_loop()) as made:
+        for name in ("n1", "n2"):
+            await made.create(NODE, node_manifest(name))
+        await made.create(POD, pod_manifest("bound", nodeName="n1"))
+        await made.create(POD, pod_manifest("big", "9"))
+        yield made
+
+
+async def shown(world: EmbeddedWorld, target: str) -> Any:
+    response = await world.http(target)
+    assert (response.status, response.content_type) == (200, "application/json")
+    return msgspec.json.decode(response.body)
+
+
+async def test_the_cache_is_shown(world: EmbeddedWorld) -> None:
+    await world.start()
+    found = await shown(world, "/debug/cache")
+    assert (found["nodes_total"], found["pods_total"]) == (2, 1)
+    assert [(each["name"], each["pods"], each["requested"]) for each in found["nodes"]] == [
+        ("n1", 1, {"pods": 1, "cpu": 1000}),
+        ("n2", 0, {}),
+    ]
+
+
+async def test_the_queue_is_shown(world: EmbeddedWorld) -> None:
+    await world.start()
+    await world.settle()
+    found = await shown(world, "/debug/queue")
+    (pod,) = found["unschedulable"]["pods"]
+    assert (pod["pod"], pod["rejectors"], pod["message"]) == (
+        "default/big",
+        ["NodeResourcesFit"],
+        "0/2 nodes are available: 2 Insufficient cpu.",
+    )
+
+
+async def test_a_limit_cuts_what_is_shown(world: EmbeddedWorld) -> None:
+    await world.start()
+    found = await shown(world, "/debug/cache?limit=1")
+    assert (found["nodes_total"], [each["name"] for each in found["nodes"]]) == (2, ["n1"])
+    assert (await shown(world, "/debug/queue?limit=0"))["unschedulable"]["pods"] == []
+
+
+@pytest.mark.parametrize("limit", ["", "-1", "many", "1.5", "²"])
+async def test_a_limit_that_is_no_number_is_refused(world: EmbeddedWorld, limit: str) -> None:
+    response = await world.http(f"/debug/cache?limit={limit}")
+    assert response.status == 400
+    assert response.body.decode() == f"bad request: limit must be a number of at least 0, not {limit!r}\n"
+
+
+async def test_a_comparison_says_first_whether_all_is_well(world: EmbeddedWorld) -> None:
+    await world.start()
+    await world.settle()
+    found = await shown(world, "/debug/compare")
+    assert next(iter(found.items())) == ("ok", True)
+    assert (found["nodes"], found["pods"], found["missed_nodes"], found["wrong_nodes"]) == (2, 2, [], [])
+
+
+async def test_a_comparison_names_what_differs(world: EmbeddedWorld) -> None:
+    await world.start()
+    await world.settle()
+    cache = world.scheduler.cache
+    cache.remove_node("n2")
+    cache.columns.set_labels(cache.nodes_by_name["n1"].row, {}, {"zone": "b"})
+    found = await shown(world, "/debug/compare")
+    assert (found["ok"], found["missed_nodes"]) == (False, ["n2"])
+    assert found["wrong_nodes"] == [{"node": "n1", "column": "label zone", "cached": "b", "actual": ""}]
+
+
+async def test_there_is_no_comparison_before_everything_was_listed(world: EmbeddedWorld) -> None:
+    response = await world.http("/debug/compare")
+    assert (response.status, response.body) == (503, b"handlers are not fully synchronized\n")
+
+
+async def test_a_list_that_fails_is_said_in_one_line(world: EmbeddedWorld) -> None:
+    await world.start()
+    world.cluster.faults.rules.append(Fault(verb="list", error=lambda: ServerError("etcd is away")))
+    response = await world.http("/debug/compare")
+    assert (response.status, response.body) == (503, b"no fresh list to compare with, try again: etcd is away\n")
+
+
+@pytest.mark.parametrize("what", ["cache", "queue", "compare"])
+async def test_without_profiling_there_is_no_debug(what: str) -> None:
+    config = config_with({}, enableProfiling=False)
+    async with embedded(asyncio.get_running_loop(), config) as world:
+        await world.start()
+        assert (await world.http(f"/debug/{what}")).status == 404

@@ -1,31 +1,48 @@
 """Loggers that cost nothing until somebody logs.
 
 structlog takes longer to import than `simulate` takes for 500 pods, and most runs of `simulate`, `test` and `validate` never log. So
-modules get a logger from here; the first message imports structlog. `quiet` is for commands whose output is their own.
+modules get a logger from here; the first message imports structlog. `quiet` is for commands whose output is their own; `write_logs` is for
+serving: klog's text lines, or component-base's JSON with `--logging-format=json`.
 """
 
 from __future__ import annotations
 
+import json
 import sys
-from typing import Any
+from collections.abc import Callable, MutableMapping
+from datetime import datetime
+from typing import Any, NamedTuple, TextIO
+
+DEBUG_VERBOSITY = 4
+"""From this -v on, debug messages are written: klog's "debug level verbosity"."""
+LETTERS = {"debug": "I", "info": "I", "warning": "W", "error": "E", "exception": "E"}
+
+
+class Style(NamedTuple):
+    """How a serving process writes its log."""
+
+    format: str  # "text" or "json"
+    now: Callable[[], float]  # seconds since the epoch
+    stream: TextIO
 
 
 class Logger:
     """What structlog's bound logger offers, made when it is first used. Key words become fields: pod="ns/name", node, err."""
 
-    __slots__ = ("_bound", "_fields", "_name")
+    __slots__ = ("_bound", "_fields", "_name", "_style")
 
     def __init__(self, name: str, **fields: object) -> None:
         self._name = name
         self._fields = fields
         self._bound: Any = None
+        self._style: Style | None = None  # what _bound was made for
 
     def bind(self, **fields: object) -> Logger:
         """Return a logger that adds these fields to each message."""
         return Logger(self._name, **self._fields, **fields)
 
     def debug(self, event: str, **fields: object) -> None:
-        if not _quiet:
+        if _verbosity >= DEBUG_VERBOSITY and not _quiet:
             self._logger().debug(event, **fields)
 
     def info(self, event: str, **fields: object) -> None:
@@ -40,7 +57,7 @@ class Logger:
         self._logger().error(event, **fields)
 
     def exception(self, event: str, **fields: object) -> None:
-        """Log an error with the exception that is being handled."""
+        """Log an error with the exception that is being handled, or the one given as exc_info."""
         self._logger().exception(event, **fields)
 
     def _logger(self) -> Any:
@@ -48,12 +65,16 @@ class Logger:
 
         if _quiet:
             return structlog.wrap_logger(structlog.PrintLogger(sys.stderr)).bind(**self._fields)
-        if self._bound is None:
-            self._bound = structlog.get_logger(self._name).bind(**self._fields)
+        if self._bound is None or self._style is not _style:
+            self._style = _style
+            self._bound = structlog.get_logger(self._name) if _style is None else _styled(_style, self._name)
+            self._bound = self._bound.bind(**self._fields)
         return self._bound
 
 
 _quiet = False
+_verbosity = 0
+_style: Style | None = None  # None: structlog's own
 
 
 def get_logger(name: str) -> Logger:
@@ -65,3 +86,63 @@ def be_quiet() -> None:
     """Log errors only, to stderr, from now on."""
     global _quiet  # noqa: PLW0603  # one process, one log
     _quiet = True
+
+
+def write_logs(style: Style | None) -> None:
+    """Write all logs in this style from now on; None: as structlog does."""
+    global _style  # noqa: PLW0603  # one process, one log
+    _style = style
+
+
+def set_verbosity(level: int) -> None:
+    """Set -v."""
+    global _verbosity  # noqa: PLW0603  # one process, one log
+    _verbosity = level
+
+
+def verbosity() -> int:
+    """Return -v."""
+    return _verbosity
+
+
+def _styled(style: Style, name: str) -> Any:
+    """Return a structlog logger that writes one line a message in this style."""
+    import structlog  # noqa: PLC0415  # see the module's docstring
+
+    def stamp(_logger: Any, _method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        fields["ts"] = style.now()
+        return fields
+
+    render = _json_line if style.format == "json" else _text_line
+    unnamed = structlog.wrap_logger(
+        structlog.PrintLogger(style.stream),
+        processors=[structlog.processors.add_log_level, structlog.processors.format_exc_info, stamp, render],
+        wrapper_class=structlog.make_filtering_bound_logger(0),
+    )
+    return unnamed.bind(logger=name.removeprefix("koordsched."))
+
+
+def _json_line(_logger: Any, _method: str, fields: MutableMapping[str, Any]) -> str:
+    """Write component-base's keys first: ts in milliseconds, then who, how bad and what."""
+    when, event = fields.pop("ts"), fields.pop("event")
+    head = {"ts": round(when * 1000, 3), "logger": fields.pop("logger"), "level": fields.pop("level"), "msg": event}
+    return json.dumps({**head, **fields}, default=str, ensure_ascii=False)
+
+
+def _text_line(_logger: Any, _method: str, fields: MutableMapping[str, Any]) -> str:
+    """Write klog's line: severity, date and local time, who], "message" key="value"; a traceback follows on lines of its own."""
+    when = datetime.fromtimestamp(fields.pop("ts"))  # klog writes local time
+    head = f"{LETTERS[fields.pop('level')]}{when:%m%d %H:%M:%S.%f} {fields.pop('logger')}]"
+    event, trace = fields.pop("event"), fields.pop("exception", "")
+    rest = "".join(f" {key}={_text_value(value)}" for key, value in fields.items())
+    return f"{head} {_quoted(event)}{rest}" + (f"\n{trace}" if trace else "")
+
+
+def _text_value(value: object) -> str:
+    if isinstance(value, bool | int | float | list | tuple | dict):
+        return json.dumps(value, default=str, ensure_ascii=False)
+    return _quoted(value)
+
+
+def _quoted(text: object) -> str:
+    return json.dumps(str(text), ensure_ascii=False)

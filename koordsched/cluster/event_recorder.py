@@ -65,6 +65,7 @@ class EventRecorder:
 
     def __init__(self, cluster: Cluster, clock: Clock, source: EventSource, manners: Manners | None = None) -> None:
         self.stats = EventStats()
+        self.unwritten = 0  # events that are queued or being written
         self._cluster = cluster
         self._clock = clock
         self._source = source
@@ -133,6 +134,7 @@ class EventRecorder:
                 self._give_up(record)
             else:
                 record.queued = True
+                self.unwritten += 1
 
     async def _write_queued(self) -> None:
         """Write one record of the queue after the other; a record has one writer at a time, so a series follows its event."""
@@ -143,6 +145,7 @@ class EventRecorder:
                 await self._bring_up_to_date(record)
             finally:
                 record.queued = False
+                self.unwritten -= 1
                 self._queue.task_done()
 
     async def _hold_back(self) -> None:

@@ -138,6 +138,10 @@ UNSPLIT = frozenset({"feature-gates", "tls-sni-cert-key"})
 """Lists whose items may hold commas: every use is one item."""
 
 NOT_ACTED_ON = frozenset(FLAGS) - {
+    "address",
+    "authorization-always-allow-paths",
+    "bind-address",
+    "cert-dir",
     "config",
     "contention-profiling",
     "feature-gates",
@@ -153,8 +157,19 @@ NOT_ACTED_ON = frozenset(FLAGS) - {
     "leader-elect-resource-name",
     "leader-elect-resource-namespace",
     "leader-elect-retry-period",
+    "logging-format",
+    "master",
+    "permit-address-sharing",
+    "permit-port-sharing",
     "pod-max-in-unschedulable-pods-duration",
+    "port",
     "profiling",
+    "secure-port",
+    "tls-cert-file",
+    "tls-cipher-suites",
+    "tls-min-version",
+    "tls-private-key-file",
+    "v",
     "version",
     "write-config-to",
 }

@@ -34,6 +34,12 @@ def apply_deprecated_flags(config: SchedulerConfiguration, flags: Flags) -> Sche
     return replace(config, client_connection=connection, **_given(flags, _DEBUGGING))
 
 
+def ignored_flags(flags: Flags) -> tuple[str, ...]:
+    """Return the given flags that --config makes ineffective, sorted, with dashes."""
+    deprecated = {*_CONNECTION, *_DEBUGGING} if flags.config else set()
+    return tuple(f"--{name}" for name in sorted(flags.given & deprecated))
+
+
 def _given(flags: Flags, attributes: dict[str, str]) -> dict[str, object]:
     """Return attribute -> value of the flags that were given."""
     return {attribute: getattr(flags, name.replace("-", "_")) for name, attribute in attributes.items() if name in flags.given}

@@ -57,6 +57,11 @@ class StatusWriter:
     def idle(self) -> bool:
         return not self._wanted and not self._busy
 
+    @property
+    def unwritten(self) -> int:
+        """Return how many pods' last word is not written yet."""
+        return len(self._wanted.keys() | self._busy)
+
     def say(self, pod: Pod, said: Said) -> None:
         """Say this of the pod, if it does not say so already."""
         uid = pod.metadata.uid

@@ -1,0 +1,50 @@
+"""The manifests of config/: the scheduler must start with what they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from koordsched.config import load_config, not_acted_on, parse_flags
+from koordsched.server.access import access_of
+from koordsched.server.process import STOP_SECONDS
+
+CONFIG = Path(__file__).parents[3] / "config"
+
+
+@pytest.fixture(scope="module")
+def pod() -> dict[str, Any]:
+    documents = yaml.safe_load_all((CONFIG / "deployment.yaml").read_text())
+    (spec,) = [document["spec"]["template"]["spec"] for document in documents if document["kind"] == "Deployment"]
+    assert isinstance(spec, dict)
+    return spec
+
+
+def test_its_flags_are_understood_and_acted_on(pod: dict[str, Any]) -> None:
+    assert not_acted_on(parse_flags(pod["containers"][0]["args"])) == ()
+
+
+def test_the_kubelet_may_ask_what_it_probes(pod: dict[str, Any]) -> None:
+    (container,) = pod["containers"]
+    flags = parse_flags(container["args"])
+    for probe in (container["livenessProbe"], container["readinessProbe"]):
+        assert access_of(flags).refusal("10.0.0.1", probe["httpGet"]["path"]) == ""
+    assert container["ports"] == [{"name": "https", "containerPort": flags.secure_port}]
+
+
+def test_the_configuration_is_where_the_flag_says_and_valid(pod: dict[str, Any]) -> None:
+    (container,) = pod["containers"]
+    path = Path(parse_flags(container["args"]).config)
+    (mount,) = container["volumeMounts"]
+    assert path.parent == Path(mount["mountPath"])
+    generated = yaml.safe_load((CONFIG / "kustomization.yaml").read_text())["configMapGenerator"]
+    assert generated == [{"name": pod["volumes"][0]["configMap"]["name"], "files": [path.name]}]
+    profiles = load_config(CONFIG / path.name).profiles
+    assert [profile.scheduler_name for profile in profiles] == ["koord-scheduler"]
+
+
+def test_a_clean_stop_ends_before_the_kubelet_kills(pod: dict[str, Any]) -> None:
+    assert pod["terminationGracePeriodSeconds"] > STOP_SECONDS + 5

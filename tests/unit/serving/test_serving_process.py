@@ -1,0 +1,319 @@
+"""The life of a serving process: in which order things begin and end, and with what code."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, closing
+from random import Random
+from typing import Any
+
+import aiohttp
+import msgspec
+from support.fakes import config_with, node_manifest, pod_manifest
+
+from koordsched.api.kinds import EVENT, NODE, POD, Kind
+from koordsched.clock import Clock, RealClock
+from koordsched.cluster.apiserver import ConnectError, ConnectionSettings, Traffic
+from koordsched.cluster.memory import Fault, MemoryCluster
+from koordsched.cluster.port import ClusterError, ListPage, ServerError, WatchEvent
+from koordsched.config import parse_flags
+from koordsched.server.process import Orders, Process
+
+HOST = "127.0.0.1"
+PATIENCE = 5.0  # seconds that anything here may take
+
+
+class FakeServer(MemoryCluster):
+    """An API server in memory, which answers once `refusals` are used up and `silence` is over."""
+
+    def __init__(self) -> None:
+        super().__init__(RealClock(), random=Random(1))
+        self.settings: ConnectionSettings | None = None
+        self.refusals: list[ClusterError] = []
+        self.malformed = ""
+        self.answers = asyncio.Event()
+        self.answers.set()
+        self.broken = asyncio.Event()  # watches then raise what no API server can cause
+        self.closed = False
+        self.traffic = Traffic()
+
+    async def connect(self, settings: ConnectionSettings, _clock: Clock, _random: Random) -> FakeServer:
+        if self.malformed:
+            raise ConnectError(self.malformed)
+        self.settings = settings
+        return self
+
+    async def check(self) -> None:
+        if self.refusals:
+            raise self.refusals.pop(0)
+        await self.answers.wait()
+
+    async def close(self) -> None:
+        self.closed = True
+
+    async def list(self, kind: Kind, **more: Any) -> ListPage:
+        await self.answers.wait()
+        return await super().list(kind, **more)
+
+    async def watch(self, kind: Kind, **more: Any) -> AsyncGenerator[Sequence[WatchEvent], None]:
+        if kind == NODE:
+            await self.broken.wait()
+            raise RuntimeError("a bug")
+        async for batch in super().watch(kind, **more):
+            yield batch
+
+    def nodes_of_pods(self) -> dict[str, str]:
+        return {raw["metadata"]["name"]: raw["spec"].get("nodeName", "") for raw in self.raws(POD)}
+
+
+class Served(msgspec.Struct):
+    url: str
+    run: asyncio.Task[int]
+
+    async def get(self, path: str) -> tuple[int, str]:
+        async with aiohttp.ClientSession() as session, session.get(self.url + path) as response:
+            return response.status, await response.text()
+
+    async def code(self) -> int:
+        return await asyncio.wait_for(asyncio.shield(self.run), PATIENCE)
+
+    async def ready(self) -> None:
+        await until(lambda: self.answers_with("/readyz", 200))
+
+    async def answers_with(self, path: str, status: int, text: str = "") -> bool:
+        try:
+            answer = await self.get(path)
+        except aiohttp.ClientConnectorError:
+            return False
+        return answer[0] == status and text in answer[1]
+
+
+async def until(holds: Callable[[], Any]) -> None:
+    """Wait until something holds."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            found = holds()
+            if await found if asyncio.iscoroutine(found) else found:
+                return
+            await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def serving(server: FakeServer, *arguments: str, **orders: Any) -> AsyncIterator[Served]:
+    """Run a process on the plain port."""
+    with closing(socket.create_server((HOST, 0))) as listener:
+        port = listener.getsockname()[1]
+    flags = parse_flags(["--secure-port=0", f"--port={port}", f"--address={HOST}", *arguments])
+    given = {"config": config_with({}), "flags": flags, "clock": RealClock(), "random": Random(1), "connect": server.connect}
+    task = asyncio.create_task(Process(Orders(**{**given, **orders})).run())
+    try:
+        yield Served(f"http://{HOST}:{port}", task)
+    finally:
+        if not task.done():
+            signal_self(signal.SIGTERM)
+        assert await asyncio.wait_for(task, PATIENCE) is not None
+
+
+def signal_self(number: signal.Signals) -> None:
+    os.kill(os.getpid(), number)
+
+
+async def test_it_is_alive_from_the_beginning_and_ready_after_the_initial_lists(logged: Any) -> None:
+    server = FakeServer()
+    server.answers.clear()
+    server.refusals = [ServerError("https://api:6443 cannot be reached: Connection refused")]
+    async with serving(server) as served:
+        reason = "[-]api-server failed: https://api:6443 cannot be reached: Connection refused\n"
+        await until(lambda: served.answers_with("/readyz", 500, reason))
+        assert await served.get("/healthz") == await served.get("/livez") == (200, "ok")
+        assert (await served.get("/configz"))[0] == 503
+        assert "process_resident_memory_bytes" in (await served.get("/metrics"))[1]
+        await until(lambda: not server.refusals)
+        server.answers.set()
+        await served.ready()
+        assert (await served.get("/configz"))[0] == 200
+        metrics = (await served.get("/metrics"))[1]
+        assert "scheduler_pending_pods{" in metrics
+        assert "process_cpu_seconds_total" in metrics
+        server.traffic.requests["bind", "pods"] += 3
+        assert 'koord_scheduler_api_requests_total{resource="pods",verb="bind"} 3.0' in (await served.get("/metrics"))[1]
+    assert logged.of("warning")[0] == "waiting for the API server"
+    assert logged.all()[0]["url"] == served.url
+    assert served.run.result() == 0
+
+
+async def test_it_is_not_ready_while_it_lists(logged: Any) -> None:
+    server = FakeServer()
+    server.faults.rules.append(Fault(verb="list", delay=0.3))
+    async with serving(server) as served:
+        await until(lambda: served.answers_with("/readyz", 500, "[-]sched-handler-sync failed: handlers are not fully synchronized\n"))
+        await served.ready()
+
+
+async def test_it_connects_as_the_configuration_and_the_flags_say() -> None:
+    server = FakeServer()
+    config = config_with({}, clientConnection={"kubeconfig": "/k", "qps": 5000, "burst": 6000})
+    async with serving(server, "--master=https://other:1", config=config) as served:
+        await served.ready()
+    assert server.settings == ConnectionSettings(kubeconfig="/k", master="https://other:1", qps=5000, burst=6000)
+
+
+async def test_that_others_cannot_connect_is_said(logged: Any) -> None:
+    async with serving(FakeServer(), "--address=0.0.0.0") as served:
+        await served.ready()
+    assert logged.of("warning")[0].startswith("listening on loopback only, because requests are not authenticated in this version: ")
+
+
+async def test_a_port_that_is_taken_ends_it_before_it_connects(logged: Any) -> None:
+    server = FakeServer()
+    with closing(socket.create_server((HOST, 0))) as taken:
+        port = taken.getsockname()[1]
+        async with serving(server, f"--port={port}") as served:
+            assert await served.code() == 1
+    assert logged.of("error") == [f"cannot listen on http://127.0.0.1:{port}: Address already in use"]
+    assert server.settings is None
+
+
+async def test_a_certificate_that_cannot_be_read_ends_it(logged: Any) -> None:
+    async with serving(FakeServer(), "--secure-port=1", "--tls-cert-file=/no/crt", "--tls-private-key-file=/no/key") as served:
+        assert await served.code() == 1
+    assert logged.of("error") == ["--tls-cert-file /no/crt cannot be read: No such file or directory"]
+
+
+async def test_what_can_never_work_ends_it_with_one_line(logged: Any) -> None:
+    server = FakeServer()
+    server.malformed = "kubeconfig /x cannot be read: No such file or directory"
+    async with serving(server) as served:
+        assert await served.code() == 1
+    assert [(line["level"], line["msg"]) for line in logged.all()] == [("info", "listening"), ("error", server.malformed)]
+
+
+async def test_it_can_be_stopped_while_it_waits_for_the_api_server() -> None:
+    server = FakeServer()
+    server.answers.clear()
+    async with serving(server) as served:
+        await until(lambda: served.answers_with("/livez", 200))
+        signal_self(signal.SIGINT)
+        assert await served.code() == 0
+    assert server.closed
+
+
+async def test_it_can_be_stopped_while_it_lists() -> None:
+    server = FakeServer()
+    server.faults.rules.append(Fault(verb="list", delay=60))
+    async with serving(server) as served:
+        await until(lambda: served.answers_with("/readyz", 500, "sched-handler-sync"))
+        signal_self(signal.SIGTERM)
+        assert await served.code() == 0
+    assert server.closed
+
+
+async def test_a_stop_is_seen_by_probes_and_finishes_what_was_begun(logged: Any) -> None:
+    server = FakeServer()
+    server.faults.rules.append(Fault(verb="bind", delay=0.5))
+    await server.create(NODE, node_manifest("n1"))
+    async with serving(server) as served:
+        await served.ready()
+        await server.create(POD, pod_manifest("a"))
+        await until(lambda: server.calls["bind", POD])
+        signal_self(signal.SIGTERM)
+        await until(lambda: served.answers_with("/readyz", 500, "[-]shutdown failed: process is shutting down\n"))
+        assert await served.get("/livez") == (200, "ok")
+        await server.create(POD, pod_manifest("late"))
+        assert await served.code() == 0
+    assert server.nodes_of_pods() == {"a": "n1", "late": ""}
+    assert [event["reason"] for event in server.raws(EVENT)] == ["Scheduled"]
+    assert server.closed
+    assert logged.of("error") == []
+
+
+async def test_a_stop_that_takes_too_long_is_given_up_and_said(logged: Any) -> None:
+    server = FakeServer()
+    server.faults.rules.append(Fault(verb="bind", delay=60))
+    await server.create(NODE, node_manifest("n1"))
+    await server.create(POD, pod_manifest("a"))
+    async with serving(server, stop_seconds=0.1) as served:
+        await until(lambda: server.calls["bind", POD])
+        signal_self(signal.SIGTERM)
+        assert await served.code() == 0
+    (error,) = [line for line in logged.all() if line["level"] == "error"]
+    assert error["msg"] == "a clean stop took too long; the rest is given up"
+    assert (error["binds_in_flight"], error["conditions_unwritten"], error["events_unwritten"]) == (1, 0, 0)
+    assert server.closed
+
+
+async def test_events_that_cannot_be_written_are_counted_when_a_stop_is_given_up(logged: Any) -> None:
+    server = FakeServer()
+    server.faults.rules.append(Fault(verb="create", kind=EVENT, error=lambda: ServerError("no")))
+    await server.create(NODE, node_manifest("n1"))
+    await server.create(POD, pod_manifest("a"))
+    async with serving(server, stop_seconds=0.1) as served:
+        await until(lambda: server.nodes_of_pods()["a"])
+        signal_self(signal.SIGTERM)
+        assert await served.code() == 0
+    (error,) = [line for line in logged.all() if line["level"] == "error"]
+    assert (error["binds_in_flight"], error["conditions_unwritten"], error["events_unwritten"]) == (0, 0, 1)
+
+
+async def test_a_second_signal_ends_it_at_once() -> None:
+    server, codes = FakeServer(), list[int]()
+    server.faults.rules.append(Fault(verb="bind", delay=0.3))
+    await server.create(NODE, node_manifest("n1"))
+    await server.create(POD, pod_manifest("a"))
+    async with serving(server, exit_at_once=codes.append) as served:
+        await until(lambda: server.calls["bind", POD])
+        signal_self(signal.SIGTERM)
+        await until(lambda: served.answers_with("/readyz", 500))
+        assert codes == []
+        signal_self(signal.SIGINT)
+        await until(lambda: codes)
+        await served.code()
+    assert codes == [1]
+
+
+async def test_a_task_that_dies_ends_it(logged: Any) -> None:
+    server = FakeServer()
+    async with serving(server) as served:
+        await served.ready()
+        server.broken.set()
+        assert await served.code() == 1
+    (error,) = [line for line in logged.all() if line["level"] == "error"]
+    assert error["msg"] == "a task of the scheduler died, and so does the process"
+    assert "RuntimeError: a bug" in error["exception"]
+    assert server.closed
+
+
+async def test_a_task_that_dies_while_starting_ends_it(logged: Any) -> None:
+    server = FakeServer()
+
+    async def list_(_kind: Kind, **_more: Any) -> ListPage:
+        raise RuntimeError("a bug")
+
+    server.list = list_  # type: ignore[method-assign, assignment]
+    async with serving(server) as served:
+        assert await served.code() == 1
+    assert logged.of("error") == ["a task of the scheduler died, and so does the process"]
+
+
+async def test_sigusr2_logs_what_the_scheduler_believes(logged: Any) -> None:
+    server = FakeServer()
+    await server.create(NODE, node_manifest("n1"))
+    async with serving(server) as served:
+        await served.ready()
+        signal_self(signal.SIGUSR2)
+        await until(lambda: "cache comparison: equal to the cluster" in logged.of("info"))
+        assert await served.get("/readyz") == (200, "ok")
+
+
+async def test_sigusr2_before_there_is_a_scheduler_does_no_harm(logged: Any) -> None:
+    server = FakeServer()
+    server.answers.clear()
+    async with serving(server) as served:
+        await until(lambda: served.answers_with("/livez", 200))
+        signal_self(signal.SIGUSR2)
+        await until(lambda: logged.of("warning"))
+    assert logged.of("warning") == ["there is nothing to dump yet: the initial lists have not been handled"]

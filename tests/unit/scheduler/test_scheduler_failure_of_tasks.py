@@ -11,7 +11,7 @@ from support.fakes import node_manifest, pod_manifest
 
 from koordsched.api.kinds import NODE, POD
 from koordsched.cluster.memory import Fault
-from koordsched.cluster.port import ServerError
+from koordsched.cluster.port import Conflict
 from koordsched.simulate.world import EmbeddedWorld
 
 Stage = Callable[..., AbstractAsyncContextManager[EmbeddedWorld]]
@@ -41,7 +41,7 @@ async def test_a_loop_or_timer_that_raises_is_a_failure(stage: Stage, monkeypatc
     failures = []
     with suppress(BugError):  # which the end of the world brings out again
         async with stage() as world:
-            world.cluster.faults.rules.append(Fault(verb="bind", times=1, error=lambda: ServerError("no"), delay=1.0))
+            world.cluster.faults.rules.append(Fault(verb="bind", times=1, error=lambda: Conflict("no"), delay=1.0))
             await world.create(NODE, node_manifest("n1"))
             await world.create(POD, pod_manifest("bound-late"))
             await world.start()

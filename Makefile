@@ -31,7 +31,7 @@ define make_environment
 endef
 PIP_INSTALL = CC='$(CC)' $(@D)/bin/pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test checked sanitize lint format bench clean
+.PHONY: help demo test checked sanitize lint format bench controlplane clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -39,12 +39,12 @@ help: ## list the targets
 demo: .venv/.ready ## schedule a sample cluster in memory and show what went where, and why the rest waits
 	.venv/bin/koord-scheduler simulate $(DEMO)
 
-test: .venv/.ready ## unit and property tests, then the scheduling scenarios, on the release build
+test: .venv/.ready ## unit, property and e2e tests, then the scheduling scenarios, on the release build
 	.venv/bin/pytest
 	.venv/bin/koord-scheduler test tests/scenarios
 
-checked: .venv-checked/.ready ## the same on a build whose core checks every index
-	.venv-checked/bin/pytest
+checked: .venv-checked/.ready ## the same, but for e2e, on a build whose core checks every index
+	.venv-checked/bin/pytest --ignore tests/e2e
 	.venv-checked/bin/koord-scheduler test tests/scenarios
 
 sanitize: .venv-sanitize/.ready ## the core's tests under AddressSanitizer and UndefinedBehaviorSanitizer
@@ -63,6 +63,9 @@ format: .venv/.ready ## rewrite the sources in the project's format
 
 bench: .venv/.ready ## the benchmarks of bench/, as a table
 	.venv/bin/pytest bench --benchmark-only --benchmark-disable-gc --benchmark-columns=min,mean,median,rounds
+
+controlplane: .venv/.ready ## etcd, kube-apiserver and kube-scheduler for e2e tests and benchmarks, built once (needs Go)
+	@PYTHONPATH=tests .venv/bin/python -m support.controlplane build
 
 clean: ## remove the environments and all that was built
 	rm -rf .venv .venv-checked .venv-sanitize build dist *.egg-info

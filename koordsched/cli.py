@@ -7,12 +7,19 @@ ends in lines on stderr and an exit code, never in a traceback.
 from __future__ import annotations
 
 import argparse
+import math
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NoReturn
 
 from koordsched import __version__
 from koordsched.log import be_quiet
+
+if TYPE_CHECKING:
+    from koordsched.scenario.live.limits import Limits
+    from koordsched.scenario.world import Stage
 
 INTERRUPTED = 130
 USAGE = f"""koord-scheduler {__version__}: Koordinator's scheduler for Kubernetes
@@ -42,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _serve(arguments: list[str]) -> int:
-    """Schedule a real cluster: what this version can do of it is `--write-config-to`."""
+    """Schedule a real cluster, or only write the effective configuration (`--write-config-to`)."""
     from koordsched.config.flags import FlagError, parse_flags  # noqa: PLC0415
     from koordsched.config.loading import ConfigError, effective_config, write_config  # noqa: PLC0415
     from koordsched.config.warnings import config_warnings  # noqa: PLC0415
@@ -52,17 +59,27 @@ def _serve(arguments: list[str]) -> int:
         flags = parse_flags(arguments)
         if flags.version != "false":
             return _version(arguments)
+        if flags.help:
+            return _help(arguments)
         catalogue = installed_catalogue()
         config = effective_config(flags, catalogue)
-        sys.stderr.writelines(f"warning: {warning}\n" for warning in config_warnings(config, catalogue))
+        doubts = tuple(config_warnings(config, catalogue))
         if flags.write_config_to:
+            sys.stderr.writelines(f"warning: {doubt}\n" for doubt in doubts)
             write_config(config, flags.write_config_to)
             return 0
     except (FlagError, ConfigError) as mistake:
         print(*mistake.errors, sep="\n", file=sys.stderr)
         return 1
-    print("koord-scheduler: serving a real cluster needs the API server adapter, which this version does not have yet", file=sys.stderr)
-    return 1
+    signal.signal(signal.SIGTERM, _leave)
+    from koordsched.server.command import Start, run_serve  # noqa: PLC0415
+
+    return run_serve(Start(flags, config, doubts))
+
+
+def _leave(*_: object) -> NoReturn:
+    """End before there is anything to stop. Who is process 1 of a container would otherwise not get the signal at all."""
+    sys.exit(0)
 
 
 def _simulate(arguments: list[str]) -> int:
@@ -81,12 +98,47 @@ def _simulate(arguments: list[str]) -> int:
 
 def _test(arguments: list[str]) -> int:
     from koordsched.scenario.command import ScenarioOptions, run_tests  # noqa: PLC0415
-    from koordsched.simulate.world import EmbeddedStage  # noqa: PLC0415
 
     be_quiet()  # stdout is the result's, stderr is for what concerns the input
-    parsed = _test_parser().parse_args(arguments[1:])
-    options = ScenarioOptions(paths=tuple(parsed.paths), config=parsed.config, only=parsed.only)
-    return run_tests(options, EmbeddedStage(), sys.stdout, sys.stderr)
+    parser = _test_parser()
+    parsed = parser.parse_args(arguments[1:])
+    if parsed.kubeconfig is None and parsed.scheduler_command is not None:
+        parser.error("--scheduler-command needs --kubeconfig FILE")
+    if parsed.kubeconfig is None:
+        stage, limits = _embedded_stage(parsed)
+    else:
+        stage, limits = _live_stage(parser, parsed)
+    options = ScenarioOptions(paths=tuple(parsed.paths), config=parsed.config, only=parsed.only, limits=limits)
+    return run_tests(options, stage, sys.stdout, sys.stderr)
+
+
+def _embedded_stage(parsed: argparse.Namespace) -> tuple[Stage, Limits]:
+    """Return the stage in memory, where time costs nothing."""
+    from koordsched.scenario.live.limits import Limits  # noqa: PLC0415
+    from koordsched.simulate.world import EmbeddedStage  # noqa: PLC0415
+
+    return EmbeddedStage(), Limits(max_wait=math.inf if parsed.max_wait is None else parsed.max_wait, against=parsed.against)
+
+
+def _live_stage(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> tuple[Stage, Limits]:
+    """Return the stage on a real cluster, with a scheduler that is started there or the one that serves it."""
+    from random import Random  # noqa: PLC0415
+
+    from koordsched.clock import RealClock  # noqa: PLC0415
+    from koordsched.scenario.live.limits import REAL_MAX_WAIT, Limits  # noqa: PLC0415
+    from koordsched.scenario.live.process import Command  # noqa: PLC0415
+    from koordsched.scenario.live.stage import LiveSettings, LiveStage  # noqa: PLC0415
+
+    kubeconfig = os.path.abspath(parsed.kubeconfig)
+    command = None
+    if parsed.scheduler_command is not None:
+        try:
+            command = Command.parse(parsed.scheduler_command, kubeconfig)
+        except ValueError as mistake:
+            parser.error(f"--scheduler-command: {mistake}")
+    max_wait = REAL_MAX_WAIT if parsed.max_wait is None else parsed.max_wait
+    limits = Limits(max_wait=max_wait, served=command is None, against=parsed.against)
+    return LiveStage(LiveSettings(kubeconfig=kubeconfig, command=command), RealClock(), Random()), limits
 
 
 def _validate(arguments: list[str]) -> int:
@@ -146,11 +198,37 @@ def _simulate_parser() -> argparse.ArgumentParser:
 
 
 def _test_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("koord-scheduler test", description="Run scheduling scenarios on an embedded cluster in virtual time.")
+    parser = argparse.ArgumentParser(
+        "koord-scheduler test", description="Run scheduling scenarios on an embedded cluster in virtual time, or on a real one."
+    )
     parser.add_argument("paths", metavar="SCENARIO", nargs="+", help="YAML files, or directories of them; - is standard input")
     parser.add_argument("--config", metavar="FILE", help="configuration of scenarios that bring none (default: the one Koordinator ships)")
     parser.add_argument("-k", dest="only", metavar="TEXT", default="", help="run only scenarios whose name contains TEXT")
+    parser.add_argument("--kubeconfig", metavar="FILE", help="play them on this cluster, with the scheduler that serves it")
+    parser.add_argument(
+        "--scheduler-command",
+        metavar="CMD",
+        help="start this scheduler there for each scenario instead; {kubeconfig}, {config} and {port} are filled in",
+    )
+    parser.add_argument(
+        "--max-wait", metavar="TIME", type=_seconds, help="skip scenarios that let more time pass (default on a real cluster 60s)"
+    )
+    parser.add_argument(
+        "--against",
+        choices=["kube-scheduler", "koordinator"],
+        default="",
+        help="skip scenarios that say of themselves that they do not hold on that scheduler",
+    )
     return parser
+
+
+def _seconds(text: str) -> float:
+    from koordsched.config.duration import Duration  # noqa: PLC0415
+
+    try:
+        return float(Duration.parse(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a duration such as 90s or 5m") from None
 
 
 def _count(text: str) -> int:

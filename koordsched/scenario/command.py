@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TextIO
+from typing import Any, TextIO
 
 import msgspec
 
 from koordsched.config.errors import ConfigError
 from koordsched.config.flags import FlagError, parse_flags
-from koordsched.config.loading import Environment, default_config, load_config
-from koordsched.config.types import SchedulerConfiguration
+from koordsched.config.launch import Launch
+from koordsched.config.loading import DEFAULT_FILE, Environment, load_config_text
+from koordsched.config.sources import documents_of, read_file
 from koordsched.plugins import installed_catalogue
 from koordsched.scenario.format import load_scenarios
+from koordsched.scenario.live.limits import UNLIMITED, Limits, differs_from_served, why_skipped
 from koordsched.scenario.model import Scenario
 from koordsched.scenario.runner import Outcome, Plan, run_scenarios
-from koordsched.scenario.world import Stage
+from koordsched.scenario.world import Stage, Unplayable
 from koordsched.simulate.documents import InputError, expand
 
 PASSED, FAILED, MALFORMED = 0, 1, 2
 
 
 class ScenarioOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line asks for. only: run scenarios whose name contains this."""
+    """What the command line asks for. only: run scenarios whose name contains this. limits: what the stage cannot play."""
 
     paths: tuple[str, ...]
     config: str | None = None
     only: str = ""
+    limits: Limits = UNLIMITED
 
 
 def run_tests(options: ScenarioOptions, stage: Stage, out: TextIO, err: TextIO) -> int:
@@ -35,7 +38,7 @@ def run_tests(options: ScenarioOptions, stage: Stage, out: TextIO, err: TextIO) 
     except InputError as mistake:
         print(mistake, file=err)
         return MALFORMED
-    plans, config_mistakes = _plan(loaded.scenarios, options.config)
+    plans, config_mistakes = _plan(loaded.scenarios, options)
     if mistakes := [*loaded.mistakes, *config_mistakes]:
         print(*mistakes, sep="\n", file=err)
         return MALFORMED
@@ -43,45 +46,72 @@ def run_tests(options: ScenarioOptions, stage: Stage, out: TextIO, err: TextIO) 
     def report(outcome: Outcome) -> None:
         print(outcome.line, file=out, flush=True)
 
-    outcomes = run_scenarios([plan for plan in plans if options.only in plan[0].name], stage, report)
+    try:
+        outcomes = run_scenarios([plan for plan in plans if options.only in plan.scenario.name], stage, report)
+    except Unplayable as reason:
+        print(reason, file=err)
+        return FAILED
+    print(_count(outcomes), file=out)
+    return FAILED if any(outcome.failure for outcome in outcomes) else PASSED
+
+
+def _count(outcomes: list[Outcome]) -> str:
     failed = sum(bool(outcome.failure) for outcome in outcomes)
-    print(f"{len(outcomes) - failed} passed, {failed} failed", file=out)
-    return FAILED if failed else PASSED
+    skipped = sum(bool(outcome.skipped) for outcome in outcomes)
+    return f"{len(outcomes) - failed - skipped} passed, {failed} failed" + (f", {skipped} skipped" if skipped else "")
 
 
-def _plan(scenarios: list[Scenario], config: str | None) -> tuple[list[Plan], list[str]]:
+def _plan(scenarios: list[Scenario], options: ScenarioOptions) -> tuple[list[Plan], list[str]]:
     """Give every scenario its configuration: its own, or the common one under its flags. Returns what is wrong with the common one too."""
-    common = _Common(config)
+    common = _Common(options.config)
+    served = common.under(()) if options.limits.served else None
     plans = []
     for scenario in scenarios:
-        chosen = scenario.config or common.under(scenario.args)
-        if chosen is not None:
-            plans.append((scenario, chosen))
-    if config is not None and not common.asked:
+        launch = _launch(scenario, common)
+        if launch is not None:
+            elsewhere = differs_from_served(scenario, served.config) if served else ""
+            plans.append(Plan(scenario, launch, elsewhere or why_skipped(scenario, launch, options.limits)))
+    if options.config is not None and not common.asked:
         common.under(())  # nobody needs it, but a wrong one should not pass for right
     return plans, list(dict.fromkeys(common.mistakes))
+
+
+def _launch(scenario: Scenario, common: _Common) -> Launch | None:
+    if scenario.config is None:
+        return common.under(scenario.args)
+    return Launch(config=scenario.config, document=scenario.document or {}, args=scenario.args)
 
 
 class _Common:
     """The configuration of `--config`, or the shipped one, as each set of flags makes it."""
 
     def __init__(self, config: str | None) -> None:
-        self._config = config
-        self.asked: dict[tuple[str, ...], SchedulerConfiguration | None] = {}
+        self._name = str(config or DEFAULT_FILE)
+        self._text: bytes | None = None  # read once: it may be standard input
+        self.asked: dict[tuple[str, ...], Launch | None] = {}
         self.mistakes: list[str] = []
 
-    def under(self, args: tuple[str, ...]) -> SchedulerConfiguration | None:
+    def under(self, args: tuple[str, ...]) -> Launch | None:
         """Return the configuration; None: it, or the flags, cannot be used (the flags' mistakes are their file's)."""
         if args not in self.asked:
             self.asked[args] = self._load(args)
         return self.asked[args]
 
-    def _load(self, args: tuple[str, ...]) -> SchedulerConfiguration | None:
+    def _load(self, args: tuple[str, ...]) -> Launch | None:
         try:
             environment = Environment(gates=parse_flags(args).gates, installed=installed_catalogue)
-            return load_config(self._config, environment) if self._config else default_config(environment)
+            if self._text is None:
+                self._text = read_file(self._name)
+            config = load_config_text(self._text, environment, self._name)
+            return Launch(config=config, document=_document(self._text, self._name), args=args)
         except FlagError:
             return None
         except ConfigError as mistake:
             self.mistakes += map(str, mistake.errors)
             return None
+
+
+def _document(text: bytes, name: str) -> dict[str, Any]:
+    """Return the plain object of a configuration that was read without mistakes."""
+    value = documents_of(text, name)[0].value
+    return value if isinstance(value, dict) else {}

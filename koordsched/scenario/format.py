@@ -19,6 +19,7 @@ from koordsched.config.types import SchedulerConfiguration
 from koordsched.plugins import installed_catalogue
 from koordsched.scenario.format_expect import read_expect
 from koordsched.scenario.model import (
+    KNOWN_SCHEDULERS,
     Action,
     Create,
     Delete,
@@ -35,7 +36,7 @@ from koordsched.scenario.targets import read_kind, read_target
 from koordsched.scenario.templating import bad_template
 from koordsched.simulate.documents import Document, InputError, read_documents
 
-FIELDS = ("name", "why", "config", "args", "given", "steps")
+FIELDS = ("name", "why", "config", "args", "differs", "given", "steps")
 KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 POD_FIELDS = frozenset({"apiVersion", "kind", "metadata", "spec", "status", "resources", "repeat"})
 NODE_FIELDS = frozenset({"apiVersion", "kind", "metadata", "spec", "status", "repeat"})
@@ -80,14 +81,17 @@ def read_scenario(reader: StrictReader, document: Document) -> Scenario:
         reader.mistake("name", f"{name!r}: expected kebab-case (lower-case words and digits joined by -)")
     why = reader.text(fields.get("why", ""), "why")
     args = reader.texts(fields.get("args", []), "args")
-    config = _config(reader, fields.get("config"), _gates(reader, args))
+    given_config = fields.get("config")
+    config = _config(reader, given_config, _gates(reader, args))
     steps = reader.list_(fields.get("steps", []), "steps")
     return Scenario(
         origin=document.origin,
         name=name,
         why=why,
         config=config,
+        document=given_config if config is not None else None,
         args=args,
+        differs=_differs(reader, fields.get("differs", {})),
         given=tuple(_given(reader, item, path) for path, item in reader.list_(fields.get("given", []), "given")),
         steps=tuple(_step(reader, item, path) for path, item in steps),
     )
@@ -102,6 +106,11 @@ def _config(reader: StrictReader, value: Any, gates: FeatureGates) -> SchedulerC
         for error in mistake.errors:
             reader.mistake("config" if error.path == ROOT else join("config", error.path), error.problem)
         return None
+
+
+def _differs(reader: StrictReader, value: Any) -> dict[str, str]:
+    fields = reader.mapping(value, "differs", KNOWN_SCHEDULERS)
+    return {name: reader.text(why, join("differs", name)) for name, why in fields.items()}
 
 
 def _gates(reader: StrictReader, args: tuple[str, ...]) -> FeatureGates:

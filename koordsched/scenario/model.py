@@ -10,6 +10,9 @@ from koordsched.cluster.port import Ref
 from koordsched.config.types import SchedulerConfiguration
 
 DEFAULT_WITHIN = 10.0
+KUBE_SCHEDULER, KOORDINATOR = "kube-scheduler", "koordinator"
+KNOWN_SCHEDULERS = (KUBE_SCHEDULER, KOORDINATOR)
+"""Others that a scenario may be played with: Kubernetes' own scheduler, and the reference."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -145,12 +148,17 @@ class Step(Model):
 
 
 class Scenario(Model):
-    """One scenario; `config` None: the caller's."""
+    """One scenario. `config`: its own one, complete, and `document` as it was given; None: the caller's.
+
+    `differs` says on which other schedulers (KNOWN_SCHEDULERS) it does not hold, and why.
+    """
 
     origin: str
     name: str
     why: str
     config: SchedulerConfiguration | None
+    document: dict[str, Any] | None
     args: tuple[str, ...]
+    differs: dict[str, str]
     given: tuple[Given, ...]
     steps: tuple[Step, ...]

@@ -1,7 +1,7 @@
 """The port between a scenario and the cluster that it is played on.
 
-`simulate.world` implements it for the embedded cluster; one for a real API server needs nothing from the rest of this package. Objects go
-in and come out as JSON. Every method may raise `ClusterError` as `koordsched.cluster.port` describes it.
+`simulate.world` implements it for the embedded cluster, `live` for a real API server. Objects go in and come out as JSON. Every method may
+raise `ClusterError` as `koordsched.cluster.port` describes it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from koordsched.api.kinds import Kind
 from koordsched.cluster.port import Ref
-from koordsched.config.types import SchedulerConfiguration
+from koordsched.config.launch import Launch
 from koordsched.server.endpoints import Response
 
 
@@ -51,14 +51,18 @@ class World(Protocol):
         """GET a path of the scheduler's secure port."""
 
 
+class Unplayable(Exception):
+    """No scenario can be played on the stage; the text says why in one line."""
+
+
 Script = Callable[[World], Awaitable[None]]
 
 
 class Stage(Protocol):
     """Where scenarios are played."""
 
-    def play(self, config: SchedulerConfiguration, args: Sequence[str], script: Script) -> None:
-        """Run the script on a fresh world whose scheduler starts with this configuration and these extra flags; clear it away after."""
+    def play(self, launch: Launch, script: Script) -> None:
+        """Run the script on a fresh world whose scheduler is started so; clear it away after. Unplayable."""
 
 
 def named(ref: Ref) -> str:

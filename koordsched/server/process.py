@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from random import Random
 from typing import Any
@@ -120,9 +120,10 @@ class Process:
         self._front.show(endpoints)
         dying = asyncio.create_task(scheduler.until_failed())
         starting = asyncio.create_task(scheduler.start())
-        if await self._before_stop(starting, dying) and not dying.done():
+        with undisturbed():
+            listed = await self._before_stop(starting, dying)
+        if listed and not dying.done():
             starting.result()
-            settle_memory()
             log.info("scheduling", nodes=scheduler.cache.table.live_count, pods=len(scheduler.cache.pods))
             await self._before_stop(dying)
         if dying.done():
@@ -161,10 +162,18 @@ class Process:
             self._dumping = asyncio.create_task(self._scheduler.debugger.log_all())
 
 
-def settle_memory() -> None:
-    """Take what the initial lists brought for permanent, so that the collector does not walk over it again and again."""
-    gc.collect()
-    gc.freeze()
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Keep the garbage collector from looking at what the initial lists bring while they do, and at every collection after that.
+
+    Nothing of it is garbage, and walking over it is a fifth of the time until the first decision (50,000 pods).
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 async def _kill(scheduler: Scheduler) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from koordsched.api.kinds import Kind
 from koordsched.cluster.port import AlreadyExists, ClusterError, Invalid, NotFound, Ref
-from koordsched.config.types import SchedulerConfiguration
+from koordsched.config.launch import Launch
 from koordsched.scenario.command import ScenarioOptions, run_tests
 from koordsched.scenario.world import Script
 from koordsched.server.endpoints import Response
@@ -95,12 +95,12 @@ class FakeStage:
         self.worlds: list[FakeWorld] = []
         self.args: list[tuple[str, ...]] = []
 
-    def play(self, config: SchedulerConfiguration, args: Sequence[str], script: Script) -> None:
-        assert config.profiles
+    def play(self, launch: Launch, script: Script) -> None:
+        assert launch.config.profiles
         world = FakeWorld()
         self._prepare(world)
         self.worlds.append(world)
-        self.args.append(tuple(args))
+        self.args.append(launch.args)
         asyncio.run(_run(script, world))
 
 

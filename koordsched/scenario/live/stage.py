@@ -1,0 +1,113 @@
+"""Where scenarios are played on a real cluster (`scenario.world.Stage`), one after the other: each clears away what it made.
+
+The first play looks whether the cluster is fit for it. Ctrl-C and SIGTERM end the scheduler and clear away as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Sequence
+from random import Random
+
+import msgspec
+
+from koordsched.api.kinds import NODE
+from koordsched.clock import Clock
+from koordsched.cluster.apiserver import ConnectError, ConnectionSettings, connect
+from koordsched.cluster.port import ClusterError
+from koordsched.config.launch import Launch
+from koordsched.scenario.live.api import Api, Json
+from koordsched.scenario.live.process import Command, SchedulerProcess
+from koordsched.scenario.live.world import LiveWorld
+from koordsched.scenario.steps import Failed
+from koordsched.scenario.world import Script, Unplayable
+
+UNLIMITED = -1.0
+USER_AGENT = "koord-scheduler-test"
+REPELLING = frozenset({"NoSchedule", "NoExecute"})
+SHOWN_NODES = 3
+
+
+class LiveSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Which cluster to play on. command: how a scheduler is started there; None: one serves it already."""
+
+    kubeconfig: str
+    command: Command | None = None
+
+
+class LiveStage:
+    """Plays each script on a world of its own, all on one cluster."""
+
+    def __init__(self, settings: LiveSettings, clock: Clock, random: Random) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._random = random
+        self._fit = False
+
+    def play(self, launch: Launch, script: Script) -> None:
+        try:
+            with asyncio.Runner() as runner:
+                runner.run(self._play(launch, script))
+        except asyncio.CancelledError:
+            raise KeyboardInterrupt from None
+
+    async def _play(self, launch: Launch, script: Script) -> None:
+        task = asyncio.current_task()
+        if task is not None:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        settings = ConnectionSettings(kubeconfig=self._settings.kubeconfig, qps=UNLIMITED, user_agent=USER_AGENT)
+        try:
+            server = await connect(settings, self._clock, self._random)
+        except ConnectError as error:
+            raise Unplayable(str(error)) from None
+        try:
+            await self._perform(Api(server), launch, script)
+        finally:
+            await server.close()
+
+    async def _perform(self, api: Api, launch: Launch, script: Script) -> None:
+        scheduler = SchedulerProcess(self._settings.command, launch, self._clock) if self._settings.command is not None else None
+        world = LiveWorld(api, scheduler, self._clock)
+        try:
+            await self._look(api, world)
+            await script(world)
+            world.check()
+        except ClusterError as error:
+            await _end(world)
+            raise Failed(f"end: expected the scheduler to run, seen {error.message}") from None
+        except BaseException:
+            await _end(world)
+            raise
+        if left := await _end(world):
+            raise Failed(f"end: expected all to be cleared away, seen {'; '.join(left)}")
+
+    async def _look(self, api: Api, world: LiveWorld) -> None:
+        """See that the cluster is fit for scenarios. Unplayable."""
+        try:
+            if not self._fit and (inviting := inviting_nodes(await api.list(NODE))):
+                shown = ", ".join(inviting[:SHOWN_NODES]) + (", ..." if len(inviting) > SHOWN_NODES else "")
+                problem = f"it has {len(inviting)} nodes of its own that pods could land on ({shown}); cordon them, or take another cluster"
+                raise Unplayable(f"{self._settings.kubeconfig}: scenarios cannot be played on this cluster: {problem}")
+            await world.prepare()
+        except ClusterError as error:
+            raise Unplayable(f"{self._settings.kubeconfig}: {error.message}") from None
+        self._fit = True
+
+
+async def _end(world: LiveWorld) -> list[str]:
+    """End the world; who is interrupted meanwhile does it again."""
+    try:
+        return await world.end()
+    except asyncio.CancelledError:
+        await world.end()
+        raise
+
+
+def inviting_nodes(nodes: Sequence[Json]) -> list[str]:
+    """Return the names of the nodes that take any pod: neither cordoned nor tainted."""
+    return [node["metadata"]["name"] for node in nodes if not _repels(node.get("spec") or {})]
+
+
+def _repels(spec: Json) -> bool:
+    return bool(spec.get("unschedulable")) or any(taint.get("effect") in REPELLING for taint in spec.get("taints") or ())

@@ -1,0 +1,96 @@
+"""Which scenarios are skipped on a cluster, and with which reason."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from koordsched.config.launch import Launch
+from koordsched.scenario.command import ScenarioOptions, run_tests
+from koordsched.scenario.live.limits import Limits
+from koordsched.scenario.world import Script
+
+PLAIN = "{apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration}"
+SERVED = Limits(served=True)
+AGAINST = Limits(against="kube-scheduler")
+
+
+class CountingStage:
+    """Plays nothing, and counts what it was asked to play."""
+
+    def __init__(self) -> None:
+        self.played = 0
+
+    def play(self, launch: Launch, script: Script) -> None:
+        self.played += 1
+
+
+def run(tmp_path: Path, steps: str, limits: Limits, more: str = "", config: str | None = None) -> str:
+    """Return the line about the scenario; SKIP must mean that it was not played."""
+    (tmp_path / "f.yaml").write_text(f"name: s\nwhy: because\nsteps: {steps}\n{more}")
+    if config is not None:
+        (tmp_path / "c.yaml").write_text(config)
+    options = ScenarioOptions(
+        paths=(str(tmp_path / "f.yaml"),), config=str(tmp_path / "c.yaml") if config is not None else None, limits=limits
+    )
+    out, err, stage = io.StringIO(), io.StringIO(), CountingStage()
+    assert run_tests(options, stage, out, err) == 0
+    line, count = out.getvalue().splitlines()
+    skipped = line.startswith("SKIP")
+    assert (stage.played, count) == ((0, "0 passed, 0 failed, 1 skipped") if skipped else (1, "1 passed, 0 failed"))
+    assert err.getvalue() == ""
+    return line
+
+
+def test_what_lets_more_time_pass_than_allowed_is_skipped(tmp_path: Path) -> None:
+    steps = "[{wait: 30s}, {expect: {bound: 0, stays: 20s, within: 5m}}, {wait: 11s}]"
+    assert run(tmp_path, steps, Limits(max_wait=60)) == "SKIP s: it lets 61s pass, more than 60s"
+    assert run(tmp_path, steps, Limits(max_wait=61)) == "PASS s"
+    assert run(tmp_path, steps, Limits()) == "PASS s"
+
+
+@pytest.mark.parametrize(
+    ("steps", "more", "reason"),
+    [
+        ("[{restart: true}]", "", "steps[0].restart: the scheduler that serves the cluster cannot be restarted"),
+        (
+            "[{wait: 1s}, {expect: {http: [{path: /readyz}]}}]",
+            "",
+            "steps[1].expect: the port of the scheduler that serves the cluster is not known",
+        ),
+        ("[]", "args: [--v=2, --v=3]", "the scheduler that serves the cluster cannot be given --v=2 --v=3"),
+        ("[]", f"config: {PLAIN}", "its configuration is not that of the scheduler that serves the cluster"),
+    ],
+)
+def test_what_needs_a_scheduler_of_its_own_is_skipped_without_one(tmp_path: Path, steps: str, more: str, reason: str) -> None:
+    assert run(tmp_path, steps, SERVED, more) == f"SKIP s: {reason}"
+    assert run(tmp_path, steps, Limits(), more) == "PASS s"
+
+
+def test_a_scenario_with_the_configuration_that_is_served_is_played(tmp_path: Path) -> None:
+    assert run(tmp_path, "[]", SERVED, f"config: {PLAIN}", config=PLAIN) == "PASS s"
+    assert run(tmp_path, "[]", SERVED) == "PASS s"
+
+
+def test_a_scenario_says_itself_on_which_scheduler_it_does_not_hold(tmp_path: Path) -> None:
+    more = f"config: {PLAIN}\ndiffers: {{kube-scheduler: it looks at some nodes only}}"
+    assert run(tmp_path, "[]", AGAINST, more) == "SKIP s: kube-scheduler differs: it looks at some nodes only"
+    assert run(tmp_path, "[]", Limits(against="koordinator"), more) == "PASS s"
+    assert run(tmp_path, "[]", Limits(), more) == "PASS s"
+
+
+def test_plugins_that_kube_scheduler_lacks_need_not_be_declared(tmp_path: Path) -> None:
+    profile = "{plugins: {preFilter: {enabled: [{name: ElasticQuota}]}, filter: {enabled: [{name: LoadAwareScheduling}]}}}"
+    more = f"config: {PLAIN[:-1]}, profiles: [{profile}]}}"
+    assert run(tmp_path, "[]", AGAINST, more) == "SKIP s: kube-scheduler has no ElasticQuota, LoadAwareScheduling"
+    assert run(tmp_path, "[]", AGAINST, f"config: {PLAIN}") == "PASS s"
+    assert run(tmp_path, "[]", Limits(against="koordinator"), more) == "PASS s"
+
+
+def test_an_unknown_scheduler_is_a_mistake_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "f.yaml").write_text("name: s\nwhy: because\nsteps: []\ndiffers: {kube-schedular: x}\n")
+    err = io.StringIO()
+    assert run_tests(ScenarioOptions(paths=(str(tmp_path / "f.yaml"),)), CountingStage(), io.StringIO(), err) == 2
+    assert "differs.kube-schedular: unknown field; did you mean 'kube-scheduler'?" in err.getvalue()

@@ -1,7 +1,8 @@
 """Writes why a pod is pending into its PodScheduled condition, and nominations, without making the scheduler wait (framework.md §6).
 
 What is to be said of a pod replaces what was not yet written of it, so a pod costs one request however often it is tried meanwhile; what is
-on the cluster already is not written again. One pod's writes are in order, different pods' go in parallel, and binds come first.
+on the cluster already is not written again. One pod's writes are in order, different pods' go in parallel, and binds come first. What
+fails for a reason that may pass is tried again for as long as the pod is pending: without its condition nobody adds a node for it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,18 @@ import msgspec
 
 from koordsched.api.kinds import POD
 from koordsched.clock import rfc3339
-from koordsched.cluster.port import ClusterError, NotFound, OutcomeUnknown, Patch, PatchType, Ref, ServerError, TooManyRequests
+from koordsched.cluster.port import (
+    ClusterError,
+    Forbidden,
+    NotFound,
+    OutcomeUnknown,
+    Patch,
+    PatchType,
+    Ref,
+    ServerError,
+    TooManyRequests,
+    Unauthorized,
+)
 from koordsched.log import get_logger
 
 if TYPE_CHECKING:
@@ -26,8 +38,10 @@ log = get_logger(__name__)
 
 POD_SCHEDULED = "PodScheduled"
 WRITERS = 4
-TRIES = 4
-RETRY_SECONDS = 0.2
+TRIES = 4  # at a clean stop; as many failures in a row are said in the log
+RETRY_SECONDS, MAX_RETRY_SECONDS = 0.2, 30.0  # doubled from one try to the next
+MAY_PASS = (TooManyRequests, ServerError, OutcomeUnknown, Unauthorized, Forbidden)
+"""Not the pod's fault. Forbidden: an API server that has just started refuses everything until it has read its roles."""
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -50,6 +64,8 @@ class StatusWriter:
         self._written: dict[str, Said] = {}  # by uid: what was written last; while the pod is pending
         self._wanted: dict[str, tuple[Pod, Said]] = {}  # by uid: not written yet
         self._busy: set[str] = set()  # uids with a request under way
+        self._failures: dict[str, int] = {}  # by uid: failed tries in a row
+        self._waiting: dict[str, asyncio.TimerHandle] = {}  # by uid: wanted, but not before this
         self._ready: asyncio.Queue[str] = asyncio.Queue()
         self.failed = 0  # writes given up
 
@@ -82,6 +98,9 @@ class StatusWriter:
         self._wanted.pop(uid, None)
         self._written.pop(uid, None)
         self._busy.discard(uid)  # a request that is under way is not tried again
+        self._failures.pop(uid, None)
+        if (timer := self._waiting.pop(uid, None)) is not None:
+            timer.cancel()
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -90,9 +109,18 @@ class StatusWriter:
                 tasks.create_task(self._write_ready())
 
     async def flush(self) -> None:
-        """Write everything that is wanted now; for a clean stop, after `run` has ended."""
+        """Write everything that is wanted now; for a clean stop, after `run` has ended. What fails four times is given up."""
+        for timer in self._waiting.values():
+            timer.cancel()
+        self._waiting.clear()
         for uid in list(self._wanted):
-            await self._write(uid)
+            for _ in range(TRIES):
+                delay = await self._write(uid)
+                if delay is None:
+                    break
+                await asyncio.sleep(delay)
+            else:
+                self._give_up(self._wanted.pop(uid)[0], ServerError(f"not written after {TRIES} tries"))
 
     def _differs(self, pod: Pod, said: Said) -> bool:
         known = self._written.get(pod.metadata.uid) or _on_cluster(pod)
@@ -102,49 +130,63 @@ class StatusWriter:
 
     async def _write_ready(self) -> None:
         while True:
-            await self._write(await self._ready.get())
+            uid = await self._ready.get()
+            delay = await self._write(uid)
+            if delay is not None:
+                self._waiting[uid] = asyncio.get_running_loop().call_later(delay, self._again, uid)
 
-    async def _write(self, uid: str) -> None:
+    def _again(self, uid: str) -> None:
+        del self._waiting[uid]
+        self._ready.put_nowait(uid)
+
+    async def _write(self, uid: str) -> float | None:
+        """Write what is wanted of a pod. When that fails, but may not fail for ever, return after how many seconds to try again."""
         wanted = self._wanted.pop(uid, None)
-        if wanted is None:
-            return
-        pod, said = wanted
-        if not self._differs(pod, said):
-            return
+        if wanted is None or not self._differs(*wanted):
+            return None
         self._busy.add(uid)
         try:
-            await self._request(pod, said)
+            error = await self._request(*wanted)
         except asyncio.CancelledError:
             self._wanted.setdefault(uid, wanted)  # for `flush`: it may or may not have been written, and once more does no harm
-            raise
-        finally:
             self._busy.discard(uid)
-            if uid in self._wanted:
-                self._ready.put_nowait(uid)
+            raise
+        if uid not in self._busy:
+            return None  # forgotten meanwhile
+        self._busy.discard(uid)
+        if error is not None:
+            self._wanted.setdefault(uid, wanted)  # what was said meanwhile is newer
+            return self._delay(wanted[0], error)
+        self._failures.pop(uid, None)
+        if uid in self._wanted:
+            self._ready.put_nowait(uid)
+        return None
 
-    async def _request(self, pod: Pod, said: Said) -> None:
-        """Write, trying again where that may help, for as long as the pod is still to be spoken of."""
+    async def _request(self, pod: Pod, said: Said) -> ClusterError | None:
+        """Write, and remember that it is written; return an error that may pass."""
         meta = pod.metadata
-        ref = Ref(POD, meta.namespace, meta.name)
         patch = Patch(self._body(pod, said), PatchType.STRATEGIC, "status")
-        for attempt in range(TRIES):
-            if meta.uid not in self._busy:
-                return
-            try:
-                await self._cluster.patch(ref, patch)
-            except NotFound:
-                return
-            except TooManyRequests as error:
-                await asyncio.sleep(error.retry_after)
-            except (ServerError, OutcomeUnknown):
-                await asyncio.sleep(RETRY_SECONDS * (attempt + 1))
-            except ClusterError as error:
-                self._fail(pod, error)
-                return
-            else:
-                self._remember(pod, said)
-                return
-        self._fail(pod, ServerError(f"not written after {TRIES} tries"))
+        try:
+            await self._cluster.patch(Ref(POD, meta.namespace, meta.name), patch)
+        except NotFound:
+            return None
+        except MAY_PASS as error:
+            return error
+        except ClusterError as error:
+            self._give_up(pod, error)
+            return None
+        self._remember(pod, said)
+        return None
+
+    def _delay(self, pod: Pod, error: ClusterError) -> float:
+        """Count a failure, and return how long to wait after it."""
+        uid = pod.metadata.uid
+        failures = self._failures[uid] = self._failures.get(uid, 0) + 1
+        if failures == TRIES:
+            name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+            log.warning("a pod's status cannot be written; trying on", pod=name, err=error.message, status=error.status)
+        delay = min(RETRY_SECONDS * 2.0 ** (failures - 1), MAX_RETRY_SECONDS)
+        return max(delay, error.retry_after) if isinstance(error, TooManyRequests) else delay
 
     def _remember(self, pod: Pod, said: Said) -> None:
         uid = pod.metadata.uid
@@ -154,8 +196,9 @@ class StatusWriter:
         nominated = said.nominated if said.nominated is not None else known.nominated
         self._written[uid] = Said(said.reason or known.reason, said.message or known.message, nominated)
 
-    def _fail(self, pod: Pod, error: ClusterError) -> None:
+    def _give_up(self, pod: Pod, error: ClusterError) -> None:
         self.failed += 1
+        self._failures.pop(pod.metadata.uid, None)
         log.error("status not written", pod=f"{pod.metadata.namespace}/{pod.metadata.name}", err=error.message, status=error.status)
 
     def _body(self, pod: Pod, said: Said) -> dict[str, Any]:

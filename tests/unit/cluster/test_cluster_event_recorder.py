@@ -15,10 +15,10 @@ from support.virtual_loop import running, settle
 from koordsched.api.events import Event
 from koordsched.api.kinds import EVENT
 from koordsched.cluster.event_body import EventSource, event_name, short_note
-from koordsched.cluster.event_recorder import QUEUE_LIMIT, EventRecorder, Manners
+from koordsched.cluster.event_recorder import EventRecorder, Manners
 from koordsched.cluster.event_series import EventText
 from koordsched.cluster.memory import Fault, Faults, MemoryCluster, Moment
-from koordsched.cluster.port import Forbidden, OutcomeUnknown, Ref, ServerError, TooManyRequests
+from koordsched.cluster.port import ClusterError, Forbidden, Invalid, OutcomeUnknown, Ref, ServerError, TooManyRequests, Unauthorized
 
 if TYPE_CHECKING:
     from koordsched.api.core import Pod
@@ -147,32 +147,35 @@ def test_a_very_long_object_name_still_makes_a_valid_event_name() -> None:
     assert name.endswith(f".{1767225601250000000:x}")
 
 
+SHORT = Manners(limit=1000)
+
+
 async def test_recording_never_blocks_and_a_full_queue_drops(cluster: MemoryCluster, clock: VirtualClock) -> None:
-    recorder = recorder_for(cluster, clock)
-    for number in range(QUEUE_LIMIT + 5):
+    recorder = EventRecorder(cluster, clock, EventSource("c", "i"), SHORT)
+    for number in range(SHORT.limit + 5):
         recorder.event(web(str(number)), FAILED)
     assert recorder.stats.dropped == 5
     await recorder.flush()
-    assert len(await events(cluster)) == QUEUE_LIMIT
+    assert len(await events(cluster)) == SHORT.limit
 
 
 async def test_a_dropped_event_is_written_when_it_happens_again(cluster: MemoryCluster, clock: VirtualClock) -> None:
-    recorder = recorder_for(cluster, clock)
-    for number in range(QUEUE_LIMIT + 1):
+    recorder = EventRecorder(cluster, clock, EventSource("c", "i"), SHORT)
+    for number in range(SHORT.limit + 1):
         recorder.event(web(str(number)), FAILED)
     await recorder.flush()
-    recorder.event(web(str(QUEUE_LIMIT)), FAILED)
+    recorder.event(web(str(SHORT.limit)), FAILED)
     await recorder.flush()
-    written = [event for event in await events(cluster) if event.regarding.resource_version == str(QUEUE_LIMIT)]
+    written = [event for event in await events(cluster) if event.regarding.resource_version == str(SHORT.limit)]
     assert [event.series for event in written] == [None]
 
 
 async def test_the_tail_of_many_long_series_survives_a_flush(cluster: MemoryCluster, clock: VirtualClock) -> None:
     """More series than the queue holds: flush feeds them in portions and drops nothing."""
-    recorder = recorder_for(cluster, clock)
+    recorder = EventRecorder(cluster, clock, EventSource("c", "i"), SHORT)
     async with running(recorder.run()):
         for _ in range(3):
-            for number in range(QUEUE_LIMIT + 100):
+            for number in range(SHORT.limit + 100):
                 recorder.event(web(str(number)), FAILED)
                 if number % 100 == 0:
                     await settle()
@@ -202,7 +205,7 @@ async def test_events_do_not_wait_for_ever(cluster: MemoryCluster, clock: Virtua
 
 
 async def test_events_do_not_wait_when_the_queue_is_half_full(cluster: MemoryCluster, clock: VirtualClock) -> None:
-    recorder = EventRecorder(cluster, clock, EventSource("c", "i"), Manners(busy=lambda: True))
+    recorder = EventRecorder(cluster, clock, EventSource("c", "i"), Manners(busy=lambda: True, limit=1000))
     async with running(recorder.run()):
         for number in range(700):
             recorder.event(web(str(number)), FAILED)
@@ -210,16 +213,18 @@ async def test_events_do_not_wait_when_the_queue_is_half_full(cluster: MemoryClu
         assert 195 <= cluster.calls["create", EVENT] <= 210
 
 
-async def test_an_unreachable_cluster_is_tried_twelve_times_ten_seconds_apart(clock: VirtualClock) -> None:
+async def test_an_unreachable_cluster_is_tried_twelve_times_in_two_minutes(clock: VirtualClock) -> None:
     down = Fault(verb="create", kind=EVENT, error=lambda: OutcomeUnknown("connection refused"), moment=Moment.BEFORE)
     cluster = MemoryCluster(clock, random=Random(1), faults=Faults(rules=[down]))
     recorder = recorder_for(cluster, clock)
     with capture_logs() as logs:
         async with running(recorder.run()):
             recorder.event(web(), FAILED)
-            await asyncio.sleep(109)
-            assert (cluster.calls["create", EVENT], recorder.stats.failed) == (11, 0)
             await asyncio.sleep(1)
+            assert cluster.calls["create", EVENT] == 3  # after 0, 0.25 and 0.75 s
+            await asyncio.sleep(110.5)
+            assert (cluster.calls["create", EVENT], recorder.stats.failed) == (11, 0)
+            await asyncio.sleep(0.25)  # 0.25 + 0.5 + 1 + 2 + 4 + 8 + 16 + 4 * 20 = 111.75 s
             assert (cluster.calls["create", EVENT], recorder.stats.failed) == (12, 1)
     assert [(entry["object"], entry["reason"], entry["error"]) for entry in logs] == [
         ("team/web", "FailedScheduling", "connection refused")
@@ -264,14 +269,47 @@ async def test_a_busy_server_decides_how_long_to_wait(clock: VirtualClock) -> No
         assert cluster.calls["create", EVENT] == 2
 
 
-async def test_a_refused_event_is_not_tried_again(clock: VirtualClock) -> None:
-    refused = Fault(verb="create", error=lambda: Forbidden("events is forbidden"))
+async def test_an_invalid_event_is_not_tried_again(clock: VirtualClock) -> None:
+    refused = Fault(verb="create", error=lambda: Invalid("note: too long"))
     cluster = MemoryCluster(clock, random=Random(1), faults=Faults(rules=[refused]))
     recorder = recorder_for(cluster, clock)
     with capture_logs() as logs:
-        recorder.event(web(), FAILED)
-        await recorder.flush()
+        async with running(recorder.run()):
+            recorder.event(web(), FAILED)
+            await asyncio.sleep(60)
     assert (cluster.calls["create", EVENT], recorder.stats.failed, len(logs)) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("error", [Forbidden, Unauthorized])
+async def test_an_api_server_that_knows_no_roles_yet_is_given_half_a_minute(clock: VirtualClock, error: type[ClusterError]) -> None:
+    refused = Fault(verb="create", times=7, error=lambda: error("not yet"))
+    cluster = MemoryCluster(clock, random=Random(1), faults=Faults(rules=[refused]))
+    recorder = recorder_for(cluster, clock)
+    async with running(recorder.run()):
+        recorder.event(web(), FAILED)
+        await asyncio.sleep(32)
+    assert len(await events(cluster)) == 1
+    assert (recorder.stats.written, recorder.stats.failed) == (1, 0)
+
+
+async def test_a_stop_does_not_wait_for_rights(clock: VirtualClock) -> None:
+    refused = Fault(verb="create", error=lambda: Forbidden("events is forbidden"))
+    cluster = MemoryCluster(clock, random=Random(1), faults=Faults(rules=[refused]))
+    recorder = recorder_for(cluster, clock)
+    recorder.event(web(), FAILED)
+    await recorder.flush()
+    assert (cluster.calls["create", EVENT], recorder.stats.failed) == (1, 1)
+
+
+async def test_one_failing_request_in_twenty_does_not_hold_up_the_others(clock: VirtualClock) -> None:
+    shaky = Fault(verb="create", kind=EVENT, nth=tuple(range(20, 1001, 20)), error=lambda: ServerError("now and then"))
+    cluster = MemoryCluster(clock, random=Random(1), faults=Faults(rules=[shaky]))
+    recorder = recorder_for(cluster, clock)
+    async with running(recorder.run()):
+        for number in range(900):
+            recorder.event(web(str(number)), FAILED)
+        await asyncio.sleep(20)
+    assert (recorder.stats.written, recorder.stats.dropped, recorder.unwritten) == (900, 0, 0)
 
 
 async def test_a_stop_in_the_middle_of_a_retry_loses_nothing(clock: VirtualClock) -> None:

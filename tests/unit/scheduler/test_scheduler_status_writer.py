@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from structlog.testing import capture_logs
 from support.fakes import pod_manifest
 from support.virtual_loop import running
 
@@ -14,7 +15,7 @@ from koordsched.api.core import Pod
 from koordsched.api.kinds import POD
 from koordsched.api.podinfo import PodInfo
 from koordsched.cluster.memory import Fault, MemoryCluster
-from koordsched.cluster.port import Forbidden, OutcomeUnknown, Ref, ServerError
+from koordsched.cluster.port import ClusterError, Forbidden, Invalid, OutcomeUnknown, Ref, ServerError, TooManyRequests, Unauthorized
 from koordsched.scheduler.status_writer import Said, StatusWriter
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ async def test_a_slow_pod_does_not_hold_up_the_others(clock: VirtualClock) -> No
 
 
 @pytest.mark.parametrize("error", [ServerError, OutcomeUnknown])
-async def test_a_server_error_is_tried_again_up_to_four_times(clock: VirtualClock, error: type[ServerError]) -> None:
+async def test_a_server_error_is_tried_again_within_seconds(clock: VirtualClock, error: type[ServerError]) -> None:
     bench = Bench(clock)
     bench.fail(times=3, error=lambda: error("etcd"))
     made = await bench.pod()
@@ -149,20 +150,82 @@ async def test_a_server_error_is_tried_again_up_to_four_times(clock: VirtualCloc
     assert (bench.patches, bench.writer.failed, bench.status()["conditions"][0]["reason"]) == (4, 0, "Unschedulable")
 
 
-@pytest.mark.parametrize(("error", "patches"), [(ServerError, 4), (Forbidden, 1)])
-async def test_a_word_that_was_given_up_is_counted_and_may_be_said_again(
-    clock: VirtualClock, error: type[ServerError], patches: int
-) -> None:
+@pytest.mark.parametrize("error", [ServerError, OutcomeUnknown, TooManyRequests, Forbidden, Unauthorized])
+async def test_what_may_pass_is_waited_for_however_long_it_takes(clock: VirtualClock, error: type[ClusterError]) -> None:
     bench = Bench(clock)
-    bench.fail(times=patches, error=lambda: error("no"))
+    bench.fail(times=12, error=lambda: error("not now"))
+    made = await bench.pod()
+    with capture_logs() as logs:
+        async with running(bench.writer.run()):
+            bench.writer.say(made, FULL)
+            await asyncio.sleep(60)
+            assert "conditions" not in bench.status()
+            await asyncio.sleep(300)
+    assert (bench.patches, bench.writer.failed, bench.writer.idle) == (13, 0, True)
+    assert bench.status()["conditions"][0]["reason"] == "Unschedulable"
+    assert [(entry["pod"], entry["err"]) for entry in logs] == [("default/p", "not now")]
+
+
+async def test_pods_that_wait_for_another_try_do_not_hold_up_the_others(clock: VirtualClock) -> None:
+    bench = Bench(clock)
+    bench.fail(times=50, error=lambda: ServerError("not now"))
+    pods = [await bench.pod(f"p{i}") for i in range(20)]
+    async with running(bench.writer.run()):
+        for made in pods:
+            bench.writer.say(made, FULL)
+        await asyncio.sleep(0.1)
+        assert bench.patches == 20
+        await asyncio.sleep(10)
+    assert all("conditions" in bench.status(f"p{i}") for i in range(20))
+
+
+async def test_a_newer_word_takes_the_place_of_one_that_waits_for_another_try(clock: VirtualClock) -> None:
+    bench = Bench(clock)
+    bench.fail(times=1, error=lambda: ServerError("not now"))
+    made = await bench.pod()
+    async with running(bench.writer.run()):
+        bench.writer.say(made, FULL)
+        await asyncio.sleep(0.1)
+        bench.writer.say(made, Said("Unschedulable", "newer"))
+        await asyncio.sleep(10)
+    assert (bench.patches, bench.status()["conditions"][0]["message"]) == (2, "newer")
+
+
+async def test_a_pod_that_is_forgotten_is_not_tried_again(clock: VirtualClock) -> None:
+    bench = Bench(clock)
+    bench.fail(error=lambda: ServerError("not now"))
+    made = await bench.pod()
+    async with running(bench.writer.run()):
+        bench.writer.say(made, FULL)
+        await asyncio.sleep(0.1)
+        bench.writer.forget(made.metadata.uid)
+        await asyncio.sleep(100)
+    assert (bench.patches, bench.writer.idle) == (1, True)
+
+
+async def test_a_word_that_is_refused_is_counted_and_may_be_said_again(clock: VirtualClock) -> None:
+    bench = Bench(clock)
+    bench.fail(times=1, error=lambda: Invalid("no"))
     made = await bench.pod()
     async with running(bench.writer.run()):
         bench.writer.say(made, FULL)
         await asyncio.sleep(10)
-        assert (bench.patches, bench.writer.failed, "conditions" in bench.status()) == (patches, 1, False)
+        assert (bench.patches, bench.writer.failed, "conditions" in bench.status()) == (1, 1, False)
         bench.writer.say(made, FULL)
         await asyncio.sleep(10)
     assert "conditions" in bench.status()
+
+
+async def test_a_flush_tries_four_times_even_what_waits_for_a_later_try(clock: VirtualClock) -> None:
+    bench = Bench(clock)
+    bench.fail(error=lambda: ServerError("not now"))
+    made = await bench.pod()
+    async with running(bench.writer.run()):
+        bench.writer.say(made, FULL)
+        await asyncio.sleep(20)
+    before = bench.patches
+    await bench.writer.flush()
+    assert (bench.patches - before, bench.writer.failed, bench.writer.idle) == (4, 1, True)
 
 
 async def test_a_pod_that_is_gone_is_no_failure(clock: VirtualClock) -> None:

@@ -63,8 +63,10 @@ class EventStats(msgspec.Struct):
 
 
 class Manners(msgspec.Struct, frozen=True):
-    """What a recorder heeds: `busy` says that pods wait to be bound, events with an `unheard` reason need not be written at all, no more than
-    `limit` may wait."""
+    """What a recorder heeds.
+
+    busy: says that pods wait to be bound. unheard: reasons of events that need not be written at all. limit: how many may wait.
+    """
 
     busy: Callable[[], bool] = lambda: False
     unheard: frozenset[str] = frozenset()
@@ -177,7 +179,7 @@ class EventRecorder:
             except ClusterError as error:
                 tries += 1
                 refusals += isinstance(error, REFUSALS)
-                if tries == TRIES or refusals == self._refusals_worth_it or not isinstance(error, MAY_PASS):
+                if tries >= TRIES or refusals >= self._refusals_worth_it or not isinstance(error, MAY_PASS):
                     self._fail(record, error)
                     return
                 pause = min(RETRY_SECONDS * 2.0 ** (tries - 1), MAX_RETRY_SECONDS)

@@ -33,8 +33,7 @@ class RealClock:
     def now(self) -> float:
         return time.time()
 
-    def perf(self) -> float:
-        return time.perf_counter()
+    perf = staticmethod(time.perf_counter)  # called many times a pod: no frame of ours in between
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
@@ -73,8 +72,7 @@ class VirtualClock:
     def now(self) -> float:
         return self._epoch + self._loop.seconds
 
-    def perf(self) -> float:
-        return time.perf_counter()
+    perf = staticmethod(time.perf_counter)  # called many times a pod: no frame of ours in between
 
 
 def rfc3339(seconds: float) -> str:

@@ -94,6 +94,28 @@ def node_allocatable(node: Node) -> dict[str, int]:
     return dict(_allocatable_of(tuple(node.status.allocatable.items())))
 
 
+def written_totals(pod: Pod) -> tuple[dict[str, int], dict[str, int]]:
+    """Return what the spec requests and its limits, of every resource, in nano-units; overhead adds only to limits that there are.
+
+    QuantityError when a quantity cannot be read.
+    """
+    spec = pod.spec
+    own = spec.resources
+    overhead = _exact(tuple(spec.overhead.items()), "spec.overhead")
+    requests = _totals(pod, own.requests if own is not None else {}, lambda container: container.resources.requests)
+    limits = _totals(pod, own.limits if own is not None else {}, lambda container: container.resources.limits)
+    return _plus(requests, overhead), _plus(limits, {name: amount for name, amount in overhead.items() if limits.get(name)})
+
+
+def _totals(pod: Pod, pod_level: ResourceList, of: Callable[[Container], ResourceList]) -> Exact:
+    def read(container: Container) -> Exact:
+        return _exact(tuple(of(container).items()), f"container {container.name}")
+
+    inits = [(is_sidecar(container), read(container)) for container in pod.spec.init_containers]
+    own = {name: amount for name, amount in _exact(tuple(pod_level.items()), "spec.resources").items() if _may_be_pod_level(name)}
+    return _base([read(container) for container in pod.spec.containers], inits) | own
+
+
 @lru_cache(maxsize=16384)
 def _allocatable_of(written: Written) -> dict[str, int]:
     exact = _exact(written, "status.allocatable")

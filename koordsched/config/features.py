@@ -24,6 +24,7 @@ KUBE = "kube"
 
 ALPHA = frozenset((*gates.ALPHA_OFF, *gates.ALPHA_ON))
 BETA = frozenset((*gates.BETA_OFF, *gates.BETA_ON))
+DEPRECATED = frozenset((*gates.DEPRECATED_OFF, *gates.DEPRECATED_ON, *gates.DEPRECATED_LOCKED_ON, *gates.DEPRECATED_LOCKED_OFF))
 LOCKED = frozenset((*gates.STABLE_LOCKED_ON, *gates.DEPRECATED_LOCKED_ON, *gates.DEPRECATED_LOCKED_OFF))
 DEFAULTS: dict[str, bool] = {
     ALL_ALPHA: False,

@@ -139,11 +139,13 @@ UNSPLIT = frozenset({"feature-gates", "tls-sni-cert-key"})
 
 NOT_ACTED_ON = frozenset(FLAGS) - {
     "address",
+    "allow-metric-labels",
     "authorization-always-allow-paths",
     "bind-address",
     "cert-dir",
     "config",
     "contention-profiling",
+    "disabled-metrics",
     "feature-gates",
     "help",
     "kube-api-burst",

@@ -9,9 +9,10 @@ class CycleState:
     """A key/value store for one pod's scheduling cycle (framework.md §2.1). Values written by PreFilter and PreScore are shared by all pods
     of a shape and must not be changed; other values belong to this cycle alone."""
 
-    __slots__ = ("_data",)
+    __slots__ = ("_data", "sampled")
 
     def __init__(self) -> None:
+        self.sampled = False  # whether plugins are timed in this cycle
         self._data: dict[str, Any] = {}
 
     def write(self, key: str, value: object) -> None:
@@ -27,5 +28,6 @@ class CycleState:
     def clone(self) -> CycleState:
         """Return a copy that shares the values."""
         other = CycleState.__new__(CycleState)
+        other.sampled = self.sampled
         other._data = self._data.copy()
         return other

@@ -11,6 +11,7 @@ import numpy as np
 
 from koordsched.framework.interface import Codes, FilterNodesPlugin, FilterPlugin, ScoreNodesPlugin, ScorePlugin, Scores
 from koordsched.framework.status import Status
+from koordsched.framework.stopwatch import FILTER, SCORE
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -21,11 +22,12 @@ if TYPE_CHECKING:
 
 
 class PluginError(Exception):
-    """A plugin answered with an error instead of a verdict: the cycle fails with this status."""
+    """A plugin answered with an error instead of a verdict at this extension point: the cycle fails with this status."""
 
-    def __init__(self, status: Status) -> None:
+    def __init__(self, status: Status, point: str) -> None:
         super().__init__(status.message)
         self.status = status
+        self.point = point
 
 
 class LiftedFilter(FilterNodesPlugin):
@@ -54,7 +56,7 @@ class LiftedFilter(FilterNodesPlugin):
 
     def _code(self, status: Status) -> int:
         if not status.rejected:
-            raise PluginError(Status(status.code, (f'running "{self.name}" filter plugin: {status.message}',), self.name))
+            raise PluginError(Status(status.code, (f'running "{self.name}" filter plugin: {status.message}',), self.name), FILTER)
         found = self._codes.get(status)
         if found is None:
             self._statuses.append(status)
@@ -86,7 +88,7 @@ class LiftedScore(ScoreNodesPlugin):
         for i, row in enumerate(nodes.rows.tolist()):
             score = self.plugin.score(state, pod, nodes.info(row))
             if isinstance(score, Status):
-                raise PluginError(Status(score.code, (f'running "{self.name}" score plugin: {score.message}',), self.name))
+                raise PluginError(Status(score.code, (f'running "{self.name}" score plugin: {score.message}',), self.name), SCORE)
             scores[i] = score
         return scores
 

@@ -10,6 +10,7 @@ from koordsched._core.change import Change
 from koordsched.framework.interface import Codes, FilterNodesPlugin, PreFilterPlugin, PreFilterResult
 from koordsched.framework.lift import PluginError
 from koordsched.framework.status import Code, Status, unresolvable
+from koordsched.framework.stopwatch import PRE_FILTER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +57,9 @@ def run_pre_filter(plugins: Sequence[PreFilterPlugin], state: CycleState, pod: P
             if outcome.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 return result
         else:
-            raise PluginError(Status(outcome.code, (f'running PreFilter plugin "{plugin.name}": {outcome.message}',), plugin.name))
+            raise PluginError(
+                Status(outcome.code, (f'running PreFilter plugin "{plugin.name}": {outcome.message}',), plugin.name), PRE_FILTER
+            )
     return result
 
 

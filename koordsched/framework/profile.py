@@ -1,7 +1,7 @@
 """Profile: one scheduling profile's plugins at their extension points, and how each point is run (framework.md §2.1).
 
-The columns of PreFilter, Filter, PreScore and Score are run by `shapes`; here is everything that happens once a pod. Answers are values:
-None for success, a Status with its plugin otherwise.
+The columns of PreFilter, Filter, PreScore and Score are run by `shapes`; here is everything that happens once a pod, timed: what is run is
+in `points`. A point without plugins is not run and not timed. Answers are values: None for success, a Status with its plugin otherwise.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from koordsched.framework import points
 from koordsched.framework.interface import (
     BindPlugin,
     FilterNodesPlugin,
@@ -28,8 +29,25 @@ from koordsched.framework.interface import (
     ScorePlugin,
 )
 from koordsched.framework.plan import Evaluators, Plan
+from koordsched.framework.points import Points
 from koordsched.framework.shapes import Shapes
-from koordsched.framework.status import Code, Status
+from koordsched.framework.status import SKIP, Code, Status
+from koordsched.framework.stopwatch import (
+    BIND,
+    PERMIT,
+    POST_BIND,
+    POST_FILTER,
+    PRE_BIND,
+    PRE_ENQUEUE,
+    PRE_FLIGHT,
+    RESERVE,
+    SUCCESS,
+    UNRESERVE,
+    FrameworkMetrics,
+    NoMetrics,
+    Sampling,
+    Stopwatch,
+)
 
 if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
@@ -42,122 +60,127 @@ if TYPE_CHECKING:
 P = TypeVar("P", bound=Plugin)
 PluginFactory = Callable[[Any, "Handle"], Plugin]
 
+WAITING = Status(Code.WAIT)
 REFUSING = ("preEnqueue", "preFilter", "filter", "reserve", "permit")  # points whose refusals events may cure
 
 
 class Profile:
     """A scheduling profile, ready to run."""
 
-    def __init__(self, config: ProfileConfig, registry: Mapping[str, PluginFactory], handle: Handle) -> None:
+    def __init__(
+        self, config: ProfileConfig, registry: Mapping[str, PluginFactory], handle: Handle, metrics: FrameworkMetrics | None = None
+    ) -> None:
         self.name = config.scheduler_name
         self.percentage_of_nodes_to_score = config.percentage_of_nodes_to_score
         refs = [ref for refs in config.points.values() for ref in refs]
         self.missing = sorted({ref.name for ref in refs if ref.name not in registry})  # known names that this version has no plugin for
         made = {name: registry[name](config.args.get(name), handle) for name in dict.fromkeys(ref.name for ref in refs) if name in registry}
-        at = _Points(config.points, made)
-        self.pre_enqueue: list[PreEnqueuePlugin] = at.get("preEnqueue", PreEnqueuePlugin)
+        at = _Configured(config.points, made)
         self.queue_sort: QueueSortPlugin = at.get("queueSort", QueueSortPlugin)[0]
-        self.post_filter: list[PostFilterPlugin] = at.get("postFilter", PostFilterPlugin)
-        self.reserve: list[ReservePlugin] = at.get("reserve", ReservePlugin)
-        self.permit: list[PermitPlugin] = at.get("permit", PermitPlugin)
-        self.pre_bind: list[PreBindPlugin] = at.get("preBind", PreBindPlugin)
-        self.bind: list[BindPlugin] = at.get("bind", BindPlugin)
-        self.post_bind: list[PostBindPlugin] = at.get("postBind", PostBindPlugin)
+        self.plugins = at.points()
+        self.watch = Stopwatch(metrics or NoMetrics(), handle.clock.perf, self.name)
+        self._perf = self.watch.perf
+        self._timed = self.plugins.timed(self.watch)
+        self._gate_sampling = Sampling()
+        self._let_in = self.watch.point(PRE_ENQUEUE, SUCCESS)
         plan = Plan(
             Evaluators(
-                pre_enqueue=self.pre_enqueue,
+                pre_enqueue=self.plugins.pre_enqueue,
                 pre_filter=at.get("preFilter", PreFilterPlugin),
                 filter=at.filters(),
                 pre_score=at.get("preScore", PreScorePlugin),
                 score=at.scorers(),
             )
         )
-        self.shapes = Shapes(plan, handle.cache)
+        self.shapes = Shapes(plan, handle.cache, watch=self.watch)
         names = dict.fromkeys(ref.name for point in REFUSING for ref in config.points.get(point, ()))
         self.refusing = [made[name] for name in names if name in made]
 
+    @property
+    def post_filter(self) -> list[PostFilterPlugin]:
+        return self.plugins.post_filter
+
     def gate(self, pod: PodInfo, first: str) -> tuple[str, str, bool] | None:
         """Run PreEnqueue: (plugin, message, whether it was an error) of the first refusal, asking the plugin `first` first."""
-        for plugin in sorted(self.pre_enqueue, key=lambda plugin: plugin.name != first):
-            status = plugin.pre_enqueue(pod)
-            if status is not None:
-                return plugin.name, status.message, status.code is Code.ERROR
-        return None
+        plugins = self._timed.pre_enqueue if self._gate_sampling.next() else self.plugins.pre_enqueue
+        started = self._perf()
+        refusal = points.pre_enqueue(plugins, pod, first)
+        if refusal is None:
+            self._let_in.observe(self._perf() - started)
+            return None
+        plugin, status = refusal
+        self.watch.ended(PRE_ENQUEUE, status, started)
+        return plugin, status.message, status.code is Code.ERROR
 
     def run_post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
-        """Run PostFilter: success and UnschedulableAndUnresolvable stop; Unschedulable goes on, reasons add up; an error replaces all."""
-        reasons: list[str] = []
-        result: PostFilterResult | None = None
-        for plugin in self.post_filter:
-            found, status = plugin.post_filter(state, pod, diagnosis)
-            if status is None:
-                return found, None
-            if not status.rejected:
-                return None, status.with_plugin(plugin.name)
-            reasons += status.reasons
-            result = found if found is not None else result
-            if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                break
-        return result, Status(Code.UNSCHEDULABLE, tuple(reasons))
+        """Run PostFilter, as `points.post_filter` says."""
+        started = self._perf()
+        result, status = points.post_filter(self._chosen(state).post_filter, state, pod, diagnosis)
+        self.watch.ended(POST_FILTER, status, started)
+        return result, status
 
     def run_reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        for plugin in self.reserve:
-            status = plugin.reserve(state, pod, node_name)
-            if status is not None:
-                return _named(status, plugin, f'running Reserve plugin "{plugin.name}": ')
-        return None
+        if not self.plugins.reserve:
+            return None
+        started = self._perf()
+        status = points.reserve(self._chosen(state).reserve, state, pod, node_name)
+        self.watch.ended(RESERVE, status, started)
+        return status
 
     def run_unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
         """Undo Reserve of all plugins, in reverse order, whether or not each was run."""
-        for plugin in reversed(self.reserve):
+        if not self.plugins.reserve:
+            return
+        started = self._perf()
+        for plugin in reversed(self._chosen(state).reserve):
             plugin.unreserve(state, pod, node_name)
+        self.watch.ended(UNRESERVE, None, started)
 
     def run_permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, dict[str, float]]:
         """Run Permit: (refusal or error, {}) or (None, plugins to wait for with their timeouts in seconds)."""
-        waits: dict[str, float] = {}
-        for plugin in self.permit:
-            status, timeout = plugin.permit(state, pod, node_name)
-            if status is None:
-                continue
-            if status.code is not Code.WAIT:
-                return _named(status, plugin, f'running Permit plugin "{plugin.name}": '), {}
-            waits[plugin.name] = timeout
-        return None, waits
+        if not self.plugins.permit:
+            return None, {}
+        started = self._perf()
+        status, waits = points.permit(self._chosen(state).permit, state, pod, node_name)
+        self.watch.ended(PERMIT, WAITING if waits else status, started)
+        return status, waits
 
     def pre_bind_work(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[list[PreBindPlugin], Status | None]:
         """Ask PreBindPreFlight which PreBind plugins have something to do for this pod."""
-        work = []
-        for plugin in self.pre_bind:
-            status = plugin.pre_bind_pre_flight(state, pod, node_name)
-            if status is None:
-                work.append(plugin)
-            elif status.code is not Code.SKIP:
-                return [], _named(status, plugin, f'running PreBindPreFlight "{plugin.name}": ')
-        return work, None
+        if not self.plugins.pre_bind:
+            return [], None
+        started = self._perf()
+        work, status = points.pre_bind_pre_flight(self._chosen(state).pre_bind, state, pod, node_name)
+        self.watch.ended(PRE_FLIGHT, status if work or status else SKIP, started)
+        return work, status
 
     async def run_pre_bind(self, work: list[PreBindPlugin], state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        for plugin in work:
-            status = await plugin.pre_bind(state, pod, node_name)
-            if status is not None:
-                return _named(status, plugin, f'running PreBind plugin "{plugin.name}": ')
-        return None
+        """Run PreBind of what `pre_bind_work` returned."""
+        started = self._perf()
+        status = await points.pre_bind(work, state, pod, node_name)
+        self.watch.ended(PRE_BIND, status, started)
+        return status
 
     async def run_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         """Bind by the first plugin that does not skip."""
-        for plugin in self.bind:
-            status = await plugin.bind(state, pod, node_name)
-            if status is None:
-                return None
-            if status.code is not Code.SKIP:
-                return _named(status, plugin, f'running Bind plugin "{plugin.name}": ')
-        return Status(Code.ERROR, ("no bind plugin was willing to bind the pod",))
+        started = self._perf()
+        status = await points.bind(self._chosen(state).bind, state, pod, node_name)
+        self.watch.ended(BIND, status, started)
+        return status
 
     def run_post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        for plugin in self.post_bind:
+        if not self.plugins.post_bind:
+            return
+        started = self._perf()
+        for plugin in self._chosen(state).post_bind:
             plugin.post_bind(state, pod, node_name)
+        self.watch.ended(POST_BIND, None, started)
+
+    def _chosen(self, state: CycleState) -> Points:
+        return self._timed if state.sampled else self.plugins
 
 
-class _Points:
+class _Configured:
     """The configured order of plugins, by extension point and role."""
 
     def __init__(self, points: Mapping[str, tuple[PluginRef, ...]], made: Mapping[str, Plugin]) -> None:
@@ -168,6 +191,17 @@ class _Points:
         plugins = [self._made[ref.name] for ref in self._points.get(point, ()) if ref.name in self._made]
         return [plugin for plugin in plugins if isinstance(plugin, role)]
 
+    def points(self) -> Points:
+        return Points(
+            pre_enqueue=self.get("preEnqueue", PreEnqueuePlugin),
+            post_filter=self.get("postFilter", PostFilterPlugin),
+            reserve=self.get("reserve", ReservePlugin),
+            permit=self.get("permit", PermitPlugin),
+            pre_bind=self.get("preBind", PreBindPlugin),
+            bind=self.get("bind", BindPlugin),
+            post_bind=self.get("postBind", PostBindPlugin),
+        )
+
     def filters(self) -> list[FilterNodesPlugin | FilterPlugin]:
         return [plugin for plugin in self.get("filter", Plugin) if isinstance(plugin, FilterNodesPlugin | FilterPlugin)]
 
@@ -176,10 +210,3 @@ class _Points:
         return [
             (plugin, weights[plugin.name]) for plugin in self.get("score", Plugin) if isinstance(plugin, ScoreNodesPlugin | ScorePlugin)
         ]
-
-
-def _named(status: Status, plugin: Plugin, context: str) -> Status:
-    """Name the plugin in its answer; an error also says what was being run."""
-    if status.rejected:
-        return status.with_plugin(plugin.name)
-    return Status(status.code, (context + status.message,), plugin.name)

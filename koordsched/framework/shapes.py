@@ -16,12 +16,15 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from koordsched._core.evaluation import Evaluation, Scratch
+from koordsched._core.evaluation import Evaluation
+from koordsched._core.scratch import Scratch
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis, Refusal
 from koordsched.framework.lift import PluginError
 from koordsched.framework.prefilter import NodeNamesFilter, PreFiltered, run_pre_filter
 from koordsched.framework.status import Code, Status
+from koordsched.framework.stopwatch import FILTER, NORMALIZE, PRE_FILTER, PRE_SCORE, SCORE, Stopwatch, Untold, unwatched
+from koordsched.framework.timed import CountedPreFilter, CountedPreScore, TimedFilter, TimedScore
 from koordsched.log import get_logger
 
 if TYPE_CHECKING:
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from koordsched.cache.cache import Cache
     from koordsched.framework.interface import FilterNodesPlugin, ScoreNodesPlugin
     from koordsched.framework.plan import Plan
+    from koordsched.framework.stopwatch import Counter
 
 log = get_logger(__name__)
 
@@ -52,6 +56,7 @@ class Shape:
 
     __slots__ = (
         "diagnosis",
+        "evaluated",
         "evaluation",
         "filters",
         "normalized",
@@ -70,6 +75,7 @@ class Shape:
         self.pre_scored = False
         self.normalized = False  # custom normalisations are true for the feasible rows and their raw scores
         self.filters: list[FilterNodesPlugin] = []
+        self.evaluated: list[Counter] = []  # of each filter: how many nodes it was asked about
         self.scorers = scorers
         self.state = CycleState()
         self.versions: list[Hashable] = []
@@ -83,8 +89,14 @@ class Shape:
 class Shapes:
     """The shapes of one profile."""
 
-    def __init__(self, plan: Plan, cache: Cache, budget: int = DEFAULT_BUDGET) -> None:
+    def __init__(self, plan: Plan, cache: Cache, budget: int = DEFAULT_BUDGET, watch: Stopwatch | None = None) -> None:
         self._plan = plan
+        self._watch = watch = watch or unwatched()
+        self._perf = watch.perf
+        self._pre_filters = [CountedPreFilter(plugin, watch) for plugin in plan.pre_filters]
+        self._pre_scorers = [CountedPreScore(plugin, watch) for plugin in plan.pre_scorers]
+        self._filtered = {plugin.name: watch.evaluations(plugin.name, FILTER) for plugin in plan.filters}
+        self._scored = [watch.evaluations(plugin.name, SCORE) for plugin, _ in plan.scorers]
         self._cache = cache
         self._budget = budget
         self._scratch = Scratch()
@@ -192,16 +204,18 @@ class Shapes:
         shape.versions = [plugin.version(pod) for plugin in self._plan.versioned]
         shape.diagnosis = None
         shape.pre_scored = False
-        shape.pre_filtered = run_pre_filter(self._plan.pre_filters, shape.state, pod, self._cache.nodes())
+        shape.pre_filtered = self._pre_filter(shape, pod)
         shape.prepared = True
         if shape.pre_filtered.refusal is not None:
             return
         plan, skipped = self._plan, shape.pre_filtered.skipped
         shape.filters = [plugin for plugin in plan.filters if plugin.name not in skipped] if skipped else plan.filters
         reads = [plan.filter_reads[plugin.name] for plugin in shape.filters]
+        shape.evaluated = [self._filtered[plugin.name] for plugin in shape.filters]
         if shape.pre_filtered.node_names is not None:
             shape.filters = [NodeNamesFilter(shape.pre_filtered), *shape.filters]
             reads.insert(0, int(NodeNamesFilter.reads))
+            shape.evaluated.insert(0, Untold())
         shape.evaluation.configure(
             array("i", reads),
             plan.scorer_reads,
@@ -209,15 +223,24 @@ class Shapes:
             plan.scorer_weights,
         )
 
+    def _pre_filter(self, shape: Shape, pod: PodInfo) -> PreFiltered:
+        started = self._perf()
+        found = run_pre_filter(self._pre_filters, shape.state, pod, self._cache.nodes())
+        self._watch.prepared(PRE_FILTER, found.refusal, started)
+        return found
+
     def _filter(self, shape: Shape, pod: PodInfo) -> None:
         evaluation = shape.evaluation
         if evaluation.is_current():
             return
         evaluation.catch_up()
-        filters, state, asked = shape.filters, shape.state, self._asked
+        filters, evaluated, state, asked = shape.filters, shape.evaluated, shape.state, self._asked
+        if self._watch.recording:
+            filters = [TimedFilter(plugin, self._watch) for plugin in filters]
         f = evaluation.next_filter(0)
         while f >= 0:
-            asked.rows = evaluation.work_rows()
+            asked.rows = rows = evaluation.work_rows()
+            evaluated[f].count += len(rows)
             evaluation.store_codes(filters[f].filter_nodes(state, pod, asked))
             f = evaluation.next_filter(f + 1)
         evaluation.settle()
@@ -248,26 +271,34 @@ class Shapes:
         except BaseException:
             shape.prepared = False
             raise
+        self._watch.ranked = True
 
     def _pre_score(self, shape: Shape, pod: PodInfo) -> None:
+        started = self._perf()
         feasible = self._cache.select(shape.evaluation.feasible_rows())
         skipped = set()
-        for plugin in self._plan.pre_scorers:
+        for plugin in self._pre_scorers:
             status = plugin.pre_score(shape.state, pod, feasible)
             if status is None:
                 continue
             if status.code is not Code.SKIP:
-                raise PluginError(Status(status.code, (f'running PreScore plugin "{plugin.name}": {status.message}',), plugin.name))
+                raise PluginError(
+                    Status(status.code, (f'running PreScore plugin "{plugin.name}": {status.message}',), plugin.name), PRE_SCORE
+                )
             skipped.add(plugin.name)
         shape.evaluation.enable_scorers([plugin.name not in skipped for plugin, _ in shape.scorers])
         shape.pre_scored = True
+        self._watch.prepared(PRE_SCORE, None, started)
 
     def _score(self, shape: Shape, pod: PodInfo) -> None:
         evaluation = shape.evaluation
-        scorers, state, asked = shape.scorers, shape.state, self._asked
+        scorers, scored, state, asked = shape.scorers, self._scored, shape.state, self._asked
+        if self._watch.recording:
+            scorers = [(TimedScore(plugin, self._watch), weight) for plugin, weight in scorers]
         s = evaluation.next_scorer(0)
         while s >= 0:
-            asked.rows = evaluation.work_rows()
+            asked.rows = rows = evaluation.work_rows()
+            scored[s].count += len(rows)
             evaluation.store_scores(scorers[s][0].score_nodes(state, pod, asked))
             shape.normalized = False
             s = evaluation.next_scorer(s + 1)
@@ -279,14 +310,17 @@ class Shapes:
             text = (
                 f'plugin "{name}" returns an invalid score {evaluation.invalid_score}, it should in the range of [0, 100] after normalizing'
             )
-            raise PluginError(Status(Code.ERROR, (text,), name))
+            raise PluginError(Status(Code.ERROR, (text,), name), SCORE)
 
     def _normalize(self, shape: Shape, pod: PodInfo) -> None:
         rows = shape.evaluation.feasible_rows()
         nodes = self._cache.select(rows)
         for s in self._plan.custom_normalizers:
-            scores = shape.evaluation.raw_scores(s, rows)
-            shape.evaluation.store_normalized(s, rows, shape.scorers[s][0].normalize_scores(shape.state, pod, nodes, scores))
+            plugin, started = shape.scorers[s][0], self._perf()
+            scores = plugin.normalize_scores(shape.state, pod, nodes, shape.evaluation.raw_scores(s, rows))
+            if self._watch.recording:
+                self._watch.executed(plugin.name, NORMALIZE, None, started)
+            shape.evaluation.store_normalized(s, rows, scores)
         shape.normalized = True
 
     # Why not

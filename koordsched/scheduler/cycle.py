@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.framework.cycle_state import CycleState
-    from koordsched.framework.interface import PreBindPlugin
     from koordsched.framework.profile import Profile
     from koordsched.queue.queued_pod import QueuedPodInfo
     from koordsched.scheduler.failure import FailureHandler
@@ -77,16 +76,20 @@ class Cycle:
         try:
             state, found = self._selection.find(profile, info.pod_info)
         except PluginError as error:
+            profile.watch.fail_cycle(error.point, started)
             self._failures.handle(Failure(info, profile, error.status.message, status=error.status, started=started))
             return
         except Exception as error:
+            profile.watch.drop_cycle()
             log.exception("scheduling cycle failed", pod=info.key)
             self._failures.handle(Failure(info, profile, _bug(error), started=started))
             return
+        found_at = self._parts.clock.perf()
+        profile.watch.end_cycle(started, found_at)
         if isinstance(found, Diagnosis):
             self._no_node(info, profile, state, found, started)
             return
-        self._parts.metrics.decided(self._parts.clock.perf() - started)
+        self._parts.metrics.decided(found_at - started)
         self._place(Attempt(info, info.pod_info, profile, state, found, started))
 
     def _skip(self, info: QueuedPodInfo) -> bool:
@@ -161,11 +164,9 @@ class Cycle:
     async def _run_binding(self, attempt: Attempt) -> Status | None:
         """Wait on Permit, PreBind, Bind, PostBind; the first answer that is not success ends it."""
         pod, profile, state, node = attempt.pod, attempt.profile, attempt.state, attempt.node
-        work: list[PreBindPlugin] = []
-        if profile.pre_bind:
-            work, status = profile.pre_bind_work(state, pod, node)
-            if status is not None:
-                return status
+        work, status = profile.pre_bind_work(state, pod, node)
+        if status is not None:
+            return status
         waiting = self._parts.waiting_pods.get(pod.uid)
         if work or waiting is not None:
             self._parts.status_writer.nominate(pod, node)

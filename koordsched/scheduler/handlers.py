@@ -13,7 +13,15 @@ from koordsched.cluster.event_series import EventText
 from koordsched.cluster.mirror import Arrival, FinalState
 from koordsched.log import get_logger
 from koordsched.queue.event_detection import node_events, pod_update_events
-from koordsched.queue.events import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE, NODE_ADD, NODE_DELETE
+from koordsched.queue.events import (
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
+    NODE_ADD,
+    NODE_DELETE,
+    UNSCHEDULABLE_POD_ADD,
+    UNSCHEDULABLE_POD_DELETE,
+    UNSCHEDULABLE_POD_UPDATE,
+)
 from koordsched.scheduler.failure import bound_to, refreshed
 
 if TYPE_CHECKING:
@@ -31,19 +39,31 @@ class NodeHandler:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._perf = parts.clock.perf
+        self._handling = parts.metrics.event_handling
 
     def on_add(self, node: Node, _arrival: Arrival) -> None:
+        started = self._perf()
         if self._set(node):
             self._parts.queue.move_all(NODE_ADD, None, node)
+        self._handling(NODE_ADD.label).observe(self._perf() - started)
 
     def on_update(self, old: Node, new: Node) -> None:
-        if self._set(new):
-            for event in node_events(old, new):
-                self._parts.queue.move_all(event, old, new)
+        """Handle each thing that an update is; all of them took the update of the cache."""
+        started = self._perf()
+        if not self._set(new):
+            return
+        setting = self._perf() - started
+        for event in node_events(old, new):
+            started = self._perf()
+            self._parts.queue.move_all(event, old, new)
+            self._handling(event.label).observe(setting + self._perf() - started)
 
     def on_delete(self, node: Node, _final_state: FinalState) -> None:
+        started = self._perf()
         self._parts.cache.remove_node(node.metadata.name)
         self._parts.queue.move_all(NODE_DELETE, node, None)
+        self._handling(NODE_DELETE.label).observe(self._perf() - started)
 
     def _set(self, node: Node) -> bool:
         try:
@@ -62,6 +82,10 @@ class PodHandler:
     def __init__(self, parts: Parts, profiles: Mapping[str, Profile]) -> None:
         self._parts = parts
         self._profiles = profiles
+        self._perf = parts.clock.perf
+        self._handling = parts.metrics.event_handling
+        self._pending_added = self._handling(UNSCHEDULABLE_POD_ADD.label)
+        self._bound_added = self._handling(ASSIGNED_POD_ADD.label)
 
     def on_add(self, pod: Pod, _arrival: Arrival) -> None:
         if pod.spec.node_name:
@@ -86,11 +110,13 @@ class PodHandler:
     # Bound pods
 
     def _add_bound(self, pod: Pod) -> None:
+        started = self._perf()
         info = self._assumed(pod) or self._read(pod, counted_on_node=True)
         if info is None:
             return
         self._parts.cache.set_pod(info, pod.spec.node_name)
         self._parts.queue.move_all(ASSIGNED_POD_ADD, None, pod)
+        self._bound_added.observe(self._perf() - started)
 
     def _was_bound(self, old: Pod, new: Pod) -> None:
         """Count it where it is now; if it waited in our queue somebody else bound it."""
@@ -101,13 +127,16 @@ class PodHandler:
         self._add_bound(new)
 
     def _update_bound(self, old: Pod, new: Pod) -> None:
+        started = self._perf()
         before, after = self._read(old, counted_on_node=True), self._read(new, counted_on_node=True)
         if after is None:
             return
         self._parts.cache.set_pod(after, new.spec.node_name)
-        if before is not None:
-            for event in pod_update_events(before, after):
-                self._parts.queue.move_all(event, old, new)
+        setting = self._perf() - started
+        for event in pod_update_events(before, after) if before is not None else ():
+            started = self._perf()
+            self._parts.queue.move_all(event, old, new)
+            self._handling(event.label).observe(setting + self._perf() - started)
 
     def _assumed(self, pod: Pod) -> PodInfo | None:
         """Return the facts of a pod that we bound ourselves, which need not be derived again: nothing runs yet that could differ."""
@@ -122,12 +151,14 @@ class PodHandler:
     # Pending pods
 
     def _add_pending(self, pod: Pod) -> None:
+        started = self._perf()
         profile = self._profiles.get(pod.spec.scheduler_name)
         info = self._read(pod) if profile is not None else None
         if profile is None or info is None:
             return
         info.shape = profile.shapes.key(info)
         self._parts.queue.add(info)
+        self._pending_added.observe(self._perf() - started)
 
     def _update_pending(self, old: Pod, new: Pod) -> None:
         profile = self._profiles.get(new.spec.scheduler_name)
@@ -136,6 +167,7 @@ class PodHandler:
         if self._parts.cache.is_assumed(new.metadata.uid):
             self._update_assumed(old, new)
             return
+        started = self._perf()
         waiting = self._parts.queue.get(_key(new))
         before = waiting.pod_info if waiting is not None else self._read(old)
         try:
@@ -148,6 +180,7 @@ class PodHandler:
         else:
             after.shape = after.shape or profile.shapes.key(after)
             self._parts.queue.update(before, after)
+            self._handling(UNSCHEDULABLE_POD_UPDATE.label).observe(self._perf() - started)
 
     def _update_assumed(self, old: Pod, new: Pod) -> None:
         """An assumed pod that is being deleted makes room at once; other changes are the kubelet's business."""
@@ -164,6 +197,7 @@ class PodHandler:
     # Either
 
     def _delete(self, pod: Pod, final_state: FinalState) -> None:
+        started = self._perf()
         uid = pod.metadata.uid
         self._parts.status_writer.forget(uid)
         waiting_on_permit = self._parts.waiting_pods.get(uid)
@@ -172,11 +206,13 @@ class PodHandler:
         waiting = self._parts.queue.get(_key(pod))
         if waiting is not None and waiting.uid == uid:
             self._parts.queue.delete(waiting.pod_info)
+            self._handling(UNSCHEDULABLE_POD_DELETE.label).observe(self._perf() - started)
         counted = self._parts.cache.pods.get(uid)
         if pod.spec.node_name or (counted is not None and counted.assumed and final_state is FinalState.UNKNOWN):
             # Unknown: it may have been bound by us before it was deleted, and neither was seen.
             self._parts.cache.remove_pod(uid)
             self._parts.queue.move_all(ASSIGNED_POD_DELETE, pod if counted is None else bound_to(pod, counted.node.name), None)
+            self._handling(ASSIGNED_POD_DELETE.label).observe(self._perf() - started)
 
     def _read(self, pod: Pod, *, counted_on_node: bool = False) -> PodInfo | None:
         try:

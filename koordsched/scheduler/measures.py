@@ -1,21 +1,27 @@
-"""Counters, gauges and histograms that cost a dict update, shown to Prometheus only when somebody scrapes.
+"""Counters, gauges and histograms that cost an append or a dict update, shown to Prometheus only when somebody scrapes.
 
-prometheus-client's own metrics take a lock and walk all buckets in Python at every observation; a pod makes about fifteen of them
-(bench_metrics.py). The exposition itself is the library's, imported by the first scrape: it takes longer to import than most simulations
-run.
+prometheus-client's own metrics take a lock and walk all buckets in Python at every observation; a pod makes about twenty of them
+(bench_cycle.py, "pop to assumed"). The exposition itself is the library's, imported by the first scrape: it takes longer to import than
+most simulations run. Who counts often keeps a `Cell` or `Buckets` at hand, which stays the same object for as long as its measure exists.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_left
+from array import array
 from itertools import accumulate
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from prometheus_client.metrics_core import Metric
+
+    from koordsched.scheduler.metric_rules import MetricRules
+
+KEPT_VALUES = 1024  # observations that are kept as they are before they are sorted into buckets, all in one go
 
 
 def exponential(start: float, factor: float, count: int) -> list[float]:
@@ -36,20 +42,33 @@ class Measure(ABC):
     def collect(self) -> Iterable[Metric]:
         """Yield the values as Prometheus' metric families."""
 
+    def reset(self) -> None:
+        """Count from zero again. What tells of the present (a gauge) or is counted elsewhere stays as it is."""
+        return
 
-def exposition(shown: Sequence[Measure]) -> bytes:
-    """Return the values of these measures in Prometheus' text format."""
+
+def exposition(shown: Sequence[Measure], rules: MetricRules | None = None) -> bytes:
+    """Return the values of these measures, as far as the rules let them be seen, in Prometheus' text format."""
     from prometheus_client.exposition import generate_latest  # noqa: PLC0415  # see the module's docstring
     from prometheus_client.registry import CollectorRegistry  # noqa: PLC0415
 
     class All:
         def collect(self) -> Iterable[Metric]:
             for measure in shown:
-                yield from measure.collect()
+                yield from measure.collect() if rules is None else rules.apply(measure.collect())
 
     registry = CollectorRegistry(auto_describe=False)
     registry.register(All())  # anything with collect()
     return generate_latest(registry)
+
+
+class Cell:
+    """A counter's value for one set of label values."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
 
 
 class Tally(Measure):
@@ -57,17 +76,29 @@ class Tally(Measure):
 
     def __init__(self, shown: list[Measure], name: str, text: str, labels: Sequence[str] = ()) -> None:
         super().__init__(shown, name, text, labels)
-        self.counts: dict[tuple[str, ...], int] = {}
+        self._cells: dict[tuple[str, ...], Cell] = {}
+
+    def of(self, *labels: str) -> Cell:
+        """Return the value for these label values; it is shown from now on."""
+        cell = self._cells.get(labels)
+        if cell is None:
+            cell = self._cells[labels] = Cell()
+        return cell
 
     def add(self, *labels: str) -> None:
-        self.counts[labels] = self.counts.get(labels, 0) + 1
+        cell = self._cells.get(labels) or self.of(*labels)
+        cell.count += 1
+
+    def reset(self) -> None:
+        for cell in self._cells.values():
+            cell.count = 0
 
     def collect(self) -> Iterable[Metric]:
         from prometheus_client.core import CounterMetricFamily  # noqa: PLC0415
 
         family = CounterMetricFamily(self.name, self.text, labels=self.labels)
-        for labels, count in self.counts.items():
-            family.add_metric(labels, count)
+        for labels, cell in self._cells.items():
+            family.add_metric(labels, cell.count)
         yield family
 
 
@@ -106,20 +137,64 @@ class Reading(Measure):
         yield family
 
 
-class Buckets:
-    """A histogram's counts for one set of label values: what observes often keeps it at hand."""
+class Count(Measure):
+    """A counter that another part keeps: read when scraped."""
 
-    __slots__ = ("_bounds", "counts", "sum")
+    def __init__(self, shown: list[Measure], name: str, text: str, read: Callable[[], int]) -> None:
+        super().__init__(shown, name, text)
+        self._read = read
+
+    def collect(self) -> Iterable[Metric]:
+        from prometheus_client.core import CounterMetricFamily  # noqa: PLC0415  # see measures' docstring
+
+        yield CounterMetricFamily(self.name, self.text, value=self._read())
+
+
+class Buckets:
+    """A histogram's counts for one set of label values.
+
+    Values are kept and sorted into buckets a thousand at a time, which costs half of sorting each when it comes.
+    """
+
+    __slots__ = ("_bounds", "_counts", "_kept", "_sum")
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        self._bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.sum = 0.0
+        self._bounds = np.array(bounds, np.float64)
+        self._kept = array("d")
+        self._counts = np.zeros(len(bounds) + 1, np.int64)
+        self._sum = 0.0
 
     def observe(self, value: float) -> None:
         """Count a value; one on a bound counts into that bucket."""
-        self.counts[bisect_left(self._bounds, value)] += 1
-        self.sum += value
+        kept = self._kept
+        kept.append(value)
+        if len(kept) >= KEPT_VALUES:
+            self._sort()
+
+    def keeper(self) -> Callable[[float], None]:
+        """Return what counts a value without looking how many are kept: for who calls `tidy` now and then."""
+        return self._kept.append
+
+    def tidy(self) -> None:
+        """Sort what is kept into buckets if that is much."""
+        if len(self._kept) >= KEPT_VALUES:
+            self._sort()
+
+    def read(self) -> tuple[list[int], float]:
+        """Return how many values each bucket holds, the one without a bound last, and the sum of all values."""
+        self._sort()
+        return self._counts.tolist(), self._sum
+
+    def reset(self) -> None:
+        del self._kept[:]
+        self._counts[:] = 0
+        self._sum = 0.0
+
+    def _sort(self) -> None:
+        values = np.array(self._kept)
+        del self._kept[:]
+        self._counts += np.bincount(np.searchsorted(self._bounds, values), minlength=len(self._counts))
+        self._sum += float(values.sum())
 
 
 class Distribution(Measure):
@@ -142,11 +217,16 @@ class Distribution(Measure):
     def observe(self, value: float, *labels: str) -> None:
         self.of(*labels).observe(value)
 
+    def reset(self) -> None:
+        for buckets in self._buckets.values():
+            buckets.reset()
+
     def collect(self) -> Iterable[Metric]:
         from prometheus_client.core import HistogramMetricFamily  # noqa: PLC0415
 
         family = HistogramMetricFamily(self.name, self.text, labels=self.labels)
         names = [*(str(bound) for bound in self.bounds), "+Inf"]
         for labels, buckets in self._buckets.items():
-            family.add_metric(labels, list(zip(names, accumulate(buckets.counts), strict=True)), buckets.sum)
+            counts, total = buckets.read()
+            family.add_metric(labels, list(zip(names, accumulate(counts), strict=True)), total)
         yield family

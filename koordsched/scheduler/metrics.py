@@ -6,13 +6,15 @@ somebody scrapes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from koordsched.scheduler.measures import Distribution, Level, Measure, Reading, Tally, exponential, exposition
+from koordsched.scheduler.framework_metrics import FrameworkMeasures
+from koordsched.scheduler.measures import Count, Distribution, Level, Reading, Tally, exponential, exposition
 
 if TYPE_CHECKING:
-    from prometheus_client.metrics_core import Metric
+    from koordsched.scheduler.measures import Buckets, Measure
+    from koordsched.scheduler.metric_rules import MetricRules
 
 Sizes = Mapping[str, Callable[[], int]]
 
@@ -21,25 +23,14 @@ NO_NODE_FITS = "no node would fit"
 NOTHING_CHANGED = "nothing changed since an equal pod failed"
 
 
-class Count(Measure):
-    """A counter that another part keeps: read when scraped."""
-
-    def __init__(self, shown: list[Measure], name: str, text: str, read: Callable[[], int]) -> None:
-        super().__init__(shown, name, text)
-        self._read = read
-
-    def collect(self) -> Iterable[Metric]:
-        from prometheus_client.core import CounterMetricFamily  # noqa: PLC0415  # see measures' docstring
-
-        yield CounterMetricFamily(self.name, self.text, value=self._read())
-
-
 class Metrics:
     """What is counted and measured."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: MetricRules | None = None) -> None:
+        self._rules = rules
         self._shown: list[Measure] = []
         shown = self._shown
+        self.framework = FrameworkMeasures(shown)
         self.decisions = 0  # pods for which a node was looked for
         self.decision_seconds_sum = 0.0
         self._attempts = Tally(shown, "scheduler_schedule_attempts_total", "Attempts to schedule pods, by result.", ["result", "profile"])
@@ -70,6 +61,9 @@ class Metrics:
         self._hint_duration = Distribution(
             shown, "scheduler_queueing_hint_execution_duration_seconds", "Duration of a queueing hint.", ["plugin", "event", "hint"]
         ).with_bounds(exponential(0.00001, 1.5, 20))
+        self._event_handling = Distribution(
+            shown, "scheduler_event_handling_duration_seconds", "Duration of bringing an event into cache and queue.", ["event"]
+        ).with_bounds(exponential(0.0001, 2, 12))
         self._unschedulable = Level(shown, "scheduler_unschedulable_pods", "Pods that a plugin refused.", ["plugin", "profile"])
         self._inflight_events = Level(shown, "scheduler_inflight_events", "Events kept for pods in flight.", ["event"])
         self._after_flush = Tally(
@@ -80,7 +74,12 @@ class Metrics:
         self._avoided = Tally(
             shown, "koord_scheduler_retries_avoided_total", "Retries that could not have succeeded.", ["reason", "profile"]
         )
-        self._after_flush.counts[()] = 0
+        self._after_flush.of()
+
+    @property
+    def measures(self) -> Sequence[Measure]:
+        """Return all that is measured."""
+        return self._shown
 
     def watch_sizes(self, pending: Sizes, cached: Sizes, repairs: Callable[[], int]) -> None:
         """Read pending_pods{queue}, cache_size{type} and the number of cache repairs from these when scraped."""
@@ -88,9 +87,18 @@ class Metrics:
         Reading(self._shown, "scheduler_cache_size", "Nodes, pods and assumed pods in the cache.", ("type", cached))
         Count(self._shown, "koord_scheduler_cache_repairs_total", "Events that contradicted what the cache believed.", repairs)
 
+    def watch_tasks(self, running: Sizes) -> None:
+        """Read goroutines{operation}, the number of running tasks, from these when scraped."""
+        Reading(self._shown, "scheduler_goroutines", "Running tasks, by what they do.", ("operation", running))
+
+    def reset(self) -> None:
+        """Count from zero again; gauges stay true."""
+        for measure in self._shown:
+            measure.reset()
+
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
-        return exposition(self._shown)
+        return exposition(self._shown, self._rules)
 
     def decided(self, seconds: float) -> None:
         """Count one run of the scheduling algorithm."""
@@ -113,6 +121,10 @@ class Metrics:
 
     def waited_on_permit(self, result: str, seconds: float) -> None:
         self._permit_wait.observe(seconds, result)
+
+    def event_handling(self, event: str) -> Buckets:
+        """Return the durations of handling events with this label."""
+        return self._event_handling.of(event)
 
     # QueueMetrics
 

@@ -28,13 +28,14 @@ from koordsched.scheduler.cycle import Cycle
 from koordsched.scheduler.failure import FailureHandler
 from koordsched.scheduler.fresh_reasons import FreshReasons
 from koordsched.scheduler.handlers import NodeHandler, PodHandler
+from koordsched.scheduler.metric_rules import MetricRules
 from koordsched.scheduler.metrics import Metrics
 from koordsched.scheduler.parts import Dependencies, Parts, Surroundings
 from koordsched.scheduler.selection import Selection
 from koordsched.scheduler.status_writer import StatusWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Mapping
 
     from koordsched.api.core import Node, Pod
     from koordsched.api.podinfo import PodInfo
@@ -58,11 +59,12 @@ class Scheduler:
     def __init__(self, config: SchedulerConfiguration, dependencies: Dependencies) -> None:
         self.config = config
         self.clock = dependencies.clock
-        self.metrics = Metrics()
+        self.metrics = Metrics(MetricRules.of(dependencies.flags))
         surroundings = Surroundings(dependencies)
         self.cache = surroundings.cache
         registry = registry_for(config)
-        self.profiles = {profile.scheduler_name: Profile(profile, registry, surroundings) for profile in config.profiles}
+        measures = self.metrics.framework
+        self.profiles = {profile.scheduler_name: Profile(profile, registry, surroundings, measures) for profile in config.profiles}
         self.queue = SchedulingQueue(self.clock, self._queue_profiles(), self._queue_settings(dependencies), self.metrics)
         self.status_writer = StatusWriter(dependencies.cluster, self.clock)
         self._pods: Informer[Pod] = Informer(dependencies.cluster, POD, self.clock, dependencies.random, LIVE_PODS)
@@ -111,6 +113,11 @@ class Scheduler:
     def synced(self) -> bool:
         """Whether every initial list has been handled."""
         return self._nodes.synced.is_set() and self._pods.synced.is_set()
+
+    @property
+    def pods(self) -> Mapping[str, Pod]:
+        """Return the live pods of the cluster as they were last seen, by key."""
+        return self._pods.store
 
     def idle(self) -> bool:
         """Answer whether there is nothing to try, nothing on its way, and every pending pod has been told why."""
@@ -265,6 +272,7 @@ class Scheduler:
             },
             lambda: cache.repairs,
         )
+        self.metrics.watch_tasks({"binding": lambda: len(self.cycle.binding)})
 
     def _say_missing(self) -> None:
         for profile in self.profiles.values():

@@ -32,9 +32,14 @@ class Selection:
 
     def find(self, profile: Profile, pod: PodInfo) -> tuple[CycleState, str | Diagnosis]:
         """Return the cycle's state with the node's name, or with the reasons why there is none. PluginError when a plugin failed."""
+        watch = profile.watch
         shape = profile.shapes.find(pod)
+        watch.filtered_at = watch.perf() if shape.pre_filtered.refusal is None else 0.0
         outcome = self._choose(profile, shape, pod)
-        return shape.state.clone(), outcome
+        state = shape.state.clone()
+        if watch.recording:
+            state.sampled = True
+        return state, outcome
 
     def _choose(self, profile: Profile, shape: Shape, pod: PodInfo) -> str | Diagnosis:
         if self._cache.table.live_count == 0:

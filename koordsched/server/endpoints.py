@@ -1,4 +1,4 @@
-"""Endpoints: the answers to GET requests, without sockets (framework.md §1.6). Paths and bodies are kube-scheduler's."""
+"""Endpoints: the answers to requests, without sockets (framework.md §1.6). Paths and bodies are kube-scheduler's."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import msgspec
 from koordsched.server.configz import configz
 from koordsched.server.debug import COMPARE, DebugEndpoints
 from koordsched.server.health import Health
-from koordsched.server.response import JSON, METRICS, NOT_FOUND, TEXT, Response, bad_request
+from koordsched.server.pod_resources import resource_metrics
+from koordsched.server.response import JSON, METHOD_NOT_ALLOWED, METRICS, METRICS_PATH, NOT_FOUND, TEXT, Response, bad_request
 
 if TYPE_CHECKING:
     from koordsched.scheduler.scheduler import Scheduler
 
 __all__ = ["JSON", "METRICS", "TEXT", "Endpoints", "Response"]
+
+RESOURCES_PATH = "/metrics/resources"
 
 
 class Endpoints:
@@ -28,17 +31,19 @@ class Endpoints:
         ping = {"ping": lambda: ""}
         ready = {**ping, "shutdown": self._goes_on, "sched-handler-sync": self._handlers_synced}
         self._health = Health({"healthz": ping, "livez": ping, "readyz": ready})
-        self._pages = {"/metrics": self._metrics, "/metrics/slis": self._health.slis, "/configz": self._configz}
+        self._pages = {METRICS_PATH: self._metrics, "/metrics/slis": self._health.slis, "/configz": self._configz}
 
     async def answer(self, target: str) -> Response:
         """Answer a GET of a path with its query, if need be after asking the cluster."""
         url = _split(target)
         if url is not None and url.path == f"/debug/{COMPARE}":
             return await self._debug.compare()
+        if url is not None and url.path == RESOURCES_PATH:
+            return Response(200, METRICS, await resource_metrics(self._scheduler.pods.values()))
         return self.get(target)
 
     def get(self, target: str) -> Response:
-        """Answer what can be answered at once: everything but /debug/compare."""
+        """Answer what can be answered at once: everything but /debug/compare and /metrics/resources."""
         url = _split(target)
         if url is None:
             return bad_request(f"{target!r} is not a path")
@@ -50,6 +55,14 @@ class Endpoints:
             return self._debug.get(rest, query)
         page = self._pages.get(url.path)
         return page() if page is not None else NOT_FOUND
+
+    def delete(self, target: str) -> Response:
+        """Reset the metrics; nothing else can be deleted."""
+        url = _split(target)
+        if url is None or url.path != METRICS_PATH:
+            return METHOD_NOT_ALLOWED
+        self._scheduler.metrics.reset()
+        return Response(200, TEXT, b"metrics reset\n")
 
     def _metrics(self) -> Response:
         return Response(200, METRICS, self._scheduler.metrics.text())

@@ -10,14 +10,16 @@ from urllib.parse import parse_qs, urlsplit
 
 from msgspec.structs import replace
 
+from koordsched.config import Flags
+from koordsched.scheduler.metric_rules import MetricRules
 from koordsched.server.health import Health
 from koordsched.server.process_metrics import ProcessMetrics
-from koordsched.server.response import METRICS, TEXT, Response, bad_request
+from koordsched.server.response import METHOD_NOT_ALLOWED, METRICS, METRICS_PATH, TEXT, Response, bad_request
 
 if TYPE_CHECKING:
     from koordsched.server.endpoints import Endpoints
 
-METRICS_PATH = "/metrics"
+DEFAULT_FLAGS = Flags()
 OK = 200
 NOT_YET = Response(503, TEXT, b"the scheduler has not started yet\n")
 
@@ -25,9 +27,9 @@ NOT_YET = Response(503, TEXT, b"the scheduler has not started yet\n")
 class Front:
     """Answers requests; who may not ask has been refused already. `metrics` are shown beside the scheduler's."""
 
-    def __init__(self) -> None:
+    def __init__(self, flags: Flags = DEFAULT_FLAGS) -> None:
         self._waiting_for = "not connected yet"
-        self.metrics = ProcessMetrics()
+        self.metrics = ProcessMetrics(flags.gates, MetricRules.of(flags))
         self._endpoints: Endpoints | None = None
         ping = {"ping": lambda: ""}
         self._early = Health({"healthz": ping, "livez": ping, "readyz": {**ping, "api-server": lambda: self._waiting_for}})
@@ -50,6 +52,10 @@ class Front:
         if url.path == METRICS_PATH and response.status == OK:
             return replace(response, body=response.body + self.metrics.text())
         return response
+
+    def delete(self, target: str) -> Response:
+        """Answer a DELETE: only a scheduler's metrics can be reset."""
+        return METHOD_NOT_ALLOWED if self._endpoints is None else self._endpoints.delete(target)
 
     def _early_answer(self, path: str, query: str) -> Response:
         name, _, check = path.strip("/").partition("/")

@@ -1,6 +1,6 @@
 """The ports: carries requests from sockets to whoever answers them, and asks `Access` first.
 
-Only GET is carried: every other method is a 405. The ports are open from the start of the process to its end, so that probes are answered
+GET and DELETE are carried: every other method is a 405. The ports are open from start to end of the process, so that probes are answered
 while it connects and while it stops.
 """
 
@@ -15,7 +15,7 @@ from aiohttp import web
 
 from koordsched.log import get_logger
 from koordsched.server.mistakes import StartError
-from koordsched.server.response import TEXT, Response
+from koordsched.server.response import METHOD_NOT_ALLOWED, TEXT, Response
 
 if TYPE_CHECKING:
     import ssl
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
-METHOD_NOT_ALLOWED = Response(405, TEXT, b"Method Not Allowed\n")
 HEADERS = {"Server": "koord-scheduler", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache, private"}
 CLOSE_SECONDS = 2.0
 """How long open connections may take to end when the process does."""
@@ -36,6 +35,9 @@ class Answering(Protocol):
 
     async def answer(self, target: str) -> Response:
         """Answer a GET of a path with its query, as it was sent."""
+
+    def delete(self, target: str) -> Response:
+        """Answer a DELETE."""
 
 
 class Port(msgspec.Struct, frozen=True):
@@ -83,4 +85,6 @@ async def _answer(carried: web.BaseRequest, access: Access, answering: Answering
     target = carried.raw_path
     if refusal := access.refusal(carried.remote or "", target):
         return Response(403, TEXT, f"{refusal}\n".encode())
+    if carried.method == "DELETE":
+        return answering.delete(target)
     return await answering.answer(target) if carried.method == "GET" else METHOD_NOT_ALLOWED

@@ -37,6 +37,8 @@ log = get_logger(__name__)
 STOP_SECONDS = 20.0
 """What a clean stop may take: less than the 30 s after which the kubelet kills."""
 KILL_SECONDS = 2.0
+STREAMING_LISTS = "KUBE_FEATURE_WatchListClient"
+"""The environment variable by which client-go's programs are told to read lists as a stream."""
 STOPPED, FAILED = 0, 1
 """Exit codes."""
 
@@ -58,7 +60,7 @@ class Process:
 
     def __init__(self, orders: Orders) -> None:
         self._orders = orders
-        self._front = Front()
+        self._front = Front(orders.flags)
         self._told_to_stop = asyncio.Event()
         self._scheduler: Scheduler | None = None
         self._dumping: asyncio.Task[None] | None = None
@@ -108,7 +110,13 @@ class Process:
     async def _connected(self) -> Connection:
         orders, front = self._orders, self._front
         client = orders.config.client_connection
-        settings = ConnectionSettings(kubeconfig=client.kubeconfig, master=orders.flags.master, qps=client.qps, burst=client.burst)
+        settings = ConnectionSettings(
+            kubeconfig=client.kubeconfig,
+            master=orders.flags.master,
+            qps=client.qps,
+            burst=client.burst,
+            streaming_lists=os.environ.get(STREAMING_LISTS) == "true",
+        )
         return await Connecting(orders.connect, orders.clock, orders.random).connected(settings, front.wait_for)
 
     async def _schedule(self, connection: Connection) -> int:

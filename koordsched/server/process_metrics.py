@@ -1,34 +1,60 @@
-"""Metrics of the process and of its connection, beside those of the scheduler: process_cpu_seconds_total, process_resident_memory_bytes and
-their kin (framework.md §12), and what the API server was asked for. Read when somebody scrapes."""
+"""Metrics of the process and of its connection, beside those of the scheduler (framework.md §12): process_cpu_seconds_total,
+process_resident_memory_bytes and their kin, which build this is and which features are on, and what the API server was asked for. Read when
+somebody scrapes."""
 
 from __future__ import annotations
 
+import platform
+import sys
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from koordsched import __version__
+from koordsched.cluster.apiserver.traffic import SECONDS
+from koordsched.config.features import ALL_ALPHA, ALL_BETA, ALPHA, BETA, DEFAULT_GATES, DEPRECATED, FeatureGates
 from koordsched.scheduler.measures import Measure, exposition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from prometheus_client.metrics_core import Metric
 
     from koordsched.cluster.apiserver import Traffic
+    from koordsched.scheduler.metric_rules import MetricRules
+
+
+BUILD = {
+    "major": __version__.split(".")[0],
+    "minor": __version__.split(".")[1],
+    "git_version": f"v{__version__}",
+    "git_commit": "",
+    "git_tree_state": "",
+    "build_date": "",
+    "go_version": "",
+    "compiler": platform.python_implementation(),
+    "platform": f"{sys.platform}/{platform.machine()}",
+}
+"""The labels that component-base gives a build; what only a Go program has is empty."""
 
 
 class ProcessMetrics:
-    """Both, as far as they are there."""
+    """All of them, as far as they are there."""
 
-    def __init__(self) -> None:
+    def __init__(self, gates: FeatureGates = DEFAULT_GATES, rules: MetricRules | None = None) -> None:
+        self._rules = rules
         self._shown: list[Measure] = []
         OwnProcess(self._shown, "process", "This process.")
+        Build(self._shown, "kubernetes_build_info", "1, and as labels which build this is.", BUILD)
+        Features(self._shown, gates)
 
     def watch(self, traffic: Traffic) -> None:
         """Show what is sent over a connection, too."""
         Requests(self._shown, traffic)
+        RestClient(self._shown, traffic)
 
     def text(self) -> bytes:
         """Return them in Prometheus' text format."""
-        return exposition(self._shown)
+        return exposition(self._shown, self._rules)
 
 
 class OwnProcess(Measure):
@@ -38,6 +64,42 @@ class OwnProcess(Measure):
         from prometheus_client import ProcessCollector  # noqa: PLC0415  # see measures' docstring
 
         return ProcessCollector(registry=None).collect()
+
+
+class Build(Measure):
+    """kubernetes_build_info."""
+
+    def __init__(self, shown: list[Measure], name: str, text: str, labels: Mapping[str, str]) -> None:
+        super().__init__(shown, name, text, list(labels))
+        self._values = list(labels.values())
+
+    def collect(self) -> Iterable[Metric]:
+        from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415  # see measures' docstring
+
+        family = GaugeMetricFamily(self.name, self.text, labels=self.labels)
+        family.add_metric(self._values, 1)
+        yield family
+
+
+class Features(Measure):
+    """kubernetes_feature_enabled{name,stage}; a stage is ALPHA, BETA, DEPRECATED or, when it is stable, empty."""
+
+    def __init__(self, shown: list[Measure], gates: FeatureGates) -> None:
+        super().__init__(shown, "kubernetes_feature_enabled", "Whether a feature gate is on.", ["name", "stage"])
+        self._gates = gates
+
+    def collect(self) -> Iterable[Metric]:
+        from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415
+
+        family = GaugeMetricFamily(self.name, self.text, labels=self.labels)
+        for name, enabled in sorted(self._gates.enabled.items()):
+            family.add_metric([name, _stage(name)], float(enabled))
+        yield family
+
+
+def _stage(gate: str) -> str:
+    stages = {"ALPHA": ALPHA | {ALL_ALPHA}, "BETA": BETA | {ALL_BETA}, "DEPRECATED": DEPRECATED}
+    return next((stage for stage, gates in stages.items() if gate in gates), "")
 
 
 class Requests(Measure):
@@ -59,3 +121,25 @@ class Requests(Measure):
             for labels, count in counts.items():
                 family.add_metric(labels, count)
             yield family
+
+
+class RestClient(Measure):
+    """client-go's rest_client_requests_total{code,method,host} and rest_client_request_duration_seconds{verb,host}."""
+
+    def __init__(self, shown: list[Measure], traffic: Traffic) -> None:
+        super().__init__(shown, "rest_client", "Requests to the API server.")
+        self._traffic = traffic
+
+    def collect(self) -> Iterable[Metric]:
+        from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily  # noqa: PLC0415
+
+        host = self._traffic.host
+        requests = CounterMetricFamily("rest_client_requests_total", "Requests, by answer.", labels=["code", "method", "host"])
+        for (method, code), count in self._traffic.answers.items():
+            requests.add_metric([code, method, host], count)
+        yield requests
+        seconds = HistogramMetricFamily("rest_client_request_duration_seconds", "Latency of requests.", labels=["verb", "host"])
+        names = [*(str(bound) for bound in SECONDS), "+Inf"]
+        for verb, latency in self._traffic.latency.items():
+            seconds.add_metric([verb, host], list(zip(names, accumulate(latency.counts), strict=True)), latency.total)
+        yield seconds

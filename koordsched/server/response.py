@@ -7,6 +7,7 @@ import msgspec
 TEXT = "text/plain; charset=utf-8"
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 JSON = "application/json"
+METRICS_PATH = "/metrics"
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -15,6 +16,7 @@ class Response(msgspec.Struct, frozen=True):
     body: bytes
 
 
+METHOD_NOT_ALLOWED = Response(405, TEXT, b"Method Not Allowed\n")
 NOT_FOUND = Response(404, TEXT, b"404 page not found\n")
 
 

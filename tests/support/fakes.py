@@ -245,9 +245,11 @@ def pod_manifest(name: str = "p", cpu: str = "1", **spec: Any) -> dict[str, Any]
 
 
 @asynccontextmanager
-async def embedded(loop: Any, config: SchedulerConfiguration | None = None, seed: int = 1) -> AsyncIterator[EmbeddedWorld]:
+async def embedded(
+    loop: Any, config: SchedulerConfiguration | None = None, seed: int = 1, flags: Flags | None = None
+) -> AsyncIterator[EmbeddedWorld]:
     """Make a world whose scheduler has not been started, and kill it in the end."""
-    settings = WorldSettings(config=config or config_with({}), flags=Flags(), seed=seed)
+    settings = WorldSettings(config=config or config_with({}), flags=flags or Flags(), seed=seed)
     world = EmbeddedWorld(loop, settings)
     try:
         yield world

@@ -6,6 +6,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from koordsched.cache.cache import Cache
+from koordsched.clock import RealClock
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.interface import PreFilterPlugin, PreFilterResult, PreScorePlugin
 from koordsched.framework.status import Code, Status
@@ -27,7 +28,7 @@ class PluginBench:
         self.cache = Cache()
         self.cluster = cluster
         self.random = random.Random(1)
-        self.clock = None
+        self.clock = RealClock()
         self.waiting_pods = None
         for builder in nodes:
             self.set(builder)

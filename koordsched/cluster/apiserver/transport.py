@@ -7,6 +7,7 @@ sent a second time. Any other retry is the caller's business. Nothing but errors
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlencode, urlsplit
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from koordsched.cluster.apiserver.target import Target
 
 UNAUTHORIZED = 401
+NO_STATUS = "<error>"
+"""The code label of a request without an answer, as client-go counts it."""
 
 R = TypeVar("R", Answer, "aiohttp.ClientResponse")
 
@@ -40,7 +43,7 @@ class Transport:
     """Sends requests to one API server as one identity."""
 
     def __init__(self, target: Target, identity: Identity, settings: ConnectionSettings) -> None:
-        self.traffic = Traffic()
+        self.traffic = Traffic(host=urlsplit(target.server).netloc)
         self.server = target.server
         self._identity = identity
         self._limiter = RateLimiter(settings.qps, settings.burst)
@@ -96,7 +99,7 @@ class Transport:
         """Send once, and once more if a new identity may help."""
         version = self._identity.version
         try:
-            answer = await send(call)
+            answer = await self._once(call, send)
         except NotTrusted as error:
             if not await self._identity.renew(version):
                 raise transport_error(self._sent(call), error) from None
@@ -108,9 +111,21 @@ class Transport:
             answer.close()
         self.traffic.retries += 1
         try:
-            return await send(call)
+            return await self._once(call, send)
         except WireError as error:
             raise transport_error(self._sent(call), error) from None
+
+    async def _once(self, call: Call, send: Callable[[Call], Awaitable[R]]) -> R:
+        """Send, and count what came of it."""
+        now = asyncio.get_running_loop().time
+        began = now()
+        try:
+            answer = await send(call)
+        except WireError:
+            self.traffic.answered(call.method, NO_STATUS, now() - began)
+            raise
+        self.traffic.answered(call.method, str(answer.status), now() - began)
+        return answer
 
     async def _exchange(self, call: Call) -> Answer:
         """Send over a connection of the call's own pool."""

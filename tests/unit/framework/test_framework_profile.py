@@ -36,15 +36,15 @@ def test_plugins_that_are_not_there_are_named_and_left_out() -> None:
     config = profile_config(reserve=[Late("A")])
     config.points["reserve"] = (PluginRef("Unknown"), PluginRef("A"))
     made = Profile(config, registry_of(Late("A")), PluginBench())
-    assert (made.missing, [plugin.name for plugin in made.reserve]) == (["Unknown"], ["A"])
+    assert (made.missing, [plugin.name for plugin in made.plugins.reserve]) == (["Unknown"], ["A"])
 
 
 def test_a_plugin_is_one_object_at_all_its_points_in_the_order_of_each_point() -> None:
     first, second = Late("A"), Late("B")
     made = profile_of(reserve=[first, second], permit=[second, first], preBind=[first])
-    assert made.reserve == [first, second]
-    assert made.permit == [second, first]
-    assert made.pre_bind == [first]
+    assert made.plugins.reserve == [first, second]
+    assert made.plugins.permit == [second, first]
+    assert made.plugins.pre_bind == [first]
 
 
 # PreEnqueue

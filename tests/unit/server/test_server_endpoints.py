@@ -11,7 +11,9 @@ import pytest_asyncio
 from support.fakes import config_with, embedded, node_manifest
 
 from koordsched.api.kinds import NODE
-from koordsched.server.endpoints import METRICS, Endpoints
+from koordsched.config import parse_flags
+from koordsched.server.endpoints import METRICS, TEXT, Endpoints
+from koordsched.server.front import Front
 from koordsched.simulate.world import EmbeddedWorld
 
 
@@ -118,6 +120,49 @@ async def test_metrics_are_prometheus_text(world: EmbeddedWorld) -> None:
     response = await world.http("/metrics")
     assert (response.status, response.content_type) == (200, METRICS)
     assert b'\nscheduler_cache_size{type="nodes"} 1.0\n' in response.body
+
+
+async def test_deleting_the_metrics_resets_counts_but_not_what_is_so(world: EmbeddedWorld) -> None:
+    await world.create(NODE, node_manifest("n1"))
+    await world.start()
+    added = b'\nscheduler_event_handling_duration_seconds_count{event="NodeAdd"} %d.0\n'
+    endpoints = Endpoints(world.scheduler)
+    assert added % 1 in endpoints.get("/metrics").body
+    response = endpoints.delete("/metrics")
+    assert (response.status, response.content_type, response.body) == (200, TEXT, b"metrics reset\n")
+    body = endpoints.get("/metrics").body
+    assert added % 0 in body
+    assert b'\nscheduler_cache_size{type="nodes"} 1.0\n' in body
+    await world.create(NODE, node_manifest("n2"))
+    await world.settle()
+    assert added % 1 in endpoints.get("/metrics").body
+
+
+@pytest.mark.parametrize("target", ["/metrics/slis", "/configz", "/healthz", "/", "//["])
+async def test_nothing_else_can_be_deleted(world: EmbeddedWorld, target: str) -> None:
+    assert Endpoints(world.scheduler).delete(target).status == 405
+
+
+async def test_before_there_is_a_scheduler_nothing_can_be_deleted() -> None:
+    assert Front().delete("/metrics").status == 405
+
+
+async def test_a_front_hands_a_delete_on(world: EmbeddedWorld) -> None:
+    front = Front()
+    front.show(Endpoints(world.scheduler))
+    assert front.delete("/metrics").status == 200
+
+
+async def test_a_front_shows_neither_disabled_metrics_of_the_scheduler_nor_of_the_process() -> None:
+    disabled = "process_open_fds", "scheduler_goroutines"
+    flags = parse_flags([f"--disabled-metrics={','.join(disabled)}"])
+    async with embedded(asyncio.get_running_loop(), config_with({}), flags=flags) as world:
+        front = Front(flags)
+        front.show(Endpoints(world.scheduler))
+        body = (await front.answer("/metrics")).body.decode()
+    assert "\nprocess_max_fds " in body
+    assert "\n# HELP scheduler_cache_size " in body
+    assert not [name for name in disabled if name in body]
 
 
 async def test_configz_shows_the_configuration_with_the_names_of_the_internal_type(world: EmbeddedWorld) -> None:

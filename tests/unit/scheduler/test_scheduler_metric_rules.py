@@ -1,0 +1,55 @@
+"""Which metrics, and which values of their labels, are shown: --disabled-metrics and --allow-metric-labels."""
+
+from __future__ import annotations
+
+from koordsched.config import parse_flags
+from koordsched.scheduler.measures import Distribution, Level, Measure, Tally, exposition
+from koordsched.scheduler.metric_rules import MetricRules
+
+
+def shown_with(*flags: str) -> list[str]:
+    """Return the samples of three metrics under these flags."""
+    shown: list[Measure] = []
+    counter = Tally(shown, "c_total", "Counted.", ["a", "b"])
+    for a, b in (("x", "1"), ("y", "1"), ("z", "2")):
+        counter.add(a, b)
+    Level(shown, "g", "Going.", ["a"]).move(5, "x")
+    durations = Distribution(shown, "d", "Durations.", ["a"]).with_bounds([1])
+    for a in ("x", "y", "z"):
+        durations.observe(0.5, a)
+    text = exposition(shown, MetricRules.of(parse_flags(list(flags)))).decode()
+    return [line for line in text.splitlines() if not line.startswith("#")]
+
+
+def test_without_flags_everything_is_shown() -> None:
+    assert len(shown_with()) == 3 + 1 + 3 * 4
+
+
+def test_a_disabled_metric_is_not_shown() -> None:
+    assert shown_with("--disabled-metrics=d,g") == ['c_total{a="x",b="1"} 1.0', 'c_total{a="y",b="1"} 1.0', 'c_total{a="z",b="2"} 1.0']
+    assert shown_with("--disabled-metrics=c_total,d") == ['g{a="x"} 5.0']
+
+
+def test_a_counter_is_disabled_by_its_full_name_only() -> None:
+    assert len(shown_with("--disabled-metrics=c,d,g")) == 3
+
+
+def test_values_that_are_not_allowed_are_unexpected_and_added_up() -> None:
+    found = shown_with("--disabled-metrics=d,g", "--allow-metric-labels=c_total,a=x")
+    assert found == ['c_total{a="x",b="1"} 1.0', 'c_total{a="unexpected",b="1"} 1.0', 'c_total{a="unexpected",b="2"} 1.0']
+    found = shown_with("--disabled-metrics=d,g", "--allow-metric-labels=c_total,a=q", "--allow-metric-labels=c_total,b=2,3")
+    assert found == ['c_total{a="unexpected",b="unexpected"} 2.0', 'c_total{a="unexpected",b="2"} 1.0']
+
+
+def test_buckets_of_values_that_are_not_allowed_are_added_up() -> None:
+    found = shown_with("--disabled-metrics=c_total,g", "--allow-metric-labels=d,a=y")
+    assert found == [
+        'd_bucket{a="unexpected",le="1"} 2.0',
+        'd_bucket{a="unexpected",le="+Inf"} 2.0',
+        'd_count{a="unexpected"} 2.0',
+        'd_sum{a="unexpected"} 1.0',
+        'd_bucket{a="y",le="1"} 1.0',
+        'd_bucket{a="y",le="+Inf"} 1.0',
+        'd_count{a="y"} 1.0',
+        'd_sum{a="y"} 0.5',
+    ]

@@ -31,10 +31,10 @@ define make_environment
 endef
 PIP_INSTALL = CC='$(CC)' $(@D)/bin/pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test checked sanitize lint format bench controlplane clean
+.PHONY: help demo test checked sanitize lint format bench side-by-side controlplane clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
 
 demo: .venv/.ready ## schedule a sample cluster in memory and show what went where, and why the rest waits
 	.venv/bin/koord-scheduler simulate $(DEMO)
@@ -64,6 +64,9 @@ format: .venv/.ready ## rewrite the sources in the project's format
 
 bench: .venv/.ready ## the benchmarks of bench/, as a table
 	.venv/bin/pytest bench --benchmark-only --benchmark-disable-gc --benchmark-columns=min,mean,median,rounds
+
+side-by-side: .venv/.ready ## ours, kube-scheduler and a null binder drain the same backlog on a real API server (ARGS="--rate 300")
+	PYTHONPATH=bench:tests .venv/bin/python -m side_by_side $(ARGS)
 
 controlplane: .venv/.ready ## etcd, kube-apiserver and kube-scheduler for e2e tests and benchmarks, built once (needs Go)
 	@PYTHONPATH=tests .venv/bin/python -m support.controlplane build

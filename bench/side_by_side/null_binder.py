@@ -1,0 +1,124 @@
+"""A binder that does not schedule: every pending pod goes to the next node, whoever fits.
+
+Everything else it does as ours does: the same watches, transport, binds at a time, order of work and Scheduled events. What it reaches
+is the most that a scheduler on this adapter can reach.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import signal
+import socket
+from collections import deque
+from contextlib import suppress
+from itertools import count
+from random import Random
+
+import uvloop
+
+from koordsched.api.core import Node, Pod
+from koordsched.api.kinds import NODE, POD
+from koordsched.clock import Clock, RealClock
+from koordsched.cluster.apiserver import ConnectionSettings, connect
+from koordsched.cluster.event_body import EventSource
+from koordsched.cluster.event_recorder import EventRecorder, Manners
+from koordsched.cluster.event_series import EventText
+from koordsched.cluster.informer import Informer
+from koordsched.cluster.mirror import Arrival, FinalState
+from koordsched.cluster.port import Binding, Cluster
+from koordsched.scheduler.parts import MAX_BINDS_IN_FLIGHT
+from koordsched.scheduler.scheduler import LIVE_PODS, PODS_A_TURN
+from koordsched.server.command import GC_THRESHOLDS
+from koordsched.server.process import undisturbed
+from side_by_side.workload import SCHEDULER_NAME
+
+QPS, BURST = 5000.0, 5000
+
+
+class Backlog:
+    """Pods that wait for a node, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.pods: deque[Pod] = deque()
+        self.filled = asyncio.Event()
+
+    def on_add(self, obj: Pod, _arrival: Arrival) -> None:
+        if not obj.spec.node_name and obj.spec.scheduler_name == SCHEDULER_NAME:
+            self.pods.append(obj)
+            self.filled.set()
+
+    def on_update(self, _old: Pod, _new: Pod) -> None:
+        """Take no note: what changes is being bound already."""
+
+    def on_delete(self, _obj: Pod, _final_state: FinalState) -> None:
+        """Take no note: the bind of a pod that is gone fails."""
+
+
+class NullBinder:
+    """Binds pods to nodes in turn."""
+
+    def __init__(self, cluster: Cluster, clock: Clock, random: Random) -> None:
+        self._cluster = cluster
+        self._backlog = Backlog()
+        self._pods: Informer[Pod] = Informer(cluster, POD, clock, random, LIVE_PODS)
+        self._nodes: Informer[Node] = Informer(cluster, NODE, clock, random)
+        self._pods.add_handler(self._backlog)
+        source = EventSource(SCHEDULER_NAME, f"{SCHEDULER_NAME}-{socket.gethostname()}")
+        self._recorder = EventRecorder(cluster, clock, source, Manners(lambda: bool(self._backlog.pods)))
+        self._slots = asyncio.Semaphore(MAX_BINDS_IN_FLIGHT)
+
+    async def run(self) -> None:
+        """Bind until cancelled; a bind that fails ends the process, since it would falsify the figures."""
+        async with asyncio.TaskGroup() as tasks:
+            with undisturbed():
+                tasks.create_task(self._nodes.run())
+                tasks.create_task(self._pods.run())
+                await self._nodes.synced.wait()
+                await self._pods.synced.wait()
+            tasks.create_task(self._recorder.run())
+            await self._bind_all(tasks)
+
+    async def _bind_all(self, tasks: asyncio.TaskGroup) -> None:
+        nodes = list(self._nodes.store)
+        waiting = self._backlog
+        for turn in count():
+            while not waiting.pods:
+                waiting.filled.clear()
+                await waiting.filled.wait()
+            tasks.create_task(self._bind(waiting.pods.popleft(), nodes[turn % len(nodes)]))
+            if turn % PODS_A_TURN == 0:
+                await asyncio.sleep(0)
+
+    async def _bind(self, pod: Pod, node: str) -> None:
+        meta = pod.metadata
+        async with self._slots:
+            await self._cluster.bind(Binding(namespace=meta.namespace, name=meta.name, uid=meta.uid, node=node))
+        note = f"Successfully assigned {meta.namespace}/{meta.name} to {node}"
+        self._recorder.event(pod, EventText("Normal", "Scheduled", "Binding", note))
+
+
+async def serve(kubeconfig: str) -> None:
+    """Bind until SIGTERM."""
+    clock, random = RealClock(), Random()
+    cluster = await connect(ConnectionSettings(kubeconfig=kubeconfig, qps=QPS, burst=BURST), clock, random)
+    try:
+        running = asyncio.create_task(NullBinder(cluster, clock, random).run())
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+        with suppress(asyncio.CancelledError):
+            await running
+    finally:
+        await cluster.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="side_by_side.null_binder", description="Bind every pending pod to the next node.")
+    parser.add_argument("--kubeconfig", required=True, metavar="FILE")
+    gc.set_threshold(*GC_THRESHOLDS)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(serve(parser.parse_args().kubeconfig))
+
+
+if __name__ == "__main__":
+    main()

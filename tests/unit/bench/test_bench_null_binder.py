@@ -1,0 +1,68 @@
+"""The null binder: as little as a scheduler can do, and all that it must."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from random import Random
+
+import msgspec
+from side_by_side.null_binder import NullBinder
+from side_by_side.workload import Workload, bound_pods, nodes, pending_pod, pending_pods
+from support.virtual_loop import running
+
+from koordsched.api.core import Pod
+from koordsched.api.events import Event
+from koordsched.api.kinds import EVENT, NODE, POD
+from koordsched.clock import VirtualClock
+from koordsched.cluster.memory import MemoryCluster
+
+LOAD = Workload(nodes=3, pods=6, bound=2)
+
+
+async def filled(clock: VirtualClock) -> MemoryCluster:
+    cluster = MemoryCluster(clock, random=Random(1))
+    for item in nodes(LOAD):
+        await cluster.create(NODE, msgspec.json.decode(item.body))
+    for item in [*bound_pods(LOAD), *pending_pods(LOAD)]:
+        await create_pod(cluster, item.body)
+    return cluster
+
+
+async def create_pod(cluster: MemoryCluster, body: bytes) -> None:
+    pod = msgspec.json.decode(body)
+    await cluster.create(POD, {**pod, "metadata": {**pod["metadata"], "namespace": "default"}})
+
+
+async def nodes_of_pods(cluster: MemoryCluster) -> dict[str, str]:
+    return {pod.metadata.name: pod.spec.node_name for pod in (await cluster.list(POD)).items if isinstance(pod, Pod)}
+
+
+async def test_pods_go_to_the_nodes_in_turn_and_bound_ones_stay(clock: VirtualClock) -> None:
+    cluster = await filled(clock)
+    async with running(NullBinder(cluster, clock, Random(1)).run()):
+        await asyncio.sleep(5)
+    found = await nodes_of_pods(cluster)
+    assert (found["bound-0"], found["bound-1"]) == ("node-0", "node-1")
+    assert Counter(node for name, node in found.items() if name.startswith("pod-")) == {"node-0": 2, "node-1": 2, "node-2": 2}
+
+
+async def test_a_pod_that_arrives_later_is_bound(clock: VirtualClock) -> None:
+    cluster = await filled(clock)
+    async with running(NullBinder(cluster, clock, Random(1)).run()):
+        await asyncio.sleep(5)
+        await create_pod(cluster, pending_pod("late", 0).body)
+        await asyncio.sleep(5)
+    assert (await nodes_of_pods(cluster))["late"].startswith("node-")
+
+
+async def test_each_bind_has_its_scheduled_event(clock: VirtualClock) -> None:
+    cluster = await filled(clock)
+    async with running(NullBinder(cluster, clock, Random(1)).run()):
+        await asyncio.sleep(15)
+    events = [event for event in (await cluster.list(EVENT)).items if isinstance(event, Event)]
+    bound = await nodes_of_pods(cluster)
+    assert {event.note for event in events} == {
+        f"Successfully assigned default/{name} to {bound[name]}" for name in map("pod-{}".format, range(6))
+    }
+    assert {(event.type, event.reason, event.action) for event in events} == {("Normal", "Scheduled", "Binding")}

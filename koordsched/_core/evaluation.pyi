@@ -3,12 +3,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from koordsched._core.scratch import Scratch
 from koordsched._core.table import NodeTable
-
-class Scratch:
-    """Row lists of the round that is going on; one for all evaluations of a table, since rounds never overlap."""
-
-    def __init__(self) -> None: ...
 
 class Evaluation:
     """What one pod shape knows of every row of a table: each filter's answer, each scorer's raw score, totals, and which rows are best.

@@ -247,9 +247,7 @@ class Shapes:
         if evaluation.verdict_changed:
             shape.diagnosis = None
         if evaluation.feasible_changed:
-            shape.normalized = False
-            if self._plan.feasible_dependent:
-                self._score_again(shape, self._plan.feasible_dependent)
+            self._feasible_changed(shape)
 
     def ask(self, shape: Shape, pod: PodInfo, row: int) -> tuple[int, int] | None:
         """Ask all filters about one row as it is now and keep nothing: (filter, code) of the first refusal. For what-ifs."""
@@ -322,6 +320,21 @@ class Shapes:
                 self._watch.executed(plugin.name, NORMALIZE, None, started)
             shape.evaluation.store_normalized(s, rows, scores)
         shape.normalized = True
+
+    def overrule(self, shape: Shape, rows: list[int]) -> None:
+        """Leave these feasible rows out of ranking until `reinstate`."""
+        shape.evaluation.overrule(rows)
+        self._feasible_changed(shape)
+
+    def reinstate(self, shape: Shape, rows: list[int]) -> None:
+        """Undo `overrule`."""
+        shape.evaluation.reinstate(rows)
+        self._feasible_changed(shape)
+
+    def _feasible_changed(self, shape: Shape) -> None:
+        shape.normalized = False
+        if self._plan.feasible_dependent:
+            self._score_again(shape, self._plan.feasible_dependent)
 
     # Why not
 

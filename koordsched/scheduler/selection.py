@@ -83,7 +83,7 @@ class Selection:
         """Return a row with the highest total, one of several by chance. A single feasible node is taken without scoring."""
         evaluation = shape.evaluation
         if overruled:
-            evaluation.overrule(list(overruled))
+            profile.shapes.overrule(shape, list(overruled))
         try:
             wanted = nodes_to_find(self._cache.table.live_count, self._share(profile))
             if wanted is not None:
@@ -95,7 +95,7 @@ class Selection:
             return evaluation.pick(best, self._random.randrange(ties) if ties > 1 else 0)
         finally:
             if overruled:
-                evaluation.reinstate(list(overruled))
+                profile.shapes.reinstate(shape, list(overruled))
 
     def _share(self, profile: Profile) -> int:
         own = profile.percentage_of_nodes_to_score

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "koordsched" / "_core"
-SCENARIO_FIELDS = {"name", "why", "config", "args", "given", "steps"}
+SCENARIO_FIELDS = {"differs", "name", "why", "config", "args", "given", "steps"}
 VERBS = {"create", "patch", "delete", "wait", "restart", "expect"}
 
 

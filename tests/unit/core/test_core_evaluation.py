@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from koordsched._core.change import Change
-from koordsched._core.evaluation import Evaluation, Scratch
+from koordsched._core.evaluation import Evaluation
+from koordsched._core.scratch import Scratch
 from koordsched._core.table import NodeTable
 
 ALL, USAGE, TAINTS = int(Change.ALL), int(Change.USAGE), int(Change.TAINTS)
@@ -462,18 +463,18 @@ def test_a_row_that_was_never_scored_because_it_was_overruled_is_scored_later() 
 
 
 def test_rows_that_changed_in_any_order_are_judged_each_by_its_own_answer() -> None:
-    # 1, 4, 2, 3: four rows, and the last less the first is as if they had no gap and ascended.
+    # 1, 3, 2, 4: as many rows as there are from the first to the last, but not in that order.
     refused = {1, 2, 3, 4}
     bench = Bench(6, [Filter(lambda row: row in refused)], [Scorer(lambda row: row)])
     assert bench.filter() == [0, 5]
-    refused.remove(4)
-    for row in (1, 4, 2, 3):
+    refused.remove(3)
+    for row in (1, 3, 2, 4):
         bench.table.mark(row, USAGE)
-    assert bench.totals() == {0: 0, 4: 4, 5: 5}
+    assert bench.totals() == {0: 0, 3: 3, 5: 5}
     refused |= {5}
-    for row in (2, 5, 3, 4):
+    for row in (2, 4, 3, 5):
         bench.table.mark(row, USAGE)
-    assert bench.totals() == {0: 0, 4: 4}
+    assert bench.totals() == {0: 0, 3: 3}
 
 
 def test_a_fresh_round_without_a_feasible_row_is_followed_by_right_ones() -> None:
@@ -496,3 +497,31 @@ def test_a_filter_that_let_everybody_pass_unasked_may_refuse_later() -> None:
     bench.table.mark(2, USAGE)
     assert bench.filter() == [0, 1, 3]
     assert [bench.evaluation.verdict(row) for row in range(4)] == [(-1, 0), (-1, 0), (0, 7), (-1, 0)]
+
+
+def test_a_round_without_changes_asks_nobody_whatever_another_evaluation_looked_at_meanwhile() -> None:
+    bench = Bench(3, [Filter(lambda row: row == 1)], [Scorer(lambda row: row)])
+    bench.totals()
+    bench.filters = [Filter(passes)]
+    other = bench.new_evaluation()
+    assert bench.filter(other) == [0, 1, 2]  # ... and is not ranked, so that row 1 stays in the lists
+    assert bench.evaluation.is_current()
+    bench.asked = []
+    assert bench.rank() == -1
+    assert bench.asked == []
+
+
+def test_a_round_that_a_plugin_aborted_hides_no_later_change_from_an_evaluation_that_is_current() -> None:
+    refused = {1}
+    bench = Bench(3, [Filter(lambda row: row in refused)])
+    other = bench.new_evaluation()
+    bench.filter(other)
+    bench.filter()
+    bench.table.mark(1, USAGE)
+    assert bench.totals() == {0: 0, 2: 0}
+    assert other.catch_up() == 1  # ... and a plugin raises
+    assert bench.evaluation.is_current()
+    assert bench.rank() == -1
+    refused.clear()
+    bench.table.mark(1, USAGE)
+    assert bench.totals() == {0: 0, 1: 0, 2: 0}

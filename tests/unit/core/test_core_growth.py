@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from koordsched._core.evaluation import Evaluation, Scratch
+from koordsched._core.evaluation import Evaluation
+from koordsched._core.scratch import Scratch
 from koordsched._core.table import NodeTable
 
 

@@ -462,3 +462,28 @@ def test_rows_that_nominated_pods_take_count_as_refused_by_whom_they_cause() -> 
     assert diagnosis.message == "0/3 nodes are available: 3 full."
     assert diagnosis.status_of(2) == unschedulable("full").with_plugin("A")
     assert shape.diagnosis is None  # it holds for this pod only
+
+
+def test_a_custom_normalisation_follows_rows_that_sit_out() -> None:
+    class Raw(ScorePlugin):
+        name = "Raw"
+        normalize = Normalize.CUSTOM
+
+        def sign(self, pod: PodInfo) -> Hashable:
+            return ()
+
+        def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
+            return {"n1": 10, "n2": 20, "n3": 40}[node.name]
+
+        def normalize_scores(self, state: CycleState, pod: PodInfo, nodes: Nodes, scores: Scores) -> Scores:
+            return 100 * scores // scores.max()
+
+    bench = Bench(score=[Raw()])
+    info = bench.sign()
+    assert bench.totals(info) == {"n1": 25, "n2": 50, "n3": 100}
+    shape = bench.shapes.find(info)
+    bench.shapes.overrule(shape, [2])
+    bench.shapes.rank(shape, info)
+    assert [shape.evaluation.scores(row)[1] for row in (0, 1)] == [50, 100]
+    bench.shapes.reinstate(shape, [2])
+    assert bench.totals(info) == {"n1": 25, "n2": 50, "n3": 100}

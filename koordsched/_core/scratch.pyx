@@ -1,0 +1,82 @@
+"""The row lists of a round: which rows are dirty, which passed so far, and which the plugin at hand has to answer for."""
+
+import numpy as np
+
+cimport cython
+cimport numpy as cnp
+from libc.string cimport memcpy
+
+cnp.import_array()
+
+
+@cython.final
+cdef class Scratch:
+
+    def __init__(self):
+        self.ensure(64)
+
+    cdef int ensure(self, Py_ssize_t capacity) except -1:
+        if self.capacity >= capacity:
+            return 0
+        self.dirty = np.empty(capacity, np.int32)
+        self.before = np.empty(capacity, np.int64)
+        self.alive = np.empty(capacity, np.int32)
+        self.work_array = np.empty(capacity, np.int32)
+        self.work = self.work_array
+        self.flag = np.zeros(capacity, np.uint8)
+        self.capacity = capacity
+        self.feasible_of = None
+        self.dirty_count = self.alive_count = self.work_count = 0
+        return 0
+
+    # Beginning a round
+
+    cdef void begin_fresh(self, cnp.ndarray rows) noexcept:
+        cdef Py_ssize_t count = rows.shape[0]
+        self._discard()
+        if count:
+            memcpy(&self.dirty[0], cnp.PyArray_DATA(rows), count * sizeof(int32_t))
+            memcpy(&self.alive[0], cnp.PyArray_DATA(rows), count * sizeof(int32_t))
+        self.dirty_count = self.alive_count = count
+        self.feasible_of = None
+        self.fresh = True
+
+    cdef void begin_incremental(self) noexcept:
+        self._discard()
+        self.feasible_of = None
+        self.fresh = False
+
+    cdef void begin_unchanged(self, verdicts) noexcept:
+        # Nothing is dirty, so nothing is alive: what the lists hold may be of another evaluation's round.
+        self._discard()
+        if self.feasible_of is not verdicts:
+            self.alive_count = 0
+
+    cdef void _discard(self) noexcept:
+        # A plugin that raised may have left another round unfinished, with its flags.
+        cdef Py_ssize_t i
+        if not self.fresh:
+            for i in range(self.dirty_count):
+                self.flag[self.dirty[i]] = CLEAN
+        self.dirty_count = 0
+
+    # Asking
+
+    cdef void ask_all(self) noexcept:
+        memcpy(&self.work[0], &self.alive[0], self.alive_count * sizeof(int32_t))
+        self.work_count = self.alive_count
+
+    cdef void ask_unknown(self, const uint64_t[::1] known, uint64_t mask) noexcept:
+        cdef Py_ssize_t i, count = 0
+        cdef int32_t[::1] alive = self.alive, work = self.work
+        for i in range(self.alive_count):
+            work[count] = alive[i]
+            count += not known[alive[i]] & mask
+        self.work_count = count
+
+    cdef const void* memory_of(self, cnp.ndarray answer, int type_number) except NULL:
+        if cnp.PyArray_NDIM(answer) != 1 or cnp.PyArray_TYPE(answer) != type_number or not cnp.PyArray_IS_C_CONTIGUOUS(answer):
+            raise TypeError(f"an answer must be a contiguous vector of int32 codes or int64 scores: got {answer.dtype}")
+        if cnp.PyArray_DIM(answer, 0) != self.work_count:
+            raise ValueError(f"{cnp.PyArray_DIM(answer, 0)} answers for {self.work_count} rows")
+        return cnp.PyArray_DATA(answer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b64encode
 from typing import TYPE_CHECKING
 
@@ -36,20 +37,25 @@ class Sessions:
         return self._proxy is not None
 
     async def send(self, call: Call, url: str, headers: CIMultiDict[str], context: ssl.SSLContext | None) -> aiohttp.ClientResponse:
-        """Send, and return when the status is there. WireError. The response is to be closed."""
+        """Send, and return when the status is there. WireError. The response is to be closed.
+
+        Without a time limit of its own, as a watch is, the call has that of a request until then: an API server says at once that it
+        watches, so silence before that means that nobody has heard.
+        """
         try:
-            return await self._session(call.pool).request(
-                call.method,
-                URL(url, encoded=True),
-                data=call.body,
-                headers=headers,
-                timeout=aiohttp.ClientTimeout(total=call.seconds, sock_connect=self._settings.connect_timeout, sock_read=call.silence),
-                allow_redirects=False,  # the credentials are for this server
-                ssl=True if context is None else context,
-                server_hostname=self._server_hostname,
-                proxy=self._proxy,
-                proxy_headers=self._proxy_headers,
-            )
+            async with asyncio.timeout(self._settings.request_timeout if call.seconds is None else None):
+                return await self._session(call.pool).request(
+                    call.method,
+                    URL(url, encoded=True),
+                    data=call.body,
+                    headers=headers,
+                    timeout=aiohttp.ClientTimeout(total=call.seconds, sock_connect=self._settings.connect_timeout, sock_read=call.silence),
+                    allow_redirects=False,  # the credentials are for this server
+                    ssl=True if context is None else context,
+                    server_hostname=self._server_hostname,
+                    proxy=self._proxy,
+                    proxy_headers=self._proxy_headers,
+                )
         except TRANSPORT_ERRORS as error:
             raise wire_error(error) from None
 

@@ -43,16 +43,24 @@ class Authority:
         names = [x509.DNSName(name) for name in SERVER_NAMES]
         addresses = [x509.IPAddress(ipaddress.ip_address(address)) for address in SERVER_ADDRESSES]
         subject = [x509.NameAttribute(NameOID.COMMON_NAME, SERVER_NAMES[0])]
-        return self._issue(subject, ExtendedKeyUsageOID.SERVER_AUTH, x509.SubjectAlternativeName([*names, *addresses]))
-
-    def client(self, user: str, groups: tuple[str, ...] = ()) -> KeyPair:
-        """Issue a certificate that the API server takes for this user."""
-        organisations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
-        return self._issue([*organisations, x509.NameAttribute(NameOID.COMMON_NAME, user)], ExtendedKeyUsageOID.CLIENT_AUTH, None)
-
-    def _issue(self, subject: list[x509.NameAttribute[str]], usage: ObjectIdentifier, names: x509.SubjectAlternativeName | None) -> KeyPair:
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = self._builder(x509.Name(subject), key.public_key())
+        alternatives = x509.SubjectAlternativeName([*names, *addresses])
+        return self._issue(self._builder(x509.Name(subject), key.public_key()), key, ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
+
+    def client(self, user: str, groups: tuple[str, ...] = (), expires: datetime | None = None) -> KeyPair:
+        """Issue a certificate that the API server takes for this user, for a day or until it expires (whole seconds)."""
+        organisations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+        name = x509.Name([*organisations, x509.NameAttribute(NameOID.COMMON_NAME, user)])
+        key = ec.generate_private_key(ec.SECP256R1())
+        return self._issue(self._builder(name, key.public_key(), expires), key, ExtendedKeyUsageOID.CLIENT_AUTH, None)
+
+    def _issue(
+        self,
+        builder: x509.CertificateBuilder,
+        key: ec.EllipticCurvePrivateKey,
+        usage: ObjectIdentifier,
+        names: x509.SubjectAlternativeName | None,
+    ) -> KeyPair:
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         if names is not None:
@@ -64,11 +72,12 @@ class Authority:
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         return builder.add_extension(SIGNS_CERTIFICATES, critical=True).sign(self._key, hashes.SHA256())
 
-    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
-        """Begin a certificate with what all have: names, a day's validity, the identifiers of both keys."""
+    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePublicKey, expires: datetime | None = None) -> x509.CertificateBuilder:
+        """Begin a certificate with what all have: names, a validity (a day), the identifiers of both keys."""
         now = datetime.now(UTC)
         builder = x509.CertificateBuilder().subject_name(subject).issuer_name(self._name).public_key(key)
-        builder = builder.serial_number(x509.random_serial_number()).not_valid_before(now - CLOCK_SKEW).not_valid_after(now + DAY)
+        builder = builder.serial_number(x509.random_serial_number()).not_valid_before(now - CLOCK_SKEW)
+        builder = builder.not_valid_after(expires or now + DAY)
         builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
         return builder.add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
 

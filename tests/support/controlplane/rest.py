@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
+import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -16,6 +17,8 @@ JSON = "application/json"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 MERGE_PATCH = "application/merge-patch+json"
 TIMEOUT_SECONDS = 60.0
+IDLE_SECONDS = 30.0
+"""A connection that was idle for longer is not used again: the API server closes it after 90 s, maybe while a request is on its way."""
 
 
 class Refused(Exception):
@@ -35,7 +38,7 @@ class Server(NamedTuple):
 
 
 class Rest:
-    """Requests as one user. A connection that the server has closed, as at its restart, is made anew."""
+    """Requests as one user. A connection that the server has closed, as at its restart, is made anew after it has failed."""
 
     def __init__(self, server: Server) -> None:
         address = urlsplit(server.url)
@@ -44,6 +47,7 @@ class Rest:
         assert address.hostname is not None
         self._connection = http.client.HTTPSConnection(address.hostname, address.port, timeout=TIMEOUT_SECONDS, context=context)
         self._authorization = f"Bearer {server.token}"
+        self._used = time.monotonic()
 
     def get(self, path: str) -> Any:
         return self.request("GET", path)
@@ -71,10 +75,13 @@ class Rest:
         kind = MERGE_PATCH if method == "PATCH" else JSON
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": self._authorization, "Accept": accept, "Content-Type": kind}
+        if time.monotonic() - self._used > IDLE_SECONDS:
+            self.close()
         try:
             self._connection.request(method, path, body=data, headers=headers)
             answer = self._connection.getresponse()
             text = answer.read()
+            self._used = time.monotonic()
         except (OSError, http.client.HTTPException):
             self.close()  # the next request opens another connection
             raise

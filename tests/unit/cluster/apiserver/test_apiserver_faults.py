@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -160,3 +161,25 @@ async def test_a_storm_of_binds_does_not_hold_up_other_requests(server: Any, con
     for bind in binds:
         bind.cancel()
     await asyncio.gather(*binds, return_exceptions=True)
+
+
+async def test_a_watch_that_is_not_answered_ends_like_any_request(server: Any, connected: Any) -> None:
+    api = await connected(master=server.url, request_timeout=0.1)
+    server.answer = hang
+    with pytest.raises(ServerError, match=rf"^GET {server.url}/api/v1/nodes: no answer: timed out"):
+        await anext(api.watch(NODE, resource_version="5"))
+
+
+async def test_a_watch_that_is_answered_may_be_silent_for_longer_than_a_request(server: Any, connected: Any) -> None:
+    api = await connected(master=server.url, request_timeout=0.1)
+
+    async def late(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await asyncio.sleep(0.3)
+        await response.write(b'{"type":"ADDED","object":{"metadata":{"name":"n","resourceVersion":"6"}}}\n')
+        return response
+
+    server.answer = late
+    async with aclosing(api.watch(NODE, resource_version="5")) as batches:
+        assert [event.object.metadata.name for event in await anext(batches)] == ["n"]

@@ -1,0 +1,108 @@
+"""What tests of a scheduler that serves a real control plane have in common: nodes, pods, the process, waiting."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from support.controlplane.credentials import ADMIN, Kubeconfig
+from support.controlplane.plane import ControlPlane
+from support.controlplane.processes import Process
+from support.controlplane.rest import Rest, Server
+from support.served import PATIENCE, Ended, Served, command, ended, write_config
+
+NAME = "koord-scheduler"
+PODS = "/api/v1/namespaces/default/pods"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events?limit=100000"
+POLL_SECONDS = 0.05
+
+
+class Launch(NamedTuple):
+    """How a scheduler is started, once or again and again."""
+
+    plane: ControlPlane
+    folder: Path
+    kubeconfig: Kubeconfig
+    flags: tuple[str, ...] = ()
+    connection: Mapping[str, object] = {"qps": 5000, "burst": 5000}
+
+    def start(self) -> Running:
+        """Start it; it may not be ready yet. The log is appended to."""
+        kubeconfig = self.kubeconfig.write(self.folder / "kubeconfig")
+        connection = {"kubeconfig": str(kubeconfig), **self.connection}
+        served, line = command("--config", write_config(self.folder, kubeconfig, clientConnection=connection), *self.flags)
+        return Running(served, self.plane.spawn(NAME, line))
+
+
+class Running(NamedTuple):
+    """A scheduler and its process."""
+
+    served: Served
+    process: Process
+
+    def await_readiness(self) -> None:
+        self.process.wait_until(self.served.ready, PATIENCE)
+
+    def stop(self) -> Ended:
+        """Ask it to end, and return how it ended; the log is that of all starts."""
+        code = self.process.stop(PATIENCE)
+        return ended(code, self.process.log.read_text())
+
+
+def until(holds: Callable[[], Any], patience: float = PATIENCE) -> Any:
+    """Wait until it holds, and return what it returned."""
+    deadline = time.monotonic() + patience
+    while not (found := holds()):
+        assert time.monotonic() < deadline, f"not within {patience} s"
+        time.sleep(POLL_SECONDS)
+    return found
+
+
+def direct(plane: ControlPlane) -> Server:
+    """Return the API server as its admin talks to it, with no proxy between."""
+    return Server(plane.url, plane.authority.certificate, plane.tokens[ADMIN])
+
+
+def create_node(rest: Rest, name: str, cpu: str, **labels: str) -> None:
+    room = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
+    status = {"capacity": room, "allocatable": room, "conditions": [{"type": "Ready", "status": "True"}]}
+    rest.create("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status})
+
+
+def create_pod(rest: Rest, name: str, cpu: str, **node_selector: str) -> None:
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}}
+    spec = {"schedulerName": "default-scheduler", "containers": [container], "nodeSelector": node_selector}
+    rest.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+
+
+def reason(rest: Rest, name: str) -> str:
+    """Return why the pod is not scheduled, "" while nobody has said so."""
+    conditions = rest.get(f"{PODS}/{name}")["status"].get("conditions", [])
+    return next((each.get("reason", "") for each in conditions if each["type"] == "PodScheduled"), "")
+
+
+def secure_get(port: int, path: str) -> tuple[int, str]:
+    """Ask a scheduler on loopback over its secure port, whose certificate it signed itself; status 0 when nobody answers."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        with urllib.request.urlopen(f"https://127.0.0.1:{port}{path}", context=context, timeout=PATIENCE) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refusal:
+        return refusal.code, refusal.read().decode()
+    except (OSError, http.client.HTTPException) as error:
+        return 0, str(error)
+
+
+def found_equal(answer: tuple[int, str]) -> bool:
+    """Read an answer of /debug/compare: whether there is one, and no difference in it."""
+    status, text = answer
+    return status == http.client.OK and json.loads(text)["ok"] is True

@@ -44,9 +44,9 @@ from koordsched.framework.stopwatch import (
     SUCCESS,
     UNRESERVE,
     FrameworkMetrics,
-    NoMetrics,
     Sampling,
     Stopwatch,
+    unwatched,
 )
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Profile:
         at = _Configured(config.points, made)
         self.queue_sort: QueueSortPlugin = at.get("queueSort", QueueSortPlugin)[0]
         self.plugins = at.points()
-        self.watch = Stopwatch(metrics or NoMetrics(), handle.clock.perf, self.name)
+        self.watch = unwatched() if metrics is None else Stopwatch(metrics, handle.clock.perf, self.name)
         self._perf = self.watch.perf
         self._timed = self.plugins.timed(self.watch)
         self._gate_sampling = Sampling()

@@ -195,6 +195,20 @@ class Stopwatch:
         return self._metrics.plugin_evaluation(plugin, point, self._profile)
 
 
+class Unwatched(Stopwatch):
+    """A stopwatch that nobody reads, so that plugins are never timed."""
+
+    def __init__(self) -> None:
+        super().__init__(NoMetrics(), lambda: 0.0, "")
+
+    def end_cycle(self, started: float, ended: float) -> None:
+        self._prepared.clear()
+        self.ranked = False
+
+    def ended(self, point: str, status: Status | None, started: float) -> None:
+        pass
+
+
 def unwatched() -> Stopwatch:
     """Return a stopwatch that nobody reads."""
-    return Stopwatch(NoMetrics(), lambda: 0.0, "")
+    return Unwatched()

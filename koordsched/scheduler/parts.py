@@ -29,6 +29,7 @@ class Dependencies(msgspec.Struct, frozen=True):
     """What a scheduler is given: the world it lives in and the flags it was started with.
 
     unheard: reasons of events that nobody will read, so that they need not be written (a simulation looks at conditions).
+    measured: whether anybody can ask how long plugins and extension points take.
     """
 
     cluster: Cluster
@@ -36,6 +37,7 @@ class Dependencies(msgspec.Struct, frozen=True):
     random: random.Random
     flags: Flags
     unheard: frozenset[str] = frozenset()
+    measured: bool = True
 
 
 class Surroundings:

@@ -63,7 +63,7 @@ class Scheduler:
         surroundings = Surroundings(dependencies)
         self.cache = surroundings.cache
         registry = registry_for(config)
-        measures = self.metrics.framework
+        measures = self.metrics.framework if dependencies.measured else None
         self.profiles = {profile.scheduler_name: Profile(profile, registry, surroundings, measures) for profile in config.profiles}
         self.queue = SchedulingQueue(self.clock, self._queue_profiles(), self._queue_settings(dependencies), self.metrics)
         self.status_writer = StatusWriter(dependencies.cluster, self.clock)

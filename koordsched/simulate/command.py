@@ -99,7 +99,9 @@ def load_workload(options: SimulateOptions, config: SchedulerConfiguration) -> W
 
 def play(options: SimulateOptions, config: SchedulerConfiguration, workload: Workload, err: TextIO) -> Outcome:
     """Run the simulation, with a progress bar where `err` is a terminal."""
-    settings = WorldSettings(config=config, flags=parse_flags([]), seed=options.seed, lasting=workload.departs, unheard=UNHEARD)
+    settings = WorldSettings(
+        config=config, flags=parse_flags([]), seed=options.seed, lasting=workload.departs, unheard=UNHEARD, measured=False
+    )
     with _progress(err) as progress:
 
         async def script(world: EmbeddedWorld) -> Outcome:

@@ -32,13 +32,14 @@ SETTLE_STEPS = 10
 
 class WorldSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How to make a world. `lasting`: the virtual time is long (months), so the cluster is not to tick every minute.
-    `unheard`: reasons of events that nobody will look at."""
+    `unheard`: reasons of events that nobody will look at. `measured`: whether somebody will look at the metrics of plugins."""
 
     config: SchedulerConfiguration
     flags: Flags
     seed: int = 0
     lasting: bool = False
     unheard: frozenset[str] = frozenset()
+    measured: bool = True
 
 
 class EmbeddedWorld:
@@ -108,7 +109,7 @@ class EmbeddedWorld:
 
     def _new_scheduler(self) -> Scheduler:
         settings = self._settings
-        dependencies = Dependencies(self.cluster, self.clock, self._random, settings.flags, settings.unheard)
+        dependencies = Dependencies(self.cluster, self.clock, self._random, settings.flags, settings.unheard, settings.measured)
         return Scheduler(settings.config, dependencies)
 
 

@@ -10,6 +10,8 @@ RUN pip install --no-cache-dir --target /opt/koordsched . \
 
 FROM gcr.io/distroless/python3-debian13:nonroot
 COPY --from=build /opt/koordsched /opt/koordsched
+# Koordinator's Deployment calls it by this path.
+COPY --from=build /opt/koordsched/bin/koord-scheduler /koord-scheduler
 ENV PYTHONPATH=/opt/koordsched PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 PATH=/opt/koordsched/bin:/usr/local/bin:/usr/bin:/bin
 USER nonroot
 EXPOSE 10251 10259

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import os
 from pathlib import Path
 
@@ -16,3 +18,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "developer")
 
 def pytest_report_header() -> str:
     return f"koordsched: {Path(koordsched.__file__).parent}"
+
+
+@pytest.fixture(autouse=True)
+def _logs_are_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Undo that an earlier test ran a command that logs errors only: a process has one log."""
+    monkeypatch.setattr("koordsched.log._quiet", False)

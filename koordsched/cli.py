@@ -7,6 +7,7 @@ ends in lines on stderr and an exit code, never in a traceback.
 from __future__ import annotations
 
 import argparse
+import gc
 import math
 import os
 import signal
@@ -83,8 +84,10 @@ def _leave(*_: object) -> NoReturn:
 
 
 def _simulate(arguments: list[str]) -> int:
+    gc.disable()  # what imports make is no garbage, and looking at it again and again is a tenth of their time
     from koordsched.simulate.command import SimulateOptions, run_simulate  # noqa: PLC0415
 
+    gc.enable()
     be_quiet()  # stdout is the result's, stderr is for what concerns the input
     parser = _simulate_parser()
     parsed = parser.parse_args(arguments[1:])

@@ -41,11 +41,17 @@ def bound(raw: Raw, binding: Binding, now: str) -> Raw:
     return {**raw, "spec": {**spec, "nodeName": binding.node}, "status": status}
 
 
-def bound_like(pod: Pod, raw: Raw) -> Pod:
-    """Return the Struct of a pod that `bound` has just bound, made from what it was before: far cheaper than reading it anew."""
+def bound_like(pod: Pod, raw: Raw) -> Pod | None:
+    """Return the Struct of a pod that `bound` has just bound, made from what it was before: far cheaper than reading it anew.
+
+    None: its status has to be read anew, for it holds nulls.
+    """
+    try:
+        status = msgspec.convert(raw["status"], PodStatus)
+    except msgspec.ValidationError:
+        return None
     metadata = replace(pod.metadata, resource_version=raw["metadata"]["resourceVersion"])
-    spec = replace(pod.spec, node_name=raw["spec"]["nodeName"])
-    return replace(pod, metadata=metadata, spec=spec, status=msgspec.convert(raw["status"], PodStatus))
+    return replace(pod, metadata=metadata, spec=replace(pod.spec, node_name=raw["spec"]["nodeName"]), status=status)
 
 
 def scheduled(conditions: list[dict[str, Any]], now: str) -> list[dict[str, Any]]:

@@ -82,3 +82,12 @@ async def test_a_gated_pod_is_not_bound(cluster: MemoryCluster) -> None:
 async def test_a_pod_that_is_gone_is_not_found(cluster: MemoryCluster) -> None:
     with pytest.raises(NotFound, match=r'^pods "p" not found$'):
         await cluster.bind(Binding("default", "p", "u", "n1"))
+
+
+async def test_a_pod_whose_status_holds_nulls_is_bound_like_any_other(cluster: MemoryCluster) -> None:
+    body = pod_manifest() | {"status": {"conditions": [{"type": "Ready", "status": "False", "reason": None}], "containerStatuses": None}}
+    pod = await cluster.create(POD, body)
+    await cluster.bind(Binding("default", "p", pod.metadata.uid, "n1"))
+    bound = await get_pod(cluster)
+    assert bound.spec.node_name == "n1"
+    assert [(condition.type, condition.reason) for condition in bound.status.conditions] == [("Ready", ""), ("PodScheduled", "")]

@@ -12,7 +12,7 @@ await; every method is O(facts of one object).
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from koordsched.api.resources import node_allocatable
 from koordsched.cache.columns import BASE_RESOURCES, CORDON, Columns
@@ -33,6 +33,7 @@ from koordsched.api.podinfo import PodInfo
 log = get_logger(__name__)
 
 OBJECT = int(Change.OBJECT)
+USAGE = int(Change.USAGE)
 
 
 class CacheError(Exception):
@@ -51,6 +52,21 @@ class PodState:
         self.assumed = assumed
 
 
+class PodFollower(Protocol):
+    """Who keeps facts that depend on which pods are counted on which rows. Told of each change right after the cache has made it.
+
+    While `cache.trying` is set the change is a supposition that will be taken back before anything else happens: facts must follow it, but
+    versions of facts must not, since afterwards everything is as it was.
+    """
+
+    def pod_added(self, pod: PodInfo, row: int) -> None: ...
+
+    def pod_removed(self, pod: PodInfo, row: int) -> None: ...
+
+    def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
+        """An assumed pod was seen bound, or a bound one changed in nothing that columns hold; labels and deletionTimestamp may differ."""
+
+
 class Cache:
     """What the scheduler believes about nodes and the pods on them."""
 
@@ -62,6 +78,8 @@ class Cache:
         self.nodes_by_name: dict[str, NodeInfo] = {}
         self.pods: dict[str, PodState] = {}  # by uid
         self.assumed_count = 0
+        self.trying = False  # inside `what_if`
+        self._followers: list[PodFollower] = []
         self.repairs = 0  # times an event contradicted what was believed (koord_scheduler_cache_repairs_total)
 
     # Reading
@@ -81,6 +99,12 @@ class Cache:
     def is_assumed(self, uid: str) -> bool:
         state = self.pods.get(uid)
         return state is not None and state.assumed
+
+    def follow(self, follower: PodFollower) -> None:
+        """Tell the follower of every pod that is counted, and of every change from now on."""
+        self._followers.append(follower)
+        for state in self.pods.values():
+            follower.pod_added(state.info, state.node.row)
 
     # Nodes
 
@@ -144,8 +168,8 @@ class Cache:
                 # The reference exits here; what the cluster says is right, so believe it and say so.
                 self.repairs += 1
                 log.error("pod moved to another node", pod=info.key, uid=info.uid, believed=state.node.name, node=node_name)
-            if state.assumed and state.node.name == node_name and state.info.resources == info.resources and state.info.ports == info.ports:
-                self._confirm(state, info)
+            if state.node.name == node_name and state.info.resources == info.resources and state.info.ports == info.ports:
+                self._replace(state, info)
                 return
             self._take(info.uid, state)
         self._put(info, node_name, assumed=False)
@@ -155,11 +179,18 @@ class Cache:
         if state is not None:
             self._take(uid, state)
 
-    def _confirm(self, state: PodState, info: PodInfo) -> None:
+    def _replace(self, state: PodState, info: PodInfo) -> None:
+        """Take over a newer state of a pod that uses what it used."""
+        before = state.info
         state.info = info
-        state.assumed = False
         state.node.pods[info.uid] = info
-        self.assumed_count -= 1
+        if state.assumed:
+            state.assumed = False
+            self.assumed_count -= 1
+        elif before.pod.metadata.labels != info.pod.metadata.labels or before.pod.metadata.annotations != info.pod.metadata.annotations:
+            self.table.mark(state.node.row, USAGE)  # plugins that look at a node's pods may see a difference
+        for follower in self._followers:
+            follower.pod_replaced(before, info, state.node.row)
 
     def _put(self, info: PodInfo, node_name: str, *, assumed: bool) -> None:
         node = self._node_entry(node_name)
@@ -170,6 +201,8 @@ class Cache:
         node.pods[info.uid] = info
         self.pods[info.uid] = PodState(info, node, request, assumed=assumed)
         self.assumed_count += assumed
+        for follower in self._followers:
+            follower.pod_added(info, node.row)
 
     def _take(self, uid: str, state: PodState) -> None:
         node = state.node
@@ -178,23 +211,49 @@ class Cache:
             self.columns.free_ports(node.row, state.info.ports)
         del node.pods[uid], self.pods[uid]
         self.assumed_count -= state.assumed
+        for follower in self._followers:
+            follower.pod_removed(state.info, node.row)
         self._release_if_empty(node)
 
     @contextmanager
-    def what_if(self, node: NodeInfo, pods: Iterable[PodInfo]) -> Iterator[None]:
-        """Count these pods on the node while the block runs. Nothing may be evaluated and kept inside."""
-        added = [(self.columns.request(pod.resources), pod) for pod in pods]
-        for request, pod in added:
-            self.table.add_quietly(node.row, request)
-            self.columns.use_ports(node.row, pod.ports)
-            node.pods[pod.uid] = pod
+    def what_if(self, node: NodeInfo, add: Iterable[PodInfo] = (), remove: Iterable[PodInfo] = ()) -> Iterator[None]:
+        """Count these pods on the node, and those of its pods not, while the block runs. Nothing may be evaluated and kept inside.
+
+        What followers know is true inside; columns change without being logged. Blocks may be nested.
+        """
+        gone, come = list(remove), list(add)
+        there = dict(node.pods)
+        outer, self.trying = self.trying, True
         try:
+            for pod in gone:
+                self._take_quietly(node, pod)
+            for pod in come:
+                self._put_quietly(node, pod)
             yield
         finally:
-            for request, pod in added:
-                self.table.subtract_quietly(node.row, request)
-                self.columns.free_ports(node.row, pod.ports)
-                del node.pods[pod.uid]
+            for pod in reversed(come):
+                self._take_quietly(node, pod)
+            for pod in reversed(gone):
+                self._put_quietly(node, pod)
+            node.pods.clear()
+            node.pods.update(there)  # in the order in which they were
+            self.trying = outer
+
+    def _put_quietly(self, node: NodeInfo, pod: PodInfo) -> None:
+        self.table.add_quietly(node.row, self.columns.request(pod.resources))
+        if pod.ports:
+            self.columns.use_ports(node.row, pod.ports)
+        node.pods[pod.uid] = pod
+        for follower in self._followers:
+            follower.pod_added(pod, node.row)
+
+    def _take_quietly(self, node: NodeInfo, pod: PodInfo) -> None:
+        self.table.subtract_quietly(node.row, self.columns.request(pod.resources))
+        if pod.ports:
+            self.columns.free_ports(node.row, pod.ports)
+        del node.pods[pod.uid]
+        for follower in self._followers:
+            follower.pod_removed(pod, node.row)
 
     # Tools
 

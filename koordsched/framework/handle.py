@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import random
 
+    from koordsched.api.kinds import Kind
     from koordsched.cache.cache import Cache
     from koordsched.cache.columns import Columns
     from koordsched.clock import Clock
+    from koordsched.cluster.informer import Informer
     from koordsched.cluster.port import Cluster
     from koordsched.framework.waiting import WaitingPods
 
@@ -29,3 +31,8 @@ class Handle(Protocol):
     def columns(self) -> Columns: ...
     @property
     def waiting_pods(self) -> WaitingPods: ...
+
+    def informer(self, kind: Kind) -> Informer[Any]:
+        """Return the mirror of a kind of object: a store to read and changes to follow. To be asked for while the plugin is made only:
+        nothing is scheduled before its first list has been handled. Pods and nodes are in the cache; who wants more adds a handler there.
+        """

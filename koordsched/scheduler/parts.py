@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from koordsched.cache.cache import Cache
 from koordsched.framework.waiting import WaitingPods
+from koordsched.scheduler.informers import Informers
 
 if TYPE_CHECKING:
     import random
 
+    from koordsched.api.kinds import Kind
     from koordsched.cache.columns import Columns
     from koordsched.clock import Clock
     from koordsched.cluster.event_recorder import EventRecorder
+    from koordsched.cluster.informer import Informer
     from koordsched.cluster.port import Cluster
     from koordsched.config.flags import Flags
     from koordsched.queue.scheduling_queue import SchedulingQueue
@@ -49,10 +52,14 @@ class Surroundings:
         self.random = dependencies.random
         self.cache = Cache()
         self.waiting_pods = WaitingPods()
+        self.informers = Informers(dependencies.cluster, dependencies.clock, dependencies.random)
 
     @property
     def columns(self) -> Columns:
         return self.cache.columns
+
+    def informer(self, kind: Kind) -> Informer[Any]:
+        return self.informers.of(kind)
 
 
 class Parts:

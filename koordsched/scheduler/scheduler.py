@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from koordsched.api.kinds import NODE, POD
 from koordsched.cluster.event_body import EventSource
 from koordsched.cluster.event_recorder import EventRecorder, Manners
-from koordsched.cluster.informer import Informer
 from koordsched.framework.profile import Profile
 from koordsched.log import get_logger
 from koordsched.plugins import registry_for
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 
     from koordsched.api.core import Node, Pod
     from koordsched.api.podinfo import PodInfo
+    from koordsched.cluster.informer import Informer
     from koordsched.cluster.mirror import Handler
     from koordsched.config import SchedulerConfiguration
     from koordsched.scheduler.debugger import Debugger
@@ -62,13 +62,14 @@ class Scheduler:
         self.metrics = Metrics(MetricRules.of(dependencies.flags))
         surroundings = Surroundings(dependencies)
         self.cache = surroundings.cache
+        self._informers = surroundings.informers
+        self._nodes: Informer[Node] = self._informers.of(NODE)
+        self._pods: Informer[Pod] = self._informers.of(POD, LIVE_PODS)
         registry = registry_for(config)
         measures = self.metrics.framework if dependencies.measured else None
         self.profiles = {profile.scheduler_name: Profile(profile, registry, surroundings, measures) for profile in config.profiles}
         self.queue = SchedulingQueue(self.clock, self._queue_profiles(), self._queue_settings(dependencies), self.metrics)
         self.status_writer = StatusWriter(dependencies.cluster, self.clock)
-        self._pods: Informer[Pod] = Informer(dependencies.cluster, POD, self.clock, dependencies.random, LIVE_PODS)
-        self._nodes: Informer[Node] = Informer(dependencies.cluster, NODE, self.clock, dependencies.random)
         parts = Parts(surroundings, self.metrics, self.queue, self.status_writer)
         host = socket.gethostname()
         for name in self.profiles:
@@ -82,6 +83,7 @@ class Scheduler:
         self.cycle = Cycle(parts, self.profiles, selection, FailureHandler(parts, self._pods.store, self._reasons))
         self._nodes.add_handler(NodeHandler(parts))
         self._pods.add_handler(PodHandler(parts, self.profiles))
+        self._informers.announce(self.queue)
         self._tasks: list[asyncio.Task[None]] = []
         self._loop_task: asyncio.Task[None] | None = None
         self._flush_timer: asyncio.TimerHandle | None = None
@@ -95,10 +97,9 @@ class Scheduler:
 
     async def start(self) -> None:
         """List everything, then schedule. Returns when all that exists has been handled and the scheduling loop runs."""
-        self._spawn(self._nodes.run())
-        self._spawn(self._pods.run())
-        await self._nodes.synced.wait()
-        await self._pods.synced.wait()
+        for informer in self._informers:
+            self._spawn(informer.run())
+        await self._informers.synced()
         self._spawn(self.status_writer.run())
         for recorder in self._recorders:
             self._spawn(recorder.run())
@@ -112,7 +113,7 @@ class Scheduler:
     @property
     def synced(self) -> bool:
         """Whether every initial list has been handled."""
-        return self._nodes.synced.is_set() and self._pods.synced.is_set()
+        return self._informers.all_synced
 
     @property
     def pods(self) -> Mapping[str, Pod]:

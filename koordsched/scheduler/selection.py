@@ -65,7 +65,7 @@ class Selection:
             node = self._cache.node(name)
             if node is None or shape.feasible_count == 0 or not shape.evaluation.is_feasible(node.row):
                 continue
-            with self._cache.what_if(node, others):
+            with self._cache.what_if(node, add=others):
                 refusal = profile.shapes.ask(shape, pod, node.row)
             if refusal is not None:
                 found[node.row] = refusal

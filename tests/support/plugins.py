@@ -10,10 +10,13 @@ from koordsched.clock import RealClock
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.interface import PreFilterPlugin, PreFilterResult, PreScorePlugin
 from koordsched.framework.status import Code, Status
+from koordsched.scheduler.informers import Informers
 
 if TYPE_CHECKING:
+    from koordsched.api.kinds import Kind
     from koordsched.api.meta import Object
     from koordsched.cache.columns import Columns
+    from koordsched.cluster.informer import Informer
     from koordsched.framework.interface import FilterNodesPlugin, Plugin, ScoreNodesPlugin
     from koordsched.queue.events import EventHint, QueueingHint
     from support.builders import NodeBuilder, PodBuilder
@@ -30,12 +33,16 @@ class PluginBench:
         self.random = random.Random(1)
         self.clock = RealClock()
         self.waiting_pods = None
+        self.informers = Informers(cluster, self.clock, self.random)
         for builder in nodes:
             self.set(builder)
 
     @property
     def columns(self) -> Columns:
         return self.cache.columns
+
+    def informer(self, kind: Kind) -> Informer[Any]:
+        return self.informers.of(kind)
 
     def set(self, builder: NodeBuilder) -> None:
         """Add the node, or change the one of that name."""

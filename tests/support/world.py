@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from koordsched.api.kinds import Kind
 from koordsched.api.podinfo import PodInfo
 from koordsched.cache.cache import Cache
 from koordsched.cache.columns import Columns
 from koordsched.clock import RealClock
+from koordsched.cluster.informer import Informer
 from koordsched.cluster.port import Cluster
 from koordsched.config import Environment, load_config_text
 from koordsched.framework.diagnosis import Diagnosis
@@ -17,6 +19,7 @@ from koordsched.framework.profile import PluginFactory, Profile
 from koordsched.framework.waiting import WaitingPods
 from koordsched.plugins import REGISTRY
 from koordsched.queue.nominator import Nominator
+from koordsched.scheduler.informers import Informers
 from koordsched.scheduler.selection import Selection
 
 EMPTY_CONFIG = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -47,6 +50,7 @@ class World:
         self.random = random.Random(1)
         self.cache = cache or Cache()
         self.waiting_pods = WaitingPods()
+        self.informers = Informers(self.cluster, self.clock, self.random)
         loaded = load_config_text(config, environment)
         self.profiles = [Profile(profile, registry, self) for profile in loaded.profiles]
         self.profile = self.profiles[0]
@@ -56,6 +60,9 @@ class World:
     @property
     def columns(self) -> Columns:
         return self.cache.columns
+
+    def informer(self, kind: Kind) -> Informer[Any]:
+        return self.informers.of(kind)
 
     def signed(self, pod: PodInfo) -> PodInfo:
         """Give the pod its shape."""

@@ -6,6 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 from support.builders import PodBuilder, node, pod
 
+from koordsched.api.podinfo import PodInfo
 from koordsched.cache.cache import Cache, CacheError
 
 
@@ -182,7 +183,7 @@ def test_a_what_if_counts_the_pods_inside_and_leaves_no_trace() -> None:
     cache = cache_with("n1")
     bind(cache, pod("there").cpu("1").host_port(80), "n1")
     before, info = cache.describe(), cache.nodes_by_name["n1"]
-    with cache.what_if(info, [WEB.host_port(80).info(), pod("db").cpu("1").host_port(5432).info()]):
+    with cache.what_if(info, add=[WEB.host_port(80).info(), pod("db").cpu("1").host_port(5432).info()]):
         assert used(cache, "n1") == (3, 2500)
         assert len(info.pods) == 3
         assert sorted(port.port for port in cache.columns.ports) == [80, 5432]
@@ -194,6 +195,72 @@ def test_a_what_if_counts_the_pods_inside_and_leaves_no_trace() -> None:
 def test_a_what_if_leaves_no_trace_when_the_question_fails() -> None:
     cache = cache_with("n1")
     before = cache.describe()
-    with pytest.raises(ZeroDivisionError), cache.what_if(cache.nodes_by_name["n1"], [WEB.host_port(80).info()]):
+    with pytest.raises(ZeroDivisionError), cache.what_if(cache.nodes_by_name["n1"], add=[WEB.host_port(80).info()]):
         raise ZeroDivisionError
     assert cache.describe() == before
+
+
+def test_a_what_if_without_pods_gives_back_what_they_use_and_then_they_are_there_in_their_order() -> None:
+    cache = cache_with("n1")
+    bind(cache, pod("first").cpu("1").host_port(80), "n1")
+    bind(cache, pod("second").cpu("2"), "n1")
+    before, info = cache.describe(), cache.nodes_by_name["n1"]
+    with cache.what_if(info, remove=[cache.pods["uid-default-first"].info]):
+        assert used(cache, "n1") == (1, 2000)
+        assert list(info.pods) == ["uid-default-second"]
+        assert not cache.columns.ports
+    assert cache.describe() == before
+    assert list(info.pods) == ["uid-default-first", "uid-default-second"]
+
+
+class Notebook:
+    """A follower that writes down what it is told."""
+
+    def __init__(self, cache: Cache) -> None:
+        self.cache = cache
+        self.told: list[tuple[str, str, bool]] = []
+
+    def pod_added(self, pod: PodInfo, row: int) -> None:
+        self.told.append(("added", pod.key, self.cache.trying))
+
+    def pod_removed(self, pod: PodInfo, row: int) -> None:
+        self.told.append(("removed", pod.key, self.cache.trying))
+
+    def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
+        self.told.append(("replaced", new.key, self.cache.trying))
+
+
+def test_a_follower_is_told_of_what_there_is_and_of_each_change_once() -> None:
+    cache = cache_with("n1", "n2")
+    bind(cache, pod("there").cpu("1"), "n1")
+    notebook = Notebook(cache)
+    cache.follow(notebook)
+    cache.assume_pod(WEB.info(), "n1")
+    bind(cache, WEB, "n1")
+    cache.remove_pod("uid-default-web")
+    assert notebook.told == [
+        (what, f"default/{name}", False)
+        for what, name in (
+            ("added", "there"),
+            ("added", "web"),
+            ("replaced", "web"),
+            ("removed", "web"),
+        )
+    ]
+
+
+def test_a_follower_is_told_that_a_what_if_is_one() -> None:
+    cache = cache_with("n1")
+    bind(cache, pod("there").cpu("1"), "n1")
+    notebook = Notebook(cache)
+    cache.follow(notebook)
+    notebook.told.clear()
+    with cache.what_if(cache.nodes_by_name["n1"], add=[WEB.info()], remove=[cache.pods["uid-default-there"].info]):
+        pass
+    assert notebook.told == [
+        ("removed", "default/there", True),
+        ("added", "default/web", True),
+        ("removed", "default/web", True),
+        ("added", "default/there", True),
+    ]
+    assert not cache.trying

@@ -132,8 +132,11 @@ class PostFilterResult(msgspec.Struct, frozen=True):
 
 class PostFilterPlugin(Plugin):
     @abstractmethod
-    def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
-        """Try to make the pod schedulable after no node was feasible. Success (None) stops; Unschedulable goes on to the next plugin."""
+    async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
+        """Try to make the pod schedulable after no node was feasible. Success (None) stops; Unschedulable goes on to the next plugin.
+
+        Who awaits something that takes time finds a changed world afterwards; the scheduler waits for it before it tries another pod.
+        """
 
 
 class PreScorePlugin(Plugin):

@@ -71,14 +71,14 @@ def pre_enqueue(plugins: list[PreEnqueuePlugin], pod: PodInfo, first: str) -> tu
     return None
 
 
-def post_filter(
+async def post_filter(
     plugins: list[PostFilterPlugin], state: CycleState, pod: PodInfo, diagnosis: Diagnosis
 ) -> tuple[PostFilterResult | None, Status | None]:
     """Success and UnschedulableAndUnresolvable stop; Unschedulable goes on, reasons add up; an error replaces all."""
     reasons: list[str] = []
     result: PostFilterResult | None = None
     for plugin in plugins:
-        found, status = plugin.post_filter(state, pod, diagnosis)
+        found, status = await plugin.post_filter(state, pod, diagnosis)
         if status is None:
             return found, None
         if not status.rejected:

@@ -112,10 +112,10 @@ class Profile:
         self.watch.ended(PRE_ENQUEUE, status, started)
         return plugin, status.message, status.code is Code.ERROR
 
-    def run_post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
+    async def run_post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
         """Run PostFilter, as `points.post_filter` says."""
         started = self._perf()
-        result, status = points.post_filter(self._chosen(state).post_filter, state, pod, diagnosis)
+        result, status = await points.post_filter(self._chosen(state).post_filter, state, pod, diagnosis)
         self.watch.ended(POST_FILTER, status, started)
         return result, status
 

@@ -133,9 +133,9 @@ class TimedPreEnqueue(Timed[PreEnqueuePlugin], PreEnqueuePlugin):
 
 
 class TimedPostFilter(Timed[PostFilterPlugin], PostFilterPlugin):
-    def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
+    async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
         started = self._perf()
-        result, status = self._plugin.post_filter(state, pod, diagnosis)
+        result, status = await self._plugin.post_filter(state, pod, diagnosis)
         self._executed(POST_FILTER, status, started)
         return result, status
 

@@ -23,10 +23,11 @@ from koordsched.queue.events import ASSIGNED_POD_DELETE, Scope
 from koordsched.scheduler.failure import CLEAR_NOMINATION, Failure, bound_to
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Coroutine, Mapping
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.framework.cycle_state import CycleState
+    from koordsched.framework.interface import PostFilterResult
     from koordsched.framework.profile import Profile
     from koordsched.queue.queued_pod import QueuedPodInfo
     from koordsched.scheduler.failure import FailureHandler
@@ -45,7 +46,7 @@ class Attempt(msgspec.Struct, eq=False):
     pod: PodInfo
     profile: Profile
     state: CycleState
-    node: str
+    node: str  # "" while there is none
     started: float  # Clock.perf
     task: asyncio.Task[None] | None = None  # the binding cycle, once it is begun
 
@@ -62,35 +63,38 @@ class Cycle:
 
     # Scheduling cycle
 
-    def schedule(self, info: QueuedPodInfo) -> None:
-        """Find a node for a popped pod, assume it there and start binding it, or hand it to the failure path."""
+    def schedule(self, info: QueuedPodInfo) -> Coroutine[None, None, None] | None:
+        """Find a node for a popped pod, assume it there and start binding it, or hand it to the failure path.
+
+        What is returned has to be awaited before the next pod is scheduled.
+        """
         profile = self._profiles.get(info.profile)
-        if profile is None:
-            log.error("no profile for a pod in the queue", pod=info.key, profile=info.profile)
+        if profile is None or self._skip(info):
             self._parts.queue.done(info.uid)
-            return
-        if self._skip(info):
-            self._parts.queue.done(info.uid)
-            return
+            return None
         started = self._parts.clock.perf()
         try:
             state, found = self._selection.find(profile, info.pod_info)
         except PluginError as error:
             profile.watch.fail_cycle(error.point, started)
             self._failures.handle(Failure(info, profile, error.status.message, status=error.status, started=started))
-            return
+            return None
         except Exception as error:
             profile.watch.drop_cycle()
             log.exception("scheduling cycle failed", pod=info.key)
             self._failures.handle(Failure(info, profile, _bug(error), started=started))
-            return
+            return None
         found_at = self._parts.clock.perf()
         profile.watch.end_cycle(started, found_at)
         if isinstance(found, Diagnosis):
-            self._no_node(info, profile, state, found, started)
-            return
+            attempt = Attempt(info, info.pod_info, profile, state, "", started)
+            if found.plugins and profile.post_filter:
+                return self._post_filter(attempt, found)
+            self._no_node(attempt, found)
+            return None
         self._parts.metrics.decided(found_at - started)
         self._place(Attempt(info, info.pod_info, profile, state, found, started))
+        return None
 
     def _skip(self, info: QueuedPodInfo) -> bool:
         pod = info.pod_info.pod
@@ -100,18 +104,22 @@ class Cycle:
             return True
         return self._parts.cache.is_assumed(info.uid)
 
-    def _no_node(self, info: QueuedPodInfo, profile: Profile, state: CycleState, diagnosis: Diagnosis, started: float) -> None:
-        result, text = None, ""
-        if diagnosis.plugins and profile.post_filter:
-            try:
-                result, status = profile.run_post_filter(state, info.pod_info, diagnosis)
-                text = "" if status is None else status.message
-            except Exception as error:
-                log.exception("PostFilter failed", pod=info.key)
-                text = _bug(error)
-        self._parts.metrics.decided(self._parts.clock.perf() - started)
+    async def _post_filter(self, attempt: Attempt, diagnosis: Diagnosis) -> None:
+        try:
+            result, status = await attempt.profile.run_post_filter(attempt.state, attempt.pod, diagnosis)
+            text = "" if status is None else status.message
+        except Exception as error:
+            log.exception("PostFilter failed", pod=attempt.info.key)
+            result, text = None, _bug(error)
+        self._no_node(attempt, diagnosis, text, result)
+
+    def _no_node(self, attempt: Attempt, diagnosis: Diagnosis, text: str = "", result: PostFilterResult | None = None) -> None:
+        """Say that there is no node; text: what PostFilter has to add."""
+        self._parts.metrics.decided(self._parts.clock.perf() - attempt.started)
         message = f"{diagnosis.message} {text}" if text else diagnosis.message
-        self._failures.handle(Failure(info, profile, message, diagnosis=diagnosis, nominate=result, started=started))
+        self._failures.handle(
+            Failure(attempt.info, attempt.profile, message, diagnosis=diagnosis, nominate=result, started=attempt.started)
+        )
 
     def _place(self, attempt: Attempt) -> None:
         """Assume, Reserve, Permit; then bind in a task."""

@@ -184,7 +184,9 @@ class Scheduler:
             if info is None:
                 await self.queue.wait_not_empty()
                 continue
-            self.cycle.schedule(info)
+            rest = self.cycle.schedule(info)
+            if rest is not None:
+                await rest
             turn += 1
             if turn % PODS_A_TURN == 0:
                 await asyncio.sleep(0)

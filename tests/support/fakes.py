@@ -148,7 +148,7 @@ class FakePostFilter(Fake, PostFilterPlugin):
         super().__init__(name)
         self.answer = answer
 
-    def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
+    async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
         self.asked.append(diagnosis.message)
         return self.answer
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from support.builders import pod
 from support.fakes import FakeBind, FakePostFilter, Late, profile_config, registry_of
@@ -75,7 +77,7 @@ DIAGNOSIS = Diagnosis.without_nodes()
 def post_filter(*answers: tuple[PostFilterResult | None, Status | None]) -> tuple[PostFilterResult | None, Status | None, int]:
     """Return what PostFilter comes to, and how many plugins were asked."""
     plugins = [FakePostFilter(f"P{i}", answer) for i, answer in enumerate(answers)]
-    result, status = profile_of(postFilter=list(plugins)).run_post_filter(STATE, POD, DIAGNOSIS)
+    result, status = asyncio.run(profile_of(postFilter=list(plugins)).run_post_filter(STATE, POD, DIAGNOSIS))
     return result, status, sum(len(plugin.asked) for plugin in plugins)
 
 

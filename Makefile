@@ -31,7 +31,7 @@ define make_environment
 endef
 PIP_INSTALL = CC='$(CC)' $(@D)/bin/pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test checked sanitize lint format bench side-by-side controlplane clean
+.PHONY: help demo test checked sanitize lint format bench side-by-side churn controlplane clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -67,6 +67,9 @@ bench: .venv/.ready ## the benchmarks of bench/, as a table
 
 side-by-side: .venv/.ready ## ours, kube-scheduler and a null binder drain the same backlog on a real API server (ARGS="--rate 300")
 	PYTHONPATH=bench:tests .venv/bin/python -m side_by_side $(ARGS)
+
+churn: .venv/.ready ## pods and nodes come and go for half an hour on a real API server that fails (ARGS="--minutes 30")
+	PYTHONPATH=bench:tests .venv/bin/python -m churn $(ARGS)
 
 controlplane: .venv/.ready ## etcd, kube-apiserver and kube-scheduler for e2e tests and benchmarks, built once (needs Go)
 	@PYTHONPATH=tests .venv/bin/python -m support.controlplane build

@@ -12,8 +12,15 @@ import selectors
 import time
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Generator
+    from contextvars import Context
+
+T = TypeVar("T")
+
+_UPTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # only Linux's counts the time that the machine sleeps
 VIRTUAL_EPOCH = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 
 
@@ -26,6 +33,10 @@ class Clock(Protocol):
     def perf(self) -> float:
         """Return a real, monotonic reading in seconds, only for measuring how long computing takes."""
 
+    def uptime(self) -> float:
+        """Return seconds from a fixed moment on, for deadlines that others count on: they pass while this process is stopped and while the
+        machine sleeps, and nobody can set them (virtual in the embedded cluster)."""
+
 
 class RealClock:
     """The operating system's clock."""
@@ -34,6 +45,9 @@ class RealClock:
         return time.time()
 
     perf = staticmethod(time.perf_counter)  # called many times a pod: no frame of ours in between
+
+    def uptime(self) -> float:
+        return time.clock_gettime(_UPTIME)
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
@@ -45,6 +59,16 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self.seconds
+
+    def create_task(
+        self,
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        *,
+        name: object = None,
+        context: Context | None = None,
+    ) -> asyncio.Task[T]:
+        """Make a task without asyncio's checks: one is made for every pod that is bound."""
+        return asyncio.Task(coro, loop=self, name=None if name is None else str(name), context=context)
 
 
 class _JumpingSelector(selectors.SelectSelector):
@@ -71,6 +95,9 @@ class VirtualClock:
 
     def now(self) -> float:
         return self._epoch + self._loop.seconds
+
+    def uptime(self) -> float:
+        return self._loop.seconds
 
     perf = staticmethod(time.perf_counter)  # called many times a pod: no frame of ours in between
 

@@ -21,7 +21,7 @@ from side_by_side.competitors import COMPETITORS
 from side_by_side.figures import Figures, figures, medians
 from side_by_side.race import RaceError, race
 from side_by_side.table import table
-from side_by_side.workload import Workload
+from side_by_side.workload import PREEMPTION, THEMES, Workload
 
 TABLE_WIDTH = 160
 INTERRUPTED = 130
@@ -65,14 +65,17 @@ def compile_packages() -> None:
 def workload_of(parsed: argparse.Namespace) -> Workload:
     """Read how much is asked for: with pods that are bound already, one pending pod shows when the first decision is made."""
     pods = parsed.pods or (1 if parsed.bound else 5000)
-    return Workload(nodes=parsed.nodes, pods=pods, sizes=parsed.sizes, rate=parsed.rate, bound=parsed.bound)
+    if parsed.theme == PREEMPTION:
+        pods = min(pods, parsed.nodes)  # each pending pod takes the better part of a node
+    return Workload(theme=parsed.theme, nodes=parsed.nodes, pods=pods, sizes=parsed.sizes, rate=parsed.rate, bound=parsed.bound)
 
 
 def title(load: Workload, repeat: int) -> str:
     arrival = f" at {load.rate:g}/s" if load.rate else ""
     bound = f", {load.bound} bound before" if load.bound else ""
     times = f", medians of {repeat}" if repeat > 1 else ""
-    return f"{load.nodes} nodes, {load.pods} pods of {load.sizes} sizes{arrival}{bound}{times}; {os.cpu_count()} cores for all"
+    theme = "" if load.theme == "plain" else f" ({load.theme})"
+    return f"{load.nodes} nodes, {load.pods} pods{theme} of {load.sizes} sizes{arrival}{bound}{times}; {os.cpu_count()} cores for all"
 
 
 def say(line: str) -> None:
@@ -83,6 +86,7 @@ def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(prog="side_by_side", description="Compare schedulers on a real etcd and kube-apiserver.")
     found.add_argument("--nodes", type=positive, default=5000, metavar="N")
     found.add_argument("--pods", type=positive, metavar="N", help="pending pods (default 5000; with --bound 1)")
+    found.add_argument("--theme", choices=THEMES, default=THEMES[0], help="what pods ask for besides room (default plain)")
     found.add_argument("--sizes", type=positive, default=16, metavar="N", help="different requests of the pods (default 16)")
     found.add_argument(
         "--rate", type=rate, default=0.0, metavar="R", help="pods that arrive a second (default: all are there at the start)"

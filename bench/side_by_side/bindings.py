@@ -53,12 +53,14 @@ class _List(msgspec.Struct):
 class BoundWatch:
     """Knows when each pod was seen bound: `seen` has monotonic seconds by pod name, in the order of the binds.
 
-    `ends` counts how often the server has ended the watch: after that some pods were seen a little late.
+    Pods whose names begin with `known` had a node before. `ends` counts how often the server has ended the watch: after that some pods were
+    seen a little late.
     """
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, known: str) -> None:
         self.seen: dict[str, float] = {}
         self.ends = 0
+        self._known = known
         self._version = ""
         self._access = access
         self._decode = msgspec.json.Decoder(_Event).decode
@@ -105,4 +107,5 @@ class BoundWatch:
                 raise WatchLost(line.decode())
             metadata = event.object.metadata
             self._version = metadata.resource_version
-            self.seen.setdefault(metadata.name, now)
+            if not metadata.name.startswith(self._known):  # or it is told of one that is being evicted
+                self.seen.setdefault(metadata.name, now)

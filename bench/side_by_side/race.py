@@ -92,7 +92,7 @@ class Race:
         self._entrant: Entrant = competitor(plane)
         self._load = load
         self._say = say
-        self._watch = BoundWatch(Access(plane.url, plane.authority.certificate, plane.tokens[ADMIN]))
+        self._watch = BoundWatch(Access(plane.url, plane.authority.certificate, plane.tokens[ADMIN]), workload.BOUND)
 
     async def run(self) -> Run:
         kubeconfig = self._plane.kubeconfig().write(self._plane.folder / "admin.kubeconfig")
@@ -113,6 +113,7 @@ class Race:
     async def _fill(self, cluster: ApiServer) -> None:
         load = self._load
         begun = time.monotonic()
+        await create_all(cluster, workload.prerequisites(load))
         await create_all(cluster, workload.nodes(load))
         await create_all(cluster, workload.bound_pods(load))
         if not load.rate:

@@ -1,4 +1,8 @@
-"""What is put on the cluster: equal nodes, and pods of a few sizes that all fit."""
+"""What is put on the cluster: equal nodes, and pods of a few sizes that all fit.
+
+A theme says what else pods ask for, as scheduler_perf's workloads of the same names do. With `preemption` every node is full of four
+unimportant pods, and each pending one needs the room of three of them: there are as many pending pods as nodes at most.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +18,27 @@ ZONES = 3
 ROOM = {"cpu": "32", "memory": "256Gi", "ephemeral-storage": "400Gi", "pods": "110"}
 
 
+ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+PREEMPTION = "preemption"
+THEMES = ("plain", "spread", "anti-affinity", "preferred-affinity", PREEMPTION)
+VICTIMS = 4  # on each node
+SMALL_ROOM = {"cpu": "4", "memory": "32Gi", "pods": "110"}
+VICTIM, IMPORTANT = {"cpu": "900m", "memory": "500Mi"}, {"cpu": "3000m", "memory": "500Mi"}
+IMPORTANCE = 10
+PRIORITY_CLASS = "important"
+BOUND = "bound-"  # how the names of pods begin that have a node before the scheduler starts
+
+
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
     """How much of it.
 
     `rate`: pods that arrive a second; 0: all are there before the scheduler starts. `bound`: pods that have a node before it starts.
     """
 
-    nodes: int
-    pods: int
+    theme: str = "plain"
+
+    nodes: int = 5000
+    pods: int = 5000
     sizes: int = 16
     rate: float = 0.0
     bound: int = 0
@@ -35,24 +52,68 @@ class Item(msgspec.Struct, frozen=True):
     body: bytes
 
 
+def prerequisites(workload: Workload) -> list[Item]:
+    """Return what pods refer to."""
+    if workload.theme != PREEMPTION:
+        return []
+    body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": PRIORITY_CLASS}, "value": IMPORTANCE}
+    return [_item("/apis/scheduling.k8s.io/v1/priorityclasses", body)]
+
+
 def nodes(workload: Workload) -> list[Item]:
-    return [_item(NODES_PATH, _node(number)) for number in range(workload.nodes)]
+    room = SMALL_ROOM if workload.theme == PREEMPTION else ROOM
+    return [_item(NODES_PATH, _node(number, room)) for number in range(workload.nodes)]
 
 
 def bound_pods(workload: Workload) -> list[Item]:
     """Return the pods that are there from the beginning, spread evenly over the nodes."""
+    if workload.theme == PREEMPTION:
+        return [_item(PODS_PATH, _victim(number, node_name(number % workload.nodes))) for number in range(VICTIMS * workload.nodes)]
     return [
-        _item(PODS_PATH, _pod(f"bound-{number}", number % workload.sizes, {"nodeName": node_name(number % workload.nodes)}))
+        _item(PODS_PATH, _pod(f"{BOUND}{number}", number % workload.sizes, {"nodeName": node_name(number % workload.nodes)}))
         for number in range(workload.bound)
     ]
 
 
 def pending_pods(workload: Workload) -> list[Item]:
-    return [pending_pod(f"pod-{number}", number % workload.sizes) for number in range(workload.pods)]
+    return [_item(PODS_PATH, themed(workload, number)) for number in range(workload.pods)]
+
+
+def themed(workload: Workload, number: int) -> dict[str, Any]:
+    """Return the pending pod of this number."""
+    body = _pod(f"pod-{number}", number % workload.sizes, {})
+    match workload.theme:
+        case "spread":
+            constraint = {"maxSkew": 5, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": _labelled(body, "blue")}
+            body["spec"]["topologySpreadConstraints"] = [constraint]
+        case "anti-affinity":
+            groups = -(-2 * workload.pods // workload.nodes)  # so many that each fills half of the nodes
+            term = {"topologyKey": HOSTNAME, "labelSelector": _labelled(body, f"green-{number % groups}")}
+            body["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        case "preferred-affinity":
+            preferred = {"weight": 1, "podAffinityTerm": {"topologyKey": HOSTNAME, "labelSelector": _labelled(body, "red")}}
+            body["spec"]["affinity"] = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}}
+        case "preemption":
+            body["spec"]["containers"][0]["resources"] = {"requests": IMPORTANT}
+            body["spec"]["priorityClassName"] = PRIORITY_CLASS
+    return body
 
 
 def pending_pod(name: str, size: int) -> Item:
+    """Return a plain pod."""
     return _item(PODS_PATH, _pod(name, size, {}))
+
+
+def _labelled(body: dict[str, Any], color: str) -> dict[str, Any]:
+    """Give the pod a colour, and return the selector of all pods that have it."""
+    body["metadata"]["labels"]["color"] = color
+    return {"matchLabels": {"color": color}}
+
+
+def _victim(number: int, node: str) -> dict[str, Any]:
+    body = _pod(f"{BOUND}{number}", 0, {"nodeName": node, "terminationGracePeriodSeconds": 0})
+    body["spec"]["containers"][0]["resources"] = {"requests": VICTIM}
+    return body
 
 
 def node_name(number: int) -> str:
@@ -63,11 +124,11 @@ def _item(path: str, body: dict[str, Any]) -> Item:
     return Item(body["metadata"]["name"], path, msgspec.json.encode(body))
 
 
-def _node(number: int) -> dict[str, Any]:
+def _node(number: int, room: dict[str, str]) -> dict[str, Any]:
     name = node_name(number)
-    labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": f"zone-{number % ZONES}", "kubernetes.io/os": "linux"}
+    labels = {HOSTNAME: name, ZONE: f"zone-{number % ZONES}", "kubernetes.io/os": "linux"}
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
-    status = {"capacity": ROOM, "allocatable": ROOM, "conditions": [ready]}
+    status = {"capacity": room, "allocatable": room, "conditions": [ready]}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
 
 

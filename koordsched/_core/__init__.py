@@ -2,6 +2,8 @@
 
 `table` owns the facts (one row a node, one column a fact) and the log of changed rows. `evaluation` keeps what one pod shape knows of every
 row: it decides who is asked about which rows, `verdicts` keeps what filters answered, `ranking` makes totals of what scorers answered, and
-`scratch` has the row lists of a round. The other modules are kernels: pure functions from columns and a row selection to a new column.
+`scratch` has the row lists of a round. `counts` has numbers per row that somebody asked for, and their sums over domains. The other modules
+are kernels: pure functions from columns and a row selection to a new column.
 Kernels take the rows to look at as an int32 array and never allocate inside a loop. They know rows, ids and amounts, no API object.
+`deadman` has nothing to do with all that: it is a timer of the kernel that ends the process.
 """

@@ -19,13 +19,21 @@ cdef class Evaluation:
     cdef const int32_t[::1] filter_reads    # [filter] change bits after which its answer is no longer known
     cdef const int32_t[::1] scorer_reads    # [scorer]
     cdef int32_t reads                      # all bits of filter_reads and scorer_reads
+    cdef uint64_t[8] code_readers           # [kind of change] the filters whose answers it makes unknown
+    cdef uint64_t[8] score_readers          # [kind of change] the scorers
+    cdef uint64_t forgotten                 # bit f: filter f's answers are to be asked again in the next round, whatever is known
+    cdef Py_ssize_t late                    # the first filter that was forgotten when the round began, or -1
+    cdef Py_ssize_t waiting                 # Scratch.dirty[waiting:] are rows that nobody before `late` has to be asked about
     cdef bint derivable                     # what is known is not written yet: it follows from Verdicts.failed and scored
     cdef uint64_t scored                    # while derivable: the scorers that every feasible row has answers of
     cdef bint unscored                      # no feasible row has a score since the fresh round: Ranking.known need not be asked
+    cdef uint64_t missing                   # since next_scorer(0): the scorers that some row of Scratch.alive lacks an answer of
     cdef bint ranked                        # `rank` has run since rows were last dirty
     cdef bint settled                       # false while a round is unfinished: the columns mean nothing
     cdef Py_ssize_t current                 # the filter or scorer that next_* returned last
 
     cdef void _extend(self) noexcept
     cdef void _write_known(self) noexcept
+    cdef void _forget_answers(self) noexcept
+    cdef void _join(self) noexcept
     cdef void _dirty(self, Py_ssize_t row, int32_t change) noexcept

@@ -42,6 +42,9 @@ class Evaluation:
     def start_over(self) -> None:
         """Begin a round in which everything is unknown."""
 
+    def forget_filter(self, f: int) -> None:
+        """Ask filter f about every row that no earlier filter refuses in the next round. IndexError when there is no such filter."""
+
     def forget_scorer(self, s: int) -> None:
         """Ask scorer s about every feasible row in the next round."""
 

@@ -4,17 +4,39 @@ from array import array
 
 cimport cython
 cimport numpy as cnp
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from koordsched._core.change import Change
 from koordsched._core.scratch cimport CLEAN, DIRTY
 from koordsched._core.table cimport LOG_SIZE
 from koordsched._core.verdicts cimport MAX_PLUGINS, lowest_bits
 
+cdef extern from *:
+    int lowest_bit "__builtin_ctz"(unsigned int) noexcept nogil
+
 cnp.import_array()
 
 cdef int CHANGE_EXISTENCE = int(Change.EXISTENCE)
 cdef int CHANGE_ALL = int(Change.ALL)
+cdef enum:
+    CHANGE_KINDS = 8  # bits of Change.ALL
+
+
+cdef int _readers(const int32_t[::1] reads, uint64_t* readers) noexcept:
+    """Write for each kind of change who reads it, as a mask, and return all kinds that somebody reads."""
+    cdef Py_ssize_t i, kind
+    cdef int known = 0
+    memset(readers, 0, CHANGE_KINDS * sizeof(uint64_t))
+    for i in range(reads.shape[0]):
+        known |= reads[i]
+        for kind in range(CHANGE_KINDS):
+            if reads[i] >> kind & 1:
+                readers[kind] |= <uint64_t> 1 << i
+    return known
+
+
+cdef enum:
+    NOBODY = -1  # of `late`
 
 
 cdef object _vector(str typecode, values):
@@ -32,19 +54,16 @@ cdef class Evaluation:
 
     def configure(self, filter_reads, scorer_reads, modes, weights):
         """Forget everything and answer for these filters and scorers from now on. Arrays are kept and must not change."""
-        cdef Py_ssize_t i, capacity = self.table.capacity
+        cdef Py_ssize_t capacity = self.table.capacity
         self.filter_reads = _vector("i", filter_reads)
         self.scorer_reads = _vector("i", scorer_reads)
         if self.filter_reads.shape[0] > MAX_PLUGINS or self.scorer_reads.shape[0] > MAX_PLUGINS:
             raise ValueError(
                 f"{self.filter_reads.shape[0]} filters and {self.scorer_reads.shape[0]} scorers: at most {MAX_PLUGINS} of each"
             )
-        self.reads = 0
-        for i in range(self.filter_reads.shape[0]):
-            self.reads |= self.filter_reads[i]
-        for i in range(self.scorer_reads.shape[0]):
-            self.reads |= self.scorer_reads[i]
+        self.reads = _readers(self.filter_reads, self.code_readers) | _readers(self.scorer_reads, self.score_readers)
         self.settled = False
+        self.forgotten = 0
         self.scratch.ensure(capacity)
         self.verdicts.reserve(self.filter_reads.shape[0], capacity)
         self.ranking.configure(_vector("i", modes), _vector("q", weights), capacity)
@@ -68,11 +87,14 @@ cdef class Evaluation:
         self.position = self.table.log_end
         self.settled = False
         self.verdicts.begin(self.table.live)
+        self.late = NOBODY
+        if self.forgotten:
+            self._forget_answers()
         return self.scratch.dirty_count
 
     def is_current(self):
         """Answer whether nothing has changed since the last round, so that none is needed."""
-        if not self.settled or self.position != self.table.log_end:
+        if not self.settled or self.forgotten or self.position != self.table.log_end:
             return False
         self.scratch.begin_unchanged(self.verdicts)
         if not self.ranked:
@@ -90,6 +112,8 @@ cdef class Evaluation:
         self.verdicts.feasible_count = 0
         self.derivable = True
         self.scored = 0
+        self.forgotten = 0
+        self.late = NOBODY
         self._extend()
         self.position = self.table.log_end
         self.ranking.all_stale = True
@@ -123,8 +147,19 @@ cdef class Evaluation:
             scores[row] = self.scored if refused == 0 else 0
         self.derivable = False
 
+    cdef void _forget_answers(self) noexcept:
+        # Rows that only a forgotten filter or a later one has a say in wait in dirty[waiting:]: they join those alive when the first
+        # forgotten filter's turn comes, since all earlier ones let them pass. A row that an earlier filter refuses stays refused.
+        self.late = 0
+        while not self.forgotten >> self.late & 1:
+            self.late += 1
+        self.waiting = self.scratch.dirty_count
+        self.verdicts.withdraw(<int32_t> self.late + 1, self.forgotten)
+        self.forgotten = 0
+
     cdef void _dirty(self, Py_ssize_t row, int32_t change) noexcept:
         cdef Py_ssize_t i
+        cdef uint64_t codes = 0, scores = 0
         cdef Scratch scratch = self.scratch
         if change & CHANGE_EXISTENCE:
             change = CHANGE_ALL
@@ -134,12 +169,13 @@ cdef class Evaluation:
             scratch.flag[row] = DIRTY
             scratch.dirty[scratch.dirty_count] = <int32_t> row
             scratch.dirty_count += 1
-        for i in range(self.verdicts.filters):
-            if self.filter_reads[i] & change:
-                self.verdicts.known[row] &= ~(<uint64_t> 1 << i)
-        for i in range(self.ranking.scorers):
-            if self.scorer_reads[i] & change:
-                self.ranking.known[row] &= ~(<uint64_t> 1 << i)
+        while change:
+            i = lowest_bit(change)
+            codes |= self.code_readers[i]
+            scores |= self.score_readers[i]
+            change &= change - 1
+        self.verdicts.known[row] &= ~codes
+        self.ranking.known[row] &= ~scores
 
     def work_rows(self):
         """Return the rows that the current filter or scorer has to answer for. Valid until its answer is stored."""
@@ -150,6 +186,8 @@ cdef class Evaluation:
     def next_filter(self, Py_ssize_t f):
         """Return the first filter from f on that has to answer for some row (see `work_rows`), or -1."""
         while f < self.verdicts.filters:
+            if f == self.late:
+                self._join()
             if self.scratch.fresh:
                 self.scratch.ask_all()
             else:
@@ -161,6 +199,13 @@ cdef class Evaluation:
             f += 1
         return -1
 
+    cdef void _join(self) noexcept:
+        # Make those alive that only wait for this filter.
+        cdef Py_ssize_t count = self.scratch.dirty_count - self.waiting
+        if count:
+            memcpy(&self.scratch.alive[self.scratch.alive_count], &self.scratch.dirty[self.waiting], count * sizeof(int32_t))
+        self.scratch.alive_count += count
+
     def store_codes(self, cnp.ndarray codes):
         """Take the current filter's answer: one code for each of `work_rows`, or None when all of them pass."""
         self.verdicts.store(self.current, codes)
@@ -168,6 +213,8 @@ cdef class Evaluation:
     def settle(self):
         """End the filters' part of the round: what is alive is feasible."""
         self.verdicts.settle()
+        if not self.scratch.fresh and self.late != NOBODY:
+            self.verdicts.leave_out_unchanged(self.waiting)
         if self.scratch.fresh:
             self.unscored = True
         self.settled = True
@@ -226,6 +273,12 @@ cdef class Evaluation:
     def is_enabled(self, Py_ssize_t s):
         return self.ranking.enabled >> s & 1 == 1
 
+    def forget_filter(self, Py_ssize_t f):
+        """Ask filter f about every row that no earlier filter refuses in the next round."""
+        if f < 0 or f >= self.verdicts.filters:
+            raise IndexError(f"filter {f} of {self.verdicts.filters}")
+        self.forgotten |= <uint64_t> 1 << f
+
     def forget_scorer(self, Py_ssize_t s):
         """Ask scorer s about every feasible row in the next round."""
         cdef Py_ssize_t row
@@ -246,9 +299,10 @@ cdef class Evaluation:
                 self.verdicts.list_feasible()
             if not self.unscored:
                 self._write_known()
+                self.missing = self.scratch.unknown(self.ranking.known)
         while s < self.ranking.scorers:
             mask = <uint64_t> 1 << s
-            if not self.ranking.enabled & mask:
+            if not self.ranking.enabled & mask or not (self.unscored or self.missing & mask):
                 self.scratch.work_count = 0
             elif self.unscored:
                 self.scratch.ask_all()

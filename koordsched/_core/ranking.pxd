@@ -21,6 +21,7 @@ cdef class Ranking:
     cdef uint64_t enabled            # bit s: scorer s takes part
     cdef int64_t invalid_score       # what `rank` refused
     cdef bint all_stale              # totals of rows that are not dirty are out of date too
+    cdef uint64_t answered           # bit s: scorer s has stored scores since the last `rank`
     cdef const int32_t[::1] modes    # [scorer] NORMALIZE_*
     cdef const int64_t[::1] weights  # [scorer]
     cdef uint64_t[::1] known         # [row] bit s: raw[s, row] is scorer s's answer; else it means nothing. See Evaluation.derivable
@@ -30,6 +31,10 @@ cdef class Ranking:
     cdef int64_t[:, ::1] block_raw   # [scorer, block of 64 rows] largest raw score of a feasible row
     cdef int64_t[::1] block_total    # [block] largest total
     cdef int32_t[::1] block_ties     # [block] rows with that total
+    cdef int32_t[::1] changed        # [0:changed_count] blocks with dirty rows, each once
+    cdef Py_ssize_t changed_count
+    cdef int64_t[::1] changed_in     # [block] the last `rank` that listed it
+    cdef int64_t ranks
     cdef int64_t[MAX_PLUGINS] largest_raw  # [scorer] largest raw score of any feasible row, as last ranked
 
     cdef int configure(self, const int32_t[::1] modes, const int64_t[::1] weights, Py_ssize_t capacity) except -1
@@ -47,6 +52,7 @@ cdef class Ranking:
     cdef bint _has_custom(self) noexcept
     cdef bint _is_relative(self, Py_ssize_t s) noexcept
     cdef Py_ssize_t _split_dirty(self) noexcept
+    cdef void _list_changed(self) noexcept
     cdef bint _refresh_largest(self) noexcept
     cdef bint _refresh_largest_of(self, Py_ssize_t s) noexcept
     cdef Py_ssize_t _total(self, const int32_t[::1] rows, Py_ssize_t count) noexcept

@@ -51,6 +51,8 @@ cdef class Ranking:
             self.total = np.empty(capacity, np.int64)
             self.block_total = np.empty(blocks, np.int64)
             self.block_ties = np.empty(blocks, np.int32)
+            self.changed = np.empty(blocks, np.int32)
+            self.changed_in = np.zeros(blocks, np.int64)
             self.block_raw = np.empty((max(self.scorers, 1), blocks), np.int64)
             self.custom = np.zeros((max(self.scorers, 1), capacity if self._has_custom() else 1), np.int64)
             self.capacity = capacity
@@ -86,6 +88,7 @@ cdef class Ranking:
         cdef int32_t[::1] work = self.scratch.work
         cdef int64_t[::1] raw = self.raw[s]
         cdef const int64_t* score
+        self.answered |= <uint64_t> 1 << s
         if scores is None:
             for i in range(self.scratch.work_count):
                 raw[work[i]] = 0
@@ -117,10 +120,12 @@ cdef class Ranking:
 
     cdef Py_ssize_t rank(self) noexcept:
         # Bring totals up to date. Return -1, or the scorer whose normalised score is out of 0..100.
-        cdef Py_ssize_t i, block, last = -1, bad
+        cdef Py_ssize_t i, bad
         cdef Scratch scratch = self.scratch
         if self.all_stale:
             self.verdicts.list_feasible()
+        else:
+            self._list_changed()
         if self._refresh_largest() and not self.all_stale:
             self.all_stale = True
             self.verdicts.list_feasible()
@@ -130,14 +135,25 @@ cdef class Ranking:
             self._block_totals()
         else:
             bad = self._total(scratch.work, self._split_dirty())
-            for i in range(scratch.dirty_count):
-                block = scratch.dirty[i] >> 6
-                if block != last:
-                    self._block_total(block)
-                    last = block
+            for i in range(self.changed_count):
+                self._block_total(self.changed[i])
         self.all_stale = bad >= 0
+        self.answered = 0
         scratch.dirty_count = 0
         return bad
+
+    cdef void _list_changed(self) noexcept:
+        cdef Py_ssize_t i, block, count = 0
+        cdef int32_t[::1] dirty = self.scratch.dirty, changed = self.changed
+        cdef int64_t[::1] changed_in = self.changed_in
+        self.ranks += 1
+        for i in range(self.scratch.dirty_count):
+            block = dirty[i] >> 6
+            if changed_in[block] != self.ranks:
+                changed_in[block] = self.ranks
+                changed[count] = <int32_t> block
+                count += 1
+        self.changed_count = count
 
     cdef Py_ssize_t _split_dirty(self) noexcept:
         # Return how many dirty rows are feasible; they are in work[0:count]. The others lose their totals.
@@ -158,21 +174,21 @@ cdef class Ranking:
         cdef Py_ssize_t s
         cdef bint changed = False
         for s in range(self.scorers):
-            if self.enabled >> s & 1 and self._is_relative(s):
+            if not self.enabled >> s & 1 or not self._is_relative(s):
+                continue
+            # Without a new score, and with the same rows feasible, the largest is what it was.
+            if self.all_stale or self.answered >> s & 1 or self.verdicts.feasible_changed:
                 changed |= self._refresh_largest_of(s)
         return changed
 
     cdef bint _refresh_largest_of(self, Py_ssize_t s) noexcept:
-        cdef Py_ssize_t i, block, last = -1
+        cdef Py_ssize_t i, block
         cdef int64_t largest = NO_SCORE
         if self.all_stale:
             self._block_raws(s)
         else:
-            for i in range(self.scratch.dirty_count):
-                block = self.scratch.dirty[i] >> 6
-                if block != last:
-                    self._block_raw(s, block)
-                    last = block
+            for i in range(self.changed_count):
+                self._block_raw(s, self.changed[i])
         for block in range(self.verdicts.extent >> 6):
             largest = max(largest, self.block_raw[s, block])
         if largest == self.largest_raw[s]:

@@ -29,4 +29,5 @@ cdef class Scratch:
     cdef void _discard(self) noexcept
     cdef void ask_all(self) noexcept
     cdef void ask_unknown(self, const uint64_t[::1] known, uint64_t mask) noexcept
+    cdef uint64_t unknown(self, const uint64_t[::1] known) noexcept
     cdef const void* memory_of(self, cnp.ndarray answer, int type_number) except NULL

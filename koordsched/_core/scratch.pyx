@@ -50,6 +50,7 @@ cdef class Scratch:
         # Nothing is dirty, so nothing is alive: what the lists hold may be of another evaluation's round.
         self._discard()
         if self.feasible_of is not verdicts:
+            self.feasible_of = None
             self.alive_count = 0
 
     cdef void _discard(self) noexcept:
@@ -73,6 +74,15 @@ cdef class Scratch:
             work[count] = alive[i]
             count += not known[alive[i]] & mask
         self.work_count = count
+
+    cdef uint64_t unknown(self, const uint64_t[::1] known) noexcept:
+        # Return the bits that some row of alive lacks.
+        cdef Py_ssize_t i
+        cdef uint64_t everywhere = ~(<uint64_t> 0)
+        cdef int32_t[::1] alive = self.alive
+        for i in range(self.alive_count):
+            everywhere &= known[alive[i]]
+        return ~everywhere
 
     cdef const void* memory_of(self, cnp.ndarray answer, int type_number) except NULL:
         if cnp.PyArray_NDIM(answer) != 1 or cnp.PyArray_TYPE(answer) != type_number or not cnp.PyArray_IS_C_CONTIGUOUS(answer):

@@ -32,9 +32,11 @@ cdef class Verdicts:
 
     cdef int reserve(self, Py_ssize_t filters, Py_ssize_t capacity) except -1
     cdef void begin(self, const uint8_t[::1] live) noexcept
+    cdef void withdraw(self, int32_t first, uint64_t forgotten) noexcept
     cdef int store(self, Py_ssize_t f, cnp.ndarray codes) except -1
     cdef void compact(self, Py_ssize_t f) noexcept
     cdef void settle(self) noexcept
+    cdef void leave_out_unchanged(self, Py_ssize_t start) noexcept
     cdef void list_feasible(self) noexcept
     cdef int overrule(self, rows) except -1
     cdef int reinstate(self, rows) except -1

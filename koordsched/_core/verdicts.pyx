@@ -6,7 +6,7 @@ cimport cython
 cimport numpy as cnp
 from libc.string cimport memcpy, memset
 
-from koordsched._core.scratch cimport CLEAN
+from koordsched._core.scratch cimport CLEAN, DIRTY
 
 cnp.import_array()
 
@@ -54,6 +54,27 @@ cdef class Verdicts:
                 alive[count] = row
                 count += 1
         scratch.alive_count = count
+
+    cdef void withdraw(self, int32_t first, uint64_t forgotten) noexcept:
+        # Make dirty what is feasible or refused by filter first - 1 or a later one, as begin does, without making it alive.
+        cdef Py_ssize_t row, count = self.scratch.dirty_count
+        cdef int32_t was
+        cdef int32_t[::1] dirty = self.scratch.dirty, failed = self.failed
+        cdef int32_t[:, ::1] codes = self.codes
+        cdef int64_t[::1] before = self.scratch.before
+        cdef uint8_t[::1] flag = self.scratch.flag
+        cdef uint64_t[::1] known = self.known
+        for row in range(self.extent):
+            known[row] &= ~forgotten
+            was = failed[row]
+            if (was == 0 or was >= first) and flag[row] == CLEAN:
+                before[count] = 0 if was == 0 else _packed(was, codes[was - 1, row])
+                self.feasible_count -= was == 0
+                failed[row] = NOT_LIVE
+                flag[row] = DIRTY
+                dirty[count] = <int32_t> row
+                count += 1
+        self.scratch.dirty_count = count
 
     cdef int store(self, Py_ssize_t f, cnp.ndarray codes) except -1:
         # Take filter f's answer: one code for each row of work, or None when all of them pass.
@@ -176,6 +197,23 @@ cdef class Verdicts:
                 feasible_changed |= after == 0 or before[i] == 0
         self.verdict_changed = verdict_changed
         self.feasible_changed = feasible_changed
+
+    cdef void leave_out_unchanged(self, Py_ssize_t start) noexcept:
+        # Of dirty[start:], take back what is as feasible as before, or as little: its total need not be made again. Alive follows.
+        cdef Py_ssize_t i, kept = start, alive = 0
+        cdef Scratch scratch = self.scratch
+        cdef int32_t[::1] dirty = scratch.dirty, failed = self.failed
+        cdef int64_t[::1] before = scratch.before
+        for i in range(start, scratch.dirty_count):
+            if (failed[dirty[i]] == 0) != (before[i] == 0):
+                dirty[kept] = dirty[i]
+                kept += 1
+        scratch.dirty_count = kept
+        for i in range(kept):
+            if failed[dirty[i]] == 0:
+                scratch.alive[alive] = dirty[i]
+                alive += 1
+        scratch.alive_count = alive
 
     cdef void list_feasible(self) noexcept:
         # Make alive all feasible rows, ascending.

@@ -134,6 +134,18 @@ class RBDVolume(Api):
     read_only: bool = False
 
 
+class AzureDiskVolume(Api):
+    disk_uri: str = field(name="diskURI")
+
+
+class CinderVolume(Api):
+    volume_id: str = field(name="volumeID")
+
+
+class PortworxVolume(Api):
+    volume_id: str = field(name="volumeID")
+
+
 class EphemeralVolume(Api):
     volume_claim_template: PersistentVolumeClaim | None = None
 
@@ -150,6 +162,9 @@ class Volume(Api):
     aws_elastic_block_store: AWSElasticBlockStore | None = None
     iscsi: ISCSIVolume | None = None
     rbd: RBDVolume | None = None
+    azure_disk: AzureDiskVolume | None = None
+    cinder: CinderVolume | None = None
+    portworx_volume: PortworxVolume | None = None
     ephemeral: EphemeralVolume | None = None
     csi: CSIVolume | None = None
 
@@ -261,6 +276,11 @@ class VolumeNodeAffinity(Api):
     required: NodeSelector | None = None
 
 
+class CSIPersistentVolume(Api):
+    driver: str
+    volume_handle: str
+
+
 class PersistentVolumeSpec(Api):
     capacity: ResourceList = field(default_factory=dict)
     access_modes: tuple[str, ...] = ()
@@ -268,6 +288,13 @@ class PersistentVolumeSpec(Api):
     storage_class_name: str = ""
     volume_mode: str | None = None
     node_affinity: VolumeNodeAffinity | None = None
+    volume_attributes_class_name: str | None = None
+    csi: CSIPersistentVolume | None = None
+    gce_persistent_disk: GCEPersistentDisk | None = None
+    aws_elastic_block_store: AWSElasticBlockStore | None = None
+    azure_disk: AzureDiskVolume | None = None
+    cinder: CinderVolume | None = None
+    portworx_volume: PortworxVolume | None = None
 
 
 class PersistentVolumeStatus(Api):
@@ -286,6 +313,7 @@ class PersistentVolumeClaimSpec(Api):
     volume_name: str = ""
     storage_class_name: str | None = None
     volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
 
 
 class PersistentVolumeClaimStatus(Api):

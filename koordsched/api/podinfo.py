@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koordsched.api.resources import PodResources, host_ports, pod_resources
+from koordsched.api.volumes import pod_volumes
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from koordsched.api.core import Pod
     from koordsched.api.resources import HostPort
+    from koordsched.api.volumes import PodVolumes
 
 
 class PodInfo:
@@ -19,7 +21,7 @@ class PodInfo:
     Raises QuantityError (names the path and the value) when the pod's resources cannot be read.
     """
 
-    __slots__ = ("key", "pod", "ports", "priority", "resources", "shape", "uid")
+    __slots__ = ("key", "pod", "ports", "priority", "resources", "shape", "uid", "volumes")
 
     pod: Pod
     key: str  # namespace/name
@@ -27,6 +29,7 @@ class PodInfo:
     priority: int  # spec.priority, 0 when absent
     resources: PodResources  # what it asks for (framework.md §9)
     ports: tuple[HostPort, ...]  # host ports of app containers and sidecars
+    volumes: PodVolumes | None  # claims and disks that plugins look at; None when there are none
     shape: Hashable | None  # written by the framework: equal for pods that every plugin treats alike
 
     def __init__(self, pod: Pod, *, counted_on_node: bool = False) -> None:
@@ -38,6 +41,7 @@ class PodInfo:
         self.priority = pod.spec.priority or 0
         self.resources = pod_resources(pod, counted_on_node=counted_on_node)
         self.ports = host_ports(pod)
+        self.volumes = pod_volumes(pod) if pod.spec.volumes else None
         self.shape = None
 
     def with_pod(self, pod: Pod) -> PodInfo:
@@ -46,4 +50,5 @@ class PodInfo:
         other.pod = pod
         other.key, other.uid, other.priority = self.key, self.uid, self.priority
         other.resources, other.ports, other.shape = self.resources, self.ports, self.shape
+        other.volumes = self.volumes
         return other

@@ -18,6 +18,8 @@ from koordsched.api.resources import node_allocatable
 from koordsched.cache.columns import BASE_RESOURCES, CORDON, Columns
 from koordsched.cache.node_order import NodeOrder
 from koordsched.cache.nodes import NodeInfo, Nodes
+from koordsched.cache.pod_counts import PodCounts
+from koordsched.cache.signatures import Signatures
 from koordsched.log import get_logger
 
 if TYPE_CHECKING:
@@ -80,6 +82,8 @@ class Cache:
         self.assumed_count = 0
         self.trying = False  # inside `what_if`
         self._followers: list[PodFollower] = []
+        self.counts = PodCounts(self)
+        self.signatures = Signatures()
         self.repairs = 0  # times an event contradicted what was believed (koord_scheduler_cache_repairs_total)
 
     # Reading
@@ -187,7 +191,7 @@ class Cache:
         if state.assumed:
             state.assumed = False
             self.assumed_count -= 1
-        elif before.pod.metadata.labels != info.pod.metadata.labels or before.pod.metadata.annotations != info.pod.metadata.annotations:
+        if before.pod.metadata.labels != info.pod.metadata.labels or before.pod.metadata.annotations != info.pod.metadata.annotations:
             self.table.mark(state.node.row, USAGE)  # plugins that look at a node's pods may see a difference
         for follower in self._followers:
             follower.pod_replaced(before, info, state.node.row)

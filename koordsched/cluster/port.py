@@ -86,6 +86,12 @@ class OutcomeUnknown(ClusterError):
     reason = "OutcomeUnknown"
 
 
+class NotLeading(ClusterError):
+    """The request was not sent: another scheduler may lead by now, and what is to be written is its decision."""
+
+    reason = "NotLeading"
+
+
 class WatchEventType(Enum):
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -169,6 +175,9 @@ class Cluster(Protocol):
         """Create the object (its namespace and name in body.metadata). AlreadyExists, Invalid."""
 
     async def patch(self, ref: Ref, patch: Patch) -> Object: ...
+
+    async def update(self, ref: Ref, body: Mapping[str, Any]) -> Object:
+        """Replace the object, all but its status, by the body. Conflict: metadata.resourceVersion or uid of the body is another."""
 
     async def delete(self, ref: Ref, *, uid: str = "", grace_period_seconds: int | None = None) -> None: ...
 

@@ -6,7 +6,10 @@ import csv
 import ipaddress
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
+
+import yaml
 
 from koordsched.api.quantity import QuantityError, nano
 from koordsched.config.decoding import MAX_FLOAT32
@@ -57,7 +60,8 @@ def _read_integer(text: str, bits: int = 64) -> int:
     return value
 
 
-def _read_level(text: str) -> int:
+def read_level(text: str) -> int:
+    """Return a verbosity: what Go reads as an unsigned integer of 32 bits."""
     try:
         level = _read_integer(text, bits=33)
     except BadValueError as error:
@@ -125,6 +129,21 @@ def _read_map(text: str) -> dict[str, str]:
     return made
 
 
+def read_allowed_labels(path: str) -> dict[str, str]:
+    """Return what --allow-metric-labels-manifest says, a YAML mapping of `metric,label` to `value,value`; nothing without a file."""
+    if not path:
+        return {}
+    try:
+        found = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadValueError(f"cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadValueError(f"no YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(found, dict) or not all(isinstance(text, str) for pair in found.items() for text in pair):
+        raise BadValueError('expected a mapping of "metric,label" to "value,value"')
+    return found
+
+
 _READERS: dict[Any, Callable[[str], Any]] = {
     bool: _read_bool,
     int: _read_integer,
@@ -135,7 +154,7 @@ _SPECIAL: dict[str, Callable[[str], Any]] = {
     "bind-address": _read_ip,
     "kube-api-burst": lambda text: _read_integer(text, bits=32),
     "log-text-info-buffer-size": _read_quantity,
-    "v": _read_level,
+    "v": read_level,
     "vmodule": _read_vmodule,
 }
 

@@ -12,6 +12,8 @@ from koordsched.queue.queued_pod import Rejectors
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from koordsched.framework.what_if import Supposition
+
 NO_NODES = "no nodes available to schedule pods"
 
 
@@ -42,6 +44,9 @@ class Diagnosis:
         self.refusals = refusals
         self.status_of = status_of
         self.pre_filter: Status | None = None
+        self.exceptions: Mapping[int, Status] = {}  # rows of which something else is true than what the shape's filters say
+        self.supposing: Supposition | None = None  # asks the filters what would be; None: nobody set it
+        self.of_shape = True  # whether what was found for this pod holds for every pod of its shape
         self.message = fit_error(total_nodes, count_reasons(refusals))
 
     @classmethod

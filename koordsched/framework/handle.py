@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from koordsched.clock import Clock
     from koordsched.cluster.informer import Informer
     from koordsched.cluster.port import Cluster
+    from koordsched.config.features import FeatureGates
+    from koordsched.framework.extenders import PreemptionExtenders
+    from koordsched.framework.services import Services
     from koordsched.framework.waiting import WaitingPods
 
 
@@ -31,6 +34,13 @@ class Handle(Protocol):
     def columns(self) -> Columns: ...
     @property
     def waiting_pods(self) -> WaitingPods: ...
+    @property
+    def extenders(self) -> PreemptionExtenders | None: ...
+    @property
+    def gates(self) -> FeatureGates: ...
+    @property
+    def services(self) -> Services:
+        """What the scheduler does for plugins once it runs; not to be asked for while they are made."""
 
     def informer(self, kind: Kind) -> Informer[Any]:
         """Return the mirror of a kind of object: a store to read and changes to follow. To be asked for while the plugin is made only:

@@ -6,9 +6,11 @@ columnar plugin answers for many nodes in one call (`FilterNodesPlugin`, `ScoreN
 
 Exact incremental evaluation rests on three promises of a plugin that filters or scores:
 
-1. `sign(pod)` covers all that its PreFilter, Filter, PreScore, Score and hints read of the pod.
+1. `sign(pod)` covers all that its PreFilter, Filter, PreScore, Score and hints read of the pod. Who begins to read more of pods that were
+   signed before says so to `Cache.signatures`.
 2. `reads` names all kinds of change of a node row after which its answer for that row may differ.
-3. Anything else that its answer depends on is in `version(pod)`: when that value differs, every row is asked again.
+3. Anything else that its answer depends on is in `version(pod)` (Score and PreScore: `score_version`): when that value differs, its
+   PreFilter runs again and it, and nobody else, is asked about every row again.
 
 A plugin that makes no promise (`sign` not overridden) is asked about every node for every pod: right, only slower.
 """
@@ -28,6 +30,7 @@ from koordsched._core.change import Change
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
+    from koordsched._core.table import Request
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import NodeInfo, Nodes
     from koordsched.framework.cycle_state import CycleState
@@ -68,8 +71,16 @@ class Plugin(ABC):
         return UNSIGNABLE
 
     def version(self, pod: PodInfo) -> Hashable:
-        """Return what the answers depend on besides the row and the signature. Called once a cycle: keep it O(1)."""
+        """Return what the answers depend on besides the row and the signature. Called once a cycle, for every pod: keep it O(1)."""
         return None
+
+    def score_version(self, pod: PodInfo) -> Hashable:
+        """Return the same for PreScore and Score alone; by default `version`. Called when the pod's nodes are about to be ranked."""
+        return self.version(pod)
+
+    def has_version(self, pod: PodInfo) -> bool:
+        """Answer whether answers for pods of this signature depend on anything else at all. Asked once a shape; no: never `version`."""
+        return True
 
     def events_to_register(self) -> Sequence[EventHint] | None:
         """Return the events that may help a pod this plugin refused. None: every event, always Queue; empty: only the 5-minute flush."""
@@ -114,6 +125,10 @@ class FilterNodesPlugin(Plugin):
     def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
         """Return the refusal that a code stands for."""
 
+    def fit_request(self, state: CycleState, pod: PodInfo) -> Request | None:
+        """Return the request if the answer for every row is exactly `_core.fit.filter_fit` of it: then all rows are foreseen at once."""
+        return None
+
 
 class FilterPlugin(Plugin):
     """A filter that looks at one node at a time."""
@@ -138,13 +153,27 @@ class PostFilterPlugin(Plugin):
         Who awaits something that takes time finds a changed world afterwards; the scheduler waits for it before it tries another pod.
         """
 
+    def may_help(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
+        """Answer whether `post_filter` would do anything for a pod that failed so. The queue asks before it wakes pods: be quick.
+
+        In doubt True, which costs an attempt; a wrong False leaves pods waiting.
+        """
+        return True
+
+    def foreseen(self, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
+        """Return the refusal that `post_filter` would answer to a pod that failed so, without doing anything; None: only it can tell."""
+        return None
+
 
 class PreScorePlugin(Plugin):
+    skips_by_feasible: bool = False  # whether SKIP depends on which nodes are feasible
+
     @abstractmethod
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        """Prepare scoring. SKIP turns this plugin's Score off.
+        """Prepare scoring. SKIP turns this plugin's Score off until its score_version differs.
 
-        nodes are the feasible ones; a plugin whose outcome depends on which ones they are sets `depends_on_feasible`.
+        nodes are the feasible ones; a plugin whose outcome depends on which ones they are sets `depends_on_feasible`, and if it may SKIP
+        for some and not for others `skips_by_feasible`.
         """
 
 

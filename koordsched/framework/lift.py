@@ -83,6 +83,9 @@ class LiftedScore(ScoreNodesPlugin):
     def version(self, pod: PodInfo) -> Hashable:
         return self.plugin.version(pod)
 
+    def score_version(self, pod: PodInfo) -> Hashable:
+        return self.plugin.score_version(pod)
+
     def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
         scores = np.zeros(len(nodes.rows), np.int64)
         for i, row in enumerate(nodes.rows.tolist()):

@@ -46,6 +46,7 @@ class Plan:
         self.pre_filters = plugins.pre_filter
         self.filters = [lift_filter(plugin) for plugin in plugins.filter]
         self.pre_scorers = plugins.pre_score
+        self.pre_scorer_names = frozenset(plugin.name for plugin in plugins.pre_score)
         self.scorers = [(lift_score(plugin), weight) for plugin, weight in plugins.score]
         # Plain numbers, since Enum members are slow to read, in arrays that an Evaluation takes as they are.
         self.filter_reads = {plugin.name: int(plugin.reads) for plugin in self.filters}
@@ -56,14 +57,21 @@ class Plan:
         self.feasible_dependent = {plugin.name for plugin, _ in self.scorers if plugin.depends_on_feasible}
         choosing: list[Plugin] = [*plugins.pre_filter, *plugins.filter]
         ranking: list[Plugin] = [*plugins.pre_score, *(plugin for plugin, _ in plugins.score)]
-        self.choosing = {plugin.name for plugin in choosing}  # a new version of one of these makes the whole shape stale
-        self.versioned = [plugin for plugin in _distinct([*choosing, *ranking]) if type(plugin).version is not Plugin.version]
+        self.skips_by_feasible = {plugin.name for plugin in self.pre_scorers if plugin.skips_by_feasible}
+        self.versioned = [plugin for plugin in _distinct(choosing) if _overrides(plugin, "version")]
+        self.score_versioned = [
+            plugin for plugin in _distinct(ranking) if _overrides(plugin, "version") or _overrides(plugin, "score_version")
+        ]
         self._signers = _distinct([*plugins.pre_enqueue, *choosing, *ranking])
 
     def sign(self, pod: PodInfo) -> tuple[Hashable, ...] | None:
         """Return all that the plugins read of the pod; None when one of them cannot say."""
         parts = tuple([plugin.sign(pod) for plugin in self._signers])  # not a generator: a third slower, once for every pod
         return None if UNSIGNABLE in parts else parts
+
+
+def _overrides(plugin: Plugin, method: str) -> bool:
+    return getattr(type(plugin), method) is not getattr(Plugin, method)
 
 
 def _distinct(plugins: Iterable[P]) -> list[P]:

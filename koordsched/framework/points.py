@@ -90,6 +90,19 @@ async def post_filter(
     return result, Status(Code.UNSCHEDULABLE, tuple(reasons))
 
 
+def foreseen_post_filter(plugins: list[PostFilterPlugin], pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
+    """Return what `post_filter` would answer if no plugin could help; None when one of them cannot say."""
+    reasons: list[str] = []
+    for plugin in plugins:
+        status = plugin.foreseen(pod, diagnosis)
+        if status is None:
+            return None
+        reasons += status.reasons
+        if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            break
+    return Status(Code.UNSCHEDULABLE, tuple(reasons))
+
+
 def reserve(plugins: list[ReservePlugin], state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
     """Stop at the first answer that is not success."""
     for plugin in plugins:

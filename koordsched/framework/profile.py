@@ -48,6 +48,7 @@ from koordsched.framework.stopwatch import (
     Stopwatch,
     unwatched,
 )
+from koordsched.log import get_logger
 
 if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.diagnosis import Diagnosis
     from koordsched.framework.handle import Handle
+
+log = get_logger(__name__)
 
 P = TypeVar("P", bound=Plugin)
 PluginFactory = Callable[[Any, "Handle"], Plugin]
@@ -115,15 +118,48 @@ class Profile:
     async def run_post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
         """Run PostFilter, as `points.post_filter` says."""
         started = self._perf()
-        result, status = await points.post_filter(self._chosen(state).post_filter, state, pod, diagnosis)
+        result, status = await points.post_filter((self._timed if state.sampled else self.plugins).post_filter, state, pod, diagnosis)
         self.watch.ended(POST_FILTER, status, started)
         return result, status
+
+    def may_succeed(self, pod: PodInfo) -> bool:
+        """Answer whether an attempt of this pod could end otherwise than refused now: a node passes, or PostFilter would find a way."""
+        if not self.plugins.post_filter:
+            return self.shapes.feasible(pod)
+        diagnosis = self.shapes.why_infeasible(pod)
+        return diagnosis is None or self._may_be_helped(pod, diagnosis)
+
+    def unchanged_since_failure(self, pod: PodInfo) -> bool:
+        """Answer whether the pod's shape failed and nothing changed since that could matter to it."""
+        if not self.shapes.unchanged_since_failure(pod):
+            return False
+        if not self.plugins.post_filter:
+            return True
+        diagnosis = self.shapes.why_infeasible(pod)
+        return diagnosis is not None and not self._may_be_helped(pod, diagnosis)
+
+    def _may_be_helped(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
+        try:
+            for plugin in self.plugins.post_filter:  # a loop, not any(): this is asked once an event and waiting shape
+                if plugin.may_help(pod, diagnosis):
+                    return True
+        except Exception:
+            log.exception("could not tell whether PostFilter would help a waiting pod", pod=pod.key)
+            return True
+        return False
+
+    def message_of(self, pod: PodInfo, diagnosis: Diagnosis) -> str | None:
+        """Return the text of an attempt that would fail so, PostFilter's part included; None when only an attempt can tell."""
+        if not self.plugins.post_filter:
+            return diagnosis.message
+        status = points.foreseen_post_filter(self.plugins.post_filter, pod, diagnosis)
+        return None if status is None else f"{diagnosis.message} {status.message}"
 
     def run_reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         if not self.plugins.reserve:
             return None
         started = self._perf()
-        status = points.reserve(self._chosen(state).reserve, state, pod, node_name)
+        status = points.reserve((self._timed if state.sampled else self.plugins).reserve, state, pod, node_name)
         self.watch.ended(RESERVE, status, started)
         return status
 
@@ -132,7 +168,7 @@ class Profile:
         if not self.plugins.reserve:
             return
         started = self._perf()
-        for plugin in reversed(self._chosen(state).reserve):
+        for plugin in reversed((self._timed if state.sampled else self.plugins).reserve):
             plugin.unreserve(state, pod, node_name)
         self.watch.ended(UNRESERVE, None, started)
 
@@ -141,7 +177,7 @@ class Profile:
         if not self.plugins.permit:
             return None, {}
         started = self._perf()
-        status, waits = points.permit(self._chosen(state).permit, state, pod, node_name)
+        status, waits = points.permit((self._timed if state.sampled else self.plugins).permit, state, pod, node_name)
         self.watch.ended(PERMIT, WAITING if waits else status, started)
         return status, waits
 
@@ -150,7 +186,7 @@ class Profile:
         if not self.plugins.pre_bind:
             return [], None
         started = self._perf()
-        work, status = points.pre_bind_pre_flight(self._chosen(state).pre_bind, state, pod, node_name)
+        work, status = points.pre_bind_pre_flight((self._timed if state.sampled else self.plugins).pre_bind, state, pod, node_name)
         self.watch.ended(PRE_FLIGHT, status if work or status else SKIP, started)
         return work, status
 
@@ -164,7 +200,7 @@ class Profile:
     async def run_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         """Bind by the first plugin that does not skip."""
         started = self._perf()
-        status = await points.bind(self._chosen(state).bind, state, pod, node_name)
+        status = await points.bind((self._timed if state.sampled else self.plugins).bind, state, pod, node_name)
         self.watch.ended(BIND, status, started)
         return status
 
@@ -172,12 +208,9 @@ class Profile:
         if not self.plugins.post_bind:
             return
         started = self._perf()
-        for plugin in self._chosen(state).post_bind:
+        for plugin in (self._timed if state.sampled else self.plugins).post_bind:
             plugin.post_bind(state, pod, node_name)
         self.watch.ended(POST_BIND, None, started)
-
-    def _chosen(self, state: CycleState) -> Points:
-        return self._timed if state.sampled else self.plugins
 
 
 class _Configured:

@@ -43,7 +43,7 @@ class Sampler:
     def choose(self, profile: Profile, shape: Shape, pod: PodInfo, search: tuple[int, Random]) -> int:
         """Return the best row of the first `wanted` feasible ones; search is (wanted, random)."""
         wanted, random = search
-        rows = self._sample(shape, wanted)
+        rows = self.sample(shape, wanted)
         if len(rows) == 1:
             return int(rows[0])
         profile.shapes.rank(shape, pod)
@@ -51,7 +51,8 @@ class Sampler:
         best = rows[totals == totals.max()]
         return int(best[random.randrange(len(best))])
 
-    def _sample(self, shape: Shape, wanted: int) -> NDArray[np.int32]:
+    def sample(self, shape: Shape, wanted: int) -> NDArray[np.int32]:
+        """Return the first `wanted` feasible rows from where the last search ended, in zone order."""
         order = self._cache.order.rows()
         start = self._next_start % len(order)
         order = np.concatenate((order[start:], order[:start]))

@@ -37,14 +37,9 @@ GAPS = (3, 17, 7, 13, 11, 9)  # cycles from one that is sampled to the next: ten
 
 
 class Histogram(Protocol):
-    def observe(self, value: float) -> None:
-        """Count a value."""
-
-    def keeper(self) -> Callable[[float], None]:
-        """Return what counts a value even faster, provided that `tidy` is called now and then."""
-
-    def tidy(self) -> None:
-        """Make room for more."""
+    @property
+    def observe(self) -> Callable[[float], None]:
+        """Count a value. May be kept."""
 
 
 class Counter(Protocol):
@@ -70,12 +65,6 @@ class Untold:
     count = 0
 
     def observe(self, value: float) -> None:
-        pass
-
-    def keeper(self) -> Callable[[float], None]:
-        return self.observe
-
-    def tidy(self) -> None:
         pass
 
 
@@ -125,8 +114,8 @@ class Stopwatch:
         self._gaps = cycle(GAPS)
         self._to_go = next(self._gaps)
         self._points: dict[tuple[str, str], Histogram] = {}
-        self._keep_filtered = self.point(FILTER, SUCCESS).keeper()
-        self._keep_scored = self.point(SCORE, SUCCESS).keeper()
+        self._keep_filtered = self.point(FILTER, SUCCESS).observe
+        self._keep_scored = self.point(SCORE, SUCCESS).observe
 
     def end_cycle(self, started: float, ended: float) -> None:
         """Observe a search for a node that ended well, if only by finding none, and decide whether the next one is sampled."""
@@ -141,6 +130,19 @@ class Stopwatch:
         self._to_go -= 1
         if not self._to_go:
             self._sample_next()
+
+    def interrupt(self, started: float) -> None:
+        """Observe Filter of a search that began then and now waits for somebody outside: what others do meanwhile is not its own."""
+        if self.filtered_at:
+            self._keep_filtered(self.filtered_at - max(started, self._prepared.get(PRE_FILTER, 0.0)))
+        self.drop_cycle()
+
+    def resume(self, resumed: float) -> None:
+        """Observe Score of an interrupted search that went on then and has come to its end."""
+        if self.ranked:
+            self._keep_scored(self.perf() - max(resumed, self._prepared.get(PRE_SCORE, 0.0)))
+        self.filtered_at = 0.0
+        self.end_cycle(resumed, resumed)
 
     def fail_cycle(self, point: str, started: float) -> None:
         """Observe a search that ended because a plugin failed at this point."""
@@ -168,8 +170,6 @@ class Stopwatch:
     def _sample_next(self) -> None:
         self.recording = True
         self._to_go = next(self._gaps)
-        self.point(FILTER, SUCCESS).tidy()
-        self.point(SCORE, SUCCESS).tidy()
 
     def point(self, point: str, status: str) -> Histogram:
         """Return the durations of an extension point that end like this."""
@@ -199,7 +199,7 @@ class Unwatched(Stopwatch):
     """A stopwatch that nobody reads, so that plugins are never timed."""
 
     def __init__(self) -> None:
-        super().__init__(NoMetrics(), lambda: 0.0, "")
+        super().__init__(NoMetrics(), float, "")  # float() is 0.0, and no frame of ours
 
     def end_cycle(self, started: float, ended: float) -> None:
         self._prepared.clear()

@@ -10,17 +10,25 @@ from typing import TYPE_CHECKING
 
 from koordsched.config.catalogue import REFERENCE
 from koordsched.plugins.defaultbinder.plugin import DefaultBinder
+from koordsched.plugins.defaultpreemption.plugin import DefaultPreemption
 from koordsched.plugins.discovery import installed
+from koordsched.plugins.dynamicresources.plugin import DynamicResources
 from koordsched.plugins.imagelocality.plugin import ImageLocality
+from koordsched.plugins.interpodaffinity.plugin import InterPodAffinity
 from koordsched.plugins.nodeaffinity.plugin import NodeAffinity
 from koordsched.plugins.nodename.plugin import NodeName
 from koordsched.plugins.nodeports.plugin import NodePorts
 from koordsched.plugins.noderesourcesbalancedallocation.plugin import NodeResourcesBalancedAllocation
 from koordsched.plugins.noderesourcesfit.plugin import NodeResourcesFit
 from koordsched.plugins.nodeunschedulable.plugin import NodeUnschedulable
+from koordsched.plugins.nodevolumelimits.plugin import NodeVolumeLimits
+from koordsched.plugins.podtopologyspread.plugin import PodTopologySpread
 from koordsched.plugins.prioritysort.plugin import PrioritySort
 from koordsched.plugins.schedulinggates.plugin import SchedulingGates
 from koordsched.plugins.tainttoleration.plugin import TaintToleration
+from koordsched.plugins.volumebinding.plugin import VolumeBinding
+from koordsched.plugins.volumerestrictions.plugin import VolumeRestrictions
+from koordsched.plugins.volumezone.plugin import VolumeZone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,8 +45,16 @@ REGISTRY: dict[str, PluginFactory] = {
     "NodeAffinity": NodeAffinity,
     "NodePorts": lambda _args, _handle: NodePorts(),
     "NodeResourcesFit": NodeResourcesFit,
+    "DynamicResources": lambda _args, _handle: DynamicResources(),
     "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocation,
+    "VolumeRestrictions": lambda _args, handle: VolumeRestrictions(handle),
+    "NodeVolumeLimits": lambda _args, handle: NodeVolumeLimits(handle),
+    "VolumeBinding": VolumeBinding,
+    "VolumeZone": lambda _args, handle: VolumeZone(handle),
     "ImageLocality": lambda _args, handle: ImageLocality(handle),
+    "PodTopologySpread": PodTopologySpread,
+    "InterPodAffinity": InterPodAffinity,
+    "DefaultPreemption": DefaultPreemption,
     "DefaultBinder": lambda _args, handle: DefaultBinder(handle),
 }
 

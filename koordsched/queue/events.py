@@ -51,6 +51,7 @@ class EventResource(Enum):
     ASSIGNED_POD = "AssignedPod"
     UNSCHEDULABLE_POD = "UnschedulablePod"
     NODE = "Node"
+    NAMESPACE = "Namespace"  # kube-scheduler knows no such event: its plugins learn of a namespace's labels at the next attempt
     PERSISTENT_VOLUME = "PersistentVolume"
     PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
     CSI_NODE = "storage.k8s.io/CSINode"

@@ -7,14 +7,14 @@ Equal orders are broken by `QueuedPodInfo.sequence`, so that the order never dep
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from koordsched.queue.queued_pod import QueuedPodInfo, SortKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Entry = tuple[SortKey, int, int, QueuedPodInfo]  # order, sequence, number of the insertion (never equal), pod
+Entry = tuple[Any, ...]  # the order's parts, sequence, number of the insertion (never equal), pod; flat, since nested tuples compare slowly
 
 _SMALL = 64  # entries; below it dead ones are not worth removing
 
@@ -37,12 +37,12 @@ class PodHeap:
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         """Yield the pods in no particular order; the heap must not change meanwhile."""
-        return (entry[3] for entry in self._live.values())
+        return (entry[-1] for entry in self._live.values())
 
     def add(self, order: SortKey, info: QueuedPodInfo) -> None:
         """Put the pod in, or give it a new order if it is in."""
         self._inserted += 1
-        entry = (order, info.sequence, self._inserted, info)
+        entry = (*order, info.sequence, self._inserted, info)
         self._live[info.key] = entry
         heapq.heappush(self._entries, entry)
 
@@ -54,15 +54,17 @@ class PodHeap:
         if len(self._entries) > _SMALL and len(self._entries) > 2 * len(self._live):
             self._entries = list(self._live.values())
             heapq.heapify(self._entries)
-        return entry[3]
+        info: QueuedPodInfo = entry[-1]
+        return info
 
     def peek(self) -> QueuedPodInfo | None:
         """Return the first pod; None if there is none."""
         entries, live = self._entries, self._live
         while entries:
             entry = entries[0]
-            if live.get(entry[3].key) is entry:
-                return entry[3]
+            info: QueuedPodInfo = entry[-1]
+            if live.get(info.key) is entry:
+                return info
             heapq.heappop(entries)
         return None
 
@@ -76,4 +78,4 @@ class PodHeap:
 
     def in_order(self) -> list[QueuedPodInfo]:
         """Return all pods, first to last."""
-        return [entry[3] for entry in sorted(self._live.values())]
+        return [entry[-1] for entry in sorted(self._live.values())]

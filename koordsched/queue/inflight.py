@@ -6,7 +6,7 @@ therefore kept until every pod popped before them is done, and put to a pod that
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from koordsched.queue.events import POD_POPPED
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from koordsched.queue.events import Scope
     from koordsched.queue.hints import Change
-    from koordsched.queue.profile import QueueMetrics
     from koordsched.queue.queued_pod import QueuedPodInfo
 
 
@@ -31,8 +30,7 @@ class Missed(NamedTuple):
 class InFlight:
     """Pods popped and not done, by uid, and the events since the oldest of them was popped."""
 
-    def __init__(self, metrics: QueueMetrics) -> None:
-        self._metrics = metrics
+    def __init__(self) -> None:
         self._pods: OrderedDict[str, tuple[int, QueuedPodInfo]] = OrderedDict()  # oldest first; OrderedDict finds the first in O(1)
         self._events: deque[Missed] = deque()
         self._number = 0
@@ -51,18 +49,20 @@ class InFlight:
         """How many events are kept."""
         return len(self._events)
 
+    def events_by_label(self) -> dict[str, int]:
+        """Return the gauge inflight_events: how many pods and events of each label are kept. O(events)."""
+        return {POD_POPPED: len(self._pods), **Counter(missed.change.event.label for missed in self._events)}
+
     def start(self, info: QueuedPodInfo) -> None:
         """Keep events for this pod from now on."""
         self._number += 1
         self._pods[info.uid] = (self._number, info)
-        self._metrics.inflight_events(POD_POPPED, 1)
 
     def record(self, change: Change, scope: Scope) -> None:
         """Remember the event if anybody may want to know it."""
         if self._pods:
             self._number += 1
             self._events.append(Missed(self._number, change, scope))
-            self._metrics.inflight_events(change.event.label, 1)
 
     def missed(self, uid: str) -> list[Missed] | None:
         """Return the events since the pod was popped, oldest first; None if it is not in flight."""
@@ -81,7 +81,6 @@ class InFlight:
         """Forget the pod, and the events that no other pod in flight precedes."""
         if self._pods.pop(uid, None) is None:
             return
-        self._metrics.inflight_events(POD_POPPED, -1)
         oldest = next(iter(self._pods.values()))[0] if self._pods else self._number + 1
         while self._events and self._events[0].number < oldest:
-            self._metrics.inflight_events(self._events.popleft().change.event.label, -1)
+            self._events.popleft()

@@ -6,12 +6,20 @@ right after it do not take the room. Filters count a nominated pod against pods 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from koordsched.api.podinfo import PodInfo
+
+
+class NominationFollower(Protocol):
+    """Who keeps facts about nominations. Told of each change right after it was made."""
+
+    def nominated(self, pod: PodInfo, node: str) -> None: ...
+
+    def withdrawn(self, pod: PodInfo, node: str) -> None: ...
 
 
 class Nominator:
@@ -21,6 +29,7 @@ class Nominator:
         self.version = 0
         self._pods: dict[str, dict[str, PodInfo]] = {}  # node -> uid -> pod, in order of nomination; no empty entries
         self._nodes: dict[str, str] = {}  # uid -> node
+        self._followers: list[NominationFollower] = []
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._nodes
@@ -40,26 +49,35 @@ class Nominator:
     def pods_on(self, node: str) -> list[PodInfo]:
         return list(self._pods.get(node, {}).values())
 
-    def blocking(self, pod: PodInfo) -> dict[str, list[PodInfo]]:
-        """Return, by node, the nominated pods that this pod must make room for: other pods of at least its priority. O(nominations)."""
-        found = {}
+    def get(self, uid: str) -> PodInfo | None:
+        """Return the nominated pod as it was when it was nominated."""
+        node = self._nodes.get(uid)
+        return None if node is None else self._pods[node][uid]
+
+    def ahead(self, pod: PodInfo, node: str) -> list[PodInfo]:
+        """Return the pods nominated for the node that this pod must make room for: other pods of at least its priority."""
+        pods = self._pods.get(node)
+        if pods is None:
+            return []
+        return [other for uid, other in pods.items() if uid != pod.uid and other.priority >= pod.priority]
+
+    def follow(self, follower: NominationFollower) -> None:
+        """Tell the follower of all nominations there are, and of every change from now on."""
+        self._followers.append(follower)
         for node, pods in self._pods.items():
-            ahead = [other for uid, other in pods.items() if uid != pod.uid and other.priority >= pod.priority]
-            if ahead:
-                found[node] = ahead
-        return found
+            for pod in pods.values():
+                follower.nominated(pod, node)
 
     def set(self, pod: PodInfo, node: str) -> None:
         """Nominate the pod for the node instead of any other; "" withdraws. The caller knows that the pod exists and is not bound."""
-        if not node:
-            if self._nodes:
-                self.remove(pod.uid)
-        elif self._nodes.get(pod.uid) != node:
+        if self._nodes:
             self.remove(pod.uid)
         if node:
             self._nodes[pod.uid] = node
             self._pods.setdefault(node, {})[pod.uid] = pod
             self.version += 1
+            for follower in self._followers:
+                follower.nominated(pod, node)
 
     def remove(self, uid: str) -> None:
         """Withdraw the pod's nomination, if any."""
@@ -67,10 +85,12 @@ class Nominator:
         if node is None:
             return
         pods = self._pods[node]
-        del pods[uid]
+        pod = pods.pop(uid)
         if not pods:
             del self._pods[node]
         self.version += 1
+        for follower in self._followers:
+            follower.withdrawn(pod, node)
 
     def update(self, old: PodInfo, new: PodInfo) -> None:
         """Follow a change of the pod. Where neither state names a node the nomination in memory stays: its write may be under way."""

@@ -56,7 +56,7 @@ class QueueSettings(msgspec.Struct, frozen=True):
 
 
 class QueueMetrics(Protocol):
-    """Where the queue counts (framework.md §12). The gauge pending_pods is read from `SchedulingQueue.sizes()` instead."""
+    """Where the queue counts (framework.md §12). Gauges are read from `SchedulingQueue` instead."""
 
     def incoming(self, queue: str, event: str) -> None:
         """Count queue_incoming_pods_total."""
@@ -66,9 +66,6 @@ class QueueMetrics(Protocol):
 
     def unschedulable_pods(self, plugin: str, profile: str, delta: int) -> None:
         """Move the gauge unschedulable_pods."""
-
-    def inflight_events(self, event: str, delta: int) -> None:
-        """Move the gauge inflight_events."""
 
     def probe_skipped(self, profile: str) -> None:
         """Count an event that hints called helpful but that left a shape without any node that passes."""
@@ -87,9 +84,6 @@ class NoMetrics:
         pass
 
     def unschedulable_pods(self, plugin: str, profile: str, delta: int) -> None:
-        pass
-
-    def inflight_events(self, event: str, delta: int) -> None:
         pass
 
     def probe_skipped(self, profile: str) -> None:

@@ -33,7 +33,7 @@ from koordsched.queue.sub_queues import SubQueues
 from koordsched.queue.waking import Waker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
     from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
@@ -69,7 +69,7 @@ class SchedulingQueue:
         self._settings = settings or QueueSettings()
         self._metrics = metrics or NoMetrics()
         self._queues = SubQueues(clock, profiles, self._settings, self._metrics)
-        self._inflight = InFlight(self._metrics)
+        self._inflight = InFlight()
         self._waker = Waker(self._queues, Oracle(clock, self._metrics), self._metrics)
         self._registered: dict[ClusterEvent, bool] = {}
         self._cycle = 0
@@ -111,6 +111,16 @@ class SchedulingQueue:
             self._queues.count_rejectors(info, -1)
             self._queues.mark(info, NOWHERE, "Deleted")
             self._waker.release_scout(info)
+
+    def reshape(self, shape_of: Callable[[QueuedPodInfo], Hashable | None]) -> None:
+        """Give every pod, in flight or not, the shape that it has by now. One that waits for an event then waits among others. O(pods)."""
+        for info in [*self._queues, *self._inflight]:
+            shape = shape_of(info)
+            if shape is not info.pod_info.shape:
+                info.pod_info.shape = shape
+                info.skippable = False
+                if info.group is not None:
+                    self._waker.regroup(info)
 
     # The scheduling loop.
 
@@ -173,10 +183,15 @@ class SchedulingQueue:
 
     def move_all(self, event: ClusterEvent, old: Object | None, new: Object | None, scope: Scope = EVERYBODY) -> None:
         """Tell the waiting pods what happened; plugin state and the node table must show it already. O(affected groups)."""
-        if self._is_registered(event):
+        if not self._is_registered(event):
+            return
+        somebody_waits, somebody_flies = len(self._queues.unschedulable), len(self._inflight)
+        if somebody_waits or somebody_flies:  # a quiet cluster starts with tens of thousands of events
             change = Change(event, old, new)
-            self._waker.move_all(change, scope)
-            self._inflight.record(change, scope)
+            if somebody_waits:
+                self._waker.move_all(change, scope)
+            if somebody_flies:
+                self._inflight.record(change, scope)
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
         """Move pods that wait to the active queue, backoff or not; PreEnqueue applies. One in flight is retried if it fails."""
@@ -219,6 +234,8 @@ class SchedulingQueue:
 
     def nominate(self, pod: PodInfo, node: str) -> None:
         """Nominate a pod that exists and is not bound; "" withdraws. A nominated pod no longer shares the fate of its shape."""
+        if not node and pod.uid not in self._queues.nominator:
+            return
         self._queues.nominator.set(pod, node)
         info = self._queues.get(pod.key)
         if info is not None and info.uid == pod.uid and info.place is UNSCHEDULABLE:
@@ -234,6 +251,10 @@ class SchedulingQueue:
     @property
     def in_flight(self) -> list[QueuedPodInfo]:
         return list(self._inflight)
+
+    def inflight_events(self) -> Mapping[str, int]:
+        """Return the gauge inflight_events by event label."""
+        return self._inflight.events_by_label()
 
     def sizes(self) -> Sizes:
         queues = self._queues

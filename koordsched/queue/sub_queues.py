@@ -99,8 +99,10 @@ class SubQueues:
         self._withdraw(info)
         if info.initial_attempt_timestamp is None:
             info.initial_attempt_timestamp = self._clock.now()
-        if was_kept_out and info.uid not in self.nominator:  # a gated pod's nomination counts only from now on
-            self.nominator.set(info.pod_info, info.pod_info.pod.status.nominated_node_name)
+        if was_kept_out:  # a gated pod's nomination counts only from now on
+            node = info.pod_info.pod.status.nominated_node_name
+            if node and info.uid not in self.nominator:
+                self.nominator.set(info.pod_info, node)
         self.active.add(info.sort_key, info)
         self._arrive(info, ACTIVE, event)
         self._metrics.incoming("active", event)
@@ -175,13 +177,15 @@ class SubQueues:
 
     def remove_head(self) -> QueuedPodInfo | None:
         """Take out the first active pod or, when there is none, the refused pod whose backoff ends first; None: nothing to do."""
-        info = self.active.peek()
-        if info is None:
-            info = self.backoff.pop_early()
-            if info is None:
-                return None
+        info = self.active.pop()
+        if info is not None:
+            info.place = NOWHERE
+            del self._pods[info.key]
+            return info
+        info = self.backoff.pop_early()
+        if info is not None:
             self._metrics.incoming("active", POP_FROM_BACKOFF_Q)
-        self.remove(info)
+            self.remove(info)
         return info
 
     def mark(self, info: QueuedPodInfo, place: Place, event: str) -> None:
@@ -189,6 +193,11 @@ class SubQueues:
         info.place = place
         info.since = self._clock.now()
         self.history.record(info.since, info.key, place, event)
+
+    def is_kept_out(self, info: QueuedPodInfo) -> bool:
+        """Answer whether a gated pod's gating plugin still refuses it."""
+        refusal = self.profile(info).pre_enqueue(info.pod_info, info.gating_plugin)
+        return refusal is not None and refusal[0] == info.gating_plugin
 
     def _admit(self, info: QueuedPodInfo) -> bool:
         """Run PreEnqueue and write its outcome into the pod."""

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from koordsched.config.launch import Launch
+from koordsched.framework.extenders import ExtenderSettingsError
 from koordsched.scenario.model import Scenario
 from koordsched.scenario.steps import Failed, Player
-from koordsched.scenario.world import Stage, World
+from koordsched.scenario.world import Stage, Unplayable, World
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -62,4 +63,6 @@ def run_scenario(plan: Plan, stage: Stage) -> Outcome:
         stage.play(launch, script)
     except Failed as failure:
         return Outcome(scenario.name, str(failure))
+    except ExtenderSettingsError as mistake:
+        raise Unplayable(str(mistake)) from None
     return Outcome(scenario.name)

@@ -15,6 +15,7 @@ import msgspec
 from koordsched.cache.cache import CacheError
 from koordsched.cluster.event_series import EventText
 from koordsched.framework.diagnosis import Diagnosis, fit_error
+from koordsched.framework.extenders import ExtenderError
 from koordsched.framework.lift import PluginError
 from koordsched.framework.status import Code, Status
 from koordsched.framework.waiting import WaitingPod
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from koordsched.framework.interface import PostFilterResult
     from koordsched.framework.profile import Profile
     from koordsched.queue.queued_pod import QueuedPodInfo
+    from koordsched.scheduler.extenders.binding import Binder
+    from koordsched.scheduler.extenders.search import Search
     from koordsched.scheduler.failure import FailureHandler
     from koordsched.scheduler.parts import Parts
     from koordsched.scheduler.selection import Selection
@@ -59,7 +62,14 @@ class Cycle:
         self._profiles = profiles
         self._selection = selection
         self._failures = failures
+        self._search: Search | None = None
+        self._binder: Binder | None = None
         self.binding: set[asyncio.Task[None]] = set()
+
+    def ask_extenders(self, search: Search | None, binder: Binder | None) -> None:
+        """Let extenders have a say in where pods go, and bind them."""
+        self._search = search
+        self._binder = binder
 
     # Scheduling cycle
 
@@ -73,16 +83,16 @@ class Cycle:
             self._parts.queue.done(info.uid)
             return None
         started = self._parts.clock.perf()
+        if self._search is not None and self._search.wants(info.pod_info):
+            return self._schedule_with_extenders(self._search, info, profile, started)
         try:
             state, found = self._selection.find(profile, info.pod_info)
         except PluginError as error:
-            profile.watch.fail_cycle(error.point, started)
-            self._failures.handle(Failure(info, profile, error.status.message, status=error.status, started=started))
+            self._search_failed(info, profile, started, error)
             return None
         except Exception as error:
-            profile.watch.drop_cycle()
             log.exception("scheduling cycle failed", pod=info.key)
-            self._failures.handle(Failure(info, profile, _bug(error), started=started))
+            self._search_broke(info, profile, started, error)
             return None
         found_at = self._parts.clock.perf()
         profile.watch.end_cycle(started, found_at)
@@ -91,10 +101,48 @@ class Cycle:
             if found.plugins and profile.post_filter:
                 return self._post_filter(attempt, found)
             self._no_node(attempt, found)
-            return None
-        self._parts.metrics.decided(found_at - started)
-        self._place(Attempt(info, info.pod_info, profile, state, found, started))
+        else:
+            self._parts.metrics.decided(found_at - started)
+            self._place(Attempt(info, info.pod_info, profile, state, found, started))
         return None
+
+    async def _schedule_with_extenders(self, search: Search, info: QueuedPodInfo, profile: Profile, started: float) -> None:
+        """Do what `schedule` does for a pod that extenders want to see: nothing else is scheduled meanwhile."""
+        try:
+            found = await search.find(profile, info)
+        except (PluginError, ExtenderError) as error:
+            self._parts.metrics.decided(self._parts.clock.perf() - started)
+            self._search_failed(info, profile, started, error)
+            return
+        except Exception as error:
+            log.exception("scheduling cycle failed", pod=info.key)
+            self._search_broke(info, profile, started, error)
+            return
+        if found is None or self._skip(info):
+            self._parts.queue.done(info.uid)
+            return
+        state, node = found
+        attempt = Attempt(info, info.pod_info, profile, state, "", started)
+        if isinstance(node, str):
+            self._parts.metrics.decided(self._parts.clock.perf() - started)
+            attempt.node = node
+            self._place(attempt)
+        elif node.plugins and profile.post_filter:
+            await self._post_filter(attempt, node)
+        else:
+            self._no_node(attempt, node)
+
+    def _search_failed(self, info: QueuedPodInfo, profile: Profile, started: float, error: PluginError | ExtenderError) -> None:
+        if isinstance(error, PluginError):
+            profile.watch.fail_cycle(error.point, started)
+            self._failures.handle(Failure(info, profile, error.status.message, status=error.status, started=started))
+        else:
+            profile.watch.drop_cycle()
+            self._failures.handle(Failure(info, profile, str(error), nominate=CLEAR_NOMINATION, started=started))
+
+    def _search_broke(self, info: QueuedPodInfo, profile: Profile, started: float, error: Exception) -> None:
+        profile.watch.drop_cycle()
+        self._failures.handle(Failure(info, profile, _bug(error), started=started))
 
     def _skip(self, info: QueuedPodInfo) -> bool:
         pod = info.pod_info.pod
@@ -183,10 +231,19 @@ class Cycle:
             if status is not None:
                 return status
         self._parts.queue.done(pod.uid)  # from here on a failure is retried after a backoff, whatever happened meanwhile
-        async with self._parts.bind_slots:
-            status = await profile.run_pre_bind(work, state, pod, node) if work else None
-            if status is None:
+        status = await profile.run_pre_bind(work, state, pod, node) if work else None  # takes no slot: volumes take minutes
+        if status is not None:
+            return status
+        taken = False
+        if self._binder is not None:
+            taken, status = await self._binder.bind(pod, node)  # takes no slot: a slow extender holds back its own pods only
+        if not taken:
+            slots = self._parts.bind_slots
+            await slots.acquire()  # not `async with`: that is two coroutines more for every pod
+            try:
                 status = await profile.run_bind(state, pod, node)
+            finally:
+                slots.release()
         if status is None:
             self._bound(attempt)
         return status

@@ -67,13 +67,16 @@ class FailureHandler:
             return
         if stored.metadata.resource_version != info.pod_info.pod.metadata.resource_version:
             info.pod_info = refreshed(info.pod_info, stored, failure.profile)
-        parts.queue.add_unschedulable_if_not_present(info)
+        if failure.diagnosis is None:
+            info.pod_info.shape = failure.profile.shapes.key(info.pod_info)  # signatures may have changed while it was binding
         if failure.nominate is not None:
+            # Before it is requeued: a pod that waits for victims to leave says nothing about the others of its shape.
             parts.queue.nominate(info.pod_info, failure.nominate.nominated_node_name)
+        parts.queue.add_unschedulable_if_not_present(info)
         reason = UNSCHEDULABLE if failure.rejected else SCHEDULER_ERROR
         nominated = None if failure.nominate is None else failure.nominate.nominated_node_name
         tell(parts, stored, Said(reason, failure.message, nominated))
-        if failure.diagnosis is not None:
+        if failure.diagnosis is not None and failure.diagnosis.of_shape:
             self._reasons.found(failure.profile, info.pod_info, failure.diagnosis)
 
 
@@ -108,6 +111,6 @@ def _record_outcome(failure: Failure) -> None:
     info.last_message = failure.message
     if diagnosis is not None:
         info.set_rejectors(diagnosis.rejectors)
-        info.rejected_in_filter = bool(diagnosis.plugins)
+        info.rejected_in_filter = bool(diagnosis.plugins) and diagnosis.of_shape
     elif status is not None and status.rejected and status.plugin:
         info.unschedulable_plugins = {status.plugin}

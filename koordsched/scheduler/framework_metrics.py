@@ -1,7 +1,6 @@
 """What extension points, plugins and preemption are measured by (framework.md §12): `framework.stopwatch.FrameworkMetrics`.
 
-Of preemption and batching only the names are here until something preempts (koord-scheduler never batches); what has no labels is shown
-as 0.
+Of batching only the names are here, since koord-scheduler never batches. What has no labels is shown as 0.
 """
 
 from __future__ import annotations
@@ -35,7 +34,8 @@ class FrameworkMeasures:
             "Questions to a plugin, by extension point: one a pod, at Filter and Score one a node.",
             ["plugin", "extension_point", "profile"],
         )
-        _preemption(shown)
+        self.preemption = PreemptionMeasures(shown)
+        self.volume_stage_errors = _volumes(shown)
         _batching(shown)
 
     def extension_point(self, point: str, status: str, profile: str) -> Buckets:
@@ -48,13 +48,35 @@ class FrameworkMeasures:
         return self._evaluations.of(plugin, point, profile)
 
 
-def _preemption(shown: list[Measure]) -> None:
-    Distribution(shown, "scheduler_preemption_victims", "Pods evicted for another pod.").with_bounds(exponential(1, 2, 7)).of()
-    Tally(shown, "scheduler_preemption_attempts_total", "Attempts to make room for a pod by evicting others.").of()
-    Distribution(
-        shown, "scheduler_preemption_goroutines_duration_seconds", "Duration of the tasks that evict pods.", ["result"]
-    ).with_bounds(exponential(0.01, 2, 20))
-    Tally(shown, "scheduler_preemption_goroutines_execution_total", "Tasks that evict pods, by result.", ["result"])
+class PreemptionMeasures:
+    """`framework.services.PreemptionMetrics`."""
+
+    def __init__(self, shown: list[Measure]) -> None:
+        self._victims = (
+            Distribution(shown, "scheduler_preemption_victims", "Pods evicted for another pod.").with_bounds(exponential(1, 2, 7)).of()
+        )
+        self._attempts = Tally(shown, "scheduler_preemption_attempts_total", "Attempts to make room for a pod by evicting others.")
+        self._attempts.of()
+        self._durations = Distribution(
+            shown, "scheduler_preemption_goroutines_duration_seconds", "Duration of the tasks that evict pods.", ["result"]
+        ).with_bounds(exponential(0.01, 2, 20))
+        self._executions = Tally(shown, "scheduler_preemption_goroutines_execution_total", "Tasks that evict pods, by result.", ["result"])
+
+    def attempted(self) -> None:
+        self._attempts.add()
+
+    def evicting(self, victims: int) -> None:
+        self._victims.observe(victims)
+
+    def evicted(self, result: str, seconds: float) -> None:
+        self._durations.observe(seconds, result)
+        self._executions.add(result)
+
+
+def _volumes(shown: list[Measure]) -> Tally:
+    """Return the failed stages; the other name is kept for dashboards, since kube-scheduler itself no longer counts by it."""
+    Tally(shown, "scheduler_volume_binder_cache_requests_total", "Requests to the cache of volume bindings.", ["operation"])
+    return Tally(shown, "scheduler_volume_scheduling_stage_error_total", "Failed stages of volume scheduling.", ["operation"])
 
 
 def _batching(shown: list[Measure]) -> None:

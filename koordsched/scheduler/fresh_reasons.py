@@ -3,7 +3,7 @@
 The queue does not retry a pod that cannot succeed. But nodes come, go and change, and with them the reasons: a pod that waits since "0/3
 nodes" should not say so when there are five. So when the queue found that an event helps nobody of a shape, and the reasons differ from
 what its pods were told, they are told anew: once a second at most, so many pods a time that a large crowd does not flood the API server.
-A profile with PostFilter plugins is left alone: part of its message is theirs, and only an attempt asks them.
+What PostFilter would add is part of the message; where only an attempt could find that out, pods are left alone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class FreshReasons:
     def __init__(self, parts: Parts, pods: Mapping[str, Pod]) -> None:
         self._parts = parts
         self._pods = pods
-        self._changed: dict[ShapeKey, tuple[Profile, PodInfo]] = {}
+        self._changed: dict[tuple[ShapeKey, int], tuple[Profile, PodInfo]] = {}  # by shape and priority
         self._timer: asyncio.TimerHandle | None = None  # set while anything has changed
 
     @property
@@ -46,9 +46,9 @@ class FreshReasons:
     def found(self, profile: Profile, pod: PodInfo, diagnosis: Diagnosis) -> None:
         """Take note of why the pod's shape is refused now. O(1) while that stays the same."""
         shape = pod.shape
-        if not isinstance(shape, ShapeKey) or shape.told == diagnosis.message or profile.post_filter:
+        if not isinstance(shape, ShapeKey) or shape.told.get(pod.priority) == diagnosis.message:
             return
-        known, shape.told = shape.told, diagnosis.message
+        known, shape.told[pod.priority] = shape.told.get(pod.priority, ""), diagnosis.message
         if known:
             self._tell_later(profile, pod, shape)
 
@@ -60,26 +60,27 @@ class FreshReasons:
     def _tell_later(self, profile: Profile, pod: PodInfo, shape: ShapeKey) -> None:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._tell_all)
-        self._changed[shape] = (profile, pod)
+        self._changed[shape, pod.priority] = (profile, pod)
 
     def _tell_all(self) -> None:
         self._timer = None
         changed, self._changed = self._changed, {}
-        for shape, (profile, pod) in changed.items():
+        for (shape, _), (profile, pod) in changed.items():
             self._tell(profile, pod, shape)
 
     def _tell(self, profile: Profile, pod: PodInfo, shape: ShapeKey) -> None:
         """Tell some of the shape's pods; if there may be more, go on in the next turn."""
         diagnosis = profile.shapes.why_not(pod)
-        if diagnosis is None:
+        message = None if diagnosis is None else profile.message_of(pod, diagnosis)
+        if diagnosis is None or message is None:
             return  # an event in between woke it: an attempt will tell
-        shape.told = diagnosis.message
-        outdated = (info for info in self._parts.queue.alike(pod) if info.last_message != diagnosis.message)
+        shape.told[pod.priority] = diagnosis.message
+        outdated = (info for info in self._parts.queue.alike(pod) if info.last_message != message)
         told = list(islice(outdated, PODS_A_TURN))
         for info in told:
-            info.last_message = diagnosis.message
+            info.last_message = message
             stored = self._pods.get(info.key)
             if stored is not None and stored.metadata.uid == info.uid:
-                tell(self._parts, stored, Said(UNSCHEDULABLE, diagnosis.message))
+                tell(self._parts, stored, Said(UNSCHEDULABLE, message))
         if len(told) == PODS_A_TURN:
             self._tell_later(profile, told[-1].pod_info, shape)

@@ -13,6 +13,7 @@ from koordsched.api.kinds import (
     CSI_DRIVER,
     CSI_NODE,
     CSI_STORAGE_CAPACITY,
+    NAMESPACE,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
     STORAGE_CLASS,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from koordsched.queue.scheduling_queue import SchedulingQueue
 
 ANNOUNCED: dict[Kind, EventResource] = {
+    NAMESPACE: EventResource.NAMESPACE,
     PERSISTENT_VOLUME: EventResource.PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM: EventResource.PERSISTENT_VOLUME_CLAIM,
     STORAGE_CLASS: EventResource.STORAGE_CLASS,

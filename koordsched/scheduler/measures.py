@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from koordsched.scheduler.metric_rules import MetricRules
 
-KEPT_VALUES = 1024  # observations that are kept as they are before they are sorted into buckets, all in one go
-
 
 def exponential(start: float, factor: float, count: int) -> list[float]:
     """Return bucket bounds as Prometheus' ExponentialBuckets does."""
@@ -41,6 +39,10 @@ class Measure(ABC):
     @abstractmethod
     def collect(self) -> Iterable[Metric]:
         """Yield the values as Prometheus' metric families."""
+
+    def tidy(self) -> None:
+        """Give back the memory of what can be summed up. To be called now and then."""
+        return
 
     def reset(self) -> None:
         """Count from zero again. What tells of the present (a gauge) or is counted elsewhere stays as it is."""
@@ -137,6 +139,24 @@ class Reading(Measure):
         yield family
 
 
+class Readings(Measure):
+    """A gauge of which another part knows all values: read when scraped. A label value that was seen once stays."""
+
+    def __init__(self, shown: list[Measure], name: str, text: str, read: tuple[str, Callable[[], Mapping[str, int]]]) -> None:
+        label, self._read = read
+        super().__init__(shown, name, text, [label])
+        self._seen: dict[str, int] = {}
+
+    def collect(self) -> Iterable[Metric]:
+        from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415
+
+        self._seen = {**dict.fromkeys(self._seen, 0), **self._read()}
+        family = GaugeMetricFamily(self.name, self.text, labels=self.labels)
+        for value, count in self._seen.items():
+            family.add_metric([value], count)
+        yield family
+
+
 class Count(Measure):
     """A counter that another part keeps: read when scraped."""
 
@@ -153,36 +173,22 @@ class Count(Measure):
 class Buckets:
     """A histogram's counts for one set of label values.
 
-    Values are kept and sorted into buckets a thousand at a time, which costs half of sorting each when it comes.
+    Values are only kept when they come and sorted into buckets many at a time, which costs a fifth: whoever owns it calls `tidy` now and
+    then. `observe` counts a value; one on a bound counts into that bucket.
     """
 
-    __slots__ = ("_bounds", "_counts", "_kept", "_sum")
+    __slots__ = ("_bounds", "_counts", "_kept", "_sum", "observe")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = np.array(bounds, np.float64)
         self._kept = array("d")
         self._counts = np.zeros(len(bounds) + 1, np.int64)
         self._sum = 0.0
-
-    def observe(self, value: float) -> None:
-        """Count a value; one on a bound counts into that bucket."""
-        kept = self._kept
-        kept.append(value)
-        if len(kept) >= KEPT_VALUES:
-            self._sort()
-
-    def keeper(self) -> Callable[[float], None]:
-        """Return what counts a value without looking how many are kept: for who calls `tidy` now and then."""
-        return self._kept.append
-
-    def tidy(self) -> None:
-        """Sort what is kept into buckets if that is much."""
-        if len(self._kept) >= KEPT_VALUES:
-            self._sort()
+        self.observe: Callable[[float], None] = self._kept.append
 
     def read(self) -> tuple[list[int], float]:
         """Return how many values each bucket holds, the one without a bound last, and the sum of all values."""
-        self._sort()
+        self.tidy()
         return self._counts.tolist(), self._sum
 
     def reset(self) -> None:
@@ -190,7 +196,10 @@ class Buckets:
         self._counts[:] = 0
         self._sum = 0.0
 
-    def _sort(self) -> None:
+    def tidy(self) -> None:
+        """Sort what is kept into buckets."""
+        if not self._kept:
+            return
         values = np.array(self._kept)
         del self._kept[:]
         self._counts += np.bincount(np.searchsorted(self._bounds, values), minlength=len(self._counts))
@@ -216,6 +225,10 @@ class Distribution(Measure):
 
     def observe(self, value: float, *labels: str) -> None:
         self.of(*labels).observe(value)
+
+    def tidy(self) -> None:
+        for buckets in self._buckets.values():
+            buckets.tidy()
 
     def reset(self) -> None:
         for buckets in self._buckets.values():

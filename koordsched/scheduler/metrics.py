@@ -10,14 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from koordsched.scheduler.framework_metrics import FrameworkMeasures
-from koordsched.scheduler.measures import Count, Distribution, Level, Reading, Tally, exponential, exposition
+from koordsched.scheduler.measures import Count, Distribution, Level, Reading, Readings, Tally, exponential, exposition
 
 if TYPE_CHECKING:
-    from koordsched.scheduler.measures import Buckets, Measure
+    from koordsched.scheduler.measures import Buckets, Cell, Measure
     from koordsched.scheduler.metric_rules import MetricRules
 
 Sizes = Mapping[str, Callable[[], int]]
 
+TIDY_DECISIONS = 1024  # pods after which observations are summed up
 MANY_ATTEMPTS = 15  # the attempts label says "15+" from here on
 NO_NODE_FITS = "no node would fit"
 NOTHING_CHANGED = "nothing changed since an equal pod failed"
@@ -43,7 +44,7 @@ class Metrics:
         self._algorithm_duration = Distribution(
             shown, "scheduler_scheduling_algorithm_duration_seconds", "Latency of the scheduling algorithm."
         ).with_bounds(exponential(0.001, 2, 15))
-        self._algorithm_buckets = self._algorithm_duration.of()
+        self._observe_algorithm = self._algorithm_duration.of().observe
         self._sli_duration = Distribution(
             shown,
             "scheduler_pod_scheduling_sli_duration_seconds",
@@ -53,7 +54,9 @@ class Metrics:
         self._pod_attempts = Distribution(shown, "scheduler_pod_scheduling_attempts", "Attempts it took to bind a pod.").with_bounds(
             exponential(1, 2, 5)
         )
-        self._pod_attempts_buckets = self._pod_attempts.of()
+        self._observe_pod_attempts = self._pod_attempts.of().observe
+        self._attempts_by: dict[tuple[str, str], tuple[Cell, Callable[[float], None]]] = {}  # by result and profile
+        self._sli_by_attempts: dict[int, Callable[[float], None]] = {}
         self._permit_wait = Distribution(
             shown, "scheduler_permit_wait_duration_seconds", "Duration of waiting on Permit.", ["result"]
         ).with_bounds(exponential(0.001, 2, 15))
@@ -65,7 +68,6 @@ class Metrics:
             shown, "scheduler_event_handling_duration_seconds", "Duration of bringing an event into cache and queue.", ["event"]
         ).with_bounds(exponential(0.0001, 2, 12))
         self._unschedulable = Level(shown, "scheduler_unschedulable_pods", "Pods that a plugin refused.", ["plugin", "profile"])
-        self._inflight_events = Level(shown, "scheduler_inflight_events", "Events kept for pods in flight.", ["event"])
         self._after_flush = Tally(
             shown,
             "scheduler_pod_scheduled_after_flush_total",
@@ -87,6 +89,10 @@ class Metrics:
         Reading(self._shown, "scheduler_cache_size", "Nodes, pods and assumed pods in the cache.", ("type", cached))
         Count(self._shown, "koord_scheduler_cache_repairs_total", "Events that contradicted what the cache believed.", repairs)
 
+    def watch_inflight(self, kept: Callable[[], Mapping[str, int]]) -> None:
+        """Read inflight_events{event}, the events kept for pods in flight, from this when scraped."""
+        Readings(self._shown, "scheduler_inflight_events", "Events kept for pods in flight.", ("event", kept))
+
     def watch_tasks(self, running: Sizes) -> None:
         """Read goroutines{operation}, the number of running tasks, from these when scraped."""
         Reading(self._shown, "scheduler_goroutines", "Running tasks, by what they do.", ("operation", running))
@@ -96,6 +102,11 @@ class Metrics:
         for measure in self._shown:
             measure.reset()
 
+    def tidy(self) -> None:
+        """Sum up what was observed since the last time."""
+        for measure in self._shown:
+            measure.tidy()
+
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
         return exposition(self._shown, self._rules)
@@ -103,18 +114,30 @@ class Metrics:
     def decided(self, seconds: float) -> None:
         """Count one run of the scheduling algorithm."""
         self.decisions += 1
+        if not self.decisions % TIDY_DECISIONS:
+            self.tidy()
         self.decision_seconds_sum += seconds
-        self._algorithm_buckets.observe(seconds)
+        self._observe_algorithm(seconds)
 
     def attempted(self, result: str, profile: str, seconds: float) -> None:
         """Count an attempt that ended: scheduled, unschedulable or error."""
-        self._attempts.add(result, profile)
-        self._attempt_duration.observe(seconds, result, profile)
+        known = self._attempts_by.get((result, profile))
+        if known is None:
+            known = self._attempts_by[result, profile] = (
+                self._attempts.of(result, profile),
+                self._attempt_duration.of(result, profile).observe,
+            )
+        known[0].count += 1
+        known[1](seconds)
 
     def bound(self, attempts: int, seconds: float) -> None:
         """Count a pod that was bound, this long after it first could have been tried."""
-        self._sli_duration.observe(seconds, str(attempts) if attempts < MANY_ATTEMPTS else f"{MANY_ATTEMPTS}+")
-        self._pod_attempts_buckets.observe(attempts)
+        observe = self._sli_by_attempts.get(attempts)
+        if observe is None:
+            label = str(attempts) if attempts < MANY_ATTEMPTS else f"{MANY_ATTEMPTS}+"
+            observe = self._sli_by_attempts[attempts] = self._sli_duration.of(label).observe
+        observe(seconds)
+        self._observe_pod_attempts(attempts)
 
     def bound_after_flush(self) -> None:
         self._after_flush.add()
@@ -136,9 +159,6 @@ class Metrics:
 
     def unschedulable_pods(self, plugin: str, profile: str, delta: int) -> None:
         self._unschedulable.move(delta, plugin, profile)
-
-    def inflight_events(self, event: str, delta: int) -> None:
-        self._inflight_events.move(delta, event)
 
     def probe_skipped(self, profile: str) -> None:
         self._avoided.add(NO_NODE_FITS, profile)

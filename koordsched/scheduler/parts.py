@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from koordsched.cluster.informer import Informer
     from koordsched.cluster.port import Cluster
     from koordsched.config.flags import Flags
+    from koordsched.framework.extenders import PreemptionExtenders
+    from koordsched.framework.services import Services
     from koordsched.queue.scheduling_queue import SchedulingQueue
     from koordsched.scheduler.metrics import Metrics
     from koordsched.scheduler.status_writer import StatusWriter
@@ -53,10 +55,23 @@ class Surroundings:
         self.cache = Cache()
         self.waiting_pods = WaitingPods()
         self.informers = Informers(dependencies.cluster, dependencies.clock, dependencies.random)
+        self.extenders: PreemptionExtenders | None = None  # set before plugins are made
+        self.gates = dependencies.flags.gates
+        self._services: Services | None = None
 
     @property
     def columns(self) -> Columns:
         return self.cache.columns
+
+    @property
+    def services(self) -> Services:
+        if self._services is None:
+            raise LookupError("a plugin asked for services before the scheduler was made")
+        return self._services
+
+    @services.setter
+    def services(self, services: Services) -> None:
+        self._services = services
 
     def informer(self, kind: Kind) -> Informer[Any]:
         return self.informers.of(kind)

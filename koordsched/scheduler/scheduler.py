@@ -1,7 +1,8 @@
 """Scheduler: one scheduler on one cluster, from its first list to its last event.
 
 Makes the parts, runs their tasks and ends them. `start` returns when everything that exists has been handled and pods are being scheduled;
-`stop` ends cleanly (nothing in flight, nothing unsaid), `kill` as a process that dies: what must survive is on the cluster.
+who is to wait before the latter calls `fill` and, when it is its turn, `begin`. `stop` ends cleanly (nothing in flight, nothing unsaid),
+`kill` as a process that dies: what must survive is on the cluster.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 from koordsched.api.kinds import NODE, POD
 from koordsched.cluster.event_body import EventSource
 from koordsched.cluster.event_recorder import EventRecorder, Manners
+from koordsched.framework.extenders import EXTENDER
 from koordsched.framework.profile import Profile
 from koordsched.log import get_logger
 from koordsched.plugins import registry_for
@@ -24,24 +26,33 @@ from koordsched.queue.profile import QueueProfile, QueueSettings
 from koordsched.queue.queued_pod import Rejectors
 from koordsched.queue.scheduling_queue import SchedulingQueue
 from koordsched.scheduler.cycle import Cycle
+from koordsched.scheduler.extenders.hints import HINTS
+from koordsched.scheduler.extenders.ignored import without_ignored_resources
 from koordsched.scheduler.failure import FailureHandler
 from koordsched.scheduler.fresh_reasons import FreshReasons
 from koordsched.scheduler.handlers import NodeHandler, PodHandler
 from koordsched.scheduler.metric_rules import MetricRules
 from koordsched.scheduler.metrics import Metrics
+from koordsched.scheduler.nominations import NominationKeeper
 from koordsched.scheduler.parts import Dependencies, Parts, Surroundings
 from koordsched.scheduler.selection import Selection
+from koordsched.scheduler.services import SchedulerServices
 from koordsched.scheduler.status_writer import StatusWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 
     from koordsched.api.core import Node, Pod
     from koordsched.api.podinfo import PodInfo
+    from koordsched.cache.cache import Cache
+    from koordsched.cache.signatures import Concerns
     from koordsched.cluster.informer import Informer
     from koordsched.cluster.mirror import Handler
     from koordsched.config import SchedulerConfiguration
+    from koordsched.queue.events import EventHint
+    from koordsched.queue.queued_pod import QueuedPodInfo
     from koordsched.scheduler.debugger import Debugger
+    from koordsched.scheduler.extenders.chain import Chain
 
 __all__ = ["Dependencies", "Scheduler"]
 
@@ -65,12 +76,15 @@ class Scheduler:
         self._informers = surroundings.informers
         self._nodes: Informer[Node] = self._informers.of(NODE)
         self._pods: Informer[Pod] = self._informers.of(POD, LIVE_PODS)
+        self._extenders = surroundings.extenders = _extenders(config, self.cache)
+        config = without_ignored_resources(config)
         registry = registry_for(config)
         measures = self.metrics.framework if dependencies.measured else None
         self.profiles = {profile.scheduler_name: Profile(profile, registry, surroundings, measures) for profile in config.profiles}
         self.queue = SchedulingQueue(self.clock, self._queue_profiles(), self._queue_settings(dependencies), self.metrics)
         self.status_writer = StatusWriter(dependencies.cluster, self.clock)
         parts = Parts(surroundings, self.metrics, self.queue, self.status_writer)
+        self._services = surroundings.services = SchedulerServices(parts, self.profiles)
         host = socket.gethostname()
         for name in self.profiles:
             source = EventSource(name, f"{name}-{host}")
@@ -81,9 +95,13 @@ class Scheduler:
         selection = Selection(self.cache, self.queue.nominator, dependencies.random, config.percentage_of_nodes_to_score)
         self._reasons = FreshReasons(parts, self._pods.store)
         self.cycle = Cycle(parts, self.profiles, selection, FailureHandler(parts, self._pods.store, self._reasons))
+        if self._extenders is not None:
+            self._ask_extenders(self._extenders, selection)
         self._nodes.add_handler(NodeHandler(parts))
+        self._nodes.add_handler(NominationKeeper(parts, self.profiles, self._services))
         self._pods.add_handler(PodHandler(parts, self.profiles))
         self._informers.announce(self.queue)
+        self.cache.signatures.call(self._sign_again)
         self._tasks: list[asyncio.Task[None]] = []
         self._loop_task: asyncio.Task[None] | None = None
         self._flush_timer: asyncio.TimerHandle | None = None
@@ -97,9 +115,17 @@ class Scheduler:
 
     async def start(self) -> None:
         """List everything, then schedule. Returns when all that exists has been handled and the scheduling loop runs."""
+        await self.fill()
+        self.begin()
+
+    async def fill(self) -> None:
+        """List everything, and keep cache and queue true to the cluster from then on; nothing is decided and nothing written."""
         for informer in self._informers:
             self._spawn(informer.run())
         await self._informers.synced()
+
+    def begin(self) -> None:
+        """Schedule, once everything has been handled."""
         self._spawn(self.status_writer.run())
         for recorder in self._recorders:
             self._spawn(recorder.run())
@@ -125,22 +151,30 @@ class Scheduler:
         sizes = self.queue.sizes()
         return (
             not (sizes.active or sizes.backoff or self.queue.in_flight or self.cycle.binding or self._reasons.pending)
+            and not self._services.running
             and self.status_writer.idle
         )
 
     async def stop(self) -> None:
         """Stop popping, finish what is being bound, say what is unsaid, and end."""
+        await self.settle()
+        await self.status_writer.flush()
+        for recorder in self._recorders:
+            await recorder.flush()
+
+    async def settle(self) -> None:
+        """Stop popping and finish what is being bound: nothing is decided from then on. The first part of `stop`, which may follow."""
         if self._loop_task is not None:
             await _end([self._loop_task])
         for waiting in self._parts.waiting_pods:
             waiting.reject("", "the scheduler stops")
         while self.cycle.binding:
             await asyncio.wait(self.cycle.binding)
+        await self._services.end()
         await _end(self._tasks)
+        if self._extenders is not None:
+            await self._extenders.close()
         self._reasons.stop()
-        await self.status_writer.flush()
-        for recorder in self._recorders:
-            await recorder.flush()
         self._disarm()
 
     def unfinished(self) -> dict[str, int]:
@@ -155,7 +189,10 @@ class Scheduler:
         """End at once, as a process does that is killed: nothing is finished, undone or written."""
         self._disarm()
         self._reasons.stop()
+        await self._services.end()
         await _end([*self._tasks, *self.cycle.binding])
+        if self._extenders is not None:
+            await self._extenders.close()
 
     async def until_failed(self) -> BaseException:
         """Wait until a task that must run for ever has ended by itself, and return why: nothing can be relied on any more."""
@@ -218,6 +255,7 @@ class Scheduler:
             ticks = math.ceil((self.queue.next_timeout() - self.clock.now()) / UNSCHEDULABLE_FLUSH_SECONDS)
             await asyncio.sleep(max(1, ticks) * UNSCHEDULABLE_FLUSH_SECONDS)
             self.queue.flush_unschedulable(self.clock.now())
+            self.metrics.tidy()
 
     def _disarm(self) -> None:
         """Stop the timer."""
@@ -235,13 +273,24 @@ class Scheduler:
             name: QueueProfile(
                 sort_key=profile.queue_sort.sort_key,
                 pre_enqueue=profile.gate,
-                hints=hints_for(profile.refusing),
-                probe=profile.shapes.feasible,
-                unchanged_since_failure=profile.shapes.unchanged_since_failure,
+                hints=hints_for(profile.refusing) | self._hints_of_extenders(),
+                probe=profile.may_succeed,
+                unchanged_since_failure=profile.unchanged_since_failure,
                 rejectors_now=partial(self._rejectors_now, profile),
             )
             for name, profile in self.profiles.items()
         }
+
+    def _hints_of_extenders(self) -> dict[str, Sequence[EventHint]]:
+        """Let every event retry the pods that an extender refused: nobody knows what it looks at."""
+        return {EXTENDER: HINTS} if self._extenders is not None and self._extenders.choosing else {}
+
+    def _ask_extenders(self, chain: Chain, selection: Selection) -> None:
+        from koordsched.scheduler.extenders.binding import Binder  # noqa: PLC0415  # as in _extenders
+        from koordsched.scheduler.extenders.search import Search  # noqa: PLC0415
+
+        search = Search(selection, chain, self.cache, self._pods.store) if chain.choosing else None
+        self.cycle.ask_extenders(search, Binder(chain, self._parts.cluster) if chain.binding else None)
 
     def _rejectors_now(self, profile: Profile, pod: PodInfo) -> Rejectors:
         """Name the plugins that refuse the pod's shape now, and let its pods be told if the reasons are new to them."""
@@ -250,6 +299,15 @@ class Scheduler:
             return NOBODY
         self._reasons.found(profile, pod, diagnosis)
         return diagnosis.rejectors
+
+    def _sign_again(self, concerns: Concerns) -> None:
+        """Give the pods that wait the shapes they have now that plugins sign them differently."""
+
+        def shape_of(info: QueuedPodInfo) -> Hashable | None:
+            pod, profile = info.pod_info, self.profiles.get(info.profile)
+            return profile.shapes.key(pod) if profile is not None and concerns(pod) else pod.shape
+
+        self.queue.reshape(shape_of)
 
     def _queue_settings(self, dependencies: Dependencies) -> QueueSettings:
         return QueueSettings(
@@ -275,7 +333,15 @@ class Scheduler:
             },
             lambda: cache.repairs,
         )
-        self.metrics.watch_tasks({"binding": lambda: len(self.cycle.binding)})
+        tasks: dict[str, Callable[[], int]] = {
+            "binding": lambda: len(self.cycle.binding),
+            "preemption": lambda: self._services.running,
+        }
+        chain = self._extenders
+        if chain is not None:
+            tasks["prioritizing_extender"] = lambda: chain.prioritizing
+        self.metrics.watch_inflight(queue.inflight_events)
+        self.metrics.watch_tasks(tasks)
 
     def _say_missing(self) -> None:
         for profile in self.profiles.values():
@@ -290,6 +356,15 @@ class Scheduler:
         from koordsched.scheduler.debugger import Debugger, Sources  # noqa: PLC0415  # most runs never ask
 
         return Debugger(Sources(self._parts, self._nodes, self._pods, self.profiles, LIVE_PODS))
+
+
+def _extenders(config: SchedulerConfiguration, cache: Cache) -> Chain | None:
+    """Make the extenders, if there are any. ExtenderSettingsError."""
+    if not config.extenders:
+        return None
+    from koordsched.scheduler.extenders.chain import Chain  # noqa: PLC0415  # brings an HTTP client that few need
+
+    return Chain.of(config.extenders, cache)
 
 
 async def _end(tasks: list[asyncio.Task[None]]) -> None:

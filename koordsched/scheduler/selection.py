@@ -2,22 +2,50 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.sampling import Sampler, nodes_to_find
+from koordsched.scheduler.claims import Claims
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
+    from koordsched.cache.nodes import NodeInfo
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.profile import Profile
     from koordsched.framework.shapes import Shape
+    from koordsched.framework.status import Status
+    from koordsched.framework.what_if import Supposition
     from koordsched.queue.nominator import Nominator
 
-Overruled = dict[int, tuple[int, int]]  # row -> (filter, code) that nominated pods cause
+Overruled = dict[int, "Status"]  # row -> the refusal that nominated pods cause
+
+
+class View(NamedTuple):
+    """What a pod's shape says of the nodes at one moment; it is not to be used after an await."""
+
+    shape: Shape
+    overruled: Overruled
+    nominated: int | None  # row of the node that was made free for the pod, if the pod fits there
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether no node is feasible."""
+        return self.nominated is None and self.shape.feasible_count <= len(self.overruled)
+
+    def allows(self, row: int) -> bool:
+        """Answer whether the pod may go to this row."""
+        if row == self.nominated:
+            return True
+        return row not in self.overruled and self.shape.feasible_count > 0 and self.shape.evaluation.is_feasible(row)
 
 
 class Selection:
@@ -29,6 +57,7 @@ class Selection:
         self._random = random
         self._percentage = percentage_of_nodes_to_score
         self._sampler = Sampler(cache)
+        self._claims = Claims(cache, nominator)
 
     def find(self, profile: Profile, pod: PodInfo) -> tuple[CycleState, str | Diagnosis]:
         """Return the cycle's state with the node's name, or with the reasons why there is none. PluginError when a plugin failed."""
@@ -44,15 +73,16 @@ class Selection:
     def _choose(self, profile: Profile, shape: Shape, pod: PodInfo) -> str | Diagnosis:
         if self._cache.table.live_count == 0:
             return Diagnosis.without_nodes()
-        overruled = self._overruled(profile, shape, pod) if len(self._nominator) else {}
-        nominated = self._nominated_row(shape, pod, overruled)
+        nominated = self._nominated_row(profile, shape, pod)
         if nominated is not None:
-            return self._name(nominated)
+            return self.name(nominated)
+        overruled = self._overruled(profile, shape, pod) if len(self._nominator) else {}
         if shape.feasible_count <= len(overruled):
             return profile.shapes.diagnose(shape, pod, overruled)
-        return self._name(self._best(profile, shape, pod, overruled))
+        return self.name(self._best(profile, shape, pod, overruled))
 
-    def _name(self, row: int) -> str:
+    def name(self, row: int) -> str:
+        """Return the name of the row's node."""
         info = self._cache.infos[row]
         if info is None:
             raise LookupError(f"row {row} was chosen but holds no node")
@@ -60,24 +90,69 @@ class Selection:
 
     def _overruled(self, profile: Profile, shape: Shape, pod: PodInfo) -> Overruled:
         """Ask again about the nodes where pods of at least this priority are nominated, as if those were there already."""
-        found: Overruled = {}
-        for name, others in self._nominator.blocking(pod).items():
-            node = self._cache.node(name)
-            if node is None or shape.feasible_count == 0 or not shape.evaluation.is_feasible(node.row):
-                continue
-            with self._cache.what_if(node, add=others):
-                refusal = profile.shapes.ask(shape, pod, node.row)
+        nodes = list(self._contested(shape))
+        if not nodes:
+            return {}
+        supposing = profile.shapes.suppose(shape)
+        found = self._short_of_room(supposing, pod, nodes)
+        for node in self._to_ask(supposing, pod, nodes):
+            others = self._nominator.ahead(pod, node.name)
+            refusal = supposing.refusal(pod, node, add=others) if others else None
             if refusal is not None:
                 found[node.row] = refusal
         return found
 
-    def _nominated_row(self, shape: Shape, pod: PodInfo, overruled: Overruled) -> int | None:
-        """Return the row of the node that was made free for this pod, if the pod fits there: it is then the only candidate."""
-        name = pod.pod.status.nominated_node_name
+    def _short_of_room(self, supposing: Supposition, pod: PodInfo, nodes: list[NodeInfo]) -> Overruled:
+        """Return the nodes without room beside the pods nominated for them, found for all at once where room is all that counts."""
+        fit = supposing.fit(pod)
+        rows = np.array([node.row for node in nodes if node.name not in self._claims.odd], np.int32)
+        if fit is None or not len(rows):
+            return {}
+        f, request = fit
+        codes = self._claims.shortages(rows, pod, request)
+        short = np.flatnonzero(codes)
+        statuses = {code: supposing.explain(f, pod, code) for code in set(codes[short].tolist())}
+        return {row: statuses[code] for row, code in zip(rows[short].tolist(), codes[short].tolist(), strict=True)}
+
+    def _to_ask(self, supposing: Supposition, pod: PodInfo, nodes: list[NodeInfo]) -> list[NodeInfo]:
+        """Return the nodes of which amounts do not tell everything."""
+        if supposing.fit(pod) is None:
+            return nodes
+        return [node for node in nodes if node.name in self._claims.odd] if self._claims.odd else []
+
+    def _contested(self, shape: Shape) -> Iterator[NodeInfo]:
+        """Yield the feasible nodes that pods are nominated for. O(the fewer of both)."""
+        if shape.feasible_count == 0:
+            return
+        nominated = self._nominator.nodes
+        if shape.feasible_count < len(nominated):
+            infos = (self._cache.infos[row] for row in shape.evaluation.feasible_rows().tolist())
+            yield from [info for info in infos if info is not None and info.name in nominated]
+            return
+        for name in nominated:
+            node = self._cache.node(name)
+            if node is not None and shape.evaluation.is_feasible(node.row):
+                yield node
+
+    def _nominated_row(self, profile: Profile, shape: Shape, pod: PodInfo) -> int | None:
+        """Return the row of the node that was made free for this pod, if the pod fits there: it is then the only candidate.
+
+        Even if PreFilter names other nodes: what they were named for may be what was made free (framework.md §5.1.4).
+        """
+        name = pod.pod.status.nominated_node_name or (self._nominator.node_of(pod.uid) if len(self._nominator) else "")
         node = self._cache.node(name) if name else None
-        if node is None or shape.feasible_count == 0 or node.row in overruled or not shape.evaluation.is_feasible(node.row):
+        if node is None or shape.pre_filtered.refusal is not None:
             return None
-        return node.row
+        restricted = shape.pre_filtered.node_names is not None and name not in shape.pre_filtered.node_names
+        if not restricted and not shape.evaluation.is_feasible(node.row):
+            return None
+        others = self._nominator.ahead(pod, name)
+        if not others and not restricted:
+            return node.row
+        supposing = profile.shapes.suppose(shape)
+        if others and supposing.refusal(pod, node, add=others) is not None:
+            return None
+        return node.row if supposing.refusal_now(pod, node) is None else None
 
     def _best(self, profile: Profile, shape: Shape, pod: PodInfo, overruled: Overruled) -> int:
         """Return a row with the highest total, one of several by chance. A single feasible node is taken without scoring."""
@@ -96,6 +171,36 @@ class Selection:
         finally:
             if overruled:
                 profile.shapes.reinstate(shape, list(overruled))
+
+    # In parts, for who asks somebody else in between (`extenders.search`)
+
+    def look(self, profile: Profile, pod: PodInfo) -> View:
+        """Return what is true of the nodes now. PluginError when a plugin failed."""
+        shape = profile.shapes.find(pod)
+        overruled = self._overruled(profile, shape, pod) if len(self._nominator) else {}
+        return View(shape, overruled, self._nominated_row(profile, shape, pod))
+
+    def sample(self, profile: Profile, view: View) -> NDArray[np.int32]:
+        """Return the rows among which the pod's may be chosen: all feasible ones, or as many as the operator wants looked at."""
+        wanted = nodes_to_find(self._cache.table.live_count, self._share(profile))
+        rows = view.shape.evaluation.feasible_rows() if wanted is None else self._sampler.sample(view.shape, wanted)
+        return rows[~np.isin(rows, list(view.overruled))] if view.overruled else rows
+
+    def best_among(self, profile: Profile, pod: PodInfo, view: View, bonus: Mapping[int, int]) -> int:
+        """Return the row whose total with its bonus is highest, one of several by chance. Rows not in bonus count as not feasible."""
+        evaluation = view.shape.evaluation
+        others = np.setdiff1d(evaluation.feasible_rows(), np.array(list(bonus), np.int32)).tolist()
+        if others:
+            profile.shapes.overrule(view.shape, others)
+        try:
+            profile.shapes.rank(view.shape, pod)
+            totals = {row: evaluation.scores(row)[1] + extra for row, extra in bonus.items()}
+        finally:
+            if others:
+                profile.shapes.reinstate(view.shape, others)
+        highest = max(totals.values())
+        best = sorted(row for row, total in totals.items() if total == highest)
+        return best[self._random.randrange(len(best))] if len(best) > 1 else best[0]
 
     def _share(self, profile: Profile) -> int:
         own = profile.percentage_of_nodes_to_score

@@ -63,6 +63,7 @@ class StatusWriter:
         self._clock = clock
         self._written: dict[str, Said] = {}  # by uid: what was written last; while the pod is pending
         self._wanted: dict[str, tuple[Pod, Said]] = {}  # by uid: not written yet
+        self._known: set[str] = set()  # uids of which anything was ever said, until they are forgotten
         self._busy: set[str] = set()  # uids with a request under way
         self._failures: dict[str, int] = {}  # by uid: failed tries in a row
         self._waiting: dict[str, asyncio.TimerHandle] = {}  # by uid: wanted, but not before this
@@ -85,6 +86,7 @@ class StatusWriter:
             if not self._differs(pod, said):
                 return
             self._ready.put_nowait(uid)
+        self._known.add(uid)
         self._wanted[uid] = (pod, said)
 
     def nominate(self, pod: PodInfo, node: str) -> None:
@@ -95,6 +97,9 @@ class StatusWriter:
 
     def forget(self, uid: str) -> None:
         """Say nothing more about a pod: it is bound or gone."""
+        if uid not in self._known:
+            return
+        self._known.discard(uid)
         self._wanted.pop(uid, None)
         self._written.pop(uid, None)
         self._busy.discard(uid)  # a request that is under way is not tried again
@@ -121,6 +126,15 @@ class StatusWriter:
                 await asyncio.sleep(delay)
             else:
                 self._give_up(self._wanted.pop(uid)[0], ServerError(f"not written after {TRIES} tries"))
+
+    def abandon(self) -> int:
+        """Drop what is not written, because another scheduler has the word now; after `run` has ended. Return of how many pods."""
+        for timer in self._waiting.values():
+            timer.cancel()
+        self._waiting.clear()
+        dropped = self.unwritten
+        self._wanted.clear()
+        return dropped
 
     def _differs(self, pod: Pod, said: Said) -> bool:
         known = self._written.get(pod.metadata.uid) or _on_cluster(pod)

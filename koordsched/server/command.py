@@ -15,9 +15,10 @@ from koordsched import __version__
 from koordsched.clock import RealClock
 from koordsched.config import SchedulerConfiguration, dump_config, not_acted_on
 from koordsched.config.duration import Duration
-from koordsched.config.flag_table import FLAGS, Flags
+from koordsched.config.flag_table import FLAGS, NOT_ACTED_ON, Flags
 from koordsched.config.overrides import ignored_flags
 from koordsched.log import Style, get_logger, set_verbosity, write_logs
+from koordsched.server.dead_man import DeadMan
 from koordsched.server.library_logs import carrying_library_logs
 from koordsched.server.process import Orders, Process
 
@@ -49,7 +50,7 @@ def run_serve(start: Start) -> int:
     set_verbosity(start.flags.v)
     say_what_starts(start)
     gc.set_threshold(*GC_THRESHOLDS)
-    orders = Orders(config=start.config, flags=start.flags, clock=clock, random=Random())
+    orders = Orders(config=start.config, flags=start.flags, clock=clock, random=Random(), guard=DeadMan(clock))
     with carrying_library_logs(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(Process(orders).run())
 
@@ -67,11 +68,9 @@ def say_what_starts(start: Start) -> None:
     for doubt in start.doubts:
         log.warning(doubt)
     for flag in not_acted_on(flags):
-        log.warning("a flag changes nothing in this version", flag=flag)
+        log.warning("a flag changes nothing in this version", flag=flag, because=NOT_ACTED_ON[flag.removeprefix("--")])
     for flag in ignored_flags(flags):
         log.warning("a flag is ignored because --config is given", flag=flag)
-    if config.leader_election.leader_elect:
-        log.warning("leader election is not done in this version: run exactly one replica, and say --leader-elect=false")
 
 
 def _value_of(flags: Flags, name: str) -> Any:

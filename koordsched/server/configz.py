@@ -1,4 +1,7 @@
-"""/configz: the configuration in use, with the reference's internal field names (framework.md §1.6, [KEEP]): Go's, so capitalised."""
+"""/configz: the configuration in use, with the reference's internal field names (framework.md §1.6, [KEEP]): Go's, so capitalised.
+
+What is empty is null, as a Go slice that nobody filled is, and a whole number has no fraction.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from koordsched.config.duration import Duration
 if TYPE_CHECKING:
     from koordsched.config import SchedulerConfiguration
 
+API_VERSION = "kubescheduler.config.k8s.io/v1"
 INITIALISMS = {"qps": "QPS", "urlPrefix": "URLPrefix", "enableHTTPS": "EnableHTTPS", "tlsConfig": "TLSConfig", "httpTimeout": "HTTPTimeout"}
 
 
@@ -19,7 +23,7 @@ def configz(config: SchedulerConfiguration) -> dict[str, Any]:
     found = _capitalised(config)
     if not isinstance(found, dict):
         raise TypeError(f"a configuration is a mapping, not {type(found).__name__}")
-    return found
+    return {"apiVersion": API_VERSION, **found}
 
 
 def _capitalised(value: Any) -> Any:
@@ -31,7 +35,9 @@ def _capitalised(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _capitalised(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_capitalised(item) for item in value]
+        return [_capitalised(item) for item in value] or None
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     return value
 
 

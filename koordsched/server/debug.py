@@ -1,4 +1,4 @@
-"""/debug: what the scheduler believes and whether that is true, as JSON.
+"""/debug: what the scheduler believes and whether that is true, as JSON; profiles (`profiling/`); and its verbosity.
 
 `cache` and `queue` show at most `?limit=N` nodes and pods of each part (default 1000); `compare` compares with the cluster and takes
 seconds when something differs. They are there while `enableProfiling` is on, as all of /debug is.
@@ -11,17 +11,23 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from koordsched.cluster.port import ClusterError
-from koordsched.server.response import JSON, NOT_FOUND, TEXT, Response, bad_request
+from koordsched.config.flag_values import BadValueError, read_level
+from koordsched.log import set_verbosity
+from koordsched.server.response import HTML, JSON, NOT_FOUND, Response, bad_request, text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from koordsched.scheduler.scheduler import Scheduler
+    from koordsched.server.profiling import Profiles
+    from koordsched.server.request import Request
 
     Query = Mapping[str, list[str]]
 
 DEFAULT_LIMIT = 1000
-COMPARE = "compare"
+DEBUG_PATH = "/debug/"
+VERBOSITY = "flags/v"
+FLAGS_PAGE = Response(200, HTML, b"<html><head><title>/debug/flags/</title></head><body>/debug/flags/<br>flags:<br>v<br></body></html>\n")
 
 
 class DebugEndpoints:
@@ -29,28 +35,56 @@ class DebugEndpoints:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
+        self._profiles: Profiles | None = None
 
-    def get(self, name: str, query: Query) -> Response:
-        """Show the cache or the queue."""
-        if name not in {"cache", "queue"} or not self._scheduler.config.enable_profiling:
+    async def answer(self, request: Request) -> Response:
+        """Answer a request for a path below /debug/."""
+        name = request.path.removeprefix(DEBUG_PATH)
+        if not self._scheduler.config.enable_profiling:
             return NOT_FOUND
+        if name == "pprof" or name.startswith("pprof/"):
+            return await self._profile(name.removeprefix("pprof"), request.query)
+        if name == "flags" or name.startswith("flags/"):
+            return set_log_verbosity(request) if name == VERBOSITY else FLAGS_PAGE
+        if name in {"cache", "queue"}:
+            return self._believed(name, request.query)
+        return await self._compare() if name == "compare" else NOT_FOUND
+
+    async def _profile(self, path: str, query: Query) -> Response:
+        if self._profiles is None:
+            from koordsched.server.profiling import Profiles  # noqa: PLC0415  # simulations, which have endpoints too, need none
+
+            self._profiles = Profiles()
+        return await self._profiles.answer(path, query)
+
+    def _believed(self, name: str, query: Query) -> Response:
         limit = query.get("limit", [str(DEFAULT_LIMIT)])[-1]
         if not (limit.isascii() and limit.isdigit()):
             return bad_request(f"limit must be a number of at least 0, not {limit!r}")
         debugger = self._scheduler.debugger
         return _json(debugger.cache(int(limit)) if name == "cache" else debugger.queue(int(limit)))
 
-    async def compare(self) -> Response:
+    async def _compare(self) -> Response:
         """Compare with the cluster; 503 while there is nothing to compare."""
-        if not self._scheduler.config.enable_profiling:
-            return NOT_FOUND
         if not self._scheduler.synced:
-            return Response(503, TEXT, b"handlers are not fully synchronized\n")
+            return text(503, "handlers are not fully synchronized\n")
         try:
             comparison = await self._scheduler.debugger.compare()
         except ClusterError as error:
-            return Response(503, TEXT, f"no fresh list to compare with, try again: {error.message}\n".encode())
+            return text(503, f"no fresh list to compare with, try again: {error.message}\n")
         return _json(comparison.report())
+
+
+def set_log_verbosity(request: Request) -> Response:
+    """Set -v to the body of a PUT (k8s.io/component-base's GlogSetter); a line's end behind the number does no harm."""
+    if request.method != "PUT":
+        return text(406, "unsupported http method\n")
+    wanted = request.body.decode(errors="replace").rstrip()
+    try:
+        set_verbosity(read_level(wanted))
+    except BadValueError as error:
+        return text(400, f"{error}\n")
+    return text(200, f"successfully set klog.logging.verbosity to {wanted}\n")
 
 
 def _json(body: object) -> Response:

@@ -6,7 +6,6 @@ Until then the process is alive, and not ready: `/readyz` says what is waited fo
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs, urlsplit
 
 from msgspec.structs import replace
 
@@ -14,14 +13,15 @@ from koordsched.config import Flags
 from koordsched.scheduler.metric_rules import MetricRules
 from koordsched.server.health import Health
 from koordsched.server.process_metrics import ProcessMetrics
-from koordsched.server.response import METHOD_NOT_ALLOWED, METRICS, METRICS_PATH, TEXT, Response, bad_request
+from koordsched.server.response import METRICS, METRICS_PATH, Response, text
 
 if TYPE_CHECKING:
     from koordsched.server.endpoints import Endpoints
+    from koordsched.server.request import Request
 
 DEFAULT_FLAGS = Flags()
 OK = 200
-NOT_YET = Response(503, TEXT, b"the scheduler has not started yet\n")
+NOT_YET = text(503, "the scheduler has not started yet\n")
 
 
 class Front:
@@ -32,7 +32,7 @@ class Front:
         self.metrics = ProcessMetrics(flags.gates, MetricRules.of(flags))
         self._endpoints: Endpoints | None = None
         ping = {"ping": lambda: ""}
-        self._early = Health({"healthz": ping, "livez": ping, "readyz": {**ping, "api-server": lambda: self._waiting_for}})
+        self._early = Health({"healthz": ping, "livez": ping, "readyz": {"api-server": lambda: self._waiting_for}})
 
     def wait_for(self, what: str) -> None:
         """Say from now on that this keeps the scheduler from starting."""
@@ -42,23 +42,15 @@ class Front:
         """Leave the answers to a scheduler's endpoints from now on."""
         self._endpoints = endpoints
 
-    async def answer(self, target: str) -> Response:
-        """Answer a GET of a path with its query."""
-        try:
-            url = urlsplit(target)
-        except ValueError as error:
-            return bad_request(str(error))
-        response = self._early_answer(url.path, url.query) if self._endpoints is None else await self._endpoints.answer(target)
-        if url.path == METRICS_PATH and response.status == OK:
+    async def answer(self, request: Request) -> Response:
+        """Answer a request, whatever its method."""
+        response = self._early_answer(request) if self._endpoints is None else await self._endpoints.answer(request)
+        if request.path == METRICS_PATH and response.status == OK and response.content_type == METRICS:
             return replace(response, body=response.body + self.metrics.text())
         return response
 
-    def delete(self, target: str) -> Response:
-        """Answer a DELETE: only a scheduler's metrics can be reset."""
-        return METHOD_NOT_ALLOWED if self._endpoints is None else self._endpoints.delete(target)
-
-    def _early_answer(self, path: str, query: str) -> Response:
-        name, _, check = path.strip("/").partition("/")
-        if name in self._early:
-            return self._early.get(name, check, parse_qs(query, keep_blank_values=True))
-        return Response(OK, METRICS, b"") if path == METRICS_PATH else NOT_YET
+    def _early_answer(self, request: Request) -> Response:
+        health = self._early.get(request.path, request.query)
+        if health is not None:
+            return health
+        return Response(OK, METRICS, b"") if request.path == METRICS_PATH else NOT_YET

@@ -27,19 +27,27 @@ class Health:
         self._endpoints = endpoints
         self._outcomes = Outcomes()
 
-    def __contains__(self, endpoint: str) -> bool:
-        return endpoint in self._endpoints
-
-    def get(self, endpoint: str, only: str, query: Mapping[str, list[str]]) -> Response:
-        """Ask all checks of an endpoint, or only one."""
+    def get(self, path: str, query: Mapping[str, list[str]]) -> Response | None:
+        """Ask all checks of an endpoint, or the one that the path names; None when the path is none of an endpoint's."""
+        endpoint, slash, only = path.removeprefix("/").partition("/")
+        if endpoint not in self._endpoints:
+            return None
         checks = self._endpoints[endpoint]
-        if only:
-            return _ask_one(checks, only)
+        return _ask_one(checks, only) if slash else self._ask_all(endpoint, checks, query)
+
+    def reset(self) -> None:
+        """Count outcomes from zero again."""
+        self._outcomes.reset()
+
+    def _ask_all(self, endpoint: str, checks: Checks, query: Mapping[str, list[str]]) -> Response:
         excluded = set(query.get("exclude", []))
         outcome = {check: ask() for check, ask in checks.items() if check not in excluded}
         for check, wrong in outcome.items():
             self._outcomes.add(check, endpoint, healthy=not wrong)
-        lines = "".join(f"[-]{check} failed: {wrong}\n" if wrong else f"[+]{check} ok\n" for check, wrong in outcome.items())
+        lines = "".join(f"{_line(check, excluded, outcome)}\n" for check in checks)
+        if unknown := sorted(excluded - checks.keys()):
+            named = ", ".join(f'"{check}"' for check in unknown)
+            lines += f"warn: some health checks cannot be excluded: no matches for {named}\n"
         if any(outcome.values()):
             return Response(500, TEXT, f"{lines}{endpoint} check failed\n".encode())
         return Response(200, TEXT, f"{lines}{endpoint} check passed\n".encode() if "verbose" in query else b"ok")
@@ -61,6 +69,10 @@ class Outcomes(Measure):
         self._last[check, endpoint] = healthy
         self._counts[check, "success" if healthy else "error", endpoint] += 1
 
+    def reset(self) -> None:
+        self._last.clear()
+        self._counts.clear()
+
     def collect(self) -> Iterable[Metric]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415  # see measures' docstring
 
@@ -72,6 +84,12 @@ class Outcomes(Measure):
         for (check, status, endpoint), count in self._counts.items():
             counts.add_metric((check, status, endpoint), count)
         yield counts
+
+
+def _line(check: str, excluded: set[str], outcome: Mapping[str, str]) -> str:
+    if check in excluded:
+        return f"[+]{check} excluded: ok"
+    return f"[-]{check} failed: {outcome[check]}" if outcome[check] else f"[+]{check} ok"
 
 
 def _ask_one(checks: Checks, name: str) -> Response:

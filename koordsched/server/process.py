@@ -11,7 +11,7 @@ import asyncio
 import gc
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from functools import partial
 from random import Random
 from typing import Any
@@ -20,23 +20,28 @@ import msgspec
 
 from koordsched.clock import Clock
 from koordsched.cluster.apiserver import ConnectionSettings, connect
+from koordsched.cluster.election import Guard
 from koordsched.config import Flags, SchedulerConfiguration
+from koordsched.framework.extenders import ExtenderSettingsError
 from koordsched.log import get_logger
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
-from koordsched.server.access import ALWAYS_ALLOW, access_of, listening_host
+from koordsched.server.access import World
 from koordsched.server.connecting import Connect, Connecting, Connection
 from koordsched.server.endpoints import Endpoints
 from koordsched.server.front import Front
+from koordsched.server.leadership import Campaign, Leadership
 from koordsched.server.mistakes import StartError
 from koordsched.server.ports import Port, listening
+from koordsched.server.secure_port import secure_port
 from koordsched.server.signals import Reactions, handling_signals
-from koordsched.server.tls import server_context
 
 log = get_logger(__name__)
 
 STOP_SECONDS = 20.0
 """What a clean stop may take: less than the 30 s after which the kubelet kills."""
 KILL_SECONDS = 2.0
+CONDITIONS_SECONDS = 0.5
+"""How long a successor waits for the last conditions. It decides about the same pods anew, and says so itself."""
 STREAMING_LISTS = "KUBE_FEATURE_WatchListClient"
 """The environment variable by which client-go's programs are told to read lists as a stream."""
 STOPPED, FAILED = 0, 1
@@ -53,6 +58,7 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     connect: Connect = connect
     stop_seconds: float = STOP_SECONDS
     exit_at_once: Callable[[int], object] = os._exit
+    guard: Guard | None = None  # ends a process that has lost the lease and cannot notice
 
 
 class Process:
@@ -64,6 +70,12 @@ class Process:
         self._told_to_stop = asyncio.Event()
         self._scheduler: Scheduler | None = None
         self._dumping: asyncio.Task[None] | None = None
+        self._leadership = self._candidate() if orders.config.leader_election.leader_elect else None
+
+    def _candidate(self) -> Leadership:
+        orders = self._orders
+        lost = partial(orders.exit_at_once, FAILED)
+        return Leadership(orders.config, Campaign(orders.connect, orders.clock, orders.random, lost, orders.guard))
 
     async def run(self) -> int:
         """Serve; return the exit code."""
@@ -71,29 +83,20 @@ class Process:
         reactions = Reactions(self._told_to_stop.set, partial(orders.exit_at_once, FAILED), self._dump)
         try:
             with handling_signals(reactions):
-                async with listening(self._ports(), access_of(orders.flags), self._front):
+                async with AsyncExitStack() as ports, listening(await self._ports(ports), self._front):
                     return await self._serve()
         except StartError as error:
             log.error(str(error))
             return FAILED
 
-    def _ports(self) -> list[Port]:
-        flags = self._orders.flags
+    async def _ports(self, kept: AsyncExitStack) -> list[Port]:
+        orders, flags = self._orders, self._orders.flags
         ports = []
         if flags.secure_port:
-            tls = server_context(flags, self._orders.clock.now())
-            ports.append(Port(self._host(flags.bind_address), flags.secure_port, tls, flags.permit_port_sharing))
+            ports.append(await kept.enter_async_context(secure_port(flags, World(orders.connect, orders.clock, orders.random))))
         if flags.port:
-            ports.append(Port(self._host(flags.address or Flags().address), flags.port))
-        if any(port.host not in {flags.bind_address, flags.address} for port in ports):
-            log.warning(
-                f"listening on loopback only, because requests are not authenticated in this version: with --{ALWAYS_ALLOW}=PATHS "
-                "it listens where it was told to and answers only PATHS to other hosts"
-            )
+            ports.append(Port(flags.address or Flags().address, flags.port))
         return ports
-
-    def _host(self, address: str) -> str:
-        return listening_host(self._orders.flags, address)
 
     async def _serve(self) -> int:
         connecting = asyncio.create_task(self._connected())
@@ -102,51 +105,72 @@ class Process:
             return STOPPED
         connection = connecting.result()
         self._front.metrics.watch(connection.traffic)
+        if self._leadership is not None:
+            self._front.metrics.watch_leadership(self._leadership)
         try:
             return await self._schedule(connection)
         finally:
             await _at_most(KILL_SECONDS, asyncio.create_task(connection.close()))
 
     async def _connected(self) -> Connection:
-        orders, front = self._orders, self._front
-        client = orders.config.client_connection
-        settings = ConnectionSettings(
+        orders = self._orders
+        return await Connecting(orders.connect, orders.clock, orders.random).connected(self._settings(), self._front.wait_for)
+
+    def _settings(self) -> ConnectionSettings:
+        client, leadership = self._orders.config.client_connection, self._leadership
+        return ConnectionSettings(
             kubeconfig=client.kubeconfig,
-            master=orders.flags.master,
+            master=self._orders.flags.master,
             qps=client.qps,
             burst=client.burst,
             streaming_lists=os.environ.get(STREAMING_LISTS) == "true",
+            may_decide=None if leadership is None else leadership.term.check,
         )
-        return await Connecting(orders.connect, orders.clock, orders.random).connected(settings, front.wait_for)
 
     async def _schedule(self, connection: Connection) -> int:
         """Schedule until told to stop, or until a task dies."""
         orders = self._orders
-        scheduler = Scheduler(orders.config, Dependencies(connection, orders.clock, orders.random, orders.flags))
+        try:
+            scheduler = Scheduler(orders.config, Dependencies(connection, orders.clock, orders.random, orders.flags))
+        except ExtenderSettingsError as mistake:
+            raise StartError(str(mistake)) from None
         self._scheduler = scheduler
-        endpoints = Endpoints(scheduler)
+        endpoints = Endpoints(scheduler, self._leadership)
         self._front.show(endpoints)
-        dying = asyncio.create_task(scheduler.until_failed())
-        starting = asyncio.create_task(scheduler.start())
-        with undisturbed():
-            listed = await self._before_stop(starting, dying)
-        if listed and not dying.done():
+        dying: list[asyncio.Task[Any]] = [asyncio.create_task(scheduler.until_failed())]
+        if self._leadership is not None:
+            dying.append(asyncio.create_task(self._leadership.lost()))
+        starting = asyncio.create_task(self._start(scheduler))
+        if await self._before_stop(starting, *dying) and starting.done():
             starting.result()
-            log.info("scheduling", nodes=scheduler.cache.table.live_count, pods=len(scheduler.cache.pods))
-            await self._before_stop(dying)
-        if dying.done():
-            log.exception("a task of the scheduler died, and so does the process", exc_info=dying.result())
+            await self._before_stop(*dying)
+        dead = next((task for task in dying if task.done()), None)
+        if dead is not None:
+            if (failure := dead.result()) is not None:  # without one the lease is lost, which has been said
+                log.exception("a task of the scheduler died, and so does the process", exc_info=failure)
             await _at_most(KILL_SECONDS, asyncio.create_task(_kill(scheduler)))
             return FAILED
         endpoints.shutting_down = True
-        await _cancel(starting, dying)
+        await _cancel(starting, *dying)
         await self._stop(scheduler)
         return STOPPED
+
+    async def _start(self, scheduler: Scheduler) -> None:
+        """Fill the caches and, when this process leads, schedule; with delayCacheUntilActive the caches are filled after that only."""
+        leadership, late = self._leadership, self._orders.config.delay_cache_until_active
+        if leadership is not None and late:
+            await leadership.win(self._settings())
+        with undisturbed():
+            await scheduler.fill()
+        if leadership is not None and not late:
+            await leadership.win(self._settings())
+        scheduler.begin()
+        log.info("scheduling", nodes=scheduler.cache.table.live_count, pods=len(scheduler.cache.pods))
 
     async def _stop(self, scheduler: Scheduler) -> None:
         """Stop cleanly, but not for ever."""
         limit = self._orders.stop_seconds
-        stopping = asyncio.create_task(scheduler.stop())
+        stopping = asyncio.create_task(self._wind_up(scheduler))
         if await _at_most(limit, stopping):
             stopping.result()
             log.info("stopped")
@@ -154,6 +178,17 @@ class Process:
         log.error("a clean stop took too long; the rest is given up", seconds=limit, **scheduler.unfinished())
         stopping.cancel()
         await _at_most(KILL_SECONDS, asyncio.create_task(_kill(scheduler)))
+
+    async def _wind_up(self, scheduler: Scheduler) -> None:
+        """Stop the scheduler, and let a successor begin as soon as nothing is decided here any more."""
+        if self._leadership is not None:
+            await scheduler.settle()
+            await _at_most(CONDITIONS_SECONDS, flushing := asyncio.create_task(scheduler.status_writer.flush()))
+            await _cancel(flushing)
+            if dropped := scheduler.status_writer.abandon():
+                log.info("conditions are left to the next leader", pods=dropped)
+            await self._leadership.resign()
+        await scheduler.stop()
 
     async def _before_stop(self, *tasks: asyncio.Task[Any]) -> bool:
         """Wait until one of the tasks has ended; False when the process was told to stop first."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from koordsched.cluster.apiserver import Traffic
     from koordsched.scheduler.metric_rules import MetricRules
+    from koordsched.server.leadership import Leadership
 
 
 BUILD = {
@@ -51,6 +52,10 @@ class ProcessMetrics:
         """Show what is sent over a connection, too."""
         Requests(self._shown, traffic)
         RestClient(self._shown, traffic)
+
+    def watch_leadership(self, leadership: Leadership) -> None:
+        """Show whether this process leads, too."""
+        MasterStatus(self._shown, leadership)
 
     def text(self) -> bytes:
         """Return them in Prometheus' text format."""
@@ -94,6 +99,21 @@ class Features(Measure):
         family = GaugeMetricFamily(self.name, self.text, labels=self.labels)
         for name, enabled in sorted(self._gates.enabled.items()):
             family.add_metric([name, _stage(name)], float(enabled))
+        yield family
+
+
+class MasterStatus(Measure):
+    """leader_election_master_status{name}: 1 while this process leads."""
+
+    def __init__(self, shown: list[Measure], leadership: Leadership) -> None:
+        super().__init__(shown, "leader_election_master_status", "Whether this process is the leader: 1, or a standby: 0.", ["name"])
+        self._leadership = leadership
+
+    def collect(self) -> Iterable[Metric]:
+        from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415
+
+        family = GaugeMetricFamily(self.name, self.text, labels=self.labels)
+        family.add_metric([self._leadership.name], float(self._leadership.leading))
         yield family
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 TEXT = "text/plain; charset=utf-8"
+HTML = "text/html; charset=utf-8"
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 JSON = "application/json"
 METRICS_PATH = "/metrics"
@@ -14,11 +15,15 @@ class Response(msgspec.Struct, frozen=True):
     status: int
     content_type: str
     body: bytes
+    location: str = ""  # where else to ask, with a status that says so
 
 
-METHOD_NOT_ALLOWED = Response(405, TEXT, b"Method Not Allowed\n")
 NOT_FOUND = Response(404, TEXT, b"404 page not found\n")
 
 
+def text(status: int, words: str) -> Response:
+    return Response(status, TEXT, words.encode())
+
+
 def bad_request(why: str) -> Response:
-    return Response(400, TEXT, f"bad request: {why}\n".encode())
+    return text(400, f"bad request: {why}\n")

@@ -14,6 +14,7 @@ from koordsched.config.errors import ConfigError
 from koordsched.config.flags import parse_flags
 from koordsched.config.loading import Environment, default_config, load_config
 from koordsched.config.types import SchedulerConfiguration
+from koordsched.framework.extenders import ExtenderSettingsError
 from koordsched.plugins import installed_catalogue
 from koordsched.simulate.documents import InputError, expand
 from koordsched.simulate.manifests import load_manifests
@@ -59,7 +60,11 @@ def _run(options: SimulateOptions, out: TextIO, err: TextIO) -> int:
     except InputError as mistake:
         print(mistake, file=err)
         return 1
-    outcome = play(options, config, workload, err)
+    try:
+        outcome = play(options, config, workload, err)
+    except ExtenderSettingsError as mistake:
+        print(mistake, file=err)
+        return 1
     for line in (*workload.notes, *(rejection.line for rejection in outcome.rejected)):
         print(line, file=err)
     _print(options, outcome, workload, out)

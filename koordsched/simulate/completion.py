@@ -1,4 +1,5 @@
-"""Fill in what an API server, a kubelet or a cloud would add to a Node or a Pod that a person wrote by hand.
+"""Fill in what an API server, a kubelet or a cloud would add to a Node or a Pod that a person wrote by hand, and leave out what a dump of
+another cluster says that cannot hold in this one.
 
 Shared by `simulate` and `test` (scenarios.md "Objects"), so that both read the same short manifests. Inputs are never changed: a document
 may share parts with others through YAML aliases. What has the wrong type is left alone, for the API's validation to name.
@@ -45,6 +46,25 @@ def complete_pod(body: Mapping[str, Any], scheduler_name: str) -> Json:
     made["spec"] = spec
     made["status"] = {"phase": "Running" if spec.get("nodeName") else "Pending", **status}
     return made
+
+
+def complete_volume(body: Mapping[str, Any]) -> Json:
+    """Let a persistent volume name its claim by name alone: uids are another cluster's."""
+    spec = mapping(body.get("spec"))
+    if not isinstance(spec.get("claimRef"), dict):
+        return dict(body)
+    ref = {key: value for key, value in spec["claimRef"].items() if key not in {"uid", "resourceVersion"}}
+    return {**body, "spec": {**spec, "claimRef": ref}}
+
+
+def complete_claim(body: Mapping[str, Any]) -> Json:
+    """Let a claim name its owner (the pod of an ephemeral volume) by name alone."""
+    metadata = mapping(body.get("metadata"))
+    owners = metadata.get("ownerReferences")
+    if not isinstance(owners, list) or not all(isinstance(owner, dict) for owner in owners):
+        return dict(body)
+    named = [{key: value for key, value in owner.items() if key != "uid"} for owner in owners]
+    return {**body, "metadata": {**metadata, "ownerReferences": named}}
 
 
 def mapping(value: Any) -> Json:

@@ -6,7 +6,6 @@ ones vanish, and the share of the cluster that is taken has its peak in between.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 
 from koordsched.api.core import Pod
@@ -32,8 +31,8 @@ class Ledger:
         self._counted: dict[str, Mapping[str, int]] = {}  # the requests of the pods on nodes, by key
         self.pods: dict[str, Pod] = {}
         self.deleted: set[str] = set()
-        self.requested: Counter[str] = Counter()  # by pods on nodes now: cpu in milli, others in whole units, and `pods`
-        self.peak: dict[str, int] = {}  # the highest that `requested` was, per resource
+        self._requested: dict[str, int] = {}
+        self._peak: dict[str, int] = {}
         self.decided = 0  # pods bound so far
         self.version = 0  # grows with every pod that is bound or deleted
 
@@ -53,18 +52,35 @@ class Ledger:
             self.decided += 1
             self.version += 1
         elif before is not None and not is_there:
-            del self._counted[key]
             self._count(before, -1)
+            del self._counted[key]
             self.version += 1
         else:
             self.version += gone
 
     def _count(self, requests: Mapping[str, int], sign: int) -> None:
-        requested, peak = self.requested, self.peak
-        for name, amount in (*requests.items(), ("pods", 1)):
-            requested[name] = total = requested[name] + sign * amount
-            if total > peak.get(name, 0):
-                peak[name] = total
+        """Add or take away. The highest sums are noted where they end: before something is taken away, and when they are asked for."""
+        if sign < 0:
+            self._note_peak()
+        requested = self._requested
+        for name, amount in requests.items():
+            requested[name] = requested.get(name, 0) + sign * amount
+
+    def _note_peak(self) -> None:
+        for name, total in self.requested.items():
+            if total > self._peak.get(name, 0):
+                self._peak[name] = total
+
+    @property
+    def requested(self) -> dict[str, int]:
+        """Return what pods on nodes request now: cpu in milli, others in whole units, and `pods`."""
+        return {**self._requested, "pods": len(self._counted)}
+
+    @property
+    def peak(self) -> dict[str, int]:
+        """Return the highest that `requested` was, per resource."""
+        self._note_peak()
+        return dict(self._peak)
 
 
 class LedgerHandler:

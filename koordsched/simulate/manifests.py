@@ -9,19 +9,31 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from koordsched.api.kinds import NAMESPACE, NODE, POD, PRIORITY_CLASS, Kind, kind_of
+from koordsched.api.kinds import (
+    NAMESPACE,
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    PRIORITY_CLASS,
+    STORAGE_CLASS,
+    Kind,
+    kind_of,
+)
 from koordsched.clock import parse_rfc3339
-from koordsched.simulate.completion import complete_node, complete_pod, mapping
+from koordsched.simulate.completion import complete_claim, complete_node, complete_pod, complete_volume, mapping
 from koordsched.simulate.documents import read_documents
 from koordsched.simulate.workload import Manifest, PodArrival, Rejection, Workload
 
 DEFAULT_SCHEDULER = "default-scheduler"
 FINISHED = ("Succeeded", "Failed")
-GATE_KINDS = (NAMESPACE, PRIORITY_CLASS)
+GATE_KINDS = (NAMESPACE, PRIORITY_CLASS, STORAGE_CLASS, PERSISTENT_VOLUME)
 """Kinds that others need to be there when they are created."""
 
 ELSEWHERE = frozenset({"uid", "resourceVersion", "generation", "managedFields", "selfLink"})
 """Metadata of a dump that means nothing in another cluster."""
+
+COMPLETIONS = {NODE: complete_node, PERSISTENT_VOLUME: complete_volume, PERSISTENT_VOLUME_CLAIM: complete_claim}
 
 _SHOWN = 80
 
@@ -108,7 +120,8 @@ def _is_finished(manifest: Manifest) -> bool:
 
 
 def _completed(manifest: Manifest) -> Manifest:
-    return Manifest(manifest.origin, NODE, complete_node(manifest.body)) if manifest.kind is NODE else manifest
+    complete = COMPLETIONS.get(manifest.kind)
+    return manifest if complete is None else Manifest(manifest.origin, manifest.kind, complete(manifest.body))
 
 
 def _pod(manifest: Manifest, profiles: list[str]) -> Manifest:

@@ -114,23 +114,29 @@ class Simulation:
         if manifest.kind is POD:
             self._submitted.setdefault(key, manifest)
         try:
-            await self._create_or_patch(manifest)
-        except ClusterError as error:
-            problem = problem_of(manifest, error)
-            self._rejected.append(Rejection(manifest.origin, f"{manifest.kind.kind} {key}", problem))
-            if manifest.kind is POD and not isinstance(error, AlreadyExists):
-                self._refused[key] = problem
-        else:
-            self._refused.pop(key, None)
-
-    async def _create_or_patch(self, manifest: Manifest) -> None:
-        """Create the object; a namespace or a priority class may be there already (made on demand, or always there)."""
-        try:
             await self._world.create(manifest.kind, manifest.body)
-        except AlreadyExists:
-            if manifest.kind not in {NAMESPACE, PRIORITY_CLASS}:
-                raise
+        except AlreadyExists as error:
+            await self._is_there(manifest, error)
+        except ClusterError as error:
+            self._reject(manifest, error)
+            if manifest.kind is POD:
+                self._refused[key] = problem_of(manifest, error)
+        else:
+            if self._refused:
+                self._refused.pop(key, None)
+
+    async def _is_there(self, manifest: Manifest, error: AlreadyExists) -> None:
+        """Patch a namespace or a priority class, which may be there already (made on demand, or always there); others are there once."""
+        if manifest.kind not in {NAMESPACE, PRIORITY_CLASS}:
+            self._reject(manifest, error)
+            return
+        try:
             await self._world.patch(manifest.ref, manifest.body)
+        except ClusterError as refusal:
+            self._reject(manifest, refusal)
+
+    def _reject(self, manifest: Manifest, error: ClusterError) -> None:
+        self._rejected.append(Rejection(manifest.origin, f"{manifest.kind.kind} {manifest.key}", problem_of(manifest, error)))
 
     async def _delete(self, arrival: PodArrival) -> None:
         """Let a pod leave, unless it has left otherwise (preempted, refused)."""

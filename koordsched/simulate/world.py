@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from koordsched.api.kinds import POD, Kind
 from koordsched.clock import VirtualClock, VirtualTimeLoop
@@ -23,6 +24,7 @@ from koordsched.config.launch import Launch
 from koordsched.config.types import SchedulerConfiguration
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
 from koordsched.server.endpoints import Endpoints, Response
+from koordsched.server.request import Request
 
 T = TypeVar("T")
 
@@ -48,8 +50,10 @@ class EmbeddedWorld:
     def __init__(self, loop: VirtualTimeLoop, settings: WorldSettings) -> None:
         self.clock = VirtualClock(loop)
         forever = 1e12
-        quiet = ClusterSettings(bookmark_interval=forever, watch_seconds=(forever, forever)) if settings.lasting else None
-        self.cluster = MemoryCluster(self.clock, random=Random(f"cluster {settings.seed}"), settings=quiet)
+        manners = ClusterSettings(volume_controller=True)
+        if settings.lasting:
+            manners = replace(manners, bookmark_interval=forever, watch_seconds=(forever, forever))
+        self.cluster = MemoryCluster(self.clock, random=Random(f"cluster {settings.seed}"), settings=manners)
         self._settings = settings
         self._random = Random(f"scheduler {settings.seed}")
         self.scheduler = self._new_scheduler()
@@ -105,7 +109,7 @@ class EmbeddedWorld:
         return self.cluster.raws(kind)
 
     async def http(self, path: str) -> Response:
-        return await Endpoints(self.scheduler).answer(path)
+        return await Endpoints(self.scheduler).answer(Request.of("GET", path))
 
     def _new_scheduler(self) -> Scheduler:
         settings = self._settings

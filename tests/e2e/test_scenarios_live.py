@@ -16,7 +16,10 @@ from support.controlplane.plane import ControlPlane
 from koordsched.cli import main
 
 SCENARIOS = sorted((Path(__file__).parent.parent / "scenarios").glob("*.yaml"))
-OURS = f"{shlex.quote(sys.executable)} -m koordsched --config {{config}} --secure-port {{port}} --port 0"
+OURS = (
+    f"{shlex.quote(sys.executable)} -m koordsched --config {{config}} --secure-port {{port}} --port 0 --bind-address 127.0.0.1 "
+    "--authorization-always-allow-paths=/*"
+)
 KUBES = (
     "{program} --config {{config}} --secure-port {{port}} --bind-address 127.0.0.1 --authentication-kubeconfig {{kubeconfig}} "
     "--authorization-kubeconfig {{kubeconfig}} --authorization-always-allow-paths=/*"

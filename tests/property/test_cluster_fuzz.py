@@ -97,6 +97,20 @@ def test_a_patch_is_taken_or_refused(kind: Kind, bodies: list[dict[str, Any]], p
     run_virtual(patch)
 
 
+@given(st.sampled_from(KINDS), st.lists(OBJECTS, max_size=3))
+def test_an_update_is_taken_or_refused(kind: Kind, bodies: list[dict[str, Any]]) -> None:
+    async def update(clock: VirtualClock) -> None:
+        cluster = MemoryCluster(clock, random=Random(1))
+        created = await cluster.create(kind, pod_manifest() if kind == POD else {"metadata": {"name": "p"}})
+        ref = Ref(kind, created.metadata.namespace, "p")
+        for body in bodies:
+            await unchanged_when_refused(cluster, cluster.update(ref, body))
+        await unchanged_when_refused(cluster, cluster.delete(ref))
+        await cluster.list(kind)
+
+    run_virtual(update)
+
+
 def test_nesting_without_end_is_refused() -> None:
     async def create(clock: VirtualClock) -> None:
         deep: list[Any] = []

@@ -1,8 +1,8 @@
 """An evaluation that asked only about rows that changed equals one made anew, whatever its plugins answer and whoever else used the lists.
 
 test_shapes.py holds this for real plugins and events; here are the ways that those rarely take: rows that change in any order, plugins
-that answer None, rounds that are not ranked or break off, scorers that are switched or forgotten, rows that are left out for one round,
-a table that grows, and several evaluations on one Scratch, each of them used again for other plugins.
+that answer None, rounds that are not ranked or break off, filters and scorers that are switched or forgotten, rows that are left out for
+one round, a table that grows, and several evaluations on one Scratch, each of them used again for other plugins.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from koordsched._core.table import NodeTable
 USAGE, TAINTS = int(Change.USAGE), int(Change.TAINTS)
 NONE, MAX, MAX_REVERSE, CUSTOM = range(4)
 FORGOTTEN = 4  # in SCORERS: the one that reads what the table does not log
+FORGOTTEN_FILTER = 3  # in FILTERS, likewise
 
 
 @dataclass
@@ -51,6 +52,7 @@ FILTERS = [
     Filter(USAGE, lambda facts, row: max(0, facts.usage[row] - 7)),
     Filter(TAINTS, lambda facts, row: max(0, facts.taints[row] - 7)),
     Filter(USAGE | TAINTS, lambda facts, row: 5 * (facts.usage[row] == facts.taints[row])),
+    Filter(0, lambda facts, row: (facts.offset + row) % 3),
 ]
 SCORERS = [
     Scorer(USAGE, NONE, 1, lambda facts, row: 10 * facts.usage[row]),
@@ -252,6 +254,8 @@ class IncrementalEqualsNew(RuleBasedStateMachine):
     def change_what_is_not_logged(self, offset: int) -> None:
         self.facts.offset = offset
         for asker in self.kept:
+            if FORGOTTEN_FILTER in asker.plugins.filters:
+                asker.evaluation.forget_filter(asker.plugins.filters.index(FORGOTTEN_FILTER))
             if FORGOTTEN in asker.plugins.scorers:
                 asker.evaluation.forget_scorer(asker.plugins.scorers.index(FORGOTTEN))
 

@@ -156,7 +156,7 @@ class QueueMachine(RuleBasedStateMachine):
                 expected[plugin] += 1
         assert {plugin: self.metrics.unschedulable[plugin] for plugin in expected} == expected
         if not self.flying:
-            assert set(self.metrics.inflight.values()) <= {0}
+            assert set(self.queue.inflight_events().values()) <= {0}
 
     @rule()
     def nobody_sleeps_who_could_be_scheduled(self) -> None:

@@ -1,4 +1,4 @@
-"""Incremental evaluation equals full evaluation, after any sequence of node, pod, taint, label, port and image events."""
+"""Incremental evaluation equals full evaluation, after any sequence of node and pod events and new versions of plugins."""
 
 from __future__ import annotations
 
@@ -11,11 +11,25 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from support.builders import NodeBuilder, PodBuilder, node, pod, requirement
 from support.world import Setup, World
 
+from koordsched._core.change import Change
+from koordsched.api.core import TopologySpreadConstraint
+from koordsched.api.meta import LabelSelector
 from koordsched.api.podinfo import PodInfo
 from koordsched.cache.nodes import NodeInfo, Nodes
 from koordsched.config import REFERENCE, Environment
 from koordsched.framework.cycle_state import CycleState
-from koordsched.framework.interface import FilterPlugin, Normalize, PreScorePlugin, ScoreNodesPlugin, ScorePlugin, Scores
+from koordsched.framework.interface import (
+    Codes,
+    FilterNodesPlugin,
+    FilterPlugin,
+    Normalize,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    ScoreNodesPlugin,
+    ScorePlugin,
+    Scores,
+)
 from koordsched.framework.shapes import Shape
 from koordsched.framework.status import SKIP, Status, unschedulable
 from koordsched.plugins import REGISTRY
@@ -58,6 +72,7 @@ class Crowd(PreScorePlugin, ScoreNodesPlugin):
 
     name = "Crowd"
     depends_on_feasible = True
+    skips_by_feasible = True
 
     def sign(self, pod: PodInfo) -> Hashable:
         return ()
@@ -70,24 +85,81 @@ class Crowd(PreScorePlugin, ScoreNodesPlugin):
         return np.full(len(nodes), 7 * state.read("Crowd"), np.int64)
 
 
+class Mood:
+    """What Moody depends on besides row and signature."""
+
+    filter = 0
+    score = 0
+
+
+class Moody(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNodesPlugin):
+    """Skips, restricts, refuses and filters as its version has it; its scores have a version of their own."""
+
+    name = "Moody"
+    reads = Change.LABELS
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        return ()
+
+    def version(self, pod: PodInfo) -> Hashable:
+        return Mood.filter
+
+    def score_version(self, pod: PodInfo) -> Hashable:
+        return Mood.score
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> PreFilterResult | Status | None:
+        state.write("MoodyFilter", Mood.filter)
+        if Mood.filter == 0:
+            return SKIP
+        if Mood.filter == 1:
+            return PreFilterResult(frozenset(NODES[:3]))
+        return unschedulable("moody") if Mood.filter == 2 else None
+
+    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes:
+        return (nodes.rows % state.read("MoodyFilter") == 0).astype(np.int32)
+
+    def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
+        return unschedulable("not in the mood")
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        state.write("MoodyScore", Mood.score)
+        return SKIP if Mood.score == 0 else None
+
+    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
+        return (nodes.rows * state.read("MoodyScore") % 100).astype(np.int64)
+
+
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles:
 - plugins:
-    multiPoint: {enabled: [{name: EvenPods}, {name: Relative, weight: 2}, {name: Crowd}]}
+    multiPoint: {enabled: [{name: EvenPods}, {name: Relative, weight: 2}, {name: Crowd}, {name: Moody}]}
 """
 OWN = {
     "EvenPods": lambda _args, _handle: EvenPods(),
     "Relative": lambda _args, _handle: Relative(),
     "Crowd": lambda _args, _handle: Crowd(),
+    "Moody": lambda _args, _handle: Moody(),
 }
 CATALOGUE = (
     REFERENCE.with_plugin("EvenPods", frozenset({"filter"}))
     .with_plugin("Relative", frozenset({"score"}))
     .with_plugin("Crowd", frozenset({"preScore", "score"}))
+    .with_plugin("Moody", frozenset({"preFilter", "filter", "preScore", "score"}))
 )
 SETUP = Setup(CONFIG, Environment(catalogue=CATALOGUE), {**REGISTRY, **OWN})
+
+
+def spreading(key: str, skew: int = 1, app: str = "a", *, hard: bool = True, honor_taints: bool = False) -> TopologySpreadConstraint:
+    return TopologySpreadConstraint(
+        max_skew=skew,
+        topology_key=key,
+        when_unsatisfiable="DoNotSchedule" if hard else "ScheduleAnyway",
+        label_selector=LabelSelector(match_labels={"app": app}),
+        node_taints_policy="Honor" if honor_taints else None,
+    )
+
 
 TEMPLATES = [
     pod("plain").cpu("500m").memory("256Mi"),
@@ -101,6 +173,10 @@ TEMPLATES = [
     pod("image").image("app:1").image("base"),
     pod("gpu").request("example.com/gpu", "1"),
     pod("pinned").requires(requirement("zone", "Exists")),
+    pod("even").label("app", "a").spread(spreading("zone")),
+    pod("apart").label("app", "a").spread(spreading("kubernetes.io/hostname"), spreading("zone", skew=2)),
+    pod("roughly").label("app", "b").spread(spreading("zone", app="b", hard=False), spreading("kubernetes.io/hostname", hard=False)),
+    pod("choosy").node_selector({"zone": "a"}).spread(spreading("gen", skew=2, honor_taints=True), spreading("gen", hard=False)),
 ]
 
 names = st.sampled_from(NODES)
@@ -133,6 +209,7 @@ class IncrementalEqualsFull(RuleBasedStateMachine):
         self.pods = [self.world.signed(template.info()) for template in TEMPLATES]
         self.running: dict[str, str] = {}
         self.count = 0
+        Mood.filter = Mood.score = 0
 
     @rule(data=st.data(), name=names)
     def set_node(self, data: st.DataObject, name: str) -> None:
@@ -155,6 +232,18 @@ class IncrementalEqualsFull(RuleBasedStateMachine):
             uid = data.draw(st.sampled_from(sorted(self.running)))
             self.world.cache.remove_pod(uid)
             del self.running[uid]
+
+    @rule(data=st.data())
+    def begin_to_end_pod(self, data: st.DataObject) -> None:
+        if self.running:
+            uid = data.draw(st.sampled_from(sorted(self.running)))
+            running = self.world.cache.pods[uid].info.pod
+            ending = PodBuilder(running).deleted_at("2026-01-01T00:00:00Z")
+            self.world.cache.set_pod(ending.info(counted_on_node=True), self.running[uid])
+
+    @rule(filter_mood=st.integers(0, 5), score_mood=st.integers(0, 3))
+    def change_moods(self, filter_mood: int, score_mood: int) -> None:
+        Mood.filter, Mood.score = filter_mood, score_mood
 
     @rule(index=st.integers(0, len(TEMPLATES) - 1))
     def look_without_ranking(self, index: int) -> None:

@@ -23,6 +23,7 @@ from koordsched.api.core import (
     NodeSpec,
     NodeStatus,
     Pod,
+    PodCondition,
     PodSchedulingGate,
     PodSpec,
     PodStatus,
@@ -32,8 +33,9 @@ from koordsched.api.core import (
     ResourceRequirements,
     Taint,
     Toleration,
+    TopologySpreadConstraint,
 )
-from koordsched.api.meta import LabelSelectorRequirement, ObjectMeta
+from koordsched.api.meta import LabelSelectorRequirement, ObjectMeta, OwnerReference
 from koordsched.api.podinfo import PodInfo
 
 
@@ -150,6 +152,16 @@ class PodBuilder:
     def nominated(self, node_name: str) -> Self:
         return self._status(nominated_node_name=node_name)
 
+    def started(self, timestamp: str) -> Self:
+        """Let the pod run since then."""
+        return self._status(start_time=timestamp)
+
+    def condition(self, condition: PodCondition) -> Self:
+        return self._status(conditions=(*self._made.status.conditions, condition))
+
+    def preemption_policy(self, policy: str) -> Self:
+        return self._spec(preemption_policy=policy)
+
     def uid(self, uid: str) -> Self:
         return self._meta(uid=uid)
 
@@ -165,6 +177,14 @@ class PodBuilder:
     def deleted_at(self, timestamp: str) -> Self:
         """Let the pod be terminating since then."""
         return self._meta(deletion_timestamp=timestamp)
+
+    def spread(self, *constraints: TopologySpreadConstraint) -> Self:
+        return self._spec(topology_spread_constraints=(*self._made.spec.topology_spread_constraints, *constraints))
+
+    def owned_by(self, api_version: str, kind: str, name: str) -> Self:
+        """Give the pod a controller."""
+        owner = OwnerReference(api_version=api_version, kind=kind, name=name, controller=True)
+        return self._meta(owner_references=(*self._made.metadata.owner_references, owner))
 
     def _init(self, requests: ResourceList, restart_policy: str | None) -> Self:
         present = self._made.spec.init_containers

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from koordsched.cache.cache import Cache
 from koordsched.clock import RealClock
+from koordsched.config.features import FeatureGates
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.interface import PreFilterPlugin, PreFilterResult, PreScorePlugin
 from koordsched.framework.status import Code, Status
@@ -33,6 +34,9 @@ class PluginBench:
         self.random = random.Random(1)
         self.clock = RealClock()
         self.waiting_pods = None
+        self.extenders: Any = None
+        self.gates = FeatureGates()
+        self.services: Any = None
         self.informers = Informers(cluster, self.clock, self.random)
         for builder in nodes:
             self.set(builder)

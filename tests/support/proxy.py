@@ -34,12 +34,14 @@ START_SECONDS = 20.0
 HOP_BY_HOP = frozenset({"connection", "transfer-encoding", "content-length", "host", "keep-alive"})
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER with no time
 JSON = "application/json"
+CHANGING = frozenset({"bind", "patch", "update", "delete"})
 
 
 class Fault(Enum):
     """What becomes of a request."""
 
     TOO_MANY_REQUESTS = 429
+    CONFLICT = 409  # of what changes an object; anything else fails with 500 instead
     SERVER_ERROR = 500
     RESET = "reset"  # before the API server saw the request
     HANG = "hang"  # nothing is sent on, nothing is answered, and after a while it is reset
@@ -74,6 +76,8 @@ class Weather:
         if self._random.random() >= self.share:
             return None
         fault = next(self._turns.setdefault(asked.verb, cycle(Fault)))
+        if fault is Fault.CONFLICT and asked.verb not in CHANGING:
+            fault = Fault.SERVER_ERROR
         self.befell[asked.verb, fault] += 1
         return fault
 
@@ -210,7 +214,15 @@ def broken() -> web.Response:
     return status(500, "InternalError", "an error on the server has prevented the request from succeeding")
 
 
-REFUSALS: Mapping[Fault | None, Callable[[], web.Response]] = {Fault.TOO_MANY_REQUESTS: busy, Fault.SERVER_ERROR: broken}
+def conflicting() -> web.Response:
+    return status(409, "Conflict", "the object has been modified; please apply your changes to the latest version and try again")
+
+
+REFUSALS: Mapping[Fault | None, Callable[[], web.Response]] = {
+    Fault.TOO_MANY_REQUESTS: busy,
+    Fault.CONFLICT: conflicting,
+    Fault.SERVER_ERROR: broken,
+}
 
 
 def status(code: int, reason: str, message: str, headers: dict[str, str] | None = None) -> web.Response:

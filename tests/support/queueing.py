@@ -31,6 +31,9 @@ class HandClock:
     def perf(self) -> float:
         return 0.0
 
+    def uptime(self) -> float:
+        return self.time
+
 
 class RememberedMetrics:
     """All counts and gauges, by their labels."""
@@ -39,7 +42,6 @@ class RememberedMetrics:
         self.incoming_pods: Counter[tuple[str, str]] = Counter()
         self.hints: Counter[tuple[str, str, str]] = Counter()
         self.unschedulable: Counter[str] = Counter()
-        self.inflight: Counter[str] = Counter()
         self.probes_skipped = 0
         self.retries_skipped = 0
 
@@ -53,9 +55,6 @@ class RememberedMetrics:
     def unschedulable_pods(self, plugin: str, profile: str, delta: int) -> None:
         assert profile == PROFILE
         self.unschedulable[plugin] += delta
-
-    def inflight_events(self, event: str, delta: int) -> None:
-        self.inflight[event] += delta
 
     def probe_skipped(self, profile: str) -> None:
         assert profile == PROFILE

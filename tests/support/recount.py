@@ -57,7 +57,7 @@ def recount(rest: Rest) -> Recount:
     free = {name: {each: amount(each, node["status"]["allocatable"][each]) for each in RESOURCES} for name, node in nodes.items()}
     for pod in pods:
         node = pod["spec"].get("nodeName")
-        if node:
+        if node in free:  # not so while a node has gone and its pods have not
             for each, taken in requested(pod).items():
                 free[node][each] -= taken
     return Recount(nodes, pods, free)

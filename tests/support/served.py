@@ -72,7 +72,7 @@ def write_config(folder: Path, kubeconfig: Path | str, **fields: Any) -> Path:
 def command(*flags: str | Path, port: int | None = None) -> tuple[Served, list[str]]:
     """Return how to start a scheduler that logs JSON and listens on loopback only, and what it then is."""
     served = Served(port or free_port())
-    line = [sys.executable, "-m", "koordsched", f"--port={served.port}", "--secure-port=0", "--logging-format=json"]
+    line = [sys.executable, "-m", "koordsched", f"--port={served.port}", "--address=127.0.0.1", "--secure-port=0", "--logging-format=json"]
     return served, [*line, *map(str, flags)]
 
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from koordsched.api.core import Pod
 from koordsched.api.kinds import Kind
 from koordsched.api.podinfo import PodInfo
 from koordsched.cache.cache import Cache
 from koordsched.cache.columns import Columns
+from koordsched.cache.nodes import NodeInfo
 from koordsched.clock import RealClock
+from koordsched.cluster.event_series import EventText
 from koordsched.cluster.informer import Informer
 from koordsched.cluster.port import Cluster
 from koordsched.config import Environment, load_config_text
+from koordsched.config.features import FeatureGates
 from koordsched.framework.diagnosis import Diagnosis
+from koordsched.framework.extenders import PreemptionExtenders
 from koordsched.framework.profile import PluginFactory, Profile
+from koordsched.framework.services import Services
 from koordsched.framework.waiting import WaitingPods
 from koordsched.plugins import REGISTRY
 from koordsched.queue.nominator import Nominator
@@ -37,6 +43,47 @@ class NoCluster:
     """Stands where a plugin expects a cluster; nothing may be asked of it."""
 
 
+class RememberedServices:
+    """Takes note of what plugins have done. Nothing runs in the background: what is spawned is kept."""
+
+    def __init__(self, nominator: Nominator) -> None:
+        self.nominator = nominator
+        self.preemption_metrics = self
+        self.said: list[str] = []
+        self.spawned: list[Coroutine[None, None, None]] = []
+
+    def attempted(self) -> None:
+        self.said.append("attempted")
+
+    def evicting(self, victims: int) -> None:
+        self.said.append(f"evicting {victims}")
+
+    def evicted(self, result: str, seconds: float) -> None:
+        self.said.append(f"evicted: {result}")
+
+    def volume_stage_failed(self, operation: str) -> None:
+        self.said.append(f"volume stage failed: {operation}")
+
+    def activate(self, pods: Iterable[PodInfo]) -> None:
+        self.said += [f"activate {pod.key}" for pod in pods]
+
+    def withdraw_nomination(self, pod: PodInfo) -> None:
+        self.nominator.remove(pod.uid)
+        self.said.append(f"withdraw {pod.key}")
+
+    def fits(self, pod: PodInfo, node: NodeInfo, add: Iterable[PodInfo], remove: Iterable[PodInfo]) -> bool:
+        return False
+
+    def event(self, profile: str, regarding: Pod, text: EventText, related: Pod) -> None:
+        self.said.append(f"{text.reason} {regarding.metadata.name}: {text.note}")
+
+    def spawn(self, work: Coroutine[None, None, None]) -> None:
+        self.spawned.append(work)
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        self.said.append(f"in {seconds:g} s")
+
+
 class World:
     """A cache and the profiles of a configuration on it."""
 
@@ -50,11 +97,14 @@ class World:
         self.random = random.Random(1)
         self.cache = cache or Cache()
         self.waiting_pods = WaitingPods()
+        self.extenders: PreemptionExtenders | None = None
+        self.gates = FeatureGates()
+        self.nominator = Nominator()
+        self.services: Services = RememberedServices(self.nominator)
         self.informers = Informers(self.cluster, self.clock, self.random)
         loaded = load_config_text(config, environment)
         self.profiles = [Profile(profile, registry, self) for profile in loaded.profiles]
         self.profile = self.profiles[0]
-        self.nominator = Nominator()
         self.selection = Selection(self.cache, self.nominator, self.random, loaded.percentage_of_nodes_to_score)
 
     @property

@@ -74,6 +74,16 @@ def test_the_measuring_reading_is_real_even_of_a_virtual_clock() -> None:
     loop.close()
 
 
+def test_uptime_is_the_virtual_time_or_grows() -> None:
+    loop = VirtualTimeLoop()
+    clock = VirtualClock(loop, epoch=1e9)
+    loop.seconds = 7.5
+    assert clock.uptime() == 7.5
+    loop.close()
+    before = RealClock().uptime()
+    assert before <= RealClock().uptime() < before + 3600
+
+
 def test_the_real_clock_is_past_the_day_this_was_written() -> None:
     assert RealClock().now() > parse_rfc3339("2025-01-01T00:00:00Z")
 

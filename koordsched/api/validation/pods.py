@@ -31,7 +31,7 @@ def check_pod(errors: Errors, pod: Pod) -> None:
     check_spread_constraints(errors, "spec.topologySpreadConstraints", spec.topology_spread_constraints)
     _check_gates(errors, spec.scheduling_gates)
     _check_words(errors, spec)
-    _check_status(errors, pod.status)
+    check_status(errors, pod.status)
 
 
 def _check_containers(errors: Errors, spec: PodSpec) -> None:
@@ -101,7 +101,7 @@ def _check_words(errors: Errors, spec: PodSpec) -> None:
         errors.invalid("spec.terminationGracePeriodSeconds", spec.termination_grace_period_seconds, "must be greater than or equal to 0")
 
 
-def _check_status(errors: Errors, status: PodStatus) -> None:
+def check_status(errors: Errors, status: PodStatus) -> None:
     check_time(errors, "status.startTime", status.start_time)
     for i, condition in enumerate(status.conditions):
         path = f"status.conditions[{i}]"

@@ -126,6 +126,9 @@ class ApiServer:
     async def patch(self, ref: Ref, patch: Patch) -> Object:
         return await self._object(ref.kind, self._calls.patch(ref, patch))
 
+    async def update(self, ref: Ref, body: Mapping[str, Any]) -> Object:
+        return await self._object(ref.kind, self._calls.update(ref, body))
+
     async def delete(self, ref: Ref, *, uid: str = "", grace_period_seconds: int | None = None) -> None:
         await self._transport.request(self._calls.delete(ref, uid=uid, grace_period_seconds=grace_period_seconds))
 

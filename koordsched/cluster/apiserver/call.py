@@ -23,7 +23,7 @@ class Pool(Enum):
 
 
 class Label(NamedTuple):
-    """What a request is counted under: its verb (list, watch, get, create, patch, patch status, delete, bind) and the kind's plural."""
+    """What a request is counted under: its verb (those of the port, and "patch status") and the kind's plural."""
 
     verb: str
     plural: str
@@ -43,3 +43,4 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float | None = None
     silence: float | None = None
     needs_answer: bool = True  # False: the status says it all
+    decides: bool = False  # it changes what only the leading scheduler may change

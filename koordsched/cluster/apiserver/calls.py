@@ -1,7 +1,8 @@
 """What each verb of the port is on the wire: method, path, query, body, and how it is treated on the way.
 
 No waiting and no I/O: a verb becomes a `Call`, `transport` sends it. Events and status patches are of LOW priority; watches, binds and
-leases have connections of their own.
+leases have connections of their own. Only the leading scheduler may bind, change or delete; reading, telling of it by events and asking
+the API server who somebody is (creations, all of them) is free to those who wait.
 """
 
 from __future__ import annotations
@@ -117,6 +118,22 @@ class Calls:
             pool=_pool(ref.kind),
             priority=Priority.LOW if patch.subresource or ref.kind is EVENT else Priority.HIGH,
             seconds=self._settings.request_timeout,
+            decides=ref.kind is not EVENT,
+        )
+
+    def update(self, ref: Ref, body: Mapping[str, Any]) -> Call:
+        """Replace the object, all but its status; what the ref says need not be in the body."""
+        named = {"name": ref.name, "namespace": ref.namespace} if ref.kind.namespaced else {"name": ref.name}
+        metadata = {**named, **(body.get("metadata") or {})}
+        return Call(
+            label=Label("update", ref.kind.plural),
+            method="PUT",
+            path=paths.item(ref.kind, ref.namespace, ref.name),
+            body=_encode({"apiVersion": ref.kind.api_version, "kind": ref.kind.kind, **body, "metadata": metadata}),
+            content_type=JSON,
+            pool=_pool(ref.kind),
+            seconds=self._settings.request_timeout,
+            decides=True,
         )
 
     def delete(self, ref: Ref, *, uid: str, grace_period_seconds: int | None) -> Call:
@@ -133,6 +150,7 @@ class Calls:
             content_type=JSON,
             seconds=self._settings.request_timeout,
             needs_answer=False,
+            decides=True,
         )
 
     def bind(self, binding: Binding) -> Call:
@@ -152,6 +170,7 @@ class Calls:
             pool=Pool.BIND,
             seconds=self._settings.request_timeout,
             needs_answer=False,
+            decides=True,
         )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from collections.abc import Callable
 from typing import cast
 
 import httptools
@@ -20,6 +21,10 @@ from koordsched.cluster.apiserver.wire import Answer, NoAnswer, NotSent, NotTrus
 KEEPALIVE_SECONDS = 60.0
 """Less than the 90 s after which kube-apiserver closes an idle connection, lest a bind is sent into a connection that is being closed."""
 _FINAL = 200  # statuses below this announce another one
+
+
+MaySend = Callable[[], None] | None
+"""Asked when nothing stands between the request and the wire any more; it raises to keep it from being sent."""
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -143,14 +148,16 @@ class ConnectionPool:
         self._all: set[Connection] = set()
         self._places = asyncio.Semaphore(limit)
 
-    async def exchange(self, request: bytes, context: ssl.SSLContext | None, seconds: float | None) -> Answer:
-        """Send a request over a connection secured by `context` (None: plain). NotSent, NotTrusted, NoAnswer."""
+    async def exchange(self, request: bytes, context: ssl.SSLContext | None, seconds: float | None, may_send: MaySend = None) -> Answer:
+        """Send a request over a connection secured by `context` (None: plain). NotSent, NotTrusted, NoAnswer; what `may_send` raises."""
         loop = asyncio.get_running_loop()
         ends = None if seconds is None else loop.time() + seconds
         await self._take_place(ends)
         try:
             connection = self._fresh(context, loop.time()) or await self._connect(context)
             try:
+                if may_send is not None:
+                    may_send()
                 return await connection.exchange(request, None if ends is None else max(0.0, ends - loop.time()))
             finally:
                 self._give_back(connection, loop.time())

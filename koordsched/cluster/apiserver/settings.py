@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -27,6 +29,7 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
     connections: int = 64  # at once, for each purpose but watches, which have as many as there are watches
     streaming_lists: bool = False  # spares the server memory, and costs it two to three times the CPU
     service_account: str = SERVICE_ACCOUNT  # the folder with token and ca.crt of a pod
+    may_decide: Callable[[], None] | None = None  # asked right before a decision is sent; raises NotLeading if it must not be
 
 
 class ConnectError(Exception):

@@ -15,7 +15,7 @@ from urllib.parse import urlencode, urlsplit
 from koordsched.cluster.apiserver.call import Pool
 from koordsched.cluster.apiserver.errors import OK, REDIRECT, Sent, answer_error, transport_error
 from koordsched.cluster.apiserver.headers import Headers
-from koordsched.cluster.apiserver.http1 import ConnectionPool, Server
+from koordsched.cluster.apiserver.http1 import ConnectionPool, MaySend, Server
 from koordsched.cluster.apiserver.limiter import RateLimiter
 from koordsched.cluster.apiserver.sessions import Sessions, read_whole
 from koordsched.cluster.apiserver.traffic import Traffic
@@ -53,6 +53,7 @@ class Transport:
         self._sessions = Sessions(target, settings)
         server = Server(address.hostname or "", _port(target.server), target.tls.server_name or address.hostname or "")
         self._pools = {pool: ConnectionPool(server, settings.connections, settings.connect_timeout) for pool in Pool}
+        self._may_decide = settings.may_decide
         self._closed = False
 
     async def request(self, call: Call) -> bytes:
@@ -133,7 +134,7 @@ class Transport:
         body = call.body or b""
         length = b"Content-Length: %d\r\n\r\n" % len(body) if call.body is not None else b"\r\n"
         request = b"".join((head.encode("ascii"), self._headers.text(call.content_type), length, body))
-        return await self._pools[call.pool].exchange(request, self._identity.context, call.seconds)
+        return await self._pools[call.pool].exchange(request, self._identity.context, call.seconds, self._may_send(call))
 
     async def _begin(self, call: Call) -> aiohttp.ClientResponse:
         """Send by way of aiohttp, and leave the body to be read."""
@@ -141,7 +142,13 @@ class Transport:
         return await self._sessions.send(call, self.server + _target(call), headers, self._identity.context)
 
     async def _whole(self, call: Call) -> Answer:
+        may_send = self._may_send(call)
+        if may_send is not None:
+            may_send()
         return await read_whole(await self._begin(call))
+
+    def _may_send(self, call: Call) -> MaySend:
+        return self._may_decide if call.decides else None
 
     def _sent(self, call: Call) -> Sent:
         return Sent(call.method, self.server + call.path)

@@ -10,6 +10,7 @@
 - `checking.py`  validation, which remembers what valid pods look like
 - `admission.py` what the API server fills in when a pod is created
 - `lifecycle.py` binding and deletion of one object, as values
+- `volumes.py`   claims and volumes find each other, as kube-controller-manager sees to it; on `volume_objects.py`
 - `faults.py`    what goes wrong on purpose
 - `answers.py`   the API server's error texts
 """

@@ -16,9 +16,12 @@ from koordsched.api.meta import ObjectMeta
 from koordsched.api.validation import InvalidObject, decode, validated
 from koordsched.api.validation.errors import Errors
 from koordsched.api.validation.metadata import check_metadata, check_object_name
+from koordsched.api.validation.pods import check_status
 from koordsched.cluster.memory import answers
+from koordsched.cluster.memory.lifecycle import restated
 
 if TYPE_CHECKING:
+    from koordsched.api.core import Pod
     from koordsched.api.meta import Object
     from koordsched.cluster.memory.store import Raw
 
@@ -46,6 +49,17 @@ class Checker:
             self._check_metadata(pod.metadata)
         except InvalidObject as refused:
             raise answers.invalid(POD, raw["metadata"]["name"], refused.errors) from refused
+        return pod
+
+    def checked_status(self, known: Pod, raw: Raw) -> Object:
+        """Return the pod that differs from a known one in its status and version only. Invalid."""
+        pod = restated(known, raw)
+        if pod is None:
+            return self.checked(POD, raw)
+        errors = Errors()
+        check_status(errors, pod.status)
+        if errors.found:
+            raise answers.invalid(POD, raw["metadata"]["name"], errors.found)
         return pod
 
     def _checked_pod(self, raw: Raw) -> Object:

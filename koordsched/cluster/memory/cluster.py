@@ -21,6 +21,7 @@ from koordsched.cluster.memory.faults import Fault, Faults, Verb
 from koordsched.cluster.memory.paging import Pages
 from koordsched.cluster.memory.registry import Registry
 from koordsched.cluster.memory.store import Raw
+from koordsched.cluster.memory.volumes import WATCHED, VolumeController
 from koordsched.cluster.memory.watch import WatchRequest, watch_changes
 from koordsched.cluster.port import Binding, ClusterError, Invalid, ListPage, Patch, Ref, WatchEvent
 
@@ -38,6 +39,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     history: int = 65_536  # changes that a kind's watch can go back
     bookmark_interval: float = 60.0
     watch_seconds: tuple[float, float] = (300.0, 600.0)  # a watch ends after a random time in this range
+    volume_controller: bool = False  # whether claims are bound, and volumes made, as by kube-controller-manager
 
 
 class MemoryCluster:
@@ -54,6 +56,7 @@ class MemoryCluster:
         self._random = random
         self._settings = settings or Settings()
         self._registry = Registry(clock, random, self._settings.history)
+        self._controllers = dict.fromkeys(WATCHED, VolumeController(self._registry)) if self._settings.volume_controller else {}
         self._pages = Pages()
         self._selectors: dict[str, FieldSelector | None] = {"": None}  # as read before: `Stored.selected` knows them by identity
         self._compacted_at = clock.now()
@@ -134,6 +137,8 @@ class MemoryCluster:
         if fault is not None:
             await fault.before()
         stored = self._registry.create(kind, body)
+        if kind in self._controllers:
+            self._controllers[kind].wrote(stored.object())
         if fault is not None:
             fault.after()
         return stored.object()
@@ -147,6 +152,20 @@ class MemoryCluster:
         if fault is not None:
             await fault.before()
         stored = self._registry.patch(ref, patch)
+        if ref.kind in self._controllers:
+            self._controllers[ref.kind].wrote(stored.object())
+        if fault is not None:
+            fault.after()
+        return stored.object()
+
+    async def update(self, ref: Ref, body: Mapping[str, Any]) -> Object:
+        """Put the body in the object's place. Without metadata.resourceVersion whatever is there is replaced, a Lease too."""
+        fault = self._arrive("update", ref.kind)
+        if fault is not None:
+            await fault.before()
+        stored = self._registry.update(ref, body)
+        if ref.kind in self._controllers:
+            self._controllers[ref.kind].wrote(stored.object())
         if fault is not None:
             fault.after()
         return stored.object()
@@ -157,6 +176,8 @@ class MemoryCluster:
         if fault is not None:
             await fault.before()
         self._registry.delete(ref, uid, grace_period_seconds)
+        if ref.kind in self._controllers:
+            self._controllers[ref.kind].deleted(ref)
         if fault is not None:
             fault.after()
 

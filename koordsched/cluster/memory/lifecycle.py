@@ -46,12 +46,17 @@ def bound_like(pod: Pod, raw: Raw) -> Pod | None:
 
     None: its status has to be read anew, for it holds nulls.
     """
+    now = restated(pod, raw)
+    return now and replace(now, spec=replace(pod.spec, node_name=raw["spec"]["nodeName"]))
+
+
+def restated(pod: Pod, raw: Raw) -> Pod | None:
+    """Return the Struct of a pod of which only the status and the version differ from what it was before. None: as `bound_like`."""
     try:
         status = msgspec.convert(raw["status"], PodStatus)
     except msgspec.ValidationError:
         return None
-    metadata = replace(pod.metadata, resource_version=raw["metadata"]["resourceVersion"])
-    return replace(pod, metadata=metadata, spec=replace(pod.spec, node_name=raw["spec"]["nodeName"]), status=status)
+    return replace(pod, metadata=replace(pod.metadata, resource_version=raw["metadata"]["resourceVersion"]), status=status)
 
 
 def scheduled(conditions: list[dict[str, Any]], now: str) -> list[dict[str, Any]]:

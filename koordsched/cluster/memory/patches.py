@@ -64,6 +64,10 @@ def strategic_merge_patch(target: Any, patch: Any, *, field: str = "") -> Any:
     base = target if isinstance(target, dict) else {}
     changes: dict[str, Any] = {}
     for key, value in patch.items():
+        if type(value) is str and not key.startswith("$"):  # most of what a status patch says
+            if base.get(key) != value:
+                changes[key] = value
+            continue
         if key.startswith("$"):
             name, new = _directive({**base, **changes}, key, value)
         else:

@@ -116,14 +116,16 @@ class Registry:
         raw = _apply(stored, patch.type, body)
         if patch.subresource != "status" and raw is not stored.raw:
             raw = with_server_fields(raw, stored.raw)
-        if raw is stored.raw or not _differs(stored.raw, raw):
-            return stored
-        raw["metadata"] = dict(raw["metadata"])
-        if _desired_changed(stored.raw, raw):
-            raw["metadata"]["generation"] += 1
-        self._stamp(raw)
-        decoded = self._checker.checked(ref.kind, raw)
-        return self._remove(stored, raw, decoded) if finished(raw) else self._replace(stored, raw, decoded)
+        return self._write(stored, raw)
+
+    def update(self, ref: Ref, body: Mapping[str, Any]) -> Stored:
+        """Put the body in the object's place; a write that changes nothing makes no new version. NotFound, Conflict, Invalid."""
+        stored = self.find(ref)
+        raw = _own_copy(body)
+        raw["metadata"] = object_field(ref.kind, raw, "metadata")
+        check_type(ref.kind, raw)
+        check_preconditions(stored, ref, raw["metadata"])
+        return self._write(stored, _sharing(with_server_fields(raw, stored.raw), stored.raw))
 
     def delete(self, ref: Ref, uid: str, grace_period_seconds: int | None) -> None:
         """Delete the object, or mark it terminating while finalizers or a bound pod's grace period hold it. NotFound, Conflict."""
@@ -143,13 +145,17 @@ class Registry:
 
     def bind(self, binding: Binding) -> None:
         """Bind the pod. NotFound; Conflict: why it cannot be bound."""
-        stored = self._pods.objects.get(key_of(binding.namespace, binding.name))
+        key = key_of(binding.namespace, binding.name)
+        stored = self._pods.objects.get(key)
         if stored is None:
             raise answers.not_found(Ref(POD, binding.namespace, binding.name))
         raw = bound(stored.raw, binding, self._now())
         raw["metadata"] = dict(raw["metadata"])
         self._stamp(raw)
-        self._replace(stored, raw, bound_like(stored.decoded, raw) if isinstance(stored.decoded, Pod) else None)
+        decoded = bound_like(stored.decoded, raw) if isinstance(stored.decoded, Pod) else None
+        self.version += 1
+        new = self._pods.objects[key] = Stored(POD, raw, self.version, decoded)
+        self._pods.record(Change(self.version, stored, new))
 
     def _now(self) -> str:
         """Write the present second; many writes happen within one."""
@@ -172,6 +178,22 @@ class Registry:
     def _stamp(self, raw: Raw) -> None:
         """Write the version of the write that is about to be made. raw's metadata must be its own."""
         raw["metadata"]["resourceVersion"] = str(self.version + 1)
+
+    def _write(self, stored: Stored, raw: Raw) -> Stored:
+        """Make `raw` the state of the object, if it differs from the stored one: what did not change is the same thing in both. Invalid."""
+        if raw is stored.raw or not _differs(stored.raw, raw):
+            return stored
+        same_metadata, desired_changed = raw["metadata"] is stored.raw["metadata"], _desired_changed(stored.raw, raw)
+        raw["metadata"] = dict(raw["metadata"])
+        if desired_changed:
+            raw["metadata"]["generation"] += 1
+        self._stamp(raw)
+        known = stored.decoded
+        if same_metadata and not desired_changed and isinstance(known, Pod):
+            decoded = self._checker.checked_status(known, raw)
+        else:
+            decoded = self._checker.checked(stored.kind, raw)
+        return self._remove(stored, raw, decoded) if finished(raw) else self._replace(stored, raw, decoded)
 
     def _replace(self, stored: Stored, raw: Raw, decoded: Object | None = None) -> Stored:
         """Put the stamped state in the place of the stored one."""
@@ -223,6 +245,16 @@ def _apply(stored: Stored, patch_type: PatchType, body: Raw) -> Raw:
     except (PatchError, RecursionError) as error:
         raise Invalid(str(error)) from error
     return patched
+
+
+def _sharing(new: Raw, old: Raw) -> Raw:
+    """Return the new state with every field that is as it was taken from the old one."""
+    return {key: old[key] if key in old and _canonical(old[key]) == _canonical(value) else value for key, value in new.items()}
+
+
+def _canonical(value: Any) -> bytes:
+    """Write JSON so that equal values are equal bytes: to Python, 1 and True are equal."""
+    return msgspec.json.encode(value, order="deterministic")
 
 
 def _differs(old: Raw, new: Raw) -> bool:

@@ -55,6 +55,9 @@ class NodeResourcesFit(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, Score
     def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
         return self._requests.explain(self._request(state, pod), code)
 
+    def fit_request(self, state: CycleState, pod: PodInfo) -> Request:
+        return self._request(state, pod)
+
     def _request(self, state: CycleState, pod: PodInfo) -> Request:
         # A configuration may leave the plugin out at preFilter and still have it at filter.
         request: Request | None = state.read(PRE_FILTER_STATE)

@@ -22,6 +22,7 @@ COLLECTIONS = {
     "/apis/policy/v1": ("poddisruptionbudgets",),
     "/apis/scheduling.k8s.io/v1": ("priorityclasses",),
     "/apis/storage.k8s.io/v1": ("storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"),
+    "/apis/node.k8s.io/v1": ("runtimeclasses",),
     "/apis/resource.k8s.io/v1": ("resourceclaims", "resourceclaimtemplates", "resourceslices", "deviceclasses"),
     "/apis/coordination.k8s.io/v1": ("leases",),
     "/apis/events.k8s.io/v1": ("events",),

@@ -133,6 +133,12 @@ def test_a_value_may_be_written_in_all_the_ways_of_pflag(arguments: list[str], a
             ["--show-hidden-metrics-for-version=1.20"],
             "--show-hidden-metrics-for-version must be omitted or have the value '1.34'. Only the previous minor version is allowed",
         ),
+        (["--requestheader-group-headers=a, ,b"], 'empty value in "requestheader-group-headers"'),
+        (
+            ["--requestheader-uid-headers=X-Uid"],
+            "--requestheader-uid-headers is set without specifying the standard X-Remote-Uid header - API aggregation will not work",
+        ),
+        (["--authorization-always-allow-paths=/a*b,/c/*"], 'only trailing * allowed in "a*b"'),
         (["--feature-gates=Foo=true"], "unrecognized feature gate: Foo"),
     ],
 )
@@ -146,7 +152,32 @@ def test_all_mistakes_of_a_command_line_are_reported_at_once() -> None:
 
 def test_flags_without_effect_in_this_version_are_known() -> None:
     assert not_acted_on(parse_flags(["--vmodule=x=1", "--config=a", "--async-log"])) == ("--async-log", "--vmodule")
-    assert set(FLAGS) >= NOT_ACTED_ON
+    assert set(FLAGS) >= NOT_ACTED_ON.keys()
+
+
+def test_the_labels_that_metrics_may_show_are_read_from_a_manifest_unless_the_flag_says_them(tmp_path: Path) -> None:
+    path = tmp_path / "labels.yaml"
+    path.write_text('"scheduler_pending_pods,queue": "active,backoff"\n')
+    assert parse_flags([f"--allow-metric-labels-manifest={path}"]).allow_metric_labels == {"scheduler_pending_pods,queue": "active,backoff"}
+    both = [f"--allow-metric-labels-manifest={path}", "--allow-metric-labels=m,l=a"]
+    assert parse_flags(both).allow_metric_labels == {"m,l": "a"}
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        ("- a", 'expected a mapping of "metric,label" to "value,value"'),
+        ("a: 1", 'expected a mapping of "metric,label" to "value,value"'),
+        ("a: [", "no YAML: while parsing a flow node"),
+    ],
+)
+def test_a_manifest_of_labels_that_is_none_is_named(tmp_path: Path, content: str | None, error: str) -> None:
+    path = tmp_path / "labels.yaml"
+    if content is not None:
+        path.write_text(content)
+    (found,) = errors(f"--allow-metric-labels-manifest={path}")
+    assert found.startswith(f"--allow-metric-labels-manifest {path}: {error}")
 
 
 def write(tmp_path: Path, body: str) -> str:

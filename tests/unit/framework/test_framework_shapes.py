@@ -443,14 +443,18 @@ def test_a_probe_answers_whether_some_node_would_pass_now() -> None:
     assert bench.shapes.feasible(info)
 
 
-def test_asking_about_one_row_keeps_nothing() -> None:
+def test_supposing_about_one_row_keeps_nothing() -> None:
     judge = FakeFilter("A", n2=REFUSED)
     bench = Bench(filter=[FakeFilter("B"), judge])
     info = bench.sign()
     shape: Shape = bench.shapes.find(info)
     judge.refuse = {"n1": REFUSED}
-    assert bench.shapes.ask(shape, info, 0) == (1, 2 - 1)
-    assert bench.shapes.ask(shape, info, 1) is None
+    first, second = (bench.cache.node(name) for name in ("n1", "n2"))
+    assert first is not None
+    assert second is not None
+    supposing = bench.shapes.suppose(shape)
+    assert supposing.refusal(info, first, add=[pod("other").info()]) == REFUSED.with_plugin("A")
+    assert supposing.refusal_now(info, second) is None
     assert bench.feasible(info) == ["n1", "n3"]
 
 
@@ -458,7 +462,7 @@ def test_rows_that_nominated_pods_take_count_as_refused_by_whom_they_cause() -> 
     bench = Bench(filter=[FakeFilter("A", n1=unschedulable("full"), n2=unschedulable("full")), FakeFilter("B")])
     info = bench.sign()
     shape = bench.shapes.find(info)
-    diagnosis = bench.shapes.diagnose(shape, info, {2: (0, 1)})
+    diagnosis = bench.shapes.diagnose(shape, info, {2: unschedulable("full").with_plugin("A")})
     assert diagnosis.message == "0/3 nodes are available: 3 full."
     assert diagnosis.status_of(2) == unschedulable("full").with_plugin("A")
     assert shape.diagnosis is None  # it holds for this pod only

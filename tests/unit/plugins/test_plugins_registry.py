@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
-from support.builders import node, pod
+from support.builders import PodBuilder, node, pod
 from support.plugins import PluginBench
 
+from koordsched.api.core import Pod
 from koordsched.config.args import IN_TREE_ARGS
 from koordsched.framework.interface import (
     UNSIGNABLE,
@@ -27,6 +29,22 @@ REFUSING = (PreEnqueuePlugin, PreFilterPlugin, FilterNodesPlugin)
 SIGNING = [name for name in REGISTRY if isinstance(make(name), (*REFUSING, ScoreNodesPlugin))]
 
 
+TERM = {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "zone"}
+SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"a": "b"}}}
+SPEC = {
+    "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}},
+    "topologySpreadConstraints": [SPREAD],
+    "volumes": [{"name": "c", "persistentVolumeClaim": {"claimName": "c"}}, {"name": "d", "gcePersistentDisk": {"pdName": "d"}}],
+    "resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}],
+    "preemptionPolicy": "Never",
+}
+DEMANDING = PodBuilder(
+    msgspec.convert({"metadata": pod().build().metadata, "spec": {**msgspec.to_builtins(pod().build().spec), **SPEC}}, Pod)
+)
+RICH = DEMANDING.cpu("1").tolerates(key="a").node_selector({"a": "b"}).host_port(80).image("i").gate("g").on("n")
+"""A pod of which every plugin has something to read."""
+
+
 @pytest.mark.parametrize("name", REGISTRY)
 def test_every_plugin_has_the_name_it_is_registered_under(name: str) -> None:
     assert make(name).name == name
@@ -39,8 +57,7 @@ def test_only_the_queue_order_and_the_binder_need_no_signature() -> None:
 @pytest.mark.parametrize("name", SIGNING)
 def test_every_plugin_that_looks_at_pods_signs_them_with_something_hashable(name: str) -> None:
     plugin = make(name)
-    rich = pod().cpu("1").tolerates(key="a").node_selector({"a": "b"}).host_port(80).image("i").gate("g").on("n")
-    plain_sign, rich_sign = plugin.sign(pod().info()), plugin.sign(rich.info())
+    plain_sign, rich_sign = plugin.sign(pod().info()), plugin.sign(RICH.info())
     assert UNSIGNABLE not in {plain_sign, rich_sign}
     assert plain_sign != rich_sign
 

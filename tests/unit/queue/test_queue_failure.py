@@ -121,7 +121,7 @@ def test_events_are_forgotten_when_the_pod_is_back() -> None:
     bench.queue.move_all(NODE_ADD, None, None)
     bench.fail("Fit", info=info)
     assert bench.queue.in_flight == []
-    assert set(bench.metrics.inflight.values()) == {0}
+    assert set(bench.queue.inflight_events().values()) == {0}
 
 
 def test_a_pod_that_is_in_a_queue_already_is_left_there() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from support.builders import pod
-from support.queueing import RememberedMetrics
 
 from koordsched.queue.events import EVERYBODY, NODE_ADD, NODE_DELETE, ClusterEvent
 from koordsched.queue.hints import Change
@@ -28,7 +27,7 @@ def missed(inflight: InFlight, uid: str) -> list[str]:
 
 
 def test_a_pod_misses_what_happens_after_it_was_popped_in_order() -> None:
-    inflight = InFlight(RememberedMetrics())
+    inflight = InFlight()
     a = start(inflight, "a")
     record(inflight, NODE_ADD)
     b = start(inflight, "b")
@@ -38,29 +37,29 @@ def test_a_pod_misses_what_happens_after_it_was_popped_in_order() -> None:
 
 
 def test_nothing_is_kept_while_nobody_is_in_flight() -> None:
-    inflight = InFlight(RememberedMetrics())
+    inflight = InFlight()
     record(inflight, NODE_ADD)
     assert inflight.events == 0
     assert missed(inflight, start(inflight, "a")) == []
 
 
 def test_events_are_forgotten_once_no_pod_in_flight_precedes_them() -> None:
-    metrics = RememberedMetrics()
-    inflight = InFlight(metrics)
+    inflight = InFlight()
     a = start(inflight, "a")
     record(inflight, NODE_ADD)
     b = start(inflight, "b")
     record(inflight, NODE_DELETE)
+    assert inflight.events_by_label() == {"PodPopped": 2, "NodeAdd": 1, "NodeDelete": 1}
     inflight.finish(a)
-    assert inflight.events == 1
+    assert inflight.events_by_label() == {"PodPopped": 1, "NodeDelete": 1}
     assert missed(inflight, b) == ["NodeDelete"]
     inflight.finish(b)
     assert inflight.events == 0
-    assert set(metrics.inflight.values()) == {0}
+    assert inflight.events_by_label() == {"PodPopped": 0}
 
 
 def test_events_stay_while_the_oldest_pod_is_in_flight() -> None:
-    inflight = InFlight(RememberedMetrics())
+    inflight = InFlight()
     a, b = start(inflight, "a"), start(inflight, "b")
     record(inflight, NODE_ADD)
     inflight.finish(b)
@@ -68,16 +67,15 @@ def test_events_stay_while_the_oldest_pod_is_in_flight() -> None:
 
 
 def test_of_a_pod_that_is_not_in_flight_nothing_is_known() -> None:
-    inflight = InFlight(RememberedMetrics())
+    inflight = InFlight()
     inflight.finish("nobody")
     assert inflight.missed("nobody") is None
     assert "nobody" not in inflight
 
 
 def test_the_gauge_counts_pops_and_events() -> None:
-    metrics = RememberedMetrics()
-    inflight = InFlight(metrics)
+    inflight = InFlight()
     start(inflight, "a")
     record(inflight, NODE_ADD)
     record(inflight, NODE_ADD)
-    assert metrics.inflight == {"PodPopped": 1, "NodeAdd": 2}
+    assert inflight.events_by_label() == {"PodPopped": 1, "NodeAdd": 2}

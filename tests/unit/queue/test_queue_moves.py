@@ -56,9 +56,9 @@ def test_an_event_that_nobody_registered_is_not_even_kept_for_pods_in_flight() -
     bench.add(pod("p"))
     bench.pop()
     bench.queue.move_all(NODE_DELETE, None, None)
-    assert bench.metrics.inflight == {"PodPopped": 1}
+    assert bench.queue.inflight_events() == {"PodPopped": 1}
     bench.queue.move_all(NODE_ADD, None, None)
-    assert bench.metrics.inflight == {"PodPopped": 1, "NodeAdd": 1}
+    assert bench.queue.inflight_events() == {"PodPopped": 1, "NodeAdd": 1}
 
 
 def test_equal_pods_are_asked_once_and_moved_together() -> None:

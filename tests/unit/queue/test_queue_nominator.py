@@ -33,7 +33,7 @@ def test_only_other_pods_of_at_least_the_same_priority_are_in_the_way() -> None:
     low, same, high, me = (pod(name).priority(p).info() for name, p in (("low", 1), ("same", 5), ("high", 9), ("me", 5)))
     for other, node in ((low, "n1"), (same, "n1"), (high, "n2"), (me, "n3")):
         nominator.set(other, node)
-    assert nominator.blocking(me) == {"n1": [same], "n2": [high]}
+    assert [nominator.ahead(me, node) for node in ("n1", "n2", "n3")] == [[same], [high], []]
 
 
 def test_the_version_changes_with_every_change_and_only_then() -> None:

@@ -20,6 +20,7 @@ from koordsched.simulate.world import EmbeddedWorld
 Stage = Callable[..., AbstractAsyncContextManager[EmbeddedWorld]]
 
 WAIT = Status(Code.WAIT)
+NOBODY_TO_EVICT = "no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
 UNLIMITED = 1000  # seconds in which everything that is going to happen has happened
 
 
@@ -89,7 +90,7 @@ async def test_pods_of_other_schedulers_are_counted_but_never_touched(stage: Sta
         assert (bound_to(world, "other"), condition(world, "other")) == ("", ("", ""))
         await world.create(POD, pod_manifest("p", "2"))
         await world.settle()
-        assert condition(world) == ("Unschedulable", "0/1 nodes are available: 1 Insufficient cpu.")
+        assert condition(world) == ("Unschedulable", f"0/1 nodes are available: 1 Insufficient cpu. {NOBODY_TO_EVICT}")
         check_books(world)
 
 
@@ -390,7 +391,7 @@ async def test_post_filter_speaks_after_the_filters_and_may_nominate(stage: Stag
     async with stage((judge, "filter"), (savior, "postFilter")) as world:
         await begin(world)
         assert savior.asked == ["0/1 nodes are available: 1 full."]
-        assert condition(world) == ("Unschedulable", "0/1 nodes are available: 1 full. preemption: no")
+        assert condition(world) == ("Unschedulable", f"0/1 nodes are available: 1 full. {NOBODY_TO_EVICT}, preemption: no")
         savior.answer = (PostFilterResult("n1"), None)
         await world.create(POD, pod_manifest("second"))
         await world.settle()

@@ -20,7 +20,10 @@ from koordsched.simulate.world import EmbeddedWorld
 
 Stage = Callable[..., AbstractAsyncContextManager[EmbeddedWorld]]
 
-TOO_BIG = "0/1 nodes are available: 1 Insufficient cpu."
+TOO_BIG = (
+    "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+    "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+)
 
 
 async def prepare(world: EmbeddedWorld) -> None:

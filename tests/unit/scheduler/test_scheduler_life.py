@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import pytest
 from support.fakes import LATE_POINTS, FakePostFilter, Late, config_with, node_manifest, pod_manifest
@@ -18,6 +19,8 @@ from koordsched.framework.status import Code, Status, unschedulable
 from koordsched.simulate.world import EmbeddedWorld, WorldSettings
 
 Stage = Callable[..., AbstractAsyncContextManager[EmbeddedWorld]]
+
+NOT_HELPFUL = "no new claims to deallocate, preemption: 0/{nodes} nodes are available: {nodes} Preemption is not helpful for scheduling."
 
 
 def bound(world: EmbeddedWorld) -> dict[str, str]:
@@ -74,8 +77,8 @@ async def test_a_scheduler_that_is_killed_while_it_binds_hands_out_nothing_twice
 async def test_a_nomination_still_keeps_its_room_after_a_restart(stage: Stage) -> None:
     async with stage() as world:
         await world.create(NODE, node_manifest("n1"))
-        await world.create(POD, pod_manifest("there", "2", nodeName="n1"))
-        high = pod_manifest("high", "4", priority=100)
+        await world.create(POD, pod_manifest("there", "2", nodeName="n1", priority=1000))
+        high = pod_manifest("high", "4", priority=100, preemptionPolicy="Never")
         await world.create(POD, {**high, "status": {"phase": "Pending", "nominatedNodeName": "n1"}})
         await world.start()
         await world.restart()
@@ -152,12 +155,14 @@ async def test_reasons_follow_the_nodes_without_an_attempt(stage: Stage) -> None
         await world.create(POD, pod_manifest("p", nodeSelector={"disk": "ssd"}))
         await world.create(POD, pod_manifest("q", nodeSelector={"disk": "ssd"}))
         await world.settle()
-        assert message(world) == "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."
+        old = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."
+        assert message(world) == f"{old} {NOT_HELPFUL.format(nodes=1)}"
         attempts = 'scheduler_schedule_attempts_total{profile="default-scheduler",result="unschedulable"}'
         tried = metric(world, attempts)
         await world.create(NODE, {**node_manifest("n2", disk="ssd"), "spec": {"unschedulable": True}})
         await asyncio.sleep(2)
         new = "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 1 node(s) were unschedulable."
+        new = f"{new} {NOT_HELPFUL.format(nodes=2)}"
         assert [message(world), message(world, "q")] == [new, new]
         assert metric(world, attempts) == tried
         notes = [event["note"] for event in world.cluster.raws(EVENT)]
@@ -182,7 +187,11 @@ async def test_reasons_are_told_at_most_once_a_second(stage: Stage) -> None:
 
 
 async def test_a_profile_with_post_filter_tells_only_what_an_attempt_found(stage: Stage) -> None:
-    savior = FakePostFilter("Q", (None, unschedulable("preemption: no")))
+    class Silent(FakePostFilter):
+        def may_help(self, pod: Any, diagnosis: Any) -> bool:
+            return False
+
+    savior = Silent("Q", (None, unschedulable("preemption: no")))  # what it would say only an attempt can tell
     async with stage((savior, "postFilter")) as world:
         await world.create(NODE, node_manifest("n1"))
         await world.start()
@@ -192,7 +201,7 @@ async def test_a_profile_with_post_filter_tells_only_what_an_attempt_found(stage
         await world.create(NODE, {**node_manifest("n2", "4", disk="ssd"), "spec": {"unschedulable": True}})
         await asyncio.sleep(3)
         assert first == message(world)
-        assert first.endswith("node affinity/selector. preemption: no")
+        assert first.endswith("not helpful for scheduling., preemption: no")
 
 
 # What it shows

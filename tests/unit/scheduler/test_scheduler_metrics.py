@@ -76,17 +76,23 @@ def test_the_queues_numbers_have_their_labels() -> None:
     metrics.incoming("active", "NodeAdd")
     metrics.unschedulable_pods("F", "p", 2)
     metrics.unschedulable_pods("F", "p", -1)
-    metrics.inflight_events("NodeAdd", 1)
     metrics.bound_after_flush()
     metrics.probe_skipped("p")
     metrics.retry_skipped("p")
     found = samples(metrics)
     assert found["scheduler_queue_incoming_pods_total", (("event", "NodeAdd"), ("queue", "active"))] == 1
     assert found["scheduler_unschedulable_pods", (("plugin", "F"), ("profile", "p"))] == 1
-    assert found["scheduler_inflight_events", (("event", "NodeAdd"),)] == 1
     assert found["scheduler_pod_scheduled_after_flush_total", ()] == 1
     avoided = {dict(labels)["reason"] for name, labels in found if name == "koord_scheduler_retries_avoided_total"}
     assert len(avoided) == 2
+
+
+def test_an_event_label_that_was_shown_once_goes_down_to_zero() -> None:
+    metrics, kept = Metrics(), {"PodPopped": 1, "NodeAdd": 2}
+    metrics.watch_inflight(lambda: kept)
+    assert samples(metrics)["scheduler_inflight_events", (("event", "NodeAdd"),)] == 2
+    kept = {"PodPopped": 0}
+    assert samples(metrics)["scheduler_inflight_events", (("event", "NodeAdd"),)] == 0
 
 
 def test_what_never_happened_but_must_be_seen_starts_at_zero() -> None:

@@ -13,6 +13,8 @@ COUNTERS = {
     "queue_incoming_pods_total": "queue event",
     "preemption_attempts_total": "",
     "preemption_goroutines_execution_total": "result",
+    "volume_binder_cache_requests_total": "operation",
+    "volume_scheduling_stage_error_total": "operation",
     "batch_attempts_total": "profile result",
     "batch_cache_flushed_total": "profile reason",
     "pod_scheduled_after_flush_total": "",
@@ -45,6 +47,7 @@ def whole() -> Metrics:
     metrics = Metrics()
     metrics.watch_sizes({"active": lambda: 0}, {"nodes": lambda: 0}, lambda: 0)
     metrics.watch_tasks({"binding": lambda: 0})
+    metrics.watch_inflight(dict)
     return metrics
 
 

@@ -15,6 +15,7 @@ from koordsched.cluster.memory import Fault
 from koordsched.cluster.port import Ref, ServerError, TooManyRequests
 from koordsched.framework.status import Code, Status, error, unschedulable
 from koordsched.server.endpoints import Endpoints
+from koordsched.server.request import Request
 from koordsched.simulate.world import EmbeddedWorld
 
 Stage = Callable[..., AbstractAsyncContextManager[EmbeddedWorld]]
@@ -154,4 +155,4 @@ async def test_a_condition_is_written_in_the_end(stage: Stage, fault: Fault) -> 
 
 async def test_a_target_that_is_no_url_is_answered(stage: Stage) -> None:
     async with stage() as world:
-        assert Endpoints(world.scheduler).get("//[").status in {400, 404}
+        assert (await Endpoints(world.scheduler).answer(Request.of("GET", "//["))).status in {400, 404}

@@ -289,3 +289,16 @@ async def test_flush_writes_what_is_wanted_without_run(clock: VirtualClock) -> N
     bench.writer.say(other, FULL)
     await bench.writer.flush()
     assert (bench.patches, bench.writer.idle) == (2, True)
+
+
+async def test_what_is_abandoned_is_counted_and_never_written(clock: VirtualClock) -> None:
+    bench = Bench(clock)
+    made, other = await bench.pod(), await bench.pod("other")
+    bench.fail(error=lambda: ServerError("no"), times=1)
+    async with running(bench.writer.run()):
+        bench.writer.say(made, FULL)
+        await asyncio.sleep(0.1)  # it failed, and waits to be tried again
+    bench.writer.say(other, FULL)
+    assert bench.writer.abandon() == 2
+    await bench.writer.flush()
+    assert (bench.patches, bench.writer.idle) == (1, True)

@@ -14,6 +14,9 @@ from support.fakes import config_with, embedded, node_manifest, pod_manifest
 from koordsched.api.kinds import NODE, POD
 from koordsched.cluster.memory import Fault
 from koordsched.cluster.port import ServerError
+from koordsched.log import set_verbosity, verbosity
+from koordsched.server.endpoints import Endpoints, Response
+from koordsched.server.request import Request
 from koordsched.simulate.world import EmbeddedWorld
 
 
@@ -52,7 +55,8 @@ async def test_the_queue_is_shown(world: EmbeddedWorld) -> None:
     assert (pod["pod"], pod["rejectors"], pod["message"]) == (
         "default/big",
         ["NodeResourcesFit"],
-        "0/2 nodes are available: 2 Insufficient cpu.",
+        "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: "
+        "0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
     )
 
 
@@ -101,9 +105,74 @@ async def test_a_list_that_fails_is_said_in_one_line(world: EmbeddedWorld) -> No
     assert (response.status, response.body) == (503, b"no fresh list to compare with, try again: etcd is away\n")
 
 
-@pytest.mark.parametrize("what", ["cache", "queue", "compare"])
+@pytest.mark.parametrize("what", ["cache", "queue", "compare", "pprof/", "pprof/profile", "flags", "flags/v"])
 async def test_without_profiling_there_is_no_debug(what: str) -> None:
     config = config_with({}, enableProfiling=False)
     async with embedded(asyncio.get_running_loop(), config) as world:
         await world.start()
         assert (await world.http(f"/debug/{what}")).status == 404
+
+
+async def ask(world: EmbeddedWorld, target: str, method: str = "GET", body: bytes = b"") -> Response:
+    return await Endpoints(world.scheduler).answer(Request.of(method, target, body=body))
+
+
+async def test_the_verbosity_is_set_by_a_put(world: EmbeddedWorld) -> None:
+    before = verbosity()
+    try:
+        for body in (b"7", b"7\n"):
+            set_verbosity(before)
+            response = await ask(world, "/debug/flags/v", "PUT", body)
+            assert (response.status, response.body, verbosity()) == (200, b"successfully set klog.logging.verbosity to 7\n", 7)
+    finally:
+        set_verbosity(before)
+
+
+@pytest.mark.parametrize("body", ["x", "-1", "", "1.5", "4294967296"])
+async def test_a_verbosity_that_is_none_is_refused_in_the_words_of_go(world: EmbeddedWorld, body: str) -> None:
+    before = verbosity()
+    response = await ask(world, "/debug/flags/v", "PUT", body.encode())
+    assert (response.status, verbosity()) == (400, before)
+    why = "value out of range" if body == "4294967296" else "invalid syntax"
+    assert response.body.decode() == f'strconv.ParseUint: parsing "{body}": {why}\n'
+
+
+async def test_the_verbosity_can_only_be_put(world: EmbeddedWorld) -> None:
+    response = await ask(world, "/debug/flags/v")
+    assert (response.status, response.body) == (406, b"unsupported http method\n")
+
+
+@pytest.mark.parametrize("target", ["/debug/flags", "/debug/flags/", "/debug/flags/nothing", "/debug/pprof/"])
+async def test_flags_and_profiles_have_an_index(world: EmbeddedWorld, target: str) -> None:
+    response = await ask(world, target)
+    assert (response.status, response.content_type) == (200, "text/html; charset=utf-8")
+
+
+async def test_the_index_of_profiles_is_where_go_has_it(world: EmbeddedWorld) -> None:
+    response = await ask(world, "/debug/pprof")
+    assert (response.status, response.location) == (302, "/debug/pprof/")
+
+
+async def test_tasks_are_listed_by_what_they_wait_for(world: EmbeddedWorld) -> None:
+    async def patient() -> None:
+        await asyncio.Event().wait()
+
+    waiting = [asyncio.create_task(patient()) for _ in range(3)]
+    await asyncio.sleep(0)
+    body = (await ask(world, "/debug/pprof/goroutine?debug=1")).body.decode()
+    for task in waiting:
+        task.cancel()
+    assert body.startswith(
+        f"task profile: total {len(waiting) + 1}\n\n3 @\n#\ttest_tasks_are_listed_by_what_they_wait_for.<locals>.patient:"
+    )
+    assert "\n#\tEvent.wait:" in body
+
+
+async def test_threads_are_described(world: EmbeddedWorld) -> None:
+    assert "thread profile: total" in (await ask(world, "/debug/pprof/threadcreate")).body.decode()
+    assert "#\tMainThread\n" in (await ask(world, "/debug/pprof/threadcreate")).body.decode()
+
+
+async def test_an_unknown_profile_is_a_404(world: EmbeddedWorld) -> None:
+    response = await ask(world, "/debug/pprof/nothing")
+    assert (response.status, response.body) == (404, b"Unknown profile\n")

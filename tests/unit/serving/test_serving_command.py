@@ -49,12 +49,6 @@ def test_doubts_about_the_configuration_are_warnings(logged: Any) -> None:
     assert logged.of("warning") == ["profile x: odd"]
 
 
-def test_leader_election_that_is_not_done_is_said(logged: Any) -> None:
-    said(logged, leaderElection={"leaderElect": True})
-    (warning,) = logged.of("warning")
-    assert "run exactly one replica" in warning
-
-
 @pytest.mark.parametrize(("verbosity", "flags", "config"), [(0, 0, 0), (1, 1, 0), (2, 1, 1)])
 def test_all_flags_and_the_configuration_are_logged_when_asked_for(logged: Any, verbosity: int, flags: int, config: int) -> None:
     said(logged, f"-v={verbosity}")

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from koordsched.config import load_config, not_acted_on, parse_flags
-from koordsched.server.access import access_of
+from koordsched.server.access.authorization import OpenPaths
 from koordsched.server.process import STOP_SECONDS
 
 CONFIG = Path(__file__).parents[3] / "config"
@@ -31,7 +31,7 @@ def test_the_kubelet_may_ask_what_it_probes(pod: dict[str, Any]) -> None:
     (container,) = pod["containers"]
     flags = parse_flags(container["args"])
     for probe in (container["livenessProbe"], container["readinessProbe"]):
-        assert access_of(flags).refusal("10.0.0.1", probe["httpGet"]["path"]) == ""
+        assert probe["httpGet"]["path"] in OpenPaths(flags.authorization_always_allow_paths)
     assert container["ports"] == [{"name": "https", "containerPort": flags.secure_port}]
 
 
@@ -41,10 +41,26 @@ def test_the_configuration_is_where_the_flag_says_and_valid(pod: dict[str, Any])
     (mount,) = container["volumeMounts"]
     assert path.parent == Path(mount["mountPath"])
     generated = yaml.safe_load((CONFIG / "kustomization.yaml").read_text())["configMapGenerator"]
-    assert generated == [{"name": pod["volumes"][0]["configMap"]["name"], "files": [path.name]}]
+    assert generated == [{"name": pod["volumes"][0]["configMap"]["name"], "namespace": "koordinator-system", "files": [path.name]}]
     profiles = load_config(CONFIG / path.name).profiles
     assert [profile.scheduler_name for profile in profiles] == ["koord-scheduler"]
 
 
 def test_a_clean_stop_ends_before_the_kubelet_kills(pod: dict[str, Any]) -> None:
     assert pod["terminationGracePeriodSeconds"] > STOP_SECONDS + 5
+
+
+def test_the_account_may_hold_the_lease_that_the_configuration_names(pod: dict[str, Any]) -> None:
+    election = load_config(CONFIG / "koord-scheduler-config.yaml").leader_election
+    documents = list(yaml.safe_load_all((CONFIG / "rbac.yaml").read_text()))
+    (role,) = [document for document in documents if document["kind"] == "Role"]
+    (account,) = [document for document in documents if document["kind"] == "ServiceAccount"]
+    assert role["metadata"]["namespace"] == election.resource_namespace
+    assert role["rules"][1]["resourceNames"] == [election.resource_name]
+    assert pod["serviceAccountName"] == account["metadata"]["name"]
+
+
+def test_nothing_of_the_clusters_is_granted_by_wildcard() -> None:
+    rules = [rule for document in yaml.safe_load_all((CONFIG / "rbac.yaml").read_text()) for rule in document.get("rules", [])]
+    assert not [rule for rule in rules for values in rule.values() if "*" in values]
+    assert not [rule for rule in rules if "secrets" in rule.get("resources", [])]

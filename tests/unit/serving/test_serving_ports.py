@@ -6,16 +6,21 @@ import asyncio
 import socket
 import ssl
 from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
+import uvloop
+from cryptography import x509
+from support.controlplane.authority import Authority
 
 from koordsched.config import parse_flags
-from koordsched.server.access import Access
 from koordsched.server.mistakes import StartError
 from koordsched.server.ports import Port, listening
+from koordsched.server.request import Request
 from koordsched.server.response import TEXT, Response
-from koordsched.server.tls import server_context
+from koordsched.server.tls import ServingCertificates
 
 HOST = "127.0.0.1"
 
@@ -29,22 +34,19 @@ class Echo:
     """Answers with what was asked."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.asked: list[Request] = []
 
-    async def answer(self, target: str) -> Response:
-        self.asked.append(target)
-        return Response(200, TEXT, target.encode())
-
-    def delete(self, target: str) -> Response:
-        return Response(200, TEXT, f"deleted {target}".encode())
+    async def answer(self, request: Request) -> Response:
+        self.asked.append(request)
+        return Response(200, TEXT, request.uri.encode())
 
 
-class FarAway(Access, frozen=True):
-    """Takes every peer for another host."""
+class Bouncer:
+    """Lets only one path through."""
 
-    def refusal(self, peer: str, target: str) -> str:
-        assert peer == HOST
-        return super().refusal("10.1.2.3", target)
+    async def refusal(self, request: Request) -> Response | None:
+        assert request.body == b""  # nobody reads what a stranger sends
+        return None if request.path == "/open" else Response(403, TEXT, f"not {request.path}".encode())
 
 
 async def ask(method: str, url: str, **more: object) -> tuple[int, str]:
@@ -54,55 +56,102 @@ async def ask(method: str, url: str, **more: object) -> tuple[int, str]:
 
 async def test_a_request_is_carried_with_its_query() -> None:
     port = Port(HOST, free_port())
-    async with listening([port], Access(), Echo()):
+    async with listening([port], Echo()):
         assert await ask("GET", f"{port.url}/readyz?verbose&exclude=a") == (200, "/readyz?verbose&exclude=a")
         assert await ask("GET", f"{port.url}/readyz/") == (200, "/readyz/")
 
 
-@pytest.mark.parametrize("method", ["HEAD", "POST", "PUT", "PATCH", "OPTIONS", "TRACE"])
-async def test_other_methods_are_not_allowed(method: str) -> None:
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
+async def test_every_method_is_carried_as_such(method: str) -> None:
     echo, port = Echo(), Port(HOST, free_port())
-    async with listening([port], Access(), echo):
-        assert (await ask(method, f"{port.url}/healthz", data=b"x" * 100_000 if method == "PUT" else None))[0] == 405
-        assert await ask("GET", f"{port.url}/healthz") == (200, "/healthz")
-    assert echo.asked == ["/healthz"]
+    async with listening([port], echo):
+        assert await ask(method, f"{port.url}/x", data=b"body") == (200, "" if method == "HEAD" else "/x")
+    (request,) = echo.asked
+    assert (request.method, request.path, request.body, request.chain) == (method, "/x", b"body", ())
 
 
-async def test_a_delete_is_carried_as_such() -> None:
+async def test_a_body_without_measure_is_refused() -> None:
     echo, port = Echo(), Port(HOST, free_port())
-    async with listening([port], Access(), echo):
-        assert await ask("DELETE", f"{port.url}/metrics") == (200, "deleted /metrics")
-    assert echo.asked == []
-
-
-async def test_another_host_gets_only_what_is_open() -> None:
-    echo, port = Echo(), Port(HOST, free_port())
-    async with listening([port], FarAway(("/healthz",)), echo):
-        assert await ask("GET", f"{port.url}/healthz") == (200, "/healthz")
-        status, text = await ask("GET", f"{port.url}/metrics")
-        assert status == 403
-        assert text.startswith("forbidden: ")
-        assert (await ask("POST", f"{port.url}/metrics"))[0] == 403
-        assert (await ask("DELETE", f"{port.url}/metrics"))[0] == 403
+    async with listening([port], echo):
+        assert (await ask("PUT", f"{port.url}/x", data=b"x" * 65_537))[0] == 413
+        assert (await ask("PUT", f"{port.url}/x", data=b"x" * 65_536))[0] == 200
     assert len(echo.asked) == 1
 
 
+async def test_a_guard_is_asked_first_and_only_at_its_own_port() -> None:
+    echo, guarded, free = Echo(), Port(HOST, free_port(), guard=Bouncer()), Port(HOST, free_port())
+    async with listening([guarded, free], echo):
+        assert await ask("GET", f"{guarded.url}/open?x=1") == (200, "/open?x=1")
+        assert await ask("PUT", f"{guarded.url}/shut", data=b"x" * 1_000_000) == (403, "not /shut")
+        assert await ask("GET", f"{free.url}/shut") == (200, "/shut")
+    assert [request.uri for request in echo.asked] == ["/open?x=1", "/shut"]
+
+
+async def test_what_a_client_shows_is_handed_on_whatever_it_is_worth(tmp_path: Path) -> None:
+    echo, pair = Echo(), Authority().client("jane")
+    (tmp_path / "pair").write_bytes(pair.certificate + pair.key)
+    port = Port(HOST, free_port(), secure(clients_show_theirs=True))
+    client = unverified()
+    client.load_cert_chain(tmp_path / "pair")
+    async with listening([port], echo):
+        assert (await ask("GET", f"{port.url}/x", ssl=client))[0] == 200
+        assert (await ask("GET", f"{port.url}/x", ssl=unverified()))[0] == 200
+    assert [request.chain for request in echo.asked] == [tuple(x509.load_pem_x509_certificates(pair.certificate)), ()]
+
+
+@pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_either_loop_carries_much_over_tls(loop_factory: Any, version: ssl.TLSVersion) -> None:
+    async def exchange() -> None:
+        echo, port, client = Echo(), Port(HOST, free_port(), secure()), unverified()
+        client.minimum_version = client.maximum_version = version
+        async with listening([port], echo), aiohttp.ClientSession() as session:
+            for size in (1, 20_000, 60_000):
+                async with session.put(f"{port.url}/x", data=b"y" * size, ssl=client) as response:
+                    assert await response.text() == "/x"
+            async with session.get(f"{port.url}/{'z' * 7000}", ssl=client) as response:
+                assert len(await response.text()) == 7001
+        assert [len(request.body) for request in echo.asked] == [1, 20_000, 60_000, 0]
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(asyncio.wait_for(exchange(), 10))
+
+
+async def test_a_client_that_goes_away_in_the_handshake_does_no_harm(caplog: pytest.LogCaptureFixture) -> None:
+    port = Port(HOST, free_port(), secure())
+    async with listening([port], Echo()):
+        for greeting in (b"", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n\r\n"):
+            _, writer = await asyncio.open_connection(HOST, port.number)
+            writer.write(greeting)
+            writer.close()
+            await writer.wait_closed()
+        assert (await ask("GET", f"{port.url}/livez", ssl=unverified()))[0] == 200
+    assert caplog.records == []
+
+
+def secure(*, clients_show_theirs: bool = False) -> ssl.SSLContext:
+    return ServingCertificates(parse_flags([]), 1_790_000_000.0, clients_show_theirs=clients_show_theirs).context
+
+
+def unverified() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
 async def test_the_secure_port_speaks_tls_only(caplog: pytest.LogCaptureFixture) -> None:
-    tls = server_context(parse_flags([]), 1_790_000_000.0)
-    port = Port(HOST, free_port(), tls)
-    unverified = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
-    async with listening([port], Access(), Echo()):
-        assert await ask("GET", f"{port.url}/livez", ssl=unverified) == (200, "/livez")
+    port = Port(HOST, free_port(), secure())
+    async with listening([port], Echo()):
+        assert await ask("GET", f"{port.url}/livez", ssl=unverified()) == (200, "/livez")
         with pytest.raises(aiohttp.ClientError):
             await ask("GET", f"http://{HOST}:{port.number}/livez")
-        assert (await ask("GET", f"{port.url}/livez", ssl=unverified))[0] == 200
+        assert (await ask("GET", f"{port.url}/livez", ssl=unverified()))[0] == 200
     assert caplog.records == []
 
 
 async def test_nonsense_on_a_port_is_answered_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     port = Port(HOST, free_port())
-    async with listening([port], Access(), Echo()):
+    async with listening([port], Echo()):
         reader, writer = await asyncio.open_connection(HOST, port.number)
         writer.write(b"\x16\x03\x01 nonsense\r\n\r\n")
         assert (await reader.readline()).startswith(b"HTTP/1.0 400 ")
@@ -115,7 +164,7 @@ async def test_a_port_that_is_taken_is_named() -> None:
     with closing(socket.create_server((HOST, 0))) as taken:
         number = taken.getsockname()[1]
         with pytest.raises(StartError) as caught:
-            async with listening([Port(HOST, number)], Access(), Echo()):
+            async with listening([Port(HOST, number)], Echo()):
                 pass
     assert str(caught.value) == f"cannot listen on http://127.0.0.1:{number}: Address already in use"
 
@@ -123,7 +172,7 @@ async def test_a_port_that_is_taken_is_named() -> None:
 async def test_ports_are_closed_in_the_end_although_somebody_keeps_a_connection() -> None:
     port = Port(HOST, free_port())
     async with aiohttp.ClientSession() as session:
-        async with listening([port], Access(), Echo()), session.get(f"{port.url}/livez") as response:
+        async with listening([port], Echo()), session.get(f"{port.url}/livez") as response:
             await response.read()
         with pytest.raises(aiohttp.ClientConnectorError):
             await ask("GET", f"{port.url}/livez")

@@ -2,124 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import signal
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, closing
-from random import Random
+import ssl
+from contextlib import closing
 from typing import Any
 
 import aiohttp
-import msgspec
 from support.fakes import config_with, node_manifest, pod_manifest
+from support.serving import ALONE, HOST, FakeServer, serving, signal_self, until
 
 from koordsched.api.kinds import EVENT, NODE, POD, Kind
-from koordsched.clock import Clock, RealClock
-from koordsched.cluster.apiserver import ConnectError, ConnectionSettings, Traffic
-from koordsched.cluster.memory import Fault, MemoryCluster
-from koordsched.cluster.port import ClusterError, ListPage, ServerError, WatchEvent
-from koordsched.config import parse_flags
-from koordsched.server.process import Orders, Process
-
-HOST = "127.0.0.1"
-PATIENCE = 5.0  # seconds that anything here may take
-
-
-class FakeServer(MemoryCluster):
-    """An API server in memory, which answers once `refusals` are used up and `silence` is over."""
-
-    def __init__(self) -> None:
-        super().__init__(RealClock(), random=Random(1))
-        self.settings: ConnectionSettings | None = None
-        self.refusals: list[ClusterError] = []
-        self.malformed = ""
-        self.answers = asyncio.Event()
-        self.answers.set()
-        self.broken = asyncio.Event()  # watches then raise what no API server can cause
-        self.closed = False
-        self.traffic = Traffic()
-
-    async def connect(self, settings: ConnectionSettings, _clock: Clock, _random: Random) -> FakeServer:
-        if self.malformed:
-            raise ConnectError(self.malformed)
-        self.settings = settings
-        return self
-
-    async def check(self) -> None:
-        if self.refusals:
-            raise self.refusals.pop(0)
-        await self.answers.wait()
-
-    async def close(self) -> None:
-        self.closed = True
-
-    async def list(self, kind: Kind, **more: Any) -> ListPage:
-        await self.answers.wait()
-        return await super().list(kind, **more)
-
-    async def watch(self, kind: Kind, **more: Any) -> AsyncGenerator[Sequence[WatchEvent], None]:
-        if kind == NODE:
-            await self.broken.wait()
-            raise RuntimeError("a bug")
-        async for batch in super().watch(kind, **more):
-            yield batch
-
-    def nodes_of_pods(self) -> dict[str, str]:
-        return {raw["metadata"]["name"]: raw["spec"].get("nodeName", "") for raw in self.raws(POD)}
-
-
-class Served(msgspec.Struct):
-    url: str
-    run: asyncio.Task[int]
-
-    async def get(self, path: str) -> tuple[int, str]:
-        async with aiohttp.ClientSession() as session, session.get(self.url + path) as response:
-            return response.status, await response.text()
-
-    async def code(self) -> int:
-        return await asyncio.wait_for(asyncio.shield(self.run), PATIENCE)
-
-    async def ready(self) -> None:
-        await until(lambda: self.answers_with("/readyz", 200))
-
-    async def answers_with(self, path: str, status: int, text: str = "") -> bool:
-        try:
-            answer = await self.get(path)
-        except aiohttp.ClientConnectorError:
-            return False
-        return answer[0] == status and text in answer[1]
-
-
-async def until(holds: Callable[[], Any]) -> None:
-    """Wait until something holds."""
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            found = holds()
-            if await found if asyncio.iscoroutine(found) else found:
-                return
-            await asyncio.sleep(0.01)
-
-
-@asynccontextmanager
-async def serving(server: FakeServer, *arguments: str, **orders: Any) -> AsyncIterator[Served]:
-    """Run a process on the plain port."""
-    with closing(socket.create_server((HOST, 0))) as listener:
-        port = listener.getsockname()[1]
-    flags = parse_flags(["--secure-port=0", f"--port={port}", f"--address={HOST}", *arguments])
-    given = {"config": config_with({}), "flags": flags, "clock": RealClock(), "random": Random(1), "connect": server.connect}
-    task = asyncio.create_task(Process(Orders(**{**given, **orders})).run())
-    try:
-        yield Served(f"http://{HOST}:{port}", task)
-    finally:
-        if not task.done():
-            signal_self(signal.SIGTERM)
-        assert await asyncio.wait_for(task, PATIENCE) is not None
-
-
-def signal_self(number: signal.Signals) -> None:
-    os.kill(os.getpid(), number)
+from koordsched.cluster.apiserver import ConnectionSettings
+from koordsched.cluster.memory import Fault
+from koordsched.cluster.port import ListPage, ServerError
 
 
 async def test_it_is_alive_from_the_beginning_and_ready_after_the_initial_lists(logged: Any) -> None:
@@ -156,16 +52,10 @@ async def test_it_is_not_ready_while_it_lists(logged: Any) -> None:
 
 async def test_it_connects_as_the_configuration_and_the_flags_say() -> None:
     server = FakeServer()
-    config = config_with({}, clientConnection={"kubeconfig": "/k", "qps": 5000, "burst": 6000})
+    config = config_with({}, clientConnection={"kubeconfig": "/k", "qps": 5000, "burst": 6000}, **ALONE)
     async with serving(server, "--master=https://other:1", config=config) as served:
         await served.ready()
     assert server.settings == ConnectionSettings(kubeconfig="/k", master="https://other:1", qps=5000, burst=6000)
-
-
-async def test_that_others_cannot_connect_is_said(logged: Any) -> None:
-    async with serving(FakeServer(), "--address=0.0.0.0") as served:
-        await served.ready()
-    assert logged.of("warning")[0].startswith("listening on loopback only, because requests are not authenticated in this version: ")
 
 
 async def test_a_port_that_is_taken_ends_it_before_it_connects(logged: Any) -> None:
@@ -190,6 +80,13 @@ async def test_what_can_never_work_ends_it_with_one_line(logged: Any) -> None:
     async with serving(server) as served:
         assert await served.code() == 1
     assert [(line["level"], line["msg"]) for line in logged.all()] == [("info", "listening"), ("error", server.malformed)]
+
+
+async def test_an_extender_that_cannot_be_talked_to_ends_it_with_one_line(logged: Any) -> None:
+    extender = {"urlPrefix": "https://e", "filterVerb": "filter", "tlsConfig": {"caFile": "/no/ca"}}
+    async with serving(FakeServer(), config=config_with({}, extenders=[extender])) as served:
+        assert await served.code() == 1
+    assert logged.of("error") == ["extenders[0].tlsConfig.caFile: /no/ca: No such file or directory"]
 
 
 async def test_it_can_be_stopped_while_it_waits_for_the_api_server() -> None:
@@ -317,3 +214,27 @@ async def test_sigusr2_before_there_is_a_scheduler_does_no_harm(logged: Any) -> 
         signal_self(signal.SIGUSR2)
         await until(lambda: logged.of("warning"))
     assert logged.of("warning") == ["there is nothing to dump yet: the initial lists have not been handled"]
+
+
+async def test_the_secure_port_lets_everybody_see_health_and_nothing_else() -> None:
+    with closing(socket.create_server((HOST, 0))) as listener:
+        number = listener.getsockname()[1]
+    careless = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    careless.check_hostname, careless.verify_mode = False, ssl.CERT_NONE
+
+    async def status(path: str, **headers: str) -> int:
+        async with aiohttp.ClientSession(headers=headers) as session, session.get(f"https://{HOST}:{number}{path}", ssl=careless) as answer:
+            return answer.status
+
+    async with serving(FakeServer(), f"--secure-port={number}", f"--bind-address={HOST}") as served:
+        await served.ready()
+        assert [await status(path) for path in ("/healthz", "/livez", "/readyz", "/metrics", "/configz", "/readyz/shutdown")] == [
+            200,
+            200,
+            200,
+            403,
+            403,
+            403,
+        ]
+        assert await status("/metrics", Authorization="Bearer x") == 403  # nobody can be asked about tokens, so they say nothing
+        assert (await served.get("/metrics"))[0] == 200

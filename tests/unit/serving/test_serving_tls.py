@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import ssl
 import stat
+import warnings
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.hashes import SHA256
 
-from koordsched.config import parse_flags
+from koordsched.config import Flags, parse_flags
 from koordsched.server.mistakes import StartError
-from koordsched.server.tls import CertKey, self_signed, server_context
+from koordsched.server.tls import CertKey, ServingCertificates, self_signed
 
 NOW = 1_790_000_000.0
 """A fixed moment: 2026-09-21."""
@@ -52,6 +59,11 @@ def handshake(server: ssl.SSLContext, client: ssl.SSLContext, name: str = "local
     return near
 
 
+def shown(serving: ServingCertificates, name: str = "localhost") -> str:
+    """Return the certificate that a client is shown who asks for this name."""
+    return ssl.DER_cert_to_PEM_cert(handshake(serving.context, careless(), name).getpeercert(binary_form=True) or b"")
+
+
 def trusting(certificate: bytes) -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=certificate.decode())
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
@@ -63,6 +75,10 @@ def careless() -> ssl.SSLContext:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def server_context(flags: Flags, now: float) -> ssl.SSLContext:
+    return ServingCertificates(flags, now, clients_show_theirs=True).context
 
 
 def mistake(*arguments: str | Path) -> str:
@@ -116,7 +132,7 @@ def test_versions_and_ciphers_are_those_of_the_flags() -> None:
         ("cert", "missing", "--tls-private-key-file {key} cannot be read: No such file or directory"),
         ("text", "key", "{cert} and {key} are no PEM certificate and its private key: "),
         ("cert", "empty", "{cert} and {key} are no PEM certificate and its private key: "),
-        ("cert", "other", "{cert} and {key} are no PEM certificate and its private key: KEY_VALUES_MISMATCH"),
+        ("cert", "other", "{cert} and {key} are no PEM certificate and its private key: they do not belong together"),
     ],
 )
 def test_files_that_cannot_be_used_are_named(files: dict[str, Path], cert: str, key: str, expected: str) -> None:
@@ -137,3 +153,145 @@ def test_unknown_names_are_refused(tmp_path: Path) -> None:
     assert mistake("--cert-dir", tmp_path / "file") == (
         f"--cert-dir {tmp_path}/file: the serving certificate cannot be read or written: File exists"
     )
+
+
+def write(folder: Path, pair: CertKey) -> None:
+    (folder / "crt").write_bytes(pair.certificate)
+    (folder / "key").write_bytes(pair.key)
+
+
+def named(*names: str) -> CertKey:
+    """Make a certificate for these names."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "named")])
+    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(subject).public_key(key.public_key()).serial_number(1)
+    builder = builder.not_valid_before(datetime(2026, 1, 1)).not_valid_after(datetime(2027, 1, 1))  # in UTC, as x509 has it
+    if names:
+        builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(name) for name in names]), critical=False)
+    certificate = builder.sign(key, SHA256()).public_bytes(serialization.Encoding.PEM)
+    shape = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    return CertKey(certificate, key.private_bytes(*shape))
+
+
+def test_files_are_read_again_when_both_have_changed(tmp_path: Path) -> None:
+    first, second = self_signed(NOW), self_signed(NOW)
+    write(tmp_path, first)
+    flags = parse_flags([f"--tls-cert-file={tmp_path}/crt", f"--tls-private-key-file={tmp_path}/key"])
+    serving = ServingCertificates(flags, NOW, clients_show_theirs=False)
+    serving.refresh()
+    assert shown(serving) == first.certificate.decode()
+    (tmp_path / "crt").write_bytes(second.certificate)
+    serving.refresh()
+    assert shown(serving) == first.certificate.decode()  # the key does not fit yet
+    (tmp_path / "key").write_bytes(second.key)
+    serving.refresh()
+    assert shown(serving) == second.certificate.decode()
+
+
+@pytest.mark.parametrize("vanish", [True, False])
+def test_files_that_become_useless_change_nothing_and_are_said_once(tmp_path: Path, vanish: bool, logged: Any) -> None:
+    pair = self_signed(NOW)
+    write(tmp_path, pair)
+    flags = parse_flags([f"--tls-cert-file={tmp_path}/crt", f"--tls-private-key-file={tmp_path}/key"])
+    serving = ServingCertificates(flags, NOW, clients_show_theirs=False)
+    if vanish:
+        (tmp_path / "crt").unlink()
+    else:
+        (tmp_path / "crt").write_text("nonsense")
+    for _ in range(3):
+        serving.refresh()
+    assert shown(serving) == pair.certificate.decode()
+    assert logged.of("error") == ["the serving certificate's new files cannot be used; the one before stays"]
+
+
+def test_a_connection_that_is_open_goes_on_with_the_certificate_that_it_has(tmp_path: Path) -> None:
+    write(tmp_path, self_signed(NOW))
+    flags = parse_flags([f"--tls-cert-file={tmp_path}/crt", f"--tls-private-key-file={tmp_path}/key"])
+    serving = ServingCertificates(flags, NOW, clients_show_theirs=False)
+    near = handshake(serving.context, careless())
+    write(tmp_path, self_signed(NOW))
+    serving.refresh()
+    near.write(b"still here")
+
+
+def test_the_certificate_is_the_one_of_the_name_that_is_asked_for(tmp_path: Path) -> None:
+    pairs = {
+        "own": named("own.example"),
+        "wild": named("*.example"),
+        "given": named("given.example"),
+        "late": named("own.example"),
+        "bare": named(),
+    }
+    for name, pair in pairs.items():
+        (tmp_path / name).mkdir()
+        write(tmp_path / name, pair)
+    flag = [f"--tls-sni-cert-key={tmp_path}/{name}/crt,{tmp_path}/{name}/key" for name in ("own", "wild", "late", "bare")]
+    flag.append(f"--tls-sni-cert-key={tmp_path}/given/crt,{tmp_path}/given/key:Here.example,*.deep.example")
+    serving = ServingCertificates(parse_flags(flag), NOW, clients_show_theirs=False)
+    found = {
+        name: shown(serving, name).encode()
+        for name in ("own.example", "x.example", "here.example", "a.deep.example", "given.example", "named")
+    }
+    assert [key for name in found for key, pair in pairs.items() if pair.certificate == found[name]] == [
+        "own",
+        "wild",
+        "given",
+        "given",
+        "wild",
+        "bare",
+    ]
+    assert shown(serving, "a.b.example").encode() not in [pair.certificate for pair in pairs.values()]
+    write(tmp_path / "own", pairs["late"])
+    serving.refresh()
+    assert shown(serving, "own.example").encode() == pairs["late"].certificate
+
+
+@pytest.mark.parametrize("value", ["a", "a,b,c", ",b", "a,", ":x"])
+def test_a_named_pair_that_is_none_is_refused(value: str) -> None:
+    assert mistake(f"--tls-sni-cert-key={value}").startswith(
+        f"--tls-sni-cert-key {value}: expected comma separated certificate and key file paths"
+    )
+
+
+def test_a_named_pair_that_cannot_be_read_is_named() -> None:
+    assert mistake("--tls-sni-cert-key=/no/crt,/no/key:x") == "--tls-sni-cert-key /no/crt cannot be read: No such file or directory"
+
+
+def test_insecure_suites_are_allowed_and_warned_of(logged: Any) -> None:
+    server_context(parse_flags(["--tls-cipher-suites=TLS_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]), NOW)
+    assert logged.of("warning") == ["Use of insecure cipher 'TLS_RSA_WITH_AES_128_GCM_SHA256' detected."]
+
+
+def short_key() -> CertKey:
+    """Make a pair that is in order but for the length of its key."""
+    key = rsa.generate_private_key(65537, 1024)
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "short")])
+    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(subject).public_key(key.public_key()).serial_number(1)
+    builder = builder.not_valid_before(datetime(2026, 1, 1)).not_valid_after(datetime(2027, 1, 1))
+    shape = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    return CertKey(builder.sign(key, SHA256()).public_bytes(serialization.Encoding.PEM), key.private_bytes(*shape))
+
+
+def test_what_openssl_does_not_take_is_said_at_the_start_and_changes_nothing_later(tmp_path: Path, logged: Any) -> None:
+    pair, short = self_signed(NOW), short_key()
+    expected = "OpenSSL does not take a serving certificate or the cipher suites: ee key too small"
+    flag = [f"--tls-cert-file={tmp_path}/crt", f"--tls-private-key-file={tmp_path}/key"]
+    write(tmp_path, short)
+    assert mistake(*flag) == expected
+    write(tmp_path, pair)
+    serving = ServingCertificates(parse_flags(flag), NOW, clients_show_theirs=False)
+    write(tmp_path, short)
+    serving.refresh()
+    assert shown(serving) == pair.certificate.decode()
+    assert logged.of("error") == [f"{expected}; the ones before stay"]
+
+
+def test_old_versions_are_spoken_if_the_flag_wants_them() -> None:
+    old = careless()
+    old.set_ciphers("ALL:@SECLEVEL=0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        old.minimum_version = old.maximum_version = ssl.TLSVersion.TLSv1_1
+    assert handshake(server_context(parse_flags(["--tls-min-version=VersionTLS11"]), NOW), old).version() == "TLSv1.1"
+    with pytest.raises(ssl.SSLError):
+        handshake(server_context(parse_flags([]), NOW), old)

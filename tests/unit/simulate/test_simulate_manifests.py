@@ -102,3 +102,24 @@ def test_what_is_no_object_is_rejected_and_the_rest_goes_on(tmp_path: Path) -> N
         "f.yaml: document 7: items[0]: (root): 'x': expected an object",
     ]
     assert [arrival.manifest.key for arrival in workload.arrivals] == ["default/good"]
+
+
+def test_classes_and_volumes_exist_before_claims_and_uids_of_another_cluster_are_left_out(tmp_path: Path) -> None:
+    text = """
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: c, uid: u1, ownerReferences: [{kind: Pod, name: p, uid: u2, controller: true}]}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: v}
+spec: {claimRef: {namespace: default, name: c, uid: u1, resourceVersion: "7"}}
+---
+{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: s}, provisioner: x}
+---
+{apiVersion: v1, kind: PersistentVolume, metadata: {name: free}, spec: {}}
+"""
+    made = {manifest.key: manifest.body for manifest in load(tmp_path, text).existing}
+    assert list(made) == ["v", "s", "free", "default/c"]
+    assert made["v"]["spec"]["claimRef"] == {"namespace": "default", "name": "c"}
+    assert made["default/c"]["metadata"]["ownerReferences"] == [{"kind": "Pod", "name": "p", "controller": True}]

@@ -24,7 +24,8 @@ WATCH = CALLS.watch(POD, 300.0, resource_version="1", field_selector="")
 LIST = CALLS.list_page(NODE, field_selector="", limit=500, continue_token="")
 STREAM = CALLS.streaming_list(NODE, field_selector="")
 DELETE = CALLS.delete(NGINX, uid="", grace_period_seconds=None)
-RENEW = CALLS.patch(Ref(LEASE, "kube-system", "s"), Patch({}))
+RENEW = CALLS.update(Ref(LEASE, "kube-system", "s"), {})
+REPLACE = CALLS.update(NGINX, {})
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,7 @@ RENEW = CALLS.patch(Ref(LEASE, "kube-system", "s"), Patch({}))
     [
         (BIND, Priority.HIGH),
         (ANNOTATION, Priority.HIGH),
+        (REPLACE, Priority.HIGH),
         (WATCH, Priority.HIGH),
         (LIST, Priority.HIGH),
         (DELETE, Priority.HIGH),

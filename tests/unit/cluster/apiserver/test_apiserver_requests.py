@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +11,7 @@ from koordsched.api.core import Pod
 from koordsched.api.kinds import EVENT, NODE, NODE_METRIC, POD
 from koordsched.api.meta import Unstructured
 from koordsched.cluster.apiserver import RawRequest
-from koordsched.cluster.port import Binding, Invalid, Patch, PatchType, Ref
+from koordsched.cluster.port import Binding, Invalid, NotLeading, Patch, PatchType, Ref
 
 if TYPE_CHECKING:
     from koordsched.cluster.apiserver import ApiServer
@@ -106,6 +107,16 @@ async def test_a_patch_is_sent_with_its_content_type(api: ApiServer, server: Any
     assert (seen.method, seen.path, seen.headers["Content-Type"], seen.body) == ("PATCH", path, content_type, {"a": None})
 
 
+async def test_an_update_puts_the_whole_object(api: ApiServer, server: Any) -> None:
+    server.answers((200, NGINX))
+    await api.update(Ref(POD, "web", "nginx"), {"metadata": {"resourceVersion": "7"}, "spec": {"nodeName": "n"}})
+    [seen] = server.seen
+    assert (seen.method, seen.path, seen.headers["Content-Type"]) == ("PUT", NGINX_PATH, "application/json")
+    metadata = {"name": "nginx", "namespace": "web", "resourceVersion": "7"}
+    assert seen.body == {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"nodeName": "n"}}
+    assert api.traffic.requests == {("update", "pods"): 1}
+
+
 async def test_delete_sends_its_conditions(api: ApiServer, server: Any) -> None:
     server.answers((200, {"kind": "Status"}))
     await api.delete(Ref(POD, "web", "nginx"), uid="u1", grace_period_seconds=0)
@@ -145,6 +156,38 @@ async def test_an_empty_list_may_be_null(api: ApiServer, server: Any) -> None:
     server.answers((200, {"metadata": {"resourceVersion": "9"}, "items": None}))
     assert list((await api.list(POD)).items) == []
     assert list((await api.list(NODE_METRIC)).items) == []
+
+
+async def test_who_does_not_lead_sends_no_decision(server: Any, connected: Any) -> None:
+    server.answers((200, NGINX))
+    refusal = NotLeading("not sent")
+
+    def may_decide() -> None:
+        raise refusal
+
+    api = await connected(master=server.url, may_decide=may_decide)
+    ref = Ref(POD, "web", "nginx")
+    for decision in (
+        lambda: api.bind(Binding("web", "nginx", "u1", "node-1")),
+        lambda: api.patch(ref, Patch({}, subresource="status")),
+        lambda: api.update(ref, {}),
+        lambda: api.delete(ref),
+    ):
+        with pytest.raises(NotLeading, match="not sent"):
+            await decision()
+    assert server.seen == []
+    await api.get(ref)
+    await api.create(EVENT, {"metadata": {"namespace": "web", "name": "e"}})
+    await api.patch(Ref(EVENT, "web", "e"), Patch({}))
+    assert [seen.method for seen in server.seen] == ["GET", "POST", "PATCH"]
+
+
+async def test_whether_a_bind_may_be_sent_is_asked_when_it_is_its_turn(server: Any, connected: Any) -> None:
+    server.answers((201, {"kind": "Status"}))
+    asked: list[int] = []
+    api = await connected(master=server.url, qps=20, burst=1, may_decide=lambda: asked.append(len(server.seen)))
+    await asyncio.gather(*(api.bind(Binding("web", name, "u", "n")) for name in "abc"))
+    assert asked == [0, 1, 2]
 
 
 async def test_traffic_is_counted_by_verb_and_kind(api: ApiServer, server: Any) -> None:

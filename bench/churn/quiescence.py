@@ -1,0 +1,64 @@
+"""Waits until the scheduler has nothing under way: every pod is bound or has been told why not, and nothing changes any more."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from support.controlplane.rest import Rest
+from support.served import Served
+
+from churn.cluster import PODS, Json
+from churn.mutator import Mutator
+
+PATIENCE_SECONDS = 180.0  # on a busy machine: pods back off for ten seconds, some again, and a client for as long after faults
+CALM_SECONDS = 3.0
+POLL_SECONDS = 1.0
+
+
+class Restless(Exception):
+    """It did not come to rest; the text says what still went on."""
+
+
+def come_to_rest(rest: Rest, mutator: Mutator) -> list[Json]:
+    """Return the pods as they are once nothing has happened for some seconds. Restless."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    before, since = None, time.monotonic()
+    while True:
+        listed = rest.get(PODS)["items"]
+        mutator.attend()
+        now = picture(listed)
+        if mutator.collect(listed) or now != before:
+            before, since = now, time.monotonic()
+        elif time.monotonic() - since > CALM_SECONDS and not untold(listed):
+            return list(listed)
+        if time.monotonic() > deadline:
+            raise Restless(f"not at rest after {PATIENCE_SECONDS:.0f} s; nobody has said why these are pending: {untold(listed)[:5]}")
+        time.sleep(POLL_SECONDS)
+
+
+def picture(listed: list[Json]) -> dict[str, str]:
+    return {pod["metadata"]["uid"]: pod["spec"].get("nodeName", "") for pod in listed}
+
+
+def untold(listed: list[Json]) -> list[str]:
+    """Return the pending pods that have no condition that says why."""
+    return [pod["metadata"]["name"] for pod in listed if not pod["spec"].get("nodeName") and not refused(pod)]
+
+
+def refused(pod: Json) -> bool:
+    conditions: list[dict[str, Any]] = pod["status"].get("conditions", [])
+    return any(each["type"] == "PodScheduled" and each["status"] == "False" for each in conditions)
+
+
+def drift(served: Served) -> str:
+    """Let the scheduler compare its cache with a fresh list; return what differs, "" when nothing does."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        status, text = served.get("/debug/compare")
+        if status == 200 and json.loads(text)["ok"] is True:
+            return ""
+        if status == 200 or time.monotonic() > deadline:  # what differs for a moment only is not reported
+            return f"/debug/compare: {status} {text[:2000]}"
+        time.sleep(POLL_SECONDS)

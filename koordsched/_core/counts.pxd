@@ -1,0 +1,41 @@
+# Counts per row that a table has no column for, since they come and go with whoever asks, and what is made of them: sums over domains.
+#
+# A domain is the set of rows with the same value id of an attribute column, the topology key; value id 0 means that the row has no such
+# key, so that it is in no domain. Loops over rows end at table.extent(): rows after that were never in use.
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from koordsched._core.table cimport NodeTable
+
+cdef class RowCounts:
+    cdef object __weakref__
+    cdef NodeTable table
+    cdef int32_t[::1] count          # [row]; as long as the table's columns were when it last had to grow
+    cdef readonly int64_t total      # sum over all rows
+    cdef readonly int64_t version    # changes that were not quiet
+
+    cdef int reach(self, Py_ssize_t row) except -1
+    cdef int ensure(self) except -1
+
+cdef class Changes:
+    cdef NodeTable table
+    cdef int kinds              # change bits that count
+    cdef int64_t position       # the log is read up to here
+    cdef int64_t counted        # what `version` returned last
+
+cdef class Domains:
+    cdef NodeTable table
+    cdef Py_ssize_t attribute
+    cdef Py_ssize_t values           # one more than the largest value id of an eligible row
+    cdef int32_t[::1] domain         # [row in use when this was made] value id; 0: the row is left out
+    cdef uint8_t[::1] is_present     # [value id] 1: the domain has an eligible row
+    cdef readonly Py_ssize_t present  # such domains
+
+cdef class DomainSums:
+    cdef NodeTable table
+    cdef Py_ssize_t attribute
+    cdef int64_t[::1] sums           # [value id] as long as the largest value id seen needs; [0] is always 0
+    cdef uint8_t[::1] is_present     # [value id] 1: the domain has an eligible row
+    cdef bint shared                 # is_present is that of a Domains: to be copied before it is written to
+
+    cdef int ensure(self) except -1

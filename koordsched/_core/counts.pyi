@@ -1,0 +1,113 @@
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koordsched._core.table import NodeTable
+
+class RowCounts:
+    """How many of something each row of a table has, ghosts and free rows included. Grows with the table. Can be weakly referenced.
+
+    `version` differs after every change that was not quiet; quiet changes are those that are taken back before anybody else looks.
+    """
+
+    def __init__(self, table: NodeTable) -> None: ...
+    @property
+    def total(self) -> int:
+        """Sum over all rows."""
+
+    @property
+    def version(self) -> int: ...
+    def add(self, row: int, amount: int) -> None:
+        """Add (or with a negative amount take) some in a row. IndexError for a row beyond the table."""
+
+    def add_quietly(self, row: int, amount: int) -> None:
+        """As add, with the version left as it is."""
+
+    def add_all(self, amounts: dict[int, int], times: int = 1) -> None:
+        """Add times x the amount of each row."""
+
+    def of(self, row: int) -> int: ...
+    def array(self) -> NDArray[np.int32]:
+        """Return a copy, one entry a row of the table's capacity."""
+
+class Changes:
+    """Counts the changes of some kinds (change bits) in any row, from the table's log. Each log entry is read once: O(new entries)."""
+
+    def __init__(self, table: NodeTable, kinds: int) -> None: ...
+    def version(self) -> int:
+        """Return a number that differs from the last one if such a change was logged since."""
+
+class Domains:
+    """Which domain each eligible row is in, as the table is now: made once until rows or their attribute change, to sum often."""
+
+    def __init__(self, table: NodeTable, attribute: int, eligible: NDArray[np.uint8] | None = None) -> None: ...
+    @property
+    def present(self) -> int:
+        """How many domains have an eligible row."""
+
+    def sum(self, counts: RowCounts, weight: int = 1) -> DomainSums:
+        """Return sums of their own. O(rows)."""
+
+    def among(self, rows: NDArray[np.int32]) -> tuple[int, bool]:
+        """Return (in how many domains these rows are, whether one of them is in none)."""
+
+class DomainSums:
+    """Sums of row counts over the domains of one attribute column: rows with equal value ids; value id 0 (key absent) is no domain.
+
+    `eligible`: a uint8 per row, 0 for rows to leave out; rows beyond its end are left out as well; None takes every row.
+    Every method runs without the GIL: O(rows in use), or O(rows asked). Codes and scores are changed in place, one for each of `rows`.
+    """
+
+    def __init__(self, table: NodeTable, attribute: int) -> None:
+        """Begin with no sums. IndexError when there is no such attribute."""
+
+    def add(self, counts: RowCounts, eligible: NDArray[np.uint8] | None = None, weight: int = 1) -> None:
+        """Add weight x each eligible row's count to its domain, and make its domain count as present."""
+
+    @property
+    def present(self) -> int:
+        """How many domains have an eligible row."""
+
+    @property
+    def least(self) -> int:
+        """The smallest sum of a present domain; 2**31 - 1 when there is none."""
+
+    @property
+    def total(self) -> int:
+        """Sum over all domains."""
+
+    def of(self, value: int) -> int:
+        """Return the sum of one domain, by its value id; 0 when it is not present."""
+
+    def refuse_above(self, rows: NDArray[np.int32], codes: NDArray[np.int32], limit: int, above: int, missing: int = 0) -> None:
+        """Where the code is 0: write `above` when the row's sum is larger than limit, `missing` when the row has no domain."""
+
+    def refuse_below(self, rows: NDArray[np.int32], codes: NDArray[np.int32], limit: int, below: int, missing: int = 0) -> None:
+        """Where the code is 0: write `below` when the row's sum is smaller than limit, `missing` when the row has no domain."""
+
+    def add_to(self, rows: NDArray[np.int32], scores: NDArray[np.int64], weight: int = 1) -> None:
+        """Add weight x its domain's sum to each row's score; rows without a domain get nothing."""
+
+    def add_shares(self, rows: NDArray[np.int32], shares: NDArray[np.float64], weight: float, offset: float) -> None:
+        """Add sum * weight + offset to the share of each row that has a domain."""
+
+def add_own_shares(
+    counts: RowCounts, attribute: int, rows: NDArray[np.int32], shares: NDArray[np.float64], weight: float, offset: float
+) -> None:
+    """As `DomainSums.add_shares` with the row's own count in place of a sum."""
+
+def rows_with_all(table: NodeTable, attributes: Sequence[int]) -> NDArray[np.uint8]:
+    """Return a flag per row in use: 1 where every one of the attributes is present."""
+
+def count_eligible(rows: NDArray[np.int32], eligible: NDArray[np.uint8]) -> int:
+    """Return how many of these rows are eligible."""
+
+def round_half_away(shares: NDArray[np.float64], rows: NDArray[np.int32], eligible: NDArray[np.uint8] | None = None) -> NDArray[np.int64]:
+    """Return each share rounded to the nearest integer, halves away from zero; 0 for rows that are not eligible."""
+
+def normalize_to_least(scores: NDArray[np.int64], rows: NDArray[np.int32], eligible: NDArray[np.uint8] | None = None) -> NDArray[np.int64]:
+    """Return 100 * (max + min - score) / max over the eligible rows, 100 when max is 0; 0 for the others (topology spreading)."""
+
+def normalize_to_range(scores: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return 100 * (score - min) / (max - min), truncated after double arithmetic; all 0 when max is min (affinity between pods)."""

@@ -1,0 +1,85 @@
+"""A timer of the kernel that ends the process; see deadman.pyi.
+
+The handler runs on the thread that the timer is aimed at, before that thread executes anything else, even when it wakes from having been
+stopped: only the kernel can promise that. It may use async-signal-safe functions alone, so what it says was written down beforehand, in the
+one of two buffers that it does not read.
+"""
+
+import os
+
+from libc.string cimport memcpy
+from posix.unistd cimport _exit, write
+
+cdef extern from *:
+    """
+    #ifdef __linux__
+    #include <errno.h>
+    #include <signal.h>
+    #include <string.h>
+    #include <time.h>
+    #ifndef sigev_notify_thread_id
+    #define sigev_notify_thread_id _sigev_un._tid
+    #endif
+
+    static timer_t deadman_timer;
+    static int deadman_made = 0;
+
+    static int deadman_make(int thread, void (*expired)(int)) {
+        struct sigaction action;
+        struct sigevent event;
+        memset(&action, 0, sizeof action);
+        memset(&event, 0, sizeof event);
+        action.sa_handler = expired;
+        sigfillset(&action.sa_mask);
+        event.sigev_notify = SIGEV_THREAD_ID;
+        event.sigev_signo = SIGRTMIN + 5;
+        event.sigev_notify_thread_id = thread;
+        if (sigaction(event.sigev_signo, &action, NULL) || timer_create(CLOCK_BOOTTIME, &event, &deadman_timer)) return errno;
+        deadman_made = 1;
+        return 0;
+    }
+
+    static int deadman_set(double at) {  /* 0: never */
+        struct itimerspec due;
+        memset(&due, 0, sizeof due);
+        due.it_value.tv_sec = (time_t)at;
+        due.it_value.tv_nsec = (long)((at - (double)due.it_value.tv_sec) * 1e9);
+        return deadman_made && timer_settime(deadman_timer, TIMER_ABSTIME, &due, NULL) ? errno : 0;
+    }
+    #else
+    #include <errno.h>
+    static int deadman_make(int thread, void (*expired)(int)) { (void)thread; (void)expired; return ENOSYS; }
+    static int deadman_set(double at) { (void)at; return 0; }
+    #endif
+    """
+    int deadman_make(int thread, void (*expired)(int) noexcept nogil) nogil
+    int deadman_set(double at) nogil
+
+
+cdef void expired(int number) noexcept nogil:
+    write(STDERR, texts[current], lengths[current])
+    _exit(EXIT_CODE)
+
+
+def make(int thread):
+    cdef int failure = deadman_make(thread, expired)
+    if failure:
+        raise OSError(failure, os.strerror(failure))
+
+
+def arm(double at, bytes text):
+    global current
+    cdef int other = 1 - current
+    cdef size_t length = min(len(text), TEXT_BYTES)
+    if at <= 0.0:
+        raise ValueError(f"not a reading of CLOCK_BOOTTIME: {at}")
+    memcpy(texts[other], <const char*> text, length)
+    lengths[other] = length
+    current = other
+    cdef int failure = deadman_set(at)
+    if failure:
+        raise OSError(failure, os.strerror(failure))
+
+
+def disarm():
+    deadman_set(0.0)

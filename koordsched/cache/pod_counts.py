@@ -1,0 +1,188 @@
+"""PodCounts: how many pods on each row match a query, kept up to date by pod events (framework.md §15).
+
+A pod is reduced to its class: namespace, labels, and whether it is terminating. Which queries a class matches is found out once; after that
+a pod event costs one lookup and an addition for each query that matches. A new query is counted once, class by class. Nothing is counted
+while there is no query, and a query ends when nobody holds its `RowCounts` any more. Callers: topology spreading, affinity between pods.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary, ref
+
+from koordsched._core.counts import RowCounts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.api.selectors import LabelSelectorMatcher
+    from koordsched.cache.cache import Cache
+
+ClassKey = tuple[str, tuple[tuple[str, str], ...], bool]
+Pair = tuple[str, str]
+
+
+class PodQuery:
+    """Which pods to count: those of these namespaces (None: of all) whose labels match; without terminating ones if told so. Hashable."""
+
+    __slots__ = ("_hash", "namespaces", "selector", "terminating")
+
+    def __init__(self, namespaces: frozenset[str] | None, selector: LabelSelectorMatcher, *, terminating: bool = True) -> None:
+        self.namespaces = namespaces
+        self.selector = selector
+        self.terminating = terminating  # whether pods with a deletionTimestamp count
+        self._hash = hash((namespaces, selector, terminating))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, PodQuery)
+            and self._hash == other._hash
+            and self.terminating == other.terminating
+            and self.namespaces == other.namespaces
+            and self.selector == other.selector
+        )
+
+    def matches(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        return (self.namespaces is None or namespace in self.namespaces) and self.selector.matches(labels)
+
+    def counts(self, pod: PodInfo) -> bool:
+        """Answer whether the pod is one of those to count, wherever it is."""
+        meta = pod.pod.metadata
+        return (self.terminating or meta.deletion_timestamp is None) and self.matches(meta.namespace, meta.labels)
+
+
+class PodClass:
+    """Pods that no query can tell apart, and on which rows they are."""
+
+    __slots__ = ("matching", "rows")
+
+    def __init__(self, matching: list[ref[RowCounts]]) -> None:
+        self.rows: dict[int, int] = {}  # how many pods, > 0
+        self.matching = matching
+
+
+class PodCounts:
+    """The counts of one cache: a `PodFollower`. Begins to follow when it is asked for the first time."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._classes: dict[ClassKey, PodClass] = {}
+        self._counts: WeakValueDictionary[PodQuery, RowCounts] = WeakValueDictionary()
+        self._queries = QueryIndex()
+        self._following = False
+
+    def __len__(self) -> int:
+        """Return how many queries are counted."""
+        return len(self._counts)
+
+    def count(self, query: PodQuery) -> RowCounts:
+        """Return the query's counts, which stay true for as long as somebody holds them. O(classes) for a new query."""
+        found = self._counts.get(query)
+        return self._begin(query) if found is None else found
+
+    def _begin(self, query: PodQuery) -> RowCounts:
+        if not self._following:
+            self._following = True
+            self._cache.follow(self)
+        counts = self._counts[query] = RowCounts(self._cache.table)
+        reference = ref(counts, lambda _: self._queries.drop(query))
+        self._queries.put(query, reference)
+        for (namespace, labels, terminating), known in self._classes.items():
+            if (query.terminating or not terminating) and query.matches(namespace, dict(labels)):
+                known.matching.append(reference)
+                counts.add_all(known.rows)
+        return counts
+
+    # PodFollower
+
+    def pod_added(self, pod: PodInfo, row: int) -> None:
+        known = self._class(_key(pod))
+        known.rows[row] = known.rows.get(row, 0) + 1
+        self._tell(known, row, 1)
+
+    def pod_removed(self, pod: PodInfo, row: int) -> None:
+        key = _key(pod)
+        known = self._classes[key]
+        left = known.rows[row] - 1
+        if left:
+            known.rows[row] = left
+        else:
+            del known.rows[row]
+            if not known.rows:
+                del self._classes[key]
+        self._tell(known, row, -1)
+
+    def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
+        if _key(old) != _key(new):  # equal labels may stand in another order
+            self.pod_removed(old, row)
+            self.pod_added(new, row)
+
+    def _class(self, key: ClassKey) -> PodClass:
+        found = self._classes.get(key)
+        if found is None:
+            namespace, labels, terminating = key
+            found = self._classes[key] = PodClass(self._queries.matching(namespace, dict(labels), terminating=terminating))
+        return found
+
+    def _tell(self, known: PodClass, row: int, amount: int) -> None:
+        quiet, ended = self._cache.trying, False
+        for reference in known.matching:
+            counts = reference()
+            if counts is None:
+                ended = True
+            elif quiet:
+                counts.add_quietly(row, amount)
+            else:
+                counts.add(row, amount)
+        if ended:
+            known.matching = [reference for reference in known.matching if reference() is not None]
+
+
+class QueryIndex:
+    """The queries in use, by what a pod must have to match: a namespace, and one label if the selector asks for one."""
+
+    def __init__(self) -> None:
+        self._by_need: dict[tuple[str | None, Pair | None], dict[PodQuery, ref[RowCounts]]] = {}
+
+    def put(self, query: PodQuery, reference: ref[RowCounts]) -> None:
+        for need in _needs(query):
+            self._by_need.setdefault(need, {})[query] = reference
+
+    def drop(self, query: PodQuery) -> None:
+        """Forget a query whose counts are gone; one that has begun anew meanwhile stays."""
+        for need in _needs(query):
+            queries = self._by_need.get(need, {})
+            reference = queries.get(query)
+            if reference is not None and reference() is None:
+                del queries[query]
+                if not queries:
+                    del self._by_need[need]
+
+    def matching(self, namespace: str, labels: Mapping[str, str], *, terminating: bool) -> list[ref[RowCounts]]:
+        """Return the counts of all queries that such pods match."""
+        return [
+            reference
+            for query, reference in self._candidates(namespace, labels)
+            if (query.terminating or not terminating) and query.matches(namespace, labels)
+        ]
+
+    def _candidates(self, namespace: str, labels: Mapping[str, str]) -> Iterator[tuple[PodQuery, ref[RowCounts]]]:
+        pairs: list[Pair | None] = [None, *labels.items()]
+        for place in (namespace, None):
+            for pair in pairs:
+                yield from list(self._by_need.get((place, pair), {}).items())
+
+
+def _needs(query: PodQuery) -> Iterable[tuple[str | None, Pair | None]]:
+    pair = query.selector.equal[0] if query.selector.equal else None
+    places: Iterable[str | None] = (None,) if query.namespaces is None else query.namespaces
+    return [(place, pair) for place in places]
+
+
+def _key(pod: PodInfo) -> ClassKey:
+    meta = pod.pod.metadata
+    return meta.namespace, tuple(meta.labels.items()), meta.deletion_timestamp is not None

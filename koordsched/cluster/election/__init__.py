@@ -1,0 +1,17 @@
+"""Leader election on a Lease, after client-go's rules (framework.md §1.6): of several schedulers one leads, the others wait.
+
+- `timing.py`   how long things may take, and what follows from it
+- `record.py`   what a Lease says, whatever is in it
+- `term.py`     until when this process may act as the leader: the one fact that all threads look at
+- `elector.py`  acquiring, renewing and releasing
+
+Two processes never act at the same time: who leads stops `Timing.term` after it *began* its last successful renewal, which is before
+anybody else takes the lease: not until lease_duration after they *saw* that renewal. No clock is ever compared with another one's
+([decision 5](../../../docs/decisions/0005-leader-election-and-fencing.md)).
+"""
+
+from koordsched.cluster.election.elector import Candidate, Elector
+from koordsched.cluster.election.term import Guard, Term
+from koordsched.cluster.election.timing import Timing
+
+__all__ = ["Candidate", "Elector", "Guard", "Term", "Timing"]

@@ -1,0 +1,225 @@
+"""What kube-controller-manager does with volumes and claims, as far as scheduling can see it; and what a provisioner would make.
+
+Reacts to each write at once, so that there is nothing to wait for in virtual time: a claim is bound to the volume that names it, or whose
+name it has; one that waits for no pod also to the smallest volume that suits; and one that a class can make a volume for gets a new one,
+as soon as its node is known where that is waited for. Phases follow. Every change is a write of its own, as it would be in a cluster.
+Reference: pkg/controller/volume/persistentvolume of Kubernetes v1.35. Off unless `Settings.volume_controller` says so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koordsched.api.core import PersistentVolume, PersistentVolumeClaim
+from koordsched.api.kinds import CSI_NODE, NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
+from koordsched.api.quantity import QuantityError
+from koordsched.api.selectors import SelectorError
+from koordsched.api.storage import StorageClass
+from koordsched.api.volume_matching import AVAILABLE, claim_request, suits, volume_size
+from koordsched.api.volumes import (
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    NO_PROVISIONER,
+    SELECTED_NODE,
+    WAIT_FOR_FIRST_CONSUMER,
+    claim_class,
+    claimed_by,
+    is_bound,
+    is_for,
+    volume_class,
+)
+from koordsched.cluster.memory.store import key_of
+from koordsched.cluster.memory.volume_objects import VolumeObjects
+from koordsched.cluster.port import Ref
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from koordsched.api.meta import Object
+    from koordsched.cluster.memory.registry import Registry
+    from koordsched.cluster.memory.store import Raw
+
+BOUND, LOST, RELEASED = "Bound", "Lost", "Released"
+DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
+
+WATCHED = frozenset({PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS})
+"""Kinds whose writes there is something to do about."""
+
+
+class VolumeController:
+    """Keeps claims and volumes together. `wrote` and `deleted` are to be called after each change of a watched kind."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._objects = VolumeObjects(registry)
+
+    def wrote(self, written: Object) -> None:
+        """React to a creation or a change."""
+        if isinstance(written, PersistentVolume):
+            self._objects.index(written)
+            self._sync_volume(written.metadata.name)
+        elif isinstance(written, PersistentVolumeClaim):
+            self._sync_claim(key_of(written.metadata.namespace, written.metadata.name))
+        elif isinstance(written, StorageClass):
+            for claim in self._objects.claims():
+                if not claim.spec.volume_name and claim_class(claim) in {"", written.metadata.name}:
+                    self._sync_claim(key_of(claim.metadata.namespace, claim.metadata.name))
+
+    def deleted(self, ref: Ref) -> None:
+        """React to a deletion: a volume outlives its claim, a claim without its volume is lost."""
+        if ref.kind == PERSISTENT_VOLUME:
+            self._objects.unindex(ref.name)
+            for claim in self._objects.claims():
+                if claim.spec.volume_name == ref.name:
+                    self._sync_claim(key_of(claim.metadata.namespace, claim.metadata.name))
+        elif ref.kind == PERSISTENT_VOLUME_CLAIM:
+            for name in sorted(self._objects.named.get(key_of(ref.namespace, ref.name), ())):
+                self._sync_volume(name)
+
+    # Volumes
+
+    def _sync_volume(self, name: str) -> None:
+        volume = self._objects.volume(name)
+        if volume is None or volume.metadata.deletion_timestamp is not None:
+            return
+        key = claimed_by(volume)
+        if not key:
+            self._objects.set_phase(PERSISTENT_VOLUME, volume, AVAILABLE)
+            for waiting in self._waiting_for(volume):
+                self._sync_claim(waiting)
+            return
+        claim = self._objects.claim(key)
+        if claim is not None and is_for(volume, claim):
+            self._sync_claim(key)
+        else:
+            uid = volume.spec.claim_ref.uid if volume.spec.claim_ref is not None else ""
+            self._objects.set_phase(PERSISTENT_VOLUME, volume, RELEASED if uid else AVAILABLE)
+
+    def _waiting_for(self, volume: PersistentVolume) -> list[str]:
+        """Return the claims that a free volume may be what they wait for."""
+        name = volume.metadata.name
+        return [
+            key_of(claim.metadata.namespace, claim.metadata.name)
+            for claim in self._objects.claims()
+            if claim.spec.volume_name == name or (not claim.spec.volume_name and claim_class(claim) == volume_class(volume))
+        ]
+
+    # Claims
+
+    def _sync_claim(self, key: str) -> None:
+        claim = self._objects.claim(key)
+        if claim is None or claim.metadata.deletion_timestamp is not None:
+            return
+        volume = self._objects.volume(claim.spec.volume_name) if claim.spec.volume_name else self._find(claim)
+        if volume is not None and (not claimed_by(volume) or is_for(volume, claim)):
+            self._bind(claim, volume)
+        elif is_bound(claim):
+            self._objects.set_phase(PERSISTENT_VOLUME_CLAIM, claim, LOST)
+        elif not claim.status.phase:
+            self._objects.set_phase(PERSISTENT_VOLUME_CLAIM, claim, "Pending")
+
+    def _find(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
+        """Return a volume for a claim that has none, if need be a new one; None while there is to be waited."""
+        key = key_of(claim.metadata.namespace, claim.metadata.name)
+        for name in sorted(self._objects.named.get(key, ())):
+            volume = self._objects.volume(name)
+            if volume is not None and is_for(volume, claim):
+                return volume
+        storage_class = self._class_of(claim)
+        delayed = storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+        node = claim.metadata.annotations.get(SELECTED_NODE, "")
+        if delayed and not node:
+            return None
+        found = None if delayed else self._smallest(claim)
+        if found is None and storage_class is not None and storage_class.provisioner not in {"", NO_PROVISIONER}:
+            return self._provision(claim, storage_class, node)
+        return found
+
+    def _smallest(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
+        try:
+            request = claim_request(claim)
+        except (QuantityError, SelectorError):
+            return None
+        sized: list[tuple[int, str]] = []
+        for name in self._objects.free.get(claim_class(claim), ()):
+            volume = self._objects.volume(name)
+            size = _size(volume) if volume is not None and volume.metadata.deletion_timestamp is None else None
+            if volume is not None and size is not None and suits(volume, size, request):
+                sized.append((size, name))
+        return self._objects.volume(min(sized)[1]) if sized else None
+
+    def _class_of(self, claim: PersistentVolumeClaim) -> StorageClass | None:
+        """Return the claim's class; one that names none (not even "") is given the default class, if there is one."""
+        name = claim_class(claim)
+        if not name and claim.spec.storage_class_name is None:
+            name = next(
+                (known.metadata.name for known in self._objects.classes() if known.metadata.annotations.get(DEFAULT_CLASS) == "true"), ""
+            )
+            if name:
+                self._objects.patch(PERSISTENT_VOLUME_CLAIM, claim, {"spec": {"storageClassName": name}})
+        return self._objects.storage_class(name)
+
+    def _provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass, node: str) -> PersistentVolume | None:
+        """Make a volume as the class's driver would: as large as asked for, within reach of the node."""
+        name = f"pvc-{claim.metadata.uid}"
+        spec: Raw = {
+            "capacity": {"storage": claim.spec.resources.requests.get("storage", "0")},
+            "accessModes": list(claim.spec.access_modes),
+            "storageClassName": claim_class(claim) or storage_class.metadata.name,
+            "persistentVolumeReclaimPolicy": storage_class.reclaim_policy,
+            "volumeMode": claim.spec.volume_mode or "Filesystem",
+            "volumeAttributesClassName": claim.spec.volume_attributes_class_name,
+            "claimRef": _reference(claim),
+            "csi": {"driver": storage_class.provisioner, "volumeHandle": name},
+        }
+        expressions = list(self._topology(storage_class.provisioner, node))
+        if expressions:
+            spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": expressions}]}}
+        annotations = {PROVISIONED_BY: storage_class.provisioner}
+        body = {"metadata": {"name": name, "annotations": annotations}, "spec": spec, "status": {"phase": BOUND}}
+        return self._objects.create_volume(body)
+
+    def _topology(self, driver: str, node: str) -> Iterator[Raw]:
+        """Yield what a volume's nodes must be like: as the chosen one is, in the labels that its driver goes by."""
+        csi_node, chosen = self._objects.raw(CSI_NODE, node), self._objects.raw(NODE, node)
+        labels = (chosen or {}).get("metadata", {}).get("labels") or {}
+        for known in ((csi_node or {}).get("spec") or {}).get("drivers") or ():
+            if known.get("name") == driver:
+                for key in known.get("topologyKeys") or ():
+                    if key in labels:
+                        yield {"key": key, "operator": "In", "values": [labels[key]]}
+
+    def _bind(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
+        """Let both sides name each other, and say that it is done. What is so already is not written."""
+        ours: dict[str, str] = {} if claimed_by(volume) else {BOUND_BY_CONTROLLER: "yes"}
+        if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
+            self._objects.patch(PERSISTENT_VOLUME, volume, {"metadata": {"annotations": ours}, "spec": {"claimRef": _reference(claim)}})
+            written = self._objects.volume(volume.metadata.name)
+            if written is not None:
+                self._objects.index(written)
+        self._objects.set_phase(PERSISTENT_VOLUME, volume, BOUND)
+        done = {BIND_COMPLETED: "yes"} if claim.spec.volume_name else {BIND_COMPLETED: "yes", BOUND_BY_CONTROLLER: "yes"}
+        if not is_bound(claim):
+            self._objects.patch(
+                PERSISTENT_VOLUME_CLAIM, claim, {"metadata": {"annotations": done}, "spec": {"volumeName": volume.metadata.name}}
+            )
+        self._objects.set_phase(PERSISTENT_VOLUME_CLAIM, claim, BOUND)
+
+
+def _size(volume: PersistentVolume) -> int | None:
+    try:
+        return volume_size(volume)
+    except QuantityError:
+        return None
+
+
+def _reference(claim: PersistentVolumeClaim) -> dict[str, str]:
+    metadata = claim.metadata
+    return {
+        "apiVersion": PERSISTENT_VOLUME_CLAIM.api_version,
+        "kind": PERSISTENT_VOLUME_CLAIM.kind,
+        "namespace": metadata.namespace,
+        "name": metadata.name,
+        "uid": metadata.uid,
+        "resourceVersion": metadata.resource_version,
+    }

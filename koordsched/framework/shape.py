@@ -1,0 +1,75 @@
+"""Shape: what is known about one class of equal pods, and the key that such pods share. Written by `shapes` and its parts only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koordsched.framework.cycle_state import CycleState
+from koordsched.framework.prefilter import PreFiltered
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from koordsched._core.evaluation import Evaluation
+    from koordsched.framework.diagnosis import Diagnosis
+    from koordsched.framework.interface import FilterNodesPlugin, Plugin, ScoreNodesPlugin
+    from koordsched.framework.stopwatch import Counter
+
+
+class ShapeKey:
+    """The identity of a shape: one object for equal signatures, so that looking it up hashes no strings."""
+
+    __slots__ = ("__weakref__", "parts", "told")
+
+    def __init__(self, parts: tuple[Hashable, ...]) -> None:
+        self.parts = parts
+        self.told: dict[int, str] = {}  # for who tells pods why they wait: by priority, what those of this shape have been told of nodes
+
+
+class Shape:
+    """What is known about one class of equal pods."""
+
+    __slots__ = (
+        "custom",
+        "diagnosis",
+        "evaluated",
+        "evaluation",
+        "filters",
+        "normalized",
+        "pre_filtered",
+        "pre_scored",
+        "prepared",
+        "score_skipped",
+        "score_versioned",
+        "score_versions",
+        "scorers",
+        "stale_scores",
+        "state",
+        "versioned",
+        "versions",
+    )
+
+    def __init__(self, evaluation: Evaluation, scorers: list[tuple[ScoreNodesPlugin, int]]) -> None:
+        self.evaluation = evaluation
+        self.state = CycleState()
+
+        self.prepared = False  # PreFilter has run and the evaluation is configured
+        self.versioned: list[Plugin] = []  # those of Plan.versioned that have versions for such pods
+        self.score_versioned: list[Plugin] = []
+        self.versions: list[Hashable] = []  # of `versioned`, when they last answered PreFilter
+        self.pre_filtered = PreFiltered()
+        self.filters: list[FilterNodesPlugin] = []
+        self.evaluated: list[Counter] = []  # of each filter: how many nodes it was asked about
+        self.diagnosis: Diagnosis | None = None  # of the last failure, while no verdict has changed since
+
+        self.pre_scored = False  # PreScore has run since the shape was prepared
+        self.score_versions: list[Hashable] = []  # of `score_versioned`, when they last answered PreScore
+        self.stale_scores: set[str] = set()  # plugins whose PreScore has to run again; their scores are forgotten already
+        self.score_skipped: set[str] = set()  # plugins whose Score is off
+        self.scorers = scorers
+        self.custom: list[int] = []  # scorers that take part and normalise by themselves
+        self.normalized = False  # custom normalisations are true for the feasible rows and their raw scores
+
+    @property
+    def feasible_count(self) -> int:
+        return 0 if self.pre_filtered.refusal is not None else self.evaluation.feasible_count

@@ -1,0 +1,1 @@
+"""DefaultPreemption: makes room for a pod that fits nowhere by evicting pods of lower priority (framework.md §7)."""

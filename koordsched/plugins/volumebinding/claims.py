@@ -1,0 +1,101 @@
+"""A pod's claims, sorted by what is to become of them; or why the pod cannot be scheduled whatever the nodes are (framework.md §10.9)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from koordsched.api.quantity import QuantityError
+from koordsched.api.selectors import SelectorError
+from koordsched.api.volume_matching import claim_request
+from koordsched.api.volumes import (
+    SELECTED_NODE,
+    WAIT_FOR_FIRST_CONSUMER,
+    belongs_to,
+    claim_class,
+    is_bound,
+)
+from koordsched.cluster.mirror import object_key
+from koordsched.framework.status import Status, error, unresolvable
+from koordsched.framework.volumes import claim_not_found, class_not_found
+
+if TYPE_CHECKING:
+    from koordsched.api.core import PersistentVolumeClaim
+    from koordsched.api.volume_matching import ClaimRequest
+    from koordsched.api.volumes import ClaimUse, PodVolumes
+    from koordsched.framework.volumes import VolumeObjects
+    from koordsched.plugins.volumebinding.assumed import Assumed
+
+UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
+
+LOST = "Lost"
+
+
+class Delayed(NamedTuple):
+    """A claim that waits for its pod. `selected`: the node that was chosen for it already, or ""."""
+
+    key: str
+    claim: PersistentVolumeClaim
+    storage_class: str
+    selected: str
+    request: ClaimRequest
+
+
+class PodClaims(NamedTuple):
+    bound: tuple[PersistentVolumeClaim, ...]
+    delayed: tuple[Delayed, ...]
+
+
+def sort_claims(objects: VolumeObjects, assumed: Assumed, volumes: PodVolumes) -> PodClaims | Status:
+    """Return the claims by what is to become of them, or the refusal of the pod, or an error."""
+    found: list[PersistentVolumeClaim] = []
+    for use in volumes.claims:
+        claim = objects.claims.get(use.key)
+        problem = _problem(use, claim, volumes.namespace)
+        if problem or claim is None:
+            return unresolvable(problem)
+        found.append(claim)
+    return _sorted(objects, assumed, found)
+
+
+def _problem(use: ClaimUse, claim: PersistentVolumeClaim | None, namespace: str) -> str:
+    """Say what makes the claim useless, or ""."""
+    if claim is None:
+        if use.is_ephemeral:
+            return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{use.name}"'
+        return claim_not_found(use.name)
+    if claim.status.phase == LOST:
+        return f'persistentvolumeclaim "{use.name}" bound to non-existent persistentvolume "{claim.spec.volume_name}"'
+    if claim.metadata.deletion_timestamp is not None:
+        return f'persistentvolumeclaim "{use.name}" is being deleted'
+    if use.is_ephemeral and not belongs_to(claim, use):
+        return f"PVC {use.key} was not created for pod {namespace}/{use.pod} (pod is not owner)"
+    return ""
+
+
+def _sorted(objects: VolumeObjects, assumed: Assumed, claims: list[PersistentVolumeClaim]) -> PodClaims | Status:
+    bound: list[PersistentVolumeClaim] = []
+    delayed: list[Delayed] = []
+    reasons: dict[str, None] = {}  # why claims that should be bound long since are not
+    for claim in claims:
+        name = claim_class(claim)
+        storage_class = objects.classes.get(name) if name else None
+        if is_bound(claim):
+            bound.append(claim)
+        elif storage_class is not None and storage_class.volume_binding_mode is None:
+            return error(f'VolumeBindingMode not set for StorageClass "{name}"')
+        elif storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER and not claim.spec.volume_name:
+            try:
+                delayed.append(_delayed(claim, name, assumed))
+            except (QuantityError, SelectorError) as mistake:
+                return unresolvable(f'persistentvolumeclaim "{claim.metadata.name}": {mistake}')
+        else:
+            reasons[UNBOUND_IMMEDIATE] = None
+            if name and storage_class is None and not claim.spec.volume_name:
+                reasons[class_not_found(name)] = None  # the reference does not say so, and nobody would guess it
+    return unresolvable(*reasons) if reasons else PodClaims(tuple(bound), tuple(delayed))
+
+
+def _delayed(claim: PersistentVolumeClaim, storage_class: str, assumed: Assumed) -> Delayed:
+    key = object_key(claim)
+    selected = claim.metadata.annotations.get(SELECTED_NODE) or assumed.node_of(key)
+    return Delayed(key, claim, storage_class, selected, claim_request(claim))

@@ -1,0 +1,110 @@
+"""How full storage would be, by class, on the shape of the arguments; with the gate StorageCapacityScoring only.
+
+Volumes that are there count by request and size; where none of the pod's claims gets one, requests count against what the class has left.
+Reference: plugins/volumebinding/scorer.go of Kubernetes v1.35.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from koordsched.api.quantity import units
+from koordsched.api.volume_matching import volume_size
+from koordsched.plugins.volumebinding.places import NO_RANK
+from koordsched.plugins.volumebinding.plan import NO_VOLUME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from koordsched.config.args import UtilizationShapePoint
+    from koordsched.framework.interface import Scores
+    from koordsched.plugins.volumebinding.plan import Outcome, Plan
+
+SHAPE_SCALE = 10  # a shape's scores are 0..10, node scores 0..100
+FULL = 100
+
+
+class _Usage:
+    """One class's sums per row, in bytes."""
+
+    def __init__(self, rows: int) -> None:
+        self.requested = np.zeros(rows, np.int64)
+        self.capacity = np.zeros(rows, np.int64)
+        self.counts = np.zeros(rows, np.bool_)
+
+
+class CapacityScore:
+    """Scores rows by a plan's outcome."""
+
+    def __init__(self, shape: Sequence[UtilizationShapePoint]) -> None:
+        self._utilization = np.array([point.utilization for point in shape], np.int64)
+        self._scores = np.array([point.score * SHAPE_SCALE for point in shape], np.int64)
+
+    def score(self, plan: Plan, outcome: Outcome) -> Scores:
+        """Return 0..100 per row: the mean over the classes that count there, 0 where none does."""
+        rows = len(outcome.codes)
+        static = np.zeros(rows, np.bool_)
+        for numbers in outcome.volumes:
+            static |= numbers != NO_VOLUME
+        usages = [*_static(plan, outcome, rows), *_dynamic(plan, outcome, ~static)]
+        total, classes = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+        for usage in usages:
+            total += np.where(usage.counts, self._of(usage), 0)
+            classes += usage.counts
+        mean = total / np.maximum(classes, 1)
+        return np.floor(mean + 0.5).astype(np.int64)  # halves up: no score is negative
+
+    def _of(self, usage: _Usage) -> NDArray[np.int64]:
+        full = (usage.capacity == 0) | (usage.requested > usage.capacity)
+        percent = np.where(full, FULL, _percent(usage))
+        return self._interpolated(percent)
+
+    def _interpolated(self, percent: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Follow the shape's lines, in integers that are rounded towards zero."""
+        index = np.searchsorted(self._utilization, percent, side="left")
+        right = np.minimum(index, len(self._utilization) - 1)
+        left = np.maximum(right - 1, 0)
+        width = np.maximum(self._utilization[right] - self._utilization[left], 1)
+        rise = (self._scores[right] - self._scores[left]) * (percent - self._utilization[left])
+        between = self._scores[left] + np.sign(rise) * (np.abs(rise) // width)
+        result: NDArray[np.int64] = np.where(index == 0, self._scores[0], np.where(index > right, self._scores[-1], between))
+        return result
+
+
+def _percent(usage: _Usage) -> NDArray[np.int64]:
+    """Return requested * 100 / capacity rounded down; computed in floats only where the product does not fit."""
+    exact = usage.requested < np.iinfo(np.int64).max // FULL
+    capacity = np.maximum(usage.capacity, 1)
+    return np.where(exact, usage.requested * FULL // capacity, (usage.requested / capacity * FULL).astype(np.int64))
+
+
+def _static(plan: Plan, outcome: Outcome, rows: int) -> Iterable[_Usage]:
+    """Sum up requests and sizes of the volumes that claims would get."""
+    sizes = np.array([units(volume_size(volume)) for volume in plan.volumes] or [0], np.int64)
+    by_class: dict[str, _Usage] = {}
+    for waiting, numbers in zip(plan.waiting, outcome.volumes, strict=True):
+        usage = by_class.setdefault(waiting.delayed.storage_class, _Usage(rows))
+        chosen = numbers != NO_VOLUME
+        usage.requested += np.where(chosen, units(waiting.delayed.request.size or 0), 0)
+        usage.capacity += np.where(chosen, sizes[np.maximum(numbers, 0)], 0)
+        usage.counts |= chosen
+    return by_class.values()
+
+
+def _dynamic(plan: Plan, outcome: Outcome, rows: NDArray[np.bool_]) -> Iterable[_Usage]:
+    """Sum up requests against what the class has left where the volume would be made."""
+    by_class: dict[str, _Usage] = {}
+    for waiting, ranks in zip(plan.waiting, outcome.pools, strict=True):
+        if not waiting.pools:
+            continue
+        usage = by_class.setdefault(waiting.delayed.storage_class, _Usage(len(rows)))
+        left = np.array([pool.capacity for pool in waiting.pools], np.int64)
+        known = rows & (ranks != NO_RANK)
+        usage.requested += np.where(known, units(waiting.delayed.request.size or 0), 0)
+        usage.capacity = np.where(known, left[np.minimum(ranks, len(left) - 1)], usage.capacity)
+        usage.counts |= known
+    return by_class.values()

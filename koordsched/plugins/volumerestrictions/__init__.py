@@ -1,0 +1,1 @@
+"""VolumeRestrictions: disks and claims that only one pod may use (framework.md §10.7)."""

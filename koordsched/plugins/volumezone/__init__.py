@@ -1,0 +1,1 @@
+"""VolumeZone: volumes stay in their zone (framework.md §10.8)."""

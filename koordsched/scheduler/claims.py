@@ -1,0 +1,68 @@
+"""Claims: the room that is kept on nodes for nominated pods, as columns.
+
+Thousands of pods may be nominated at once, and every pod that is tried must leave them their room. Where room is all that counts, this
+compares amounts for all nodes in one call; nodes with a nominated pod that means more than less room are `odd`, and asked one by one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koordsched._core.preemption import Occupancy
+from koordsched.framework.what_if import takes_only_room
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from koordsched._core.table import Request
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.cache.cache import Cache
+    from koordsched.queue.nominator import Nominator
+
+
+class Claims:
+    """Follows the nominations."""
+
+    def __init__(self, cache: Cache, nominator: Nominator) -> None:
+        self.odd: dict[str, int] = {}  # node -> nominated pods that take more than room, > 0
+        self._cache = cache
+        self._nominator = nominator
+        self._occupancy = Occupancy(cache.table)
+        self._existence = cache.table.existence
+        nominator.follow(self)
+
+    def shortages(self, rows: NDArray[np.int32], pod: PodInfo, request: Request) -> NDArray[np.int32]:
+        """Return per row 0, or the code of NodeResourcesFit's refusal if all pods nominated before this one were there already."""
+        if self._existence != self._cache.table.existence:
+            self._place_anew()
+        return self._occupancy.shortages(rows, pod.priority, request, self._nominator.get(pod.uid))
+
+    # NominationFollower
+
+    def nominated(self, pod: PodInfo, node: str) -> None:
+        if not takes_only_room(pod):
+            self.odd[node] = self.odd.get(node, 0) + 1
+        found = self._cache.node(node)
+        if found is not None:
+            self._occupancy.claim(found.row, pod, pod.priority, self._cache.columns.request(pod.resources))
+
+    def withdrawn(self, pod: PodInfo, node: str) -> None:
+        if not takes_only_room(pod):
+            self.odd[node] -= 1
+            if not self.odd[node]:
+                del self.odd[node]
+        found = self._cache.node(node)
+        if found is not None and self._occupancy.holds(found.row, pod):
+            self._occupancy.remove(found.row, pod)
+
+    def _place_anew(self) -> None:
+        """Find the rows of all nominated nodes again: some have come or gone."""
+        self._existence = self._cache.table.existence
+        self._occupancy.clear()
+        for name, pods in self._nominator.nodes.items():
+            found = self._cache.node(name)
+            if found is None:
+                continue
+            for pod in pods.values():
+                self._occupancy.claim(found.row, pod, pod.priority, self._cache.columns.request(pod.resources))

@@ -1,0 +1,70 @@
+"""Keeps nominations true to the nodes: one for a node that is gone, or that can no longer become right for the pod, is withdrawn.
+
+kube-scheduler leaves a stale status.nominatedNodeName as it is until the pod is tried again, which may be never (kubernetes #106780); and
+as long as it stands, pods of lower priority keep away from the node. Here it is checked when the node changes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from koordsched.framework.status import Code
+from koordsched.log import get_logger
+from koordsched.queue.events import ASSIGNED_POD_DELETE, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from koordsched.api.core import Node
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.cluster.mirror import Arrival, FinalState
+    from koordsched.framework.profile import Profile
+    from koordsched.framework.services import Services
+    from koordsched.scheduler.parts import Parts
+
+log = get_logger(__name__)
+
+
+class NominationKeeper:
+    """A handler of nodes; the cache shows their changes already."""
+
+    def __init__(self, parts: Parts, profiles: Mapping[str, Profile], services: Services) -> None:
+        self._parts = parts
+        self._profiles = profiles
+        self._services = services
+
+    def on_add(self, node: Node, _arrival: Arrival) -> None:
+        """A nomination that was read before its node was waits for this."""
+
+    def on_update(self, old: Node, new: Node) -> None:
+        name = new.metadata.name
+        if name not in self._parts.queue.nominator.nodes or (old.spec == new.spec and old.metadata.labels == new.metadata.labels):
+            return
+        for pod in self._parts.queue.nominator.pods_on(name):
+            if self._is_hopeless(pod, name):
+                self._withdraw(pod, name)
+
+    def on_delete(self, node: Node, _final_state: FinalState) -> None:
+        for pod in self._parts.queue.nominator.pods_on(node.metadata.name):
+            self._withdraw(pod, node.metadata.name)
+
+    def _is_hopeless(self, pod: PodInfo, name: str) -> bool:
+        """Answer whether the node refuses the pod for something that no eviction can change."""
+        profile, node = self._profiles.get(pod.pod.spec.scheduler_name), self._parts.cache.node(name)
+        if profile is None or node is None:
+            return False
+        try:
+            refusal = profile.shapes.suppose(profile.shapes.find(pod)).refusal_now(pod, node)
+        except Exception:
+            log.exception("could not tell whether a nomination still holds", pod=pod.key, node=name)
+            return False
+        return refusal is not None and refusal.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+
+    def _withdraw(self, pod: PodInfo, name: str) -> None:
+        log.info("a nomination no longer holds", pod=pod.key, node=name)
+        self._services.withdraw_nomination(pod)
+        was = replace(pod.pod, status=replace(pod.pod.status, nominated_node_name=name))
+        self._parts.queue.move_all(ASSIGNED_POD_DELETE, was, None, Scope(max_priority=pod.priority))
+        self._services.activate([pod])

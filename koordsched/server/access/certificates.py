@@ -1,0 +1,85 @@
+"""Client certificates: whether one is signed by an authority we know, and whom it names.
+
+The TLS handshake takes any certificate, as Go's does with RequestClientCert: an expired or foreign one is a 401 for its request and no
+broken connection. So nothing that a certificate says is true before `Authorities.flaw` has found none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from OpenSSL import crypto
+
+from koordsched.server.access.users import User
+
+CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
+UID = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
+"""Kubernetes' attribute of a subject's unique id."""
+CLIENT_USAGES = frozenset({ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE})
+
+
+class Authorities(msgspec.Struct, frozen=True):
+    """The certificates of CAs whose clients are believed."""
+
+    certificates: tuple[x509.Certificate, ...] = ()
+
+    @classmethod
+    def of(cls, pem: bytes) -> Authorities:
+        """Read a bundle; ValueError when it holds no certificate or something else."""
+        return cls(tuple(x509.load_pem_x509_certificates(pem)))
+
+    def flaw(self, chain: Sequence[x509.Certificate], now: float) -> str:
+        """Return why the first certificate of a chain is not to be believed at this moment, "" when it is."""
+        store = crypto.X509Store()
+        store.set_flags(crypto.X509StoreFlags.PARTIAL_CHAIN)  # an authority need not be a root, as in Go
+        store.set_time(datetime.fromtimestamp(now, UTC).replace(tzinfo=None))
+        for authority in self.certificates:
+            store.add_cert(crypto.X509.from_cryptography(authority))
+        shown = [crypto.X509.from_cryptography(certificate) for certificate in chain]
+        try:
+            verified = crypto.X509StoreContext(store, shown[0], shown[1:]).get_verified_chain()
+        except crypto.X509StoreContextError as error:
+            return f"verifying certificate {_identifier(chain[0])} failed: {error}"
+        used = [certificate.to_cryptography() for certificate in verified[:-1]] or chain[:1]
+        if all(_for_clients(certificate) for certificate in used):
+            return ""
+        return f"verifying certificate {_identifier(chain[0])} failed: its extended key usage is not for clients"
+
+
+def user_of(certificate: x509.Certificate) -> User | None:
+    """Return whom a verified certificate names: CN the user, each O a group; None without a CN."""
+    name = common_name(certificate)
+    if not name:
+        return None
+    return User(
+        name=name,
+        groups=_values(certificate, NameOID.ORGANIZATION_NAME),
+        uid=next(iter(_values(certificate, UID)), ""),
+        extra={CREDENTIAL_ID: (f"X509SHA256={certificate.fingerprint(SHA256()).hex()}",)},
+    )
+
+
+def common_name(certificate: x509.Certificate) -> str:
+    """Return the last CN of the subject, "" when there is none."""
+    return next(reversed(_values(certificate, NameOID.COMMON_NAME)), "")
+
+
+def _values(certificate: x509.Certificate, attribute: x509.ObjectIdentifier) -> tuple[str, ...]:
+    return tuple(str(each.value) for each in certificate.subject.get_attributes_for_oid(attribute))
+
+
+def _for_clients(certificate: x509.Certificate) -> bool:
+    try:
+        usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except x509.ExtensionNotFound:
+        return True
+    return not CLIENT_USAGES.isdisjoint(usages)
+
+
+def _identifier(certificate: x509.Certificate) -> str:
+    return f"SN={certificate.serial_number}, subject={certificate.subject.rfc4514_string()}"

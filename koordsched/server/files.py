@@ -1,0 +1,37 @@
+"""Files that are read again when they change, such as the certificates that a volume of Kubernetes renews under the same names.
+
+A look costs one stat: the file is only read when its identity, time or size differ. Nobody is told of changes; who follows a file looks.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+FOLLOW_SECONDS = 1.0
+"""How often files are looked at: what kube-scheduler gets from inotify at once."""
+
+
+class FollowedFile:
+    """One file; `content` is what it last held. OSError: it cannot be read now."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._seen = self._stamp()
+        self.content = Path(path).read_bytes()
+
+    def changed(self) -> bool:
+        """Look, and return whether there is new content."""
+        stamp = self._stamp()
+        if stamp == self._seen:
+            return False
+        content = Path(self.path).read_bytes()
+        self._seen = stamp  # taken before reading: a change in between is seen by the next look
+        if content == self.content:
+            return False
+        self.content = content
+        return True
+
+    def _stamp(self) -> tuple[int, int, int, int]:
+        found = os.stat(self.path)
+        return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size

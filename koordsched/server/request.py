@@ -1,0 +1,62 @@
+"""A request, as everybody behind the ports sees it: already parted, its path decoded, so that what is authorised is what is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import msgspec
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
+
+
+class Headers(Protocol):
+    """What is asked of headers: a multidict whose keys are found in whatever case."""
+
+    def get(self, key: str, default: str, /) -> str: ...
+    def getall(self, key: str, default: list[str], /) -> list[str]: ...
+    def items(self) -> Iterable[tuple[str, str]]: ...
+
+
+class NoHeaders:
+    """The headers of a request that never was on a wire, such as a scenario's: multidict takes longer to import than that runs."""
+
+    def get(self, _key: str, default: str, /) -> str:
+        return default
+
+    def getall(self, _key: str, default: list[str], /) -> list[str]:
+        return default
+
+    def items(self) -> Iterable[tuple[str, str]]:
+        return ()
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """`uri` is the target as it was sent, `path` its decoded path. `chain`: the certificates that the client showed, its own first; nobody
+    has verified them."""
+
+    method: str
+    uri: str
+    path: str
+    query: Mapping[str, list[str]] = {}
+    headers: Headers = NoHeaders()
+    chain: tuple[Certificate, ...] = ()
+    body: bytes = b""
+
+    @classmethod
+    def of(cls, method: str, target: str, **rest: Any) -> Request:
+        """Return a request for a target: a path with its query, or a whole URL as a proxy is sent one."""
+        path, _, query = _local(target).partition("?")
+        return cls(method=method, uri=target, path=unquote(path), query=parse_qs(query, keep_blank_values=True), **rest)
+
+
+def _local(target: str) -> str:
+    if target.startswith("/"):
+        return target
+    try:
+        url = urlsplit(target)
+    except ValueError:
+        return target
+    return f"{url.path or '/'}?{url.query}" if url.netloc else target

@@ -1,0 +1,147 @@
+"""The real kube-scheduler, looking at all nodes, with its scores in its log.
+
+One process a cluster, started when its objects are there, so that it knows all of them before it sees the first pod.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import defaultdict
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from support.controlplane.credentials import SCHEDULER, by_token
+from support.controlplane.plane import ControlPlane, free_port
+from support.controlplane.rest import Rest
+from support.differential.binder import attend
+from support.differential.choosing import Json
+from support.differential.objects import address, create
+from support.differential.storage import claims_of
+from support.live import secure_get
+
+NAME = "kube-scheduler"
+PATIENCE_SECONDS = 30.0
+PREEMPTION_SECONDS = 5.0
+POLL_SECONDS = 0.005
+SCORED = re.compile(
+    r'"Plugin scored node for pod" pod="(?P<pod>[^"]+)" plugin="(?P<plugin>\w+)" node="(?P<node>[^"]+)" score=(?P<score>-?\d+)'
+)
+REFUSED = re.compile(r'"Unable to schedule pod; no fit; waiting" .* err=(?P<message>"(?:[^"\\]|\\.)*")')
+NOMINATED = re.compile(r'"the target node for the preemption is determined" node="(?P<node>[^"]+)"')
+CONFIG = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "leaderElection": {"leaderElect": False},
+    "percentageOfNodesToScore": 100,
+}
+
+Scores = dict[str, dict[str, int]]  # by node, then by plugin: normalised and weighted
+
+
+class Decision(NamedTuple):
+    """What became of a pod: a node, or a message. `scores` is empty when there was nothing to score."""
+
+    node: str
+    message: str
+    nominated: str
+    scores: Scores
+    log: list[str]  # the lines that mention the pod
+    evicted: tuple[int, ...] = ()  # the priorities of pods that had to go
+
+
+class Silent(Exception):
+    """The scheduler did not say anything about the pod."""
+
+
+class KubeScheduler:
+    """A context manager: while it is entered, it serves the control plane."""
+
+    def __init__(self, plane: ControlPlane, rest: Rest) -> None:
+        self._plane = plane
+        self._rest = rest
+        self._read = 0
+
+    def __enter__(self) -> Self:
+        folder, port = self._plane.folder, free_port()
+        kubeconfig = self._plane.kubeconfig(by_token(self._plane.tokens[SCHEDULER])).write(folder / "kube-scheduler.kubeconfig")
+        config = folder / "kube-scheduler.json"
+        config.write_text(json.dumps({**CONFIG, "clientConnection": {"kubeconfig": str(kubeconfig), "qps": 5000, "burst": 5000}}))
+        flags = [f"--config={config}", "--bind-address=127.0.0.1", f"--secure-port={port}", "--authorization-always-allow-paths=/*"]
+        flags += [f"--authentication-kubeconfig={kubeconfig}", f"--authorization-kubeconfig={kubeconfig}"]
+        line = [str(self._plane.binaries.kube_scheduler), *flags, "-v=2", "--vmodule=schedule_one=10"]
+        self._process = self._plane.spawn(NAME, line)
+        self._read = self._process.log.stat().st_size  # of earlier ones
+        self._process.wait_until(lambda: secure_get(port, "/readyz")[0] == 200, PATIENCE_SECONDS)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._process.kill()
+
+    def decide(self, pod: Json) -> Decision:
+        """Create the pod, wait for what is decided about it, and take it away again if it has no node."""
+        made = create(self._rest, pod)
+        path = address(pod).of(made["metadata"]["name"])
+        seen = self._until_decided(path, needs_volumes=bool(claims_of(made)))
+        message, nominated = unscheduled(seen), seen["status"].get("nominatedNodeName", "")
+        if nominated and not seen["spec"].get("nodeName"):
+            seen = self._until_bound(path)
+        if not seen["spec"].get("nodeName"):
+            self._rest.delete(f"{path}?gracePeriodSeconds=0")
+        lines = self._said_of(f"{made['metadata']['namespace']}/{made['metadata']['name']}")
+        if not message:
+            message, nominated = first_refusal(lines)
+        node = "" if message else seen["spec"]["nodeName"]
+        return Decision(node, message, nominated, {} if message else scores(lines), lines)
+
+    def _until_decided(self, path: str, *, needs_volumes: bool) -> Json:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            seen: Json = self._rest.get(path)
+            if seen["spec"].get("nodeName") or unscheduled(seen):
+                return seen
+            if needs_volumes:
+                attend(self._rest)
+            time.sleep(POLL_SECONDS)
+        raise Silent(f"kube-scheduler said nothing of {path} in {PATIENCE_SECONDS:.0f} s:\n{self._process.log_tail()}")
+
+    def _until_bound(self, path: str) -> Json:
+        """Let a pod that something was evicted for take its node, for which it may have to wait some seconds in the queue."""
+        deadline = time.monotonic() + PREEMPTION_SECONDS
+        while not (seen := self._rest.get(path))["spec"].get("nodeName") and time.monotonic() < deadline:
+            attend(self._rest)
+            time.sleep(POLL_SECONDS)
+        return dict(seen)
+
+    def _said_of(self, pod: str) -> list[str]:
+        """Return what was logged about the pod since the last time."""
+        with self._process.log.open(encoding="utf-8", errors="replace") as log:
+            log.seek(self._read)
+            lines = log.readlines()
+            self._read = log.tell()
+        return [line.rstrip() for line in lines if f'pod="{pod}"' in line]
+
+
+def unscheduled(pod: Json) -> str:
+    """Return the message of a pod that could not be scheduled, "" while nobody has said so."""
+    for condition in pod["status"].get("conditions", ()):
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return str(condition.get("message", ""))
+    return ""
+
+
+def first_refusal(lines: list[str]) -> tuple[str, str]:
+    """Return message and nominated node of a pod that found its node free a moment after it was refused, too soon to be seen pending."""
+    messages = [json.loads(match["message"]) for line in lines if (match := REFUSED.search(line))]
+    nominated = [match["node"] for line in lines if (match := NOMINATED.search(line))]
+    return (messages or [""])[0], (nominated or [""])[0]
+
+
+def scores(lines: list[str]) -> Scores:
+    """Read each node's scores from the log."""
+    found: Scores = defaultdict(dict)
+    for line in lines:
+        if match := SCORED.search(line):
+            found[match["node"]][match["plugin"]] = int(match["score"])
+    return dict(found)

@@ -1,0 +1,198 @@
+"""Our scheduler on the embedded cluster, kept equal to the real one.
+
+A pod is judged by the columns of its shape: the feasible nodes, each plugin's scores, the best of them. One that fits nowhere is created
+there, so that the message is the one that its condition would have. What kube-scheduler decided is then taken over by `follow`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from random import Random
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from koordsched.api.core import Pod
+from koordsched.api.kinds import POD, kind_of
+from koordsched.api.podinfo import PodInfo
+from koordsched.api.validation import decode
+from koordsched.clock import VirtualClock, VirtualTimeLoop
+from koordsched.cluster.memory import MemoryCluster
+from koordsched.cluster.mirror import Arrival, FinalState
+from koordsched.cluster.port import AlreadyExists, Ref
+from koordsched.config import load_config_text
+from koordsched.config.flags import parse_flags
+from koordsched.framework.lift import PluginError
+from koordsched.scheduler.scheduler import Dependencies, Scheduler
+from support.differential.choosing import Json
+from support.differential.scoring import Score, scores_of
+
+CONFIG = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\npercentageOfNodesToScore: 100\n"
+KEPT = frozenset({"name", "namespace", "labels", "annotations", "ownerReferences"})
+PATIENCE_SECONDS = 30.0  # virtual
+STEP_SECONDS = 0.05
+
+
+class Judgement(NamedTuple):
+    """What we make of a pod. `scores` is by node, then by plugin, and empty when there is nothing to choose among."""
+
+    best: frozenset[str]
+    message: str
+    nominated: str
+    scores: dict[str, dict[str, Score]]
+    evicted: tuple[int, ...] = ()  # the priorities of pods that had to go
+
+
+class Said:
+    """Hears the first thing that is said of a pod: when something is evicted for it, it may be bound a moment later."""
+
+    def __init__(self) -> None:
+        self.message = self.nominated = self._about = ""
+
+    @property
+    def about(self) -> str:
+        return self._about
+
+    @about.setter
+    def about(self, name: str) -> None:
+        """Listen for this pod from now on."""
+        self.message = self.nominated = ""
+        self._about = name
+
+    def on_add(self, obj: Pod, _arrival: Arrival) -> None:
+        """Take no notice: a new pod has no condition."""
+
+    def on_update(self, _old: Pod, new: Pod) -> None:
+        if new.metadata.name != self._about or self.message:
+            return
+        for condition in new.status.conditions:
+            if condition.type == "PodScheduled" and condition.status == "False":
+                self.message, self.nominated = condition.message, new.status.nominated_node_name
+
+    def on_delete(self, obj: Pod, _final_state: FinalState) -> None:
+        """Take no notice."""
+
+
+class Ours:
+    """A context manager: an embedded cluster with a scheduler on it, in virtual time."""
+
+    def __init__(self, objects: Iterable[Json], deleted: Iterable[Json]) -> None:
+        self._objects = list(objects)
+        self._deleted = list(deleted)
+        self._loop = VirtualTimeLoop()
+        self._runner = asyncio.Runner(loop_factory=lambda: self._loop)
+
+    def __enter__(self) -> Self:
+        self._runner.run(self._begin())
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._runner.run(self._scheduler.kill())
+        self._runner.close()
+
+    def judge(self, pod: Json) -> Judgement:
+        """Say which nodes are best for the pod, as the API server has it, or why there is none."""
+        return self._runner.run(self._judge(pod))
+
+    def follow(self, objects: Iterable[Json]) -> None:
+        """Make pods, volumes and claims what they are on the real cluster."""
+        self._runner.run(self._follow(list(objects)))
+
+    async def _begin(self) -> None:
+        clock = VirtualClock(self._loop)
+        self._cluster = MemoryCluster(clock, random=Random(1))
+        self._scheduler = Scheduler(load_config_text(CONFIG), Dependencies(self._cluster, clock, Random(1), parse_flags([])))
+        for body in self._objects:
+            await self._put(body)
+        for pod in self._deleted:
+            await self._cluster.delete(ref_of(pod))
+        await self._scheduler.start()
+        self._said = Said()
+        self._scheduler.watch_pods(self._said)
+        await asyncio.sleep(STEP_SECONDS)
+
+    async def _put(self, body: Json) -> None:
+        ref = ref_of(body)
+        try:
+            await self._cluster.create(ref.kind, without_identity(body))
+        except AlreadyExists:  # what every cluster has, or a volume or a claim that has changed
+            await self._cluster.update(ref, without_identity(body))
+
+    async def _judge(self, pod: Json) -> Judgement:
+        profile = self._scheduler.profiles["default-scheduler"]
+        info = PodInfo(decoded(pod))
+        info.shape = profile.shapes.key(info)
+        try:
+            shape = profile.shapes.find(info)
+            if shape.feasible_count > 1:
+                profile.shapes.rank(shape, info)
+        except PluginError:
+            return await self._refusal(pod)
+        if not shape.feasible_count:
+            return await self._refusal(pod)
+        rows = shape.evaluation.feasible_rows().tolist()
+        names = {row: self._scheduler.cache.infos[row].name for row in rows}
+        if len(rows) == 1:  # taken without a look at its scores
+            return Judgement(frozenset(names.values()), "", "", {})
+        best, _ = shape.evaluation.best()
+        winners = frozenset(names[row] for row in rows if shape.evaluation.scores(row)[1] == best)
+        return Judgement(winners, "", "", scores_of(self._scheduler.cache, shape, info, names))
+
+    async def _refusal(self, pod: Json) -> Judgement:
+        """Let the scheduler try the pod, and return what it says. What it evicts for it comes back with the next `follow`."""
+        before = self._cluster.raws(POD)
+        self._said.about = pod["metadata"]["name"]
+        await self._cluster.create(POD, pod)
+        for _ in range(int(PATIENCE_SECONDS / STEP_SECONDS)):
+            await asyncio.sleep(STEP_SECONDS)
+            if self._said.message:
+                evicted = lost(before, self._cluster.raws(POD))
+                return Judgement(frozenset(), self._said.message, self._said.nominated, {}, evicted)
+        raise AssertionError(f"nothing was said of {pod['metadata']['name']}: {self._cluster.raw(ref_of(pod))}")
+
+    async def _follow(self, objects: list[Json]) -> None:
+        wanted = {ref_of(body): body for body in objects}
+        for pod in list(self._cluster.raws(POD)):
+            body = wanted.get(ref_of(pod))
+            if body is None or placed(body) != placed(pod):
+                await self._cluster.delete(ref_of(pod), grace_period_seconds=0)
+            else:
+                del wanted[ref_of(pod)]
+        for body in wanted.values():
+            await self._put(body)
+        await asyncio.sleep(STEP_SECONDS)
+
+
+def decoded(pod: Json) -> Pod:
+    found = decode(POD, pod)
+    assert isinstance(found, Pod)
+    return found
+
+
+def ref_of(body: Json) -> Ref:
+    kind = kind_of(body["apiVersion"], body["kind"])
+    assert kind is not None, body["kind"]
+    namespace = body["metadata"].get("namespace", "default") if kind.namespaced else ""
+    return Ref(kind, namespace, body["metadata"]["name"])
+
+
+def lost(before: Iterable[Json], after: Iterable[Json]) -> tuple[int, ...]:
+    """Return the priorities of the bound pods that are not there any more, in ascending order."""
+    left = {body["metadata"]["name"] for body in after if body["kind"] == "Pod"}
+    gone = [body for body in before if body["kind"] == "Pod" and placed(body) and body["metadata"]["name"] not in left]
+    return tuple(sorted(body["spec"].get("priority", 0) for body in gone))
+
+
+def placed(body: Json) -> str:
+    """Return where a pod is; anything else is nowhere."""
+    return str(body["spec"].get("nodeName", ""))
+
+
+def without_identity(body: Json) -> Json:
+    """Return the object without what is another one on each cluster: uids, of which a volume has its claim's, and versions."""
+    metadata = {key: value for key, value in body["metadata"].items() if key in KEPT}
+    spec = body.get("spec", {})
+    if "claimRef" in spec:
+        reference = {key: value for key, value in spec["claimRef"].items() if key not in {"uid", "resourceVersion"}}
+        return {**body, "metadata": metadata, "spec": {**spec, "claimRef": reference}}
+    return {**body, "metadata": metadata}

@@ -1,0 +1,44 @@
+"""The themes of the side-by-side workloads are what scheduler_perf's are, and can all be bound."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+from side_by_side.workload import BOUND, THEMES, Workload, bound_pods, nodes, pending_pods, prerequisites
+
+
+def pods(theme: str, **fields: int) -> list[Any]:
+    return [json.loads(item.body) for item in pending_pods(Workload(theme=theme, **fields))]
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_a_workload_has_its_pods(theme: str) -> None:
+    assert [pod["metadata"]["name"] for pod in pods(theme, nodes=4, pods=3)] == ["pod-0", "pod-1", "pod-2"]
+
+
+def test_spreading_pods_select_themselves() -> None:
+    for pod in pods("spread", nodes=4, pods=3):
+        (constraint,) = pod["spec"]["topologySpreadConstraints"]
+        assert constraint["whenUnsatisfiable"] == "DoNotSchedule"
+        assert constraint["labelSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+
+
+def test_pods_that_repel_each_other_fill_at_most_half_of_the_nodes() -> None:
+    groups = Counter(pod["metadata"]["labels"]["color"] for pod in pods("anti-affinity", nodes=1000, pods=2000))
+    assert set(groups.values()) == {500}
+
+
+def test_preemption_begins_with_full_nodes_of_which_three_pods_make_room_for_one() -> None:
+    load = Workload(theme="preemption", nodes=3, pods=3)
+    victims = [json.loads(item.body) for item in bound_pods(load)]
+    assert Counter(pod["spec"]["nodeName"] for pod in victims) == {"node-0": 4, "node-1": 4, "node-2": 4}
+    assert all(pod["metadata"]["name"].startswith(BOUND) and pod["spec"]["terminationGracePeriodSeconds"] == 0 for pod in victims)
+    assert json.loads(nodes(load)[0].body)["status"]["allocatable"]["cpu"] == "4"
+    assert victims[0]["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "900m"
+    (pod, *_) = pods("preemption", nodes=3, pods=3)
+    assert pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "3000m"
+    assert pod["spec"]["priorityClassName"] == json.loads(prerequisites(load)[0].body)["metadata"]["name"]
+    assert prerequisites(Workload(theme="spread")) == []

@@ -1,0 +1,188 @@
+"""DefaultPreemption beyond what scenarios show: API faults, the gate, victims that never leave, lower nominations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.builders import node, pod
+from support.world import RememberedServices, World
+
+from koordsched.api.core import PodCondition
+from koordsched.api.kinds import POD
+from koordsched.api.podinfo import PodInfo
+from koordsched.clock import parse_rfc3339
+from koordsched.cluster.port import Conflict, Forbidden, NotFound, Patch, Ref, ServerError
+from koordsched.framework.cycle_state import CycleState
+from koordsched.framework.diagnosis import Diagnosis
+from koordsched.framework.interface import PostFilterResult
+from koordsched.framework.status import Code, Status
+from koordsched.plugins.defaultpreemption import eviction
+from koordsched.plugins.defaultpreemption.plugin import DefaultPreemption
+
+Answers = list[Exception | None]
+
+
+class Api:
+    """Takes patches and deletions; `answers` are raised one after the other, None is success."""
+
+    def __init__(self, *answers: Exception | None) -> None:
+        self.answers = list(answers)
+        self.calls: list[str] = []
+
+    def _answer(self, call: str) -> None:
+        self.calls.append(call)
+        answer = self.answers.pop(0) if self.answers else None
+        if answer is not None:
+            raise answer
+
+    async def patch(self, ref: Ref, patch: Patch) -> None:
+        self._answer(f"patch {ref.name}")
+
+    async def delete(self, ref: Ref, *, uid: str = "", grace_period_seconds: int | None = None) -> None:
+        assert grace_period_seconds is None, "a victim has its own grace period"
+        self._answer(f"delete {ref.name} {uid}")
+
+
+class Bench:
+    """One node of four cores with two pods of two cores."""
+
+    def __init__(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(eviction, "FIRST_DELAY", 0.0)
+        monkeypatch.setattr(eviction, "LONGEST_DELAY", 0.0)
+        self.world = World()
+        self.world.cluster = api  # type: ignore[assignment]
+        assert isinstance(self.world.services, RememberedServices)
+        self.services = self.world.services
+        self.store: dict[str, Any] = self.world.informer(POD).store
+        self.plugin = next(plugin for plugin in self.world.profile.post_filter if isinstance(plugin, DefaultPreemption))
+        self.world.cache.set_node(node("n1").cpu("4").build())
+        for name, priority in (("low", 0), ("mid", 1)):
+            self.run(name, priority)
+
+    def run(self, name: str, priority: int, **changes: Any) -> None:
+        made = pod(name).cpu("2").priority(priority).on("n1")
+        made = made.deleted_at(changes["deleted"]).condition(EVICTED) if "deleted" in changes else made
+        self.store[f"default/{name}"] = made.build()
+        self.world.cache.set_pod(made.info(counted_on_node=True), "n1")
+
+    def high(self, cpu: str = "2") -> PodInfo:
+        made = pod("high").cpu(cpu).priority(9).info()
+        self.store[made.key] = made.pod
+        return made
+
+    async def preempt(self, made: PodInfo) -> tuple[PostFilterResult | None, Status | None]:
+        found = self.world.find(made)
+        assert isinstance(found, Diagnosis)
+        return await self.plugin.post_filter(CycleState(), made, found)
+
+    async def finish(self) -> None:
+        for work in self.services.spawned:
+            await work
+        self.services.spawned.clear()
+
+
+EVICTED = PodCondition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler")
+
+
+async def test_the_preemptor_is_gated_until_its_last_victim_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(api := Api(), monkeypatch)
+    high = bench.high("4")
+    assert await bench.preempt(high) == (PostFilterResult("n1"), None)
+    assert api.calls == []
+    refusal = bench.plugin.pre_enqueue(high)
+    assert refusal is not None
+    assert refusal.message == "waiting for the preemption for this pod to be finished"
+    await bench.finish()
+    assert bench.plugin.pre_enqueue(high) is None
+    assert api.calls == ["patch mid", "delete mid uid-default-mid", "patch low", "delete low uid-default-low"]
+    assert bench.services.said == [
+        "attempted",
+        "evicting 2",
+        "Preempted mid: Preempted by pod uid-default-high on node n1",
+        "Preempted low: Preempted by pod uid-default-high on node n1",
+        "evicted: success",
+        "activate default/high",  # it was held: the victims may have gone meanwhile
+    ]
+
+
+@pytest.mark.parametrize("answers", [[ServerError("busy"), None, ServerError("busy")], [NotFound("gone")], [None, Conflict("another uid")]])
+async def test_faults_that_pass_and_pods_that_are_gone_are_no_failure(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(Api(*answers), monkeypatch)
+    await bench.preempt(bench.high())
+    await bench.finish()
+    assert bench.services.said[-1] == "evicted: success"
+
+
+@pytest.mark.parametrize("answers", [[Forbidden("no rights")], [ServerError("busy")] * 6])
+async def test_a_preemptor_whose_victim_cannot_be_evicted_is_tried_again(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(api := Api(*answers), monkeypatch)
+    await bench.preempt(bench.high())
+    await bench.finish()
+    assert bench.services.said[-2:] == ["evicted: error", "activate default/high"]
+    assert api.calls == ["patch low"] * len(answers)
+
+
+async def test_a_victim_that_terminates_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(Api(), monkeypatch)
+    bench.world.clock = Late("2026-01-01T00:00:30Z")  # type: ignore[assignment]
+    bench.run("low", 0, deleted="2026-01-01T00:00:20Z")
+    high = bench.high()
+    bench.world.nominator.set(high, "n1")
+    assert await bench.preempt(high) == (
+        None,
+        Status(Code.UNSCHEDULABLE, ("preemption: not eligible due to a terminating pod on the nominated node.",)),
+    )
+    assert bench.services.said == ["attempted", "in 50 s"]  # 60 s after the end of its grace period
+
+
+async def test_a_victim_that_never_leaves_is_given_up_and_not_chosen_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(api := Api(), monkeypatch)
+    bench.world.clock = Late("2026-01-01T00:01:30Z")  # type: ignore[assignment]
+    bench.run("low", 0, deleted="2026-01-01T00:00:20Z")
+    high = bench.high()
+    bench.world.nominator.set(high, "n1")
+    result, status = await bench.preempt(high)
+    assert (result, status) == (PostFilterResult("n1"), None)
+    await bench.finish()
+    assert api.calls == ["patch mid", "delete mid uid-default-mid"]
+
+
+async def test_lower_nominations_that_do_not_fit_any_more_are_withdrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(Api(), monkeypatch)
+    lower, higher = pod("lower").cpu("2").priority(5).info(), pod("higher").cpu("1").priority(10).info()
+    for other in (lower, higher):
+        bench.world.nominator.set(other, "n1")
+    await bench.preempt(bench.high("1"))
+    assert "withdraw default/lower" in bench.services.said
+    assert "withdraw default/higher" not in bench.services.said
+    await bench.finish()
+
+
+async def test_foreseen_refusals_are_those_of_an_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(Api(), monkeypatch)
+    for made in (pod("a").cpu("2").priority(-1), pod("b").cpu("5").priority(9), pod("c").cpu("2").priority(9).preemption_policy("Never")):
+        info = made.info()
+        bench.store[info.key] = info.pod
+        found = bench.world.find(info)
+        assert isinstance(found, Diagnosis)
+        _, status = await bench.plugin.post_filter(CycleState(), info, found)
+        assert status is not None
+        assert not bench.plugin.may_help(info, found)
+        assert bench.plugin.foreseen(info, found) == status
+
+
+class Late:
+    """A clock that stands still."""
+
+    def __init__(self, now: str) -> None:
+        self._now = parse_rfc3339(now)
+
+    def now(self) -> float:
+        return self._now
+
+    def perf(self) -> float:
+        return 0.0
+
+    def uptime(self) -> float:
+        return 0.0

@@ -1,0 +1,130 @@
+"""The terms of the pods that are counted: InterPodAffinity's `existing`."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+from support.affinity import Far, Near, selector, term, with_affinity
+from support.builders import node, pod, requirement
+
+from koordsched.cache.cache import Cache
+from koordsched.plugins.interpodaffinity import existing
+from koordsched.plugins.interpodaffinity.existing import ExistingTerms, Kind, OwnedTerm, existing_terms_of
+
+
+def avoiding(app: str, name: str = "p") -> object:
+    return with_affinity(pod(name), far=Far(required=[term("zone", {"app": app})]))
+
+
+def cache_of(*names: str) -> Cache:
+    cache = Cache()
+    for name in names:
+        cache.set_node(node(name).build())
+    return cache
+
+
+def put(cache: Cache, builder: object, place: str) -> None:
+    cache.set_pod(builder.on(place).info(), place)  # type: ignore[attr-defined]
+
+
+def owned(terms: ExistingTerms) -> list[tuple[Kind, dict[int, int]]]:
+    return [(each.kind, each.rows) for each in terms.log]
+
+
+def test_equal_terms_of_many_pods_are_one_term_with_its_owners_by_row() -> None:
+    cache = cache_of("n0", "n1")
+    terms = existing_terms_of(cache)
+    for name, place in (("a", "n0"), ("b", "n0"), ("c", "n1")):
+        put(cache, avoiding("x", name), place)
+    assert owned(terms) == [(Kind.REQUIRED_ANTI, {0: 2, 1: 1})]
+    counts = terms.log[0].counts(cache)
+    assert counts.array()[:2].tolist() == [2, 1]
+    version = counts.version
+    cache.remove_pod("uid-default-b")
+    assert (counts.array()[:2].tolist(), counts.version != version) == ([1, 1], True)
+    assert terms.log[0].counts(cache) is counts
+
+
+def test_pods_that_are_there_already_are_counted_and_all_profiles_share_the_terms() -> None:
+    cache = cache_of("n0")
+    put(cache, avoiding("x"), "n0")
+    terms = existing_terms_of(cache)
+    assert owned(terms) == [(Kind.REQUIRED_ANTI, {0: 1})]
+    assert existing_terms_of(cache) is terms
+
+
+def test_a_supposed_pod_counts_while_it_is_supposed_and_leaves_no_version_behind() -> None:
+    cache = cache_of("n0")
+    terms = existing_terms_of(cache)
+    put(cache, avoiding("x", "there"), "n0")
+    counts = terms.log[0].counts(cache)
+    version = counts.version
+    place = cache.node("n0")
+    assert place is not None
+    with cache.what_if(place, add=[avoiding("x", "come").info()], remove=list(place.pods.values())):  # type: ignore[attr-defined]
+        assert counts.total == 1
+    with cache.what_if(place, remove=list(place.pods.values())):
+        assert counts.total == 0
+    assert (counts.total, counts.version) == (1, version)
+
+
+def test_kinds_and_weights_tell_terms_apart() -> None:
+    cache = cache_of("n0")
+    terms = existing_terms_of(cache)
+    same = term("zone", {"app": "x"})
+    put(cache, with_affinity(pod("p"), Near([same], [(1, same), (2, same)]), Far([same], [(1, same)])), "n0")
+    assert [(each.kind, each.weight) for each in terms.log] == [
+        (Kind.REQUIRED, 0),
+        (Kind.REQUIRED_ANTI, 0),
+        (Kind.PREFERRED, 1),
+        (Kind.PREFERRED, 2),
+        (Kind.PREFERRED, -1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("meant", "labels", "found"),
+    [
+        (selector({"app": "x"}), {"app": "x"}, True),
+        (selector({"app": "x"}), {"app": "y"}, False),
+        (selector(None, requirement("app", "In", "x", "y")), {"app": "y"}, True),
+        (selector(None, requirement("app", "Exists")), {"app": "any"}, True),
+        (selector(None, requirement("app", "Exists")), {}, False),
+        (selector(None, requirement("app", "NotIn", "x")), {}, True),
+        (selector(), {}, True),
+        (None, {"app": "x"}, False),
+    ],
+)
+def test_candidates_are_found_by_what_a_pod_must_have(meant: object, labels: dict[str, str], found: bool) -> None:
+    cache = cache_of("n0")
+    terms = existing_terms_of(cache)
+    put(cache, with_affinity(pod("p"), far=Far(required=[term("zone", meant)])), "n0")  # type: ignore[arg-type]
+    assert len(list(terms.candidates("default", labels))) == found
+    assert list(terms.candidates("elsewhere", labels)) == []
+
+
+def test_what_nobody_owns_is_forgotten_when_there_is_too_much_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(existing, "MAX_UNOWNED", 4)
+    cache = cache_of("n0")
+    terms = existing_terms_of(cache)
+    terms._limit = 4
+    put(cache, avoiding("kept", "kept"), "n0")
+    for i in range(6):
+        terms.read(avoiding(f"a{i}").build())  # type: ignore[attr-defined]
+    known = {each.term.selector.equal[0][1]: each for each in terms.log}
+    assert set(known) == {"kept", "a2", "a3", "a4", "a5"}
+    assert terms.generation == 1
+    assert known["kept"].rows == {0: 1}
+    cache.remove_pod("uid-default-kept")
+    assert known["kept"].rows == {}
+    assert isinstance(terms.log[0], OwnedTerm)
+
+
+def test_a_cache_that_nobody_holds_goes_with_its_terms() -> None:
+    cache = cache_of("n0")
+    gone = weakref.ref(existing_terms_of(cache))
+    del cache
+    gc.collect()
+    assert gone() is None

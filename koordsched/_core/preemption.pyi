@@ -88,7 +88,7 @@ class Prospects:
         """
 
     def floors(self, rows: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return per row bounds for all sets of victims: 1 if one of them must be beyond a guard, and the level that one must have at least.
+        """Return per row bounds for all sets of victims: 1 if one of them must be beyond a guard, and the least level of that one.
 
         Meaningless where `codes` is not 0.
         """

@@ -83,7 +83,10 @@ class Plugin(ABC):
         return True
 
     def events_to_register(self) -> Sequence[EventHint] | None:
-        """Return the events that may help a pod this plugin refused. None: every event, always Queue; empty: only the 5-minute flush."""
+        """Return the events that may help a pod this plugin refused. None: every event, always Queue; empty: only the 5-minute flush.
+
+        The flush leaves pods alone that PreEnqueue keeps out: a plugin that registers nothing has to activate those itself.
+        """
         return None
 
 

@@ -1,11 +1,10 @@
 """Shapes: filter and score columns per class of equal pods, kept exact by asking only about rows that changed (design.md, hot path 3).
 
-Pods whose signatures are equal share a `Shape`. It keeps what PreFilter prepared, each filter's code and each scorer's raw score for
-every node, and the totals (`_core.Evaluation`). Before it is used it is brought up to date with the node table's change log and the
-versions that plugins name, so the result is that of asking every plugin about every node; a property test holds this
-(tests/property/test_shapes.py). At most `budget` bytes are kept, least recently used shapes go first. Called by the scheduling cycle, and
-by the queue to ask whether waking a pod can help. Nothing awaits. Parts: `shape` (what is known), `shapes_filtering`, `shapes_scoring`,
-`shapes_reasons`.
+Pods whose signatures are equal share a `Shape`. It keeps what PreFilter prepared, each filter's code and each scorer's raw score for every
+node, and the totals (`_core.Evaluation`). Before it is used it is brought up to date with the node table's change log and the versions that
+plugins name, so the result is that of asking every plugin about every node; a property test holds this (tests/property/test_shapes.py).
+About `budget` bytes are kept at most, least recently used shapes go first. Called by the scheduling cycle, and by the queue to ask whether
+waking a pod can help. Nothing awaits. Parts: `shape` (what is known), `shapes_filtering`, `shapes_scoring`, `shapes_reasons`.
 """
 
 from __future__ import annotations
@@ -38,7 +37,11 @@ __all__ = ["DEFAULT_BUDGET", "Shape", "ShapeKey", "Shapes"]
 
 log = get_logger(__name__)
 
-DEFAULT_BUDGET = 64 << 20
+DEFAULT_BUDGET = 64 << 20  # bytes of a profile's shapes
+
+OBJECTS_OF_A_SHAPE = 18 << 10
+"""Bytes of a shape's Python objects, which do not grow with nodes: what PreFilter and PreScore prepared, the diagnosis, the views of the
+columns. A flat estimate, measured with 40 nodes and the default plugins; counting it exactly would cost more than it is worth."""
 
 
 class Shapes:
@@ -182,5 +185,5 @@ class Shapes:
         if not self._shapes:
             return
         newest = next(reversed(self._shapes.values()))
-        while len(self._shapes) > max(1, self._budget // max(1, newest.evaluation.nbytes())):
+        while len(self._shapes) > max(1, self._budget // (newest.evaluation.nbytes() + OBJECTS_OF_A_SHAPE)):
             self._spare.append(self._shapes.popitem(last=False)[1].evaluation)

@@ -194,11 +194,6 @@ class SubQueues:
         info.since = self._clock.now()
         self.history.record(info.since, info.key, place, event)
 
-    def is_kept_out(self, info: QueuedPodInfo) -> bool:
-        """Answer whether a gated pod's gating plugin still refuses it."""
-        refusal = self.profile(info).pre_enqueue(info.pod_info, info.gating_plugin)
-        return refusal is not None and refusal[0] == info.gating_plugin
-
     def _admit(self, info: QueuedPodInfo) -> bool:
         """Run PreEnqueue and write its outcome into the pod."""
         refusal = self.profile(info).pre_enqueue(info.pod_info, info.gating_plugin)
@@ -233,7 +228,7 @@ class SubQueues:
         info.place = NOWHERE
 
     def _join(self, info: QueuedPodInfo) -> Group:
-        return self.unschedulable.join(info, alone=info.uid in self.nominator)
+        return self.unschedulable.join(info, nominated=info.uid in self.nominator)
 
     def _arrive(self, info: QueuedPodInfo, place: Place, event: str) -> None:
         self._pods[info.key] = info

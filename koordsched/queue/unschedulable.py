@@ -31,7 +31,7 @@ class ShapeKey(NamedTuple):
 
 
 class CohortKey(NamedTuple):
-    """Identifies a group that is moved as a whole. `alike` is the shape, or the uid of a pod that is like no other."""
+    """Identifies a group that is moved as a whole. `alike` is the shape, or the uid of a pod that has none."""
 
     profile: str
     alike: Hashable
@@ -137,9 +137,9 @@ class UnschedulablePods:
         """Return the group in which pods of this one's shape and priority wait after a Filter refused them."""
         return self._groups.get(_shape_key(info))
 
-    def join(self, info: QueuedPodInfo, *, alone: bool) -> Group:
-        """Add the pod to its group. alone: it shares its fate with no other (it is nominated)."""
-        key = self._key(info, alone=alone)
+    def join(self, info: QueuedPodInfo, *, nominated: bool) -> Group:
+        """Add the pod to its group. nominated: room is kept for it, so that it need not fail where others of its shape do."""
+        key = self._key(info, nominated=nominated)
         group = self._groups.get(key) or self._create(key, info)
         group.members.add(info.sort_key, info)
         group.oldest = min(group.oldest, info.timestamp)
@@ -173,11 +173,11 @@ class UnschedulablePods:
         group.distrusted = True
         self._index(group, self._books[group.profile].everybody)
 
-    def _key(self, info: QueuedPodInfo, *, alone: bool) -> GroupKey:
-        alone = alone or info.pod_info.shape is None
-        if info.rejected_in_filter and not alone and not info.gated:
+    def _key(self, info: QueuedPodInfo, *, nominated: bool) -> GroupKey:
+        shape = info.pod_info.shape
+        if info.rejected_in_filter and shape is not None and not nominated and not info.gated:
             return _shape_key(info)
-        return CohortKey(info.profile, ("uid", info.uid) if alone else info.pod_info.shape, info.rejectors, info.gating_plugin)
+        return CohortKey(info.profile, ("uid", info.uid) if shape is None else shape, info.rejectors, info.gating_plugin)
 
     def _create(self, key: GroupKey, info: QueuedPodInfo) -> Group:
         rejectors = info.rejectors

@@ -61,8 +61,6 @@ class Waker:
             head = group.members.peek()
             if head is None or not _reaches(scope, group, head):
                 continue  # None: moved together with another group since the list was made
-            if group.gating_plugin and len(group.members) == 1 and self._queues.is_kept_out(head):
-                continue  # before the hints: thousands of preemptors may wait for their evictions to end
             if group.by_shape and not _surely_helps(registrations, group) and not self._probe(head):
                 # Before the hints: where no node passes they need not be asked, and mostly none does.
                 self._rejectors_are_outdated(group, head)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koordsched._core.preemption import Occupancy
+from koordsched._core.occupancy import Occupancy
 from koordsched.framework.what_if import takes_only_room
 
 if TYPE_CHECKING:

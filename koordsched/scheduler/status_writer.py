@@ -187,7 +187,8 @@ class StatusWriter:
         except MAY_PASS as error:
             return error
         except ClusterError as error:
-            self._give_up(pod, error)
+            if meta.uid in self._busy:  # else it was forgotten meanwhile: a bound pod takes no nomination any more
+                self._give_up(pod, error)
             return None
         self._remember(pod, said)
         return None

@@ -14,7 +14,7 @@ from koordsched.log import get_logger
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from koordsched._core.preemption import Occupancy
+    from koordsched._core.occupancy import Occupancy
     from koordsched.api.core import Pod
     from koordsched.api.policy import PodDisruptionBudget
     from koordsched.api.selectors import LabelSelectorMatcher

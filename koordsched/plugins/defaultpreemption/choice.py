@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Worth = tuple[int, int, int, int, int, float, int]
 """The smallest wins: violated budgets, priority of the most important victim, sum over victims of priority + 2^31, number of victims,
 victims of DaemonSets (they can run nowhere else: kubernetes #141227), minus when the oldest of the most important victims started, place
-in the order of nodes. As `_core.preemption.Prospects` has it, with the place added."""
+in the order of nodes. As `_core.prospects.Prospects` has it, with the place added."""
 
 WEIGHT = 1 << 31
 

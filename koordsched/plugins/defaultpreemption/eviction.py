@@ -1,15 +1,16 @@
 """Carrying preemption out: evicting the victims, and keeping the preemptor out of the queue meanwhile (framework.md §7.7).
 
 With the gate SchedulerAsyncPreemption, which is on by default, the victims are evicted in the background, all but the last in parallel and
-then the last. Until that one is seen terminating or gone the pod is gated, so that it is not tried on a node that is half cleared. An
-eviction is a condition, then a deletion; both are repeated when the API server was busy or did not answer. When it cannot be done the pod
-is tried again at once. A scheduler that dies meanwhile leaves nothing to clear up: the pod is tried again, and terminating victims keep it
-from evicting more.
+then the last. Until that one is seen terminating or gone the pod is gated, so that it is not tried on a node that is half cleared; one that
+was gated is activated then, so that it need hear of no events meanwhile. An eviction is a condition, then a deletion; both are repeated
+when the API server was busy or did not answer. When it cannot be done the pod is tried again at once. A scheduler that dies meanwhile
+leaves nothing to clear up: the pod is tried again, and terminating victims keep it from evicting more.
 """
 
 from __future__ import annotations
 
 import asyncio
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from koordsched.api.kinds import POD
@@ -18,6 +19,7 @@ from koordsched.cluster.backoff import Backoff
 from koordsched.cluster.event_series import EventText
 from koordsched.cluster.port import ClusterError, Conflict, NotFound, OutcomeUnknown, Patch, PatchType, Ref, ServerError, TooManyRequests
 from koordsched.log import get_logger
+from koordsched.plugins.defaultpreemption.departures import Departures
 from koordsched.plugins.defaultpreemption.eligibility import BY_SCHEDULER, DISRUPTION_TARGET
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ MAY_PASS = (TooManyRequests, ServerError, OutcomeUnknown)
 
 
 class Round:
-    """The eviction of one set of victims."""
+    """The eviction of one set of victims, until the last of them is seen leaving."""
 
     __slots__ = ("held", "last")
 
@@ -64,11 +66,8 @@ class Eviction:
         return bool(waited_for)
 
     def _is_over(self, found: Round) -> bool:
-        """Answer whether the last victim is terminating or gone."""
-        if found.last is None:
-            return False
-        victim = self._pods.get(found.last.key)
-        return victim is None or victim.metadata.uid != found.last.uid or victim.metadata.deletion_timestamp is not None
+        """Answer whether the last victim is seen leaving."""
+        return found.last is not None and self._departures.seen(found.last.uid)
 
     async def carry_out(self, preemptor: PodInfo, node: str, victims: Sequence[PodInfo]) -> str:
         """Evict the victims, or begin to; return what went wrong, "" if nothing did."""
@@ -84,24 +83,36 @@ class Eviction:
     async def _in_background(self, found: Round, preemptor: PodInfo, node: str, victims: Sequence[PodInfo]) -> None:
         clock, services = self._handle.clock, self._handle.services
         begun = clock.now()
-        error = ""
         try:
-            *others, last = victims
-            errors = await asyncio.gather(*(self._evict(victim, preemptor, node) for victim in others))
-            error = next((error for error in errors if error), "")
-            if not error:
-                found.last = last
-                error = await self._evict(last, preemptor, node)
-        except Exception as bug:
-            log.exception("evicting pods failed", pod=preemptor.key, node=node)
-            error = repr(bug)
+            error = await self._evict_all(found, preemptor, node, victims)
+            services.preemption_metrics.evicted("error" if error else "success", clock.now() - begun)
+            if error:
+                log.error("a pod could not be evicted; its preemptor is tried again", pod=preemptor.key, node=node, err=error)
+            else:
+                await self._departures.see(victims[-1].uid)
         finally:
             self._end(preemptor.uid, found)
-        services.preemption_metrics.evicted("error" if error else "success", clock.now() - begun)
-        if error:
-            log.error("a pod could not be evicted; its preemptor is tried again", pod=preemptor.key, node=node, err=error)
-        if error or found.held:  # held: the victims may have gone while it was, and no other event would come
+        if error or found.held:  # held: while it was, no event reached it
             services.activate([preemptor])
+
+    async def _evict_all(self, found: Round, preemptor: PodInfo, node: str, victims: Sequence[PodInfo]) -> str:
+        """Evict the last victim after all others; return what went wrong, "" if nothing did."""
+        *others, last = victims
+        try:
+            errors = await asyncio.gather(*(self._evict(victim, preemptor, node) for victim in others))
+            error = next((error for error in errors if error), "")
+            if error:
+                return error
+            found.last = last
+            return await self._evict(last, preemptor, node)
+        except Exception as bug:
+            log.exception("evicting pods failed", pod=preemptor.key, node=node)
+            return repr(bug)
+
+    @cached_property
+    def _departures(self) -> Departures:
+        # Made when somebody is evicted for the first time: until then nobody need be followed.
+        return Departures(self._handle.cache)
 
     def _end(self, preemptor: str, found: Round) -> None:
         rounds = self._under_way[preemptor]

@@ -1,4 +1,4 @@
-"""Occupants: who is on each row with which priority, and for whom room is kept there, as the kernel of `_core.preemption` wants it.
+"""Occupants: who is on each row with which priority, and for whom room is kept there, as `_core.occupancy` wants it.
 
 Follows the cache and the nominations. As long as nobody asked about a pod with lower ones on nodes, only the number of pods per priority is
 kept: that costs a plain pod a tenth of a microsecond. From the first such question on, changes are noted and brought into the occupancy
@@ -12,7 +12,7 @@ from functools import lru_cache
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from koordsched._core.preemption import Occupancy
+from koordsched._core.occupancy import Occupancy
 from koordsched.clock import parse_rfc3339
 from koordsched.framework.what_if import takes_only_room
 

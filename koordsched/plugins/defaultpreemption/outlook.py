@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from koordsched._core.preemption import Prospects
+from koordsched._core.prospects import Prospects
 from koordsched.framework.status import Code
 
 if TYPE_CHECKING:

@@ -22,17 +22,16 @@ from koordsched.plugins.defaultpreemption.choice import Candidate
 from koordsched.plugins.defaultpreemption.eligibility import NEVER, POLICY_NEVER, TERMINATING, leaving, may_wait_for, overdue_at
 from koordsched.plugins.defaultpreemption.eviction import PLUGIN, Eviction
 from koordsched.plugins.defaultpreemption.occupants import Occupants
-from koordsched.queue.events import ActionType, EventHint, EventResource, QueueingHint, cluster_event
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
     from koordsched.config.args import DefaultPreemptionArgs
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.diagnosis import Diagnosis
     from koordsched.framework.handle import Handle
+    from koordsched.queue.events import EventHint
 
 WAITING = unresolvable("waiting for the preemption for this pod to be finished")
 NO_CANDIDATE = unschedulable("no candidate node for preemption")
@@ -54,8 +53,9 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         return pod.pod.spec.preemption_policy == NEVER
 
     def events_to_register(self) -> Sequence[EventHint]:
-        # Only so that a gated pod hears of victims that have gone: what to make of that is for the plugins that refused it.
-        return (EventHint(cluster_event(EventResource.ASSIGNED_POD, ActionType.DELETE), _never),)
+        # A pod that is held hears of nothing, or each of thousands would be asked about at the deletion of each of their victims:
+        # whoever `Eviction` holds it activates in the end.
+        return ()
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         return WAITING if self._eviction.holds(pod.uid) else None
@@ -187,7 +187,3 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
     @cached_property
     def _candidates(self) -> Candidates:
         return Candidates(self._handle.cache, self._handle.services.nominator, self._occupants, self._budgets)
-
-
-def _never(_pod: PodInfo, _old: Object | None, _new: Object | None) -> QueueingHint:
-    return QueueingHint.SKIP

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from koordsched._core.preemption import Occupancy, Prospects
+from koordsched._core.occupancy import Occupancy
+from koordsched._core.prospects import Prospects
 from koordsched._core.table import NodeTable, Request
 
 

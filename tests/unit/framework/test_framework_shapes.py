@@ -14,7 +14,7 @@ from koordsched.cache.cache import Cache
 from koordsched.framework.interface import UNSIGNABLE, FilterPlugin, Normalize, PreFilterResult, ScorePlugin
 from koordsched.framework.lift import PluginError
 from koordsched.framework.plan import Evaluators, Plan
-from koordsched.framework.shapes import Shapes
+from koordsched.framework.shapes import OBJECTS_OF_A_SHAPE, Shapes
 from koordsched.framework.status import SKIP, Code, Status, error, unresolvable, unschedulable
 
 if TYPE_CHECKING:
@@ -391,7 +391,7 @@ def test_at_most_the_budget_is_kept_and_the_least_recently_used_shape_goes_first
     bench = Bench(filter=[judge], score=[FakeScore("S")])
     one, two, three = (bench.sign(pod(f"p{i}").priority(i)) for i in range(3))
     bench.feasible(one)
-    roomy = bench.shapes.find(one).evaluation.nbytes()
+    roomy = bench.shapes.find(one).evaluation.nbytes() + OBJECTS_OF_A_SHAPE
     bench.shapes = Shapes(Plan(Evaluators(filter=[judge])), bench.cache, 2 * roomy)
     one, two, three = (bench.sign(pod(f"p{i}").priority(i)) for i in range(3))
     for info in (one, two, one, three):
@@ -399,6 +399,16 @@ def test_at_most_the_budget_is_kept_and_the_least_recently_used_shape_goes_first
     judge.asked.clear()
     bench.feasible(one)
     assert judge.asked == []
+
+
+def test_the_python_objects_of_shapes_count_against_the_budget_as_well_as_their_columns() -> None:
+    bench = Bench(budget=2 * OBJECTS_OF_A_SHAPE, filter=[BySpec("A")])
+    infos = [bench.sign(pod(f"p{i}").priority(i)) for i in range(10)]
+    for info in infos:
+        bench.feasible(info)
+    columns = bench.shapes.find(infos[-1]).evaluation.nbytes()
+    assert 10 * columns < 2 * OBJECTS_OF_A_SHAPE, "the columns alone would be within it"
+    assert len(bench.shapes) == 2, "the one in use, and the one that is let in beside it"
 
 
 @pytest.mark.parametrize("budget", [0, 1, 20_000])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support import queueing
 from support.builders import node, pod
 from support.world import RememberedServices, World
 
@@ -19,6 +22,8 @@ from koordsched.framework.interface import PostFilterResult
 from koordsched.framework.status import Code, Status
 from koordsched.plugins.defaultpreemption import eviction
 from koordsched.plugins.defaultpreemption.plugin import DefaultPreemption
+from koordsched.queue.events import ASSIGNED_POD_DELETE, EventHint
+from koordsched.queue.hints import hints_for
 
 Answers = list[Exception | None]
 
@@ -29,10 +34,13 @@ class Api:
     def __init__(self, *answers: Exception | None) -> None:
         self.answers = list(answers)
         self.calls: list[str] = []
+        self.gone: Callable[[str], None] = lambda _: None  # told the name of a pod that does not exist any more
 
     def _answer(self, call: str) -> None:
         self.calls.append(call)
         answer = self.answers.pop(0) if self.answers else None
+        if isinstance(answer, NotFound | Conflict) or (answer is None and call.startswith("delete")):
+            self.gone(call.split()[1])
         if answer is not None:
             raise answer
 
@@ -55,6 +63,7 @@ class Bench:
         assert isinstance(self.world.services, RememberedServices)
         self.services = self.world.services
         self.store: dict[str, Any] = self.world.informer(POD).store
+        api.gone = self.gone
         self.plugin = next(plugin for plugin in self.world.profile.post_filter if isinstance(plugin, DefaultPreemption))
         self.world.cache.set_node(node("n1").cpu("4").build())
         for name, priority in (("low", 0), ("mid", 1)):
@@ -65,6 +74,11 @@ class Bench:
         made = made.deleted_at(changes["deleted"]).condition(EVICTED) if "deleted" in changes else made
         self.store[f"default/{name}"] = made.build()
         self.world.cache.set_pod(made.info(counted_on_node=True), "n1")
+
+    def gone(self, name: str) -> None:
+        """See that a pod was deleted."""
+        if self.store.pop(f"default/{name}", None) is not None:
+            self.world.cache.remove_pod(f"uid-default-{name}")
 
     def high(self, cpu: str = "2") -> PodInfo:
         made = pod("high").cpu(cpu).priority(9).info()
@@ -104,6 +118,53 @@ async def test_the_preemptor_is_gated_until_its_last_victim_goes(monkeypatch: py
         "evicted: success",
         "activate default/high",  # it was held: the victims may have gone meanwhile
     ]
+
+
+@pytest.mark.parametrize("goes", ["gone", "terminating"])
+async def test_the_preemptor_is_gated_until_its_victim_is_seen_going_though_the_deletion_was_answered_before(
+    goes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tried in between it would find the victim still there, and evict another pod."""
+    bench = Bench(api := Api(), monkeypatch)
+    api.gone = lambda _: None  # the watch is late
+    high = bench.high()
+    await bench.preempt(high)
+    work = asyncio.ensure_future(bench.finish())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert bench.services.said[-1] == "evicted: success"
+    assert bench.plugin.pre_enqueue(high) is not None
+    bench.run("mid", 1)  # something else changes
+    await asyncio.sleep(0)
+    assert bench.plugin.pre_enqueue(high) is not None
+    if goes == "gone":
+        bench.gone("low")
+    else:
+        bench.run("low", 0, deleted="2026-01-01T00:00:20Z")
+    assert bench.plugin.pre_enqueue(high) is None, "at once, for the event that comes next may let it in"
+    await work
+    assert api.calls == ["patch low", "delete low uid-default-low"]
+    assert bench.services.said[-1] == "activate default/high"
+
+
+def test_a_held_preemptor_hears_of_no_event_and_goes_on_when_it_is_activated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asking each of them again at each deletion would be quadratic in the preemptors of a crowd."""
+    plugin = Bench(Api(), monkeypatch).plugin
+    queue = queueing.Bench({**hints_for([plugin]), "NodeResourcesFit": [EventHint(ASSIGNED_POD_DELETE)]})
+    held = queue.add(*(pod(f"p{i}") for i in range(200)), shape="s")
+    for info in held:
+        queue.queue.nominate(info, f"n-{info.key}")
+    queue.fail_all("NodeResourcesFit")
+    queue.profile.gates = {info.key: plugin.name for info in held}
+    queue.profile.preferred.clear()
+    for victim in range(200):
+        queue.queue.move_all(ASSIGNED_POD_DELETE, pod(f"victim-{victim}").on("n1").build(), None)
+    assert len(queue.profile.preferred) == 200, "each is asked once, when it is gated"
+    assert queue.queue.sizes().gated == 200
+    queue.queue.check_invariants()
+    queue.profile.gates.clear()
+    queue.queue.activate(held)
+    assert queue.queue.sizes().active == 200
 
 
 @pytest.mark.parametrize("answers", [[ServerError("busy"), None, ServerError("busy")], [NotFound("gone")], [None, Conflict("another uid")]])

@@ -392,6 +392,28 @@ def test_a_nominated_pod_is_moved_without_a_probe_and_apart_from_its_shape() -> 
     assert bench.popped() == ["p1"]
 
 
+def test_hints_are_asked_once_for_all_nominated_pods_of_a_shape_and_all_of_them_move() -> None:
+    bench = crowd()
+    for info in bench.queue.pending():
+        bench.queue.nominate(info.pod_info, "n1")
+    bench.metrics.hints.clear()
+    awake(bench)
+    assert bench.metrics.hints == {("Fit", "NodeAdd", "Queue"): 1}
+    assert active(bench) == ["p0", "p1", "p2"]
+
+
+def test_an_event_for_low_priorities_reaches_only_those_of_the_nominated_pods_of_a_shape() -> None:
+    bench = Bench(HINTS)
+    bench.add(*(pod(f"p{priority}").priority(priority) for priority in (9, 5, 1)), shape="s")
+    bench.fail_all("Fit")
+    bench.wait_out_backoff()
+    for info in bench.queue.pending():
+        bench.queue.nominate(info.pod_info, "n1")
+    bench.queue.move_all(NODE_ADD, None, None, Scope(max_priority=5))
+    bench.queue.check_invariants()
+    assert active(bench) == ["p5", "p1"]
+
+
 def test_a_pod_that_loses_its_nomination_shares_the_fate_of_its_shape_again() -> None:
     bench = crowd()
     p1 = bench.queue.get("default/p1")

@@ -203,6 +203,22 @@ async def test_a_pod_that_is_forgotten_is_not_tried_again(clock: VirtualClock) -
     assert (bench.patches, bench.writer.idle) == (1, True)
 
 
+async def test_that_a_pod_refuses_a_word_which_was_bound_meanwhile_is_no_failure(clock: VirtualClock) -> None:
+    bench = Bench(clock)
+    made = await bench.pod()
+
+    def bound() -> ClusterError:
+        bench.writer.forget(made.metadata.uid)
+        return Invalid("nominatedNodeName: may not be set on pods that are already bound")
+
+    bench.fail(times=1, error=bound)
+    with capture_logs() as logs:
+        async with running(bench.writer.run()):
+            bench.writer.say(made, FULL)
+            await asyncio.sleep(10)
+    assert (bench.writer.failed, bench.writer.idle, logs) == (0, True, [])
+
+
 async def test_a_word_that_is_refused_is_counted_and_may_be_said_again(clock: VirtualClock) -> None:
     bench = Bench(clock)
     bench.fail(times=1, error=lambda: Invalid("no"))

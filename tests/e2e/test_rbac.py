@@ -98,7 +98,7 @@ def test_the_rights_of_the_manifests_are_enough_for_everything(plane: ControlPla
         assert door.ask(Asked(headers={"Authorization": f"Bearer {plane.tokens[STRANGER]}"})).status == 403
         assert door.ask(Asked(path="/configz", pair=plane.authority.client("boss", ("system:masters",)))).status == 200
         code = process.stop(PATIENCE)
-        outcome = ended(code, process.log.read_text())
+        outcome = ended(code, process.output())
     assert code == 0
     assert "forbidden: User" not in outcome.text
     assert outcome.of("error") == []

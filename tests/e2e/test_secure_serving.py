@@ -187,6 +187,6 @@ def test_certificate_files_are_replaced_while_it_serves_and_no_request_is_lost(c
     assert answered(kept, Asked(path="/livez")).body == b"ok"
     kept.close()
     (folder / "crt").write_text("nonsense")
-    until(lambda: "the one before stays" in process.log.read_text())
+    until(lambda: "the one before stays" in process.output())
     assert (door.ask(Asked(path="/livez")).body, shown()) == (b"ok", second)
     assert process.stop(PATIENCE) == 0

@@ -40,7 +40,7 @@ def start(plane: ControlPlane, folder: Path, *flags: str) -> tuple[Served, Proce
 
 def stop(process: Process) -> Ended:
     code = process.stop(PATIENCE)
-    return ended(code, process.log.read_text())
+    return ended(code, process.output())
 
 
 def create_node(rest: Rest, name: str, cpu: str = "4") -> None:
@@ -171,5 +171,5 @@ def test_sigusr2_compares_what_it_believes_with_the_cluster(plane: ControlPlane,
     create_node(plane.rest(), "n1")
     _, process = start(plane, tmp_path)
     process.signal(signal.SIGUSR2)
-    until(lambda: "cache comparison: equal to the cluster" in process.log.read_text())
+    until(lambda: "cache comparison: equal to the cluster" in process.output())
     assert stop(process).code == 0

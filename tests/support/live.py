@@ -53,7 +53,7 @@ class Running(NamedTuple):
     def stop(self) -> Ended:
         """Ask it to end, and return how it ended; the log is that of all starts."""
         code = self.process.stop(PATIENCE)
-        return ended(code, self.process.log.read_text())
+        return ended(code, self.process.output())
 
 
 def until(holds: Callable[[], Any], patience: float = PATIENCE) -> Any:

@@ -68,6 +68,7 @@ class Process:
     def __init__(self, launch: Launch) -> None:
         self.name = launch.name
         self.log = launch.log
+        self._log_begin = launch.log.stat().st_size if launch.log.exists() else 0
         with launch.log.open("ab") as output:
             self._process = subprocess.Popen(
                 launch.command,
@@ -121,6 +122,10 @@ class Process:
         if not self.running:
             raise ProcessLookupError(f"{self.name} has ended")
         return usage_of(self.pid)
+
+    def output(self) -> str:
+        """Return what was written since this program was first started, not by earlier ones of the same name."""
+        return self.log.read_bytes()[self._log_begin :].decode(errors="replace")
 
     def log_tail(self) -> str:
         return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_TAIL_LINES:])

@@ -16,6 +16,7 @@ from koordsched.api.kinds import POD
 from koordsched.clock import rfc3339
 from koordsched.cluster.port import (
     ClusterError,
+    Conflict,
     Forbidden,
     NotFound,
     OutcomeUnknown,
@@ -187,6 +188,8 @@ class StatusWriter:
         except MAY_PASS as error:
             return error
         except ClusterError as error:
+            if isinstance(error, Conflict) and self._failures.get(meta.uid, 0) < TRIES:
+                return error  # other writers were faster, which passes; or the pod is another one by now, which does not
             if meta.uid in self._busy:  # else it was forgotten meanwhile: a bound pod takes no nomination any more
                 self._give_up(pod, error)
             return None

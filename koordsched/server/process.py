@@ -29,6 +29,7 @@ from koordsched.server.access import World
 from koordsched.server.connecting import Connect, Connecting, Connection
 from koordsched.server.endpoints import Endpoints
 from koordsched.server.front import Front
+from koordsched.server.garbage import sweep
 from koordsched.server.leadership import Campaign, Leadership
 from koordsched.server.mistakes import StartError
 from koordsched.server.ports import Port, listening
@@ -107,10 +108,15 @@ class Process:
         self._front.metrics.watch(connection.traffic)
         if self._leadership is not None:
             self._front.metrics.watch_leadership(self._leadership)
+        sweeping = asyncio.create_task(sweep(self._is_busy))
         try:
             return await self._schedule(connection)
         finally:
+            await _cancel(sweeping)
             await _at_most(KILL_SECONDS, asyncio.create_task(connection.close()))
+
+    def _is_busy(self) -> bool:
+        return self._scheduler is not None and self._scheduler.queue.sizes().active > 0
 
     async def _connected(self) -> Connection:
         orders = self._orders

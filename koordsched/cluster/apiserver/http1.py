@@ -44,16 +44,19 @@ class Connection(asyncio.Protocol):
         self.context: ssl.SSLContext | None = None  # kept by the pool
         self._transport: asyncio.Transport | None = None
         self._parser: httptools.HttpResponseParser | None = None
-        self._waiter: asyncio.Future[Answer] | None = None
+        # An answer, or why there is none. No exception: with its traceback it would hold this connection and its buffers (256 KiB with TLS)
+        # until the garbage collector looks.
+        self._waiter: asyncio.Future[Answer | str] | None = None
         self._body: list[bytes] = []
         self._retry_after: str | None = None
         self._status = 0  # of the answer being read, 0 before its headers are whole
 
     async def exchange(self, request: bytes, seconds: float | None) -> Answer:
-        """Send, and wait so many seconds for the answer. NoAnswer: not even a status came. An answer that broke off is not complete."""
-        assert self._transport is not None
+        """Send, and wait so many seconds for the answer. NotSent; NoAnswer: not even a status came. An answer that broke off is not complete."""
+        if self._transport is None:
+            raise NotSent("the server closed the connection at once")
         loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[Answer] = loop.create_future()
+        waiter: asyncio.Future[Answer | str] = loop.create_future()
         self._waiter = waiter
         self._parser = httptools.HttpResponseParser(self)
         self._body, self._retry_after, self._status = [], None, 0
@@ -61,13 +64,16 @@ class Connection(asyncio.Protocol):
         self._transport.write(request)
         timer = None if seconds is None else loop.call_later(seconds, self._fail, "timed out")
         try:
-            return await waiter
+            outcome = await waiter
         finally:
             if timer is not None:
                 timer.cancel()
             self._waiter = None
             if not self.usable:
                 self.close()
+        if isinstance(outcome, str):
+            raise NoAnswer(outcome)
+        return outcome
 
     def reusable(self, context: ssl.SSLContext | None, now: float) -> bool:
         """Answer whether another request may be sent: the server has not closed it, nor is about to."""
@@ -80,9 +86,9 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _broken_off(self, why: str) -> Answer:
+    def _broken_off(self, why: str) -> Answer | str:
         if not self._status:
-            raise NoAnswer(why)
+            return why
         return Answer(self._status, b"".join(self._body), self._retry_after, complete=False)
 
     # What asyncio calls
@@ -106,16 +112,14 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.usable = False
+        self._parser = self._transport = None  # each of them holds this connection
         self._fail(" ".join(str(error).split()) if error is not None else "the server closed the connection")
 
     def _fail(self, why: str) -> None:
         waiter = self._waiter
         if waiter is None or waiter.done():
             return
-        try:
-            waiter.set_result(self._broken_off(why))
-        except NoAnswer as error:
-            waiter.set_exception(error)
+        waiter.set_result(self._broken_off(why))
 
     # What httptools calls
 

@@ -57,25 +57,28 @@ class DefaultBinder(BindPlugin):
 
     async def _settle(self, binding: Binding, refusal: ClusterError) -> Status | None:
         """Repeat a binding that failed until it is known what became of it, or trying again makes no sense."""
-        backoff = Backoff(self._random, first=FIRST_DELAY, cap=LONGEST_DELAY)
-        for _ in range(TRIES - 1):
-            if isinstance(refusal, Conflict | OutcomeUnknown):
-                found = await self._look(binding)
-                if found is Found.BOUND:
-                    return None
-                if found is Found.OTHERWISE or isinstance(refusal, Conflict):
+        try:
+            backoff = Backoff(self._random, first=FIRST_DELAY, cap=LONGEST_DELAY)
+            for _ in range(TRIES - 1):
+                if isinstance(refusal, Conflict | OutcomeUnknown):
+                    found = await self._look(binding)
+                    if found is Found.BOUND:
+                        return None
+                    if found is Found.OTHERWISE or isinstance(refusal, Conflict):
+                        return error(refusal.message)
+                elif not isinstance(refusal, TooManyRequests | ServerError):
                     return error(refusal.message)
-            elif not isinstance(refusal, TooManyRequests | ServerError):
-                return error(refusal.message)
-            await asyncio.sleep(max(backoff.delay(), getattr(refusal, "retry_after", 0.0)))
-            try:
-                await self._cluster.bind(binding)
-            except ClusterError as again:
-                refusal = again
-            else:
-                return None
-        unsure = isinstance(refusal, Conflict | OutcomeUnknown)
-        return None if unsure and await self._look(binding) is Found.BOUND else error(refusal.message)
+                await asyncio.sleep(max(backoff.delay(), getattr(refusal, "retry_after", 0.0)))
+                try:
+                    await self._cluster.bind(binding)
+                except ClusterError as again:
+                    refusal = again
+                else:
+                    return None
+            unsure = isinstance(refusal, Conflict | OutcomeUnknown)
+            return None if unsure and await self._look(binding) is Found.BOUND else error(refusal.message)
+        finally:
+            del refusal  # its traceback holds this frame, which would wait for the garbage collector, with a connection's buffers
 
     async def _look(self, binding: Binding) -> Found:
         """Ask until the cluster tells whether the very pod is bound to the very node."""

@@ -15,7 +15,17 @@ from koordsched.api.core import Pod
 from koordsched.api.kinds import POD
 from koordsched.api.podinfo import PodInfo
 from koordsched.cluster.memory import Fault, MemoryCluster
-from koordsched.cluster.port import ClusterError, Forbidden, Invalid, OutcomeUnknown, Ref, ServerError, TooManyRequests, Unauthorized
+from koordsched.cluster.port import (
+    ClusterError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    OutcomeUnknown,
+    Ref,
+    ServerError,
+    TooManyRequests,
+    Unauthorized,
+)
 from koordsched.scheduler.status_writer import Said, StatusWriter
 
 if TYPE_CHECKING:
@@ -274,6 +284,17 @@ async def test_a_created_again_pod_does_not_get_its_predecessors_condition(clock
         await asyncio.sleep(10)
     assert "conditions" not in bench.status()
     assert bench.writer.failed == 1
+
+
+async def test_a_conflict_with_other_writers_is_tried_again(clock: VirtualClock) -> None:
+    bench = Bench(clock)
+    made = await bench.pod()
+    bench.fail(times=2, error=lambda: Conflict("the object has been modified"))
+    async with running(bench.writer.run()):
+        bench.writer.say(made, FULL)
+        await asyncio.sleep(10)
+    assert bench.status()["conditions"][0]["message"] == FULL.message
+    assert bench.writer.failed == 0
 
 
 async def test_nominating_keeps_the_word_that_waits(clock: VirtualClock) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -188,3 +190,16 @@ async def test_closing_the_pool_ends_what_is_under_way(pool: ConnectionPool, tal
 async def test_a_host_that_cannot_be_found_was_sent_nothing(host: Any) -> None:
     with pytest.raises(NotSent):
         await ask(ConnectionPool(Server(host, 1, host), 1, 5.0))
+
+
+async def test_a_connection_that_broke_is_freed_with_its_last_reference(pool: ConnectionPool, talker: Talker) -> None:
+    talker.says = [[CLOSE]]
+    gc.collect()
+    gc.disable()
+    try:
+        with suppress(NoAnswer):
+            await ask(pool)
+        await asyncio.sleep(0.05)
+        assert not [each for each in gc.get_objects() if isinstance(each, http1.Connection)]
+    finally:
+        gc.enable()

@@ -52,7 +52,7 @@ class Connection(asyncio.Protocol):
         self._status = 0  # of the answer being read, 0 before its headers are whole
 
     async def exchange(self, request: bytes, seconds: float | None) -> Answer:
-        """Send, and wait so many seconds for the answer. NotSent; NoAnswer: not even a status came. An answer that broke off is not complete."""
+        """Send, and wait so many seconds for the answer. NotSent; NoAnswer: not even a status came. One that broke off is not complete."""
         if self._transport is None:
             raise NotSent("the server closed the connection at once")
         loop = asyncio.get_running_loop()

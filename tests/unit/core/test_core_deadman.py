@@ -49,9 +49,10 @@ def test_a_process_that_waits_is_ended_although_nothing_wakes_it() -> None:
 
 
 def test_a_stopped_process_executes_nothing_after_the_moment_has_passed() -> None:
-    started = process("while True: print(time.clock_gettime(time.CLOCK_BOOTTIME), flush=True)")
+    # Time enough to be stopped before it is over, on a busy machine too.
+    started = process("within(2.0, b'lost\\n')", "while True: print(time.clock_gettime(time.CLOCK_BOOTTIME), flush=True)")
     started.send_signal(signal.SIGSTOP)
-    time.sleep(1.0)
+    time.sleep(2.5)
     assert started.poll() is None
     went_on = time.clock_gettime(time.CLOCK_BOOTTIME)
     started.send_signal(signal.SIGCONT)

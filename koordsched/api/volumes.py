@@ -136,3 +136,16 @@ def belongs_to(claim: PersistentVolumeClaim, use: ClaimUse) -> bool:
         owner.controller and owner.kind == "Pod" and owner.name == use.pod and owner.uid in {"", use.owner}
         for owner in claim.metadata.owner_references
     )
+
+
+def claim_reference(claim: PersistentVolumeClaim) -> dict[str, str]:
+    """Return what a volume's claimRef says of a claim that it is for."""
+    metadata = claim.metadata
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": metadata.namespace,
+        "name": metadata.name,
+        "uid": metadata.uid,
+        "resourceVersion": metadata.resource_version,
+    }

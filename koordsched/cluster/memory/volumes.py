@@ -23,6 +23,7 @@ from koordsched.api.volumes import (
     SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,
     claim_class,
+    claim_reference,
     claimed_by,
     is_bound,
     is_for,
@@ -169,7 +170,7 @@ class VolumeController:
             "persistentVolumeReclaimPolicy": storage_class.reclaim_policy,
             "volumeMode": claim.spec.volume_mode or "Filesystem",
             "volumeAttributesClassName": claim.spec.volume_attributes_class_name,
-            "claimRef": _reference(claim),
+            "claimRef": claim_reference(claim),
             "csi": {"driver": storage_class.provisioner, "volumeHandle": name},
         }
         expressions = list(self._topology(storage_class.provisioner, node))
@@ -193,7 +194,9 @@ class VolumeController:
         """Let both sides name each other, and say that it is done. What is so already is not written."""
         ours: dict[str, str] = {} if claimed_by(volume) else {BOUND_BY_CONTROLLER: "yes"}
         if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
-            self._objects.patch(PERSISTENT_VOLUME, volume, {"metadata": {"annotations": ours}, "spec": {"claimRef": _reference(claim)}})
+            self._objects.patch(
+                PERSISTENT_VOLUME, volume, {"metadata": {"annotations": ours}, "spec": {"claimRef": claim_reference(claim)}}
+            )
             written = self._objects.volume(volume.metadata.name)
             if written is not None:
                 self._objects.index(written)
@@ -211,15 +214,3 @@ def _size(volume: PersistentVolume) -> int | None:
         return volume_size(volume)
     except QuantityError:
         return None
-
-
-def _reference(claim: PersistentVolumeClaim) -> dict[str, str]:
-    metadata = claim.metadata
-    return {
-        "apiVersion": PERSISTENT_VOLUME_CLAIM.api_version,
-        "kind": PERSISTENT_VOLUME_CLAIM.kind,
-        "namespace": metadata.namespace,
-        "name": metadata.name,
-        "uid": metadata.uid,
-        "resourceVersion": metadata.resource_version,
-    }

@@ -11,7 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from koordsched.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
-from koordsched.api.volumes import BOUND_BY_CONTROLLER, SELECTED_NODE, is_bound, is_for
+from koordsched.api.volumes import BOUND_BY_CONTROLLER, SELECTED_NODE, claim_reference, is_bound, is_for
 from koordsched.cluster.port import ClusterError, Patch, Ref
 from koordsched.framework.volumes import claim_not_found, volume_not_found
 from koordsched.plugins.volumebinding.places import volume_place
@@ -19,7 +19,7 @@ from koordsched.plugins.volumebinding.places import volume_place
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from koordsched.api.core import Node, PersistentVolume, PersistentVolumeClaim
+    from koordsched.api.core import Node, PersistentVolume
     from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
     from koordsched.clock import Clock
@@ -74,7 +74,7 @@ class VolumeBinder:
             raise BindingError(f'persistentvolume "{name}" was bound to another claim meanwhile: {ref.namespace}/{ref.name}')
         if ref is not None and ref.uid:
             return volume
-        body = {"metadata": _prebound_metadata(volume), "spec": {"claimRef": _reference(claim)}}
+        body = {"metadata": _prebound_metadata(volume), "spec": {"claimRef": claim_reference(claim)}}
         return await self._cluster.patch(Ref(PERSISTENT_VOLUME, "", name), Patch(body))
 
     async def _select_node(self, choice: Choice, node: str) -> Object:
@@ -116,18 +116,6 @@ def _prebound_metadata(volume: PersistentVolume) -> dict[str, Any]:
     """A volume that its owner gave to the claim is not marked as bound by the controller, lest it is given back when the claim goes."""
     version = {"resourceVersion": volume.metadata.resource_version}
     return version if volume.spec.claim_ref is not None else {**version, "annotations": {BOUND_BY_CONTROLLER: "yes"}}
-
-
-def _reference(claim: PersistentVolumeClaim) -> dict[str, str]:
-    metadata = claim.metadata
-    return {
-        "apiVersion": PERSISTENT_VOLUME_CLAIM.api_version,
-        "kind": PERSISTENT_VOLUME_CLAIM.kind,
-        "namespace": metadata.namespace,
-        "name": metadata.name,
-        "uid": metadata.uid,
-        "resourceVersion": metadata.resource_version,
-    }
 
 
 class _Job:

@@ -22,7 +22,7 @@ from support.proxy import Proxy, Weather
 from churn.checks import violations
 from churn.growth import growth_an_hour
 from churn.mutator import Mutator
-from churn.quiescence import Restless, come_to_rest, drift
+from churn.quiescence import Restless, beliefs, come_to_rest, drift
 from churn.report import Minute, table
 from churn.settings import Settings
 
@@ -66,7 +66,7 @@ class Churn:
         try:
             listed = come_to_rest(self._rest, self._mutator)
         except Restless as restless:
-            listed, wrong = [], [str(restless)]
+            listed, wrong = [], [str(restless), *beliefs(running.served, self._rest, restless.untold[:5])]
         rested = time.monotonic() - begun
         wrong += filter(None, [drift(running.served)])
         wrong += violations(self._rest, placements)

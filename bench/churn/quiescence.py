@@ -18,7 +18,11 @@ POLL_SECONDS = 1.0
 
 
 class Restless(Exception):
-    """It did not come to rest; the text says what still went on."""
+    """It did not come to rest; the text says what still went on. `untold`: the pending pods that nobody has said anything about."""
+
+    def __init__(self, text: str, untold: list[str]) -> None:
+        super().__init__(text)
+        self.untold = untold
 
 
 def come_to_rest(rest: Rest, mutator: Mutator) -> list[Json]:
@@ -34,7 +38,8 @@ def come_to_rest(rest: Rest, mutator: Mutator) -> list[Json]:
         elif time.monotonic() - since > CALM_SECONDS and not untold(listed):
             return list(listed)
         if time.monotonic() > deadline:
-            raise Restless(f"not at rest after {PATIENCE_SECONDS:.0f} s; nobody has said why these are pending: {untold(listed)[:5]}")
+            left = untold(listed)
+            raise Restless(f"not at rest after {PATIENCE_SECONDS:.0f} s; nobody has said why these are pending: {left[:5]}", left)
         time.sleep(POLL_SECONDS)
 
 
@@ -45,6 +50,15 @@ def picture(listed: list[Json]) -> dict[str, str]:
 def untold(listed: list[Json]) -> list[str]:
     """Return the pending pods that have no condition that says why."""
     return [pod["metadata"]["name"] for pod in listed if not pod["spec"].get("nodeName") and not refused(pod)]
+
+
+def beliefs(served: Served, rest: Rest, names: list[str]) -> list[str]:
+    """Return what the scheduler and the API server know of these pods, to find out what happened to them."""
+    status, text = served.get("/debug/queue?limit=100000")
+    queue = json.loads(text) if status == 200 else {}
+    parts = {part: held["pods"] for part, held in queue.items() if isinstance(held, dict)}
+    found = [f"{part}: {pod}" for part, pods in parts.items() for pod in pods if pod["pod"].partition("/")[2] in names]
+    return [*found, *(json.dumps(rest.get(f"{PODS}/{name}")) for name in names)]
 
 
 def refused(pod: Json) -> bool:

@@ -34,7 +34,8 @@ log = get_logger(__name__)
 PLUGIN = "DefaultPreemption"
 TRIES = 6
 FIRST_DELAY, LONGEST_DELAY = 0.1, 5.0  # seconds between two tries
-MAY_PASS = (TooManyRequests, ServerError, OutcomeUnknown)
+MAY_PASS = (TooManyRequests, ServerError, OutcomeUnknown, Conflict)
+"""A conflict passes too: either others wrote at the same time, or the watch will soon tell that the victim is another pod by now."""
 
 
 class Round:
@@ -142,24 +143,31 @@ class Eviction:
         meta, cluster = victim.metadata, self._handle.cluster
         ref = Ref(POD, meta.namespace, meta.name)
         patch = Patch(self._reason(victim, preemptor), PatchType.STRATEGIC, "status")
-        error = await self._insist(lambda: cluster.patch(ref, patch))
-        return error or await self._insist(lambda: cluster.delete(ref, uid=meta.uid))
+        error = await self._insist(victim, lambda: cluster.patch(ref, patch))
+        return error or await self._insist(victim, lambda: cluster.delete(ref, uid=meta.uid))
 
-    async def _insist(self, request: Callable[[], Awaitable[Any]]) -> str:
-        """Make a request until it is answered; a pod that is gone, or another one by now, is no error."""
+    async def _insist(self, victim: Pod, request: Callable[[], Awaitable[Any]]) -> str:
+        """Make a request until it is answered; a victim that is gone, or another pod by now, is no error."""
         backoff = Backoff(self._handle.random, first=FIRST_DELAY, cap=LONGEST_DELAY)
         for left in reversed(range(TRIES)):
             try:
                 await request()
-            except (NotFound, Conflict):
+            except NotFound:
                 return ""
             except ClusterError as error:
+                if isinstance(error, Conflict) and not self._is_there(victim):
+                    return ""
                 if not left or not isinstance(error, MAY_PASS):
                     return error.message
                 await asyncio.sleep(max(backoff.delay(), getattr(error, "retry_after", 0.0)))
             else:
                 return ""
         return ""
+
+    def _is_there(self, victim: Pod) -> bool:
+        """Answer whether the cluster has still this very pod, as far as the watch has told."""
+        stored = self._pods.get(f"{victim.metadata.namespace}/{victim.metadata.name}")
+        return stored is not None and stored.metadata.uid == victim.metadata.uid
 
     def _reason(self, victim: Pod, preemptor: PodInfo) -> dict[str, Any]:
         condition: dict[str, Any] = {

@@ -175,6 +175,16 @@ async def test_faults_that_pass_and_pods_that_are_gone_are_no_failure(answers: A
     assert bench.services.said[-1] == "evicted: success"
 
 
+async def test_a_deletion_refused_because_others_wrote_at_the_same_time_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The victim is still there: who took the conflict for its end would wait for its departure for ever."""
+    bench = Bench(api := Api(None, Conflict("the object has been modified")), monkeypatch)
+    api.gone = lambda name: bench.gone(name) if not api.answers and len(api.calls) == 3 else None
+    await bench.preempt(bench.high())
+    await bench.finish()
+    assert api.calls == ["patch low", "delete low uid-default-low", "delete low uid-default-low"]
+    assert bench.services.said[-1] == "evicted: success"
+
+
 @pytest.mark.parametrize("answers", [[Forbidden("no rights")], [ServerError("busy")] * 6])
 async def test_a_preemptor_whose_victim_cannot_be_evicted_is_tried_again(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(api := Api(*answers), monkeypatch)

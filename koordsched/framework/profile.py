@@ -49,6 +49,7 @@ from koordsched.framework.stopwatch import (
     unwatched,
 )
 from koordsched.log import get_logger
+from koordsched.queue.profile import Prospect
 
 if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
@@ -122,12 +123,14 @@ class Profile:
         self.watch.ended(POST_FILTER, status, started)
         return result, status
 
-    def may_succeed(self, pod: PodInfo) -> bool:
-        """Answer whether an attempt of this pod could end otherwise than refused now: a node passes, or PostFilter would find a way."""
+    def prospect(self, pod: PodInfo) -> Prospect:
+        """Tell how an attempt of this pod could end otherwise than refused now: a node passes, or PostFilter might find a way."""
         if not self.plugins.post_filter:
-            return self.shapes.feasible(pod)
+            return Prospect.FITS if self.shapes.feasible(pod) else Prospect.NONE
         diagnosis = self.shapes.why_infeasible(pod)
-        return diagnosis is None or self._may_be_helped(pod, diagnosis)
+        if diagnosis is None:
+            return Prospect.FITS
+        return Prospect.EVICTION if self._may_be_helped(pod, diagnosis) else Prospect.NONE
 
     def unchanged_since_failure(self, pod: PodInfo) -> bool:
         """Answer whether the pod's shape failed and nothing changed since that could matter to it."""

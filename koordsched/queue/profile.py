@@ -5,6 +5,7 @@ The framework builds a `QueueProfile` per profile, so that the queue stays below
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -20,6 +21,14 @@ Gate = tuple[str, str, bool]
 """A PreEnqueue refusal: plugin, message, and whether it was an error instead of a refusal."""
 
 
+class Prospect(IntEnum):
+    """What an attempt of a pod could come to, as far as can be told without making it."""
+
+    NONE = 0  # it would be refused again
+    FITS = 1  # some node passes its filters
+    EVICTION = 2  # no node does, but evicting others may make room
+
+
 class QueueProfile(msgspec.Struct, frozen=True):
     """What one profile does for the queue. `probe`, `unchanged_since_failure` and `rejectors_now` are only asked about pods that have a
     shape, were refused by Filter plugins alone, are not nominated and not gated."""
@@ -33,9 +42,9 @@ class QueueProfile(msgspec.Struct, frozen=True):
     hints: Mapping[str, Sequence[EventHint]]
     """Plugin name -> events that may help a pod it refused, with the defaults of `hints_for` applied."""
 
-    probe: Callable[[PodInfo], bool]
-    """Answer whether an attempt of a pod of this shape and priority may end otherwise than refused now: some node passes its filters, or it
-    may preempt and pods of lower priority run. Must be incremental and may say yes when in doubt; a wrong no leaves pods waiting."""
+    probe: Callable[[PodInfo], Prospect]
+    """Tell the prospect of a pod of this shape and priority. Must be incremental and may hope when in doubt; a wrong NONE leaves pods
+    waiting."""
 
     unchanged_since_failure: Callable[[PodInfo], bool]
     """Answer whether the pod's shape failed in Filter and nothing changed since that could matter to it, nominations included. In doubt,

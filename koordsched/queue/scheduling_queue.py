@@ -205,7 +205,8 @@ class SchedulingQueue:
 
     def next_flush(self) -> float | None:
         """Return when `flush_backoff` is due: a whole second, or None when nobody backs off."""
-        return self._queues.backoff.next_expiry()
+        ends = [end for end in (self._queues.backoff.next_expiry(), self._waker.hopes.next_expiry()) if end is not None]
+        return min(ends, default=None)
 
     def call_on_backoff(self, hook: Callable[[], None]) -> None:
         """Call the hook whenever a pod has begun to back off, so that a timer can be set to `next_flush`."""
@@ -215,6 +216,7 @@ class SchedulingQueue:
         """Move pods whose backoff is over at `now` to the active queue."""
         for info in self._queues.backoff.pop_expired(now):
             self._queues.enter_active(info, BACKOFF_COMPLETE)
+        self._waker.try_hopeful(now)
 
     def next_timeout(self) -> float:
         """Return a moment before which `flush_unschedulable` has nothing to do, whoever fails meanwhile. O(groups)."""

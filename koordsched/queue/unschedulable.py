@@ -50,6 +50,7 @@ class Group:
         "distrusted",
         "flush",
         "gating_plugin",
+        "hope",
         "ignore_backoff",
         "interests",
         "key",
@@ -77,6 +78,7 @@ class Group:
         self.ignore_backoff = False
         self.flush = False
         self.scout: QueuedPodInfo | None = None
+        self.hope = ""  # asleep, but evictions may help since the event of this label: see `hopes`
 
     @property
     def awake(self) -> bool:
@@ -96,6 +98,7 @@ class Group:
 
     def fall_asleep(self) -> None:
         self.woken_at = None
+        self.hope = ""
 
 
 class UnschedulablePods:

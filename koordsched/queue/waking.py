@@ -3,7 +3,7 @@
 Groups that are no shape groups are asked once and moved at once, as kube-scheduler does. A shape group is probed, and if some node passes
 it is asked once, and wakes: its first member goes to the active queue as the scout, and each time a scout is popped the next one follows.
 It falls asleep when one of the shape fails again. So the pops come in the same order as if all had been moved at once, and what cannot
-fit is tried once.
+fit is tried once. A group that only evictions could help waits for its backoff first (`hopes`).
 
 Invariant: an awake group that has members has its scout in the active queue.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koordsched.queue.events import EVERYBODY, SCHEDULE_ATTEMPT_FAILURE, UNCHANGED_SINCE_FAILURE, UNSCHEDULABLE_TIMEOUT, Scope
+from koordsched.queue.hopes import Hopes
 from koordsched.queue.hints import (
     AFTER_BACKOFF,
     IMMEDIATELY,
@@ -25,6 +26,7 @@ from koordsched.queue.hints import (
     Registration,
     Verdict,
 )
+from koordsched.queue.profile import Prospect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +46,7 @@ class Waker:
         self._queues = queues
         self._oracle = oracle
         self._metrics = metrics
+        self.hopes = Hopes()
         self.now_number = 0  # counts awakenings, to tell attempts that began before one from those that began after it
 
     def move_all(self, change: Change, scope: Scope) -> None:
@@ -61,12 +64,19 @@ class Waker:
             head = group.members.peek()
             if head is None or not _reaches(scope, group, head):
                 continue  # None: moved together with another group since the list was made
-            if group.by_shape and not _surely_helps(registrations, group) and not self._probe(head):
+            prospect = Prospect.FITS
+            if group.by_shape and not _surely_helps(registrations, group):
                 # Before the hints: where no node passes they need not be asked, and mostly none does.
-                self._rejectors_are_outdated(group, head)
-                continue
+                prospect = self._probe(head)
+                if prospect is Prospect.NONE:
+                    self._rejectors_are_outdated(group, head)
+                    continue
             opinion = self._oracle.ask(registrations, group.rejectors, head.pod_info, change)
-            if opinion is not NOT_HELPFUL:
+            if opinion is NOT_HELPFUL:
+                continue
+            if prospect is Prospect.EVICTION and self._must_wait(head, opinion):
+                self._hope(group, change.event.label)
+            else:
                 self._move(group, opinion, change.event.label, scope)
 
     def ask_own(self, info: QueuedPodInfo, change: Change) -> Opinion:
@@ -89,11 +99,13 @@ class Waker:
             self.regroup(info)
 
     def regroup(self, info: QueuedPodInfo) -> None:
-        """Find the group anew for a waiting pod. One whose group is awake was due anyway, so it moves on now instead."""
+        """Find the group anew for a waiting pod. One whose group is awake or hopes was due anyway, so it moves on now instead."""
         group = info.group
         if group is not None and group.awake:
             verdict = IMMEDIATELY if group.ignore_backoff else AFTER_BACKOFF
             self.requeue(info, verdict, group.wake_label)
+        elif group is not None and group.hope:
+            self.requeue(info, AFTER_BACKOFF, group.hope)
         else:
             self._queues.regroup(info)
 
@@ -110,10 +122,15 @@ class Waker:
             self.requeue(info, AFTER_BACKOFF, SCHEDULE_ATTEMPT_FAILURE)
             return
         opinion = self._replay(info, missed)
+        prospect = Prospect.FITS if opinion.verdict is SKIP or opinion.certain else self._probe(info)
         if opinion.verdict is SKIP:
             self._settle(info, outdated=False)
-        elif not opinion.certain and not self._probe(info):
+        elif prospect is Prospect.NONE:
             self._settle(info, outdated=True)
+        elif prospect is Prospect.EVICTION and self._must_wait(info, opinion):
+            self._settle(info, outdated=True)
+            if info.group is not None and not info.group.awake:
+                self._hope(info.group, SCHEDULE_ATTEMPT_FAILURE)
         else:
             info.skippable = self._fails_alike(info)
             self.requeue(info, opinion.verdict, SCHEDULE_ATTEMPT_FAILURE)
@@ -149,6 +166,14 @@ class Waker:
             group.scout = None
             if group.awake:
                 self._advance(group)
+
+    def try_hopeful(self, now: float) -> None:
+        """Wake the groups that hope and whose backoff is over at `now`."""
+        for group, label in self.hopes.pop_due(now):
+            if self._queues.is_backing_off(group.representative):  # another one than when it began to hope
+                self._hope(group, label)
+            else:
+                self._wake(group, AFTER_BACKOFF, label, flush=False)
 
     def flush(self, now: float, max_age: float) -> None:
         """Wake the ungated pods that have waited longer than max_age seconds, whatever the hints and probes say."""
@@ -220,15 +245,25 @@ class Waker:
         """Answer whether what was found for this pod holds for its whole shape."""
         return info.rejected_in_filter and info.pod_info.shape is not None and not info.gated and info.uid not in self._queues.nominator
 
-    def _probe(self, info: QueuedPodInfo) -> bool:
-        passes = self._queues.profile(info).probe(info.pod_info)
-        if not passes:
+    def _probe(self, info: QueuedPodInfo) -> Prospect:
+        prospect = self._queues.profile(info).probe(info.pod_info)
+        if prospect is Prospect.NONE:
             self._metrics.probe_skipped(info.profile)
-        return passes
+        return prospect
+
+    def _must_wait(self, info: QueuedPodInfo, opinion: Opinion) -> bool:
+        return opinion.verdict is AFTER_BACKOFF and self._queues.is_backing_off(info)
+
+    def _hope(self, group: Group, label: str) -> None:
+        """Let a sleeping group be tried when its first pod's backoff is over."""
+        if not group.hope:
+            self.hopes.add(group, self._queues.backoff.expiry(group.representative), label)
+            self._queues.on_backoff()
 
     def _wake(self, group: Group, verdict: Verdict, label: str, *, flush: bool) -> None:
         self.now_number += 1
         group.woken_at = self.now_number
+        group.hope = ""
         group.wake_label = label
         group.ignore_backoff = verdict is IMMEDIATELY
         group.flush = flush

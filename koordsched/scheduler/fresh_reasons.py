@@ -2,7 +2,8 @@
 
 The queue does not retry a pod that cannot succeed. But nodes come, go and change, and with them the reasons: a pod that waits since "0/3
 nodes" should not say so when there are five. So when the queue found that an event helps nobody of a shape, and the reasons differ from
-what its pods were told, they are told anew: once a second at most, so many pods a time that a large crowd does not flood the API server.
+what its pods were told, they are told anew: after a second, and where reasons go on changing every five; so many pods a time that a large crowd
+does not flood the API server.
 What PostFilter would add is part of the message; where only an attempt could find that out, pods are left alone.
 """
 
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from koordsched.framework.profile import Profile
     from koordsched.scheduler.parts import Parts
 
-PAUSE_SECONDS = 1.0
+PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 5.0
+"""Doubled from turn to turn while there is always somebody to tell: on a cluster that changes every second each turn is an event and a
+status for most pending pods, and nobody reads that fast."""
 PODS_A_TURN = 100
 
 
@@ -37,6 +40,8 @@ class FreshReasons:
         self._pods = pods
         self._changed: dict[tuple[ShapeKey, int], tuple[Profile, PodInfo]] = {}  # by shape and priority
         self._timer: asyncio.TimerHandle | None = None  # set while anything has changed
+        self._pause = PAUSE_SECONDS  # before the last turn
+        self._last_turn = -MAX_PAUSE_SECONDS
 
     @property
     def pending(self) -> bool:
@@ -59,11 +64,15 @@ class FreshReasons:
 
     def _tell_later(self, profile: Profile, pod: PodInfo, shape: ShapeKey) -> None:
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._tell_all)
+            loop = asyncio.get_running_loop()
+            calm = loop.time() - self._last_turn > self._pause
+            self._pause = PAUSE_SECONDS if calm else min(2 * self._pause, MAX_PAUSE_SECONDS)
+            self._timer = loop.call_later(self._pause, self._tell_all)
         self._changed[shape, pod.priority] = (profile, pod)
 
     def _tell_all(self) -> None:
         self._timer = None
+        self._last_turn = asyncio.get_running_loop().time()
         changed, self._changed = self._changed, {}
         for (shape, _), (profile, pod) in changed.items():
             self._tell(profile, pod, shape)
@@ -83,4 +92,5 @@ class FreshReasons:
             if stored is not None and stored.metadata.uid == info.uid:
                 tell(self._parts, stored, Said(UNSCHEDULABLE, message))
         if len(told) == PODS_A_TURN:
+            self._pause = PAUSE_SECONDS  # it is the same turn still
             self._tell_later(profile, told[-1].pod_info, shape)

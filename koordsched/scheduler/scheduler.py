@@ -274,7 +274,7 @@ class Scheduler:
                 sort_key=profile.queue_sort.sort_key,
                 pre_enqueue=profile.gate,
                 hints=hints_for(profile.refusing) | self._hints_of_extenders(),
-                probe=profile.may_succeed,
+                probe=profile.prospect,
                 unchanged_since_failure=profile.unchanged_since_failure,
                 rejectors_now=partial(self._rejectors_now, profile),
             )

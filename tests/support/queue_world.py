@@ -21,7 +21,7 @@ from koordsched.queue.events import (
     QueueingHint,
     cluster_event,
 )
-from koordsched.queue.profile import Gate, QueueProfile
+from koordsched.queue.profile import Gate, Prospect, QueueProfile
 from koordsched.queue.queued_pod import Rejectors
 from koordsched.queue.scheduling_queue import SchedulingQueue
 from support.builders import pod as build_pod
@@ -124,7 +124,7 @@ class World:
             sort_key=by_priority,
             pre_enqueue=self._pre_enqueue,
             hints=self.hints,
-            probe=lambda pod: self.passes(self.needs[pod.uid]),
+            probe=lambda pod: Prospect.FITS if self.passes(self.needs[pod.uid]) else Prospect.NONE,
             unchanged_since_failure=lambda pod: self.failed_at.get(self.needs[pod.uid]) == self.version,
             rejectors_now=(lambda pod: Rejectors(self._filter(self.needs[pod.uid])[1], frozenset())) if names_rejectors else None,
         )

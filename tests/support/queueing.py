@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from koordsched.queue.hints import ALWAYS_QUEUE
-from koordsched.queue.profile import Gate, QueueProfile, QueueSettings
+from koordsched.queue.profile import Gate, Prospect, QueueProfile, QueueSettings
 from koordsched.queue.scheduling_queue import SchedulingQueue
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ class FakeProfile:
     def __init__(self, hints: Mapping[str, Sequence[EventHint]] | None = None) -> None:
         self.hints = dict(hints or {"Fit": ALWAYS_QUEUE})
         self.gates: dict[str, str] = {}  # pod key -> plugin that gates it
-        self.passing = True  # what a probe finds
+        self.passing = True  # what a probe finds: a node passes
+        self.hopeful = False  # what it finds where none does
         self.unchanged = False
         self.probed: list[str] = []
         self.preferred: list[str] = []  # the plugin to ask first, as handed to PreEnqueue
@@ -91,9 +92,11 @@ class FakeProfile:
         plugin = self.gates.get(pod.key)
         return (plugin, f"gated by {plugin}", False) if plugin else None
 
-    def _probe(self, pod: PodInfo) -> bool:
+    def _probe(self, pod: PodInfo) -> Prospect:
         self.probed.append(pod.key)
-        return self.passing
+        if self.passing:
+            return Prospect.FITS
+        return Prospect.EVICTION if self.hopeful else Prospect.NONE
 
 
 class Bench:

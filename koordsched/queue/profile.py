@@ -80,7 +80,7 @@ class QueueMetrics(Protocol):
         """Count an event that hints called helpful but that left a shape without any node that passes."""
 
     def retry_skipped(self, profile: str) -> None:
-        """Count a woken pod that was sent back without an attempt because nothing changed since its shape failed."""
+        """Count a woken pod that was sent back without an attempt because its shape would have failed again."""
 
 
 class NoMetrics:

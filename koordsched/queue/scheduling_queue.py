@@ -134,8 +134,7 @@ class SchedulingQueue:
                 log.error("a pod in flight was in the queue as well, the second one is dropped", pod=info.key, uid=info.uid)
                 self._queues.count_rejectors(info, -1)
                 self._waker.release_scout(info)
-            elif self._waker.needs_no_attempt(info):
-                self._waker.send_back(info)
+            elif self._waker.turn_back(info):
                 self._waker.release_scout(info)
             else:
                 info.attempts += 1

@@ -135,26 +135,33 @@ class Waker:
             info.skippable = self._fails_alike(info)
             self.requeue(info, opinion.verdict, SCHEDULE_ATTEMPT_FAILURE)
 
-    def needs_no_attempt(self, info: QueuedPodInfo) -> bool:
-        """Answer whether an attempt of a popped pod could only repeat what its shape's last one found.
+    def turn_back(self, info: QueuedPodInfo) -> bool:
+        """Return a popped pod to its shape group if an attempt could only repeat what is known; False: it is to be tried.
 
-        Not before the pod has failed once itself: until then it has no condition that tells its owner why it waits.
+        That is so when nothing changed since the last attempt of its shape, or when others took the room for which it was woken. Not before
+        the pod has failed once itself: until then it has no condition that tells its owner why it waits.
         """
-        if not info.skippable or info.unschedulable_count == 0 or info.uid in self._queues.nominator:
+        if not info.skippable or info.unschedulable_count == 0 or not self._fails_alike(info):
             return False
         group = self._queues.unschedulable.shape_group(info)
-        return group is not None and self._queues.profile(info).unchanged_since_failure(info.pod_info)
+        hopes = False
+        if group is None or not self._queues.profile(info).unchanged_since_failure(info.pod_info):
+            prospect = self._probe(info)
+            hopes = prospect is Prospect.EVICTION and self._queues.is_backing_off(info)
+            if prospect is not Prospect.NONE and not hopes:
+                return False
+        self._send_back(info, group)
+        if hopes and info.group is not None:
+            self._hope(info.group, UNCHANGED_SINCE_FAILURE)
+        return True
 
-    def send_back(self, info: QueuedPodInfo) -> None:
-        """Return a popped pod that needs no attempt to its shape group."""
-        group = self._queues.unschedulable.shape_group(info)
-        if group is None:
-            raise LookupError(f"{info!r} was to go back to its shape's group, but there is none")
-        not_tried_since_waking = group.awake
-        group.fall_asleep()
-        self._queues.take_over(info, group.rejectors)
-        self._queues.place_unschedulable(info, UNCHANGED_SINCE_FAILURE)
-        if not_tried_since_waking:
+    def _send_back(self, info: QueuedPodInfo, group: Group | None) -> None:
+        tried_since_waking = group is not None and not group.awake
+        if group is not None:
+            group.fall_asleep()
+            self._queues.take_over(info, group.rejectors)
+        group = self._queues.place_unschedulable(info, UNCHANGED_SINCE_FAILURE)
+        if not tried_since_waking:
             self._rejectors_are_outdated(group, info)
         self._metrics.retry_skipped(info.profile)
 

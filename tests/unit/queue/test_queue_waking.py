@@ -499,3 +499,17 @@ def test_a_pending_plugin_lifts_the_backoff_of_a_crowd_that_is_awake_already() -
     bench.queue.move_all(NODE_DELETE, None, None)
     assert name_of(bench.pop().key) == "p0"
     assert bench.places() == {"p1": "active", "p2": "unschedulable"}
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_woken_pod_whose_room_others_have_taken_goes_back_without_an_attempt(size: int) -> None:
+    bench = crowd(size)
+    awake(bench)
+    bench.profile.passing = False
+    assert bench.queue.pop() is None
+    bench.queue.check_invariants()
+    assert set(bench.places().values()) == {"unschedulable"}
+    assert bench.metrics.retries_skipped == 1
+    bench.profile.passing = True
+    bench.queue.move_all(NODE_LABEL, None, None)
+    assert active(bench) == ["p0"], "who refuses it by now is not known: it hears of everything"

@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koordsched.queue.events import EVERYBODY, SCHEDULE_ATTEMPT_FAILURE, UNCHANGED_SINCE_FAILURE, UNSCHEDULABLE_TIMEOUT, Scope
-from koordsched.queue.hopes import Hopes
 from koordsched.queue.hints import (
     AFTER_BACKOFF,
     IMMEDIATELY,
@@ -26,6 +25,7 @@ from koordsched.queue.hints import (
     Registration,
     Verdict,
 )
+from koordsched.queue.hopes import Hopes
 from koordsched.queue.profile import Prospect
 
 if TYPE_CHECKING:

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
-import yaml
-
 from koordsched.api.quantity import QuantityError, nano
 from koordsched.config.decoding import MAX_FLOAT32
 from koordsched.config.duration import Duration, DurationError
@@ -133,6 +131,8 @@ def read_allowed_labels(path: str) -> dict[str, str]:
     """Return what --allow-metric-labels-manifest says, a YAML mapping of `metric,label` to `value,value`; nothing without a file."""
     if not path:
         return {}
+    import yaml  # noqa: PLC0415  # slow to import
+
     try:
         found = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except OSError as error:

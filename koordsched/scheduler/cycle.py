@@ -1,13 +1,12 @@
 """The way of a pod, from the queue to its node, in the order in which things happen (framework.md §5 and §6).
 
-The scheduling cycle (`schedule`) runs without awaiting, so nothing changes under it; the binding cycle (`_bind`) is a task of its own, and
-the next pod is scheduled on assumed state meanwhile. Whatever goes wrong after the pod was assumed is undone in one place, `_undo`. A
+The scheduling cycle (`schedule`) runs without awaiting, so nothing changes under it; the binding cycle (`_bind`) runs beside it, and the
+next pod is scheduled on assumed state meanwhile. Whatever goes wrong after the pod was assumed is undone in one place, `_undo`. A
 plugin that raises has a bug: that costs its pod an attempt and is logged with a traceback, and the scheduler goes on.
 """
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -22,6 +21,7 @@ from koordsched.framework.waiting import WaitingPod
 from koordsched.log import get_logger
 from koordsched.queue.events import ASSIGNED_POD_DELETE, Scope
 from koordsched.scheduler.failure import CLEAR_NOMINATION, Failure, bound_to
+from koordsched.scheduler.relay import Relay
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
@@ -51,7 +51,6 @@ class Attempt(msgspec.Struct, eq=False):
     state: CycleState
     node: str  # "" while there is none
     started: float  # Clock.perf
-    task: asyncio.Task[None] | None = None  # the binding cycle, once it is begun
 
 
 class Cycle:
@@ -64,7 +63,7 @@ class Cycle:
         self._failures = failures
         self._search: Search | None = None
         self._binder: Binder | None = None
-        self.binding: set[asyncio.Task[None]] = set()
+        self.binding = Relay()
 
     def ask_extenders(self, search: Search | None, binder: Binder | None) -> None:
         """Let extenders have a say in where pods go, and bind them."""
@@ -170,7 +169,7 @@ class Cycle:
         )
 
     def _place(self, attempt: Attempt) -> None:
-        """Assume, Reserve, Permit; then bind in a task."""
+        """Assume, Reserve, Permit; then bind beside everything else."""
         pod, profile, parts = attempt.pod, attempt.profile, self._parts
         try:
             parts.cache.assume_pod(pod, attempt.node)
@@ -192,8 +191,7 @@ class Cycle:
         self._activate(attempt.state)
         if waits:
             parts.waiting_pods.add(WaitingPod(pod, attempt.node, waits))
-        attempt.task = asyncio.get_running_loop().create_task(self._bind(attempt))
-        self.binding.add(attempt.task)
+        self.binding.add(self._bind(attempt))
 
     def _activate(self, state: CycleState) -> None:
         pods = state.read(PODS_TO_ACTIVATE)
@@ -206,14 +204,9 @@ class Cycle:
     async def _bind(self, attempt: Attempt) -> None:
         try:
             status = await self._run_binding(attempt)
-        except asyncio.CancelledError:
-            raise
         except Exception as error:
             log.exception("binding cycle failed", pod=attempt.pod.key, node=attempt.node)
             status = Status(Code.ERROR, (_bug(error),))
-        finally:
-            if attempt.task is not None:
-                self.binding.discard(attempt.task)  # not in a done callback: that is one more turn of the loop for each pod
         if status is not None:
             self._undo(attempt, status)
 

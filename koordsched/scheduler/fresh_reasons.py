@@ -2,9 +2,9 @@
 
 The queue does not retry a pod that cannot succeed. But nodes come, go and change, and with them the reasons: a pod that waits since "0/3
 nodes" should not say so when there are five. So when the queue found that an event helps nobody of a shape, and the reasons differ from
-what its pods were told, they are told anew: after a second, and where reasons go on changing every five; so many pods a time that a large crowd
-does not flood the API server.
-What PostFilter would add is part of the message; where only an attempt could find that out, pods are left alone.
+what its pods were told, they are told anew: after a second, and where reasons go on changing every five; so many pods a time that a large
+crowd does not flood the API server. What PostFilter would add is part of the message; where only an attempt could find that out, pods are
+left alone.
 """
 
 from __future__ import annotations

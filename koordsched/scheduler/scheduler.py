@@ -168,8 +168,7 @@ class Scheduler:
             await _end([self._loop_task])
         for waiting in self._parts.waiting_pods:
             waiting.reject("", "the scheduler stops")
-        while self.cycle.binding:
-            await asyncio.wait(self.cycle.binding)
+        await self.cycle.binding.drain()
         await self._services.end()
         await _end(self._tasks)
         if self._extenders is not None:
@@ -190,7 +189,7 @@ class Scheduler:
         self._disarm()
         self._reasons.stop()
         await self._services.end()
-        await _end([*self._tasks, *self.cycle.binding])
+        await _end([*self._tasks, *self.cycle.binding.drop()])
         if self._extenders is not None:
             await self._extenders.close()
 

@@ -1,0 +1,65 @@
+"""Relay: what it runs in one task and what side by side."""
+
+from __future__ import annotations
+
+import asyncio
+
+from koordsched.scheduler.relay import Relay
+
+
+async def test_what_need_not_wait_shares_a_task_and_begins_in_order() -> None:
+    relay, seen, tasks = Relay(), [], set()
+
+    async def work(number: int) -> None:
+        seen.append(number)
+        tasks.add(asyncio.current_task())
+
+    for number in range(100):
+        relay.add(work(number))
+    assert len(relay) == 100
+    await relay.drain()
+    assert seen == list(range(100))
+    assert len(tasks) == 1
+    assert (len(relay), relay.tasks) == (0, [])
+
+
+async def test_what_waits_does_not_hold_up_the_others() -> None:
+    relay, seen, open_ = Relay(), [], asyncio.Event()
+
+    async def work(number: int) -> None:
+        seen.append(number)
+        if number % 2 == 0:
+            await open_.wait()
+            seen.append(-number)
+
+    for number in range(1, 7):
+        relay.add(work(number))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert seen == [1, 2, 3, 4, 5, 6], "all have begun, in order"
+    assert len(relay) == 3
+    relay.add(work(7))
+    await asyncio.sleep(0)
+    assert seen[-1] == 7, "and so does one that comes later"
+    open_.set()
+    await relay.drain()
+    assert sorted(seen[7:]) == [-6, -4, -2]
+
+
+async def test_when_it_ends_at_once_what_has_not_begun_is_forgotten() -> None:
+    relay, seen = Relay(), []
+
+    async def work() -> None:
+        seen.append("begun")
+        await asyncio.Event().wait()
+
+    relay.add(work())
+    await asyncio.sleep(0)
+    relay.add(work())
+    relay.add(work())
+    tasks = relay.drop()
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert seen == ["begun"]
+    assert len(relay) == 0

@@ -171,6 +171,7 @@ class EventRecorder:
             await asyncio.sleep(HOLD_STEP_SECONDS)
 
     async def _bring_up_to_date(self, record: EventRecord) -> None:
+        self._series.begin(record)
         tries = refusals = 0
         while record.written < record.due:
             try:

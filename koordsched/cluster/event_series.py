@@ -2,7 +2,8 @@
 
 No waiting and no I/O. An occurrence whose key was seen within six minutes joins that event's series; the first repeat is due for writing at
 once, later ones every 30 minutes and when the series has ended. At most `MAX_EVENTS` keys are remembered, the most recent ones: an event
-that is pushed out counts as ended.
+that is pushed out counts as ended. An event that nobody has begun to write when the same happens to a newer version of its object is
+overtaken: what is written then is the newer one, so that a slow API server never has more waiting for it than one event an object and kind.
 """
 
 from __future__ import annotations
@@ -39,6 +40,15 @@ class EventKey(msgspec.Struct, frozen=True):
     related: ObjectReference | None
 
 
+def _kind_of(key: EventKey) -> tuple[str, ...]:
+    """Return the key without versions."""
+    return (key.type, key.reason, key.action, *_identity(key.regarding), *(() if key.related is None else _identity(key.related)))
+
+
+def _identity(about: ObjectReference) -> tuple[str, str, str, str]:
+    return (about.kind, about.namespace, about.name, about.uid)
+
+
 class EventRecord(msgspec.Struct, eq=False):
     """One event, and how much of its series the cluster knows. Times are seconds since the epoch."""
 
@@ -59,6 +69,7 @@ class EventSeries:
 
     def __init__(self) -> None:
         self._records: dict[EventKey, EventRecord] = {}  # in the order of their last occurrence
+        self._unwritten: dict[tuple[str, ...], EventRecord] = {}  # new ones that nobody has begun to write
 
     def __len__(self) -> int:
         return len(self._records)
@@ -70,8 +81,15 @@ class EventSeries:
         if record is not None and now - record.last > SERIES_SECONDS:
             ended = _owed([record])
             record = None
+        if record is None and (overtaken := self._unwritten.get(_kind_of(key))) is not None:
+            self._records.pop(overtaken.key, None)
+            overtaken.key, overtaken.name, overtaken.note = key, name, note
+            overtaken.first = overtaken.last = now
+            overtaken.count = overtaken.due = 1
+            self._records[key] = overtaken
+            return ended
         if record is None:
-            record = EventRecord(key, name, note, first=now, last=now)
+            record = self._unwritten[_kind_of(key)] = EventRecord(key, name, note, first=now, last=now)
         else:
             record.count += 1
             record.last = now
@@ -97,8 +115,13 @@ class EventSeries:
         records, self._records = list(self._records.values()), {}
         return _owed(records)
 
+    def begin(self, record: EventRecord) -> None:
+        """Take note that the event is about to be written: what happens from now on is another one."""
+        self._unwritten.pop(_kind_of(record.key), None)
+
     def forget(self, record: EventRecord) -> None:
         """Drop an event that could not be written, so that its next occurrence is a new event."""
+        self.begin(record)
         if self._records.get(record.key) is record:
             del self._records[record.key]
 

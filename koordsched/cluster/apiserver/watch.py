@@ -34,7 +34,10 @@ async def follow(transport: Transport, call: Call, decoder: KindDecoder) -> Asyn
         while True:
             try:
                 piece = await response.content.readany()
-            except TRANSPORT_ERRORS:
+            except TRANSPORT_ERRORS as broken:
+                # The stream keeps its error, and the error the frames in which it was raised, which hold the stream: a circle that would
+                # wait for the garbage collector, and some API servers' load balancers break watches off every minute.
+                broken.with_traceback(None)
                 return
             if not piece:
                 return

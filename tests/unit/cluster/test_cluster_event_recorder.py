@@ -41,6 +41,12 @@ def web(version: str = "7") -> Pod:
     return replace(made, metadata=replace(made.metadata, resource_version=version))
 
 
+def many(number: int) -> Pod:
+    """Return one of many pods; its version is its number."""
+    made = pod(f"p{number}", "team").build()
+    return replace(made, metadata=replace(made.metadata, resource_version=str(number)))
+
+
 async def test_an_event_is_written_as_events_v1(cluster: MemoryCluster, clock: VirtualClock) -> None:
     recorder = recorder_for(cluster, clock)
     async with running(recorder.run()):
@@ -106,9 +112,19 @@ async def test_twenty_equal_failures_are_one_event_with_a_series(cluster: Memory
 async def test_another_version_of_the_pod_is_another_event(cluster: MemoryCluster, clock: VirtualClock) -> None:
     recorder = recorder_for(cluster, clock)
     recorder.event(web("7"), FAILED)
+    await recorder.flush()
     recorder.event(web("8"), FAILED)
     await recorder.flush()
     assert [event.series for event in await events(cluster)] == [None, None]
+
+
+async def test_of_what_happens_to_a_pod_while_nothing_is_written_the_last_is_written(cluster: MemoryCluster, clock: VirtualClock) -> None:
+    recorder = recorder_for(cluster, clock)
+    for version in range(100):
+        recorder.event(web(str(version)), EventText("Warning", "FailedScheduling", "Scheduling", f"no. {version}"))
+    assert recorder.unwritten == 1
+    await recorder.flush()
+    assert [event.note for event in await events(cluster)] == ["no. 99"]
 
 
 async def test_a_series_whose_event_expired_is_written_anew(cluster: MemoryCluster, clock: VirtualClock) -> None:
@@ -153,7 +169,7 @@ SHORT = Manners(limit=1000)
 async def test_recording_never_blocks_and_a_full_queue_drops(cluster: MemoryCluster, clock: VirtualClock) -> None:
     recorder = EventRecorder(cluster, clock, EventSource("c", "i"), SHORT)
     for number in range(SHORT.limit + 5):
-        recorder.event(web(str(number)), FAILED)
+        recorder.event(many(number), FAILED)
     assert recorder.stats.dropped == 5
     await recorder.flush()
     assert len(await events(cluster)) == SHORT.limit
@@ -162,9 +178,9 @@ async def test_recording_never_blocks_and_a_full_queue_drops(cluster: MemoryClus
 async def test_a_dropped_event_is_written_when_it_happens_again(cluster: MemoryCluster, clock: VirtualClock) -> None:
     recorder = EventRecorder(cluster, clock, EventSource("c", "i"), SHORT)
     for number in range(SHORT.limit + 1):
-        recorder.event(web(str(number)), FAILED)
+        recorder.event(many(number), FAILED)
     await recorder.flush()
-    recorder.event(web(str(SHORT.limit)), FAILED)
+    recorder.event(many(SHORT.limit), FAILED)
     await recorder.flush()
     written = [event for event in await events(cluster) if event.regarding.resource_version == str(SHORT.limit)]
     assert [event.series for event in written] == [None]
@@ -176,7 +192,7 @@ async def test_the_tail_of_many_long_series_survives_a_flush(cluster: MemoryClus
     async with running(recorder.run()):
         for _ in range(3):
             for number in range(SHORT.limit + 100):
-                recorder.event(web(str(number)), FAILED)
+                recorder.event(many(number), FAILED)
                 if number % 100 == 0:
                     await settle()
     await recorder.flush()
@@ -208,7 +224,7 @@ async def test_events_do_not_wait_when_the_queue_is_half_full(cluster: MemoryClu
     recorder = EventRecorder(cluster, clock, EventSource("c", "i"), Manners(busy=lambda: True, limit=1000))
     async with running(recorder.run()):
         for number in range(700):
-            recorder.event(web(str(number)), FAILED)
+            recorder.event(many(number), FAILED)
         await asyncio.sleep(1)
         assert 195 <= cluster.calls["create", EVENT] <= 210
 
@@ -307,7 +323,7 @@ async def test_one_failing_request_in_twenty_does_not_hold_up_the_others(clock: 
     recorder = recorder_for(cluster, clock)
     async with running(recorder.run()):
         for number in range(900):
-            recorder.event(web(str(number)), FAILED)
+            recorder.event(many(number), FAILED)
         await asyncio.sleep(20)
     assert (recorder.stats.written, recorder.stats.dropped, recorder.unwritten) == (900, 0, 0)
 

@@ -25,6 +25,7 @@ class Writer:
 
     def tell(self, due: list[EventRecord], at: float) -> None:
         for record in due:
+            self.series.begin(record)
             self.told.append((record.name, record.count))
             record.written, record.written_at = record.count, at
 
@@ -34,6 +35,26 @@ def test_a_first_occurrence_and_its_first_repeat_are_told_at_once() -> None:
     writer.occurs(0)
     writer.occurs(10)
     assert writer.told == [("e0", 1), ("e0", 2)]
+
+
+def test_an_event_that_nobody_has_begun_to_write_is_overtaken_by_one_of_a_newer_version() -> None:
+    series = EventSeries()
+    (record,) = series.occurred(key(version="1"), "e0", "first", 0)
+    assert series.occurred(key(version="1"), "e1", "first", 1) == [record]
+    assert series.occurred(key(version="2"), "e2", "second", 2) == [], "it is queued already"
+    assert (record.name, record.note, record.key.regarding.resource_version) == ("e2", "second", "2")
+    assert (record.first, record.count, record.due) == (2, 1, 1)
+    assert len(series) == 1
+    series.begin(record)
+    (other,) = series.occurred(key(version="3"), "e3", "third", 3)
+    assert other is not record
+    assert record.note == "second"
+
+
+def test_other_objects_and_other_reasons_do_not_overtake() -> None:
+    series = EventSeries()
+    records = [series.occurred(which, "e", "note", 0)[0] for which in (key(), key(name="q"), key(reason="Scheduled"))]
+    assert len({id(record) for record in records}) == len(series) == 3
 
 
 def test_further_repeats_wait() -> None:

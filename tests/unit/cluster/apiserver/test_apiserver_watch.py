@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from aiohttp import web
+from aiohttp import StreamReader, web
 from structlog.testing import capture_logs
 
 from koordsched.api.kinds import NODE, POD
@@ -95,6 +96,20 @@ async def test_what_is_read_at_once_is_one_batch(api: ApiServer, server: Any) ->
 async def test_a_broken_connection_is_an_end_and_half_an_event_is_forgotten(api: ApiServer, server: Any) -> None:
     server.answer = Stream(event("ADDED", "a", "6") + event("ADDED", "b", "7")[:-5], end="abort")
     assert await read(api) == [(ADDED, "6")]
+
+
+async def test_a_broken_connection_leaves_nothing_to_the_garbage_collector(api: ApiServer, server: Any) -> None:
+    server.answer = Stream(event("ADDED", "a", "6"), end="abort")
+    await read(api)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(5):
+            await read(api)
+        left = [each for each in gc.get_objects() if isinstance(each, StreamReader) and each.exception() is not None]
+    finally:
+        gc.enable()
+    assert left == []
 
 
 async def test_history_that_is_gone_is_told_by_status_or_by_an_error_event(api: ApiServer, server: Any) -> None:

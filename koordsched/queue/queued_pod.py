@@ -57,6 +57,7 @@ class QueuedPodInfo:
         "after_flush",
         "attempts",
         "backoff_expiry",
+        "certain",
         "consecutive_errors_count",
         "flushed",
         "gating_message",
@@ -111,6 +112,7 @@ class QueuedPodInfo:
         self.group: Group | None = None  # while in UNSCHEDULABLE or GATED
         self.scout_of: Group | None = None  # while in ACTIVE on behalf of a sleeping crowd
         self.skippable = False  # woken as one of its shape: needs no attempt if the shape has failed since and nothing changed
+        self.certain = False  # woken by an event that counts as helpful whatever a probe finds
         self.flushed = False  # the next pop makes this after_flush
         self.popped_at = 0  # the queue's event count at pop
 

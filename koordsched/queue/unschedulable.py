@@ -47,6 +47,7 @@ class Group:
 
     __slots__ = (
         "by_shape",
+        "certain",
         "distrusted",
         "flush",
         "gating_plugin",
@@ -76,6 +77,7 @@ class Group:
         self.woken_at: int | None = None  # the queue's event count when it woke; None: asleep
         self.wake_label = ""
         self.ignore_backoff = False
+        self.certain = False  # what woke it counts as helpful whatever a probe finds
         self.flush = False
         self.scout: QueuedPodInfo | None = None
         self.hope = ""  # asleep, but evictions may help since the event of this label: see `hopes`

@@ -132,13 +132,13 @@ class Waker:
             if info.group is not None and not info.group.awake:
                 self._hope(info.group, SCHEDULE_ATTEMPT_FAILURE)
         else:
-            info.skippable = self._fails_alike(info)
+            info.skippable, info.certain = self._fails_alike(info), opinion.certain
             self.requeue(info, opinion.verdict, SCHEDULE_ATTEMPT_FAILURE)
 
     def turn_back(self, info: QueuedPodInfo) -> bool:
         """Return a popped pod to its shape group if an attempt could only repeat what is known; False: it is to be tried.
 
-        That is so when nothing changed since the last attempt of its shape, or when others took the room for which it was woken. Not before
+        That is so when nothing changed since the last attempt of its shape, or when others took the room that a probe had found. Not before
         the pod has failed once itself: until then it has no condition that tells its owner why it waits.
         """
         if not info.skippable or info.unschedulable_count == 0 or not self._fails_alike(info):
@@ -146,6 +146,8 @@ class Waker:
         group = self._queues.unschedulable.shape_group(info)
         hopes = False
         if group is None or not self._queues.profile(info).unchanged_since_failure(info.pod_info):
+            if info.certain:
+                return False
             prospect = self._probe(info)
             hopes = prospect is Prospect.EVICTION and self._queues.is_backing_off(info)
             if prospect is not Prospect.NONE and not hopes:
@@ -180,7 +182,7 @@ class Waker:
             if self._queues.is_backing_off(group.representative):  # another one than when it began to hope
                 self._hope(group, label)
             else:
-                self._wake(group, AFTER_BACKOFF, label, flush=False)
+                self._wake(group, AFTER_BACKOFF, label)
 
     def flush(self, now: float, max_age: float) -> None:
         """Wake the ungated pods that have waited longer than max_age seconds, whatever the hints and probes say."""
@@ -200,7 +202,7 @@ class Waker:
 
     def _move(self, group: Group, opinion: Opinion, label: str, scope: Scope) -> None:
         if group.by_shape:
-            self._wake(group, opinion.verdict, label, flush=False)
+            self._wake(group, opinion.verdict, label, certain=opinion.certain)
             return
         for info in group.members.in_order():
             if info.group is group and scope.covers(info.pod_info):
@@ -267,12 +269,13 @@ class Waker:
             self.hopes.add(group, self._queues.backoff.expiry(group.representative), label)
             self._queues.on_backoff()
 
-    def _wake(self, group: Group, verdict: Verdict, label: str, *, flush: bool) -> None:
+    def _wake(self, group: Group, verdict: Verdict, label: str, *, certain: bool = False, flush: bool = False) -> None:
         self.now_number += 1
         group.woken_at = self.now_number
         group.hope = ""
         group.wake_label = label
         group.ignore_backoff = verdict is IMMEDIATELY
+        group.certain = certain
         group.flush = flush
         scout = group.scout  # of an earlier awakening, not yet popped
         if scout is None or _order(group.representative) < _order(scout):
@@ -286,6 +289,7 @@ class Waker:
         while group.members:
             info = group.representative
             info.skippable = not group.flush
+            info.certain = group.certain
             info.flushed = group.flush
             if not group.ignore_backoff and self._queues.is_backing_off(info):
                 self._queues.enter_backoff(info, group.wake_label)

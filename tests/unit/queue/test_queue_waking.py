@@ -513,3 +513,10 @@ def test_a_woken_pod_whose_room_others_have_taken_goes_back_without_an_attempt(s
     bench.profile.passing = True
     bench.queue.move_all(NODE_LABEL, None, None)
     assert active(bench) == ["p0"], "who refuses it by now is not known: it hears of everything"
+
+
+def test_a_pod_woken_by_an_event_that_counts_as_helpful_is_tried_whatever_a_probe_finds() -> None:
+    bench = crowd(2, plugins=("Always",))
+    bench.queue.move_all(NODE_DELETE, None, None)
+    bench.profile.passing = False
+    assert bench.popped() == ["p0", "p1"]

@@ -1,0 +1,19 @@
+# Who holds which CPUs of one machine.
+#
+# Holders are counted in layers of CPU sets: layer i has the CPUs with more than i holders. The last layer is never empty, so that equal
+# holdings have equal layers, in whatever order they came and went.
+
+from koordsched._core.cpu_accumulator cimport CpuRequest
+from koordsched._core.cpu_survey cimport Held
+from koordsched._core.cpuset cimport CpuTopology
+
+cdef class NodeCpus:
+    cdef readonly CpuTopology topology
+    cdef int max_ref                # holders that a CPU may have; >= 1
+    cdef list holders               # layers of all holders
+    cdef tuple exclusive_holders    # [CpuExclusivePolicy] layers of the holders with that policy; that of NONE stays empty
+
+    cdef list restored_holders(self, restored)
+    cdef object free_of(self, list holders, reserved)
+    cdef Held held(self, list holders, CpuRequest request)
+    cdef object take_on_nodes(self, Held held, available, CpuRequest request, preferred, numa_amounts)

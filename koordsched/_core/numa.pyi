@@ -1,0 +1,81 @@
+from collections.abc import Collection, Mapping, Sequence
+
+from koordsched._core.numa_facts import NumaNode, NumaTerms, NumaUsage
+from koordsched._core.numa_policy import AllocateStrategy
+from koordsched._core.table import NodeTable
+
+MAX_SUMMARIES: int
+
+class NumaTable:
+    """Columns over the NUMA nodes ("zones") of all nodes. Resource ids are those of the node table.
+
+    A node stands under the value that its row has in an attribute column (`index_attribute`), so that facts may come before the node and
+    stay after it. Rows whose index was never set are nodes that nobody described. Amounts are cut to 0..2^56. Not thread-safe.
+    """
+
+    def __init__(self, nodes: NodeTable, index_attribute: int) -> None: ...
+    @property
+    def nodes(self) -> NodeTable: ...
+    @property
+    def index_attribute(self) -> int: ...
+    @property
+    def capacity(self) -> int: ...
+    @property
+    def width(self) -> int: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def demanding(self) -> int:
+        """How many nodes may matter to a pod that asks for amounts only: they have a policy, or cpu is amplified there."""
+
+    def set_node(self, index: int, node: NumaNode) -> None:
+        """Replace what is known of the node; its usage becomes 0 (`set_usage` follows).
+
+        ValueError for a zone outside 0..63 and for less than one CPU a core, IndexError for an index below 1.
+        """
+
+    def clear_node(self, index: int) -> None:
+        """Forget the node: it is one that nobody described."""
+
+    def set_usage(self, index: int, usage: NumaUsage) -> None:
+        """Replace what pods have of the node. Zones that it does not have are ignored. IndexError when no such index was ever set."""
+
+    def node_of(self, index: int) -> NumaNode:
+        """Return what the columns say, without amounts of 0; to look at."""
+
+    def usage_of(self, index: int) -> NumaUsage:
+        """Return what the columns say, without amounts of 0; to look at."""
+
+    def summary_of(self, code: int) -> str:
+        """Return what hints could not be aligned, for an UNALIGNED code of `numa_filter`; "" for any beyond MAX_SUMMARIES."""
+
+class NumaRequest:
+    """What a pod requests (raw, > 0; cpu in milli) and how. names[resource id] is a resource's name.
+
+    A pod that names a NUMA policy and nothing about exclusivity requires it (nodenumaresource.md §1). One request goes with one table.
+    ValueError for an amount <= 0 and for more than 48 resources.
+    """
+
+    def __init__(self, amounts: Mapping[int, int], names: Sequence[str], terms: NumaTerms) -> None: ...
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The requested resources' names in the order of their ids."""
+
+    @property
+    def cpu(self) -> int: ...
+
+class NumaScoring:
+    """How nodes and sets of NUMA nodes are scored: MOST, the fuller the better, else the emptier.
+
+    weights by resource id, numa_weights (None: the same) those for sets of NUMA nodes; a resource in only_requested counts only for pods
+    that request it. ValueError for a weight <= 0, a sum of weights from 2^32 on and more than 16 resources.
+    """
+
+    def __init__(
+        self,
+        weights: Mapping[int, int],
+        node_strategy: AllocateStrategy,
+        numa_strategy: AllocateStrategy,
+        only_requested: Collection[int] = (),
+        numa_weights: Mapping[int, int] | None = None,
+    ) -> None: ...

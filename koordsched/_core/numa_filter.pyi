@@ -1,0 +1,33 @@
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koordsched._core.numa import NumaRequest, NumaTable
+
+class NumaReason(IntEnum):
+    """Why a node is refused, in the order in which it is looked at."""
+
+    PASS = 0
+    POLICY_MISMATCH = 1  # pod and node want different NUMA policies
+    NOT_INTEGER = 2  # CPUs are to be bound, but a fraction of one is requested
+    INVALID_RATIO = 3  # nobody can read the node's amplification
+    AMPLIFIED_CPU = 4  # too little cpu once that of bound pods is amplified
+    INVALID_TOPOLOGY = 5  # CPUs are to be bound (or are amplified), but nobody knows them
+    BIND_CONFLICT = 6  # pod and node require different bind policies
+    NOT_WHOLE_CORES = 7  # whole cores are required, but a part of one is requested
+    NOT_ENOUGH_CPUS = 8
+    MISSING_ZONES = 9  # there is a NUMA policy, but no zones
+    INSUFFICIENT = 10  # all zones together have too little of some resources
+    UNSATISFIED = 11  # no set of zones would do for some resources
+    UNALIGNED = 12  # there are sets, but none that all resources can come from
+
+def filter_numa(table: NumaTable, request: NumaRequest, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return a code per row; 0: the row could give the pod the CPUs and NUMA nodes that it asks for. Without the GIL.
+
+    Equal codes mean equal texts for pods of this request. O(rows x zones x resources); for rows that are UNALIGNED O(sets of zones).
+    """
+
+def reason_of(code: int) -> NumaReason: ...
+def resources_of(request: NumaRequest, code: int) -> tuple[str, ...]:
+    """Return the names of the resources that an INSUFFICIENT or UNSATISFIED code concerns, sorted; () for other codes."""

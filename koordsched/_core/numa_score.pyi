@@ -1,0 +1,11 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from koordsched._core.numa import NumaRequest, NumaScoring, NumaTable
+
+def score_numa(table: NumaTable, request: NumaRequest, scoring: NumaScoring, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return a score 0..100 per row that `filter_numa` lets pass (nodenumaresource.md §10); 0 where nothing can be scored.
+
+    Rows with a NUMA policy are scored by the zones that `NumaView.affinity` would choose, others by the node. Without the GIL;
+    O(rows x sets of zones as small as will do).
+    """

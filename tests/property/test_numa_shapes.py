@@ -1,0 +1,216 @@
+"""After any sequence of events kept columns say of every node what those of a scheduler that has just begun say: verdict, words and scores.
+
+This is what the plugin promises by `sign`, `reads` and `version`. Pods are also placed by the plugin itself, so that what it gives out
+is what the one that begins anew reads from the annotations; and no CPU is ever given to two pods.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from support.builders import NodeBuilder, PodBuilder, node, pod
+from support.numa import lsr, topology
+from support.world import EMPTY_CONFIG, Setup, World
+
+from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY
+from koordsched.api.koordinator.pods import NUMA_TOPOLOGY_SPEC, RESOURCE_SPEC
+from koordsched.cluster.port import ADDED, DELETED, WatchEvent
+from koordsched.framework.annotations import noted_annotations
+from koordsched.framework.shape import Shape
+from koordsched.plugins.nodenumaresource.plugin import NodeNUMAResource
+
+CONFIG = f"{EMPTY_CONFIG}profiles: [{{plugins: {{multiPoint: {{enabled: [{{name: NodeNUMAResource}}]}}}}}}]\n"
+POLICY = "node.koordinator.sh/numa-topology-policy"
+BIND = "node.koordinator.sh/cpu-bind-policy"
+RATIO = "node.koordinator.sh/resource-amplification-ratio"
+NODES = ("n0", "n1", "n2")
+LAYOUTS = ("1x1x4x2", "2x1x4x2", "2x2x2x2,linux")
+
+PLAIN = node().cpu("32").memory("8Gi")
+KINDS: tuple[NodeBuilder, ...] = (
+    PLAIN,
+    node().cpu("6").memory("2Gi"),
+    PLAIN.label(BIND, "FullPCPUsOnly"),
+    PLAIN.label(BIND, "SpreadByPCPUs"),
+    PLAIN.label(POLICY, "SingleNUMANode"),
+    PLAIN.label(POLICY, "Restricted").label("node.koordinator.sh/numa-allocate-strategy", "MostAllocated"),
+    PLAIN.label(POLICY, "BestEffort"),
+    PLAIN.annotation(RATIO, '{"cpu":1.5}'),
+    PLAIN.annotation(RATIO, "{").label(POLICY, "Foo"),
+)
+PODS: tuple[PodBuilder, ...] = (
+    pod(),
+    pod().cpu("2").memory("1Gi"),
+    pod().cpu("1500m"),
+    lsr(cpus=2),
+    lsr(cpus=4).memory("1Gi"),
+    lsr(cpus=4).annotation(RESOURCE_SPEC, '{"requiredCPUBindPolicy":"SpreadByPCPUs","preferredCPUExclusivePolicy":"PCPULevel"}'),
+    lsr(cpus=6).annotation(NUMA_TOPOLOGY_SPEC, '{"numaTopologyPolicy":"SingleNUMANode"}'),
+    pod().cpu("9").annotation(NUMA_TOPOLOGY_SPEC, '{"numaTopologyPolicy":"Restricted","singleNUMANodeExclusive":"Preferred"}'),
+    lsr(cpus="2500m"),
+)
+
+named, sorts = st.sampled_from(NODES), st.integers(0, len(PODS) - 1)
+events = st.lists(
+    st.one_of(
+        st.tuples(st.just("node"), named, st.integers(0, len(KINDS) - 1)),
+        st.tuples(st.just("no node"), named),
+        st.tuples(st.just("topology"), named, st.sampled_from(LAYOUTS), st.booleans()),
+        st.tuples(st.just("no topology"), named),
+        st.tuples(st.just("place"), st.integers(0, 5), sorts),
+        st.tuples(st.just("place"), st.integers(0, 5), sorts),
+        st.tuples(st.just("gone"), st.integers(0, 5)),
+    ),
+    min_size=1,
+    max_size=14,
+)
+
+
+class Cluster:
+    """A world, and what there is for one that begins with it."""
+
+    def __init__(self) -> None:
+        self.world = World(Setup(CONFIG))
+        self.nodes: dict[str, Any] = {}
+        self.topologies: dict[str, Any] = {}
+        self.pods: dict[int, tuple[PodBuilder, str]] = {}
+        self.versions = 0
+
+    def play(self, kind: str, details: list[Any]) -> None:
+        match kind, details:
+            case "node", [name, which]:
+                meta = KINDS[which].build().metadata
+                self.nodes[name] = replace(KINDS[which].build(), metadata=replace(meta, name=name, uid=name, resource_version=self.next()))
+                tell_node(self.world, self.nodes[name])
+            case "no node", [name] if name in self.nodes:
+                self.world.informer(NODE)._mirror.apply(WatchEvent(DELETED, self.nodes.pop(name)))
+                self.world.cache.remove_node(name)
+            case "topology", [name, layout, reserved]:
+                extra = {"node.koordinator.sh/reservation": {"reservedCPUs": "0-1"}} if reserved else {}
+                self.topologies[name] = topology(name, layout, memory=4 << 30, annotations=extra)
+                self.world.informer(NODE_RESOURCE_TOPOLOGY)._mirror.apply(WatchEvent(ADDED, self.topologies[name]))
+            case "no topology", [name] if name in self.topologies:
+                self.world.informer(NODE_RESOURCE_TOPOLOGY)._mirror.apply(WatchEvent(DELETED, self.topologies.pop(name)))
+            case "place", [number, which] if number not in self.pods:
+                self.place(
+                    number, PodBuilder(replace(PODS[which].build(), metadata=replace(PODS[which].build().metadata, uid=f"{number}")))
+                )
+            case "gone", [number] if self.pods.pop(number, None):
+                self.world.cache.remove_pod(f"{number}")
+
+    def next(self) -> str:
+        self.versions += 1
+        return str(self.versions)
+
+    def place(self, number: int, builder: PodBuilder) -> None:
+        """Schedule and bind a pod, if it fits."""
+        info, profile = self.world.signed(builder.info()), self.world.profile
+        state, found = self.world.selection.find(profile, info)
+        if not isinstance(found, str):
+            return
+        self.world.cache.assume_pod(info, found)
+        refusal = profile.run_reserve(state, info, found)
+        assert refusal is None, f"Filter let {found} pass, and Reserve said {refusal}"
+        work, _ = profile.pre_bind_work(state, info, found)
+        for plugin in work:
+            asyncio.run(plugin.pre_bind(state, info, found))
+        for key, text in noted_annotations(state).items():
+            assert text is not None
+            builder = builder.annotation(key, text)
+        self.pods[number] = (builder, found)
+        bound = info.with_pod(builder.on(found).build())
+        self.world.cache.set_pod(bound, found)
+
+    def begun_anew(self, without: str = "") -> World:
+        """Return a world of all there is, but for the pods of one node."""
+        world = World(Setup(CONFIG))
+        for nrt in self.topologies.values():
+            world.informer(NODE_RESOURCE_TOPOLOGY)._mirror.apply(WatchEvent(ADDED, nrt))
+        for made in self.nodes.values():
+            tell_node(world, made)
+        for builder, where in self.pods.values():
+            if where == without:
+                continue
+            world.cache.set_pod(builder.on(where).info(counted_on_node=True), where)
+        return world
+
+
+def tell_node(world: World, made: Any) -> None:
+    world.informer(NODE)._mirror.apply(WatchEvent(ADDED, made))
+    world.cache.set_node(made)
+
+
+def said(world: World, builder: PodBuilder) -> dict[str, Any] | str:
+    """Return for each node the refusal or the scores of a pod; or why the pod is refused as a whole."""
+    info = world.signed(builder.info())
+    shapes = world.profile.shapes
+    shape = shapes.find(info)
+    if shape.pre_filtered.refusal is not None:
+        return shape.pre_filtered.refusal.message
+    shapes.rank(shape, info)
+    answers: dict[str, Any] = {}
+    for row in world.cache.table.live_rows().tolist():
+        name = world.cache.nodes().info(row).name
+        f, code = shape.evaluation.verdict(row)
+        feasible = shape.evaluation.is_feasible(row)
+        answers[name] = scores(shape, row) if feasible else shape.filters[f].explain(shape.state, info, code).message
+    return answers
+
+
+def scores(shape: Shape, row: int) -> list[int]:
+    """Return the raw scores of those who take part, and the total."""
+    raw, total = shape.evaluation.scores(row)
+    return [score for s, score in enumerate(raw) if shape.evaluation.is_enabled(s)] + [total]
+
+
+def shown(world: World) -> dict[str, Any]:
+    """Return what REST says of every node."""
+    plugin = world.profile.made["NodeNUMAResource"]
+    assert isinstance(plugin, NodeNUMAResource)
+    (route,) = plugin.routes()
+    return {name: json.loads(json.dumps(route.answer({"nodeName": name}).body)) for name in NODES}
+
+
+def check_exclusive(world: World) -> None:
+    """Hold that no CPU has two pods."""
+    for body in shown(world).values():
+        assert all(cpu["refCount"] == 1 for cpu in body.get("allocatedCPUs", {}).values())
+
+
+@given(events)
+@settings(max_examples=60)
+def test_kept_columns_say_of_every_node_what_new_ones_would(sequence: list[tuple[Any, ...]]) -> None:
+    cluster = Cluster()
+    for kind, *details in sequence:
+        cluster.play(kind, details)
+        found = [said(cluster.world, builder) for builder in PODS]
+        check_exclusive(cluster.world)
+    begun = cluster.begun_anew()
+    assert found == [said(begun, builder) for builder in PODS]
+    assert shown(cluster.world) == shown(begun)
+
+
+@given(events, named)
+@settings(max_examples=30)
+def test_supposing_that_a_nodes_pods_are_gone_is_as_if_they_were(sequence: list[tuple[Any, ...]], name: str) -> None:
+    cluster = Cluster()
+    for kind, *details in sequence:
+        cluster.play(kind, details)
+    target = cluster.world.cache.node(name)
+    if target is None:
+        return
+    shown_before = shown(cluster.world)
+    without = cluster.begun_anew(without=name)
+    for builder in PODS:
+        info = cluster.world.signed(builder.info())
+        supposing = cluster.world.profile.shapes.suppose(cluster.world.profile.shapes.find(info))
+        refusal = supposing.refusal(info, target, remove=list(target.pods.values()))
+        expected = said(without, builder)
+        expected = expected if isinstance(expected, str) else expected[name]
+        assert (refusal.message if refusal is not None else "") == (expected if isinstance(expected, str) else "")
+    assert shown(cluster.world) == shown_before

@@ -1,0 +1,199 @@
+"""The whole scheduler with NodeNUMAResource on the embedded cluster, through any sequence of changes.
+
+No pod sleeps that could be scheduled, no CPU is sold twice by a recount from the annotations, though bindings and patches fail, and a
+scheduler that starts again shows of every node what the one before it showed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any
+
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from support.fakes import embedded, node_manifest, pod_manifest
+from support.virtual_loop import run_virtual
+
+from koordsched.api.core import Pod
+from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY, POD
+from koordsched.api.podinfo import PodInfo
+from koordsched.clock import VirtualClock
+from koordsched.cluster.memory import Fault
+from koordsched.cluster.port import ClusterError, Ref, ServerError
+from koordsched.config import load_config_object
+from koordsched.framework.diagnosis import Diagnosis
+from koordsched.queue.queued_pod import UNSCHEDULABLE
+from koordsched.scenario.allocations import cpus_of
+from koordsched.scheduler.selection import Selection
+from koordsched.simulate.cpu_topology import CpuLayout, topology_manifest
+from koordsched.simulate.world import EmbeddedWorld
+
+LONGEST_BACKOFF = 12.0
+CONFIG = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [{"schedulerName": "default-scheduler", "plugins": {"multiPoint": {"enabled": [{"name": "NodeNUMAResource"}]}}}],
+}
+LAYOUTS = ("1x1x2x2", "2x1x2x2", "1x2x2x1", "1x1x4x2")
+POLICIES = ("SingleNUMANode", "Restricted", "BestEffort", None)
+QOS = "koordinator.sh/qosClass"
+SPEC = "scheduling.koordinator.sh/resource-spec"
+NUMA_SPEC = "scheduling.koordinator.sh/numa-topology-spec"
+PODS: tuple[tuple[str, dict[str, str], dict[str, str]], ...] = (  # cpu, labels, annotations
+    ("2", {QOS: "LSR"}, {}),
+    ("4", {QOS: "LSR"}, {SPEC: '{"requiredCPUBindPolicy":"FullPCPUs"}'}),
+    ("2", {QOS: "LSR"}, {SPEC: '{"requiredCPUBindPolicy":"SpreadByPCPUs","preferredCPUExclusivePolicy":"PCPULevel"}'}),
+    ("3", {QOS: "LSE"}, {NUMA_SPEC: '{"numaTopologyPolicy":"SingleNUMANode"}'}),
+    ("1500m", {QOS: "LSR"}, {}),
+    ("2", {}, {}),
+    ("1500m", {}, {NUMA_SPEC: '{"numaTopologyPolicy":"Restricted"}'}),
+    ("0", {}, {}),
+)
+
+Step = tuple[str, int, int]
+numbers = st.integers(0, 7)
+steps = st.tuples(
+    st.sampled_from(
+        "topology,no topology,bind policy,numa policy,amplify,resize,add pod,add pod,delete pod,finish pod,spec,qos,break,wait".split(",")
+    ),
+    numbers,
+    numbers,
+)
+
+
+class Story:
+    """A world of two nodes to which things happen."""
+
+    def __init__(self, world: EmbeddedWorld) -> None:
+        self._world = world
+        self._made = 0
+
+    async def begin(self) -> None:
+        for i in range(2):
+            await self._world.create(NODE, node_manifest(f"n{i}", "12"))
+        await self._topology(0, 1)
+        await self._world.start()
+
+    async def play(self, step: Step) -> None:
+        what, i, j = step
+        happens: dict[str, Callable[[], Awaitable[None]]] = {
+            "topology": lambda: self._topology(i, j),
+            "no topology": lambda: self._world.delete(Ref(NODE_RESOURCE_TOPOLOGY, "", f"n{i % 2}")),
+            "bind policy": lambda: self._label(i, "cpu-bind-policy", ("FullPCPUsOnly", "SpreadByPCPUs", None)[j % 3]),
+            "numa policy": lambda: self._label(i, "numa-topology-policy", POLICIES[j % 4]),
+            "amplify": lambda: self._node(i, {"metadata": {"annotations": {f"node.{RATIO}": ('{"cpu":2}', "{", None)[j % 3]}}}),
+            "resize": lambda: self._node(i, {"status": {"allocatable": {"cpu": str(4 + 4 * (j % 4))}}}),
+            "add pod": lambda: self._add_pod(i, j),
+            "delete pod": lambda: self._pod(i, None),
+            "finish pod": lambda: self._pod(i, {"status": {"phase": "Succeeded"}}, bound=True),
+            "spec": lambda: self._pod(
+                i, {"metadata": {"annotations": {SPEC: ('{"preferredCPUBindPolicy":"SpreadByPCPUs"}', "{", None)[j % 3]}}}
+            ),
+            "qos": lambda: self._pod(i, {"metadata": {"labels": {QOS: ("LSR", "LS", None)[j % 3]}}}),
+            "break": lambda: self._break("bind" if i % 2 else "patch", 1 + j),
+            "wait": lambda: asyncio.sleep(i),
+        }
+        try:
+            await happens[what]()
+        except ClusterError:
+            return  # an API server would not take it either
+        await asyncio.sleep(0.3 * (j % 3))
+
+    async def _topology(self, i: int, j: int) -> None:
+        manifest = topology_manifest(f"n{i % 2}", CpuLayout.parse(LAYOUTS[j % 4]), 1 << 33)
+        manifest["metadata"]["annotations"]["node.koordinator.sh/reservation"] = '{"reservedCPUs":"0"}' if j > 3 else "{}"
+        ref = Ref(NODE_RESOURCE_TOPOLOGY, "", f"n{i % 2}")
+        if await self._world.get(ref) is None:
+            await self._world.create(NODE_RESOURCE_TOPOLOGY, manifest)
+        else:
+            await self._world.patch(ref, manifest)
+
+    async def _label(self, i: int, key: str, value: str | None) -> None:
+        await self._node(i, {"metadata": {"labels": {f"node.koordinator.sh/{key}": value}}})
+
+    async def _node(self, i: int, merge: dict[str, Any]) -> None:
+        await self._world.patch(Ref(NODE, "", f"n{i % 2}"), merge)
+
+    async def _add_pod(self, kind: int, priority: int) -> None:
+        self._made += 1
+        cpu, labels, annotations = PODS[kind]
+        manifest = pod_manifest(f"p{self._made}", cpu, terminationGracePeriodSeconds=0, priority=9000 + priority % 2)
+        manifest["metadata"] |= {"labels": labels, "annotations": annotations}
+        await self._world.create(POD, manifest)
+
+    async def _pod(self, i: int, merge: dict[str, Any] | None, *, bound: bool = False) -> None:
+        raws = [raw for raw in self._world.cluster.raws(POD) if raw["spec"].get("nodeName") or not bound]
+        if not raws:
+            return
+        meta = raws[i % len(raws)]["metadata"]
+        ref = Ref(POD, meta["namespace"], meta["name"])
+        if merge is None:
+            await self._world.delete(ref)
+        else:
+            await self._world.patch(ref, merge)
+
+    async def _break(self, verb: Any, times: int) -> None:
+        self._world.cluster.faults.rules.append(Fault(verb=verb, kind=POD, times=times, error=lambda: ServerError("away")))
+
+
+RATIO = "koordinator.sh/resource-amplification-ratio"
+
+
+def sleepers(world: EmbeddedWorld) -> list[str]:
+    """Return the unschedulable pods for which a fresh attempt finds a node."""
+    scheduler, found = world.scheduler, []
+    selection = Selection(scheduler.cache, scheduler.queue.nominator, Random(1), 0)
+    for info in scheduler.queue.pending():
+        if info.place is UNSCHEDULABLE:
+            stored = scheduler.pods[info.key]
+            assert isinstance(stored, Pod)
+            _, node = selection.find(scheduler.profiles[info.profile], PodInfo(stored))
+            if not isinstance(node, Diagnosis):
+                found.append(f"{info.key} would go to {node}, but sleeps: {info.last_message} {scheduler.queue.story(info.key)}")
+    return found
+
+
+def sold_twice(world: EmbeddedWorld) -> list[str]:
+    """Return the nodes on which two pods that run name one CPU."""
+    held: dict[str, int] = {}
+    found = []
+    for raw in world.cluster.raws(POD):
+        node = raw["spec"].get("nodeName", "")
+        if node and raw.get("status", {}).get("phase") != "Succeeded":
+            cpus = cpus_of(raw)
+            if cpus & held.get(node, 0):
+                found.append(f"{raw['metadata']['name']} on {node}")
+            held[node] = held.get(node, 0) | cpus
+    return found
+
+
+async def shown(world: EmbeddedWorld) -> list[bytes]:
+    return [(await world.http(f"/apis/v1/plugins/NodeNUMAResource/nodes/n{i}")).body for i in range(2)]
+
+
+beginnings = st.lists(st.tuples(st.just("add pod"), numbers, numbers), min_size=2, max_size=6)
+
+
+@given(beginnings, st.lists(steps, min_size=1, max_size=10))
+@example([("add pod", 0, 0), ("add pod", 0, 0), ("add pod", 0, 0)], [("no topology", 0, 0), ("topology", 0, 1)])
+@example([("add pod", 1, 0), ("add pod", 1, 0), ("add pod", 1, 0)], [("delete pod", 0, 0)])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_no_pod_sleeps_no_cpu_is_sold_twice_and_a_restart_changes_nothing(beginning: list[Step], changes: list[Step]) -> None:
+    async def body(_clock: VirtualClock) -> None:
+        async with embedded(asyncio.get_running_loop(), load_config_object(CONFIG)) as world:
+            story = Story(world)
+            await story.begin()
+            for step in (*beginning, *changes):
+                await story.play(step)
+            world.cluster.faults.rules.clear()
+            await asyncio.sleep(LONGEST_BACKOFF)
+            assert sleepers(world) == []
+            assert sold_twice(world) == []
+            before = await shown(world)
+            await world.restart()
+            await world.settle()
+            assert await shown(world) == before
+
+    run_virtual(body)

@@ -1,0 +1,68 @@
+"""One annotation's JSON into a Struct, or one line on what is wrong with it.
+
+Nulls count as absent, as they do for Go's encoding/json. A text that many objects share is decoded once, so what is returned is shared and
+must not be changed.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import msgspec
+
+from koordsched.api.validation.decoding import strip_nulls
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+T = TypeVar("T")
+
+SHARED_TEXTS = 4096  # decoded annotations kept: templates repeat them, and so do nodes of equal hardware
+_SHOWN = 80  # characters of a value that is shown
+
+
+class Malformed(ValueError):
+    """An annotation or label that cannot be read. The text is one line: key, what is wrong and where, and the value."""
+
+    def __init__(self, key: str, problem: str, value: str) -> None:
+        self.key = key
+        self.problem = problem
+        self.value = value
+        super().__init__(f"{key}: {problem}: {shown(value)}")
+
+
+def shown(value: str) -> str:
+    """Return the value quoted on one line, cut when it is long."""
+    text = value if len(value) <= _SHOWN else value[:_SHOWN] + "..."
+    return repr(text)
+
+
+def read_annotation(annotations: Mapping[str, str], key: str, shape: type[T]) -> T | None:
+    """Return the decoded annotation; None when it is absent or null. Malformed when it is no JSON of that shape."""
+    text = annotations.get(key)
+    return None if text is None else cast("T | None", _shared(key, text, cast("Hashable", shape)))
+
+
+def read_text(key: str, text: str, shape: type[T]) -> T | None:
+    """Return the decoded text of an annotation that no other object has; None when it is null."""
+    try:
+        return msgspec.json.decode(text, type=shape)
+    except (msgspec.DecodeError, RecursionError):
+        return _decode_slowly(key, text, shape)
+
+
+@lru_cache(maxsize=SHARED_TEXTS)
+def _shared(key: str, text: str, shape: Any) -> Any:
+    return read_text(key, text, shape)
+
+
+def _decode_slowly(key: str, text: str, shape: type[T]) -> T | None:
+    """Decode without nulls what was refused with them."""
+    try:
+        value = strip_nulls(msgspec.json.decode(text))
+        return None if value is None else msgspec.convert(value, shape)
+    except msgspec.DecodeError as refused:
+        raise Malformed(key, str(refused), text) from None
+    except RecursionError:
+        raise Malformed(key, "nested too deeply", text) from None

@@ -62,7 +62,7 @@ ALWAYS: Mapping[type[msgspec.Struct], frozenset[str]] = {
         }
     ),
     koordinator_args.LoadAwareSchedulingAggregatedArgs: frozenset({"usageAggregatedDuration", "scoreAggregatedDuration"}),
-    koordinator_args.NodeNUMAResourceArgs: EVERY_FIELD,
+    koordinator_args.NodeNUMAResourceArgs: frozenset({"defaultCPUBindPolicy", "scoringStrategy", "numaScoringStrategy"}),
     koordinator_args.DeviceShareArgs: frozenset({"scoringStrategy", "gpuSharedResourceTemplatesConfig"}),
     koordinator_args.GPUShareUnsupportedModel: EVERY_FIELD,
     koordinator_args.CoschedulingArgs: EVERY_FIELD,

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from koordsched._core.table import Request
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import NodeInfo, Nodes
+    from koordsched.framework.annotations import Annotations
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.diagnosis import Diagnosis
     from koordsched.framework.status import Status
@@ -226,12 +227,23 @@ class PermitPlugin(Plugin):
 
 
 class PreBindPlugin(Plugin):
+    takes_time: bool = True
+    """Whether pre_bind waits for others, so that the pod's nomination is worth a request; not if all it does is to note annotations."""
+
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         """SKIP: pre_bind has nothing to do for this pod."""
         return None
 
     @abstractmethod
     async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None: ...
+
+
+class PreBindPatchPlugin(Plugin):
+    """Stands at preBind and writes what the PreBind plugins have noted (`framework.annotations`), after all of them."""
+
+    @abstractmethod
+    async def patch(self, pod: PodInfo, annotations: Annotations) -> Status | None:
+        """Write the annotations in one request, or SKIP to leave them to the next such plugin. An error undoes the pod's placement."""
 
 
 class BindPlugin(Plugin):

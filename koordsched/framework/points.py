@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from koordsched.framework.annotations import noted_annotations
 from koordsched.framework.status import Code, Status
 from koordsched.framework.timed import (
     TimedBind,
@@ -16,6 +17,7 @@ from koordsched.framework.timed import (
     TimedPostBind,
     TimedPostFilter,
     TimedPreBind,
+    TimedPreBindPatch,
     TimedPreEnqueue,
     TimedReserve,
 )
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
         PostBindPlugin,
         PostFilterPlugin,
         PostFilterResult,
+        PreBindPatchPlugin,
         PreBindPlugin,
         PreEnqueuePlugin,
         ReservePlugin,
@@ -46,6 +49,7 @@ class Points(msgspec.Struct, frozen=True):
     reserve: list[ReservePlugin]
     permit: list[PermitPlugin]
     pre_bind: list[PreBindPlugin]
+    pre_bind_patch: list[PreBindPatchPlugin]
     bind: list[BindPlugin]
     post_bind: list[PostBindPlugin]
 
@@ -57,6 +61,7 @@ class Points(msgspec.Struct, frozen=True):
             reserve=[TimedReserve(plugin, watch) for plugin in self.reserve],
             permit=[TimedPermit(plugin, watch) for plugin in self.permit],
             pre_bind=[TimedPreBind(plugin, watch) for plugin in self.pre_bind],
+            pre_bind_patch=[TimedPreBindPatch(plugin, watch) for plugin in self.pre_bind_patch],
             bind=[TimedBind(plugin, watch) for plugin in self.bind],
             post_bind=[TimedPostBind(plugin, watch) for plugin in self.post_bind],
         )
@@ -144,6 +149,19 @@ async def pre_bind(plugins: list[PreBindPlugin], state: CycleState, pod: PodInfo
     for plugin in plugins:
         status = await plugin.pre_bind(state, pod, node_name)
         if status is not None:
+            return _named(status, plugin, f'running PreBind plugin "{plugin.name}": ')
+    return None
+
+
+async def pre_bind_patch(plugins: list[PreBindPatchPlugin], state: CycleState, pod: PodInfo) -> Status | None:
+    """Write what PreBind has noted by the first plugin that does not skip. Where there is none it is lost, which the configuration was
+    warned of (frameworkext.md §1.1)."""
+    annotations = noted_annotations(state)
+    for plugin in plugins if annotations else ():
+        status = await plugin.patch(pod, annotations)
+        if status is None:
+            return None
+        if status.code is not Code.SKIP:
             return _named(status, plugin, f'running PreBind plugin "{plugin.name}": ')
     return None
 

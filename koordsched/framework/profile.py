@@ -19,6 +19,7 @@ from koordsched.framework.interface import (
     PostBindPlugin,
     PostFilterPlugin,
     PostFilterResult,
+    PreBindPatchPlugin,
     PreBindPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
@@ -48,6 +49,7 @@ from koordsched.framework.stopwatch import (
     Stopwatch,
     unwatched,
 )
+from koordsched.framework.topologymanager import unite
 from koordsched.log import get_logger
 from koordsched.queue.profile import Prospect
 
@@ -79,6 +81,8 @@ class Profile:
         refs = [ref for refs in config.points.values() for ref in refs]
         self.missing = sorted({ref.name for ref in refs if ref.name not in registry})  # known names that this version has no plugin for
         made = {name: registry[name](config.args.get(name), handle) for name in dict.fromkeys(ref.name for ref in refs) if name in registry}
+        self.made: Mapping[str, Plugin] = made
+        unite(made.values())
         at = _Configured(config.points, made)
         self.queue_sort: QueueSortPlugin = at.get("queueSort", QueueSortPlugin)[0]
         self.plugins = at.points()
@@ -194,9 +198,12 @@ class Profile:
         return work, status
 
     async def run_pre_bind(self, work: list[PreBindPlugin], state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Run PreBind of what `pre_bind_work` returned."""
+        """Run PreBind of what `pre_bind_work` returned, and write what it has noted."""
         started = self._perf()
         status = await points.pre_bind(work, state, pod, node_name)
+        if status is None:
+            patching = (self._timed if state.sampled else self.plugins).pre_bind_patch
+            status = await points.pre_bind_patch(patching, state, pod)
         self.watch.ended(PRE_BIND, status, started)
         return status
 
@@ -234,6 +241,7 @@ class _Configured:
             reserve=self.get("reserve", ReservePlugin),
             permit=self.get("permit", PermitPlugin),
             pre_bind=self.get("preBind", PreBindPlugin),
+            pre_bind_patch=self.get("preBind", PreBindPatchPlugin),
             bind=self.get("bind", BindPlugin),
             post_bind=self.get("postBind", PostBindPlugin),
         )

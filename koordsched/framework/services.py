@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
     from koordsched.api.core import Pod
+    from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import NodeInfo
     from koordsched.cluster.event_series import EventText
@@ -51,6 +52,12 @@ class Services(Protocol):
 
     def event(self, profile: str, regarding: Pod, text: EventText, related: Pod) -> None:
         """Record an event in the name of a profile."""
+
+    def event_on(self, regarding: Object, text: EventText) -> None:
+        """Record an event about an object for which no profile is responsible."""
+
+    def malformed_object(self, kind: str) -> None:
+        """Count koord_scheduler_malformed_objects_total: an object of that kind came that cannot be read, or only in part."""
 
     def spawn(self, work: Coroutine[None, None, None]) -> None:
         """Run this in the background. It must not raise; it is cancelled when the scheduler stops."""

@@ -17,6 +17,7 @@ from koordsched.framework.interface import (
     PostBindPlugin,
     PostFilterPlugin,
     PostFilterResult,
+    PreBindPatchPlugin,
     PreBindPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
@@ -47,6 +48,7 @@ from koordsched.framework.stopwatch import (
 if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import Nodes
+    from koordsched.framework.annotations import Annotations
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.diagnosis import Diagnosis
 
@@ -162,6 +164,10 @@ class TimedPermit(Timed[PermitPlugin], PermitPlugin):
 
 
 class TimedPreBind(Timed[PreBindPlugin], PreBindPlugin):
+    def __init__(self, plugin: PreBindPlugin, watch: Stopwatch) -> None:
+        super().__init__(plugin, watch)
+        self.takes_time = plugin.takes_time
+
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         started = self._perf()
         status = self._plugin.pre_bind_pre_flight(state, pod, node_name)
@@ -171,6 +177,14 @@ class TimedPreBind(Timed[PreBindPlugin], PreBindPlugin):
     async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         started = self._perf()
         status = await self._plugin.pre_bind(state, pod, node_name)
+        self._executed(PRE_BIND, status, started)
+        return status
+
+
+class TimedPreBindPatch(Timed[PreBindPatchPlugin], PreBindPatchPlugin):
+    async def patch(self, pod: PodInfo, annotations: Annotations) -> Status | None:
+        started = self._perf()
+        status = await self._plugin.patch(pod, annotations)
         self._executed(PRE_BIND, status, started)
         return status
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from koordsched.config.catalogue import REFERENCE
 from koordsched.plugins.defaultbinder.plugin import DefaultBinder
+from koordsched.plugins.defaultprebind.plugin import DefaultPreBind
 from koordsched.plugins.defaultpreemption.plugin import DefaultPreemption
 from koordsched.plugins.discovery import installed
 from koordsched.plugins.dynamicresources.plugin import DynamicResources
@@ -17,6 +18,7 @@ from koordsched.plugins.imagelocality.plugin import ImageLocality
 from koordsched.plugins.interpodaffinity.plugin import InterPodAffinity
 from koordsched.plugins.nodeaffinity.plugin import NodeAffinity
 from koordsched.plugins.nodename.plugin import NodeName
+from koordsched.plugins.nodenumaresource.plugin import NodeNUMAResource
 from koordsched.plugins.nodeports.plugin import NodePorts
 from koordsched.plugins.noderesourcesbalancedallocation.plugin import NodeResourcesBalancedAllocation
 from koordsched.plugins.noderesourcesfit.plugin import NodeResourcesFit
@@ -56,6 +58,8 @@ REGISTRY: dict[str, PluginFactory] = {
     "InterPodAffinity": InterPodAffinity,
     "DefaultPreemption": DefaultPreemption,
     "DefaultBinder": lambda _args, handle: DefaultBinder(handle),
+    "NodeNUMAResource": NodeNUMAResource,
+    "DefaultPreBind": lambda _args, handle: DefaultPreBind(handle),
 }
 
 

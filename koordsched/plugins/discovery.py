@@ -25,6 +25,7 @@ from koordsched.framework.interface import (
     Plugin,
     PostBindPlugin,
     PostFilterPlugin,
+    PreBindPatchPlugin,
     PreBindPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
@@ -53,6 +54,7 @@ ROLES: dict[type[Plugin], str] = {
     ReservePlugin: "reserve",
     PermitPlugin: "permit",
     PreBindPlugin: "preBind",
+    PreBindPatchPlugin: "preBind",
     BindPlugin: "bind",
     PostBindPlugin: "postBind",
 }

@@ -217,7 +217,7 @@ class Cycle:
         if status is not None:
             return status
         waiting = self._parts.waiting_pods.get(pod.uid)
-        if work or waiting is not None:
+        if waiting is not None or (work and any(plugin.takes_time for plugin in work)):
             self._parts.status_writer.nominate(pod, node)
         if waiting is not None:
             status = await self._wait_on_permit(waiting)

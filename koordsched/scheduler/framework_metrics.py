@@ -36,6 +36,9 @@ class FrameworkMeasures:
         )
         self.preemption = PreemptionMeasures(shown)
         self.volume_stage_errors = _volumes(shown)
+        self.malformed_objects = Tally(
+            shown, "koord_scheduler_malformed_objects_total", "Objects that came and cannot be read, or only in part, by kind.", ["kind"]
+        )
         _batching(shown)
 
     def extension_point(self, point: str, status: str, profile: str) -> Buckets:

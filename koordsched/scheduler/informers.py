@@ -14,6 +14,7 @@ from koordsched.api.kinds import (
     CSI_NODE,
     CSI_STORAGE_CAPACITY,
     NAMESPACE,
+    NODE_RESOURCE_TOPOLOGY,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
     STORAGE_CLASS,
@@ -42,8 +43,9 @@ ANNOUNCED: dict[Kind, EventResource] = {
     CSI_DRIVER: EventResource.CSI_DRIVER,
     CSI_STORAGE_CAPACITY: EventResource.CSI_STORAGE_CAPACITY,
     VOLUME_ATTACHMENT: EventResource.VOLUME_ATTACHMENT,
+    NODE_RESOURCE_TOPOLOGY: EventResource.CUSTOM,
 }
-"""Kinds whose changes may wake waiting pods (framework.md §3.5)."""
+"""Kinds whose changes may wake waiting pods (framework.md §3.5); those of custom resources are known by their plural and group."""
 
 
 class Informers:
@@ -69,7 +71,7 @@ class Informers:
         """Tell the queue of the changes of every kind that is mirrored by now. Called once, after all plugins are made."""
         for kind, informer in self._by_kind.items():
             if kind in ANNOUNCED:
-                informer.add_handler(Announcer(queue, ANNOUNCED[kind]))
+                informer.add_handler(Announcer(queue, ANNOUNCED[kind], kind))
 
     async def synced(self) -> None:
         """Wait until the first list of every kind has been handled."""
@@ -83,11 +85,12 @@ class Informers:
 class Announcer:
     """Makes cluster events of one kind's changes."""
 
-    def __init__(self, queue: SchedulingQueue, resource: EventResource) -> None:
+    def __init__(self, queue: SchedulingQueue, resource: EventResource, kind: Kind) -> None:
+        custom = kind.plural_group if resource is EventResource.CUSTOM else ""
         self._queue = queue
-        self._add = cluster_event(resource, ActionType.ADD)
-        self._update = cluster_event(resource, ActionType.UPDATE_OTHER)
-        self._delete = cluster_event(resource, ActionType.DELETE)
+        self._add = cluster_event(resource, ActionType.ADD, custom)
+        self._update = cluster_event(resource, ActionType.UPDATE_OTHER, custom)
+        self._delete = cluster_event(resource, ActionType.DELETE, custom)
 
     def on_add(self, obj: Object, _arrival: Arrival) -> None:
         self._queue.move_all(self._add, None, obj)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
 
     from koordsched.api.core import Pod
+    from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import NodeInfo
     from koordsched.cluster.event_series import EventText
@@ -69,6 +70,12 @@ class SchedulerServices:
 
     def event(self, profile: str, regarding: Pod, text: EventText, related: Pod) -> None:
         self._parts.events(profile).event(regarding, text, related=related)
+
+    def event_on(self, regarding: Object, text: EventText) -> None:
+        self._parts.events(next(iter(self._profiles))).event(regarding, text)
+
+    def malformed_object(self, kind: str) -> None:
+        self._parts.metrics.framework.malformed_objects.add(kind)
 
     def spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -12,6 +12,7 @@ import msgspec
 from koordsched.server.configz import configz
 from koordsched.server.debug import DEBUG_PATH, DebugEndpoints
 from koordsched.server.health import Health
+from koordsched.server.plugin_routes import APIS_PATH, PluginRoutes
 from koordsched.server.pod_resources import resource_metrics
 from koordsched.server.response import JSON, METRICS, METRICS_PATH, NOT_FOUND, TEXT, Response
 
@@ -40,6 +41,7 @@ class Endpoints:
         self._leadership = leadership
         self._scheduler = scheduler
         self._debug = DebugEndpoints(scheduler)
+        self._routes = PluginRoutes(scheduler.profiles.values())
         ping = {"ping": lambda: ""}
         elected = {} if leadership is None else {"leaderElection": leadership.health}
         ready = {**elected, "shutdown": self._goes_on, "sched-handler-sync": self._handlers_synced}
@@ -59,7 +61,16 @@ class Endpoints:
             return Response(200, METRICS, await self._resources())
         if path == CONFIGZ_PATH:
             return Response(200, JSON, msgspec.json.encode({"componentconfig": configz(self._scheduler.config)}))
-        return await self._debug.answer(request) if path.startswith(DEBUG_PATH) else NOT_FOUND
+        return await self._under_prefix(request)
+
+    async def _under_prefix(self, request: Request) -> Response:
+        if request.path.startswith(APIS_PATH):
+            return self._routes.answer(request, leading=self._leads)
+        return await self._debug.answer(request) if request.path.startswith(DEBUG_PATH) else NOT_FOUND
+
+    @property
+    def _leads(self) -> bool:
+        return self._leadership is None or self._leadership.leading
 
     def _metrics(self, request: Request) -> Response:
         if request.method == "DELETE":
@@ -69,7 +80,7 @@ class Endpoints:
 
     async def _resources(self) -> bytes:
         """Return what pods request; nothing of it while another scheduler leads, which says it."""
-        if self._leadership is not None and not self._leadership.leading:
+        if not self._leads:
             return b""
         return await resource_metrics(self._scheduler.pods.values())
 

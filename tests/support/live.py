@@ -32,12 +32,14 @@ class Launch(NamedTuple):
     kubeconfig: Kubeconfig
     flags: tuple[str, ...] = ()
     connection: Mapping[str, object] = {"qps": 5000, "burst": 5000}
+    config: Mapping[str, object] = {}  # further fields of the configuration file
 
     def start(self) -> Running:
         """Start it; it may not be ready yet. The log is appended to."""
         kubeconfig = self.kubeconfig.write(self.folder / "kubeconfig")
         connection = {"kubeconfig": str(kubeconfig), **self.connection}
-        served, line = command("--config", write_config(self.folder, kubeconfig, clientConnection=connection), *self.flags)
+        config = write_config(self.folder, kubeconfig, clientConnection=connection, **self.config)
+        served, line = command("--config", config, *self.flags)
         return Running(served, self.plane.spawn(NAME, line))
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from koordsched.api.core import Pod
 from koordsched.api.kinds import Kind
+from koordsched.api.meta import Object
 from koordsched.api.podinfo import PodInfo
 from koordsched.cache.cache import Cache
 from koordsched.cache.columns import Columns
@@ -76,6 +77,12 @@ class RememberedServices:
 
     def event(self, profile: str, regarding: Pod, text: EventText, related: Pod) -> None:
         self.said.append(f"{text.reason} {regarding.metadata.name}: {text.note}")
+
+    def event_on(self, regarding: Object, text: EventText) -> None:
+        self.said.append(f"{text.reason} {regarding.metadata.name}: {text.note}")
+
+    def malformed_object(self, kind: str) -> None:
+        self.said.append(f"malformed {kind}")
 
     def spawn(self, work: Coroutine[None, None, None]) -> None:
         self.spawned.append(work)

@@ -26,6 +26,7 @@ from support.controlplane.binaries import Binaries
 from support.controlplane.cleaning import NAMESPACES, clean
 from support.controlplane.commands import Addresses, Options, api_server_command, etcd_command, write_files
 from support.controlplane.credentials import ADMIN, IDENTITIES, Identity, Kubeconfig, User, by_token
+from support.controlplane.definitions import install
 from support.controlplane.processes import Guardian, Launch, Process, Usage
 from support.controlplane.rest import Refused, Rest, Server
 
@@ -58,7 +59,10 @@ class ControlPlane:
         return self._addresses.api_server
 
     def __enter__(self) -> Self:
-        """Start etcd, then the API server; StartFailed with the end of the log when one does not get ready."""
+        """Start etcd, then the API server, and install what config/crds defines.
+
+        StartFailed with the end of the log when one does not get ready.
+        """
         with ExitStack() as undo:
             self.folder = Path(tempfile.mkdtemp(prefix="koordsched-control-plane-"))
             self._guardian = Guardian(self.folder)
@@ -69,6 +73,8 @@ class ControlPlane:
             write_files(self.folder, self.authority, self.tokens)
             self.spawn(ETCD, etcd_command(self.binaries, self.folder, self._addresses)).wait_until(self._etcd_ready, START_SECONDS)
             self.start_api_server()
+            with closing(self._client(ADMIN)) as client:
+                install(client)
             self._undo = undo.pop_all()
         return self
 

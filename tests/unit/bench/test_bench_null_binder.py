@@ -66,3 +66,12 @@ async def test_each_bind_has_its_scheduled_event(clock: VirtualClock) -> None:
         f"Successfully assigned default/{name} to {bound[name]}" for name in map("pod-{}".format, range(6))
     }
     assert {(event.type, event.reason, event.action) for event in events} == {("Normal", "Scheduled", "Binding")}
+
+
+async def test_with_cpusets_each_pod_of_a_node_has_its_own(clock: VirtualClock) -> None:
+    cluster = await filled(clock)
+    async with running(NullBinder(cluster, clock, Random(1), cpusets=True).run()):
+        await asyncio.sleep(5)
+    pods = [pod for pod in (await cluster.list(POD)).items if isinstance(pod, Pod) and pod.metadata.name.startswith("pod-")]
+    written = Counter((pod.spec.node_name, pod.metadata.annotations["scheduling.koordinator.sh/resource-status"]) for pod in pods)
+    assert written == {(f"node-{number}", f'{{"cpuset":"{cpus}"}}'): 1 for number in range(3) for cpus in ("0-3", "4-7")}

@@ -7,6 +7,8 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from side_by_side.__main__ import parse
+from side_by_side.cpus import annotations
 from side_by_side.workload import BOUND, THEMES, Workload, bound_pods, nodes, pending_pods, prerequisites
 
 
@@ -42,3 +44,34 @@ def test_preemption_begins_with_full_nodes_of_which_three_pods_make_room_for_one
     assert pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "3000m"
     assert pod["spec"]["priorityClassName"] == json.loads(prerequisites(load)[0].body)["metadata"]["name"]
     assert prerequisites(Workload(theme="spread")) == []
+
+
+def test_pods_with_cpus_of_their_own_find_as_many_as_the_nodes_say() -> None:
+    load = Workload(theme="cpuset", nodes=2, pods=2)
+    made = [(item.path.rpartition("/")[2], json.loads(item.body)) for item in prerequisites(load)]
+    assert Counter(path for path, _ in made) == {
+        "clusterroles": 1,
+        "clusterrolebindings": 1,
+        "priorityclasses": 1,
+        "noderesourcetopologies": 2,
+    }
+    topology = made[-1][1]
+    assert len(json.loads(topology["metadata"]["annotations"]["node.koordinator.sh/cpu-topology"])["detail"]) == 208
+    assert json.loads(nodes(load)[1].body)["status"]["allocatable"]["cpu"] == "208"
+    (pod, _) = pods("cpuset", nodes=2, pods=2)
+    assert pod["metadata"]["labels"]["koordinator.sh/qosClass"] == "LSR"
+    assert pod["spec"]["priorityClassName"] == made[2][1]["metadata"]["name"]
+    assert pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "4"
+
+
+def test_who_does_not_choose_cpus_writes_the_next_ones() -> None:
+    written = [annotations(turn)["scheduling.koordinator.sh/resource-status"] for turn in (0, 1, 51, 52)]
+    assert written == ['{"cpuset":"0-3"}', '{"cpuset":"4-7"}', '{"cpuset":"204-207"}', '{"cpuset":"0-3"}']
+
+
+def test_kube_scheduler_takes_no_part_where_pods_want_cpus(capsys: pytest.CaptureFixture[str]) -> None:
+    assert parse([]).competitors == ["kube-scheduler", "ours", "null"]
+    assert parse(["--theme", "cpuset"]).competitors == ["ours", "null"]
+    with pytest.raises(SystemExit):
+        parse(["--theme", "cpuset", "--competitors", "null,kube-scheduler"])
+    assert "kube-scheduler cannot do --theme cpuset" in capsys.readouterr().err

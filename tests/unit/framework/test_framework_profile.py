@@ -9,10 +9,12 @@ from support.builders import pod
 from support.fakes import FakeBind, FakePostFilter, Late, profile_config, registry_of
 from support.plugins import PluginBench
 
+from koordsched.api.podinfo import PodInfo
 from koordsched.config.types import PluginRef
+from koordsched.framework.annotations import Annotations, annotate
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis
-from koordsched.framework.interface import Plugin, PostFilterResult, PreEnqueuePlugin
+from koordsched.framework.interface import Plugin, PostFilterResult, PreBindPatchPlugin, PreEnqueuePlugin
 from koordsched.framework.profile import Profile
 from koordsched.framework.status import SKIP, Code, Status, error, unresolvable, unschedulable
 
@@ -174,6 +176,59 @@ async def test_pre_bind_stops_at_the_first_failure() -> None:
     status = await made.run_pre_bind([*plugins], STATE, POD, "n1")
     assert status == Status(Code.ERROR, ('running PreBind plugin "B": boom',), "B")
     assert journal == ["pre_bind A", "pre_bind B"]
+
+
+class Noting(Late):
+    """Notes annotations in PreBind."""
+
+    def __init__(self, name: str, journal: list[str], **notes: str | None) -> None:
+        super().__init__(name, journal)
+        self.notes = notes
+
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        annotate(state, self.notes)
+        return await super().pre_bind(state, pod, node_name)
+
+
+class Writing(PreBindPatchPlugin):
+    """Keeps what it is to write."""
+
+    def __init__(self, name: str, journal: list[str], answer: Status | None = None) -> None:
+        self.name, self.journal, self.answer = name, journal, answer
+        self.written: list[Annotations] = []
+
+    async def patch(self, pod: PodInfo, annotations: Annotations) -> Status | None:
+        self.journal.append(f"patch {self.name}")
+        self.written.append(annotations)
+        return self.answer
+
+
+async def test_what_all_pre_binds_noted_is_written_once_after_all_of_them_wherever_the_writer_stands() -> None:
+    journal: list[str] = []
+    writers = [Writing("W", journal, SKIP), Writing("X", journal), Writing("Y", journal)]
+    noting = [Noting("A", journal, a="1", b="2"), Noting("B", journal, b=None)]
+    made = profile_of(preBind=[*writers, *noting])
+    assert made.pre_bind_work(CycleState(), POD, "n1") == (noting, None)
+    assert await made.run_pre_bind([*noting], CycleState(), POD, "n1") is None
+    assert journal == ["pre_bind A", "pre_bind B", "patch W", "patch X"]
+    assert writers[1].written == [{"a": "1", "b": None}]
+
+
+async def test_nothing_is_written_when_nothing_was_noted_or_a_pre_bind_failed() -> None:
+    journal: list[str] = []
+    writer, failing = Writing("W", journal), Noting("A", journal, a="1")
+    failing.pre_bind_answer = error("boom")
+    plugins, _ = late("B")
+    made = profile_of(preBind=[failing, *plugins, writer])
+    assert await made.run_pre_bind([*plugins], CycleState(), POD, "n1") is None
+    assert await made.run_pre_bind([failing], CycleState(), POD, "n1") is not None
+    assert writer.written == []
+
+
+async def test_a_patch_that_fails_names_its_plugin() -> None:
+    made = profile_of(preBind=[Noting("A", [], a="1"), Writing("W", [], error("gone"))])
+    status = await made.run_pre_bind(made.plugins.pre_bind, CycleState(), POD, "n1")
+    assert status == Status(Code.ERROR, ('running PreBind plugin "W": gone',), "W")
 
 
 async def test_the_first_bind_plugin_that_does_not_skip_decides() -> None:

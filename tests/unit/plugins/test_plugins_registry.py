@@ -9,6 +9,7 @@ from support.plugins import PluginBench
 
 from koordsched.api.core import Pod
 from koordsched.config.args import IN_TREE_ARGS
+from koordsched.config.koordinator_args import KOORDINATOR_ARGS
 from koordsched.framework.interface import (
     UNSIGNABLE,
     FilterNodesPlugin,
@@ -21,7 +22,7 @@ from koordsched.plugins import REGISTRY
 
 
 def make(name: str) -> Plugin:
-    args = IN_TREE_ARGS.get(name)
+    args = IN_TREE_ARGS.get(name) or KOORDINATOR_ARGS.get(name)
     return REGISTRY[name](args() if args else None, PluginBench(node("n"), cluster=object()))
 
 
@@ -50,8 +51,8 @@ def test_every_plugin_has_the_name_it_is_registered_under(name: str) -> None:
     assert make(name).name == name
 
 
-def test_only_the_queue_order_and_the_binder_need_no_signature() -> None:
-    assert set(REGISTRY) - set(SIGNING) == {"PrioritySort", "DefaultBinder"}
+def test_only_the_queue_order_and_who_writes_need_no_signature() -> None:
+    assert set(REGISTRY) - set(SIGNING) == {"PrioritySort", "DefaultBinder", "DefaultPreBind"}
 
 
 @pytest.mark.parametrize("name", SIGNING)

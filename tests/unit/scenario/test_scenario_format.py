@@ -125,8 +125,8 @@ def test_cpusets_are_sets(tmp_path: Path) -> None:
     rule = {"count": 4, "numa": [0, 1], "from": "0-7", "not": 3, "equals": "0-1,4-5", "fullCores": False}
     (read,) = actions(tmp_path, [{"expect": {"pods": {"a": {"cpuset": rule}}}}])
     found = read.pods["default/a"].cpuset
-    assert (found.count, found.numa, found.within, found.without) == (4, {0, 1}, set(range(8)), {3})
-    assert (found.equals, found.full_cores) == ({0, 1, 4, 5}, False)
+    assert (found.count, found.numa, found.within, found.without) == (4, {0, 1}, 0b11111111, 0b1000)
+    assert (found.equals, found.full_cores) == (0b110011, False)
 
 
 @pytest.mark.parametrize(
@@ -235,6 +235,12 @@ def test_mistakes_of_a_step_are_all_named(tmp_path: Path, step: Any, expected: l
 def test_a_name_may_be_given_once_only(tmp_path: Path) -> None:
     text = HEAD + "steps: []\n---\n" + HEAD + "steps: []\n"
     assert mistakes(tmp_path, text) == [f"f.yaml: document 2: name: 'a' is the name of {tmp_path}/f.yaml: document 1 already"]
+
+
+def test_a_cpu_layout_that_is_none_is_a_mistake(tmp_path: Path) -> None:
+    topology = {"kind": "NodeResourceTopology", "metadata": {"name": "n1"}, "cpuTopology": "2x2x4"}
+    (line,) = step_mistakes(tmp_path, {"create": [topology]})
+    assert line.startswith("steps[0].create[0].cpuTopology: '2x2x4': expected SOCKETSxNUMAxCORESxTHREADS")
 
 
 def test_a_file_without_scenarios_or_yaml_is_a_mistake(tmp_path: Path) -> None:

@@ -11,8 +11,11 @@ import pytest
 from support.fakes import LATE_POINTS, FakeFilter, FakePostFilter, Late, node_manifest, pod_manifest
 
 from koordsched.api.kinds import EVENT, NODE, POD
+from koordsched.api.podinfo import PodInfo
 from koordsched.cluster.memory import Fault, Moment
 from koordsched.cluster.port import Conflict, NotFound, OutcomeUnknown, Ref, ServerError
+from koordsched.framework.annotations import annotate
+from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.interface import PostFilterResult
 from koordsched.framework.status import SKIP, Code, Status, error, unschedulable
 from koordsched.simulate.world import EmbeddedWorld
@@ -293,6 +296,40 @@ async def test_a_pod_without_pre_bind_work_is_not_nominated_first(stage: Stage) 
         assert bound_to(world) == "n1"
         assert ("patch status", "pods") not in writes(world)
         assert "pre_bind L" not in late.journal
+
+
+class Noting(Late):
+    """Notes an annotation in PreBind, which takes no time."""
+
+    takes_time = False
+
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        annotate(state, {"allocated": node_name})
+        return await super().pre_bind(state, pod, node_name)
+
+
+async def test_a_pod_with_annotations_to_write_costs_one_patch_and_one_binding_and_is_not_nominated_first(stage: Stage) -> None:
+    async with stage((Noting(), LATE_POINTS)) as world:
+        await begin(world)
+        await asyncio.sleep(1)
+        assert bound_to(world) == "n1"
+        assert world.cluster.raw(ref())["metadata"]["annotations"] == {"allocated": "n1"}
+        made = {("create", "nodes"): 1, ("create", "pods"): 1}
+        assert writes(world) == made | {("patch", "pods"): 1, ("bind", "pods"): 1, ("create", "events"): 1}
+        check_books(world)
+
+
+async def test_a_patch_that_is_refused_undoes_the_placement(stage: Stage) -> None:
+    late = Noting()
+    async with stage((late, LATE_POINTS)) as world:
+        world.cluster.faults.rules.append(Fault(verb="patch", times=4, error=lambda: ServerError("etcd is away")))
+        await begin(world)
+        await asyncio.sleep(0.5)
+        assert condition(world) == ("SchedulerError", 'running PreBind plugin "DefaultPreBind": etcd is away')
+        assert late.journal == ["reserve L", "permit L", "pre_bind L", "unreserve L"]
+        await asyncio.sleep(3)
+        assert bound_to(world) == "n1"
+        check_books(world)
 
 
 async def test_the_next_pod_is_scheduled_while_this_one_is_being_bound(stage: Stage) -> None:

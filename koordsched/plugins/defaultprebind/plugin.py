@@ -1,0 +1,56 @@
+"""DefaultPreBind: writes what other plugins have noted of a pod, in one patch, before the pod is bound.
+
+The patch names the pod's uid, so that a pod created again under the name is left alone. It may be sent again after an answer that got lost:
+it says what the annotations are to be, not how they change. Reference: plugins/defaultprebind of Koordinator v1.8.0 (frameworkext.md §6);
+5xx answers are retried here as well, because a pod's placement is too dear to be undone for one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from koordsched.api.kinds import POD
+from koordsched.cluster.port import ClusterError, Conflict, OutcomeUnknown, Patch, PatchType, Ref, ServerError, TooManyRequests
+from koordsched.framework.interface import PreBindPatchPlugin
+from koordsched.framework.status import Status, error
+
+if TYPE_CHECKING:
+    from koordsched.api.meta import Object
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.framework.annotations import Annotations
+    from koordsched.framework.handle import Handle
+
+DELAYS = (0.01, 0.05, 0.25)  # seconds before each further try
+MAY_PASS = (Conflict, TooManyRequests, OutcomeUnknown, ServerError)
+BEING_DELETED = error("pod is being deleted")
+
+
+class DefaultPreBind(PreBindPatchPlugin):
+    name = "DefaultPreBind"
+
+    def __init__(self, handle: Handle) -> None:
+        self._cluster = handle.cluster
+
+    async def patch(self, pod: PodInfo, annotations: Annotations) -> Status | None:
+        """Write what differs from the pod as it was last seen; nothing differs: no request."""
+        meta = pod.pod.metadata
+        changes = {key: value for key, value in annotations.items() if meta.annotations.get(key) != value}
+        if not changes:
+            return None
+        body: dict[str, Any] = {"metadata": {"uid": meta.uid, "annotations": changes}}
+        try:
+            written = await self._write(Ref(POD, meta.namespace, meta.name), Patch(body, PatchType.STRATEGIC))
+        except ClusterError as refusal:
+            return error(refusal.message)
+        return BEING_DELETED if written.metadata.deletion_timestamp is not None else None
+
+    async def _write(self, ref: Ref, patch: Patch) -> Object:
+        """Send the patch until it is carried out or refused for good; the last refusal is raised."""
+        for delay in DELAYS:
+            try:
+                return await self._cluster.patch(ref, patch)
+            except MAY_PASS as refusal:
+                wait = max(delay, getattr(refusal, "retry_after", 0.0))
+            await asyncio.sleep(wait)
+        return await self._cluster.patch(ref, patch)

@@ -21,6 +21,7 @@ from koordsched.log import be_quiet
 if TYPE_CHECKING:
     from koordsched.scenario.live.limits import Limits
     from koordsched.scenario.world import Stage
+    from koordsched.simulate.cpu_topology import CpuLayout
 
 INTERRUPTED = 130
 USAGE = f"""koord-scheduler {__version__}: Koordinator's scheduler for Kubernetes
@@ -195,6 +196,13 @@ def _simulate_parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="what chance begins with: tie breaks and --order random (default 0)")
     parser.add_argument("--config", metavar="FILE", help="a KubeSchedulerConfiguration (default: the one that Koordinator ships)")
     parser.add_argument("-o", dest="output", choices=["table", "json"], default="table", help="what to print (default table)")
+    parser.add_argument(
+        "--cpu-topology",
+        metavar="SxNxCxT[,linux]",
+        type=_layout,
+        help="CPUs of nodes that the input has no NodeResourceTopology for: sockets x NUMA nodes x cores x threads, such as 2x2x26x2",
+    )
+    parser.add_argument("--show-cpus", metavar="N", type=_count, default=10, help="pods with CPUs of their own in the table (default 10)")
     parser.add_argument("--limit-pods", metavar="N", type=_count, help="submit only the first N pods")
     parser.add_argument("--show-pending", metavar="N", type=_count, default=10, help="reasons of pending pods in the table (default 10)")
     return parser
@@ -232,6 +240,15 @@ def _seconds(text: str) -> float:
         return float(Duration.parse(text))
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r}: expected a duration such as 90s or 5m") from None
+
+
+def _layout(text: str) -> CpuLayout:
+    from koordsched.simulate.cpu_topology import CpuLayout  # noqa: PLC0415
+
+    try:
+        return CpuLayout.parse(text)
+    except ValueError as mistake:
+        raise argparse.ArgumentTypeError(str(mistake)) from None
 
 
 def _count(text: str) -> int:

@@ -13,6 +13,9 @@ from support.controlplane.credentials import SCHEDULER, by_token
 from support.controlplane.plane import ControlPlane, free_port
 from support.served import Served, command, write_config
 
+from side_by_side import cpus
+from side_by_side.workload import CPUSET, SCHEDULER_NAME, Workload
+
 METRICS = "/metrics"
 OPEN_PATHS = "/metrics,/healthz,/readyz,/livez"
 TIMEOUT_SECONDS = 10.0
@@ -29,9 +32,9 @@ class Entrant(Protocol):
 
 
 class Competitor(Protocol):
-    """Makes an entrant for a control plane."""
+    """Makes an entrant for a control plane and what will be on it."""
 
-    def __call__(self, plane: ControlPlane) -> Entrant: ...
+    def __call__(self, plane: ControlPlane, load: Workload) -> Entrant: ...
 
 
 class Ours(NamedTuple):
@@ -60,17 +63,18 @@ class Null(NamedTuple):
         return ""
 
 
-def ours(plane: ControlPlane) -> Ours:
-    """Our scheduler with its defaults, which are kube-scheduler's: one profile of in-tree plugins."""
-    served, line = command("--config", _config(plane))
+def ours(plane: ControlPlane, load: Workload) -> Ours:
+    """Our scheduler with its defaults, which are kube-scheduler's: one profile of in-tree plugins; and NodeNUMAResource for CPUs."""
+    fields = {"profiles": [{"schedulerName": SCHEDULER_NAME, "plugins": cpus.PLUGINS}]} if load.theme == CPUSET else {}
+    served, line = command("--config", write_config(plane.folder, _kubeconfig(plane), **fields))
     return Ours(line, served)
 
 
-def kube_scheduler(plane: ControlPlane) -> KubeScheduler:
+def kube_scheduler(plane: ControlPlane, _load: Workload) -> KubeScheduler:
     port = free_port()
     line = [
         str(plane.binaries.kube_scheduler),
-        f"--config={_config(plane)}",
+        f"--config={write_config(plane.folder, _kubeconfig(plane))}",
         "--bind-address=127.0.0.1",
         f"--secure-port={port}",
         f"--tls-cert-file={plane.folder / 'server.crt'}",
@@ -80,16 +84,19 @@ def kube_scheduler(plane: ControlPlane) -> KubeScheduler:
     return KubeScheduler(line, port, plane.authority.certificate)
 
 
-def null(plane: ControlPlane) -> Null:
-    return Null([sys.executable, "-m", "side_by_side.null_binder", f"--kubeconfig={_kubeconfig(plane)}"])
-
-
-def _config(plane: ControlPlane) -> Path:
-    return write_config(plane.folder, _kubeconfig(plane))
+def null(plane: ControlPlane, load: Workload) -> Null:
+    line = [sys.executable, "-m", "side_by_side.null_binder", f"--kubeconfig={_kubeconfig(plane)}"]
+    return Null([*line, *(["--cpusets"] if load.theme == CPUSET else [])])
 
 
 def _kubeconfig(plane: ControlPlane) -> Path:
     return plane.kubeconfig(by_token(plane.tokens[SCHEDULER])).write(plane.folder / "scheduler.kubeconfig")
 
 
-COMPETITORS: dict[str, Competitor] = {"kube-scheduler": kube_scheduler, "ours": ours, "null": null}
+KUBE_SCHEDULER = "kube-scheduler"
+COMPETITORS: dict[str, Competitor] = {KUBE_SCHEDULER: kube_scheduler, "ours": ours, "null": null}
+
+
+def able(theme: str) -> list[str]:
+    """Return who can do what a theme asks for."""
+    return [name for name in COMPETITORS if theme != CPUSET or name != KUBE_SCHEDULER]

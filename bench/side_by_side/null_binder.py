@@ -1,7 +1,8 @@
 """A binder that does not schedule: every pending pod goes to the next node, whoever fits.
 
-Everything else it does as ours does: the same watches, transport, binds at a time, order of work and Scheduled events. What it reaches
-is the most that a scheduler on this adapter can reach.
+Everything else it does as ours does: the same watches, transport, binds at a time, order of work and Scheduled events; with `--cpusets`
+also the patch that writes a pod's CPUs before it is bound, and the watch of topologies. What it reaches is the most that a scheduler on
+this adapter can reach.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from random import Random
 import uvloop
 
 from koordsched.api.core import Node, Pod
-from koordsched.api.kinds import NODE, POD
+from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY, POD
+from koordsched.api.meta import Unstructured
 from koordsched.clock import Clock, RealClock
 from koordsched.cluster.apiserver import ConnectionSettings, connect
 from koordsched.cluster.event_body import EventSource
@@ -27,11 +29,12 @@ from koordsched.cluster.event_recorder import EventRecorder, Manners
 from koordsched.cluster.event_series import EventText
 from koordsched.cluster.informer import Informer
 from koordsched.cluster.mirror import Arrival, FinalState
-from koordsched.cluster.port import Binding, Cluster
+from koordsched.cluster.port import Binding, Cluster, Patch, PatchType, Ref
 from koordsched.scheduler.parts import MAX_BINDS_IN_FLIGHT
 from koordsched.scheduler.scheduler import LIVE_PODS, PODS_A_TURN
 from koordsched.server.command import GC_THRESHOLDS
 from koordsched.server.process import undisturbed
+from side_by_side.cpus import annotations
 from side_by_side.workload import SCHEDULER_NAME
 
 QPS, BURST = 5000.0, 5000
@@ -57,10 +60,12 @@ class Backlog:
 
 
 class NullBinder:
-    """Binds pods to nodes in turn."""
+    """Binds pods to nodes in turn; with cpusets it first writes CPUs to each."""
 
-    def __init__(self, cluster: Cluster, clock: Clock, random: Random) -> None:
+    def __init__(self, cluster: Cluster, clock: Clock, random: Random, *, cpusets: bool = False) -> None:
         self._cluster = cluster
+        self._cpusets = cpusets
+        self._topologies: Informer[Unstructured] = Informer(cluster, NODE_RESOURCE_TOPOLOGY, clock, random)
         self._backlog = Backlog()
         self._pods: Informer[Pod] = Informer(cluster, POD, clock, random, LIVE_PODS)
         self._nodes: Informer[Node] = Informer(cluster, NODE, clock, random)
@@ -75,6 +80,9 @@ class NullBinder:
             with undisturbed():
                 tasks.create_task(self._nodes.run())
                 tasks.create_task(self._pods.run())
+                if self._cpusets:
+                    tasks.create_task(self._topologies.run())
+                    await self._topologies.synced.wait()
                 await self._nodes.synced.wait()
                 await self._pods.synced.wait()
             tasks.create_task(self._recorder.run())
@@ -87,24 +95,28 @@ class NullBinder:
             while not waiting.pods:
                 waiting.filled.clear()
                 await waiting.filled.wait()
-            tasks.create_task(self._bind(waiting.pods.popleft(), nodes[turn % len(nodes)]))
+            cpus = annotations(turn // len(nodes)) if self._cpusets else None
+            tasks.create_task(self._bind(waiting.pods.popleft(), nodes[turn % len(nodes)], cpus))
             if turn % PODS_A_TURN == 0:
                 await asyncio.sleep(0)
 
-    async def _bind(self, pod: Pod, node: str) -> None:
+    async def _bind(self, pod: Pod, node: str, cpus: dict[str, str] | None) -> None:
         meta = pod.metadata
+        if cpus is not None:
+            patch = Patch({"metadata": {"uid": meta.uid, "annotations": cpus}}, PatchType.STRATEGIC)
+            await self._cluster.patch(Ref(POD, meta.namespace, meta.name), patch)
         async with self._slots:
             await self._cluster.bind(Binding(namespace=meta.namespace, name=meta.name, uid=meta.uid, node=node))
         note = f"Successfully assigned {meta.namespace}/{meta.name} to {node}"
         self._recorder.event(pod, EventText("Normal", "Scheduled", "Binding", note))
 
 
-async def serve(kubeconfig: str) -> None:
+async def serve(kubeconfig: str, *, cpusets: bool) -> None:
     """Bind until SIGTERM."""
     clock, random = RealClock(), Random()
     cluster = await connect(ConnectionSettings(kubeconfig=kubeconfig, qps=QPS, burst=BURST), clock, random)
     try:
-        running = asyncio.create_task(NullBinder(cluster, clock, random).run())
+        running = asyncio.create_task(NullBinder(cluster, clock, random, cpusets=cpusets).run())
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
         with suppress(asyncio.CancelledError):
             await running
@@ -115,9 +127,11 @@ async def serve(kubeconfig: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="side_by_side.null_binder", description="Bind every pending pod to the next node.")
     parser.add_argument("--kubeconfig", required=True, metavar="FILE")
+    parser.add_argument("--cpusets", action="store_true", help="write CPUs to each pod before it is bound")
+    parsed = parser.parse_args()
     gc.set_threshold(*GC_THRESHOLDS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve(parser.parse_args().kubeconfig))
+        runner.run(serve(parsed.kubeconfig, cpusets=parsed.cpusets))
 
 
 if __name__ == "__main__":

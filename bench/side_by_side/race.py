@@ -89,7 +89,7 @@ class Race:
 
     def __init__(self, plane: ControlPlane, competitor: Competitor, load: Workload, say: Callable[[str], None]) -> None:
         self._plane = plane
-        self._entrant: Entrant = competitor(plane)
+        self._entrant: Entrant = competitor(plane, load)
         self._load = load
         self._say = say
         self._watch = BoundWatch(Access(plane.url, plane.authority.certificate, plane.tokens[ADMIN]), workload.BOUND)

@@ -1,7 +1,8 @@
 """What is put on the cluster: equal nodes, and pods of a few sizes that all fit.
 
 A theme says what else pods ask for, as scheduler_perf's workloads of the same names do. With `preemption` every node is full of four
-unimportant pods, and each pending one needs the room of three of them: there are as many pending pods as nodes at most.
+unimportant pods, and each pending one needs the room of three of them: there are as many pending pods as nodes at most. With `cpuset`
+(`cpus.py`) pods want CPUs of their own, which kube-scheduler does not have.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+
+from side_by_side import cpus
 
 SCHEDULER_NAME = "default-scheduler"
 NAMESPACE = "default"
@@ -19,8 +22,8 @@ ROOM = {"cpu": "32", "memory": "256Gi", "ephemeral-storage": "400Gi", "pods": "1
 
 
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
-PREEMPTION = "preemption"
-THEMES = ("plain", "spread", "anti-affinity", "preferred-affinity", PREEMPTION)
+PREEMPTION, CPUSET = "preemption", "cpuset"
+THEMES = ("plain", "spread", "anti-affinity", "preferred-affinity", PREEMPTION, CPUSET)
 VICTIMS = 4  # on each node
 SMALL_ROOM = {"cpu": "4", "memory": "32Gi", "pods": "110"}
 VICTIM, IMPORTANT = {"cpu": "900m", "memory": "500Mi"}, {"cpu": "3000m", "memory": "500Mi"}
@@ -53,15 +56,17 @@ class Item(msgspec.Struct, frozen=True):
 
 
 def prerequisites(workload: Workload) -> list[Item]:
-    """Return what pods refer to."""
-    if workload.theme != PREEMPTION:
-        return []
-    body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": PRIORITY_CLASS}, "value": IMPORTANCE}
-    return [_item("/apis/scheduling.k8s.io/v1/priorityclasses", body)]
+    """Return what pods and nodes refer to, and what the scheduler is to be allowed besides."""
+    if workload.theme == CPUSET:
+        topologies = (cpus.topology(node_name(number)) for number in range(workload.nodes))
+        return [_item(path, body) for path, body in (*cpus.rights(), _priority_class(cpus.PRIORITY_CLASS, cpus.PRIORITY), *topologies)]
+    if workload.theme == PREEMPTION:
+        return [_item(*_priority_class(PRIORITY_CLASS, IMPORTANCE))]
+    return []
 
 
 def nodes(workload: Workload) -> list[Item]:
-    room = SMALL_ROOM if workload.theme == PREEMPTION else ROOM
+    room = {PREEMPTION: SMALL_ROOM, CPUSET: cpus.ROOM}.get(workload.theme, ROOM)
     return [_item(NODES_PATH, _node(number, room)) for number in range(workload.nodes)]
 
 
@@ -96,12 +101,21 @@ def themed(workload: Workload, number: int) -> dict[str, Any]:
         case "preemption":
             body["spec"]["containers"][0]["resources"] = {"requests": IMPORTANT}
             body["spec"]["priorityClassName"] = PRIORITY_CLASS
+        case "cpuset":
+            body["spec"]["containers"][0]["resources"] = {"requests": cpus.REQUESTS}
+            body["spec"]["priorityClassName"] = cpus.PRIORITY_CLASS
+            body["metadata"]["labels"] |= cpus.LABELS
     return body
 
 
 def pending_pod(name: str, size: int) -> Item:
     """Return a plain pod."""
     return _item(PODS_PATH, _pod(name, size, {}))
+
+
+def _priority_class(name: str, value: int) -> tuple[str, dict[str, Any]]:
+    body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+    return "/apis/scheduling.k8s.io/v1/priorityclasses", body
 
 
 def _labelled(body: dict[str, Any], color: str) -> dict[str, Any]:

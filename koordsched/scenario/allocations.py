@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from koordsched._core.cpulist import parse_cpus
 from koordsched.api.quantity import QuantityError, value
-from koordsched.scenario.cpulist import parse_cpus
 
 RESOURCE_STATUS = "scheduling.koordinator.sh/resource-status"
 DEVICE_ALLOCATED = "scheduling.koordinator.sh/device-allocated"
@@ -40,13 +40,13 @@ class Cpu(msgspec.Struct, frozen=True):
     numa: int
 
 
-def cpus_of(pod: Json) -> frozenset[int]:
-    """Return the CPU ids that the pod holds."""
+def cpus_of(pod: Json) -> int:
+    """Return the set of CPUs that the pod holds, bit i being CPU i."""
     text = _annotation(pod, RESOURCE_STATUS).get("cpuset")
     try:
-        return parse_cpus(text) if isinstance(text, str) else frozenset()
+        return parse_cpus(text) if isinstance(text, str) else 0
     except ValueError:
-        return frozenset()
+        return 0
 
 
 def numa_nodes_of(pod: Json) -> frozenset[int]:

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
+from koordsched._core.cpulist import format_cpus
 from koordsched.scenario.allocations import cpus_of, whole_devices_of
 from koordsched.scenario.contains import missing
-from koordsched.scenario.cpulist import format_cpus
 from koordsched.scenario.model import CountRule, Expect
 from koordsched.scenario.observation import Json, Seen, events_about, node_of, state
 from koordsched.scenario.pod_expectations import Difference, check_pod

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from koordsched.api.kinds import NODE_RESOURCE_TOPOLOGY
 from koordsched.config.errors import ROOT, ConfigError
 from koordsched.config.features import DEFAULT_GATES, FeatureGates
 from koordsched.config.flags import FlagError, parse_flags
@@ -34,6 +35,7 @@ from koordsched.scenario.model import (
 from koordsched.scenario.strict import StrictReader, join, shown
 from koordsched.scenario.targets import read_kind, read_target
 from koordsched.scenario.templating import bad_template
+from koordsched.simulate.cpu_topology import SHORT_FORM, read_layout
 from koordsched.simulate.documents import Document, InputError, read_documents
 
 FIELDS = ("name", "why", "config", "args", "differs", "given", "steps")
@@ -188,8 +190,17 @@ def _given(reader: StrictReader, value: Any, path: str) -> Given:
         for key in ("name", "namespace"):
             reader.text(metadata.get(key, ""), join(path, f"metadata.{key}"))
         fields["apiVersion"] = read_kind(reader, fields, path).api_version
+    if kind == NODE_RESOURCE_TOPOLOGY.kind and SHORT_FORM in fields:
+        _check_layout(reader, fields[SHORT_FORM], path)
     _check_templates(reader, fields, path)
     return Given(path=path, body=fields, repeat=repeat)
+
+
+def _check_layout(reader: StrictReader, value: Any, path: str) -> None:
+    try:
+        read_layout(value)
+    except ValueError as mistake:
+        reader.mistake(join(path, SHORT_FORM), str(mistake).removeprefix(f"{SHORT_FORM}: "))
 
 
 def _check_templates(reader: StrictReader, value: Any, path: str) -> None:

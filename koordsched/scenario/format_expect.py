@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from koordsched.scenario.cpulist import parse_cpus
+from koordsched._core.cpulist import parse_cpus
 from koordsched.scenario.model import (
     CountRule,
     CpusetRule,
@@ -79,7 +79,7 @@ def _cpuset(reader: StrictReader, value: Any, path: str) -> CpusetRule:
     )
 
 
-def _cpus(reader: StrictReader, fields: dict[str, Any], path: str, key: str) -> frozenset[int] | None:
+def _cpus(reader: StrictReader, fields: dict[str, Any], path: str, key: str) -> int | None:
     """Read a CPU list, where one CPU may also be written as a number."""
     value = fields.get(key)
     if value is None:
@@ -88,7 +88,7 @@ def _cpus(reader: StrictReader, fields: dict[str, Any], path: str, key: str) -> 
         return parse_cpus(str(value) if isinstance(value, int) and not isinstance(value, bool) else reader.text(value, join(path, key)))
     except ValueError as mistake:
         reader.mistake(join(path, key), f"{shown(value)}: {mistake}")
-        return frozenset()
+        return 0
 
 
 POD_KEYS: dict[str, Callable[[StrictReader, Any, str], Any]] = {

@@ -40,9 +40,9 @@ class CpusetRule(Model):
 
     count: int | None = None
     numa: frozenset[int] | None = None
-    within: frozenset[int] | None = None  # `from`
-    without: frozenset[int] | None = None  # `not`
-    equals: frozenset[int] | None = None
+    within: int | None = None  # `from`; sets of CPUs, bit i being CPU i
+    without: int | None = None  # `not`
+    equals: int | None = None
     full_cores: bool | None = None
 
 

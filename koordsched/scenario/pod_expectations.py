@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
+from koordsched._core.cpulist import cpu_ids, format_cpus
 from koordsched.scenario.allocations import RESOURCE_STATUS, Cpu, cpu_topology, cpus_of, numa_nodes_of
 from koordsched.scenario.contains import missing
-from koordsched.scenario.cpulist import format_cpus
 from koordsched.scenario.model import CpusetRule, NodeRule, PodRule
 from koordsched.scenario.observation import Json, Seen, node_of, refusal, state, tried
 
@@ -127,13 +127,13 @@ def _check_cpuset(pod: LookedAt, rule: PodRule) -> Iterator[Difference]:
         yield pod.differs(expected, found)
 
 
-def _cpuset_differences(rule: CpusetRule, cpus: frozenset[int], topology: dict[int, Cpu], allocated: frozenset[int]) -> Iterator[str]:
+def _cpuset_differences(rule: CpusetRule, cpus: int, topology: dict[int, Cpu], allocated: frozenset[int]) -> Iterator[str]:
     """Yield what is expected of the cpuset and does not hold. Pods without CPUs of their own are asked for the NUMA nodes allocated."""
-    if rule.count is not None and len(cpus) != rule.count:
+    if rule.count is not None and cpus.bit_count() != rule.count:
         yield f"a cpuset of {rule.count} CPUs"
-    if rule.numa is not None and rule.numa != (frozenset(topology[cpu].numa for cpu in cpus if cpu in topology) or allocated):
-        yield f"CPUs of NUMA node {format_cpus(rule.numa)}"
-    if rule.within is not None and not (cpus and cpus <= rule.within):
+    if rule.numa is not None and rule.numa != (frozenset(topology[cpu].numa for cpu in cpu_ids(cpus) if cpu in topology) or allocated):
+        yield f"CPUs of NUMA node {','.join(map(str, sorted(rule.numa)))}"
+    if rule.within is not None and (not cpus or cpus & ~rule.within):
         yield f"CPUs from {format_cpus(rule.within)}"
     if rule.without is not None and cpus & rule.without:
         yield f"CPUs not of {format_cpus(rule.without)}"
@@ -143,12 +143,13 @@ def _cpuset_differences(rule: CpusetRule, cpus: frozenset[int], topology: dict[i
         yield "full physical cores" if rule.full_cores else "partly used physical cores"
 
 
-def _has_full_cores(cpus: frozenset[int], topology: dict[int, Cpu]) -> bool:
+def _has_full_cores(cpus: int, topology: dict[int, Cpu]) -> bool:
     """Tell whether there are CPUs, all of them known, and no core of theirs has a CPU outside the set."""
-    if not cpus or not cpus <= topology.keys():
+    ids = set(cpu_ids(cpus))
+    if not ids or not ids <= topology.keys():
         return False
-    cores = {topology[cpu].core for cpu in cpus}
-    return all(cpu in cpus for cpu, place in topology.items() if place.core in cores)
+    cores = {topology[cpu].core for cpu in ids}
+    return all(cpu in ids for cpu, place in topology.items() if place.core in cores)
 
 
 def _json(value: Any) -> str:

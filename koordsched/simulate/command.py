@@ -16,6 +16,7 @@ from koordsched.config.loading import Environment, default_config, load_config
 from koordsched.config.types import SchedulerConfiguration
 from koordsched.framework.extenders import ExtenderSettingsError
 from koordsched.plugins import installed_catalogue
+from koordsched.simulate.cpu_topology import CpuLayout, give_topologies
 from koordsched.simulate.documents import InputError, expand
 from koordsched.simulate.manifests import load_manifests
 from koordsched.simulate.openb import load_openb
@@ -39,6 +40,8 @@ class SimulateOptions(msgspec.Struct, frozen=True, kw_only=True):
     output: str = "table"
     limit_pods: int | None = None
     show_pending: int = 10
+    cpu_topology: CpuLayout | None = None
+    show_cpus: int = 10
 
 
 UNHEARD = frozenset({"Scheduled", "FailedScheduling"})  # placements and conditions say the same
@@ -95,6 +98,8 @@ def load_workload(options: SimulateOptions, config: SchedulerConfiguration) -> W
         workload = load_openb(options.nodes, options.pods, profiles[0])
     else:
         workload = load_manifests(expand(list(options.inputs)), profiles)
+    if options.cpu_topology is not None:
+        give_topologies(workload, options.cpu_topology)
     if options.order is not None:
         workload.arrivals = all_at_once(workload.arrivals, options.order, options.seed)
     if options.limit_pods is not None:
@@ -137,7 +142,8 @@ def _print(options: SimulateOptions, outcome: Outcome, workload: Workload, out: 
     if options.output == "json":
         out.write(outcome.result.json().decode())
         return
-    made = sections(outcome.result, ReportOptions(peak=workload.departs, shown=options.show_pending))
+    report = ReportOptions(peak=workload.departs, shown=options.show_pending, shown_cpus=options.show_cpus)
+    made = sections(outcome.result, report, outcome.cpus)
     if _is_terminal(out) and not os.environ.get("NO_COLOR"):
         from koordsched.simulate.terminal import show  # noqa: PLC0415  # rich is slow to import
 

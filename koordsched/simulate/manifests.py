@@ -6,12 +6,13 @@ Takes what people have: hand-written YAML, `kubectl get -o yaml` and `-o json` l
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from koordsched.api.kinds import (
     NAMESPACE,
     NODE,
+    NODE_RESOURCE_TOPOLOGY,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
     POD,
@@ -22,6 +23,7 @@ from koordsched.api.kinds import (
 )
 from koordsched.clock import parse_rfc3339
 from koordsched.simulate.completion import complete_claim, complete_node, complete_pod, complete_volume, mapping
+from koordsched.simulate.cpu_topology import complete_topology
 from koordsched.simulate.documents import read_documents
 from koordsched.simulate.workload import Manifest, PodArrival, Rejection, Workload
 
@@ -33,7 +35,15 @@ GATE_KINDS = (NAMESPACE, PRIORITY_CLASS, STORAGE_CLASS, PERSISTENT_VOLUME)
 ELSEWHERE = frozenset({"uid", "resourceVersion", "generation", "managedFields", "selfLink"})
 """Metadata of a dump that means nothing in another cluster."""
 
-COMPLETIONS = {NODE: complete_node, PERSISTENT_VOLUME: complete_volume, PERSISTENT_VOLUME_CLAIM: complete_claim}
+SAME_FIELDS = {("topology.node.k8s.io/v1alpha2", "NodeResourceTopology"): NODE_RESOURCE_TOPOLOGY}
+"""Newer versions of kinds, which `kubectl get` prefers, that are read as the version that the scheduler reads."""
+
+COMPLETIONS: dict[Kind, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    NODE: complete_node,
+    PERSISTENT_VOLUME: complete_volume,
+    PERSISTENT_VOLUME_CLAIM: complete_claim,
+    NODE_RESOURCE_TOPOLOGY: complete_topology,
+}
 
 _SHOWN = 80
 
@@ -47,12 +57,14 @@ def load_manifests(files: Iterable[str], profiles: list[str]) -> Workload:
         for document in read_documents(file):
             for origin, body in _flatten(document.origin, document.value):
                 manifest = _manifest(origin, body, unknown)
+                if isinstance(manifest, Manifest) and manifest.kind in COMPLETIONS:
+                    manifest = _completed(manifest)
                 if isinstance(manifest, Rejection):
                     workload.rejected.append(manifest)
                 elif manifest is None or _is_finished(manifest):
                     continue
                 elif manifest.kind is not POD:
-                    workload.existing.append(_completed(manifest))
+                    workload.existing.append(manifest)
                 elif mapping(manifest.body.get("spec")).get("nodeName"):
                     bound.append(_pod(manifest, profiles))
                 else:
@@ -82,14 +94,14 @@ def _manifest(origin: str, body: Any, unknown: Counter[str]) -> Manifest | Rejec
     for field in ("apiVersion", "kind"):
         if not _is_name(body.get(field)):
             return Rejection(origin, "", f"{field}: {_shown(body.get(field))}: expected a text")
-    kind = kind_of(body["apiVersion"], body["kind"])
+    kind = kind_of(body["apiVersion"], body["kind"]) or SAME_FIELDS.get((body["apiVersion"], body["kind"]))
     if kind is None:
         unknown[f"{body['kind']} ({body['apiVersion']})"] += 1
         return None
     metadata = _metadata(kind, body.get("metadata"))
     if isinstance(metadata, str):
         return Rejection(origin, kind.kind, metadata)
-    return Manifest(origin, kind, {**body, "metadata": metadata})
+    return Manifest(origin, kind, {**body, "apiVersion": kind.api_version, "metadata": metadata})
 
 
 def _metadata(kind: Kind, metadata: Any) -> dict[str, Any] | str:
@@ -119,9 +131,11 @@ def _is_finished(manifest: Manifest) -> bool:
     return gone or mapping(manifest.body.get("status")).get("phase") in FINISHED
 
 
-def _completed(manifest: Manifest) -> Manifest:
-    complete = COMPLETIONS.get(manifest.kind)
-    return manifest if complete is None else Manifest(manifest.origin, manifest.kind, complete(manifest.body))
+def _completed(manifest: Manifest) -> Manifest | Rejection:
+    try:
+        return Manifest(manifest.origin, manifest.kind, COMPLETIONS[manifest.kind](manifest.body))
+    except ValueError as mistake:
+        return Rejection(manifest.origin, f"{manifest.kind.kind} {manifest.key}", str(mistake))
 
 
 def _pod(manifest: Manifest, profiles: list[str]) -> Manifest:

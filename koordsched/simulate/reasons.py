@@ -30,6 +30,19 @@ MEANINGS = (
     (re.compile(r"node\(s\) didn't match pod affinity rules"), "no pod that this one wants to be near runs there"),
     (re.compile(r"node\(s\) didn't match pod anti-affinity rules"), "a pod that this one wants to be away from runs there"),
     (re.compile(r"node\(s\) didn't satisfy existing pods anti-affinity rules"), "a pod there wants to be away from this one"),
+    (re.compile(r"the requested CPUs must be integer"), "pods that bind CPUs must ask for whole ones"),
+    (
+        re.compile(r"node\(s\) invalid CPU Topology"),
+        "nothing says which CPUs these nodes have; --cpu-topology, or NodeResourceTopologies, would",
+    ),
+    (re.compile(r"not enough cpus available to satisfy request"), "these nodes have too few CPUs that no other pod has for itself"),
+    (re.compile(r"Insufficient amplified cpu"), "a pod's own CPUs count as often as these nodes are amplified, and that is too much"),
+    (re.compile(r"(?:Insufficient|Unsatisfied) NUMA (.+)"), "no choice of NUMA nodes there has enough {0}"),
+    (
+        re.compile(r"Unaligned NUMA Hint cause .*"),
+        "there is room, but on more NUMA nodes together than the policy allows, or with pods that keep apart",
+    ),
+    (re.compile(r"node\(s\) NUMA Topology policy not match"), "these nodes have another NUMA policy than the pod asks for"),
     (re.compile(r"rejected"), "the API does not accept these pods as they are written; the lines on stderr say where"),
     (re.compile(r"preempted"), "it ran, and had to make room for a pod of higher priority"),
     (

@@ -27,7 +27,25 @@ class Pending(Output):
     reason: str
 
 
-class Summary(Output):
+class NumaSummary(Output):
+    """NUMA node `node` of all nodes: how many CPUs it has there, and how many of them pods have for themselves."""
+
+    node: int
+    cpus: int
+    bound: int
+
+
+class CpuSummary(Output):
+    """CPUs of all nodes with a topology, and what pods have of them for themselves at the end. pods: how many have CPUs."""
+
+    total: int
+    bound: int
+    pods: int
+    pods_on_one_numa_node: int
+    numa_nodes: list[NumaSummary]
+
+
+class Summary(Output, omit_defaults=True):
     """The numbers. pods = bound + pending. `seconds` and `decision_mean_micros` are real time; all else depends on input and seed only."""
 
     nodes: int
@@ -37,6 +55,7 @@ class Summary(Output):
     seconds: float
     decision_mean_micros: float
     allocation: dict[str, float]  # resource -> share of all nodes' allocatable that pods on nodes request: at the end, or at its peak
+    cpus: CpuSummary | None = None  # left out where no node has a topology
 
 
 class Result(Output):

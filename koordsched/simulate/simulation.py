@@ -14,9 +14,11 @@ from typing import Any
 import msgspec
 
 from koordsched.api.core import Node, Pod
-from koordsched.api.kinds import EVENT, NAMESPACE, NODE, POD, PRIORITY_CLASS
+from koordsched.api.kinds import EVENT, NAMESPACE, NODE, NODE_RESOURCE_TOPOLOGY, POD, PRIORITY_CLASS
+from koordsched.api.meta import Unstructured
 from koordsched.api.resources import node_allocatable
 from koordsched.cluster.port import AlreadyExists, ClusterError, NotFound
+from koordsched.simulate.cpu_use import CpuUse, cpu_use
 from koordsched.simulate.ledger import Ledger, LedgerHandler, requests_on_node
 from koordsched.simulate.result import Pending, Placement, Result, Summary
 from koordsched.simulate.workload import Manifest, PodArrival, Rejection, Workload
@@ -37,10 +39,11 @@ Progress = Callable[[int, int], None]
 
 
 class Outcome(msgspec.Struct):
-    """The result, and what the cluster refused of the input."""
+    """The result, what the cluster refused of the input, and who holds which CPUs at the end (None: no node has a topology)."""
 
     result: Result
     rejected: list[Rejection]
+    cpus: CpuUse | None = None
 
 
 class Simulation:
@@ -68,8 +71,9 @@ class Simulation:
         await self._come_and_go()
         await self._until_done()
         await self._world.stop()
-        result = await self._sum_up(clock.perf() - begun)
-        return Outcome(result, self._rejected)
+        seconds = clock.perf() - begun
+        cpus = await self._cpu_use()
+        return Outcome(await self._sum_up(seconds, cpus), self._rejected, cpus)
 
     async def _note_ended_pods(self) -> None:
         """Take note of pods that ended before the simulation began: the scheduler does not look at them."""
@@ -146,7 +150,15 @@ class Simulation:
         except NotFound:
             return
 
-    async def _sum_up(self, seconds: float) -> Result:
+    async def _cpu_use(self) -> CpuUse | None:
+        topologies = [found for found in (await self._world.cluster.list(NODE_RESOURCE_TOPOLOGY)).items if isinstance(found, Unstructured)]
+        if not topologies:
+            return None
+        pods = self._ledger.pods
+        there = (pods[key] for key in self._submitted if key in pods and key not in self._ledger.deleted)
+        return cpu_use((pod for pod in there if pod.spec.node_name), topologies)
+
+    async def _sum_up(self, seconds: float, cpus: CpuUse | None) -> Result:
         nodes = [node for node in (await self._world.cluster.list(NODE)).items if isinstance(node, Node)]
         preempted = await self._preempted()
         placements, pending = [], []
@@ -166,6 +178,7 @@ class Simulation:
             seconds=round(seconds, 3),
             decision_mean_micros=round(1e6 * metrics.decision_seconds_sum / max(metrics.decisions, 1), 1),
             allocation=self._allocation(nodes),
+            cpus=None if cpus is None else cpus.summary,
         )
         return Result(placements=placements, pending=pending, summary=summary)
 

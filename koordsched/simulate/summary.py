@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from koordsched.simulate.cpu_use import CpuUse
 from koordsched.simulate.reasons import SINGULAR, group, meaning
 from koordsched.simulate.result import Result
 
@@ -23,17 +24,22 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReportOptions(msgspec.Struct, frozen=True):
-    """peak: shares are the highest of the run, not those at its end. shown: how many reasons to list."""
+    """peak: shares are the highest of the run, not those at its end. How many are listed: `shown` reasons, `shown_cpus` pods with CPUs."""
 
     peak: bool = False
     shown: int = 10
+    shown_cpus: int = 10
 
 
-def sections(result: Result, options: ReportOptions) -> list[Section]:
+def sections(result: Result, options: ReportOptions, cpus: CpuUse | None = None) -> list[Section]:
     """Return what to print, most important first."""
     made = [_overview(result)]
     if result.summary.allocation:
         made.append(_allocation(result, options))
+    if cpus is not None:
+        made.append(_cpus(cpus))
+        if cpus.pods and options.shown_cpus:
+            made.append(_pods_cpus(cpus, options))
     if result.pending and options.shown:
         made.append(_pending(result, options))
     return made
@@ -57,6 +63,28 @@ def _allocation(result: Result, options: ReportOptions) -> Section:
     when = "at the fullest moment" if options.peak else "at the end"
     note = f"What the pods on nodes request {when}, as a share of what all nodes together can give (allocatable)."
     return Section(title="Allocation", columns=("resource", "share", "of the cluster"), align="<><", rows=rows, notes=[note])
+
+
+def _cpus(use: CpuUse) -> Section:
+    found = use.summary
+    rows = [_cpu_row(str(numa.node), numa.bound, numa.cpus) for numa in found.numa_nodes]
+    rows.append(_cpu_row("all", found.bound, found.total))
+    notes = ["CPUs that pods have for themselves at the end, by the number of the NUMA node, over all nodes."]
+    if found.pods:
+        notes.append(f"Pods with CPUs of their own: {found.pods}, of these on a single NUMA node: {found.pods_on_one_numa_node}.")
+    return Section(title="CPUs", columns=("NUMA node", "CPUs", "bound", "share", "of the CPUs"), align="<>>><", rows=rows, notes=notes)
+
+
+def _cpu_row(name: str, bound: int, cpus: int) -> tuple[str, ...]:
+    return name, str(cpus), str(bound), _percent(bound, cpus), _bar(bound / cpus if cpus else 0.0)
+
+
+def _pods_cpus(use: CpuUse, options: ReportOptions) -> Section:
+    shown = use.pods[: options.shown_cpus]
+    rows = [(held.pod, held.node, held.cpus or "-", held.numa_nodes or "-") for held in shown]
+    more = len(use.pods) - len(shown)
+    notes = [f"{more} more pods; --show-cpus N lists more, -o json lists every pod."] if more else []
+    return Section(title="CPUs of pods", columns=("pod", "node", "CPUs", "NUMA nodes"), align="<<<<", rows=rows, notes=notes)
 
 
 def _pending(result: Result, options: ReportOptions) -> Section:

@@ -1,0 +1,163 @@
+"""CPU layouts in short: `2x2x26x2` means 2 sockets x 2 NUMA nodes x 26 cores x 2 threads; `,linux` numbers them as Linux does.
+
+Makes the NodeResourceTopology that koordlet would write on such a node (nodenumaresource.md §2): every CPU's place in the annotation, and a
+zone a NUMA node with its share of cpu and memory. Without `linux` the threads of core c are CPUs c*T to c*T+T-1; with it thread t of core c
+is CPU c + t*cores, cores counted over the whole node. Used by `simulate --cpu-topology`, and by manifests and scenarios that write
+`cpuTopology: 2x2x26x2` at the top level of a NodeResourceTopology.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY
+from koordsched.api.quantity import QuantityError, milli_value, value
+from koordsched.simulate.completion import Json, mapping
+from koordsched.simulate.workload import Manifest, Workload
+
+CPU_TOPOLOGY = "node.koordinator.sh/cpu-topology"
+SHORT_FORM = "cpuTopology"
+MILLI = 1000
+MAX_CPUS = 4096
+MAX_NUMA_NODES = 64
+LAYOUT = re.compile(r"(?P<counts>[0-9]{1,4}(?:x[0-9]{1,4}){3})(?P<linux>,linux)?")
+
+
+class CpuLayout(msgspec.Struct, frozen=True):
+    """How the CPUs of a node are arranged: sockets, NUMA nodes a socket, cores a NUMA node, threads a core."""
+
+    sockets: int
+    numa_nodes: int
+    cores: int
+    threads: int
+    linux: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> CpuLayout:
+        """Read `SxNxCxT` or `SxNxCxT,linux`. ValueError says what is wrong with it."""
+        match = LAYOUT.fullmatch(text)
+        if match is None:
+            raise ValueError(f"{text!r}: expected SOCKETSxNUMAxCORESxTHREADS such as 2x2x26x2, and maybe ,linux after it")
+        sockets, numa_nodes, cores, threads = map(int, match["counts"].split("x"))
+        layout = cls(sockets, numa_nodes, cores, threads, linux=match["linux"] is not None)
+        if not layout.cpus:
+            raise ValueError(f"{text!r}: expected at least 1 of each")
+        if layout.cpus > MAX_CPUS:
+            raise ValueError(f"{text!r}: {layout.cpus} CPUs, expected at most {MAX_CPUS}")
+        if layout.zones > MAX_NUMA_NODES:
+            raise ValueError(f"{text!r}: {layout.zones} NUMA nodes, expected at most {MAX_NUMA_NODES}")
+        return layout
+
+    @property
+    def zones(self) -> int:
+        """Return the number of NUMA nodes."""
+        return self.sockets * self.numa_nodes
+
+    @property
+    def cpus(self) -> int:
+        return self.zones * self.cores * self.threads
+
+    def details(self) -> Iterator[dict[str, int]]:
+        """Yield the place of every CPU, in the order of their ids."""
+        cores = self.zones * self.cores
+        for cpu in range(self.cpus):
+            core = cpu % cores if self.linux else cpu // self.threads
+            numa = core // self.cores
+            yield {"id": cpu, "core": core, "socket": numa // self.numa_nodes, "node": numa}
+
+
+def give_topologies(workload: Workload, layout: CpuLayout) -> None:
+    """Give every node that the input has no NodeResourceTopology for one of this layout, and note what does not go with it."""
+    described = {manifest.key for manifest in workload.existing if manifest.kind is NODE_RESOURCE_TOPOLOGY}
+    bare = [manifest for manifest in workload.existing if manifest.kind is NODE and manifest.key not in described]
+    for node in bare:
+        topology = topology_manifest(node.key, layout, _offered(node, "memory"))
+        workload.existing.append(Manifest(f"{node.origin}: --cpu-topology", NODE_RESOURCE_TOPOLOGY, topology))
+    others = [node for node in bare if _offered(node, "cpu") != MILLI * layout.cpus]
+    if others:
+        said = f"{len(others)} of {len(bare)} nodes offer another number of CPUs than the {layout.cpus} of --cpu-topology"
+        workload.notes.append(f"note: {said}, {others[0].key} for example")
+
+
+def _offered(node: Manifest, resource: str) -> int:
+    """Return what a node's manifest has to offer, cpu in milli; 0 when that cannot be read."""
+    quantity = mapping(mapping(node.body.get("status")).get("allocatable")).get(resource, 0)
+    try:
+        return milli_value(quantity) if resource == "cpu" else value(quantity)
+    except QuantityError:
+        return 0
+
+
+def topology_manifest(name: str, layout: CpuLayout, memory: int = 0) -> Json:
+    """Return the NodeResourceTopology of a node. memory: bytes of the whole node, shared out evenly; 0 leaves memory out of the zones."""
+    return {
+        "apiVersion": NODE_RESOURCE_TOPOLOGY.api_version,
+        "kind": NODE_RESOURCE_TOPOLOGY.kind,
+        "metadata": {"name": name, "annotations": {CPU_TOPOLOGY: _annotation(layout)}},
+        "topologyPolicies": [],
+        "zones": zones_of(layout, memory),
+    }
+
+
+def zones_of(layout: CpuLayout, memory: int = 0) -> list[Json]:
+    """Return a zone for each NUMA node."""
+    amounts = {"cpu": str(layout.cores * layout.threads)}
+    if memory:
+        amounts["memory"] = str(memory // layout.zones)
+    resources = [_resource(name, amount) for name, amount in amounts.items()]
+    return [{"name": f"node-{numa}", "type": "Node", "resources": resources} for numa in range(layout.zones)]
+
+
+def complete_topology(body: Mapping[str, Any]) -> Json:
+    """Add what the short form leaves out: apiVersion, the CPUs and zones of `cpuTopology`, empty lists, capacity and available.
+
+    ValueError: `cpuTopology` is none; nobody else would name it, since it is no field of the API.
+    """
+    made: Json = {"apiVersion": NODE_RESOURCE_TOPOLOGY.api_version, "topologyPolicies": [], **body}
+    if SHORT_FORM in made:
+        layout = read_layout(made.pop(SHORT_FORM))
+        metadata = mapping(made.get("metadata"))
+        made["metadata"] = {**metadata, "annotations": {CPU_TOPOLOGY: _annotation(layout), **mapping(metadata.get("annotations"))}}
+        made.setdefault("zones", zones_of(layout))
+    made["zones"] = _complete_zones(made.get("zones", []))
+    return made
+
+
+def read_layout(text: Any) -> CpuLayout:
+    """Read the value of `cpuTopology`. ValueError names the key too."""
+    try:
+        return CpuLayout.parse(str(text))
+    except ValueError as mistake:
+        raise ValueError(f"{SHORT_FORM}: {mistake}") from None
+
+
+@cache
+def _annotation(layout: CpuLayout) -> str:
+    return msgspec.json.encode({"detail": list(layout.details())}).decode()
+
+
+def _resource(name: str, amount: str) -> Json:
+    return {"name": name, "capacity": amount, "allocatable": amount, "available": amount}
+
+
+def _complete_zones(zones: Any) -> Any:
+    """Fill in the amounts that only a kubelet would tell apart; what has the wrong type is left for the API's validation to name."""
+    if not isinstance(zones, list):
+        return zones
+    return [
+        {**zone, "resources": [_complete_resource(resource) for resource in zone["resources"]]}
+        if isinstance(zone, dict) and isinstance(zone.get("resources"), list)
+        else zone
+        for zone in zones
+    ]
+
+
+def _complete_resource(resource: Any) -> Any:
+    if not isinstance(resource, dict) or "allocatable" not in resource:
+        return resource
+    return {"capacity": resource["allocatable"], "available": resource["allocatable"], **resource}

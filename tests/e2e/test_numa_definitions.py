@@ -1,0 +1,56 @@
+"""A cluster without NodeResourceTopologies is normal weather: nothing is lost but CPUs, and they come with the definition."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from support.controlplane.accounts import service_account
+from support.controlplane.credentials import by_token
+from support.controlplane.definitions import COLLECTION, await_gone, definitions, install
+from support.controlplane.plane import ControlPlane
+from support.controlplane.rest import Rest
+from support.cpu_recount import QOS_CLASS, TOPOLOGIES, recount_cpus
+from support.live import PODS, Launch, create_node, create_pod, until
+
+from koordsched.simulate.cpu_topology import CpuLayout, topology_manifest
+
+MANIFESTS = Path(__file__).parents[2] / "config" / "rbac.yaml"
+PROFILES = [{"schedulerName": "default-scheduler", "plugins": {"multiPoint": {"enabled": [{"name": "NodeNUMAResource"}]}}}]
+PROBED_WITHIN = 60.0  # an informer asks every 30 s for a kind that is not served
+
+
+def message(rest: Rest, name: str) -> str:
+    """Return why the pod waits, "" while nobody has said so."""
+    conditions = rest.get(f"{PODS}/{name}")["status"].get("conditions", [])
+    return next((each.get("message", "") for each in conditions if each["type"] == "PodScheduled"), "")
+
+
+def bound(rest: Rest, name: str) -> bool:
+    return bool(rest.get(f"{PODS}/{name}")["spec"].get("nodeName"))
+
+
+def test_topologies_may_be_defined_later(plane: ControlPlane, tmp_path: Path) -> None:
+    rest = plane.rest()
+    manifests = list(definitions())
+    for manifest in manifests:
+        rest.delete(f"{COLLECTION}/{manifest['metadata']['name']}")
+        await_gone(rest, manifest)
+    try:
+        create_node(rest, "n1", "4")
+        create_pod(rest, "plain", "1")
+        create_pod(rest, "own", "2")
+        rest.patch(f"{PODS}/own", {"metadata": {"labels": {QOS_CLASS: "LSR"}}})
+        with service_account(rest, MANIFESTS) as token:
+            running = Launch(plane, tmp_path, plane.kubeconfig(by_token(token)), config={"profiles": PROFILES}).start()
+            running.await_readiness()
+            until(lambda: bound(rest, "plain"))
+            until(lambda: "invalid CPU Topology" in message(rest, "own"))
+            install(rest, manifests)
+            rest.create(TOPOLOGIES, topology_manifest("n1", CpuLayout.parse("1x1x2x2")))
+            until(lambda: bound(rest, "own"), PROBED_WITHIN)
+            outcome = running.stop()
+    finally:
+        install(rest, manifests)
+    assert recount_cpus(rest).not_as_requested() == []
+    assert outcome.of("error") == []
+    assert "forbidden: User" not in outcome.text

@@ -14,6 +14,7 @@ from support.controlplane.rest import Refused, Rest
 
 FOLDER = Path(__file__).parents[3] / "config" / "crds"
 COLLECTION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+NOT_YET = {http.client.NOT_FOUND, http.client.TOO_MANY_REQUESTS}
 SERVED_SECONDS = 30.0
 POLL_SECONDS = 0.05
 
@@ -57,10 +58,11 @@ def await_each(rest: Rest, manifest: dict[str, Any], *, served: bool) -> None:
 
 
 def is_served(rest: Rest, path: str) -> bool:
+    """Tell whether objects can be listed; an API server that has just started says for a moment that it is too busy for them."""
     try:
         rest.get(f"{path}?limit=1")
     except Refused as refused:
-        if refused.status != http.client.NOT_FOUND:
+        if refused.status not in NOT_YET:
             raise
         return False
     return True

@@ -59,10 +59,7 @@ class ControlPlane:
         return self._addresses.api_server
 
     def __enter__(self) -> Self:
-        """Start etcd, then the API server, and install what config/crds defines.
-
-        StartFailed with the end of the log when one does not get ready.
-        """
+        """Start etcd, then the API server; StartFailed with the end of the log when one does not get ready."""
         with ExitStack() as undo:
             self.folder = Path(tempfile.mkdtemp(prefix="koordsched-control-plane-"))
             self._guardian = Guardian(self.folder)
@@ -73,8 +70,6 @@ class ControlPlane:
             write_files(self.folder, self.authority, self.tokens)
             self.spawn(ETCD, etcd_command(self.binaries, self.folder, self._addresses)).wait_until(self._etcd_ready, START_SECONDS)
             self.start_api_server()
-            with closing(self._client(ADMIN)) as client:
-                install(client)
             self._undo = undo.pop_all()
         return self
 
@@ -86,11 +81,12 @@ class ControlPlane:
         self._undo.close()
 
     def start_api_server(self) -> None:
-        """Start the API server on its port and its data, and wait until it is ready."""
+        """Start the API server on its port and its data, and wait until it is ready and serves what config/crds defines."""
         command = api_server_command(self.binaries, self.folder, self._addresses, self.options)
         process = self.spawn(API_SERVER, command)
         with closing(self._client(ADMIN)) as client:
             process.wait_until(lambda: api_server_ready(client), START_SECONDS)
+            install(client)
 
     def stop_api_server(self) -> None:
         """Let the API server finish its requests and end."""

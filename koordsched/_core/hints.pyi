@@ -1,5 +1,3 @@
-from collections.abc import Mapping, Sequence
-
 from koordsched._core.numa import NumaRequest, NumaScoring, NumaTable
 from koordsched._core.numa_facts import Distribution, Hint, Machine, Merged, Restored
 from koordsched._core.numa_policy import CpuBindPolicy
@@ -40,18 +38,9 @@ class NumaView:
     def hints(self) -> dict[str, list[Hint]]:
         """Return, for each requested resource that some zone has, the sets of zones it could come from, smaller ones first.
 
-        On nodes of up to 8 zones all; on others those of the smallest size that has any, and the widest. {}: no zone has any of them.
+        On nodes of up to 8 zones all; on others those of the smallest size that has any, and the widest. {}: no zone has any of them. Lists
+        are shared between resources: not to be changed.
         """
 
     def distribute(self, mask: int) -> Distribution:
         """Split the request over these zones; what no zone of the node has is ignored (nodenumaresource.md §8)."""
-
-def merge_hints(providers: Sequence[Mapping[str, Sequence[Hint] | None]], machine: Machine) -> Merged:
-    """Merge providers' hints, by resource name, to one affinity (nodenumaresource.md §9).
-
-    A provider without hints, and None for a resource, means any zones; an empty list, that none would do. O(hints) for Restricted and
-    SingleNUMANode, for BestEffort O(sets of zones x hints) when the providers do not agree.
-    """
-
-def mask_text(mask: int) -> str:
-    """Return the mask in binary, at least two digits, as the reference prints it: {0} "01", {0,2} "0101", {2} "100"."""

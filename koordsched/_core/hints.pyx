@@ -1,8 +1,7 @@
-"""Hints for one node: which sets of NUMA nodes could serve a request, what several providers' hints merge to, how a request is split.
+"""Hints of one node: which sets of its NUMA nodes could serve a request, which is best, and how the request is split over it.
 
 The kernels (`numa_filter`, `numa_score`) answer for all rows, but only where nobody else has hints; this is for the one node that was
-chosen, for nodes where reservations or victims give something back, and for merging with other providers' hints.
-Reference: pkg/scheduler/frameworkext/topologymanager/policy*.go of Koordinator v1.8.0, with the repair D9 of nodenumaresource.md §16.
+chosen, for nodes where reservations or victims give something back, and for merging with other providers' hints (`numa_merge`).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
@@ -19,7 +18,9 @@ from koordsched._core.numa cimport (
     NumaTable,
 )
 from koordsched._core.numa_facts import Distribution, Hint, Machine, Merged
+from koordsched._core.numa_merge import merge_hints
 from koordsched._core.numa_policy import CpuBindPolicy, NumaExclusive, NumaTopologyPolicy
+from koordsched._core.numa_merge cimport summary_of
 from koordsched._core.numa_zones cimport (
     NOT_ENOUGH_CPUS,
     PASS,
@@ -169,14 +170,16 @@ cdef class NumaView:
         cdef int count = _feasible(&self.items, self.zones, found)
         cdef int i, j
         cdef uint64_t lack
-        cdef list masks
         scored = [(_ids_of(self.zones, found[j]), mask_score(&self.items, self.zones, found[j])) for j in range(count)]
         hints = {}
+        without = {}  # zones that are left out -> hints; resources mostly lack nothing anywhere and have the same
         for i in range(self.items.requested):
             if self.zones.known >> i & 1:
                 lack = _ids_of(self.zones, self.zones.of[i].lack)
-                masks = [(mask, score) for mask, score in scored if not mask & lack]
-                hints[self.request.names[i]] = _preferring(masks, self.zones.numa_policy == NUMA_RESTRICTED)
+                if lack not in without:
+                    masks = [(mask, score) for mask, score in scored if not mask & lack]
+                    without[lack] = _preferring(masks, self.zones.numa_policy == NUMA_RESTRICTED)
+                hints[self.request.names[i]] = without[lack]
         return hints
 
     def distribute(self, mask):
@@ -208,6 +211,8 @@ cdef _ids_of(const Zones* zones, uint64_t positions):
     """Return the mask of NUMA ids of a mask of positions."""
     cdef uint64_t ids = 0
     cdef int p
+    if zones.count and zones.id[zones.count - 1] == zones.count - 1:
+        return positions  # ids are positions
     for p in range(zones.count):
         if positions >> p & 1:
             ids |= (<uint64_t> 1) << zones.id[p]
@@ -272,101 +277,7 @@ cdef list _preferring(list scored, bint restricted):
     return [Hint(mask, score, restricted or mask.bit_count() == narrowest) for mask, score in scored]
 
 
-# Merging
-
-
-def merge_hints(providers, machine):
-    cdef list lists = []
-    unsatisfied = []
-    summary = []
-    for provider in providers:
-        if not provider:
-            lists.append([Hint(None, 0, True)])
-        for name, hints in provider.items():
-            if hints is None:
-                lists.append([Hint(None, 0, True)])
-            elif not hints:
-                lists.append([])
-                unsatisfied.append(name)
-            else:
-                # Zones that the machine does not have cannot be taken from.
-                lists.append([hint for hint in hints if hint.mask is None or not hint.mask & ~machine.zones])
-                summary.append(_summary_of(name, hints))
-    strict = machine.policy != NumaTopologyPolicy.BEST_EFFORT
-    if strict and unsatisfied:
-        return Merged(None, False, tuple(sorted(unsatisfied)))
-    best = _best_preferred(lists, machine)
-    if best is not None:
-        lone_machine = machine.policy == NumaTopologyPolicy.SINGLE_NUMA_NODE and best == machine.zones
-        return Merged(None if lone_machine else best, True)
-    if strict:
-        separator = "," if machine.policy == NumaTopologyPolicy.SINGLE_NUMA_NODE else " & "
-        return Merged(None, False, (), separator.join(sorted(summary)))
-    return Merged(_best_effort(lists, machine), True)
-
-
-cdef _best_preferred(list lists, machine):
-    """Return the best mask that every list prefers, or None: narrowest, then highest score, then lowest [fix D9]."""
-    single = machine.policy == NumaTopologyPolicy.SINGLE_NUMA_NODE
-    candidates = None  # mask -> score; None while every list would take any
-    for hints in lists:
-        any_will_do = any([hint.mask is None and hint.preferred for hint in hints])
-        scores = {}
-        for hint in hints:
-            if hint.mask is not None and hint.preferred and not (single and hint.mask.bit_count() != 1):
-                scores[hint.mask] = max(hint.score, scores.get(hint.mask, hint.score))
-        if any_will_do and not scores:
-            continue
-        if candidates is None:
-            candidates = scores
-        else:
-            candidates = {mask: score + scores.get(mask, 0) for mask, score in candidates.items() if any_will_do or mask in scores}
-    if candidates is None:
-        candidates = {machine.zones: 0}
-    return _best({mask: score for mask, score in candidates.items() if not _violates(mask, machine)})
-
-
-cdef _best_effort(list lists, machine):
-    """Return the best mask that is not preferred by all; all zones unless every list has it (nodenumaresource.md §9)."""
-    reachable = {machine.zones}
-    for hints in lists:
-        if hints:
-            reachable = {mask if hint.mask is None else mask & hint.mask for mask in reachable for hint in hints}
-    candidates = {machine.zones: 0}
-    for mask in reachable:
-        candidates[mask] = sum([max([hint.score for hint in hints if hint.mask == mask], default=0) for hints in lists])
-    best = _best(candidates)
-    satisfied = all([any([hint.mask is None or hint.mask == best for hint in hints]) for hints in lists])
-    return best if satisfied else machine.zones
-
-
-cdef _best(dict scores):
-    """Return the best of the masks with scores, None: there is none but the empty one."""
-    return min([mask for mask in scores if mask], key=lambda mask: (mask.bit_count(), -scores[mask], mask), default=None)
-
-
-cdef bint _violates(mask, machine):
-    """Answer whether a pod with that affinity would share NUMA nodes against its will (nodenumaresource.md §9)."""
-    if machine.exclusive != NumaExclusive.REQUIRED:
-        return False
-    return bool(mask & (machine.single if mask.bit_count() > 1 else machine.shared))
-
-
 # Texts
-
-
-def mask_text(uint64_t mask):
-    cdef int width = 2
-    while width < 64 and mask > (<uint64_t> 1) << width:
-        width += 2
-    return f"{mask:0{width}b}"
-
-
-cdef str _summary_of(str name, hints):
-    """Return what was asked for, as the reference prints it."""
-    prefer = " ".join([mask_text(hint.mask) for hint in hints if hint.preferred])
-    among = " ".join([mask_text(hint.mask) for hint in hints])
-    return f"{name} prefer [{prefer}] among [{among}]"
 
 
 cdef str _summary_of_zones(NumaRequest request, const Items* items, const Zones* zones):
@@ -381,7 +292,7 @@ cdef str _summary_of_zones(NumaRequest request, const Items* items, const Zones*
     for i in range(items.requested):
         if zones.known >> i & 1:
             lack = _ids_of(zones, zones.of[i].lack)
-            texts.append(_summary_of(request.names[i], _preferring([(mask, 0) for mask in masks if not mask & lack], restricted)))
+            texts.append(summary_of(request.names[i], _preferring([(mask, 0) for mask in masks if not mask & lack], restricted)))
     return (" & " if restricted else ",").join(sorted(texts))
 
 

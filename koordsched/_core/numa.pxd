@@ -78,7 +78,7 @@ cdef class NumaTable:
 
     cdef int check_index(self, Py_ssize_t index) except -1
     cdef int32_t summary_id(self, str text) except -1
-    cdef bint demands(self, Py_ssize_t index) noexcept nogil  # the node may matter to a request that asks for nothing but amounts
+    cdef bint demands(self, Py_ssize_t index) noexcept nogil  # the node may matter to a request of amounts alone
 
 cdef class NumaRequest:
     """What a pod requests of NUMA nodes, and how."""
@@ -95,8 +95,8 @@ cdef class NumaRequest:
 cdef class NumaScoring:
     """How nodes and sets of NUMA nodes are scored."""
     cdef const int32_t[::1] ids          # resource ids
-    cdef const int64_t[::1] weights      # same length; of nodes; >= 0
-    cdef const int64_t[::1] numa_weights # same length; of sets of NUMA nodes; >= 0
+    cdef const int64_t[::1] weights      # same length; for nodes; 0: does not count
+    cdef const int64_t[::1] numa_weights  # same length; for sets of NUMA nodes; likewise
     cdef const uint8_t[::1] optional     # same length; 1: counts only if the pod requests it
     cdef bint node_most                  # nodes: the fuller the better
     cdef bint numa_most                  # sets of NUMA nodes: likewise

@@ -62,6 +62,7 @@ cdef class NumaTable:
         self.checked_ratio[index] = node.checked_ratio
         self.zone_count[index] = <uint8_t> len(zones)
         cdef Py_ssize_t cell = index * self.width
+        cdef Py_ssize_t slot
         for zone, amounts in zones:
             self.zone_id[cell] = zone
             for resource, amount in amounts.items():
@@ -106,7 +107,7 @@ cdef class NumaTable:
         self.check_index(index)
         self._clear_zones(index, False)
         _count(self.node_cpus, index, usage.cpus)
-        cdef Py_ssize_t cell
+        cdef Py_ssize_t cell, slot
         zones = usage.zones
         for cell in range(index * self.width, index * self.width + self.zone_count[index]):
             zone = zones.get(self.zone_id[cell])
@@ -115,7 +116,8 @@ cdef class NumaTable:
             _count(self.cpus, cell, zone.cpus)
             self.status[cell] = int(zone.status)
             for resource, amount in zone.allocated.items():
-                self.allocated[self._slot(resource), cell] = _cut(amount)
+                slot = self._slot(resource)
+                self.allocated[slot, cell] = _cut(amount)
 
     # To look at
 

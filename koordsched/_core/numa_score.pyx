@@ -7,7 +7,6 @@ cimport numpy as cnp
 from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 
 from koordsched._core.numa cimport (
-    MAX_ITEMS,
     MAX_ZONES,
     NUMA_BEST_EFFORT,
     NUMA_NONE,
@@ -35,11 +34,6 @@ from koordsched._core.rows cimport Rows, rows_of, scores_in, zero_scores
 from koordsched._core.table cimport NodeTable
 
 cnp.import_array()
-
-cdef struct Level:
-    # What the score is taken of, [item]
-    int64_t capacity[MAX_ITEMS]
-    int64_t requested[MAX_ITEMS]  # without the pod
 
 
 def score_numa(NumaTable table not None, NumaRequest request not None, NumaScoring scoring not None, cnp.ndarray rows not None):

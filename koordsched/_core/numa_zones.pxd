@@ -58,7 +58,7 @@ cdef struct Items:
     int32_t slot[MAX_ITEMS]        # of the NumaTable, -1: no node has the resource in a zone
     int64_t amount[MAX_ITEMS]      # requested; 0: not
     int64_t weight[MAX_ITEMS]      # for scores of nodes; 0: does not count
-    int64_t numa_weight[MAX_ITEMS] # for scores of sets of NUMA nodes; 0: does not count
+    int64_t numa_weight[MAX_ITEMS]  # for scores of sets of NUMA nodes; 0: does not count
     bint optional[MAX_ITEMS]       # counts for scores only if requested
 
 cdef struct Amounts:

@@ -18,7 +18,7 @@ from support.models.numa import CPU, Host, Pod, Scoring, View
 from koordsched._core.cpu_accumulator import CpuRequest
 from koordsched._core.cpu_allocator import NodeCpus
 from koordsched._core.cpuset import CpuPlace, CpuTopology
-from koordsched._core.hints import NumaView, merge_hints
+from koordsched._core.hints import NumaView
 from koordsched._core.numa import NumaRequest, NumaScoring, NumaTable
 from koordsched._core.numa_facts import (
     MALFORMED_RATIO,
@@ -34,6 +34,7 @@ from koordsched._core.numa_facts import (
     ZoneUsage,
 )
 from koordsched._core.numa_filter import NumaReason, filter_numa, reason_of, resources_of
+from koordsched._core.numa_merge import merge_hints
 from koordsched._core.numa_policy import AllocateStrategy, CpuBindPolicy, NumaExclusive, NumaTopologyPolicy
 from koordsched._core.numa_score import score_numa
 from koordsched._core.table import NodeTable, Request
@@ -95,9 +96,11 @@ class Chance(random.Random):
         return Pod(requested, NumaTerms(bind, required, policy, self.choice(list(NumaExclusive))), NAMES)
 
     def scoring(self) -> Scoring:
-        weights = {r: self.randint(1, 100) for r in (CPU, MEMORY, GPU) if self.often()}
         strategies = [AllocateStrategy.LEAST, AllocateStrategy.MOST]
-        return Scoring(weights, self.choice(strategies), self.choice(strategies), (GPU,))
+        return Scoring(self._weights(), self._weights(), self.choice(strategies), self.choice(strategies), (GPU,))
+
+    def _weights(self) -> dict[int, int]:
+        return {r: self.randint(1, 100) for r in (CPU, MEMORY, GPU) if self.often()}
 
     def case(self, hosts: int = 1, most_zones: int = 4) -> tuple[list[Host], Pod, Scoring]:
         cluster = [self.host(most_zones) for _ in range(hosts)]
@@ -135,7 +138,7 @@ def request_of(pod: Pod) -> NumaRequest:
 
 
 def scoring_of(scoring: Scoring) -> NumaScoring:
-    return NumaScoring(scoring.weights, scoring.node_strategy, scoring.numa_strategy, scoring.only_requested)
+    return NumaScoring(scoring.weights, scoring.node_strategy, scoring.numa_strategy, scoring.only_requested, scoring.numa_weights)
 
 
 def refusal(columns: Columns, request: NumaRequest, code: int) -> model.Refusal:

@@ -52,12 +52,13 @@ PODS: tuple[tuple[str, dict[str, str], dict[str, str]], ...] = (  # cpu, labels,
     ("0", {}, {}),
 )
 
+PODS_CHANGE = ("add pod", "add pod", "delete pod", "finish pod", "spec", "qos")
+NODES_CHANGE = ("topology", "no topology", "bind policy", "numa policy", "amplify", "resize")
+
 Step = tuple[str, int, int]
 numbers = st.integers(0, 7)
 steps = st.tuples(
-    st.sampled_from(
-        "topology,no topology,bind policy,numa policy,amplify,resize,add pod,add pod,delete pod,finish pod,spec,qos,break,wait".split(",")
-    ),
+    st.sampled_from([*PODS_CHANGE, *NODES_CHANGE, "break", "wait"]),
     numbers,
     numbers,
 )

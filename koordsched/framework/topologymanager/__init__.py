@@ -4,7 +4,7 @@
         | check (Filter, Score), admit (Reserve)
         v
     TopologyManager -- hints --> every NumaHintProvider of the profile, itself among them
-        |  merge: `_core.hints.merge_hints`
+        |  merge: `_core.numa_merge.merge_hints`
         |-- allocate, as a trial, with what came out --> every provider
         v
     Affinity, or the refusal

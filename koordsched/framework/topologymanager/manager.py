@@ -1,7 +1,8 @@
 """The manager of one profile and the contract with those who have hints; see the package for who calls whom.
 
 `check` keeps nothing, so that it may be asked on a state that many cycles share, as those of Filter and Score are; `admit` keeps the
-affinity in the cycle's own state. While a supposition lasts (`Cache.what_if`) `check` sees it, as PostFilter's answers must. Nothing awaits.
+affinity in the cycle's own state. While a supposition lasts (`Cache.what_if`) `check` sees it, as PostFilter's answers must. Nothing
+awaits.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, NamedTuple
 
-from koordsched._core.hints import merge_hints
+from koordsched._core.numa_merge import merge_hints
 from koordsched.framework.interface import Plugin
 from koordsched.framework.status import Status, unschedulable
 from koordsched.framework.topologymanager.refusals import merged_status

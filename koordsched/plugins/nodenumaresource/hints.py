@@ -1,7 +1,7 @@
 """Which events may help a pod that NodeNUMAResource refused (nodenumaresource.md §15, D20).
 
-Whatever happens to a node, the question is whether this plugin lets the pod go there now; columns and allocations follow an event before
-the queue is told of it, so the filter itself answers.
+Whatever happens to a node, the question is what this plugin says of it now; columns and allocations follow an event before the queue is told
+of it, so the filter itself answers.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from koordsched.api.core import Pod
 from koordsched.api.kinds import NODE_RESOURCE_TOPOLOGY
+from koordsched.framework.status import Code, unresolvable
 from koordsched.queue.events import ActionType, EventHint, EventResource, QueueingHint, cluster_event
 
 if TYPE_CHECKING:
@@ -17,17 +18,22 @@ if TYPE_CHECKING:
 
     from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
+    from koordsched.framework.status import Status
 
 POD_CHANGES = ActionType.DELETE | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_SCALE_DOWN | ActionType.UPDATE_POD_OTHER
 NODE_CHANGES = ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ANNOTATION
 TOPOLOGY_CHANGES = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_OTHER
 
 
-class Hints:
-    """The plugin's queueing hints. `passes` answers whether the pod could go to the live node of that name, as far as the plugin goes."""
+GONE = unresolvable("the node is not there")
+"""What `Hints` is told of a node that does not exist; nobody else sees it."""
 
-    def __init__(self, passes: Callable[[PodInfo, str], bool]) -> None:
-        self._passes = passes
+
+class Hints:
+    """The plugin's queueing hints. `refusal` answers why the pod cannot go to the node of that name, as far as the plugin goes."""
+
+    def __init__(self, refusal: Callable[[PodInfo, str], Status | None]) -> None:
+        self._refusal = refusal
 
     def events(self) -> tuple[EventHint, ...]:
         """Return what to register. A pod that ends leaves the watch like a deleted one."""
@@ -40,20 +46,26 @@ class Hints:
         )
 
     def after_pod_change(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
-        """Queue when the waiting pod itself changed, or when one that ran went away or shrank and now there is enough on its node."""
+        """Queue when the waiting pod itself changed, when one that ran went away, or when one that runs changed and now there is enough."""
         assert isinstance(old, Pod)
-        if isinstance(new, Pod) and new.metadata.uid == pod.uid:
+        if not isinstance(new, Pod):
+            return self._if_resolvable(pod, old.spec.node_name)
+        if new.metadata.uid == pod.uid:
             return QueueingHint.QUEUE
-        return self._if_passing(pod, old.spec.node_name)
+        helps = bool(new.spec.node_name) and self._refusal(pod, new.spec.node_name) is None
+        return QueueingHint.QUEUE if helps else QueueingHint.SKIP
 
     def after_node_change(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
         """Queue when the node would do as it is now."""
-        return self._if_passing(pod, "" if new is None else new.metadata.name)
+        return self._if_resolvable(pod, "" if new is None else new.metadata.name)
 
     def after_topology_change(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
         """Queue when the node of that name would do with its topology, or without it."""
         changed = new or old
-        return self._if_passing(pod, "" if changed is None else changed.metadata.name)
+        return self._if_resolvable(pod, "" if changed is None else changed.metadata.name)
 
-    def _if_passing(self, pod: PodInfo, node_name: str) -> QueueingHint:
-        return QueueingHint.QUEUE if node_name and self._passes(pod, node_name) else QueueingHint.SKIP
+    def _if_resolvable(self, pod: PodInfo, node_name: str) -> QueueingHint:
+        """Queue when the node would do, if need be after evictions: whether that is so now the probe of the pod's shape tells."""
+        refusal = self._refusal(pod, node_name) if node_name else GONE
+        helps = refusal is None or refusal.code is Code.UNSCHEDULABLE
+        return QueueingHint.QUEUE if helps else QueueingHint.SKIP

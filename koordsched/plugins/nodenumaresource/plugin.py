@@ -31,7 +31,7 @@ from koordsched.plugins.nodenumaresource.allocations import numa_state
 from koordsched.plugins.nodenumaresource.arguments import settings_of
 from koordsched.plugins.nodenumaresource.describe import SERVER_ERROR, describe
 from koordsched.plugins.nodenumaresource.filtering import Filtering
-from koordsched.plugins.nodenumaresource.hints import Hints
+from koordsched.plugins.nodenumaresource.hints import GONE, Hints
 from koordsched.plugins.nodenumaresource.preparing import Prepared, Preparing, key_of
 from koordsched.plugins.nodenumaresource.reasons import MISSING_ZONES
 from koordsched.plugins.nodenumaresource.reserving import Allocator, annotations_for
@@ -132,11 +132,15 @@ class NodeNUMAResource(
             raise PluginError(prepared.with_plugin(self.name), FILTER)
         return prepared
 
-    def _passes(self, pod: PodInfo, node_name: str) -> bool:
+    def _refusal(self, pod: PodInfo, node_name: str) -> Status | None:
+        """Return why the pod cannot go to one node now, other plugins' hints aside."""
         node, prepared = self._cache.node(node_name), self._preparing.prepare(pod)
-        if node is None or not isinstance(prepared, Prepared):
-            return False
-        return not self._filtering.codes(prepared, self._cache.select(np.array([node.row], np.int32)))[0]
+        if node is None or prepared is None:
+            return GONE
+        if isinstance(prepared, Status):
+            return prepared
+        code = int(self._filtering.codes(prepared, self._cache.select(np.array([node.row], np.int32)))[0])
+        return self._filtering.explain(prepared, code) if code else None
 
     # Score
 
@@ -215,7 +219,7 @@ class NodeNUMAResource(
     # Events, HTTP
 
     def events_to_register(self) -> Sequence[EventHint]:
-        return Hints(self._passes).events()
+        return Hints(self._refusal).events()
 
     def routes(self) -> Sequence[Route]:
         return (Route("nodes/:nodeName", self._show),)

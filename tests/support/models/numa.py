@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 from typing import NamedTuple
 
@@ -33,6 +33,7 @@ CPU = 1
 @dataclass
 class Scoring:
     weights: Mapping[int, int]
+    numa_weights: Mapping[int, int]
     node_strategy: AllocateStrategy
     numa_strategy: AllocateStrategy
     only_requested: Sequence[int] = ()
@@ -188,11 +189,12 @@ class View:
     def mask_score(self, zones: Sequence[int], scoring: Scoring) -> int:
         facts = self.host.facts.zones
         named = {resource for zone in facts.values() for resource in zone}
-        total = {r: sum(facts[numa].get(r, 0) for numa in zones) for r in scoring.weights if r in named}
+        total = {r: sum(facts[numa].get(r, 0) for numa in zones) for r in scoring.numa_weights if r in named}
         taken = {r: total[r] - sum(self.available(numa, r) for numa in zones) for r in total}
-        return self.weigh(total, taken, scoring, scoring.numa_strategy)
+        by_zones = replace(scoring, weights=scoring.numa_weights, node_strategy=scoring.numa_strategy)
+        return self.weigh(total, taken, by_zones)
 
-    def weigh(self, capacity: Mapping[int, int], taken: Mapping[int, int], scoring: Scoring, strategy: AllocateStrategy) -> int:
+    def weigh(self, capacity: Mapping[int, int], taken: Mapping[int, int], scoring: Scoring) -> int:
         score = weights = 0
         for resource, weight in scoring.weights.items():
             cap = capacity.get(resource, 0)
@@ -200,7 +202,7 @@ class View:
             if cap == 0 or (resource in scoring.only_requested and not asked):
                 continue
             want = taken.get(resource, 0) + asked
-            if strategy is AllocateStrategy.MOST:
+            if scoring.node_strategy is AllocateStrategy.MOST:
                 score += weight * (min(want, cap) * 100 // cap)
             else:
                 score += weight * (0 if want > cap else (cap - want) * 100 // cap)
@@ -269,7 +271,7 @@ class View:
         bound = 1000 * self.host.usage.cpus.bound
         if self.policy is NumaTopologyPolicy.NONE:
             taken[CPU] = taken.get(CPU, 0) + (amplify(bound, facts.ratio) - bound if self.pod.cpu else 0)
-            return self.weigh(capacity, taken, scoring, scoring.node_strategy)
+            return self.weigh(capacity, taken, scoring)
         if self.policy is not NumaTopologyPolicy.BEST_EFFORT:
             if not facts.zones or self.refusal(scoring) is not PASS:
                 return 0
@@ -281,7 +283,7 @@ class View:
                 taken = {r: sum(self.allocated(numa, r) for numa in used) for r in named}
         if self.bind:
             taken[CPU] = amplify(bound, facts.ratio)
-        return self.weigh(capacity, taken, scoring, scoring.node_strategy)
+        return self.weigh(capacity, taken, scoring)
 
 
 # Merging

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from koordsched._core.hints import NumaView, merge_hints
+from koordsched._core.hints import NumaView
 from koordsched._core.numa import NumaRequest, NumaScoring, NumaTable
 from koordsched._core.numa_facts import (
     MALFORMED_RATIO,
@@ -24,6 +24,7 @@ from koordsched._core.numa_facts import (
     ZoneUsage,
 )
 from koordsched._core.numa_filter import NumaReason, filter_numa, reason_of, resources_of
+from koordsched._core.numa_merge import merge_hints
 from koordsched._core.numa_policy import AllocateStrategy, CpuBindPolicy, NumaExclusive, NumaTopologyPolicy
 from koordsched._core.numa_score import score_numa
 from koordsched._core.table import NodeTable, Request
@@ -173,6 +174,16 @@ def test_of_two_zones_the_emptier_or_the_fuller_is_taken() -> None:
     node.used(ZoneUsage({CPU: 4000, MEMORY: 8}, free(52)), ZoneUsage({CPU: 40_000, MEMORY: 8}, free(52)))
     assert node.view(pod(4000, 40), LEAST).affinity().mask == 0b01
     assert node.view(pod(4000, 40), MOST).affinity().mask == 0b10
+
+
+def test_sets_of_zones_are_scored_by_their_own_weights() -> None:
+    """§16 D10. Zone 0 has less cpu left and zone 1 less memory."""
+    node = Node.of_zones({CPU: 8000, MEMORY: 8}, {CPU: 8000, MEMORY: 8}, numa_policy=SINGLE)
+    node.used(ZoneUsage({CPU: 4000}, free(8)), ZoneUsage({MEMORY: 4}, free(8)))
+    for weighed, mask in ((CPU, 0b10), (MEMORY, 0b01)):
+        by_node = {CPU: 1, MEMORY: 1}
+        view = NumaView(node.table, pod(1000, 1), 1, NumaScoring(by_node, LEAST, LEAST, (), {weighed: 1}))
+        assert view.affinity().mask == mask
 
 
 def test_of_pairs_of_zones_the_one_with_the_best_score_is_taken_wherever_it_lies() -> None:

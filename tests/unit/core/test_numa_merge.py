@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from koordsched._core.hints import mask_text, merge_hints
 from koordsched._core.numa_facts import Hint, Machine, Merged
+from koordsched._core.numa_merge import mask_text, merge_hints
 from koordsched._core.numa_policy import NumaExclusive, NumaTopologyPolicy
 
 BEST_EFFORT, RESTRICTED, SINGLE = (

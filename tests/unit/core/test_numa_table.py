@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from koordsched._core.numa import NumaRequest, NumaScoring, NumaTable
-from koordsched._core.numa_facts import CpuCounts, NumaNode, NumaStatus, NumaTerms, NumaUsage, TopologyState, ZoneUsage
+from koordsched._core.numa_facts import MALFORMED_RATIO, CpuCounts, NumaNode, NumaStatus, NumaTerms, NumaUsage, TopologyState, ZoneUsage
 from koordsched._core.numa_policy import AllocateStrategy, CpuBindPolicy, NumaTopologyPolicy
 from koordsched._core.table import NodeTable
 
@@ -70,6 +70,27 @@ def test_usage_of_a_zone_that_the_node_does_not_have_is_ignored_and_that_of_one_
     table.set_usage(5, USAGE)
     table.set_usage(5, NumaUsage(zones={3: ZoneUsage({CPU: 9}), 7: ZoneUsage({CPU: 1})}))
     assert table.usage_of(5) == NumaUsage(zones={0: ZoneUsage(), 3: ZoneUsage({CPU: 9})})
+
+
+@pytest.mark.parametrize(
+    ("facts", "demanding"),
+    [
+        (NumaNode(TopologyState.VALID, zones={0: {CPU: 1}}), 0),
+        (NumaNode(bind_policy=CpuBindPolicy.SPREAD_BY_PCPUS), 1),
+        (NumaNode(numa_policy=NumaTopologyPolicy.BEST_EFFORT), 1),
+        (NumaNode(checked_ratio=1.5), 1),
+        (NumaNode(checked_ratio=0.5), 0),
+        (NumaNode(checked_ratio=MALFORMED_RATIO), 1),
+    ],
+)
+def test_nodes_that_matter_to_pods_that_ask_for_nothing_are_counted(facts: NumaNode, demanding: int) -> None:
+    table = numa_table()
+    for index in (1, 2, 2, 3):
+        table.set_node(index, facts)
+    table.clear_node(3)
+    table.clear_node(3)
+    table.set_node(4, NumaNode())
+    assert table.demanding == 2 * demanding
 
 
 def test_amounts_are_cut_so_that_sums_stay_in_64_bits() -> None:

@@ -342,20 +342,26 @@ def test_the_events_that_may_help_are_those_of_pods_nodes_and_topologies(plugin:
     assert not any(known.event.matches(cluster_event(EventResource.ASSIGNED_POD, ActionType.ADD)) for known in registered(plugin))
 
 
-def test_a_pod_that_goes_helps_if_there_are_enough_cpus_then(bench: NumaBench, plugin: NodeNUMAResource) -> None:
-    """D20."""
+def test_a_pod_that_goes_helps_where_its_node_would_do_now_or_after_evictions(bench: NumaBench, plugin: NodeNUMAResource) -> None:
+    """D20. Whether evictions would do, and whether there is enough already, the probe of the waiting pods' shape tells."""
+    bench.set(N1)
+    gone, never_ran = lsr("gone").on("n1").build(), lsr("never").build()
+    assert hint(plugin, 0, lsr("p"), gone, None) is QueueingHint.SKIP  # nobody knows the CPUs of n1
+    bench.describe(topology("n1", "1x1x4x2"))
+    bench.put(holding(lsr("a"), "0-5"), "n1")
+    assert hint(plugin, 0, lsr("wants-2", 2), gone, None) is QueueingHint.QUEUE
+    assert hint(plugin, 0, lsr("wants-6", 6), gone, None) is QueueingHint.QUEUE
+    assert hint(plugin, 0, lsr("wants-2", 2), never_ran, None) is QueueingHint.SKIP
+
+
+def test_a_pod_that_changes_helps_only_if_there_are_enough_cpus_then(bench: NumaBench, plugin: NodeNUMAResource) -> None:
     bench.set(N1)
     bench.describe(topology("n1", "1x1x4x2"))
-    for name, cpus in (("a", "0-3"), ("b", "4-5")):
-        bench.put(holding(lsr(name), cpus), "n1")
-    gone = {name: holding(lsr(name), "").on("n1").build() for name in "ab"}
-    bench.cache.remove_pod(gone["b"].metadata.uid)
-    assert hint(plugin, 0, lsr("wants-4"), gone["b"], None) is QueueingHint.QUEUE
-    assert hint(plugin, 0, lsr("wants-6", 6), gone["b"], None) is QueueingHint.SKIP
-    bench.cache.remove_pod(gone["a"].metadata.uid)
-    assert hint(plugin, 0, lsr("wants-6", 6), gone["a"], None) is QueueingHint.QUEUE
-    never_ran = holding(lsr("c"), "").build()
-    assert hint(plugin, 0, lsr("wants-4"), never_ran, None) is QueueingHint.SKIP
+    bench.put(holding(lsr("a"), "0-5"), "n1")
+    before = after = lsr("a").on("n1").build()
+    assert hint(plugin, 0, lsr("wants-2", 2), before, after) is QueueingHint.QUEUE
+    assert hint(plugin, 0, lsr("wants-6", 6), before, after) is QueueingHint.SKIP
+    assert hint(plugin, 0, lsr("wants-2", 2), lsr("b").build(), lsr("b").build()) is QueueingHint.SKIP
 
 
 def test_the_waiting_pods_own_change_helps(bench: NumaBench, plugin: NodeNUMAResource) -> None:
@@ -371,7 +377,7 @@ def test_a_node_or_topology_helps_if_it_would_do_now(bench: NumaBench, plugin: N
     bench.describe(nrt)
     assert hint(plugin, 1, lsr(), None, N1.build()) is QueueingHint.QUEUE
     assert hint(plugin, 2, lsr(), None, nrt) is QueueingHint.QUEUE
-    assert hint(plugin, 2, lsr(cpus=20), None, nrt) is QueueingHint.SKIP
+    assert hint(plugin, 2, lsr(cpus="2500m"), None, nrt) is QueueingHint.SKIP
     assert hint(plugin, 2, lsr(), None, topology("elsewhere")) is QueueingHint.SKIP
 
 

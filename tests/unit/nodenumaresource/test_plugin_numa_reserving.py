@@ -178,3 +178,17 @@ async def test_pod_level_policies_count_only_where_they_are_honoured() -> None:
     assert "numaNodeResources" not in written[RESOURCE_STATUS]
     written, _ = await Machine(NodeNUMAResourceArgs(honor_pod_level_policies=True), **nrt).give(lsr("a", 4))
     assert written[RESOURCE_STATUS]["numaNodeResources"] == [{"node": 0, "resources": {"cpu": "4"}}]
+
+
+async def test_the_plugins_of_two_profiles_give_out_the_cpus_of_one_node_and_each_has_its_own_arguments() -> None:
+    """frameworkext.md §2.3."""
+    machine = Machine(layout="2x1x4x2")
+    first, second = machine.plugin, NodeNUMAResource(NodeNUMAResourceArgs(default_cpu_bind_policy="SpreadByPCPUs"), machine.bench)
+    unite([second])
+    written, _ = await machine.give(lsr("a", 4))
+    assert written[RESOURCE_STATUS] == {"cpuset": "0-3"}
+    machine.plugin = second
+    written, _ = await machine.give(lsr("b", 4))
+    assert written[RESOURCE_STATUS] == {"cpuset": "8,10,12,14"}
+    (route,) = first.routes()
+    assert [pod["name"] for pod in route.answer({"nodeName": "n1"}).body["allocatedPods"]] == ["a", "b"]

@@ -75,8 +75,8 @@ LEAST_CPU_AND_MEMORY = ScoringStrategy(type=LEAST_ALLOCATED, resources=CPU_AND_M
 
 class NodeNUMAResourceArgs(PluginArgs):
     """default_cpu_bind_policy "": pods that declare no policy are not bound. numa_scoring_strategy without resources: those of
-    scoring_strategy. The last two are koordsched's own (nodenumaresource.md D11, D12); honor_pod_level_policies of one profile holds for all,
-    since a node's policy is the same for all of them."""
+    scoring_strategy. The last two are koordsched's own (nodenumaresource.md D11, D12); honor_pod_level_policies of one profile holds for
+    all, since a node's policy is the same for all of them."""
 
     default_cpu_bind_policy: str = field(default="FullPCPUs", name="defaultCPUBindPolicy")
     scoring_strategy: ScoringStrategy = LEAST_CPU_AND_MEMORY

@@ -1,7 +1,7 @@
 """Which events may help a pod that NodeNUMAResource refused (nodenumaresource.md §15, D20).
 
-Whatever happens to a node, the question is what this plugin says of it now; columns and allocations follow an event before the queue is told
-of it, so the filter itself answers.
+Whatever happens to a node, the question is what this plugin says of it now; columns and allocations follow an event before the queue is
+told of it, so the filter itself answers.
 """
 
 from __future__ import annotations

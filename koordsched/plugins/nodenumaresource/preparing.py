@@ -30,12 +30,8 @@ class Prepared(msgspec.Struct, frozen=True):
 
     demand: PodDemand
     request: NumaRequest
+    modest: bool  # the pod asks for nothing itself, so that only nodes with a policy of their own concern it
     designated: PodNumaStatus | None = None
-
-    @property
-    def modest(self) -> bool:
-        """Whether the pod asks for nothing itself, so that only nodes with a policy of their own concern it."""
-        return not self.demand.binds and not self.demand.numa_policy and self.designated is None
 
 
 def key_of(pod: PodInfo) -> Hashable:
@@ -80,4 +76,5 @@ class Preparing:
             return designated
         terms = NumaTerms(demand.policy, demand.required, demand.numa_policy, demand.numa_exclusive)
         amounts = {self._columns.resource(name): amount for name, amount in requests.items() if amount > 0}
-        return Prepared(demand, NumaRequest(amounts, self._columns.resource_names, terms), designated)
+        modest = not demand.binds and not demand.numa_policy and designated is None
+        return Prepared(demand, NumaRequest(amounts, self._columns.resource_names, terms), modest, designated)

@@ -1,0 +1,72 @@
+"""What the whole scheduler asks of the API server for pods with CPUs of their own, and shows of them (frameworkext.md §10 line 23)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+from support.fakes import embedded, node_manifest, pod_manifest
+from support.virtual_loop import run_virtual
+
+from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY, POD
+from koordsched.clock import VirtualClock
+from koordsched.cluster.memory import Fault
+from koordsched.cluster.port import Ref, ServerError
+from koordsched.config import load_config_object
+from koordsched.simulate.cpu_topology import CpuLayout, topology_manifest
+from koordsched.simulate.world import EmbeddedWorld
+
+PLUGINS = {"multiPoint": {"enabled": [{"name": "NodeNUMAResource"}]}}
+CONFIG = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [{"schedulerName": "default-scheduler", "plugins": PLUGINS}],
+}
+LSR = {"koordinator.sh/qosClass": "LSR"}
+
+
+async def begin(world: EmbeddedWorld, *pods: tuple[str, dict[str, str]]) -> None:
+    await world.create(NODE, node_manifest("n1", "8"))
+    await world.create(NODE_RESOURCE_TOPOLOGY, topology_manifest("n1", CpuLayout.parse("1x1x4x2")))
+    await world.start()
+    for name, labels in pods:
+        manifest = pod_manifest(name, "2")
+        manifest["metadata"]["labels"] = labels
+        await world.create(POD, manifest)
+    await asyncio.sleep(5)
+
+
+def writes(world: EmbeddedWorld) -> dict[tuple[str, str], int]:
+    """Return how often pods were written, by verb; their creation left out."""
+    calls = {(verb, kind.plural): count for (verb, kind), count in world.cluster.calls.items() if kind is POD and count}
+    return {call: count for call, count in calls.items() if call[0] not in {"list", "watch", "get", "create"}}
+
+
+async def allocated(world: EmbeddedWorld) -> dict[str, str]:
+    body: Any = msgspec.json.decode((await world.http("/apis/v1/plugins/NodeNUMAResource/nodes/n1")).body)
+    return {pod["name"]: pod["cpuset"] for pod in body["allocatedPods"]}
+
+
+def test_a_pod_with_cpus_of_its_own_costs_one_patch_and_one_binding_and_any_other_one_binding() -> None:
+    async def body(_clock: VirtualClock) -> None:
+        async with embedded(asyncio.get_running_loop(), load_config_object(CONFIG)) as world:
+            await begin(world, ("lsr", LSR), ("plain", {}))
+            assert writes(world) == {("patch", "pods"): 1, ("bind", "pods"): 2}
+            assert await allocated(world) == {"lsr": "0-1"}
+
+    run_virtual(body)
+
+
+def test_cpus_of_a_pod_whose_patch_or_binding_fails_are_free_again_until_it_is_tried_again() -> None:
+    async def body(_clock: VirtualClock) -> None:
+        async with embedded(asyncio.get_running_loop(), load_config_object(CONFIG)) as world:
+            world.cluster.faults.rules.append(Fault(verb="patch", kind=POD, error=lambda: ServerError("away")))
+            await begin(world, ("lsr", LSR))
+            assert await allocated(world) == {}
+            world.cluster.faults.rules.clear()
+            await asyncio.sleep(15)
+            assert world.cluster.raw(Ref(POD, "default", "lsr"))["spec"]["nodeName"] == "n1"
+            assert await allocated(world) == {"lsr": "0-1"}
+
+    run_virtual(body)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal
+import struct
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -48,17 +50,27 @@ def test_a_process_that_waits_is_ended_although_nothing_wakes_it() -> None:
     assert end_of(process("threading.Event().wait()")) == (1, "", "lost\n")
 
 
-def test_a_stopped_process_executes_nothing_after_the_moment_has_passed() -> None:
-    # Time enough to be stopped before it is over, on a busy machine too.
-    started = process("within(2.0, b'lost\\n')", "while True: print(time.clock_gettime(time.CLOCK_BOOTTIME), flush=True)")
+def test_a_stopped_process_executes_nothing_after_the_moment_has_passed(tmp_path: Path) -> None:
+    # The process overwrites the moment it last lived at: a pipe would be full at once, and its last line torn.
+    lived = tmp_path / "lived"
+    started = process(
+        "import os, struct",
+        f"fd = os.open({str(lived)!r}, os.O_CREAT | os.O_WRONLY)",
+        "os.pwrite(fd, bytes(8), 0)",
+        "within(2.0, b'lost\\n')",  # time enough to be stopped before it is over, on a busy machine too
+        "print('going', flush=True)",
+        "while True: os.pwrite(fd, struct.pack('d', time.clock_gettime(time.CLOCK_BOOTTIME)), 0)",
+    )
+    assert started.stdout is not None
+    assert started.stdout.readline() == "going\n"
     started.send_signal(signal.SIGSTOP)
     time.sleep(2.5)
     assert started.poll() is None
     went_on = time.clock_gettime(time.CLOCK_BOOTTIME)
     started.send_signal(signal.SIGCONT)
-    code, out, err = end_of(started)
-    assert (code, err) == (1, "lost\n")
-    assert all(float(line) < went_on for line in out.splitlines())
+    assert end_of(started) == (1, "", "lost\n")
+    (moment,) = struct.unpack("d", lived.read_bytes())
+    assert moment < went_on
 
 
 def test_a_later_moment_takes_the_place_of_an_earlier_one() -> None:

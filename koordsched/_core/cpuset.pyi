@@ -1,6 +1,8 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from koordsched._core.numa_facts import CpuCounts
+
 class CpuPlace(NamedTuple):
     """Where a CPU sits. Core ids may repeat from socket to socket."""
 
@@ -60,6 +62,9 @@ class CpuTopology:
 
     def full_cores(self, cpus: int) -> int:
         """Return those CPUs whose cores have all their online threads among them. O(CPUs)."""
+
+    def counts(self, bound: int, free: int) -> dict[int, CpuCounts]:
+        """Count these CPUs by NUMA id; `full` and `first` are of the free ones. O(CPUs)."""
 
     def first_of_cores(self, cpus: int) -> int:
         """Return the lowest of the CPUs of each core. O(CPUs)."""

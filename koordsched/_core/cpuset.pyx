@@ -10,6 +10,8 @@ import numpy as np
 
 from libc.string cimport memcpy, memset
 
+from koordsched._core.numa_facts import CpuCounts
+
 CpuPlace = namedtuple("CpuPlace", ["id", "core", "socket", "node"])
 
 MAX_ID = 2**31 - 1  # the ids are int32 in the annotation
@@ -105,6 +107,29 @@ cdef class CpuTopology:
                     put(found, cpu[i])
                     break
         return self.written(found)
+
+    def counts(self, bound, free):
+        cdef uint64_t[MAX_WORDS] is_bound, is_free
+        cdef int32_t[MAX_NODES] bound_of, free_of, full_of, first_of
+        cdef const int32_t[::1] cpu = self.cpu, first = self.first
+        cdef int32_t core, node, i, here
+        self.read(bound, is_bound)
+        self.read(free, is_free)
+        for node in range(<int32_t> self.nodes):
+            bound_of[node] = free_of[node] = full_of[node] = first_of[node] = 0
+        for core in range(self.num_cores):
+            node = self.node_of[core]
+            here = 0
+            for i in range(first[core], first[core + 1]):
+                bound_of[node] += has(is_bound, cpu[i])
+                here += has(is_free, cpu[i])
+            free_of[node] += here
+            full_of[node] += here if here == first[core + 1] - first[core] else 0
+            first_of[node] += here != 0
+        return {
+            self.node_ids[node]: CpuCounts(bound_of[node], free_of[node], full_of[node], first_of[node])
+            for node in range(<int32_t> self.nodes)
+        }
 
     cdef int read(self, cpus, uint64_t* words) except -1:
         # CPUs that the topology lacks are left out.

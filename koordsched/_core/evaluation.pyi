@@ -97,4 +97,5 @@ class Evaluation:
         """Return (rows, filters, codes) of all refused rows."""
 
     def scores(self, row: int) -> tuple[list[int], int]: ...
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """Return the most memory that the columns can take up with as many rows as are in use now; a half is usual (`Verdicts.blank`)."""

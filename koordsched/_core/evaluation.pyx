@@ -360,4 +360,5 @@ cdef class Evaluation:
         return self.ranking.scores(row)
 
     def nbytes(self):
-        return self.verdicts.nbytes() + self.ranking.nbytes()
+        # Columns are longer, but who never writes to a page of them has no memory for it.
+        return (self.verdicts.row_bytes() + self.ranking.row_bytes()) * self.table.extent()

@@ -47,7 +47,7 @@ cdef class Ranking:
     cdef object best(self)
     cdef Py_ssize_t pick(self, int64_t best, Py_ssize_t k) except -1
     cdef object scores(self, Py_ssize_t row)
-    cdef Py_ssize_t nbytes(self) noexcept
+    cdef Py_ssize_t row_bytes(self) noexcept
 
     cdef bint _has_custom(self) noexcept
     cdef bint _is_relative(self, Py_ssize_t s) noexcept

@@ -343,8 +343,10 @@ cdef class Ranking:
     cdef object scores(self, Py_ssize_t row):
         return [self.raw[s, row] for s in range(self.scorers)], self.total[row]
 
-    cdef Py_ssize_t nbytes(self) noexcept:
-        cdef Py_ssize_t per_row = sizeof(uint64_t) + sizeof(int64_t)  # known, total
+    cdef Py_ssize_t row_bytes(self) noexcept:
+        cdef Py_ssize_t s, columns = 3  # known, total, and the blocks' shares of them
         if self.capacity == 0:
             return 0  # never configured
-        return sizeof(int64_t) * self.custom.shape[0] * self.custom.shape[1] + (8 * self.raw.shape[0] + per_row) * self.capacity
+        for s in range(self.scorers):
+            columns += 2 if self.modes[s] == NORMALIZE_CUSTOM else 1
+        return columns * sizeof(int64_t)

@@ -44,7 +44,7 @@ cdef class Verdicts:
     cdef object verdict(self, Py_ssize_t row)
     cdef object histogram(self)
     cdef object refusals(self)
-    cdef Py_ssize_t nbytes(self) noexcept
+    cdef Py_ssize_t row_bytes(self) noexcept
 
     cdef void _pass_all(self, Py_ssize_t f) noexcept
     cdef void _store_dense(self, Py_ssize_t f, const int32_t* code) noexcept

@@ -305,6 +305,5 @@ cdef class Verdicts:
         filters = failed[rows] - 1
         return rows, filters, np.asarray(self.codes)[filters, rows]
 
-    cdef Py_ssize_t nbytes(self) noexcept:
-        cdef Py_ssize_t per_row = sizeof(int32_t) + sizeof(uint64_t)  # failed, known
-        return (sizeof(int32_t) * self.codes.shape[0] + per_row) * self.capacity if self.capacity else 0
+    cdef Py_ssize_t row_bytes(self) noexcept:
+        return sizeof(int32_t) * (self.filters + 1) + sizeof(uint64_t) if self.capacity else 0  # codes, failed, known

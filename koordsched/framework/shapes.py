@@ -37,7 +37,7 @@ __all__ = ["DEFAULT_BUDGET", "Shape", "ShapeKey", "Shapes"]
 
 log = get_logger(__name__)
 
-DEFAULT_BUDGET = 64 << 20  # bytes of a profile's shapes
+DEFAULT_BUDGET = 128 << 20  # bytes of a profile's shapes: 195 of them with 5,000 nodes, in truth about half of it
 
 OBJECTS_OF_A_SHAPE = 18 << 10
 """Bytes of a shape's Python objects, which do not grow with nodes: what PreFilter and PreScore prepared, the diagnosis, the views of the

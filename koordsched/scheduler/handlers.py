@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from koordsched.api.podinfo import PodInfo
 from koordsched.api.quantity import QuantityError
 from koordsched.cluster.event_series import EventText
-from koordsched.cluster.mirror import Arrival, FinalState
+from koordsched.cluster.mirror import Arrival
 from koordsched.log import get_logger
 from koordsched.queue.event_detection import node_events, pod_update_events
 from koordsched.queue.events import (
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from koordsched.api.core import Node, Pod
+    from koordsched.cluster.mirror import FinalState
     from koordsched.framework.profile import Profile
     from koordsched.scheduler.parts import Parts
 
@@ -95,7 +96,7 @@ class PodHandler:
 
     def on_update(self, old: Pod, new: Pod) -> None:
         if old.metadata.uid != new.metadata.uid:  # deleted and created again between two events
-            self._delete(old, FinalState.UNKNOWN)
+            self._delete(old)
             self.on_add(new, Arrival.LATER)
         elif old.spec.node_name:
             self._update_bound(old, new)
@@ -104,8 +105,8 @@ class PodHandler:
         else:
             self._update_pending(old, new)
 
-    def on_delete(self, pod: Pod, final_state: FinalState) -> None:
-        self._delete(pod, final_state)
+    def on_delete(self, pod: Pod, _final_state: FinalState) -> None:
+        self._delete(pod)
 
     # Bound pods
 
@@ -196,7 +197,7 @@ class PodHandler:
 
     # Either
 
-    def _delete(self, pod: Pod, final_state: FinalState) -> None:
+    def _delete(self, pod: Pod) -> None:
         started = self._perf()
         uid = pod.metadata.uid
         self._parts.status_writer.forget(uid)
@@ -208,8 +209,8 @@ class PodHandler:
             self._parts.queue.delete(waiting.pod_info)
             self._handling(UNSCHEDULABLE_POD_DELETE.label).observe(self._perf() - started)
         counted = self._parts.cache.pods.get(uid)
-        if pod.spec.node_name or (counted is not None and counted.assumed and final_state is FinalState.UNKNOWN):
-            # Unknown: it may have been bound by us before it was deleted, and neither was seen.
+        if pod.spec.node_name or (counted is not None and counted.assumed):
+            # Assumed: whatever becomes of its binding, it is gone, or has ended, and nothing will be heard of it again.
             self._parts.cache.remove_pod(uid)
             self._parts.queue.move_all(ASSIGNED_POD_DELETE, pod if counted is None else bound_to(pod, counted.node.name), None)
             self._handling(ASSIGNED_POD_DELETE.label).observe(self._perf() - started)

@@ -31,6 +31,7 @@ DISTRIBUTE_CPUS = "distribute-cpus-across-numa"
 """Options of kubelet's static CPU manager policy."""
 
 NO_POLICY = NodePolicy()
+NO_CPUS = CpuCounts()
 
 
 class Allocation(msgspec.Struct, frozen=True):
@@ -242,18 +243,12 @@ class NodeNuma:
     def usage(self, restored: Sequence[int] = ()) -> NumaUsage:
         """Return what changes with pods. restored: sets of CPUs that count as bound once less each."""
         cpus, topology, zones = self.cpus, self.topology, {}
-        if cpus is None or topology is None:
-            bound = free = full = first = 0
-        else:
-            bound, free = cpus.bound, cpus.free(self.reserved, restored)
-            full, first = topology.full_cores(free), topology.first_of_cores(free)
+        counts = {} if cpus is None or topology is None else topology.counts(cpus.bound, cpus.free(self.reserved, restored))
         for part in self._parts:
-            here = part.cpus
-            counts = ((bound & here).bit_count(), (free & here).bit_count(), (full & here).bit_count(), (first & here).bit_count())
             amounts = self.allocated.get(part.numa)
             sums = {} if amounts is None else self._by_id(amounts, part)
-            zones[part.numa] = ZoneUsage(sums, CpuCounts(*counts), self.status(part.numa))
-        return NumaUsage(CpuCounts(bound.bit_count(), free.bit_count(), full.bit_count(), first.bit_count()), zones)
+            zones[part.numa] = ZoneUsage(sums, counts.get(part.numa, NO_CPUS), self.status(part.numa))
+        return NumaUsage(CpuCounts(*map(sum, zip(*counts.values(), strict=True))), zones)
 
     def _by_id(self, amounts: dict[str, int], part: _Part) -> dict[int, int]:
         """Key amounts of a zone by resource id; what the zone does not have is left out."""

@@ -10,6 +10,7 @@ from support.machines import machine, places
 
 from koordsched._core.cpulist import format_cpus, parse_cpus
 from koordsched._core.cpuset import CpuPlace, CpuTopology
+from koordsched._core.numa_facts import CpuCounts
 
 
 def counts(topology: CpuTopology) -> tuple[int, ...]:
@@ -66,6 +67,12 @@ def test_a_full_core_has_all_its_online_threads() -> None:
 
 def test_the_first_of_a_core_is_its_lowest_cpu_that_is_asked_about() -> None:
     assert format_cpus(machine("1x1x4x2,linux").first_of_cores(parse_cpus("0-1,4,7"))) == "0-1,7"
+
+
+def test_cpus_are_counted_by_numa_node_and_one_that_is_bound_may_be_free_once_more() -> None:
+    topology = machine("1x2x2x2,linux")  # node 0: cores 0,4 and 1,5; node 1: cores 2,6 and 3,7
+    counted = topology.counts(parse_cpus("0-1,5-7"), parse_cpus("0-2,4,7,99"))
+    assert counted == {0: CpuCounts(bound=3, free=3, full=2, first=2), 1: CpuCounts(bound=2, free=2, full=0, first=2)}
 
 
 def test_cpus_that_the_topology_lacks_are_left_out() -> None:

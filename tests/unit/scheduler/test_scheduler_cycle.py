@@ -395,6 +395,16 @@ async def test_a_pod_that_was_deleted_while_it_was_being_bound_is_left_alone(sta
         assert world.scheduler.idle()
 
 
+async def test_a_pod_that_ends_while_it_is_being_bound_takes_no_room(stage: Stage) -> None:
+    async with stage() as world:
+        world.cluster.faults.rules.append(Fault(verb="bind", times=1, delay=1.0))
+        await begin(world)
+        await world.patch(ref(), {"status": {"phase": "Failed"}})
+        await asyncio.sleep(60)
+        assert not world.scheduler.cache.pods
+        assert world.scheduler.idle()
+
+
 async def test_a_pod_that_somebody_else_bound_meanwhile_is_counted_there(stage: Stage) -> None:
     async with stage() as world:
         world.cluster.faults.rules.append(Fault(verb="bind", times=1, delay=1.0))

@@ -19,6 +19,7 @@ from koordsched.cache.columns import BASE_RESOURCES, CORDON, Columns
 from koordsched.cache.node_order import NodeOrder
 from koordsched.cache.nodes import NodeInfo, Nodes
 from koordsched.cache.pod_counts import PodCounts
+from koordsched.cache.shared import Shared
 from koordsched.cache.signatures import Signatures
 from koordsched.log import get_logger
 
@@ -74,6 +75,7 @@ class Cache:
 
     def __init__(self) -> None:
         self.columns = Columns()
+        self.shared = Shared()
         self.table = self.columns.table
         self.order = NodeOrder()
         self.infos: list[NodeInfo | None] = []  # by row

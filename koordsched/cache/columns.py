@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from koordsched._core.change import Change
 from koordsched._core.table import NodeTable, Request
 from koordsched.api.core import Taint
+from koordsched.cache.shared import Shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -76,6 +77,7 @@ class Columns:
 
     def __init__(self) -> None:
         self.table = NodeTable()
+        self.shared = Shared()
         self.resources: dict[str, int] = {name: index for index, name in enumerate(BASE_RESOURCES)}
         self.resource_names: list[str] = list(BASE_RESOURCES)
         self.taint_set_attribute = self.table.new_attribute()
@@ -90,7 +92,7 @@ class Columns:
         self._taint_ids: dict[tuple[str, str, str], int] = {}
         self._taint_set_ids: dict[tuple[int, ...], int] = {(): 0}
         self._shared_ports: dict[tuple[int, HostPort], int] = {}  # pods of a row beyond the first that use the same port
-        self._requests: dict[object, Request] = {}
+        self._requests: dict[PodResources, Request] = {}
 
     # Resources
 
@@ -105,11 +107,11 @@ class Columns:
 
     def request(self, resources: PodResources) -> Request:
         """Return what a pod adds to a row; equal resources share one."""
-        found = self._requests.get(resources.key)
+        found = self._requests.get(resources)
         if found is None:
             if len(self._requests) >= MAX_REQUESTS:
                 self._requests.clear()
-            found = self._requests[resources.key] = self._new_request(resources)
+            found = self._requests[resources] = self._new_request(resources)
         return found
 
     def _new_request(self, resources: PodResources) -> Request:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary, proxy
 
 from koordsched._core.tolerance import Effect, Operator, TaintSets, Tolerance
 from koordsched.api.core import Taint
@@ -53,17 +52,14 @@ def _matches(toleration: Toleration, taint: Taint) -> bool:
 
 def tolerances_of(columns: Columns) -> Tolerances:
     """Return the compiler for a node table: one for all plugins, so that a list of tolerations is compiled once."""
-    found = _COMPILERS.get(columns)
-    if found is None:
-        found = _COMPILERS[columns] = Tolerances(columns)
-    return found
+    return columns.shared.one(Tolerances, lambda: Tolerances(columns))
 
 
 class Tolerances:
     """Compiles lists of tolerations against the taint sets of a node table, and keeps the last used ones."""
 
     def __init__(self, columns: Columns) -> None:
-        self._columns = proxy(columns)  # whoever asks holds the table; a reference of ours would keep it for ever
+        self._columns = columns
         self._sets = TaintSets()
         self.cordons = False  # whether any node was ever cordoned, as far as `refresh` knows
         self.repels = False  # whether any node ever had a PreferNoSchedule taint
@@ -102,6 +98,3 @@ class Tolerances:
 
     def _id(self, text: str) -> int:
         return self._ids.setdefault(text, len(self._ids))
-
-
-_COMPILERS: WeakKeyDictionary[Columns, Tolerances] = WeakKeyDictionary()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from enum import Enum
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary, proxy, ref
+from weakref import ref
 
 from koordsched._core.counts import RowCounts
 from koordsched.log import get_logger
@@ -79,18 +79,14 @@ class OwnedTerm:
 
 def existing_terms_of(cache: Cache) -> ExistingTerms:
     """Return the terms of a cache's pods: one object for the plugins of all profiles."""
-    found = _BY_CACHE.get(cache)
-    if found is None:
-        found = _BY_CACHE[cache] = ExistingTerms(cache)
-        cache.follow(found)
-    return found
+    return cache.shared.one(ExistingTerms, lambda: ExistingTerms(cache))
 
 
 class ExistingTerms:
     """A `PodFollower`. `log` lists the known terms in order of appearance; `generation` counts when it was begun anew."""
 
     def __init__(self, cache: Cache) -> None:
-        self._cache: Cache = proxy(cache)  # whoever asks holds the cache; a reference of ours would keep it for ever
+        self._cache = cache
         self.reader = AffinityReader()
         self.log: list[OwnedTerm] = []
         self.generation = 0
@@ -103,6 +99,7 @@ class ExistingTerms:
         self._by_need: dict[Need, list[OwnedTerm]] = {}
         self._limit = MAX_UNOWNED
         self._said: set[str] = set()
+        cache.follow(self)
 
     # Learning terms
 
@@ -221,6 +218,3 @@ def _wanted(term: Term) -> list[Pair] | list[str] | list[None]:
         if other.operator == "Exists":
             return [other.key]
     return [None]
-
-
-_BY_CACHE: WeakKeyDictionary[Cache, ExistingTerms] = WeakKeyDictionary()

@@ -9,7 +9,6 @@ all profiles.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 from koordsched._core.change import Change
 from koordsched._core.numa import NumaTable
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
     from koordsched.api.koordinator.nodes import NodePolicy
     from koordsched.api.podinfo import PodInfo
-    from koordsched.cache.cache import Cache
     from koordsched.framework.handle import Handle
     from koordsched.plugins.nodenumaresource.options import TopologyOptions
 
@@ -214,12 +212,6 @@ def _exclusive(pod: PodInfo) -> CpuExclusivePolicy:
         return CpuExclusivePolicy.NONE
 
 
-_STATES: WeakKeyDictionary[Cache, NumaState] = WeakKeyDictionary()
-
-
 def numa_state(handle: Handle) -> NumaState:
     """Return the state that all plugins on this cache share. To be called while the plugin is made."""
-    found = _STATES.get(handle.cache)
-    if found is None:
-        found = _STATES[handle.cache] = NumaState(handle)
-    return found
+    return handle.cache.shared.one(NumaState, lambda: NumaState(handle))

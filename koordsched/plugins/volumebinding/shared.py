@@ -6,7 +6,6 @@ Promises, the index of free volumes, and who waits for which claim are kept here
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 from koordsched.api.kinds import CSI_DRIVER, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD
 from koordsched.api.volumes import claimed_by
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from koordsched.api.core import PersistentVolume, PersistentVolumeClaim, Pod
-    from koordsched.cache.cache import Cache
     from koordsched.cluster.mirror import Arrival, FinalState
     from koordsched.framework.handle import Handle
 
@@ -54,15 +52,9 @@ class Shared:
             event.set()
 
 
-_SHARED: WeakKeyDictionary[Cache, Shared] = WeakKeyDictionary()
-
-
 def shared_by(handle: Handle) -> Shared:
     """Return what the plugins on this cache share. To be called while the plugin is made."""
-    found = _SHARED.get(handle.cache)
-    if found is None:
-        found = _SHARED[handle.cache] = Shared(handle)
-    return found
+    return handle.cache.shared.one(Shared, lambda: Shared(handle))
 
 
 class _Claims:

@@ -49,7 +49,7 @@ checked: .venv-checked/.ready ## the same, but for e2e, on a build whose core ch
 	.venv-checked/bin/koord-scheduler test tests/scenarios
 
 sanitize: .venv-sanitize/.ready ## the core's tests under AddressSanitizer and UndefinedBehaviorSanitizer
-	$(SANITIZER_ENV) .venv-sanitize/bin/pytest $(CORE_TESTS)
+	$(SANITIZER_ENV) .venv-sanitize/bin/pytest --numprocesses 2 $(CORE_TESTS)
 
 lint: .venv/.ready ## style, types, and which layer may import which
 	.venv/bin/ruff check

@@ -15,7 +15,8 @@ from clusters import cluster, different_pod, identical_pod
 from support.world import NoCluster, World
 
 from koordsched.api.podinfo import PodInfo
-from koordsched.config import empty_config, parse_flags
+from koordsched.config import empty_config
+from koordsched.config.flags import parse_flags
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
 
 ROUNDS = 2000

@@ -13,7 +13,8 @@ from support.builders import NodeBuilder, node, pod
 from support.world import NoCluster
 
 from koordsched.api.core import Node
-from koordsched.config import empty_config, parse_flags
+from koordsched.config import empty_config
+from koordsched.config.flags import parse_flags
 from koordsched.queue.event_detection import node_events
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
 

@@ -34,7 +34,7 @@ def format_of(quantity: Quantity) -> QuantityFormat:
     if isinstance(quantity, str):
         if quantity.rstrip().endswith("i"):
             return QuantityFormat.BINARY_SI
-        if _EXPONENT.search(quantity):
+        if "e" in quantity.lower() and _EXPONENT.search(quantity):  # E alone is exa
             return QuantityFormat.DECIMAL_EXPONENT
     return QuantityFormat.DECIMAL_SI
 

@@ -3,12 +3,14 @@
 Amounts are int64: cpu in milli, everything else in whole units. Quantities are summed exactly and rounded once. Only cpu, memory,
 ephemeral-storage and scalar resources count; `pods` is no request. A pod's answer depends on nothing but the written requests, so it is
 memoised by them: pods of one template share one PodResources, which nobody may change. QuantityError tells the path of a bad quantity.
+Pods that ask for the same share one too, however they write it, so comparing or hashing one looks at no amounts.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -37,15 +39,14 @@ class HostPort(NamedTuple):
     port: int
 
 
-class PodResources(msgspec.Struct, frozen=True):
-    """What a pod asks for. Shared between pods: never change `requests`."""
+class PodResources(msgspec.Struct, frozen=True, eq=False, weakref=True):
+    """What a pod asks for: one object for all pods that ask for the same. Never change `requests`."""
 
     requests: dict[str, int]  # cpu in milli, others in whole units; no zeros
     nonzero_cpu: int  # milli, with defaults for silent containers: what node totals for scoring count
     nonzero_memory: int  # bytes, the same
     scoring_cpu: int  # milli, the incoming pod's own part at scoring: containers and overhead, no pod-level requests
     scoring_memory: int  # bytes, the same
-    key: tuple[tuple[str, int], ...]  # all of the above as one hashable value; equal for pods that ask for the same
 
 
 def host_ports(pod: Pod) -> tuple[HostPort, ...]:
@@ -80,7 +81,11 @@ def pod_resources(pod: Pod, *, counted_on_node: bool) -> PodResources:
         containers = tuple([request_of(container) for container in spec.containers])
     else:
         request_of = _written
-        containers = tuple([tuple(container.resources.requests.items()) for container in spec.containers])  # all pods pass here thrice
+        own = spec.containers
+        if len(own) == 1:  # all pods pass here thrice, most have one container, and a comprehension costs as much as all the rest
+            containers = (tuple(own[0].resources.requests.items()),)
+        else:
+            containers = tuple([tuple(container.resources.requests.items()) for container in own])
     return _resources_of(
         containers,
         tuple([_init_request(container, request_of) for container in spec.init_containers]) if spec.init_containers else (),
@@ -149,8 +154,14 @@ def _pod_resources(total: Exact, nonzero: Exact, scoring: Exact) -> PodResources
     nonzero_cpu, nonzero_memory = millis(nonzero.get("cpu", 0)), units(nonzero.get("memory", 0))
     scoring_cpu, scoring_memory = millis(scoring.get("cpu", 0)), units(scoring.get("memory", 0))
     derived = (("nonzero", nonzero_cpu), ("nonzero", nonzero_memory), ("scoring", scoring_cpu), ("scoring", scoring_memory))
-    return PodResources(requests, nonzero_cpu, nonzero_memory, scoring_cpu, scoring_memory, (*sorted(requests.items()), *derived))
+    key = (*sorted(requests.items()), *derived)
+    found = _KNOWN.get(key)
+    if found is None:
+        found = _KNOWN[key] = PodResources(requests, nonzero_cpu, nonzero_memory, scoring_cpu, scoring_memory)
+    return found
 
+
+_KNOWN: WeakValueDictionary[tuple[tuple[str, int], ...], PodResources] = WeakValueDictionary()
 
 _DEFAULTS: Exact = {"cpu": DEFAULT_MILLI_CPU * NANO_PER_MILLI, "memory": DEFAULT_MEMORY * NANO_PER_UNIT}
 

@@ -5,7 +5,9 @@ Callers: VolumeBinding, for claims that wait for their pod; the embedded cluster
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from koordsched.api.quantity import QuantityError, nano
 from koordsched.api.selectors import label_selector_matcher
@@ -19,7 +21,7 @@ AVAILABLE = "Available"
 FILESYSTEM = "Filesystem"
 
 
-class ClaimRequest(NamedTuple):
+class ClaimRequest(msgspec.Struct, frozen=True):
     """What a claim asks of a volume; the size is in nano-bytes, None when it names none."""
 
     size: int | None

@@ -135,11 +135,12 @@ class Informer(Generic[T]):
         self._backoff.reset()
         self._relisted_for_nothing = False
         self.stats.last_event = self._clock.now()
-        for event in batch:
-            if event.type is not BOOKMARK:
-                self._mirror.apply(event)
-                self.stats.events += 1
-            self.resource_version = event.object.metadata.resource_version
+        changes = [event for event in batch if event.type is not BOOKMARK]
+        for event in changes:
+            self._mirror.apply(event)
+        self.stats.events += len(changes)
+        if batch:
+            self.resource_version = batch[-1].object.metadata.resource_version
 
     def _take_over(self, objects: Sequence[Object]) -> None:
         self._mirror.replace(objects, Arrival.LATER if self.synced.is_set() else Arrival.INITIAL)

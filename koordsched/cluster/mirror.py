@@ -79,9 +79,11 @@ class Mirror(Generic[T]):
     def apply(self, event: WatchEvent) -> None:
         """Take over one change of a watch; one that is known already changes nothing. Bookmarks are not for here."""
         obj: T = event.object  # type: ignore[assignment]  # a cast costs a call at each event
+        metadata = obj.metadata
+        key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name  # `object_key`, without its call
         if event.type is not DELETED:
-            self._put(object_key(obj), obj, LATER)
-        elif (key := object_key(obj)) in self.store:
+            self._put(key, obj, LATER)
+        elif key in self.store:
             self._delete(key, obj, FinalState.KNOWN)
 
     def replace(self, objects: Iterable[Object], arrival: Arrival) -> None:

@@ -45,7 +45,7 @@ MAX_WEIGHT = 100
 MAX_SHAPE_SCORE = 10
 MIN_BINDING_TIMEOUT_SECONDS = 1
 
-_INTEGER = re.compile(r"[-+]?[0-9]{1,63}", re.ASCII)
+_INTEGER = r"[-+]?[0-9]{1,63}"
 
 
 def validate_resources(resources: Sequence[ResourceSpec], path: str) -> Problems:
@@ -209,7 +209,7 @@ def _validate_requirement(requirement: LabelSelectorRequirement, path: str) -> P
         if len(values) != 1:
             yield f"{path}.values", invalid(values, "for 'Gt', 'Lt' operators, exactly one value is required")
         for index, value in enumerate(values):
-            if not (_INTEGER.fullmatch(value) and -(2**63) <= int(value) < 2**63):
+            if not (re.fullmatch(_INTEGER, value, re.ASCII) and -(2**63) <= int(value) < 2**63):
                 yield f"{path}.values[{index}]", invalid(value, "for 'Gt', 'Lt' operators, the value must be an integer")
     for index, value in enumerate(values):
         for problem in label_value_problems(value):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from koordsched.config.features import FeatureGates
 
 _COMPLETION: dict[type[PluginArgs], Callable[[Any, FeatureGates], PluginArgs]] = {**IN_TREE_COMPLETION, **KOORDINATOR_COMPLETION}
-_ENTRY = re.compile(r"(\w+)\.enabled\[(\d+)\]")
+_ENTRY = r"(\w+)\.enabled\[(\d+)\]"  # compiled when there is a mistake
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ def complete_profile(profile: Profile, given: Plugins, path: str, context: Conte
 
 def _given_path(where: str, merged: Plugins, given: Plugins) -> str:
     """Turn the place of an entry in a merged set into its place in the file; a default plugin has none there."""
-    match = _ENTRY.match(where)
+    match = re.match(_ENTRY, where)
     if match is None:
         return where
     name = merged.at(match[1]).enabled[int(match[2])].name
@@ -67,7 +67,7 @@ def _given_path(where: str, merged: Plugins, given: Plugins) -> str:
 
 def _named_at(where: str, plugins: Plugins) -> str:
     """Return the plugin of an entry of a set; "" for the place of a set as a whole."""
-    match = _ENTRY.match(where)
+    match = re.match(_ENTRY, where)
     return plugins.at(match[1]).enabled[int(match[2])].name if match else ""
 
 

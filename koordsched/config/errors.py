@@ -8,7 +8,6 @@ deals in (path, problem) pairs and knows no file; `loading` adds the file, the d
 from __future__ import annotations
 
 import json
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -83,6 +82,8 @@ def not_supported(value: Any, supported: Sequence[str]) -> str:
 
 def near_miss(name: str, known: Iterable[str]) -> str:
     """Return `, did you mean "X"?` for the known name most like the given one, "" when none is like it."""
+    from difflib import get_close_matches  # noqa: PLC0415  # only a mistake needs it
+
     by_folded = {candidate.casefold(): candidate for candidate in sorted(known)}
     found = get_close_matches(name.casefold()[:_SHOWN_TEXT], by_folded, n=1, cutoff=0.6)
     return f", did you mean {shown(by_folded[found[0]])}?" if found else ""

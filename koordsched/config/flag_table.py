@@ -128,12 +128,6 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
 
 SHORT = {"h": "help", "v": "v", "s": "debug-scores", "f": "debug-filters", "d": "debug-diagnosis"}
 
-ADDED = frozenset({"given", "gates"})
-FLAGS: dict[str, msgspec.structs.FieldInfo] = {
-    info.name.replace("_", "-"): info for info in msgspec.structs.fields(Flags) if info.name not in ADDED
-}
-"""All flags by name, without dashes."""
-
 UNSPLIT = frozenset({"feature-gates", "tls-sni-cert-key"})
 """Lists whose items may hold commas: every use is one item."""
 

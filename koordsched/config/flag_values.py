@@ -15,8 +15,8 @@ from koordsched.config.duration import Duration, DurationError
 from koordsched.config.features import parse_bool
 from koordsched.config.flag_table import UNSPLIT, Flags
 
-_INTEGER = re.compile(r"([-+]?)(?:0x([0-9a-fA-F]{1,40})|0b([01]{1,99})|0o?([0-7]{1,40})|(0|[1-9][0-9]{0,40}))", re.ASCII)
-_FLOAT = re.compile(r"[-+]?(?:[0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})(?:[eE][-+]?[0-9]{1,5})?", re.ASCII)
+_INTEGER = r"([-+]?)(?:0x([0-9a-fA-F]{1,40})|0b([01]{1,99})|0o?([0-7]{1,40})|(0|[1-9][0-9]{0,40}))"
+_FLOAT = r"[-+]?(?:[0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})(?:[eE][-+]?[0-9]{1,5})?"
 
 
 class BadValueError(ValueError):
@@ -47,7 +47,7 @@ def _read_bool(text: str) -> bool:
 
 
 def _read_integer(text: str, bits: int = 64) -> int:
-    match = _INTEGER.fullmatch(text)
+    match = re.fullmatch(_INTEGER, text, re.ASCII)
     if match is None:
         raise BadValueError(f"strconv.ParseInt: parsing {quoted(text)}: invalid syntax")
     sign, hexadecimal, binary, octal, decimal = match.groups()
@@ -70,7 +70,7 @@ def read_level(text: str) -> int:
 
 
 def _read_float(text: str) -> float:
-    if not _FLOAT.fullmatch(text):
+    if not re.fullmatch(_FLOAT, text, re.ASCII):
         raise BadValueError(f"strconv.ParseFloat: parsing {quoted(text)}: invalid syntax")
     value = float(text)
     if abs(value) > MAX_FLOAT32:

@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import FieldInfo, fields, replace
 
 from koordsched.config.errors import near_miss
 from koordsched.config.features import FeatureGateError, parse_feature_gates
-from koordsched.config.flag_table import FLAGS, NOT_ACTED_ON, SHORT, Flags
+from koordsched.config.flag_table import NOT_ACTED_ON, SHORT, Flags
 from koordsched.config.flag_values import BadValueError, is_ip, quoted, read_allowed_labels, read_value
 
-__all__ = ["FlagError", "Flags", "not_acted_on", "parse_flags"]
+__all__ = ["FLAGS", "FlagError", "Flags", "not_acted_on", "parse_flags"]
+
+ADDED = frozenset({"given", "gates"})
+FLAGS: dict[str, FieldInfo] = {info.name.replace("_", "-"): info for info in fields(Flags) if info.name not in ADDED}
+"""All flags by name, without dashes."""
 
 MAX_PORT = 65535
 REQUEST_HEADERS = (

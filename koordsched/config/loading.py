@@ -6,9 +6,9 @@ and then what building the profiles would refuse. Every step runs even if an ear
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -27,7 +27,9 @@ from koordsched.config.overrides import apply_deprecated_flags, apply_leader_ele
 from koordsched.config.sources import documents_of, read_file
 from koordsched.config.types import API_VERSION, KIND, SchedulerConfiguration
 from koordsched.config.validation import validate_configuration, validate_removed
-from koordsched.config.writing import write_config
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = [
     "ConfigError",
@@ -38,10 +40,9 @@ __all__ = [
     "load_config",
     "load_config_object",
     "load_config_text",
-    "write_config",
 ]
 
-DEFAULT_FILE = Path(__file__).with_name("default.json")
+DEFAULT_FILE = os.path.join(os.path.dirname(__file__), "default.json")
 """config/koord-scheduler-config.yaml without its comments: reading YAML, and importing what reads it, takes longer than all the rest."""
 TEXT_NAME = "(config)"
 FLAGS_NAME = "(flags)"
@@ -86,7 +87,8 @@ def load_config_object(value: Mapping[str, Any], environment: Environment = PLAI
 
 def default_config(environment: Environment = PLAIN) -> SchedulerConfiguration:
     """Return what Koordinator's chart v1.8.0 ships: profile koord-scheduler (frameworkext.md §2.2)."""
-    return load_config_object(msgspec.json.decode(DEFAULT_FILE.read_bytes()), environment, str(DEFAULT_FILE))
+    with open(DEFAULT_FILE, "rb") as file:
+        return load_config_object(msgspec.json.decode(file.read()), environment, DEFAULT_FILE)
 
 
 def empty_config(environment: Environment = PLAIN) -> SchedulerConfiguration:

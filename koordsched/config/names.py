@@ -7,7 +7,6 @@ import re
 from koordsched.api.names import MAX_LABEL, MAX_SUBDOMAIN, is_dns_subdomain, is_extended_resource_name, is_label_value, is_qualified_name
 
 _NAME_FORMAT = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_NAME = re.compile(_NAME_FORMAT, re.ASCII)
 _NAME_CHARACTERS = "alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
 _NAME_RULE = (
     f"must consist of {_NAME_CHARACTERS} (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_NAME_FORMAT}')"
@@ -36,7 +35,7 @@ def label_key_problems(text: str) -> list[str]:
         problems.append("name part must be non-empty")
     elif len(name) > MAX_LABEL:
         problems.append(f"name part must be no more than {MAX_LABEL} bytes")
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(_NAME_FORMAT, name, re.ASCII):
         problems.append(f"name part {_NAME_RULE}")
     return problems
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from koordsched.config.documents import Document
 from koordsched.config.errors import ROOT, ConfigError, ConfigMistake
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MAX_BYTES = 4 * 2**20
 STDIN = "-"
@@ -18,7 +21,7 @@ def read_file(path: Path | str) -> bytes:
     try:
         if path == STDIN:
             return sys.stdin.buffer.read(MAX_BYTES + 1)
-        with Path(path).open("rb") as file:
+        with open(path, "rb") as file:
             return file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = getattr(error, "strerror", None) or error

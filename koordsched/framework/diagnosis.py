@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from koordsched.framework.status import Code, Status
 from koordsched.queue.queued_pod import Rejectors
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 NO_NODES = "no nodes available to schedule pods"
 
 
-class Refusal(NamedTuple):
+class Refusal(msgspec.Struct, frozen=True):
     """One refusal and how many nodes got it."""
 
     status: Status
@@ -89,7 +91,7 @@ def fit_error(total_nodes: int, reasons: Mapping[str, int], pre_filter_message: 
 def count_reasons(refusals: Sequence[Refusal]) -> Counter[str]:
     """Return how many nodes gave each reason; a node can give several."""
     counts: Counter[str] = Counter()
-    for status, nodes in refusals:
-        for reason in status.reasons:
-            counts[reason] += nodes
+    for refusal in refusals:
+        for reason in refusal.status.reasons:
+            counts[reason] += refusal.nodes
     return counts

@@ -6,19 +6,20 @@ columnar plugin answers for many nodes in one call (`FilterNodesPlugin`, `ScoreN
 
 Exact incremental evaluation rests on three promises of a plugin that filters or scores:
 
-1. `sign(pod)` covers all that its PreFilter, Filter, PreScore, Score and hints read of the pod. Who begins to read more of pods that were
-   signed before says so to `Cache.signatures`.
+1. `sign(pod)`, or `signs`, covers all that its PreFilter, Filter, PreScore, Score and hints read of the pod. Who begins to read more of
+   pods that were signed before says so to `Cache.signatures`.
 2. `reads` names all kinds of change of a node row after which its answer for that row may differ.
 3. Anything else that its answer depends on is in `version(pod)` (Score and PreScore: `score_version`): when that value differs, its
    PreFilter runs again and it, and nobody else, is asked about every row again.
 
-A plugin that makes no promise (`sign` not overridden) is asked about every node for every pod: right, only slower.
+A plugin that makes no promise (neither `signs` nor a `sign` of its own) is asked about every node for every pod: right, only slower.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from enum import Enum
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -66,10 +67,13 @@ class Plugin(ABC):
     """Base of all plugins."""
 
     name: str
+    signs: Sequence[str] = ()
+    """Attributes of a PodInfo, such as "pod.spec.tolerations", for a plugin that reads nothing else of a pod: read once for all plugins
+    that name them. Who has to work out what it reads overrides `sign` instead."""
 
     def sign(self, pod: PodInfo) -> Hashable:
         """Return all that this plugin reads of the pod, or UNSIGNABLE. Pods with equal signatures get equal answers."""
-        return UNSIGNABLE
+        return attrgetter(*self.signs)(pod) if self.signs else UNSIGNABLE
 
     def version(self, pod: PodInfo) -> Hashable:
         """Return what the answers depend on besides the row and the signature. Called once a cycle, for every pod: keep it O(1)."""
@@ -80,8 +84,12 @@ class Plugin(ABC):
         return self.version(pod)
 
     def has_version(self, pod: PodInfo) -> bool:
-        """Answer whether answers for pods of this signature depend on anything else at all. Asked once a shape; no: never `version`."""
+        """Answer whether `version` can ever differ for pods of this signature. Asked once a shape; no: `version` is not called for it."""
         return True
+
+    def has_score_version(self, pod: PodInfo) -> bool:
+        """Answer the same of `score_version`."""
+        return self.has_version(pod)
 
     def events_to_register(self) -> Sequence[EventHint] | None:
         """Return the events that may help a pod this plugin refused. None: every event, always Queue; empty: only the 5-minute flush.

@@ -8,7 +8,9 @@ Reference: k8s.io/component-helpers/scheduling/corev1/nodeaffinity at v0.35.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from koordsched._core.match import Terms
 from koordsched.api.selectors import requirement_error, requirement_matches
@@ -28,7 +30,7 @@ NAME_FIELD = "metadata.name"
 NO_COLUMN = -1  # of Terms: no row has a value
 
 
-class Condition(NamedTuple):
+class Condition(msgspec.Struct, frozen=True):
     """What a label, or a field, must be like."""
 
     key: str

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from array import array
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from koordsched.framework.interface import (
-    UNSIGNABLE,
     FilterNodesPlugin,
     FilterPlugin,
     Normalize,
@@ -22,7 +22,7 @@ from koordsched.framework.interface import (
 from koordsched.framework.lift import lift_filter, lift_score
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Callable, Hashable, Iterable
 
     from koordsched.api.podinfo import PodInfo
 
@@ -62,16 +62,28 @@ class Plan:
         self.score_versioned = [
             plugin for plugin in _distinct(ranking) if _overrides(plugin, "version") or _overrides(plugin, "score_version")
         ]
-        self._signers = _distinct([*plugins.pre_enqueue, *choosing, *ranking])
+        signers = _distinct([*plugins.pre_enqueue, *choosing, *ranking])
+        computing = [plugin for plugin in signers if _overrides(plugin, "sign") or not plugin.signs]
+        self._signs = [plugin.sign for plugin in computing]
+        self._attributes = _reader([name for plugin in signers if plugin not in computing for name in plugin.signs])
 
-    def sign(self, pod: PodInfo) -> tuple[Hashable, ...] | None:
-        """Return all that the plugins read of the pod; None when one of them cannot say."""
-        parts = tuple([plugin.sign(pod) for plugin in self._signers])  # not a generator: a third slower, once for every pod
-        return None if UNSIGNABLE in parts else parts
+    def sign(self, pod: PodInfo) -> tuple[Hashable, ...]:
+        """Return all that the plugins read of the pod; UNSIGNABLE is in it when one of them cannot say."""
+        return (self._attributes(pod), *[sign(pod) for sign in self._signs])
 
 
 def _overrides(plugin: Plugin, method: str) -> bool:
     return getattr(type(plugin), method) is not getattr(Plugin, method)
+
+
+def _reader(names: Iterable[str]) -> Callable[[PodInfo], Hashable]:
+    """Return what reads these attributes, each once, in one call."""
+    distinct = dict.fromkeys(names)
+    return attrgetter(*distinct) if distinct else _nothing
+
+
+def _nothing(_pod: PodInfo) -> Hashable:
+    return ()
 
 
 def _distinct(plugins: Iterable[P]) -> list[P]:

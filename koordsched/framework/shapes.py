@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 
 from koordsched._core.evaluation import Evaluation
 from koordsched._core.scratch import Scratch
+from koordsched.framework.interface import UNSIGNABLE
 from koordsched.framework.shape import Shape, ShapeKey
 from koordsched.framework.shapes_filtering import Filtering
 from koordsched.framework.shapes_reasons import diagnose
@@ -66,10 +67,10 @@ class Shapes:
     def key(self, pod: PodInfo) -> ShapeKey | None:
         """Return the pod's shape key: the same object for pods that every plugin treats alike; None when a plugin does not sign."""
         parts = self._plan.sign(pod)
-        if parts is None:
-            return None
         found = self._keys.get(parts)
         if found is None:
+            if UNSIGNABLE in parts:
+                return None
             found = self._keys[parts] = ShapeKey(parts)
         return found
 

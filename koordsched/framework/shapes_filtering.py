@@ -49,7 +49,7 @@ class Filtering:
     def _prepare(self, shape: Shape, pod: PodInfo) -> None:
         shape.state = CycleState()
         shape.versioned = [plugin for plugin in self._plan.versioned if plugin.has_version(pod)]
-        shape.score_versioned = [plugin for plugin in self._plan.score_versioned if plugin.has_version(pod)]
+        shape.score_versioned = [plugin for plugin in self._plan.score_versioned if plugin.has_score_version(pod)]
         shape.versions = [plugin.version(pod) for plugin in shape.versioned]
         shape.diagnosis = None
         shape.pre_scored = False

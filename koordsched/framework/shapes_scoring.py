@@ -52,7 +52,9 @@ class Scoring:
         shape.normalized = False
         plan = self._plan
         if plan.feasible_dependent and shape.pre_scored:
-            self._forget(shape, (plan.feasible_dependent - shape.score_skipped) | plan.skips_by_feasible)
+            names = (plan.feasible_dependent - shape.score_skipped) | plan.skips_by_feasible
+            if names:
+                self._forget(shape, names)
 
     def _follow_versions(self, shape: Shape, versions: list[Hashable]) -> None:
         if shape.pre_scored:

@@ -180,7 +180,9 @@ class Stopwatch:
 
     def ended(self, point: str, status: Status | None, started: float) -> None:
         """Observe an extension point that began then and ends now with this status."""
-        self.point(point, SUCCESS if status is None else status.code.value).observe(self.perf() - started)
+        end = (point, SUCCESS if status is None else status.code._value_)  # not `value`, which is a function in CPython 3.11
+        histogram = self._points.get(end) or self.point(*end)
+        histogram.observe(self.perf() - started)
 
     def executed(self, plugin: str, point: str, status: Status | None, started: float) -> None:
         """Observe a plugin that has just answered with this status."""

@@ -9,7 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koordsched.api.quantity import QuantityError, nano
-from koordsched.queue.events import ActionType, ClusterEvent, EventResource, cluster_event
+from koordsched.queue.events import (
+    ASSIGNED_POD_UPDATE,
+    UNSCHEDULABLE_POD_UPDATE,
+    ActionType,
+    ClusterEvent,
+    EventResource,
+    cluster_event,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,8 +35,10 @@ def pod_update_events(old: PodInfo, new: PodInfo) -> list[ClusterEvent]:
 
     For assigned pods both PodInfos must count resources as running ones do.
     """
+    actions = list(_pod_actions(old, new))
+    if not actions:
+        return [ASSIGNED_POD_UPDATE if new.pod.spec.node_name else UNSCHEDULABLE_POD_UPDATE]
     resource = EventResource.ASSIGNED_POD if new.pod.spec.node_name else EventResource.UNSCHEDULABLE_POD
-    actions = list(_pod_actions(old, new)) or [ActionType.UPDATE_POD_OTHER]
     return [cluster_event(resource, action) for action in actions]
 
 

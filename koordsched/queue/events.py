@@ -146,6 +146,7 @@ def cluster_event(resource: EventResource, action: ActionType, kind: str = "") -
 NODE_ADD = cluster_event(EventResource.NODE, ActionType.ADD)
 NODE_DELETE = cluster_event(EventResource.NODE, ActionType.DELETE)
 ASSIGNED_POD_ADD = cluster_event(EventResource.ASSIGNED_POD, ActionType.ADD)
+ASSIGNED_POD_UPDATE = cluster_event(EventResource.ASSIGNED_POD, ActionType.UPDATE_POD_OTHER)
 ASSIGNED_POD_DELETE = cluster_event(EventResource.ASSIGNED_POD, ActionType.DELETE)
 UNSCHEDULABLE_POD_ADD = cluster_event(EventResource.UNSCHEDULABLE_POD, ActionType.ADD)
 UNSCHEDULABLE_POD_UPDATE = cluster_event(EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE_POD_OTHER)

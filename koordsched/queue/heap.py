@@ -1,18 +1,20 @@
 """A heap of waiting pods from which any pod can be taken by its key.
 
-Removal is lazy: an entry that is no longer the pod's own stays in the heap until it comes to the top or the dead outnumber the living.
+Pods mostly come in the order in which they leave: such a pod is appended to a run and costs one comparison, only others go through the
+heap. Removal is lazy: an entry that is no longer the pod's own stays until it comes to the front or the dead outnumber the living.
 Equal orders are broken by `QueuedPodInfo.sequence`, so that the order never depends on how the heap was filled.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from koordsched.queue.queued_pod import QueuedPodInfo, SortKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 Entry = tuple[Any, ...]  # the order's parts, sequence, number of the insertion (never equal), pod; flat, since nested tuples compare slowly
 
@@ -22,10 +24,11 @@ _SMALL = 64  # entries; below it dead ones are not worth removing
 class PodHeap:
     """Pods by order, each key at most once. All but `in_order` and iteration are O(log n) amortised."""
 
-    __slots__ = ("_entries", "_inserted", "_live")
+    __slots__ = ("_heap", "_inserted", "_live", "_run")
 
     def __init__(self) -> None:
-        self._entries: list[Entry] = []
+        self._run: deque[Entry] = deque()  # sorted
+        self._heap: list[Entry] = []
         self._live: dict[str, Entry] = {}
         self._inserted = 0
 
@@ -44,38 +47,47 @@ class PodHeap:
         self._inserted += 1
         entry = (*order, info.sequence, self._inserted, info)
         self._live[info.key] = entry
-        heapq.heappush(self._entries, entry)
+        run = self._run
+        if not run or entry > run[-1]:
+            run.append(entry)
+        else:
+            heapq.heappush(self._heap, entry)
 
     def remove(self, key: str) -> QueuedPodInfo | None:
         """Take the pod out; None if it is not in."""
         entry = self._live.pop(key, None)
         if entry is None:
             return None
-        if len(self._entries) > _SMALL and len(self._entries) > 2 * len(self._live):
-            self._entries = list(self._live.values())
-            heapq.heapify(self._entries)
+        if len(self._run) + len(self._heap) > max(_SMALL, 2 * len(self._live)):
+            self._run = deque(sorted(self._live.values()))
+            self._heap.clear()
         info: QueuedPodInfo = entry[-1]
         return info
 
     def peek(self) -> QueuedPodInfo | None:
         """Return the first pod; None if there is none."""
-        entries, live = self._entries, self._live
-        while entries:
-            entry = entries[0]
-            info: QueuedPodInfo = entry[-1]
-            if live.get(info.key) is entry:
-                return info
-            heapq.heappop(entries)
-        return None
+        front = self._front()
+        return front[0][-1] if front else None
 
     def pop(self) -> QueuedPodInfo | None:
         """Take the first pod out; None if there is none."""
-        info = self.peek()
-        if info is not None:
-            heapq.heappop(self._entries)
-            del self._live[info.key]
+        front = self._front()
+        if not front:
+            return None
+        entry = heapq.heappop(self._heap) if front is self._heap else self._run.popleft()
+        info: QueuedPodInfo = entry[-1]
+        del self._live[info.key]
         return info
 
     def in_order(self) -> list[QueuedPodInfo]:
         """Return all pods, first to last."""
         return [entry[-1] for entry in sorted(self._live.values())]
+
+    def _front(self) -> Sequence[Entry]:
+        """Return which of run and heap begins with the first pod, an empty one if there is none."""
+        run, heap, live = self._run, self._heap, self._live
+        while run and live.get(run[0][-1].key) is not run[0]:
+            run.popleft()
+        while heap and live.get(heap[0][-1].key) is not heap[0]:
+            heapq.heappop(heap)
+        return run if run and (not heap or run[0] < heap[0]) else heap

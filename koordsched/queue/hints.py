@@ -9,6 +9,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+import msgspec
+
 from koordsched.log import get_logger
 from koordsched.queue.events import (
     ActionType,
@@ -115,8 +117,8 @@ class Registration(NamedTuple):
     hint: HintFn | None
 
 
-class Change(NamedTuple):
-    """An event with the object it is about, before and after."""
+class Change(msgspec.Struct, frozen=True):
+    """An event with the object it is about, before and after. One is made for every pod that is bound."""
 
     event: ClusterEvent
     old: Object | None

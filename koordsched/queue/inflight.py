@@ -28,21 +28,15 @@ class Missed(NamedTuple):
 
 
 class InFlight:
-    """Pods popped and not done, by uid, and the events since the oldest of them was popped."""
+    """Pods popped and not done, and the events since the oldest of them was popped."""
 
     def __init__(self) -> None:
-        self._pods: OrderedDict[str, tuple[int, QueuedPodInfo]] = OrderedDict()  # oldest first; OrderedDict finds the first in O(1)
+        self.pods: OrderedDict[str, tuple[int, QueuedPodInfo]] = OrderedDict()  # oldest first, by uid; OrderedDict finds the first in O(1)
         self._events: deque[Missed] = deque()
         self._number = 0
 
-    def __len__(self) -> int:
-        return len(self._pods)
-
-    def __contains__(self, uid: str) -> bool:
-        return uid in self._pods
-
     def __iter__(self) -> Iterator[QueuedPodInfo]:
-        return (info for _, info in self._pods.values())
+        return (info for _, info in self.pods.values())
 
     @property
     def events(self) -> int:
@@ -51,22 +45,22 @@ class InFlight:
 
     def events_by_label(self) -> dict[str, int]:
         """Return the gauge inflight_events: how many pods and events of each label are kept. O(events)."""
-        return {POD_POPPED: len(self._pods), **Counter(missed.change.event.label for missed in self._events)}
+        return {POD_POPPED: len(self.pods), **Counter(missed.change.event.label for missed in self._events)}
 
     def start(self, info: QueuedPodInfo) -> None:
         """Keep events for this pod from now on."""
         self._number += 1
-        self._pods[info.uid] = (self._number, info)
+        self.pods[info.uid] = (self._number, info)
 
     def record(self, change: Change, scope: Scope) -> None:
         """Remember the event if anybody may want to know it."""
-        if self._pods:
+        if self.pods:
             self._number += 1
             self._events.append(Missed(self._number, change, scope))
 
     def missed(self, uid: str) -> list[Missed] | None:
         """Return the events since the pod was popped, oldest first; None if it is not in flight."""
-        found = self._pods.get(uid)
+        found = self.pods.get(uid)
         if found is None:
             return None
         events: list[Missed] = []
@@ -79,8 +73,8 @@ class InFlight:
 
     def finish(self, uid: str) -> None:
         """Forget the pod, and the events that no other pod in flight precedes."""
-        if self._pods.pop(uid, None) is None:
+        if self.pods.pop(uid, None) is None or not self._events:
             return
-        oldest = next(iter(self._pods.values()))[0] if self._pods else self._number + 1
+        oldest = next(iter(self.pods.values()))[0] if self.pods else self._number + 1
         while self._events and self._events[0].number < oldest:
             self._events.popleft()

@@ -22,7 +22,7 @@ def check(queues: SubQueues, inflight: InFlight) -> None:
     _check_nominations(queues)
     for info in inflight:
         _require(info.place is Place.IN_FLIGHT or queues.get(info.key) is not info, "a pod in flight is in a queue", queues, info)
-    _require(len(inflight) > 0 or inflight.events == 0, "events are kept though nobody is in flight", queues)
+    _require(len(inflight.pods) > 0 or inflight.events == 0, "events are kept though nobody is in flight", queues)
 
 
 def _check_places(queues: SubQueues) -> None:

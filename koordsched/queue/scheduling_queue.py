@@ -130,11 +130,11 @@ class SchedulingQueue:
             info = self._queues.remove_head()
             if info is None:
                 return None
-            if info.uid in self._inflight:
+            if info.uid in self._inflight.pods:
                 log.error("a pod in flight was in the queue as well, the second one is dropped", pod=info.key, uid=info.uid)
                 self._queues.count_rejectors(info, -1)
                 self._waker.release_scout(info)
-            elif self._waker.turn_back(info):
+            elif info.skippable and self._waker.turn_back(info):
                 self._waker.release_scout(info)
             else:
                 info.attempts += 1
@@ -144,7 +144,7 @@ class SchedulingQueue:
     def take(self, key: str) -> QueuedPodInfo | None:
         """Hand out this very pod, wherever it waits, without counting an attempt (the members of a gang); None if it does not wait."""
         info = self._queues.get(key)
-        if info is None or info.uid in self._inflight:
+        if info is None or info.uid in self._inflight.pods:
             return None
         self._queues.remove(info)
         return self._hand_out(info)
@@ -168,7 +168,7 @@ class SchedulingQueue:
             info.consecutive_errors_count = 0
         else:
             info.consecutive_errors_count += 1
-        self._queues.stamp(info)
+        self._queues.stamp(info, self._clock.now())
         self._queues.count_rejectors(info, 1)
         self._waker.come_back(info, self._inflight.missed(info.uid))
         self._inflight.finish(info.uid)
@@ -184,7 +184,7 @@ class SchedulingQueue:
         """Tell the waiting pods what happened; plugin state and the node table must show it already. O(affected groups)."""
         if not self._is_registered(event):
             return
-        somebody_waits, somebody_flies = len(self._queues.unschedulable), len(self._inflight)
+        somebody_waits, somebody_flies = len(self._queues.unschedulable), len(self._inflight.pods)
         if somebody_waits or somebody_flies:  # a quiet cluster starts with tens of thousands of events
             change = Change(event, old, new)
             if somebody_waits:
@@ -196,7 +196,7 @@ class SchedulingQueue:
         """Move pods that wait to the active queue, backoff or not; PreEnqueue applies. One in flight is retried if it fails."""
         for pod in pods:
             info = self._queues.get(pod.key)
-            if pod.uid in self._inflight:
+            if pod.uid in self._inflight.pods:
                 self._inflight.record(Change(FORCE_ACTIVATE, None, pod.pod), Scope(only_uid=pod.uid))
             elif info is not None and info.place is not ACTIVE:
                 info.skippable = False
@@ -298,13 +298,14 @@ class SchedulingQueue:
         return known
 
     def _add(self, pod: PodInfo, event: ClusterEvent) -> None:
-        info = QueuedPodInfo(pod, self._clock.now())
-        self._queues.stamp(info)
+        now = self._clock.now()
+        info = QueuedPodInfo(pod, now)
+        self._queues.stamp(info, now)
         self._queues.enter_active(info, event.label)
 
     def _update(self, old: PodInfo, new: PodInfo) -> None:
         info = self._queues.get(new.key)
-        if new.uid in self._inflight:
+        if new.uid in self._inflight.pods:
             for event in pod_update_events(old, new):
                 if self._is_registered(event):
                     self._inflight.record(Change(event, old.pod, new.pod), Scope(only_uid=new.uid))
@@ -334,9 +335,10 @@ class SchedulingQueue:
 
     def _hand_out(self, info: QueuedPodInfo) -> QueuedPodInfo:
         self._cycle += 1
-        self._queues.count_rejectors(info, -1)
-        info.unschedulable_plugins = set()
-        info.pending_plugins = set()
+        if info.unschedulable_plugins or info.pending_plugins:
+            self._queues.count_rejectors(info, -1)
+            info.unschedulable_plugins = set()
+            info.pending_plugins = set()
         info.rejected_in_filter = False
         info.gating_plugin = info.gating_message = ""
         info.after_flush, info.flushed, info.skippable = info.flushed, False, False
@@ -345,5 +347,6 @@ class SchedulingQueue:
             info.initial_attempt_timestamp = self._clock.now()  # taken while gated
         self._inflight.start(info)
         self._queues.mark(info, IN_FLIGHT, POD_POPPED)
-        self._waker.release_scout(info)
+        if info.scout_of is not None:
+            self._waker.release_scout(info)
         return info

@@ -66,13 +66,13 @@ class SubQueues:
     def is_backing_off(self, info: QueuedPodInfo) -> bool:
         return self.backoff.is_backing_off(info, self._clock.now())
 
-    def stamp(self, info: QueuedPodInfo) -> None:
+    def stamp(self, info: QueuedPodInfo, now: float) -> None:
         """Let the pod's time in the queue begin now, behind all that came before."""
-        info.timestamp = self._clock.now()
+        info.timestamp = now
         info.backoff_expiry = None
         self._sequence += 1
         info.sequence = self._sequence
-        self.sort(info)
+        info.sort_key = self._profiles[info.profile].sort_key(info)
 
     def sort(self, info: QueuedPodInfo) -> None:
         """Read the pod's sort key anew. A queue that holds the pod must be told."""
@@ -92,19 +92,20 @@ class SubQueues:
 
     def enter_active(self, info: QueuedPodInfo, event: str) -> bool:
         """Move the pod to the active queue, if PreEnqueue lets it; coming from the backoff queue it has passed that already."""
-        was_kept_out = info.gated or info.initial_attempt_timestamp is None
+        was_kept_out = info.initial_attempt_timestamp is None or info.gated
         if info.place is not BACKOFF and not self._admit(info):
             self.place_unschedulable(info, event)
             return False
-        self._withdraw(info)
-        if info.initial_attempt_timestamp is None:
-            info.initial_attempt_timestamp = self._clock.now()
+        if info.place is not NOWHERE:
+            self._withdraw(info)
         if was_kept_out:  # a gated pod's nomination counts only from now on
             node = info.pod_info.pod.status.nominated_node_name
             if node and info.uid not in self.nominator:
                 self.nominator.set(info.pod_info, node)
         self.active.add(info.sort_key, info)
         self._arrive(info, ACTIVE, event)
+        if info.initial_attempt_timestamp is None:
+            info.initial_attempt_timestamp = info.since
         self._metrics.incoming("active", event)
         self.arrivals.set()
         return True
@@ -196,9 +197,10 @@ class SubQueues:
 
     def _admit(self, info: QueuedPodInfo) -> bool:
         """Run PreEnqueue and write its outcome into the pod."""
-        refusal = self.profile(info).pre_enqueue(info.pod_info, info.gating_plugin)
+        refusal = self._profiles[info.profile].pre_enqueue(info.pod_info, info.gating_plugin)
         if refusal is None:
-            self._ungate(info)
+            if info.gating_plugin:
+                self._ungate(info)
             return True
         plugin, message, is_error = refusal
         if is_error:
@@ -212,10 +214,9 @@ class SubQueues:
         return False
 
     def _ungate(self, info: QueuedPodInfo) -> None:
-        if info.gating_plugin:
-            self._withdraw(info)
-            info.gating_plugin = ""
-            info.gating_message = ""
+        self._withdraw(info)
+        info.gating_plugin = ""
+        info.gating_message = ""
 
     def _withdraw(self, info: QueuedPodInfo) -> None:
         """Take the pod out of its structure while keeping it known: it is about to enter another one."""

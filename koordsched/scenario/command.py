@@ -86,7 +86,7 @@ class _Common:
     """The configuration of `--config`, or the shipped one, as each set of flags makes it."""
 
     def __init__(self, config: str | None) -> None:
-        self._name = str(config or DEFAULT_FILE)
+        self._name = config or DEFAULT_FILE
         self._text: bytes | None = None  # read once: it may be standard input
         self.asked: dict[tuple[str, ...], Launch | None] = {}
         self.mistakes: list[str] = []

@@ -1,6 +1,6 @@
 """The port between a scenario and the cluster that it is played on.
 
-`simulate.world` implements it for the embedded cluster, `live` for a real API server. Objects go in and come out as JSON. Every method may
+`simulate.stage` implements it for the embedded cluster, `live` for a real API server. Objects go in and come out as JSON. Every method may
 raise `ClusterError` as `koordsched.cluster.port` describes it.
 """
 

@@ -73,10 +73,12 @@ class Selection:
     def _choose(self, profile: Profile, shape: Shape, pod: PodInfo) -> str | Diagnosis:
         if self._cache.table.live_count == 0:
             return Diagnosis.without_nodes()
-        nominated = self._nominated_row(profile, shape, pod)
-        if nominated is not None:
-            return self.name(nominated)
-        overruled = self._overruled(profile, shape, pod) if len(self._nominator) else {}
+        overruled: Overruled = {}
+        if len(self._nominator) or pod.pod.status.nominated_node_name:
+            nominated = self._nominated_row(profile, shape, pod)
+            if nominated is not None:
+                return self.name(nominated)
+            overruled = self._overruled(profile, shape, pod)
         if shape.feasible_count <= len(overruled):
             return profile.shapes.diagnose(shape, pod, overruled)
         return self.name(self._best(profile, shape, pod, overruled))

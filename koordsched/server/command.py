@@ -13,10 +13,12 @@ import msgspec
 
 from koordsched import __version__
 from koordsched.clock import RealClock
-from koordsched.config import SchedulerConfiguration, dump_config, not_acted_on
+from koordsched.config import SchedulerConfiguration
 from koordsched.config.duration import Duration
-from koordsched.config.flag_table import FLAGS, NOT_ACTED_ON, Flags
+from koordsched.config.flag_table import NOT_ACTED_ON, Flags
+from koordsched.config.flags import FLAGS, not_acted_on
 from koordsched.config.overrides import ignored_flags
+from koordsched.config.writing import dump_config
 from koordsched.log import Style, get_logger, set_verbosity, write_logs
 from koordsched.server.dead_man import DeadMan
 from koordsched.server.library_logs import carrying_library_logs

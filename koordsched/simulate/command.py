@@ -11,18 +11,14 @@ from typing import TextIO
 import msgspec
 
 from koordsched.config.errors import ConfigError
-from koordsched.config.flags import parse_flags
+from koordsched.config.flag_table import Flags
 from koordsched.config.loading import Environment, default_config, load_config
 from koordsched.config.types import SchedulerConfiguration
 from koordsched.framework.extenders import ExtenderSettingsError
 from koordsched.plugins import installed_catalogue
 from koordsched.simulate.cpu_topology import CpuLayout, give_topologies
 from koordsched.simulate.documents import InputError, expand
-from koordsched.simulate.manifests import load_manifests
-from koordsched.simulate.openb import load_openb
-from koordsched.simulate.plain import render
 from koordsched.simulate.simulation import Outcome, Progress, Simulation
-from koordsched.simulate.summary import ReportOptions, sections
 from koordsched.simulate.workload import Workload, all_at_once
 from koordsched.simulate.world import EmbeddedWorld, WorldSettings, run_embedded
 
@@ -93,10 +89,14 @@ def load_workload(options: SimulateOptions, config: SchedulerConfiguration) -> W
     """Read the input. InputError."""
     profiles = [profile.scheduler_name for profile in config.profiles]
     if options.trace:
+        from koordsched.simulate.openb import load_openb  # noqa: PLC0415  # one of two readers
+
         assert options.nodes is not None
         assert options.pods is not None
         workload = load_openb(options.nodes, options.pods, profiles[0])
     else:
+        from koordsched.simulate.manifests import load_manifests  # noqa: PLC0415  # the other reader
+
         workload = load_manifests(expand(list(options.inputs)), profiles)
     if options.cpu_topology is not None:
         give_topologies(workload, options.cpu_topology)
@@ -109,9 +109,7 @@ def load_workload(options: SimulateOptions, config: SchedulerConfiguration) -> W
 
 def play(options: SimulateOptions, config: SchedulerConfiguration, workload: Workload, err: TextIO) -> Outcome:
     """Run the simulation, with a progress bar where `err` is a terminal."""
-    settings = WorldSettings(
-        config=config, flags=parse_flags([]), seed=options.seed, lasting=workload.departs, unheard=UNHEARD, measured=False
-    )
+    settings = WorldSettings(config=config, flags=Flags(), seed=options.seed, lasting=workload.departs, unheard=UNHEARD, measured=False)
     with _progress(err) as progress:
 
         async def script(world: EmbeddedWorld) -> Outcome:
@@ -128,9 +126,9 @@ def _missing(world: EmbeddedWorld) -> list[str]:
 
 
 @contextmanager
-def _progress(err: TextIO) -> Iterator[Progress]:
+def _progress(err: TextIO) -> Iterator[Progress | None]:
     if not _is_terminal(err):
-        yield lambda _done, _total: None
+        yield None
         return
     from koordsched.simulate.terminal import ProgressBar  # noqa: PLC0415  # rich is slow to import
 
@@ -142,6 +140,9 @@ def _print(options: SimulateOptions, outcome: Outcome, workload: Workload, out: 
     if options.output == "json":
         out.write(outcome.result.json().decode())
         return
+    from koordsched.simulate.plain import render  # noqa: PLC0415  # JSON needs no table
+    from koordsched.simulate.summary import ReportOptions, sections  # noqa: PLC0415
+
     report = ReportOptions(peak=workload.departs, shown=options.show_pending, shown_cpus=options.show_cpus)
     made = sections(outcome.result, report, outcome.cpus)
     if _is_terminal(out) and not os.environ.get("NO_COLOR"):

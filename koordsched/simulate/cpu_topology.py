@@ -25,7 +25,7 @@ SHORT_FORM = "cpuTopology"
 MILLI = 1000
 MAX_CPUS = 4096
 MAX_NUMA_NODES = 64
-LAYOUT = re.compile(r"(?P<counts>[0-9]{1,4}(?:x[0-9]{1,4}){3})(?P<linux>,linux)?")
+LAYOUT = r"(?P<counts>[0-9]{1,4}(?:x[0-9]{1,4}){3})(?P<linux>,linux)?"
 
 
 class CpuLayout(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class CpuLayout(msgspec.Struct, frozen=True):
     @classmethod
     def parse(cls, text: str) -> CpuLayout:
         """Read `SxNxCxT` or `SxNxCxT,linux`. ValueError says what is wrong with it."""
-        match = LAYOUT.fullmatch(text)
+        match = re.fullmatch(LAYOUT, text)
         if match is None:
             raise ValueError(f"{text!r}: expected SOCKETSxNUMAxCORESxTHREADS such as 2x2x26x2, and maybe ,linux after it")
         sockets, numa_nodes, cores, threads = map(int, match["counts"].split("x"))

@@ -6,6 +6,7 @@ ones vanish, and the share of the cluster that is taken has its peak in between.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 from koordsched.api.core import Pod
@@ -31,6 +32,7 @@ class Ledger:
         self._counted: dict[str, Mapping[str, int]] = {}  # the requests of the pods on nodes, by key
         self.pods: dict[str, Pod] = {}
         self.deleted: set[str] = set()
+        self._taken: list[Mapping[str, int]] = []  # the requests of pods on nodes that are not in `_requested` yet
         self._requested: dict[str, int] = {}
         self._peak: dict[str, int] = {}
         self.decided = 0  # pods bound so far
@@ -42,29 +44,37 @@ class Ledger:
         self.pods[key] = pod
         if gone:
             self.deleted.add(key)
-        elif self.deleted:
+            self._leave(key)
+            self.version += 1
+            return
+        if self.deleted:
             self.deleted.discard(key)
-        before = self._counted.get(key)
-        is_there = not gone and bool(pod.spec.node_name)
-        if is_there and before is None:
+        if not pod.spec.node_name:
+            if key in self._counted:  # of another pod of this name
+                self._leave(key)
+                self.version += 1
+        elif key not in self._counted:
             requests = self._counted[key] = self._requests_of(pod)
-            self._count(requests, 1)
+            self._taken.append(requests)
             self.decided += 1
             self.version += 1
-        elif before is not None and not is_there:
-            self._count(before, -1)
-            del self._counted[key]
-            self.version += 1
-        else:
-            self.version += gone
 
-    def _count(self, requests: Mapping[str, int], sign: int) -> None:
-        """Add or take away. The highest sums are noted where they end: before something is taken away, and when they are asked for."""
-        if sign < 0:
+    def _leave(self, key: str) -> None:
+        """Count the pod no longer, if it was. The highest sums are noted where they end."""
+        if key in self._counted:
             self._note_peak()
-        requested = self._requested
+            self._sum(self._counted.pop(key), -1)
+
+    def _sum_up(self) -> None:
+        """Add what was taken since it was last asked for. Pods that ask for the same mostly share what says so."""
+        distinct = {id(requests): requests for requests in self._taken}
+        for same, pods in Counter(map(id, self._taken)).items():
+            self._sum(distinct[same], pods)
+        self._taken.clear()
+
+    def _sum(self, requests: Mapping[str, int], pods: int) -> None:
         for name, amount in requests.items():
-            requested[name] = requested.get(name, 0) + sign * amount
+            self._requested[name] = self._requested.get(name, 0) + pods * amount
 
     def _note_peak(self) -> None:
         for name, total in self.requested.items():
@@ -74,6 +84,8 @@ class Ledger:
     @property
     def requested(self) -> dict[str, int]:
         """Return what pods on nodes request now: cpu in milli, others in whole units, and `pods`."""
+        if self._taken:
+            self._sum_up()
         return {**self._requested, "pods": len(self._counted)}
 
     @property
@@ -84,9 +96,9 @@ class Ledger:
 
 
 class LedgerHandler:
-    """Feeds the ledger with what the scheduler sees of pods, and tells when it changed."""
+    """Feeds the ledger with what the scheduler sees of pods, and tells when it changed, where that is asked for."""
 
-    def __init__(self, ledger: Ledger, changed: Callable[[], None]) -> None:
+    def __init__(self, ledger: Ledger, changed: Callable[[], None] | None) -> None:
         self._ledger = ledger
         self._changed = changed
 
@@ -95,7 +107,7 @@ class LedgerHandler:
 
     def on_update(self, _old: Pod, new: Pod) -> None:
         self._ledger.put(new)
-        if new.spec.node_name:
+        if self._changed is not None and new.spec.node_name:
             self._changed()
 
     def on_delete(self, pod: Pod, _final_state: FinalState) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
-from pathlib import Path
+from operator import itemgetter
 from typing import Any
 
 from koordsched.api.kinds import NODE, POD
@@ -28,26 +28,27 @@ CREATED, DELETED = "creation_time", "deletion_time"
 SHORTEST_RUN = 1.0
 """Seconds that a pod at least stays: the trace's clock ticks in seconds."""
 
-Row = dict[str, str]
-
 
 def load_openb(nodes: str, pods: str, scheduler_name: str) -> Workload:
     """Read the trace's two files; pods come and go at its times where it has them.
 
     InputError: a file cannot be read, lacks a column, or holds a time that is none.
     """
-    existing = [Manifest(origin, NODE, _node(row)) for origin, row in _rows(nodes, NODE_COLUMNS)]
-    rows = _rows(pods, POD_COLUMNS)
+    existing = [Manifest(origin, NODE, _node(cells)) for origin, cells in _rows(nodes, NODE_COLUMNS)]
     made = _Pods(scheduler_name)
-    arrivals = [PodArrival(Manifest(origin, POD, made.pod(row)), *_times(origin, row)) for origin, row in rows]
+    arrivals = [
+        PodArrival(Manifest(origin, POD, made.pod(name, tuple(asked))), *_times(origin, created, deleted))
+        for origin, (name, *asked, created, deleted) in _rows(pods, POD_COLUMNS, ("gpu_spec", CREATED, DELETED))
+    ]
     arrivals.sort(key=lambda arrival: arrival.at)
     return Workload(existing, arrivals)
 
 
-def _rows(file: str, columns: tuple[str, ...]) -> Iterator[tuple[str, Row]]:
-    """Yield each line of a CSV file as a map, with where it stands."""
+def _rows(file: str, columns: tuple[str, ...], optional: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield what each line of a CSV file says in these columns, with where it stands. What it leaves out is ""."""
     try:
-        text = Path(file).read_bytes().decode("utf-8-sig")
+        with open(file, "rb") as opened:
+            text = opened.read().decode("utf-8-sig")
     except OSError as mistake:
         raise InputError(f"{file}: cannot be read: {mistake.strerror}") from None
     except ValueError:
@@ -58,21 +59,26 @@ def _rows(file: str, columns: tuple[str, ...]) -> Iterator[tuple[str, Row]]:
         missing = [column for column in columns if column not in header]
         if missing:
             raise InputError(f"{file}: line 1: no column {', '.join(missing)}; expected {','.join(columns)}")
-        blank = dict.fromkeys(header, "")  # what a short line leaves out
+        width = len(header)
+        index = {column: position for position, column in enumerate(header)}
+        pick = itemgetter(*(index.get(column, width) for column in (*columns, *optional)))
+        blank = [""] * width
         for cells in reader:
             if cells:
-                row = dict(zip(header, cells, strict=False))
-                yield f"{file}: line {reader.line_num}", row if len(row) == len(blank) else {**blank, **row}
+                whole = cells if len(cells) == width else [*cells, *blank][:width]
+                whole.append("")  # for a column that is not there
+                yield f"{file}: line {reader.line_num}", pick(whole)
     except csv.Error as mistake:
         raise InputError(f"{file}: line {reader.line_num}: not CSV: {mistake}") from None
 
 
-def _node(row: Row) -> dict[str, Any]:
-    allocatable = {"cpu": f"{row['cpu_milli']}m", "memory": f"{row['memory_mib']}Mi"}
-    if row["gpu"] not in {"", "0"}:
-        allocatable[GPU] = row["gpu"]
-    labels = {MODEL_LABEL: row["model"]} if row["model"] else {}
-    return complete_node({"kind": "Node", "metadata": {"name": row["sn"], "labels": labels}, "status": {"allocatable": allocatable}})
+def _node(cells: tuple[str, ...]) -> dict[str, Any]:
+    name, cpu, memory, gpus, model = cells
+    allocatable = {"cpu": f"{cpu}m", "memory": f"{memory}Mi"}
+    if gpus not in {"", "0"}:
+        allocatable[GPU] = gpus
+    labels = {MODEL_LABEL: model} if model else {}
+    return complete_node({"kind": "Node", "metadata": {"name": name, "labels": labels}, "status": {"allocatable": allocatable}})
 
 
 class _Pods:
@@ -82,27 +88,27 @@ class _Pods:
         self._scheduler_name = scheduler_name
         self._specs: dict[tuple[str, ...], dict[str, Any]] = {}
 
-    def pod(self, row: Row) -> dict[str, Any]:
-        asked = (row["cpu_milli"], row["memory_mib"], row["num_gpu"], row.get("gpu_spec", ""))
+    def pod(self, name: str, asked: tuple[str, ...]) -> dict[str, Any]:
         spec = self._specs.get(asked)
         if spec is None:
-            spec = self._specs[asked] = _spec(row, self._scheduler_name)
-        return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": row["name"], "namespace": "default"}, "spec": spec}
+            spec = self._specs[asked] = _spec(asked, self._scheduler_name)
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
 
 
-def _spec(row: Row, scheduler_name: str) -> dict[str, Any]:
-    requests = {"cpu": f"{row['cpu_milli']}m", "memory": f"{row['memory_mib']}Mi"}
+def _spec(asked: tuple[str, ...], scheduler_name: str) -> dict[str, Any]:
+    cpu, memory, gpus, models = asked
+    requests = {"cpu": f"{cpu}m", "memory": f"{memory}Mi"}
     resources = {"requests": requests}
-    if row["num_gpu"] not in {"", "0"}:
-        requests[GPU] = row["num_gpu"]
-        resources["limits"] = {GPU: row["num_gpu"]}
+    if gpus not in {"", "0"}:
+        requests[GPU] = gpus
+        resources["limits"] = {GPU: gpus}
     spec: dict[str, Any] = {
         "schedulerName": scheduler_name,
         "terminationGracePeriodSeconds": 0,
         "containers": [{"name": "main", "image": "pause", "resources": resources}],
     }
-    if row.get("gpu_spec"):
-        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": _one_of(row["gpu_spec"].split("|"))}}
+    if models:
+        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": _one_of(models.split("|"))}}
     return spec
 
 
@@ -110,18 +116,16 @@ def _one_of(models: list[str]) -> dict[str, Any]:
     return {"nodeSelectorTerms": [{"matchExpressions": [{"key": MODEL_LABEL, "operator": "In", "values": models}]}]}
 
 
-def _times(origin: str, row: Row) -> tuple[float, float | None]:
+def _times(origin: str, came: str, left: str) -> tuple[float, float | None]:
     """Return when the pod comes and goes, in seconds; (0, None) when the trace has no times."""
-    created = _seconds(origin, CREATED, row.get(CREATED, ""))
-    deleted = _seconds(origin, DELETED, row.get(DELETED, ""))
+    created = _seconds(origin, CREATED, came) if came else None
+    deleted = _seconds(origin, DELETED, left) if left else None
     if created is None:
         return 0.0, None
     return created, None if deleted is None else max(deleted, created + SHORTEST_RUN)
 
 
-def _seconds(origin: str, column: str, text: str) -> float | None:
-    if not text:
-        return None
+def _seconds(origin: str, column: str, text: str) -> float:
     try:
         seconds = float(text)
     except ValueError:

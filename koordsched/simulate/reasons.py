@@ -20,36 +20,36 @@ SINGULAR = ("rejected: ", "preempted: ")
 """Beginnings of texts whose rest is about one pod only."""
 
 MEANINGS = (
-    (re.compile(r"Insufficient (.+)"), "these nodes have less free {0} than the pod requests"),
-    (re.compile(r"Too many pods"), "these nodes run as many pods as they may"),
-    (re.compile(r"node\(s\) didn't match Pod's node affinity/selector"), "the pod's node selector or affinity excludes these nodes"),
-    (re.compile(r"node\(s\) had untolerated taint.*"), "these nodes have a taint that the pod does not tolerate"),
-    (re.compile(r"node\(s\) were unschedulable"), "these nodes are cordoned"),
-    (re.compile(r"node\(s\) didn't have free ports.*"), "a host port that the pod wants is taken on these nodes"),
-    (re.compile(r"node\(s\) didn't match pod topology spread constraints.*"), "there the pod would break its topology spread constraints"),
-    (re.compile(r"node\(s\) didn't match pod affinity rules"), "no pod that this one wants to be near runs there"),
-    (re.compile(r"node\(s\) didn't match pod anti-affinity rules"), "a pod that this one wants to be away from runs there"),
-    (re.compile(r"node\(s\) didn't satisfy existing pods anti-affinity rules"), "a pod there wants to be away from this one"),
-    (re.compile(r"the requested CPUs must be integer"), "pods that bind CPUs must ask for whole ones"),
+    (r"Insufficient (.+)", "these nodes have less free {0} than the pod requests"),
+    (r"Too many pods", "these nodes run as many pods as they may"),
+    (r"node\(s\) didn't match Pod's node affinity/selector", "the pod's node selector or affinity excludes these nodes"),
+    (r"node\(s\) had untolerated taint.*", "these nodes have a taint that the pod does not tolerate"),
+    (r"node\(s\) were unschedulable", "these nodes are cordoned"),
+    (r"node\(s\) didn't have free ports.*", "a host port that the pod wants is taken on these nodes"),
+    (r"node\(s\) didn't match pod topology spread constraints.*", "there the pod would break its topology spread constraints"),
+    (r"node\(s\) didn't match pod affinity rules", "no pod that this one wants to be near runs there"),
+    (r"node\(s\) didn't match pod anti-affinity rules", "a pod that this one wants to be away from runs there"),
+    (r"node\(s\) didn't satisfy existing pods anti-affinity rules", "a pod there wants to be away from this one"),
+    (r"the requested CPUs must be integer", "pods that bind CPUs must ask for whole ones"),
     (
-        re.compile(r"node\(s\) invalid CPU Topology"),
+        r"node\(s\) invalid CPU Topology",
         "nothing says which CPUs these nodes have; --cpu-topology, or NodeResourceTopologies, would",
     ),
-    (re.compile(r"not enough cpus available to satisfy request"), "these nodes have too few CPUs that no other pod has for itself"),
-    (re.compile(r"Insufficient amplified cpu"), "a pod's own CPUs count as often as these nodes are amplified, and that is too much"),
-    (re.compile(r"(?:Insufficient|Unsatisfied) NUMA (.+)"), "no choice of NUMA nodes there has enough {0}"),
+    (r"not enough cpus available to satisfy request", "these nodes have too few CPUs that no other pod has for itself"),
+    (r"Insufficient amplified cpu", "a pod's own CPUs count as often as these nodes are amplified, and that is too much"),
+    (r"(?:Insufficient|Unsatisfied) NUMA (.+)", "no choice of NUMA nodes there has enough {0}"),
     (
-        re.compile(r"Unaligned NUMA Hint cause .*"),
+        r"Unaligned NUMA Hint cause .*",
         "there is room, but on more NUMA nodes together than the policy allows, or with pods that keep apart",
     ),
-    (re.compile(r"node\(s\) NUMA Topology policy not match"), "these nodes have another NUMA policy than the pod asks for"),
-    (re.compile(r"rejected"), "the API does not accept these pods as they are written; the lines on stderr say where"),
-    (re.compile(r"preempted"), "it ran, and had to make room for a pod of higher priority"),
+    (r"node\(s\) NUMA Topology policy not match", "these nodes have another NUMA policy than the pod asks for"),
+    (r"rejected", "the API does not accept these pods as they are written; the lines on stderr say where"),
+    (r"preempted", "it ran, and had to make room for a pod of higher priority"),
     (
-        re.compile(r"Scheduling is blocked due to non-empty scheduling gates"),
+        r"Scheduling is blocked due to non-empty scheduling gates",
         "nobody has removed the pod's scheduling gates",
     ),
-    (re.compile(r"no nodes available to schedule pods"), "the input has no nodes"),
+    (r"no nodes available to schedule pods", "the input has no nodes"),
 )
 """What a reason means, in words of a newcomer; {0} is the pattern's first group."""
 
@@ -87,6 +87,6 @@ def reasons_of(message: str) -> tuple[str, ...]:
 def meaning(reason: str) -> str:
     """Explain a reason in plain words; "" when nothing can be added to it."""
     for pattern, text in MEANINGS:
-        if match := pattern.fullmatch(reason):
+        if match := re.fullmatch(pattern, reason):
             return text.format(*match.groups())
     return ""

@@ -7,6 +7,7 @@ waiting is virtual. Objects that the cluster refuses are outcomes, not errors: a
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
 from operator import itemgetter
 from typing import Any
@@ -47,9 +48,9 @@ class Outcome(msgspec.Struct):
 
 
 class Simulation:
-    """One workload on one world. `play` may be called once."""
+    """One workload on one world. `play` may be called once. progress: None, when nobody looks."""
 
-    def __init__(self, workload: Workload, world: EmbeddedWorld, progress: Progress) -> None:
+    def __init__(self, workload: Workload, world: EmbeddedWorld, progress: Progress | None) -> None:
         self._workload = workload
         self._world = world
         self._progress = progress
@@ -66,7 +67,7 @@ class Simulation:
         for manifest in self._workload.existing:
             await self._create(manifest)
         await self._note_ended_pods()
-        self._world.scheduler.watch_pods(LedgerHandler(self._ledger, self._report))
+        self._world.scheduler.watch_pods(LedgerHandler(self._ledger, self._progress and self._report))
         await self._world.start()
         await self._come_and_go()
         await self._until_done()
@@ -87,11 +88,13 @@ class Simulation:
         moments = [(arrival.at, 1, arrival) for arrival in self._workload.arrivals]
         moments += [(arrival.departs, 0, arrival) for arrival in self._workload.arrivals if arrival.departs is not None]
         moments.sort(key=itemgetter(0, 1))
-        begun = self._world.now()
+        begun, reached = self._world.now(), 0.0
         for at, comes, arrival in moments:
-            wait = begun + at - self._world.now()
-            if wait > 0:
-                await asyncio.sleep(wait)
+            if at > reached:
+                reached = at
+                wait = begun + at - self._world.now()
+                if wait > 0:
+                    await asyncio.sleep(wait)
             await (self._create(arrival.manifest) if comes else self._delete(arrival))
 
     async def _until_done(self) -> None:
@@ -111,6 +114,7 @@ class Simulation:
         return requests_on_node(pod) if counted is None else counted.info.resources.requests
 
     def _report(self) -> None:
+        assert self._progress is not None
         self._progress(self._ledger.decided, max(len(self._workload.arrivals), len(self._submitted)))
 
     async def _create(self, manifest: Manifest) -> None:
@@ -118,7 +122,7 @@ class Simulation:
         if manifest.kind is POD:
             self._submitted.setdefault(key, manifest)
         try:
-            await self._world.create(manifest.kind, manifest.body)
+            await self._world.cluster.create(manifest.kind, manifest.body)
         except AlreadyExists as error:
             await self._is_there(manifest, error)
         except ClusterError as error:
@@ -162,11 +166,13 @@ class Simulation:
         nodes = [node for node in (await self._world.cluster.list(NODE)).items if isinstance(node, Node)]
         preempted = await self._preempted()
         placements, pending = [], []
+        pods, deleted = self._ledger.pods, self._ledger.deleted
         for key, manifest in self._submitted.items():
-            pod = self._ledger.pods.get(key)
-            stays = key not in self._ledger.deleted or key in self._departed
+            pod = pods.get(key)
+            stays = key not in deleted or key in self._departed
             if pod is not None and pod.spec.node_name and stays:
-                placements.append(Placement(pod=key, node=pod.spec.node_name, annotations=_written(pod, manifest)))
+                annotations = _written(pod, manifest) if pod.metadata.annotations else {}
+                placements.append(Placement(pod=key, node=pod.spec.node_name, annotations=annotations))
             else:
                 pending.append(Pending(pod=key, reason=self._reason(key, pod, preempted)))
         metrics = self._world.scheduler.metrics
@@ -214,9 +220,10 @@ class Simulation:
     def _allocation(self, nodes: list[Node]) -> dict[str, float]:
         """Return per resource what pods on nodes request of what all nodes offer; at its peak where pods leave again."""
         offered: dict[str, int] = {}
-        for node in nodes:
-            for name, amount in node_allocatable(node).items():
-                offered[name] = offered.get(name, 0) + amount
+        distinct = {id(node.status): node for node in nodes}  # nodes that offer the same mostly share what says so
+        for same, count in Counter(id(node.status) for node in nodes).items():
+            for name, amount in node_allocatable(distinct[same]).items():
+                offered[name] = offered.get(name, 0) + count * amount
         requested = self._ledger.peak if self._workload.departs else self._ledger.requested
         names = [name for name in ("cpu", "memory") if name in offered] + sorted(offered.keys() - {"cpu", "memory"})
         return {name: round(requested.get(name, 0) / offered[name], SHARE_DIGITS) for name in names if offered[name]}
@@ -230,7 +237,5 @@ def problem_of(manifest: Manifest, error: ClusterError) -> str:
 
 def _written(pod: Pod, manifest: Manifest) -> dict[str, str]:
     """Return the annotations that were not there, or said something else, when the pod was submitted."""
-    if not pod.metadata.annotations:
-        return {}
     submitted = manifest.body["metadata"].get("annotations") or {}
     return {key: text for key, text in sorted(pod.metadata.annotations.items()) if submitted.get(key) != text}

@@ -1,13 +1,14 @@
 """The embedded world: a scheduler on a cluster in memory, in virtual time.
 
 The same `Scheduler` as on a real cluster runs here, on a loop that jumps to its next timer; what it is given (clock, chance, cluster) is
-all that differs. `simulate` plays a workload on it and `test` its scenarios (it fulfils `scenario.world.World`). One seed, one outcome.
+all that differs. `simulate` plays a workload on it and `test` its scenarios (`stage`). One seed, one outcome.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
@@ -19,14 +20,12 @@ from koordsched.clock import VirtualClock, VirtualTimeLoop
 from koordsched.cluster.memory import MemoryCluster
 from koordsched.cluster.memory import Settings as ClusterSettings
 from koordsched.cluster.port import NotFound, Patch, Ref
-from koordsched.config.flags import Flags, parse_flags
-from koordsched.config.launch import Launch
+from koordsched.config.flag_table import Flags
 from koordsched.config.types import SchedulerConfiguration
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
-from koordsched.server.endpoints import Endpoints, Response
-from koordsched.server.request import Request
 
 T = TypeVar("T")
+W = TypeVar("W", bound="EmbeddedWorld")
 
 SETTLE_SECONDS = 0.1
 SETTLE_STEPS = 10
@@ -108,9 +107,6 @@ class EmbeddedWorld:
     async def list(self, kind: Kind) -> Sequence[dict[str, Any]]:
         return self.cluster.raws(kind)
 
-    async def http(self, path: str) -> Response:
-        return await Endpoints(self.scheduler).answer(Request.of("GET", path))
-
     def _new_scheduler(self) -> Scheduler:
         settings = self._settings
         dependencies = Dependencies(self.cluster, self.clock, self._random, settings.flags, settings.unheard, settings.measured)
@@ -119,11 +115,16 @@ class EmbeddedWorld:
 
 def run_embedded(settings: WorldSettings, script: Callable[[EmbeddedWorld], Awaitable[T]]) -> T:
     """Run a script on a fresh world in a fresh virtual time, and clear both away whatever the script raises."""
+    return run_world(partial(EmbeddedWorld, settings=settings), script)
+
+
+def run_world(make: Callable[[VirtualTimeLoop], W], script: Callable[[W], Awaitable[T]]) -> T:
+    """Do the same on a world that is made here."""
     loop = VirtualTimeLoop()
     outcome: list[T] = []  # not the task's result: asyncio.Runner writes its task, result and all, into a text nobody reads
 
     async def main() -> None:
-        world = EmbeddedWorld(loop, settings)
+        world = make(loop)
         try:
             outcome.append(await script(world))
         finally:
@@ -137,10 +138,3 @@ def run_virtual(loop: VirtualTimeLoop, main: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on the loop to its end; then cancel what it left behind and close the loop."""
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         return runner.run(main)
-
-
-class EmbeddedStage:
-    """Where scenarios are played without a cluster (`scenario.world.Stage`): every one on a world of its own."""
-
-    def play(self, launch: Launch, script: Callable[[EmbeddedWorld], Awaitable[None]]) -> None:
-        run_embedded(WorldSettings(config=launch.config, flags=parse_flags(list(launch.args))), script)

@@ -5,19 +5,21 @@ from __future__ import annotations
 import copy
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from koordsched.config import POINTS, REFERENCE, ConfigError, ConfigMistake, SchedulerConfiguration, dump_config, load_config_text
+from koordsched.config import POINTS, REFERENCE, ConfigError, ConfigMistake, SchedulerConfiguration, load_config_text
 from koordsched.config.loading import DEFAULT_FILE
+from koordsched.config.writing import dump_config
 
 FILE = "fuzzed.yaml"
 LINE = re.compile(r"fuzzed\.yaml: document [1-9][0-9]*: \S[^\n]*: [^\n]+")
 
-TEXT = DEFAULT_FILE.read_bytes()
+TEXT = Path(DEFAULT_FILE).read_bytes()
 VALID: dict[str, Any] = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
     "kind": "KubeSchedulerConfiguration",

@@ -5,9 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koordsched.config import FlagError, parse_flags
 from koordsched.config.duration import Duration, DurationError, format_nanoseconds, parse_nanoseconds
-from koordsched.config.flag_table import FLAGS
+from koordsched.config.flags import FLAGS, FlagError, parse_flags
 from koordsched.config.merging import merge_plugin_set
 from koordsched.config.types import Plugin, PluginSet
 

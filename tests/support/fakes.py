@@ -32,7 +32,8 @@ from koordsched.framework.interface import (
     ReservePlugin,
     ScoreNodesPlugin,
 )
-from koordsched.simulate.world import EmbeddedWorld, WorldSettings
+from koordsched.simulate.stage import AnsweringWorld
+from koordsched.simulate.world import WorldSettings
 
 if TYPE_CHECKING:
     import asyncio
@@ -247,10 +248,10 @@ def pod_manifest(name: str = "p", cpu: str = "1", **spec: Any) -> dict[str, Any]
 @asynccontextmanager
 async def embedded(
     loop: Any, config: SchedulerConfiguration | None = None, seed: int = 1, flags: Flags | None = None
-) -> AsyncIterator[EmbeddedWorld]:
+) -> AsyncIterator[AnsweringWorld]:
     """Make a world whose scheduler has not been started, and kill it in the end."""
     settings = WorldSettings(config=config or config_with({}), flags=flags or Flags(), seed=seed)
-    world = EmbeddedWorld(loop, settings)
+    world = AnsweringWorld(loop, settings)
     try:
         yield world
     finally:

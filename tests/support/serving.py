@@ -19,7 +19,7 @@ from koordsched.clock import Clock, RealClock
 from koordsched.cluster.apiserver import ConnectError, ConnectionSettings, Traffic
 from koordsched.cluster.memory import MemoryCluster
 from koordsched.cluster.port import ClusterError, ListPage, WatchEvent
-from koordsched.config import parse_flags
+from koordsched.config.flags import parse_flags
 from koordsched.server.process import Orders, Process
 from support.fakes import config_with
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 LABEL_OPERATORS = OPERATORS[:4]
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,30}", re.ASCII)
+_INTEGER = r"[+-]?[0-9]{1,30}"
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -76,7 +76,7 @@ def _compares(operator: str, values: Collection[str], value: str) -> bool:
 
 
 def _integer(text: str) -> int | None:
-    if _INTEGER.fullmatch(text) is None:
+    if re.fullmatch(_INTEGER, text, re.ASCII) is None:
         return None
     number = int(text)
     return number if number in _INT64 else None

@@ -12,7 +12,7 @@ from koordsched.api.meta import LabelSelectorRequirement
 from koordsched.api.selectors.labels import LabelSelectorMatcher, matcher_of
 from koordsched.api.selectors.requirements import SelectorError, requirement_error
 
-_TOKEN = re.compile(r"\s*(==|!=|[=!(),<>]|[^\s=!(),<>]+)")
+_LEXEME = r"\s*(==|!=|[=!(),<>]|[^\s=!(),<>]+)"
 _SYMBOLS = frozenset({"==", "!=", "=", "!", "(", ")", ",", "<", ">"})
 _SINGLE = {"=": "In", "==": "In", "!=": "NotIn", ">": "Gt", "<": "Lt"}
 _SETS = {"in": "In", "notin": "NotIn"}
@@ -40,7 +40,7 @@ class _Tokens:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens: list[str] = [*_TOKEN.findall(text), ""]
+        self._tokens: list[str] = [*re.findall(_LEXEME, text), ""]
         self._position = 0
 
     @property

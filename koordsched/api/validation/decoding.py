@@ -7,7 +7,7 @@ the wrong type becomes a FieldError with its path, its value and the expected ty
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,15 +19,16 @@ if TYPE_CHECKING:
 
 MAX_ERRORS = 20  # of one object; more would not help its author
 
-_AT = re.compile(r" - at (?P<key>`key` in )?`\$(?P<path>[^`]*)`$")
-_STEP = re.compile(r"\.(?P<name>\w+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
-_MISMATCH = re.compile(r"Expected `(?P<expected>[^`]*)`(?:, got `(?P<got>[^`]*)`)?(?P<range> [<>]=? -?\d+)?")
-_MISSING = re.compile(r"Object missing required field `(?P<name>[^`]*)`")
+# Parts of what msgspec says, which are compiled when it refuses an object.
+_AT = r" - at (?P<key>`key` in )?`\$(?P<path>[^`]*)`$"
+_STEP = r"\.(?P<name>\w+)|\[(?P<index>\d+)\]|\[\.\.\.\]"
+_MISMATCH = r"Expected `(?P<expected>[^`]*)`(?:, got `(?P<got>[^`]*)`)?(?P<range> [<>]=? -?\d+)?"
+_MISSING = r"Object missing required field `(?P<name>[^`]*)`"
 _TYPES = {"str": "a string", "int": "an integer", "float": "a number", "bool": "true or false", "array": "a list", "object": "an object"}
 _PYTHON_TYPES = {"str": str, "int": int, "float": float}
 
 
-class _Refusal(NamedTuple):
+class _Refusal(msgspec.Struct, frozen=True):
     """What msgspec refused."""
 
     steps: tuple[str | int, ...]  # where: names and indices
@@ -36,7 +37,7 @@ class _Refusal(NamedTuple):
     text: str
 
 
-class _Place(NamedTuple):
+class _Place(msgspec.Struct, frozen=True):
     """A place in JSON values: steps, the last of which may be a key of the user's choice."""
 
     steps: tuple[Any, ...]
@@ -124,10 +125,10 @@ def subject(kind: Kind, raw: Any) -> str:
 
 def _refusal(text: str) -> _Refusal:
     """Take msgspec's message apart."""
-    at = _AT.search(text)
+    at = re.search(_AT, text)
     if at is None:
         return _Refusal((), in_map=False, is_key=False, text=text)
-    steps = [step["name"] or (int(step["index"]) if step["index"] else None) for step in _STEP.finditer(at["path"])]
+    steps = [step["name"] or (int(step["index"]) if step["index"] else None) for step in re.finditer(_STEP, at["path"])]
     named = tuple(step for step in steps if step is not None)
     return _Refusal(named, in_map=None in steps, is_key=at["key"] is not None, text=text[: at.start()])
 
@@ -146,17 +147,17 @@ def _located(raw: Any, refusal: _Refusal) -> _Place:
 
 def _expected(text: str) -> list[str]:
     """Return the types that msgspec wanted, in its words, without null."""
-    match = _MISMATCH.match(text)
+    match = re.match(_MISMATCH, text)
     return [word for word in match["expected"].split(" | ") if word != "null"] if match else []
 
 
 def _field_error(raw: Any, place: _Place, refusal: _Refusal) -> FieldError:
-    missing = _MISSING.match(refusal.text)
+    missing = re.match(_MISSING, refusal.text)
     if missing is not None:
         return FieldError(_Place((*place.steps, missing["name"])).path, None, "Required value: must be given")
     if refusal.is_key:
         return FieldError(place.path, place.steps[-1], "a key must be a string")
-    match = _MISMATCH.match(refusal.text)
+    match = re.match(_MISMATCH, refusal.text)
     if match is None:
         message = refusal.text
     elif match["range"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from koordsched.api import kinds
@@ -26,7 +27,7 @@ KEY_RULE = "must be [prefix/]name: a name of at most 63 letters, digits, '-', '_
 VALUE_RULE = "must be empty or at most 63 letters, digits, '-', '_' and '.', beginning and ending with a letter or digit"
 TIME_RULE = "must be a time as in 2006-01-02T15:04:05Z"
 
-_RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_RFC3339 = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)"
 
 
 def check_metadata(errors: Errors, kind: Kind, meta: ObjectMeta, *, generated: bool) -> None:
@@ -74,8 +75,9 @@ def check_time(errors: Errors, path: str, text: str | None) -> None:
         errors.invalid(path, text, TIME_RULE)
 
 
+@lru_cache(maxsize=256)  # many objects and conditions are of the same second
 def _is_time(text: str) -> bool:
-    if _RFC3339.fullmatch(text) is None:
+    if re.fullmatch(_RFC3339, text, re.ASCII) is None:
         return False
     try:
         parse_rfc3339(text)

@@ -8,6 +8,7 @@
 - `patches.py`   merge patch and strategic merge patch, copying only the changed path
 - `metadata.py`  what the server writes into metadata, and a patch's preconditions
 - `checking.py`  validation, which remembers what valid pods look like
+- `likes.py`     objects that are created like others, and share what is stored of these
 - `admission.py` what the API server fills in when a pod is created
 - `lifecycle.py` binding and deletion of one object, as values
 - `volumes.py`   claims and volumes find each other, as kube-controller-manager sees to it; on `volume_objects.py`

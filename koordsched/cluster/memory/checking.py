@@ -42,14 +42,14 @@ class Checker:
         except InvalidObject as refused:
             raise answers.invalid(kind, raw["metadata"]["name"], refused.errors) from refused
 
-    def checked_like(self, known: Object, raw: Raw) -> Object:
-        """Return the pod that differs from a known one in its metadata only. Invalid."""
+    def checked_like(self, kind: Kind, known: Object, raw: Raw) -> Object:
+        """Return the object that differs from a known one in its metadata only. Invalid."""
         try:
-            pod = _like(known, raw)
-            self._check_metadata(pod.metadata)
+            made = _like(kind, known, raw)
+            self._check_metadata(kind, made.metadata)
         except InvalidObject as refused:
-            raise answers.invalid(POD, raw["metadata"]["name"], refused.errors) from refused
-        return pod
+            raise answers.invalid(kind, raw["metadata"]["name"], refused.errors) from refused
+        return made
 
     def checked_status(self, known: Pod, raw: Raw) -> Object:
         """Return the pod that differs from a known one in its status and version only. Invalid."""
@@ -70,18 +70,18 @@ class Checker:
             _make_room(self._pods)
             self._pods[shape] = pod
         else:
-            pod = _like(known, raw)
-            self._check_metadata(pod.metadata)
+            pod = _like(POD, known, raw)
+            self._check_metadata(POD, pod.metadata)
         return pod
 
-    def _check_metadata(self, metadata: ObjectMeta) -> None:
+    def _check_metadata(self, kind: Kind, metadata: ObjectMeta) -> None:
         """Check the name and, unless the like was found right before, the rest of what a client writes. The times are the server's own."""
         errors = Errors()
         shape = _shape((metadata.namespace, metadata.labels, metadata.annotations))
         if shape in self._metadata:
-            check_object_name(errors, POD, metadata.name)
+            check_object_name(errors, kind, metadata.name)
         else:
-            check_metadata(errors, POD, metadata, generated=False)
+            check_metadata(errors, kind, metadata, generated=False)
         if errors.found:
             raise InvalidObject(errors.found)
         _make_room(self._metadata)
@@ -92,12 +92,12 @@ _shape = msgspec.json.Encoder().encode
 """Write a thing as JSON, by which its like are known."""
 
 
-def _like(known: Object, raw: Raw) -> Object:
-    """Decode a pod that differs from a known one in its metadata only; spec and status are shared with it."""
+def _like(kind: Kind, known: Object, raw: Raw) -> Object:
+    """Decode an object that differs from a known one in its metadata only; spec and status are shared with it."""
     try:
         metadata = msgspec.convert(raw["metadata"], ObjectMeta)
     except (msgspec.ValidationError, RecursionError):
-        return decode(POD, raw)  # which says what is wrong, if anything is
+        return decode(kind, raw)  # which says what is wrong, if anything is
     return msgspec.structs.replace(known, metadata=metadata)
 
 

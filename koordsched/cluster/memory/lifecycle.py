@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from koordsched.cluster.memory.store import Raw
     from koordsched.cluster.port import Binding
 
+MAX_STATUSES = 4096
 _BINDINGS = "pods/binding"
+_write = msgspec.json.Encoder().encode
 
 
-def bound(raw: Raw, binding: Binding, now: str) -> Raw:
-    """Return the pod bound to the node, scheduled and no longer nominated. Conflict: why it cannot be bound."""
+def check_bindable(raw: Raw, binding: Binding) -> None:
+    """Hold a pod against a binding. Conflict: why it cannot be bound."""
     metadata, spec = raw["metadata"], raw.get("spec") or {}
     name = binding.name
     if binding.uid and metadata["uid"] != binding.uid:
@@ -35,28 +37,45 @@ def bound(raw: Raw, binding: Binding, now: str) -> Raw:
         raise conflict(_BINDINGS, name, f'pod {name} is already assigned to node "{spec["nodeName"]}"')
     if spec.get("schedulingGates"):
         raise conflict(_BINDINGS, name, f"pod {name} has non-empty .spec.schedulingGates")
-    status = dict(raw.get("status") or {})
-    status.pop("nominatedNodeName", None)
-    status["conditions"] = scheduled(status.get("conditions") or [], now)
-    return {**raw, "spec": {**spec, "nodeName": binding.node}, "status": status}
 
 
-def bound_like(pod: Pod, raw: Raw) -> Pod | None:
-    """Return the Struct of a pod that `bound` has just bound, made from what it was before: far cheaper than reading it anew.
+class BoundStatuses:
+    """What becomes of pods' statuses when they are bound: the same, and shared, for all that were alike and are bound in one second."""
 
-    None: its status has to be read anew, for it holds nulls.
-    """
-    now = restated(pod, raw)
-    return now and replace(now, spec=replace(pod.spec, node_name=raw["spec"]["nodeName"]))
+    def __init__(self) -> None:
+        self._known: dict[bytes, tuple[Raw, PodStatus | None]] = {}
+        self._now = ""
+
+    def bound(self, status: Raw, now: str) -> tuple[Raw, PodStatus | None]:
+        """Return the status, scheduled and no longer nominated, and its Struct; None: it holds nulls, so the pod has to be read anew."""
+        if now != self._now or len(self._known) >= MAX_STATUSES:
+            self._now = now
+            self._known.clear()
+        shape = _write(status)
+        found = self._known.get(shape)
+        if found is None:
+            status = {key: value for key, value in status.items() if key != "nominatedNodeName"}
+            status["conditions"] = scheduled(status.get("conditions") or [], now)
+            found = self._known[shape] = (status, _status(status))
+        return found
 
 
 def restated(pod: Pod, raw: Raw) -> Pod | None:
-    """Return the Struct of a pod of which only the status and the version differ from what it was before. None: as `bound_like`."""
-    try:
-        status = msgspec.convert(raw["status"], PodStatus)
-    except msgspec.ValidationError:
+    """Return the Struct of a pod of which only the status and the version differ from what it was before: far cheaper than reading it anew.
+
+    None: as `BoundStatuses.bound`.
+    """
+    status = _status(raw["status"])
+    if status is None:
         return None
     return replace(pod, metadata=replace(pod.metadata, resource_version=raw["metadata"]["resourceVersion"]), status=status)
+
+
+def _status(status: Raw) -> PodStatus | None:
+    try:
+        return msgspec.convert(status, PodStatus)
+    except msgspec.ValidationError:
+        return None
 
 
 def scheduled(conditions: list[dict[str, Any]], now: str) -> list[dict[str, Any]]:

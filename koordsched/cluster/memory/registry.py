@@ -9,15 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from koordsched.api.core import Pod
-from koordsched.api.kinds import NAMESPACE, POD, PRIORITY_CLASS, Kind
+from koordsched.api.kinds import NAMESPACE, NODE, POD, PRIORITY_CLASS, Kind
 from koordsched.clock import Clock, rfc3339
 from koordsched.cluster.memory import answers
 from koordsched.cluster.memory.admission import PRIORITY_CLASSES, admit_pod
 from koordsched.cluster.memory.checking import Checker
-from koordsched.cluster.memory.lifecycle import bound, bound_like, deleted, finished
-from koordsched.cluster.memory.likes import Likes
+from koordsched.cluster.memory.lifecycle import BoundStatuses, check_bindable, deleted, finished
+from koordsched.cluster.memory.likes import Like, Likes, shape_of
 from koordsched.cluster.memory.metadata import (
     Identities,
     check_preconditions,
@@ -52,9 +53,10 @@ class Registry:
         self._history = history
         self._identities = Identities(random)
         self._checker = Checker()
-        self._likes = Likes()
+        self._bound_statuses = BoundStatuses()
+        self._likes = {POD: Likes(), NODE: Likes()}  # of the kinds that come in thousands
         self._kinds: dict[Kind, KindStore] = {}
-        self._second = -1
+        self._moment = -1.0
         self._timestamp = ""
         self._pods = self.kind(POD)
         self._namespaces = self.kind(NAMESPACE).objects
@@ -80,10 +82,31 @@ class Registry:
 
     def create(self, kind: Kind, body: Mapping[str, Any]) -> Stored:
         """Create the object, and its namespace on demand. AlreadyExists, Invalid, Forbidden (no such priority class)."""
+        likes = self._likes.get(kind)
+        if likes is None:
+            return self._create_anew(kind, body, None)
+        shape = shape_of(body)
+        like = likes.like(shape, self._priority_classes.end)
+        if like is not None and (stored := self._create_alike(like, kind, body["metadata"].get("name"))) is not None:
+            return stored
+        stored = self._create_anew(kind, body, likes.with_other_metadata(body) if shape else None)
+        likes.remember(shape, body, stored.raw, stored.object())
+        return stored
+
+    def _create_alike(self, like: Like, kind: Kind, name: Any) -> Stored | None:
+        """Create what differs from its like in its name only. None: it cannot be, and `_create_anew` says why."""
+        store, namespace = self._kinds[kind], like.made.metadata.namespace
+        key = f"{namespace}/{name}" if namespace else name
+        if not like.takes(name) or key in store.objects or (namespace and namespace not in self._namespaces):
+            return None
+        version = self.version + 1
+        raw, made = like.again(name, self._identities.uid(), str(version), self._now())
+        return self._add(store, key, Stored(kind, raw, version, made))
+
+    def _create_anew(self, kind: Kind, body: Mapping[str, Any], like: Like | None) -> Stored:
+        """Create an object; its like, if given, differs in its metadata only."""
         store = self.kind(kind)
-        shape = self._likes.shape(body) if store is self._pods else None
-        like = self._likes.find(shape, self._priority_classes.end)
-        raw = _own_copy(body) if like is None else {**like.rest, "metadata": _own_copy(body["metadata"])}
+        raw = _own_copy(body) if like is None else {**like.raw, "metadata": _own_copy(body["metadata"])}
         now = self._now()
         ref = identify(kind, raw, self._identities, now)
         key = key_of(ref.namespace, ref.name)
@@ -92,17 +115,18 @@ class Registry:
         if store is self._pods and like is None:
             admit_pod(raw, self._priority_class, now)
         self._stamp(raw)
-        decoded: Object | None = self._checker.checked(kind, raw) if like is None else self._checker.checked_like(like.pod, raw)
-        if decoded is not None and like is None and shape is not None:
-            self._likes.remember(shape, raw, decoded)
+        decoded: Object | None = self._checker.checked(kind, raw) if like is None else self._checker.checked_like(kind, like.made, raw)
         if ref.namespace and ref.namespace not in self._namespaces:
             self.create(NAMESPACE, {"metadata": {"name": ref.namespace}})
             self._stamp(raw)
             decoded = None  # its version was taken by the namespace
-        self.version += 1
-        stored = Stored(kind, raw, self.version, decoded)
+        return self._add(store, key, Stored(kind, raw, self.version + 1, decoded))
+
+    def _add(self, store: KindStore, key: str, stored: Stored) -> Stored:
+        """Take in a new object, stamped with the version of this write."""
+        self.version = stored.version
         store.objects[key] = stored
-        store.record(Change(self.version, None, stored))
+        store.record(Change(stored.version, None, stored))
         return stored
 
     def patch(self, ref: Ref, patch: Patch) -> Stored:
@@ -112,11 +136,11 @@ class Registry:
         metadata = object_field(ref.kind, body, "metadata")
         check_type(ref.kind, body)
         check_preconditions(stored, ref, metadata)
-        body = {"status": body.get("status", {})} if patch.subresource == "status" else {**body, "metadata": client_fields(metadata)}
-        raw = _apply(stored, patch.type, body)
-        if patch.subresource != "status" and raw is not stored.raw:
-            raw = with_server_fields(raw, stored.raw)
-        return self._write(stored, raw)
+        if patch.subresource == "status":
+            raw = _apply(stored, patch.type, {"status": body.get("status", {})})
+            return stored if raw is stored.raw else self._write_status(stored, raw)
+        raw = _apply(stored, patch.type, {**body, "metadata": client_fields(metadata)})
+        return stored if raw is stored.raw else self._write(stored, with_server_fields(raw, stored.raw))
 
     def update(self, ref: Ref, body: Mapping[str, Any]) -> Stored:
         """Put the body in the object's place; a write that changes nothing makes no new version. NotFound, Conflict, Invalid."""
@@ -149,19 +173,25 @@ class Registry:
         stored = self._pods.objects.get(key)
         if stored is None:
             raise answers.not_found(Ref(POD, binding.namespace, binding.name))
-        raw = bound(stored.raw, binding, self._now())
-        raw["metadata"] = dict(raw["metadata"])
-        self._stamp(raw)
-        decoded = bound_like(stored.decoded, raw) if isinstance(stored.decoded, Pod) else None
+        raw, decoded = stored.raw, stored.decoded
+        check_bindable(raw, binding)
+        version = str(self.version + 1)
+        status, restated = self._bound_statuses.bound(raw.get("status") or {}, self._now())
+        metadata, spec = {**raw["metadata"], "resourceVersion": version}, {**(raw.get("spec") or {}), "nodeName": binding.node}
+        if isinstance(decoded, Pod) and restated is not None:
+            known, wanted = replace(decoded.metadata, resource_version=version), replace(decoded.spec, node_name=binding.node)
+            decoded = replace(decoded, metadata=known, spec=wanted, status=restated)
+        else:
+            decoded = None
         self.version += 1
-        new = self._pods.objects[key] = Stored(POD, raw, self.version, decoded)
+        new = self._pods.objects[key] = Stored(POD, {**raw, "metadata": metadata, "spec": spec, "status": status}, self.version, decoded)
         self._pods.record(Change(self.version, stored, new))
 
     def _now(self) -> str:
-        """Write the present second; many writes happen within one."""
-        second = int(self._clock.now())
-        if second != self._second:
-            self._second, self._timestamp = second, rfc3339(second)
+        """Write the present second; many writes happen at one moment of virtual time."""
+        moment = self._clock.now()
+        if moment != self._moment:
+            self._moment, self._timestamp = moment, rfc3339(moment)
         return self._timestamp
 
     def _priority_class(self, name: str) -> Raw | None:
@@ -181,19 +211,23 @@ class Registry:
 
     def _write(self, stored: Stored, raw: Raw) -> Stored:
         """Make `raw` the state of the object, if it differs from the stored one: what did not change is the same thing in both. Invalid."""
-        if raw is stored.raw or not _differs(stored.raw, raw):
+        if not _differs(stored.raw, raw):
             return stored
-        same_metadata, desired_changed = raw["metadata"] is stored.raw["metadata"], _desired_changed(stored.raw, raw)
         raw["metadata"] = dict(raw["metadata"])
-        if desired_changed:
+        if _desired_changed(stored.raw, raw):
             raw["metadata"]["generation"] += 1
         self._stamp(raw)
-        known = stored.decoded
-        if same_metadata and not desired_changed and isinstance(known, Pod):
-            decoded = self._checker.checked_status(known, raw)
-        else:
-            decoded = self._checker.checked(stored.kind, raw)
+        decoded = self._checker.checked(stored.kind, raw)
         return self._remove(stored, raw, decoded) if finished(raw) else self._replace(stored, raw, decoded)
+
+    def _write_status(self, stored: Stored, raw: Raw) -> Stored:
+        """Make `raw` the state of the object, which differs from the stored one in its status only. Invalid."""
+        raw["metadata"] = dict(raw["metadata"])
+        self._stamp(raw)
+        known = stored.decoded
+        if isinstance(known, Pod):
+            return self._replace(stored, raw, self._checker.checked_status(known, raw))
+        return self._replace(stored, raw, self._checker.checked(stored.kind, raw))
 
     def _replace(self, stored: Stored, raw: Raw, decoded: Object | None = None) -> Stored:
         """Put the stamped state in the place of the stored one."""

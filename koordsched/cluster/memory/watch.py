@@ -53,7 +53,8 @@ async def watch_changes(
             raise too_old(request.version, store.forgotten)
         if changes:
             position += len(changes)
-            events = [event for change in changes if (event := _event(change, request.selector)) is not None]
+            selector = request.selector
+            events = [event for change in changes if (event := _event(change, selector)) is not None]
             if events:
                 yield events
             continue
@@ -81,7 +82,7 @@ def _event(change: Change, selector: FieldSelector | None) -> WatchEvent | None:
         old = old if old is not None and old.selected(selector) else None
         new = new if new is not None and new.selected(selector) else None
     if new is not None:
-        return WatchEvent(ADDED if old is None else MODIFIED, new.object())
+        return WatchEvent(ADDED if old is None else MODIFIED, new.decoded or new.object())
     if old is None:
         return None
     last = change.last or old.at(change.version)  # one that left the selector is reported as it was when last seen

@@ -8,7 +8,9 @@ awaits.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from koordsched._core.numa_merge import merge_hints
 from koordsched.framework.interface import Plugin
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 KEPT = "framework/numa-affinities"  # in a cycle's state: dict of node name -> Affinity
 
 
-class Affinity(NamedTuple):
+class Affinity(msgspec.Struct, frozen=True):
     """The NUMA nodes that a pod's resources come from: bit i, NUMA node i. None: no NUMA node is chosen, nothing is recorded by them."""
 
     mask: int | None

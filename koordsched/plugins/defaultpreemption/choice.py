@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from koordsched.plugins.defaultpreemption.occupants import started_at, tied_to_node
 
@@ -19,7 +21,7 @@ in the order of nodes. As `_core.prospects.Prospects` has it, with the place add
 WEIGHT = 1 << 31
 
 
-class Candidate(NamedTuple):
+class Candidate(msgspec.Struct, frozen=True):
     """A node with the pods that would have to leave it, the most important first."""
 
     row: int

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import lru_cache
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from koordsched._core.occupancy import Occupancy
 from koordsched.clock import parse_rfc3339
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 MAX_NOTED = 20_000
 
 
-class Claim(NamedTuple):
+class Claim(msgspec.Struct, frozen=True):
     """A nominated pod and the row where room is kept for it; -1: there is no such node (yet)."""
 
     pod: PodInfo

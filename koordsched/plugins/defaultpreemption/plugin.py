@@ -24,7 +24,7 @@ from koordsched.plugins.defaultpreemption.eviction import PLUGIN, Eviction
 from koordsched.plugins.defaultpreemption.occupants import Occupants
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Sequence
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.config.args import DefaultPreemptionArgs
@@ -40,6 +40,7 @@ CLEAR = PostFilterResult("")
 
 class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
     name = PLUGIN
+    signs = ("pod.spec.preemption_policy",)  # of the pod's priority the queue's groups take care
 
     def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
         self._args = args
@@ -47,10 +48,6 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         self._pods = handle.informer(POD).store
         self._budgets = Budgets(handle.informer(POD_DISRUPTION_BUDGET))
         self._eviction = Eviction(handle, self._pods)
-
-    def sign(self, pod: PodInfo) -> Hashable:
-        # Of the pod's priority the queue's groups take care.
-        return pod.pod.spec.preemption_policy == NEVER
 
     def events_to_register(self) -> Sequence[EventHint]:
         # A pod that is held hears of nothing, or each of thousands would be asked about at the deletion of each of their victims:

@@ -18,7 +18,7 @@ from koordsched.framework.status import SKIP, Status, unresolvable, unschedulabl
 from koordsched.queue.events import ActionType, EventHint, EventResource, QueueingHint, cluster_event
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Sequence
 
     from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
@@ -34,10 +34,8 @@ NOTHING_HELPS = unschedulable("still not schedulable")
 
 class DynamicResources(PreFilterPlugin, FilterNodesPlugin, PostFilterPlugin):
     name = "DynamicResources"
+    signs = ("pod.spec.resource_claims",)
     reads = Change.EXISTENCE  # nothing that a node has makes it able to serve a claim
-
-    def sign(self, pod: PodInfo) -> Hashable:
-        return pod.pod.spec.resource_claims
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status:
         return _refusal(pod) if pod.pod.spec.resource_claims else SKIP

@@ -43,7 +43,8 @@ class ImageLocality(ScoreNodesPlugin):
         self._weighed_at = (0, 0)
 
     def sign(self, pod: PodInfo) -> Hashable:
-        return _images(pod)
+        spec = pod.pod.spec
+        return spec.containers[0].image if len(spec.containers) == 1 and not spec.init_containers else _images(pod)
 
     def version(self, pod: PodInfo) -> Hashable:
         return self._current(pod)[0] if self._columns.images else ()

@@ -7,7 +7,9 @@ at again when namespaces changed. The versions differ whenever the answer for a 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from koordsched._core.affinity import any_with
 from koordsched.cache.pod_counts import PodQuery
@@ -27,7 +29,7 @@ NO_TERMS = Affinity()
 Signature = tuple[Affinity | None, str, tuple[tuple[str, str], ...]]
 
 
-class Counter(NamedTuple):
+class Counter(msgspec.Struct, frozen=True):
     """Pods by row, and the topology key by whose domains they are summed, as the id of its column."""
 
     attribute: int

@@ -57,15 +57,14 @@ class InterPodAffinity(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, Score
             return None
         return self._interests.sign(pod)
 
+    def has_version(self, pod: PodInfo) -> bool:
+        return self._interests.of(pod) is not None  # pods that a term to come will mean are signed again
+
     def version(self, pod: PodInfo) -> Hashable:
-        if pod.pod.spec.affinity is None and not self._terms.matter:
-            return None
         interest = self._interests.of(pod)
         return None if interest is None else interest.version()
 
     def score_version(self, pod: PodInfo) -> Hashable:
-        if pod.pod.spec.affinity is None and not self._terms.matter:
-            return None
         interest = self._interests.of(pod)
         return None if interest is None else interest.score_version()
 

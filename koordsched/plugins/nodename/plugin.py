@@ -14,7 +14,7 @@ from koordsched.framework.status import Status, unresolvable
 from koordsched.queue.events import ActionType, EventHint, EventResource, cluster_event
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Sequence
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import Nodes
@@ -27,10 +27,8 @@ NOWHERE = -1  # no node has this id
 
 class NodeName(FilterNodesPlugin):
     name = "NodeName"
+    signs = ("pod.spec.node_name",)
     reads = Change.LABELS  # with which the name column is logged
-
-    def sign(self, pod: PodInfo) -> Hashable:
-        return pod.pod.spec.node_name
 
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
         wanted = pod.pod.spec.node_name

@@ -90,8 +90,8 @@ class NodeNUMAResource(
         """Return whether a pod that asks for nothing itself has to be filtered: because nodes demand something of it."""
         return self._table.demanding > 0
 
-    def score_version(self, pod: PodInfo) -> Hashable:
-        return None
+    def has_score_version(self, pod: PodInfo) -> bool:
+        return False
 
     # Filter
 

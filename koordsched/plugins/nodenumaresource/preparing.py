@@ -38,9 +38,9 @@ def key_of(pod: PodInfo) -> Hashable:
     """Return all that the plugin reads of the pod. Asked for every pod there is, few of which say anything about CPUs."""
     meta = pod.pod.metadata
     if not meta.annotations and QOS_CLASS not in meta.labels:
-        return pod.resources.key
+        return pod.resources
     said = (signature(pod), designation_signature(meta.annotations))
-    return pod.resources.key if said == NOTHING_SAID else (pod.resources.key, *said)
+    return pod.resources if said == NOTHING_SAID else (pod.resources, *said)
 
 
 class Preparing:

@@ -18,7 +18,7 @@ from koordsched.framework.status import SKIP, Status, unschedulable
 from koordsched.queue.events import ActionType, EventHint, EventResource, QueueingHint, cluster_event
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Sequence
 
     from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
@@ -35,10 +35,8 @@ ANY_IP = "0.0.0.0"  # noqa: S104 - compared with, not bound to
 
 class NodePorts(PreFilterPlugin, FilterNodesPlugin):
     name = "NodePorts"
+    signs = ("ports",)
     reads = Change.PORTS
-
-    def sign(self, pod: PodInfo) -> Hashable:
-        return pod.ports
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         return None if pod.ports else SKIP

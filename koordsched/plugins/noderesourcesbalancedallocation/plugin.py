@@ -17,8 +17,6 @@ from koordsched.framework.interface import PreScorePlugin, ScoreNodesPlugin
 from koordsched.framework.status import SKIP, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import Nodes
     from koordsched.config.args import NodeResourcesBalancedAllocationArgs
@@ -31,14 +29,12 @@ PRE_SCORE_STATE = "PreScoreNodeResourcesBalancedAllocation"  # the Allocation to
 
 class NodeResourcesBalancedAllocation(PreScorePlugin, ScoreNodesPlugin):
     name = "NodeResourcesBalancedAllocation"
+    signs = ("resources",)
     reads = Change.USAGE | Change.CAPACITY
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         self._columns = handle.columns
         self._resources = [spec.name for spec in args.resources]
-
-    def sign(self, pod: PodInfo) -> Hashable:
-        return self._amounts(pod)
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         if not any(self._amounts(pod)):

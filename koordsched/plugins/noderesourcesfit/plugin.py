@@ -42,7 +42,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, Score
         self._hints = Hints(self._requests)
 
     def sign(self, pod: PodInfo) -> Hashable:
-        return self._scoring.sign(pod)
+        return pod.resources if pod.pod.spec.resources is None else self._scoring.sign(pod)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         request = self._requests.request(pod)

@@ -40,8 +40,8 @@ class Scoring:
     def sign(self, pod: PodInfo) -> Hashable:
         """Return the pod's requests; with hugepages scored also those of its containers alone."""
         if self._scores_hugepages and pod.pod.spec.resources is not None:
-            return (pod.resources.key, tuple(sorted(_containers_requests(pod).items())))
-        return pod.resources.key
+            return (pod.resources, tuple(sorted(_containers_requests(pod).items())))
+        return pod.resources
 
     def allocation(self, pod: PodInfo) -> Allocation:
         requests = _containers_requests(pod) if self._scores_hugepages else pod.resources.requests

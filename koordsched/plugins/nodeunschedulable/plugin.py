@@ -16,7 +16,7 @@ from koordsched.framework.tolerations import UNSCHEDULABLE_TAINT, tolerances_of,
 from koordsched.queue.events import ActionType, EventHint, EventResource, QueueingHint, cluster_event
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Sequence
 
     from koordsched._core.tolerance import Tolerance
     from koordsched.api.meta import Object
@@ -31,13 +31,11 @@ REFUSAL = unresolvable("node(s) were unschedulable")
 
 class NodeUnschedulable(FilterNodesPlugin):
     name = "NodeUnschedulable"
+    signs = ("pod.spec.tolerations",)
     reads = Change.TAINTS
 
     def __init__(self, handle: Handle) -> None:
         self._tolerances = tolerances_of(handle.columns)
-
-    def sign(self, pod: PodInfo) -> Hashable:
-        return pod.pod.spec.tolerations
 
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
         self._tolerances.refresh()

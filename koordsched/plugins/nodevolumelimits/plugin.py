@@ -6,8 +6,9 @@ Reference: plugins/nodevolumelimits/csi.go of Kubernetes v1.35.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from koordsched._core.change import Change
@@ -38,7 +39,7 @@ BY_LIMIT = 1  # reason codes
 BY_MISSING_CLAIM = 2
 
 
-class Wanted(NamedTuple):
+class Wanted(msgspec.Struct, frozen=True):
     """What a pod is going to have attached, each volume once, or the claim that is missing."""
 
     volumes: frozenset[Attached]
@@ -50,13 +51,11 @@ NONE_WANTED = Wanted(frozenset())
 
 class NodeVolumeLimits(PreFilterPlugin, FilterNodesPlugin):
     name = "NodeVolumeLimits"
+    signs = ("volumes",)
     reads = Change.USAGE | Change.OBJECT
 
     def __init__(self, handle: Handle) -> None:
         self._state = AttachedVolumes(handle)
-
-    def sign(self, pod: PodInfo) -> Hashable:
-        return pod.volumes
 
     def has_version(self, pod: PodInfo) -> bool:
         return pod.volumes is not None

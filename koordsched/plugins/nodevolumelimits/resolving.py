@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from koordsched.api.volumes import claim_class
 from koordsched.plugins.nodevolumelimits.migration import Attached, attached_volume, driver_of
@@ -20,7 +22,7 @@ UNBOUND = "unbound claim "
 """What the handle of a volume that does not exist yet begins with: no driver calls one so."""
 
 
-class Resolved(NamedTuple):
+class Resolved(msgspec.Struct, frozen=True):
     """A volume, or None when nothing is to be counted; and what to look at again when it changes."""
 
     volume: Attached | None

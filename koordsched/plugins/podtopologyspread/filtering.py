@@ -6,8 +6,9 @@ is counted again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ MISSING_LABEL = 1  # reason codes
 TOO_UNEVEN = 2
 
 
-class Limit(NamedTuple):
+class Limit(msgspec.Struct, frozen=True):
     """A domain is full for this pod when its sum is above `most`; sums None: no node has the key."""
 
     sums: DomainSums | None
@@ -44,9 +45,9 @@ def limits(spread: Spread) -> list[Limit]:
 def refuse(found: list[Limit], nodes: Nodes) -> Codes:
     """Return each row's code: that of the first constraint that refuses it."""
     codes = np.zeros(len(nodes.rows), np.int32)
-    for sums, most in found:
-        if sums is None:
+    for limit in found:
+        if limit.sums is None:
             codes[codes == 0] = MISSING_LABEL
         else:
-            sums.refuse_above(nodes.rows, codes, most, TOO_UNEVEN, MISSING_LABEL)
+            limit.sums.refuse_above(nodes.rows, codes, limit.most, TOO_UNEVEN, MISSING_LABEL)
     return codes

@@ -55,8 +55,14 @@ class PodTopologySpread(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, Scor
         defaults = self._defaults
         return defaults.sign(pod.pod) if defaults.have_hard or defaults.concern(pod.pod.metadata) else None
 
+    def has_version(self, pod: PodInfo) -> bool:
+        return bool(pod.pod.spec.topology_spread_constraints) or self._defaults.have_hard
+
+    def has_score_version(self, pod: PodInfo) -> bool:
+        return True  # a Service may come that selects pods of this signature
+
     def version(self, pod: PodInfo) -> Hashable:
-        if not (pod.pod.spec.topology_spread_constraints or self._defaults.have_hard):
+        if not self.has_version(pod):
             return None
         spread = self._spread(pod)
         return spread.version(spread.hard_counts) if spread is not None and spread.demand.hard else None

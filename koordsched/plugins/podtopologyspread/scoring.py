@@ -8,8 +8,9 @@ Reference: plugins/podtopologyspread/scoring.go of Kubernetes v1.35.
 from __future__ import annotations
 
 from math import log
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from koordsched._core.counts import DomainSums, RowCounts, add_own_shares, count_eligible, normalize_to_least, round_half_away
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from koordsched.plugins.podtopologyspread.spread import Spread
 
 
-class Share(NamedTuple):
+class Share(msgspec.Struct, frozen=True):
     """What one constraint adds to a node's score."""
 
     attribute: int  # of the topology key
@@ -32,7 +33,7 @@ class Share(NamedTuple):
     offset: float
 
 
-class Crowding(NamedTuple):
+class Crowding(msgspec.Struct, frozen=True):
     """How crowded nodes are for one pod. scored: rows (by flag) that take part; None: all."""
 
     shares: list[Share]
@@ -64,11 +65,11 @@ def crowding(spread: Spread, feasible: Nodes) -> Crowding:
 def score(found: Crowding, nodes: Nodes) -> Scores:
     """Return each row's raw score, 0 for those that do not take part."""
     total = np.zeros(len(nodes.rows), np.float64)
-    for attribute, counted, weight, offset in found.shares:
-        if isinstance(counted, DomainSums):
-            counted.add_shares(nodes.rows, total, weight, offset)
+    for share in found.shares:
+        if isinstance(share.counted, DomainSums):
+            share.counted.add_shares(nodes.rows, total, share.weight, share.offset)
         else:
-            add_own_shares(counted, attribute, nodes.rows, total, weight, offset)
+            add_own_shares(share.counted, share.attribute, nodes.rows, total, share.weight, share.offset)
     return round_half_away(total, nodes.rows, found.scored)
 
 

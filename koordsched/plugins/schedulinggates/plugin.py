@@ -12,7 +12,7 @@ from koordsched.framework.status import Status, unresolvable
 from koordsched.queue.events import ActionType, EventHint, EventResource, QueueingHint, cluster_event
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Sequence
 
     from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
@@ -22,9 +22,7 @@ REASON = "waiting for scheduling gates: [{gates}]"
 
 class SchedulingGates(PreEnqueuePlugin):
     name = "SchedulingGates"
-
-    def sign(self, pod: PodInfo) -> Hashable:
-        return pod.pod.spec.scheduling_gates
+    signs = ("pod.spec.scheduling_gates",)
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         gates = pod.pod.spec.scheduling_gates

@@ -17,7 +17,7 @@ from koordsched.framework.tolerations import first_untolerated, tolerances_of
 from koordsched.queue.events import ActionType, EventHint, EventResource, QueueingHint, cluster_event
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Sequence
 
     from koordsched._core.tolerance import Tolerance
     from koordsched.api.meta import Object
@@ -32,15 +32,13 @@ REFUSAL = unresolvable("node(s) had untolerated taint(s)")
 
 class TaintToleration(FilterNodesPlugin, PreScorePlugin, ScoreNodesPlugin):
     name = "TaintToleration"
+    signs = ("pod.spec.tolerations",)
     reads = Change.TAINTS
     normalize = Normalize.DEFAULT_REVERSE
 
     def __init__(self, handle: Handle) -> None:
         self._columns = handle.columns
         self._tolerances = tolerances_of(handle.columns)
-
-    def sign(self, pod: PodInfo) -> Hashable:
-        return pod.pod.spec.tolerations
 
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes:
         return self._tolerance(state, pod).refuse(nodes.table, nodes.columns.taint_set_attribute, nodes.rows)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from koordsched.api.quantity import QuantityError
 from koordsched.api.selectors import SelectorError
@@ -30,7 +32,7 @@ UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 LOST = "Lost"
 
 
-class Delayed(NamedTuple):
+class Delayed(msgspec.Struct, frozen=True):
     """A claim that waits for its pod. `selected`: the node that was chosen for it already, or ""."""
 
     key: str
@@ -40,7 +42,7 @@ class Delayed(NamedTuple):
     request: ClaimRequest
 
 
-class PodClaims(NamedTuple):
+class PodClaims(msgspec.Struct, frozen=True):
     bound: tuple[PersistentVolumeClaim, ...]
     delayed: tuple[Delayed, ...]
 

@@ -7,8 +7,9 @@ zone), so candidates are looked up by the value that a row has, and a thousand l
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from koordsched.api.core import NodeSelectorTerm
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
     from koordsched.api.storage import StorageClass
     from koordsched.cache.columns import Columns
 
-NO_RANK = np.iinfo(np.int32).max
+NO_RANK = 2**31 - 1  # int32's largest
 
 KEPT_SELECTORS = 4096
 
 
-class Reach(NamedTuple):
+class Reach(msgspec.Struct, frozen=True):
     """Alternatives of conditions on a node's labels. `label` and `values` say the same where it is all about the values of one label."""
 
     terms: tuple[Term, ...]

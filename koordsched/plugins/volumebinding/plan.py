@@ -7,8 +7,9 @@ Reference: FindPodVolumes in plugins/volumebinding/binder.go of Kubernetes v1.35
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from koordsched.api.quantity import units
@@ -43,7 +44,7 @@ REASONS = {
 NO_VOLUME = -1
 
 
-class World(NamedTuple):
+class World(msgspec.Struct, frozen=True):
     """What plans are made of."""
 
     objects: VolumeObjects
@@ -71,14 +72,14 @@ def _version(obj: Object | None) -> str:
     return "" if obj is None else obj.metadata.resource_version
 
 
-class Choice(NamedTuple):
+class Choice(msgspec.Struct, frozen=True):
     """What a waiting claim gets on a node: a volume that is there, or (None) one that is to be made."""
 
     delayed: Delayed
     volume: PersistentVolume | None
 
 
-class Outcome(NamedTuple):
+class Outcome(msgspec.Struct, frozen=True):
     """Codes per row; and for each waiting claim, in the plan's order, the number of its volume and the rank of its pool per row."""
 
     codes: NDArray[np.int32]

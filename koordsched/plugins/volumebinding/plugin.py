@@ -49,6 +49,7 @@ PREDICATE, ASSUME, BIND = "predicate", "assume", "bind"
 
 class VolumeBinding(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNodesPlugin, ReservePlugin, PreBindPlugin):
     name = "VolumeBinding"
+    signs = ("volumes",)
     reads = Change.LABELS
 
     def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
@@ -57,9 +58,6 @@ class VolumeBinding(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNod
         self._world = shared.world
         self._binder = VolumeBinder(handle.cluster, handle.clock, shared, args.bind_timeout_seconds)
         self._scoring = CapacityScore(args.shape) if args.shape else None
-
-    def sign(self, pod: PodInfo) -> Hashable:
-        return pod.volumes
 
     def has_version(self, pod: PodInfo) -> bool:
         return pod.volumes is not None

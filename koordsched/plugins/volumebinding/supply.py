@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from koordsched.api.kinds import CSI_STORAGE_CAPACITY, PERSISTENT_VOLUME
 from koordsched.api.quantity import QuantityError, value
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 
-class Offer(NamedTuple):
+class Offer(msgspec.Struct, frozen=True):
     """A volume with its size in nano-bytes, ordered by size and then by name."""
 
     size: int
@@ -38,7 +40,7 @@ class Offer(NamedTuple):
     place: Place
 
 
-class Pool(NamedTuple):
+class Pool(msgspec.Struct, frozen=True):
     """Storage of a class that is still there: the largest volume that it can give and all that is left (bytes), and where."""
 
     limit: int

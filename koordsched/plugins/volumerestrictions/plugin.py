@@ -50,15 +50,13 @@ class ClaimState(IntEnum):
 
 class VolumeRestrictions(PreFilterPlugin, FilterNodesPlugin):
     name = "VolumeRestrictions"
+    signs = ("volumes",)
     reads = Change.USAGE
 
     def __init__(self, handle: Handle) -> None:
         self._claims = VolumeObjects(handle).claims
         self._users = VolumeUsers()
         handle.cache.follow(self._users)
-
-    def sign(self, pod: PodInfo) -> Hashable:
-        return pod.volumes
 
     def has_version(self, pod: PodInfo) -> bool:
         return pod.volumes is not None

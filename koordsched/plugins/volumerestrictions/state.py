@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
 import numpy as np
 
 from koordsched.api.core import AWSElasticBlockStore, GCEPersistentDisk, ISCSIVolume, RBDVolume
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 
 
-class Mount(NamedTuple):
+class Mount(msgspec.Struct, frozen=True):
     """A disk as one pod uses it. Two mounts of one disk conflict unless both only read."""
 
     disk: tuple[str, ...]

@@ -45,15 +45,13 @@ KEPT_SELECTORS = 1024
 
 class VolumeZone(PreFilterPlugin, FilterNodesPlugin):
     name = "VolumeZone"
+    signs = ("volumes",)
     reads = Change.LABELS
 
     def __init__(self, handle: Handle) -> None:
         self._objects = VolumeObjects(handle)
         self._anywhere = anywhere(handle.columns)
         self._inside = lru_cache(maxsize=KEPT_SELECTORS)(partial(inside, handle.columns))
-
-    def sign(self, pod: PodInfo) -> Hashable:
-        return pod.volumes
 
     def has_version(self, pod: PodInfo) -> bool:
         return pod.volumes is not None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from koordsched.framework.node_selector import CompiledNodeSelector, Condition
 
@@ -21,7 +23,7 @@ TOPOLOGY_LABELS = (*SUCCESSORS, ZONE, REGION)
 SEPARATOR = "__"
 
 
-class Topology(NamedTuple):
+class Topology(msgspec.Struct, frozen=True):
     """Where a volume is: the label, and the values that a node may have."""
 
     key: str

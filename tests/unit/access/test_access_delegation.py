@@ -17,7 +17,7 @@ from support.reviewing import Reviewer
 
 from koordsched.cluster.apiserver import ConnectError
 from koordsched.cluster.port import ServerError
-from koordsched.config import parse_flags
+from koordsched.config.flags import parse_flags
 from koordsched.server.access import Delegation, Gate, World
 from koordsched.server.mistakes import StartError
 from koordsched.server.request import Request

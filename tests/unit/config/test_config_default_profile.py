@@ -7,15 +7,16 @@ from pathlib import Path
 
 import yaml
 
-from koordsched.config import config_warnings, default_config
+from koordsched.config import default_config
 from koordsched.config.loading import DEFAULT_FILE
+from koordsched.config.warnings import config_warnings
 
 CHECKOUT = Path(__file__).parents[3]
 IN_TREE_FILTERS = 13
 
 
 def test_the_file_for_a_cluster_is_the_one_in_the_package() -> None:
-    assert yaml.safe_load((CHECKOUT / "config" / "koord-scheduler-config.yaml").read_text()) == json.loads(DEFAULT_FILE.read_text())
+    assert yaml.safe_load((CHECKOUT / "config" / "koord-scheduler-config.yaml").read_text()) == json.loads(Path(DEFAULT_FILE).read_text())
 
 
 def test_the_plugins_of_every_point_are_the_charts() -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from koordsched.config import ConfigError, FlagError, Flags, effective_config, not_acted_on, parse_flags
-from koordsched.config.flag_table import FLAGS, NOT_ACTED_ON, SHORT
+from koordsched.config import ConfigError, Flags, effective_config
+from koordsched.config.flag_table import NOT_ACTED_ON, SHORT
+from koordsched.config.flags import FLAGS, FlagError, not_acted_on, parse_flags
 
 KUBE_SCHEDULER_FLAGS = """
 allow-metric-labels allow-metric-labels-manifest authentication-kubeconfig authentication-skip-lookup

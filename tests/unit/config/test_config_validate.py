@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from koordsched.config import config_warnings, load_config_text, validate_command
+from koordsched.config import load_config_text
 from koordsched.config.loading import DEFAULT_FILE
+from koordsched.config.validate import validate_command
+from koordsched.config.warnings import config_warnings
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 

@@ -7,16 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from koordsched.config import (
-    ConfigError,
-    SchedulerConfiguration,
-    default_config,
-    dump_config,
-    empty_config,
-    load_config,
-    load_config_text,
-    write_config,
-)
+from koordsched.config import ConfigError, SchedulerConfiguration, default_config, empty_config, load_config, load_config_text
+from koordsched.config.writing import dump_config, write_config
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 

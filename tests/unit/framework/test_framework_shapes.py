@@ -11,7 +11,7 @@ from support.fakes import FakeFilter, FakePreFilter, FakePreScore, FakeScore, Ve
 
 from koordsched._core.change import Change
 from koordsched.cache.cache import Cache
-from koordsched.framework.interface import UNSIGNABLE, FilterPlugin, Normalize, PreFilterResult, ScorePlugin
+from koordsched.framework.interface import UNSIGNABLE, FilterPlugin, Normalize, PreFilterResult, PreScorePlugin, ScorePlugin
 from koordsched.framework.lift import PluginError
 from koordsched.framework.plan import Evaluators, Plan
 from koordsched.framework.shapes import OBJECTS_OF_A_SHAPE, Shapes
@@ -75,6 +75,17 @@ class BySpec(FakeFilter):
         return pod.priority
 
 
+class Naming(PreScorePlugin):
+    """Names what it reads."""
+
+    def __init__(self, name: str, *signs: str) -> None:
+        self.name = name
+        self.signs = signs
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        return None
+
+
 # Keys
 
 
@@ -105,7 +116,23 @@ def test_a_pod_without_a_shape_is_evaluated_in_full_every_time_and_nothing_is_ke
 
 def test_a_plugin_signs_once_for_all_its_points() -> None:
     plugin = FakePreScore("S")
-    assert Plan(Evaluators(pre_score=[plugin], score=[(plugin, 1)])).sign(pod().info()) == ((),)
+    assert Plan(Evaluators(pre_score=[plugin], score=[(plugin, 1)])).sign(pod().info()) == ((), ())
+
+
+def test_what_several_plugins_name_is_read_once_and_before_what_others_compute() -> None:
+    plan = Plan(Evaluators(pre_score=[FakePreScore("A"), Naming("B", "priority"), Naming("C", "pod.spec.node_name", "priority")]))
+    assert plan.sign(pod().priority(5).on("n").info()) == ((5, "n"), ())
+
+
+def test_a_plugin_that_names_what_it_reads_can_be_asked_for_it() -> None:
+    info = pod().priority(5).info()
+    assert Naming("A", "priority").sign(info) == 5
+    assert Naming("A").sign(info) is UNSIGNABLE
+
+
+def test_one_plugin_that_says_nothing_of_what_it_reads_leaves_the_pod_without_a_shape() -> None:
+    assert Bench(pre_score=[Naming("A", "priority"), Naming("B")]).sign().shape is None
+    assert Bench(pre_score=[Naming("A", "priority")]).sign().shape is not None
 
 
 # Asking again

@@ -206,6 +206,22 @@ def test_a_plugin_may_begin_and_cease_to_score() -> None:
     assert bench.totals() == dict.fromkeys(NAMES, 0)
 
 
+def test_a_plugin_that_scores_without_versions_is_not_asked_for_them() -> None:
+    class Steady(Versioned):
+        def has_score_version(self, pod: PodInfo) -> bool:
+            return False
+
+    bench = Bench(Steady("V"))
+    bench.totals()
+    bench.asked()
+    bench.plugin.rank_version = 1
+    bench.totals()
+    assert bench.asked() == [[], [], []]
+    bench.plugin.filter_version = 1
+    bench.totals()
+    assert bench.asked() == [[], ["preFilter", "filter 4"], []]
+
+
 def test_a_version_is_that_of_scores_too_unless_they_have_their_own() -> None:
     class OneVersion(Recorder):
         now = 0

@@ -302,6 +302,13 @@ class TestSignaturesAndVersions:
         plugin = plugin_on(bench)
         assert plugin.sign(APART.label("index", "1").info()) == plugin.sign(APART.label("index", "2").info())
 
+    def test_pods_that_mean_nobody_and_that_nobody_means_have_no_versions(self) -> None:
+        bench = zones()
+        plugin = plugin_on(bench)
+        assert [plugin.has_version(each.info()) for each in (DB, APART)] == [False, True]
+        bench.put(with_affinity(pod("hermit"), far=Far(required=[TO_DB])), "a1")
+        assert [plugin.has_version(each.info()) for each in (DB, APART, pod("plain"))] == [True, True, False]
+
     def test_what_happens_on_one_node_needs_no_new_version_where_each_domain_is_one_node(self) -> None:
         bench = zones()
         plugin = plugin_on(bench)

@@ -61,7 +61,7 @@ def test_it_answers_without_prescore_too() -> None:
     assert bench.score(plugin(bench), pod(), CycleState()) == {"n": 0}
 
 
-def test_only_the_scored_requests_tell_pods_apart() -> None:
+def test_requests_tell_pods_apart() -> None:
     made = plugin(PluginBench())
-    assert made.sign(pod("a").cpu("1").request(GPU, "1").info()) == made.sign(pod("b").cpu("1").info())
+    assert made.sign(pod("a").cpu("1").info()) == made.sign(pod("b").cpu("1000m").info())
     assert made.sign(pod("a").cpu("1").info()) != made.sign(pod("b").memory("1").info())

@@ -85,6 +85,14 @@ def test_a_pod_without_constraints_owner_and_service_needs_no_signature() -> Non
     assert plugin.sign(plain) is not None
 
 
+def test_only_hard_constraints_have_versions_for_the_filter() -> None:
+    plain, spreading = pod("p").info(), pod("p").label("app", "x").spread(spread()).info()
+    plugin, by_zone = plugin_of(zones()), plugin_of(zones(), BY_ZONE)
+    assert [each.has_version(plain) for each in (plugin, by_zone)] == [False, True]
+    assert plugin.has_version(spreading)
+    assert plugin.has_score_version(plain)  # the system's defaults are soft, and a Service may come
+
+
 # Refusals
 
 

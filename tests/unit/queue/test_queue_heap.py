@@ -51,13 +51,35 @@ def test_adding_a_pod_again_moves_it() -> None:
     assert drain(heap) == ["b", "a"]
 
 
+def test_pods_out_of_order_come_out_between_those_that_came_in_order() -> None:
+    heap = PodHeap()
+    for name, order in (("b", 2.0), ("d", 4.0), ("c", 3.0), ("e", 5.0), ("a", 1.0), ("f", 6.0)):
+        heap.add((order,), waiting(name))
+    heap.remove("default/e")
+    first = heap.pop()
+    assert first is not None
+    heap.add((0.0,), first)
+    assert [info.key for info in heap.in_order()] == [f"default/{name}" for name in "abcdf"]
+    assert drain(heap) == list("abcdf")
+
+
+def test_a_heap_of_which_only_the_last_in_order_is_left_takes_others_before_it() -> None:
+    heap = PodHeap()
+    a, z = waiting("a"), waiting("z")
+    heap.add((9.0,), z)
+    heap.add((1.0,), a)
+    heap.remove("default/z")
+    heap.add((0.5,), waiting("b"))
+    assert drain(heap) == ["b", "a"]
+
+
 def test_the_dead_do_not_pile_up() -> None:
     heap = PodHeap()
     for i in range(1000):
         heap.add((float(i),), waiting(f"p{i}", i))
     for i in range(990):
         heap.remove(f"default/p{i}")
-    assert len(heap._entries) <= 64 + 20
+    assert len(heap._run) + len(heap._heap) <= 64 + 20
     assert drain(heap) == [f"p{i}" for i in range(990, 1000)]
 
 

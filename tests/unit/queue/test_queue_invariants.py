@@ -67,7 +67,7 @@ def list_a_nomination_twice(bench: Bench) -> None:
 
 def keep_events_for_nobody(bench: Bench) -> None:
     bench.queue._inflight.record(Change(NODE_ADD, None, None), EVERYBODY)
-    bench.queue._inflight._pods.clear()
+    bench.queue._inflight.pods.clear()
 
 
 def requeue_a_flying_pod(bench: Bench) -> None:

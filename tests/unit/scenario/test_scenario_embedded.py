@@ -8,7 +8,7 @@ from pathlib import Path
 from structlog.testing import capture_logs
 
 from koordsched.scenario.command import ScenarioOptions, run_tests
-from koordsched.simulate.world import EmbeddedStage
+from koordsched.simulate.stage import EmbeddedStage
 
 EVERY_VERB = """
 name: every-verb

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from koordsched.config import parse_flags
+from koordsched.config.flags import parse_flags
 from koordsched.scheduler.measures import Distribution, Level, Measure, Tally, exposition
 from koordsched.scheduler.metric_rules import MetricRules
 

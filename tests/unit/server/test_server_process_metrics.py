@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from koordsched import __version__
 from koordsched.cluster.apiserver.traffic import Traffic
-from koordsched.config import parse_flags
+from koordsched.config.flags import parse_flags
 from koordsched.server.process_metrics import ProcessMetrics
 
 

@@ -9,7 +9,7 @@ import pytest
 from support.fakes import config_with
 
 import koordsched
-from koordsched.config import parse_flags
+from koordsched.config.flags import parse_flags
 from koordsched.server.command import Start, say_what_starts
 from koordsched.server.library_logs import carrying_library_logs
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from koordsched.config import load_config, not_acted_on, parse_flags
+from koordsched.config import load_config
+from koordsched.config.flags import not_acted_on, parse_flags
 from koordsched.server.access.authorization import OpenPaths
 from koordsched.server.process import STOP_SECONDS
 

@@ -15,7 +15,7 @@ import uvloop
 from cryptography import x509
 from support.controlplane.authority import Authority
 
-from koordsched.config import parse_flags
+from koordsched.config.flags import parse_flags
 from koordsched.server.mistakes import StartError
 from koordsched.server.ports import Port, listening
 from koordsched.server.request import Request

@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from koordsched.config import Flags, parse_flags
+from koordsched.config import Flags
+from koordsched.config.flags import parse_flags
 from koordsched.server.mistakes import StartError
 from koordsched.server.tls import CertKey, ServingCertificates, self_signed
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -15,8 +16,9 @@ from koordsched.simulate.manifests import load_manifests
 from koordsched.simulate.openb import load_openb
 from koordsched.simulate.result import Result
 from koordsched.simulate.simulation import Outcome, Simulation
+from koordsched.simulate.stage import AnsweringWorld
 from koordsched.simulate.workload import Workload, all_at_once
-from koordsched.simulate.world import EmbeddedWorld, WorldSettings, run_embedded
+from koordsched.simulate.world import EmbeddedWorld, WorldSettings, run_embedded, run_world
 
 CONFIG = default_config()
 NODES = "sn,cpu_milli,memory_mib,gpu,model\n" + "".join(f"n{i},4000,8192,2,{'AB'[i % 2]}\n" for i in range(4))
@@ -180,7 +182,7 @@ def test_progress_is_told_up_to_the_last_pod(tmp_path: Path) -> None:
 
 
 def test_a_restarted_scheduler_finds_everything_on_the_cluster() -> None:
-    async def script(world: EmbeddedWorld) -> tuple[float, list[str]]:
+    async def script(world: AnsweringWorld) -> tuple[float, list[str]]:
         begun = world.now()
         await world.create(NODE, complete_node(msgspec.json.decode(node("n1", "2"))))
 
@@ -203,6 +205,6 @@ def test_a_restarted_scheduler_finds_everything_on_the_cluster() -> None:
 
     settings = WorldSettings(config=CONFIG, flags=Flags(), lasting=True)
     with capture_logs():
-        passed, nodes = run_embedded(settings, script)
+        passed, nodes = run_world(partial(AnsweringWorld, settings=settings), script)
     assert passed >= 86_400.0
     assert sorted(nodes) == ["None", "n1", "n1"]

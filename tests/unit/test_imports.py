@@ -1,0 +1,36 @@
+"""What a process imports before it does anything, and what that leaves behind: time that every run of a command takes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+NEEDLESS = {"aiohttp", "cryptography", "difflib", "ipaddress", "pathlib", "prometheus_client", "rich", "structlog", "urllib", "yaml"}
+
+
+def said(code: str, **environment: str) -> str:
+    """Run the code in a fresh process and return what it prints."""
+    inherited = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    paths = os.pathsep.join(os.path.abspath(path) for path in sys.path if path)
+    environment = {**inherited, "PYTHONPATH": paths, **environment}
+    return subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_numpy_starts_no_threads() -> None:
+    assert said("import koordsched._core.table, os; print(len(os.listdir('/proc/self/task')))") == "1"
+
+
+def test_threads_that_somebody_asks_for_are_not_taken_away() -> None:
+    assert said("import koordsched, os; print(os.environ['OPENBLAS_NUM_THREADS'])", OPENBLAS_NUM_THREADS="2") == "2"
+
+
+def test_a_trace_is_simulated_without_what_only_other_commands_need() -> None:
+    imported = said("import koordsched.simulate.command, koordsched.simulate.openb, sys; print(*sys.modules)").split()
+    assert "koordsched.simulate.openb" in imported
+    assert [name for name in imported if name in NEEDLESS or name.startswith("koordsched.server")] == []
+
+
+def test_the_garbage_collector_is_back_after_the_imports_and_leaves_them_alone() -> None:
+    code = "import gc; from koordsched.cli import main; main(['--version=true']); print(gc.isenabled(), gc.get_freeze_count() > 0)"
+    assert said(code).splitlines()[-1] == "True True"

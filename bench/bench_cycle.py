@@ -17,6 +17,7 @@ from support.world import NoCluster, World
 from koordsched.api.podinfo import PodInfo
 from koordsched.config import empty_config
 from koordsched.config.flags import parse_flags
+from koordsched.scheduler.relay import Relay
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
 
 ROUNDS = 2000
@@ -64,8 +65,7 @@ async def _pop_to_assumed(benchmark: Any) -> None:
     profile = scheduler.profiles["default-scheduler"]
 
     def setup() -> None:
-        for task in scheduler.cycle.binding:
-            task.cancel()
+        _stop_binding(scheduler)
         info = identical_pod(world)
         info.shape = profile.shapes.key(info)
         scheduler.queue.add(info)
@@ -76,6 +76,12 @@ async def _pop_to_assumed(benchmark: Any) -> None:
         scheduler.cycle.schedule(info)
 
     benchmark.pedantic(pop_to_assumed, setup=setup, rounds=ROUNDS, warmup_rounds=200)
-    for task in scheduler.cycle.binding:
-        task.cancel()
+    _stop_binding(scheduler)
     await asyncio.sleep(0)
+
+
+def _stop_binding(scheduler: Scheduler) -> None:
+    """Leave the pods assumed; the next one gets a binding task of its own."""
+    for task in scheduler.cycle.binding.drop():
+        task.cancel()
+    scheduler.cycle.binding = Relay()

@@ -12,6 +12,7 @@ cdef class Allocation:
     cdef const int64_t[::1] amounts  # same length; what the pod adds, >= 0
     cdef const int64_t[::1] weights  # same length; >= 1
     cdef readonly int64_t weight     # their sum
+    cdef bint is_sane(self) noexcept
     cdef int check(self, Py_ssize_t resources) except -1
 
 cdef class RatioShape:

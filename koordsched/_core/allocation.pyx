@@ -42,11 +42,21 @@ cdef class Allocation:
         self.ids = array("i", ids)  # not numpy: made once for every pod that differs
         self.amounts = array("q", amounts)
         self.weights = array("q", weights)
-        self.weight = sum(weights)
         if not len(ids) == len(amounts) == len(weights):
             raise ValueError(f"{len(ids)} ids, {len(amounts)} amounts and {len(weights)} weights: expected as many of each")
-        if any([amount < 0 for amount in amounts]) or any([weight < 1 for weight in weights]) or self.weight > MAX_WEIGHTS:
+        if not self.is_sane():
             raise ValueError(f"amounts {amounts} must be >= 0, weights {weights} >= 1 and their sum at most {MAX_WEIGHTS}")
+
+    cdef bint is_sane(self) noexcept:
+        cdef Py_ssize_t i
+        self.weight = 0
+        for i in range(self.ids.shape[0]):
+            if self.amounts[i] < 0 or not 1 <= self.weights[i] <= MAX_WEIGHTS:
+                return False
+            self.weight += self.weights[i]
+            if self.weight > MAX_WEIGHTS:
+                return False
+        return True
 
     cdef int check(self, Py_ssize_t resources) except -1:
         cdef Py_ssize_t i

@@ -5,12 +5,12 @@ Answers are values: None for success, a Status with its plugin otherwise. Called
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from koordsched.framework.annotations import noted_annotations
-from koordsched.framework.status import Code, Status
+from koordsched.framework.status import SKIPS, Code, Status
 from koordsched.framework.timed import (
     TimedBind,
     TimedPermit,
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
         ReservePlugin,
     )
     from koordsched.framework.stopwatch import Stopwatch
-
-
-_SKIP: Final = Code.SKIP  # asked for at every pod, and looking a member up on its class is slow in CPython 3.11
 
 
 class Points(msgspec.Struct, frozen=True):
@@ -142,7 +139,7 @@ def pre_bind_pre_flight(
         status = plugin.pre_bind_pre_flight(state, pod, node_name)
         if status is None:
             work.append(plugin)
-        elif status.code is not _SKIP:
+        elif status.code is not SKIPS:
             return [], _named(status, plugin, f'running PreBindPreFlight "{plugin.name}": ')
     return work, None
 
@@ -164,7 +161,7 @@ async def pre_bind_patch(plugins: list[PreBindPatchPlugin], state: CycleState, p
         status = await plugin.patch(pod, annotations)
         if status is None:
             return None
-        if status.code is not Code.SKIP:
+        if status.code is not SKIPS:
             return _named(status, plugin, f'running PreBind plugin "{plugin.name}": ')
     return None
 
@@ -175,7 +172,7 @@ async def bind(plugins: list[BindPlugin], state: CycleState, pod: PodInfo, node_
         status = await plugin.bind(state, pod, node_name)
         if status is None:
             return None
-        if status.code is not Code.SKIP:
+        if status.code is not SKIPS:
             return _named(status, plugin, f'running Bind plugin "{plugin.name}": ')
     return Status(Code.ERROR, ("no bind plugin was willing to bind the pod",))
 

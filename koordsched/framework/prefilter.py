@@ -9,7 +9,7 @@ import numpy as np
 from koordsched._core.change import Change
 from koordsched.framework.interface import Codes, FilterNodesPlugin, PreFilterPlugin, PreFilterResult
 from koordsched.framework.lift import PluginError
-from koordsched.framework.status import Code, Status, unresolvable
+from koordsched.framework.status import SKIPS, Code, Status, unresolvable
 from koordsched.framework.stopwatch import PRE_FILTER
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def run_pre_filter(plugins: Sequence[PreFilterPlugin], state: CycleState, pod: P
                 return result
         elif outcome is None:
             continue
-        elif outcome.code is Code.SKIP:
+        elif outcome.code is SKIPS:
             result.skipped.add(plugin.name)
         elif outcome.rejected:
             result.refusal = outcome.with_plugin(plugin.name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koordsched.framework.lift import PluginError
-from koordsched.framework.status import Code, Status
+from koordsched.framework.status import SKIPS, Code, Status
 from koordsched.framework.stopwatch import NORMALIZE, PRE_SCORE, SCORE, Stopwatch
 from koordsched.framework.timed import CountedPreScore, TimedScore
 
@@ -129,7 +129,7 @@ def _skips(plugin: CountedPreScore, shape: Shape, pod: PodInfo, feasible: Nodes)
     status = plugin.pre_score(shape.state, pod, feasible)
     if status is None:
         return False
-    if status.code is Code.SKIP:
+    if status.code is SKIPS:
         return True
     raise PluginError(Status(status.code, (f'running PreScore plugin "{plugin.name}": {status.message}',), plugin.name), PRE_SCORE)
 

@@ -27,7 +27,7 @@ from koordsched.framework.interface import (
     ScoreNodesPlugin,
     Scores,
 )
-from koordsched.framework.status import Code, Status
+from koordsched.framework.status import SKIPS, Status
 from koordsched.framework.stopwatch import (
     BIND,
     FILTER,
@@ -79,7 +79,7 @@ class CountedPreFilter(Timed[PreFilterPlugin], PreFilterPlugin):
         started = self._perf()
         outcome = self._plugin.pre_filter(state, pod, nodes)
         status = outcome if isinstance(outcome, Status) else None
-        if status is None or status.code is not Code.SKIP:
+        if status is None or status.code is not SKIPS:
             self._evaluations.count += 1
         if self._watch.recording:
             self._executed(PRE_FILTER, status, started)
@@ -96,7 +96,7 @@ class CountedPreScore(Timed[PreScorePlugin], PreScorePlugin):
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         started = self._perf()
         status = self._plugin.pre_score(state, pod, nodes)
-        if status is None or status.code is not Code.SKIP:
+        if status is None or status.code is not SKIPS:
             self._evaluations.count += 1
         if self._watch.recording:
             self._executed(PRE_SCORE, status, started)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from koordsched.framework.handle import Handle
     from koordsched.framework.interface import Scores
 
+ALWAYS_SCORED = ("cpu", "memory", "ephemeral-storage")
 PRE_SCORE_STATE = "PreScoreNodeResourcesBalancedAllocation"  # the Allocation to score
 
 
@@ -35,6 +36,8 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScoreNodesPlugin):
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         self._columns = handle.columns
         self._resources = [spec.name for spec in args.resources]
+        self._always_scored = all(name in ALWAYS_SCORED for name in self._resources)
+        self._ids = [handle.columns.resource(name) for name in self._resources] if self._always_scored else []
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         if not any(self._amounts(pod)):
@@ -55,6 +58,8 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScoreNodesPlugin):
         return tuple([requests.get(name, 0) for name in self._resources])
 
     def _allocation(self, pod: PodInfo) -> Allocation:
+        if self._always_scored:
+            return Allocation(self._ids, self._amounts(pod), [1] * len(self._ids))
         amounts = zip(self._resources, self._amounts(pod), strict=True)
         scored = {name: amount for name, amount in amounts if _is_scored(name, amount)}
         return Allocation([self._columns.resource(name) for name in scored], list(scored.values()), [1] * len(scored))
@@ -62,4 +67,4 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScoreNodesPlugin):
 
 def _is_scored(resource: str, amount: int) -> bool:
     # Scalar resources that the pod does not request are left out; names that scheduling does not count never have a capacity.
-    return resource in {"cpu", "memory", "ephemeral-storage"} or (amount > 0 and is_scalar_resource_name(resource))
+    return resource in ALWAYS_SCORED or (amount > 0 and is_scalar_resource_name(resource))

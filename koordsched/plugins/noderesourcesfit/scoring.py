@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Kernel = Callable[[NodeTable, Allocation, NDArray[np.int32]], NDArray[np.int64]]
 
+ALWAYS_SCORED = ("cpu", "memory", "ephemeral-storage")
 SHAPE_SCALE = 10  # a shape's scores are 0..10, node scores 0..100
 
 
@@ -36,6 +37,10 @@ class Scoring:
         self._resources = strategy.resources
         self._scores_hugepages = any(spec.name.startswith("hugepages-") for spec in strategy.resources)
         self.score = _kernel(strategy)
+        self._names = [spec.name for spec in strategy.resources]
+        self._weights = [spec.weight for spec in strategy.resources]
+        self._always_scored = all(name in ALWAYS_SCORED for name in self._names)
+        self._ids = [columns.resource(name) for name in self._names] if self._always_scored else []
 
     def sign(self, pod: PodInfo) -> Hashable:
         """Return the pod's requests; with hugepages scored also those of its containers alone."""
@@ -46,15 +51,15 @@ class Scoring:
     def allocation(self, pod: PodInfo) -> Allocation:
         requests = _containers_requests(pod) if self._scores_hugepages else pod.resources.requests
         counted = requests | {"cpu": pod.resources.scoring_cpu, "memory": pod.resources.scoring_memory}
+        if self._always_scored:
+            return Allocation(self._ids, [counted.get(name, 0) for name in self._names], self._weights)
         specs = [spec for spec in self._resources if _is_scored(spec.name, counted)]
         ids = [self._columns.resource(spec.name) for spec in specs]
         return Allocation(ids, [counted.get(spec.name, 0) for spec in specs], [spec.weight for spec in specs])
 
 
 def _is_scored(resource: str, requests: dict[str, int]) -> bool:
-    if resource in {"cpu", "memory", "ephemeral-storage"}:
-        return True
-    return is_scalar_resource_name(resource) and requests.get(resource, 0) > 0
+    return resource in ALWAYS_SCORED or (is_scalar_resource_name(resource) and requests.get(resource, 0) > 0)
 
 
 def _containers_requests(pod: PodInfo) -> dict[str, int]:

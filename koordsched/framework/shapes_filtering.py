@@ -14,8 +14,13 @@ from koordsched.framework.timed import CountedPreFilter, TimedFilter
 if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
+    from koordsched.framework.interface import FilterNodesPlugin
     from koordsched.framework.plan import Plan
     from koordsched.framework.shape import Shape
+    from koordsched.framework.stopwatch import Counter
+
+    TakingPart = tuple[list[FilterNodesPlugin], array[int], list[Counter]]
+    """Filters that were not skipped, what each reads, and where it counts the nodes it was asked about. Shared: not to be changed."""
 
 
 class Filtering:
@@ -28,6 +33,7 @@ class Filtering:
         self._pre_filters = [CountedPreFilter(plugin, watch) for plugin in plan.pre_filters]
         self._by_name = {plugin.name: plugin for plugin in self._pre_filters}
         self._counters = {plugin.name: watch.evaluations(plugin.name, FILTER) for plugin in plan.filters}
+        self._taking_part: dict[frozenset[str], TakingPart] = {}  # by the names of plugins that skip
         self._asked = cache.nodes()  # what plugins are asked about; its rows are set for each call
 
     def update(self, shape: Shape, pod: PodInfo) -> bool:
@@ -61,15 +67,20 @@ class Filtering:
             self._configure(shape)
 
     def _configure(self, shape: Shape) -> None:
-        plan, skipped = self._plan, shape.pre_filtered.skipped
-        shape.filters = [plugin for plugin in plan.filters if plugin.name not in skipped] if skipped else plan.filters
-        reads = [plan.filter_reads[plugin.name] for plugin in shape.filters]
-        shape.evaluated = [self._counters[plugin.name] for plugin in shape.filters]
+        plan, skipped = self._plan, frozenset(shape.pre_filtered.skipped)
+        shape.filters, reads, shape.evaluated = self._taking_part.get(skipped) or self._without(skipped)
         if shape.pre_filtered.node_names is not None:
             shape.filters = [NodeNamesFilter(shape.pre_filtered), *shape.filters]
-            reads.insert(0, int(NodeNamesFilter.reads))
-            shape.evaluated.insert(0, Untold())
-        shape.evaluation.configure(array("i", reads), plan.scorer_reads, plan.scorer_modes, plan.scorer_weights)
+            reads = array("i", [int(NodeNamesFilter.reads), *reads])
+            shape.evaluated = [Untold(), *shape.evaluated]
+        shape.evaluation.configure(reads, plan.scorer_reads, plan.scorer_modes, plan.scorer_weights)
+
+    def _without(self, skipped: frozenset[str]) -> TakingPart:
+        """Work out what is left of the filters once these are skipped, once for all shapes: plugins skip in few combinations."""
+        filters = [plugin for plugin in self._plan.filters if plugin.name not in skipped]
+        reads = array("i", [self._plan.filter_reads[plugin.name] for plugin in filters])
+        found = self._taking_part[skipped] = (filters, reads, [self._counters[plugin.name] for plugin in filters])
+        return found
 
     def _follow_versions(self, shape: Shape, pod: PodInfo) -> None:
         versions = [plugin.version(pod) for plugin in shape.versioned]

@@ -76,13 +76,12 @@ class CountedPreFilter(Timed[PreFilterPlugin], PreFilterPlugin):
         self._evaluations = watch.evaluations(plugin.name, PRE_FILTER)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> PreFilterResult | Status | None:
-        started = self._perf()
+        started = self._perf() if self._watch.recording else 0.0
         outcome = self._plugin.pre_filter(state, pod, nodes)
-        status = outcome if isinstance(outcome, Status) else None
-        if status is None or status.code is not SKIPS:
+        if not isinstance(outcome, Status) or outcome.code is not SKIPS:
             self._evaluations.count += 1
         if self._watch.recording:
-            self._executed(PRE_FILTER, status, started)
+            self._executed(PRE_FILTER, outcome if isinstance(outcome, Status) else None, started)
         return outcome
 
 
@@ -94,7 +93,7 @@ class CountedPreScore(Timed[PreScorePlugin], PreScorePlugin):
         self._evaluations = watch.evaluations(plugin.name, PRE_SCORE)
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        started = self._perf()
+        started = self._perf() if self._watch.recording else 0.0
         status = self._plugin.pre_score(state, pod, nodes)
         if status is None or status.code is not SKIPS:
             self._evaluations.count += 1

@@ -66,7 +66,9 @@ class PodHeap:
 
     def peek(self) -> QueuedPodInfo | None:
         """Return the first pod; None if there is none."""
-        front = self._front()
+        front: Sequence[Entry] = self._run
+        if not front or self._heap or self._live.get(front[0][-1].key) is not front[0]:  # what _front would return, for most calls
+            front = self._front()
         return front[0][-1] if front else None
 
     def pop(self) -> QueuedPodInfo | None:

@@ -135,23 +135,17 @@ cdef bint _refuse_by_one(const int32_t[:, ::1] attribute, Terms terms, Rows rows
     """Do the same for a single term, condition by condition: without a branch that the processor has to guess for every row."""
     cdef Py_ssize_t i, c
     cdef const int32_t* column
-    cdef const uint8_t* verdict
-    cdef int32_t value, known
+    cdef int32_t value, known, base
     for c in range(terms.term[0], terms.term[1]):
+        column = &attribute[terms.attribute[c], 0] if terms.attribute[c] >= 0 else NULL
         known = terms.known[c]
-        if known == 0:
-            return rows.count == 0
-        verdict = &terms.verdict[terms.base[c]]
-        if terms.attribute[c] < 0:  # a label that no node has: its value is 0 everywhere
-            for i in range(rows.count):
-                codes[i] = code if not verdict[0] else codes[i]
-            continue
-        column = &attribute[terms.attribute[c], 0]
+        base = terms.base[c]
         for i in range(rows.count):
-            value = column[rows.at[i]]
-            if value >= known:
+            value = column[rows.at[i]] if column != NULL else 0
+            if value < known:
+                codes[i] = code if not terms.verdict[base + value] else codes[i]
+            elif codes[i] == 0:  # else an earlier condition failed, and this one is not looked at
                 return False
-            codes[i] = code if not verdict[value] else codes[i]
     return True
 
 

@@ -276,6 +276,12 @@ def test_filter_equal_equals_its_twin(rows: list[list[int]], value: int, data: s
     assert filter_equal(made, 1, value, asked).tolist() == [int(rows[r][1] != value) for r in asked]
 
 
+def test_a_condition_after_a_failed_one_is_not_looked_at() -> None:
+    made = table_of_values([[0, 2, 0]])
+    terms = Terms([[(0, b"\0\0"), (1, b"\0\0")]])  # the row's second value is newer than its verdicts
+    assert terms.refuse(made, made.live_rows(), 5).tolist() == [5]
+
+
 # Tolerance
 
 Taint = tuple[int, int, int, Effect]

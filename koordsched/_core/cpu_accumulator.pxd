@@ -1,7 +1,7 @@
 # Which of the available CPUs a request takes (nodenumaresource.md §7). A take holds the GIL from its beginning to its end and runs no
 # Python code in which another could begin, so that one accumulator serves all machines.
 
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint64_t
 
 from koordsched._core.cpu_survey cimport FreeCpus, Held, Length
 
@@ -19,12 +19,17 @@ cdef class CpuRequest:
     cdef readonly int strategy
 
 cdef class Accumulator(FreeCpus):
+    cdef uint64_t[64] everything      # the available CPUs of all NUMA nodes, while one after the other gives its share
+    cdef int32_t[::1] givers          # NUMA nodes, in the order in which they give
     cdef int32_t[::1] position        # [core] where its next CPU goes in a list
     cdef int32_t[::1] rank_of_node    # [node] its place in step C
     cdef int32_t[::1] rank_of_socket
 
     cdef object take(self, Held held, available, CpuRequest request, int count)
     cdef object take_exact_cores(self, Held held, available, int count)
+    cdef void _take(self, int bind, int32_t count) noexcept
+    cdef void _take_evenly(self, int bind, int32_t count) noexcept
+    cdef void _only(self, const uint64_t* cpus) noexcept
     cdef void _take_full_cores(self) noexcept
     cdef void _take_full_cores_of_sockets(self) noexcept
     cdef void _take_cores(self, const int32_t[::1] group_of, int32_t group, bint splitting) noexcept

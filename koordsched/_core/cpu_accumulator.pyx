@@ -7,7 +7,8 @@ whole, and one is split only where none fits). A request for no more CPUs than a
 import numpy as np
 
 cimport cython
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 
 from koordsched._core.cpu_survey cimport (
     ALL,
@@ -45,29 +46,73 @@ cdef class Accumulator(FreeCpus):
 
     def __init__(self):
         FreeCpus.__init__(self)
+        self.givers = np.zeros(MAX_NODES, np.int32)
         self.position = np.zeros(MAX_CPUS, np.int32)
         self.rank_of_node = np.zeros(MAX_NODES, np.int32)
         self.rank_of_socket = np.zeros(MAX_CPUS, np.int32)
 
     cdef object take(self, Held held, available, CpuRequest request, int count):
         # Return `count` of the available CPUs, of which there must be as many.
-        self.begin(held, available, count)
+        self.begin(held, available)
         self.strategy = <Strategy> request.strategy
-        if request.bind == FULL_PCPUS or self.topology.cpus_per_core == 1:
+        if self.strategy == DISTRIBUTE_EVENLY:
+            self._take_evenly(request.bind, count)
+        else:
+            self._take(request.bind, count)
+        return self.topology.written(self.taken)
+
+    cdef object take_exact_cores(self, Held held, available, int count):
+        # Return whole cores with `count` CPUs, large ones first; nothing when those that fit do not add up.
+        self.begin(held, available)
+        self.look(count)
+        self._take_cores(self.topology.socket_of, NO_GROUP, False)
+        return 0 if self.needed else self.topology.written(self.taken)
+
+    cdef void _take(self, int bind, int32_t count) noexcept:
+        self.look(count)
+        if bind == FULL_PCPUS or self.topology.cpus_per_core == 1:
             self._take_full_cores()
-        if self.needed and request.bind != FULL_PCPUS:
+        if self.needed and bind != FULL_PCPUS:
             self._take_threads()
         if self.needed:
             self._take_anything(True)
         if self.needed:
             self._take_anything(False)
-        return self.topology.written(self.taken)
 
-    cdef object take_exact_cores(self, Held held, available, int count):
-        # Return whole cores with `count` CPUs, large ones first; nothing when those that fit do not add up.
-        self.begin(held, available, count)
-        self._take_cores(self.topology.socket_of, NO_GROUP, False)
-        return 0 if self.needed else self.topology.written(self.taken)
+    cdef void _take_evenly(self, int bind, int32_t count) noexcept:
+        # The NUMA node with the fewest usable CPUs first, each giving an equal share of what is still needed, the last one all of it (D12).
+        # What they cannot give so comes from anywhere.
+        cdef CpuTopology topology = self.topology
+        cdef int32_t unit = topology.cpus_per_core if bind == FULL_PCPUS else 1
+        cdef int32_t i, node, share, left = count
+        cdef int32_t nodes = topology.nodes
+        cdef int32_t[MAX_NODES] room
+        memcpy(self.everything, self.available, topology.words * sizeof(uint64_t))
+        self.look(count)
+        self.survey(False, WHOLE if bind == FULL_PCPUS else ALL)
+        for node in range(nodes):
+            room[node] = self.length_in_node[node]
+            self.key[node] = room[node]
+            self.givers[node] = node
+        self.sort(self.givers, nodes)
+        for i in range(nodes):
+            node = self.givers[i]
+            share = min(room[node], left // unit // (nodes - i) * unit if i < nodes - 1 else left)
+            if share:
+                self._only(&topology.node_words[node, 0])
+                self._take(bind, share)
+            left -= share
+        if left:
+            self._only(NULL)
+            self._take(bind, left)
+
+    cdef void _only(self, const uint64_t* cpus) noexcept:
+        # Make available what is left of everything, of these CPUs alone if any are named.
+        cdef Py_ssize_t word
+        for word in range(self.topology.words):
+            self.available[word] = self.everything[word] & ~self.taken[word]
+            if cpus is not NULL:
+                self.available[word] &= cpus[word]
 
     # Step A
 

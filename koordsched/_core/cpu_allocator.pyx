@@ -1,7 +1,6 @@
 """Who holds which CPUs of one machine, which are free, and which a request gets (nodenumaresource.md §3, §6)."""
 
 from koordsched._core.cpu_accumulator cimport FULL_PCPUS, SPREAD_BY_PCPUS, Accumulator
-from koordsched._core.cpu_survey cimport DISTRIBUTE_EVENLY
 from koordsched._core.numa_policy import CpuExclusivePolicy
 
 NOT_ENOUGH_CPUS = "not enough cpus available to satisfy request"
@@ -139,32 +138,7 @@ cdef object _take_preferred(Held held, available, CpuRequest request, int count,
 
 
 cdef object _take(Held held, available, CpuRequest request, int count):
-    if count < 1:
-        return 0
-    if request.strategy == DISTRIBUTE_EVENLY:
-        return _take_evenly(held, available, request, count)
-    return ACCUMULATOR.take(held, available, request, count)
-
-
-cdef object _take_evenly(Held held, available, CpuRequest request, int count):
-    # The NUMA node with the fewest usable CPUs first, each giving an equal share of what is still needed, the last one all of it (D12).
-    # What they cannot give so comes from anywhere.
-    cdef CpuTopology topology = held.topology
-    cdef int unit = topology.cpus_per_core if request.bind == FULL_PCPUS else 1
-    cdef int needed = count, givers = topology.nodes, share
-    usable = topology.full_cores(available) if request.bind == FULL_PCPUS else available
-    found = 0
-    for room, cpus in sorted([((usable & cpus).bit_count(), cpus) for cpus in topology.cpus_of.values()], key=_room):
-        share = min(room, needed // unit // givers * unit if givers > 1 else needed)
-        if share:
-            found |= ACCUMULATOR.take(held, available & cpus, request, share)
-        needed -= share
-        givers -= 1
-    return found | ACCUMULATOR.take(held, available & ~found, request, needed) if needed else found
-
-
-def _room(room_and_cpus):
-    return room_and_cpus[0]
+    return ACCUMULATOR.take(held, available, request, count) if count > 0 else 0
 
 
 cdef int _add(list layers, cpus) except -1:

@@ -1,4 +1,5 @@
-# What of a machine is available for a request (nodenumaresource.md §7), in scratch memory: before `begin` nothing in it means anything.
+# What of a machine is available for a request (nodenumaresource.md §7), in scratch memory: before `begin` and
+# `look` nothing in it means anything.
 #
 # A group is a NUMA node or a socket. A list is its available CPUs in the order in which they would be taken. Shunned cores and nodes are
 # those of exclusive pods, which one more pod of the same policy should not share.
@@ -15,7 +16,7 @@ cdef enum Exclusive:  # as in numa_policy.py
 cdef enum Strategy:
     LEAST = 0
     MOST = 1
-    DISTRIBUTE_EVENLY = 2  # the allocator's business, which takes node by node: here as LEAST
+    DISTRIBUTE_EVENLY = 2  # the accumulator's business, which takes node by node: here as LEAST
 
 cdef enum Length:  # which of a group's available CPUs its list has
     ALL
@@ -40,6 +41,8 @@ cdef class FreeCpus:
     cdef int32_t needed             # CPUs, less those taken
     cdef Exclusive exclusive
     cdef Strategy strategy
+    cdef uint64_t[64] exclusive_cpus  # those held under `exclusive`
+    cdef bint any_exclusive
     cdef bint is_shared             # a CPU may have several holders: refs_of and refs_of_core count
     cdef int32_t[::1] refs_of       # [CPU] its holders
     cdef int32_t[::1] refs_of_core  # [core] the sum over its available CPUs
@@ -61,10 +64,11 @@ cdef class FreeCpus:
     cdef int32_t[::1] spare
     cdef uint32_t[::1] key          # [CPU, core or group]
 
-    cdef int begin(self, Held held, available, int count) except -1
+    cdef int begin(self, Held held, available) except -1
+    cdef void look(self, int32_t count) noexcept
     cdef int _count_holders(self, list layers) except -1
     cdef void _count_cores(self) noexcept
-    cdef int _shun(self, exclusive_cpus) except -1
+    cdef void _shun(self) noexcept
     cdef void _shun_core(self, int32_t core) noexcept
     cdef void take_cpu(self, int32_t cpu) noexcept
     cdef void survey(self, bint shunning, Length length) noexcept

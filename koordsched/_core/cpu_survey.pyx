@@ -43,20 +43,26 @@ cdef class FreeCpus:
 
     # What is there
 
-    cdef int begin(self, Held held, available, int count) except -1:
-        # From here on `count` CPUs are needed of the available ones.
+    cdef int begin(self, Held held, available) except -1:
+        # Forget all that was; CPUs are taken from these.
         self.topology = held.topology
-        self.needed = count
         self.exclusive = held.policy
         self.topology.read(available, self.available)
         memset(self.taken, 0, sizeof(self.taken))
-        zero(self.taken_in, self.topology.num_sockets)
+        self.any_exclusive = held.policy != SHARING and held.exclusive
+        if self.any_exclusive:
+            self.topology.read(held.exclusive, self.exclusive_cpus)
         self.is_shared = held.holders is not None
         if self.is_shared:
             self._count_holders(held.holders)
-        self._count_cores()
-        self._shun(held.exclusive)
         return 0
+
+    cdef void look(self, int32_t count) noexcept:
+        # From here on `count` CPUs are needed of those that are available now, wherever others were taken before.
+        self.needed = count
+        zero(self.taken_in, self.topology.num_sockets)
+        self._count_cores()
+        self._shun()
 
     cdef int _count_holders(self, list layers) except -1:
         cdef uint64_t[MAX_WORDS] layer
@@ -96,20 +102,18 @@ cdef class FreeCpus:
                 self.actives += 1
                 left &= left - 1
 
-    cdef int _shun(self, exclusive_cpus) except -1:
-        cdef uint64_t[MAX_WORDS] held
+    cdef void _shun(self) noexcept:
         cdef int32_t i, core
         self.shunned_nodes = 0
         if self.exclusive == SHARING:
-            return 0
+            return
         memset(&self.shunned_core[0], 0, self.topology.num_cores)
-        if exclusive_cpus:
-            self.topology.read(exclusive_cpus, held)
-            for core in range(self.topology.num_cores):
-                for i in range(self.topology.first[core], self.topology.first[core + 1]):
-                    if has(held, self.topology.cpu[i]):
-                        self._shun_core(core)
-        return 0
+        if not self.any_exclusive:
+            return
+        for core in range(self.topology.num_cores):
+            for i in range(self.topology.first[core], self.topology.first[core + 1]):
+                if has(self.exclusive_cpus, self.topology.cpu[i]):
+                    self._shun_core(core)
 
     cdef void _shun_core(self, int32_t core) noexcept:
         if self.exclusive == PCPU_LEVEL:

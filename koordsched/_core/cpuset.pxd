@@ -34,6 +34,7 @@ cdef class CpuTopology:
     cdef int32_t[::1] core_of          # [CPU id] core; -1: there is no such CPU
     cdef int32_t[::1] node_of          # [core] dense NUMA node
     cdef int32_t[::1] socket_of        # [core] dense socket
+    cdef uint64_t[:, ::1] node_words   # [node] its CPUs
 
     cdef int index(self) except -1
     cdef int read(self, cpus, uint64_t* words) except -1

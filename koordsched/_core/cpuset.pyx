@@ -62,6 +62,9 @@ cdef class CpuTopology:
             self.core_of[<Py_ssize_t> cpu] = core
             self.cpus_of[node] |= 1 << cpu
             self.all |= 1 << cpu
+        self.node_words = np.zeros((self.nodes, self.words), np.uint64)
+        for i in range(self.nodes):
+            self.read(self.cpus_of[self.node_ids[i]], &self.node_words[i, 0])
         return 0
 
     def __eq__(self, other):

@@ -51,7 +51,7 @@ from koordsched.framework.stopwatch import (
 )
 from koordsched.framework.topologymanager import unite
 from koordsched.log import get_logger
-from koordsched.queue.profile import Prospect
+from koordsched.queue.profile import EVICTION, FITS, NONE, Prospect
 
 if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
@@ -127,22 +127,19 @@ class Profile:
         self.watch.ended(POST_FILTER, status, started)
         return result, status
 
-    def prospect(self, pod: PodInfo) -> Prospect:
-        """Tell how an attempt of this pod could end otherwise than refused now: a node passes, or PostFilter might find a way."""
-        if not self.plugins.post_filter:
-            return Prospect.FITS if self.shapes.feasible(pod) else Prospect.NONE
+    def prospect(self, pod: PodInfo) -> tuple[Prospect, Diagnosis | None]:
+        """Tell how an attempt of this pod could end otherwise than refused now: a node passes, or PostFilter might find a way.
+
+        With the reasons, where no node passes.
+        """
         diagnosis = self.shapes.why_infeasible(pod)
         if diagnosis is None:
-            return Prospect.FITS
-        return Prospect.EVICTION if self._may_be_helped(pod, diagnosis) else Prospect.NONE
+            return FITS, None
+        return EVICTION if self._may_be_helped(pod, diagnosis) else NONE, diagnosis
 
     def unchanged_since_failure(self, pod: PodInfo) -> bool:
         """Answer whether the pod's shape failed and nothing changed since that could matter to it."""
-        if not self.shapes.unchanged_since_failure(pod):
-            return False
-        if not self.plugins.post_filter:
-            return True
-        diagnosis = self.shapes.why_infeasible(pod)
+        diagnosis = self.shapes.unchanged_diagnosis(pod)
         return diagnosis is not None and not self._may_be_helped(pod, diagnosis)
 
     def _may_be_helped(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:

@@ -112,47 +112,27 @@ class Shapes:
 
     # Probing
 
-    def feasible(self, pod: PodInfo) -> bool:
-        """Answer whether some node would pass all filters now, nominated pods aside; yes when a plugin fails, so that an attempt tells."""
-        try:
-            return self.find(pod).feasible_count > 0
-        except Exception:
-            log.exception("could not tell whether a waiting pod would fit", pod=pod.key)
-            return True
-
     def why_infeasible(self, pod: PodInfo) -> Diagnosis | None:
-        """Return why `feasible` answers no, None where it answers yes; one look at the nodes for both."""
+        """Return why no node passes all filters now, nominated pods aside. None when one does, or a plugin fails: an attempt tells then."""
         try:
             shape = self.find(pod)
-            return None if shape.feasible_count else self.diagnose(shape, pod, {})
+            return shape.diagnosis or (None if shape.feasible_count else self.diagnose(shape, pod, {}))
         except Exception:
             log.exception("could not tell whether a waiting pod would fit", pod=pod.key)
             return None
 
-    def unchanged_since_failure(self, pod: PodInfo) -> bool:
-        """Answer whether the pod's shape failed and no node's verdict has changed since."""
+    def unchanged_diagnosis(self, pod: PodInfo) -> Diagnosis | None:
+        """Return why the pod's shape failed, if it did and no node's verdict has changed since."""
         shape = self._shapes.get(pod.shape) if isinstance(pod.shape, ShapeKey) else None
         if shape is None or shape.diagnosis is None:
-            return False
+            return None
         try:
-            return self.find(pod).diagnosis is not None
+            return self.find(pod).diagnosis
         except Exception:
             log.exception("could not tell whether a waiting pod's reasons changed", pod=pod.key)
-            return False
+            return None
 
     # Why not
-
-    def why_not(self, pod: PodInfo) -> Diagnosis | None:
-        """Return why no node is feasible now, nominated pods aside; None when one is, or a plugin fails."""
-        shape = self._shapes.get(pod.shape) if isinstance(pod.shape, ShapeKey) else None
-        try:
-            if shape is not None and shape.diagnosis is not None and self._filtering.is_current(shape, pod):
-                return shape.diagnosis  # the queue asks right after its probe
-            shape = self.find(pod)
-            return None if shape.feasible_count else self.diagnose(shape, pod, {})
-        except Exception:
-            log.exception("could not tell why a waiting pod does not fit", pod=pod.key)
-            return None
 
     def diagnose(self, shape: Shape, pod: PodInfo, overruled: Mapping[int, Status]) -> Diagnosis:
         """Return why no node is feasible. overruled: rows that only nominated pods keep from it, with the refusals they cause."""

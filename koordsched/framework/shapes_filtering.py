@@ -44,12 +44,6 @@ class Filtering:
             self._follow_versions(shape, pod)
         return shape.pre_filtered.refusal is None and self._filter(shape, pod)
 
-    def is_current(self, shape: Shape, pod: PodInfo) -> bool:
-        """Answer whether `update` would find nothing to do."""
-        if not shape.prepared or shape.versions != [plugin.version(pod) for plugin in shape.versioned]:
-            return False
-        return shape.pre_filtered.refusal is not None or shape.evaluation.is_current()
-
     # PreFilter
 
     def _prepare(self, shape: Shape, pod: PodInfo) -> None:

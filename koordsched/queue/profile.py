@@ -6,7 +6,7 @@ The framework builds a `QueueProfile` per profile, so that the queue stays below
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
@@ -29,9 +29,19 @@ class Prospect(IntEnum):
     EVICTION = 2  # no node does, but evicting others may make room
 
 
+NONE: Final = Prospect.NONE
+FITS: Final = Prospect.FITS
+EVICTION: Final = Prospect.EVICTION
+
+
+Probe = tuple[Prospect, "Rejectors | None"]
+"""What a probe found, and which plugins refuse the shape now. None: nobody knows, so every registered event of any plugin is put to the
+shape until the next attempt, which is as right and only slower."""
+
+
 class QueueProfile(msgspec.Struct, frozen=True):
-    """What one profile does for the queue. `probe`, `unchanged_since_failure` and `rejectors_now` are only asked about pods that have a
-    shape, were refused by Filter plugins alone, are not nominated and not gated."""
+    """What one profile does for the queue. `probe` and `unchanged_since_failure` are only asked about pods that have a shape, were
+    refused by Filter plugins alone, are not nominated and not gated."""
 
     sort_key: Callable[[QueuedPodInfo], SortKey]
     """Smaller comes first. Read when the pod enters the queue, changes, or comes back from an attempt."""
@@ -42,17 +52,13 @@ class QueueProfile(msgspec.Struct, frozen=True):
     hints: Mapping[str, Sequence[EventHint]]
     """Plugin name -> events that may help a pod it refused, with the defaults of `hints_for` applied."""
 
-    probe: Callable[[PodInfo], Prospect]
-    """Tell the prospect of a pod of this shape and priority. Must be incremental and may hope when in doubt; a wrong NONE leaves pods
-    waiting."""
+    probe: Callable[[PodInfo], Probe]
+    """Tell the prospect of a pod of this shape and priority, and who refuses it where no node passes. Must be incremental and may hope when
+    in doubt; a wrong NONE leaves pods waiting."""
 
     unchanged_since_failure: Callable[[PodInfo], bool]
     """Answer whether the pod's shape failed in Filter and nothing changed since that could matter to it, nominations included. In doubt,
     no."""
-
-    rejectors_now: Callable[[PodInfo], Rejectors] | None = None
-    """Name the plugins that refuse this shape now; asked after a probe found nothing. Without it every registered event of any plugin is
-    put to the shape until the next attempt, which is as right and only slower."""
 
 
 class QueueSettings(msgspec.Struct, frozen=True):

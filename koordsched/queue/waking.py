@@ -10,7 +10,7 @@ Invariant: an awake group that has members has its scout in the active queue.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from koordsched.queue.events import EVERYBODY, SCHEDULE_ATTEMPT_FAILURE, UNCHANGED_SINCE_FAILURE, UNSCHEDULABLE_TIMEOUT, Scope
 from koordsched.queue.hints import (
@@ -26,17 +26,19 @@ from koordsched.queue.hints import (
     Verdict,
 )
 from koordsched.queue.hopes import Hopes
-from koordsched.queue.profile import Prospect
+from koordsched.queue.profile import EVICTION, FITS, NONE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.queue.inflight import Missed
-    from koordsched.queue.profile import QueueMetrics
-    from koordsched.queue.queued_pod import QueuedPodInfo
+    from koordsched.queue.profile import Probe, QueueMetrics
+    from koordsched.queue.queued_pod import QueuedPodInfo, Rejectors
     from koordsched.queue.sub_queues import SubQueues
     from koordsched.queue.unschedulable import Group
+
+UNTRIED: Final[Probe] = (FITS, None)  # no probe was made, and none may say no
 
 
 class Waker:
@@ -62,19 +64,20 @@ class Waker:
             if group.woken_at is not None and not group.rejectors.pending:
                 continue  # its scout is yet to be tried, on the state that the event has led to
             head = group.members.peek()
-            if head is None or not _reaches(scope, group, head):
+            if head is None or not (scope is EVERYBODY or _reaches(scope, group, head)):
                 continue  # None: moved together with another group since the list was made
-            prospect = Prospect.FITS
-            if group.by_shape and not _surely_helps(registrations, group):
+            prospect = FITS
+            if group.by_shape and (registrations[0].hint is not None or not _surely_helps(registrations, group)):
                 # Before the hints: where no node passes they need not be asked, and mostly none does.
-                prospect = self._probe(head)
-                if prospect is Prospect.NONE:
-                    self._rejectors_are_outdated(group, head)
+                prospect, rejectors = self._probe(head)
+                if prospect is NONE:
+                    if rejectors is not group.rejectors or group.distrusted:  # else, as mostly, the event changed nothing
+                        self._now_refused_by(group, rejectors)
                     continue
             opinion = self._oracle.ask(registrations, group.rejectors, head.pod_info, change)
             if opinion is NOT_HELPFUL:
                 continue
-            if prospect is Prospect.EVICTION and self._must_wait(head, opinion):
+            if prospect is EVICTION and self._must_wait(head, opinion):
                 self._hope(group, change.event.label)
             else:
                 self._move(group, opinion, change.event.label, scope)
@@ -122,13 +125,14 @@ class Waker:
             self.requeue(info, AFTER_BACKOFF, SCHEDULE_ATTEMPT_FAILURE)
             return
         opinion = self._replay(info, missed)
-        prospect = Prospect.FITS if opinion.verdict is SKIP or opinion.certain else self._probe(info)
         if opinion.verdict is SKIP:
-            self._settle(info, outdated=False)
-        elif prospect is Prospect.NONE:
-            self._settle(info, outdated=True)
-        elif prospect is Prospect.EVICTION and self._must_wait(info, opinion):
-            self._settle(info, outdated=True)
+            self._settle(info)
+            return
+        prospect, rejectors = UNTRIED if opinion.certain else self._probe(info)
+        if prospect is NONE:
+            self._now_refused_by(self._settle(info), rejectors)
+        elif prospect is EVICTION and self._must_wait(info, opinion):
+            self._now_refused_by(self._settle(info), rejectors)
             if info.group is not None and not info.group.awake:
                 self._hope(info.group, SCHEDULE_ATTEMPT_FAILURE)
         else:
@@ -144,27 +148,29 @@ class Waker:
         if not info.skippable or info.unschedulable_count == 0 or not self._fails_alike(info):
             return False
         group = self._queues.unschedulable.shape_group(info)
-        hopes = False
-        if group is None or not self._queues.profile(info).unchanged_since_failure(info.pod_info):
+        hopes, profile = False, self._queues.profile(info)
+        if group is None or not profile.unchanged_since_failure(info.pod_info):
             if info.certain:
                 return False
-            prospect = self._probe(info)
-            hopes = prospect is Prospect.EVICTION and self._queues.is_backing_off(info)
-            if prospect is not Prospect.NONE and not hopes:
+            prospect, rejectors = self._probe(info)
+            hopes = prospect is EVICTION and self._queues.is_backing_off(info)
+            if prospect is not NONE and not hopes:
                 return False
-        self._send_back(info, group)
+        else:
+            _, rejectors = profile.probe(info.pod_info)
+        self._send_back(info, group, rejectors)
         if hopes and info.group is not None:
             self._hope(info.group, UNCHANGED_SINCE_FAILURE)
         return True
 
-    def _send_back(self, info: QueuedPodInfo, group: Group | None) -> None:
+    def _send_back(self, info: QueuedPodInfo, group: Group | None, rejectors: Rejectors | None) -> None:
         tried_since_waking = group is not None and not group.awake
         if group is not None:
             group.fall_asleep()
             self._queues.take_over(info, group.rejectors)
         group = self._queues.place_unschedulable(info, UNCHANGED_SINCE_FAILURE)
         if not tried_since_waking:
-            self._rejectors_are_outdated(group, info)
+            self._now_refused_by(group, rejectors)
         self._metrics.retry_skipped(info.profile)
 
     def release_scout(self, info: QueuedPodInfo) -> None:
@@ -226,39 +232,36 @@ class Waker:
                 break
         return Opinion(verdict, certain)
 
-    def _settle(self, info: QueuedPodInfo, *, outdated: bool) -> None:
-        """Let a pod that just failed wait, and with it the others of its shape. outdated: its rejectors may differ by now."""
+    def _settle(self, info: QueuedPodInfo) -> Group:
+        """Let a pod that just failed wait, and with it the others of its shape; return with whom."""
         own = info.rejectors
         group = self._queues.place_unschedulable(info, SCHEDULE_ATTEMPT_FAILURE)
         if not group.by_shape:
-            return
+            return group
         began_before_waking = group.woken_at is not None and info.popped_at < group.woken_at
         if not began_before_waking:
             group.fall_asleep()
         self._queues.adopt(info, own, group.rejectors.union(own) if began_before_waking else own)
-        if outdated:
-            self._rejectors_are_outdated(group, info)
+        return group
 
-    def _rejectors_are_outdated(self, group: Group, info: QueuedPodInfo) -> None:
+    def _now_refused_by(self, group: Group, rejectors: Rejectors | None) -> None:
         """Keep a shape group listening to the right events after a change that helped against one plugin but not against all."""
-        rejectors_now = self._queues.profile(info).rejectors_now
-        found = rejectors_now(info.pod_info) if rejectors_now is not None else None
-        if found is group.rejectors and not group.distrusted:
-            return  # the usual case: the event changed nothing
-        if found is None or not found.all:
+        if not group.by_shape or (rejectors is group.rejectors and not group.distrusted):
+            return
+        if rejectors is None or not rejectors.all:
             self._queues.unschedulable.distrust_rejectors(group)
         else:
-            self._queues.set_rejectors(group, found)
+            self._queues.set_rejectors(group, rejectors)
 
     def _fails_alike(self, info: QueuedPodInfo) -> bool:
         """Answer whether what was found for this pod holds for its whole shape."""
         return info.rejected_in_filter and info.pod_info.shape is not None and not info.gated and info.uid not in self._queues.nominator
 
-    def _probe(self, info: QueuedPodInfo) -> Prospect:
-        prospect = self._queues.profile(info).probe(info.pod_info)
-        if prospect is Prospect.NONE:
+    def _probe(self, info: QueuedPodInfo) -> Probe:
+        found = self._queues.profile(info).probe(info.pod_info)
+        if found[0] is NONE:
             self._metrics.probe_skipped(info.profile)
-        return prospect
+        return found
 
     def _must_wait(self, info: QueuedPodInfo, opinion: Opinion) -> bool:
         return opinion.verdict is AFTER_BACKOFF and self._queues.is_backing_off(info)

@@ -79,7 +79,7 @@ class FreshReasons:
 
     def _tell(self, profile: Profile, pod: PodInfo, shape: ShapeKey) -> None:
         """Tell some of the shape's pods; if there may be more, go on in the next turn."""
-        diagnosis = profile.shapes.why_not(pod)
+        diagnosis = profile.shapes.why_infeasible(pod)
         message = None if diagnosis is None else profile.message_of(pod, diagnosis)
         if diagnosis is None or message is None:
             return  # an event in between woke it: an attempt will tell

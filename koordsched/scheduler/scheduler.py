@@ -22,8 +22,7 @@ from koordsched.framework.profile import Profile
 from koordsched.log import get_logger
 from koordsched.plugins import registry_for
 from koordsched.queue.hints import hints_for
-from koordsched.queue.profile import QueueProfile, QueueSettings
-from koordsched.queue.queued_pod import Rejectors
+from koordsched.queue.profile import NONE, QueueProfile, QueueSettings
 from koordsched.queue.scheduling_queue import SchedulingQueue
 from koordsched.scheduler.cycle import Cycle
 from koordsched.scheduler.extenders.hints import HINTS
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from koordsched.cluster.mirror import Handler
     from koordsched.config import SchedulerConfiguration
     from koordsched.queue.events import EventHint
+    from koordsched.queue.profile import Probe
     from koordsched.queue.queued_pod import QueuedPodInfo
     from koordsched.scheduler.debugger import Debugger
     from koordsched.scheduler.extenders.chain import Chain
@@ -60,7 +60,6 @@ log = get_logger(__name__)
 
 LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"  # a pod that reached a terminal phase leaves the watch like a deleted one
 PODS_A_TURN = 16  # pods scheduled before other tasks get their turn: few enough that binds and watches never starve
-NOBODY = Rejectors(frozenset(), frozenset())  # the queue then listens to every plugin's events
 UNSCHEDULABLE_FLUSH_SECONDS = 30.0
 
 
@@ -273,9 +272,8 @@ class Scheduler:
                 sort_key=profile.queue_sort.sort_key,
                 pre_enqueue=profile.gate,
                 hints=hints_for(profile.refusing) | self._hints_of_extenders(),
-                probe=profile.prospect,
+                probe=partial(self._probe, profile),
                 unchanged_since_failure=profile.unchanged_since_failure,
-                rejectors_now=partial(self._rejectors_now, profile),
             )
             for name, profile in self.profiles.items()
         }
@@ -291,13 +289,14 @@ class Scheduler:
         search = Search(selection, chain, self.cache, self._pods.store) if chain.choosing else None
         self.cycle.ask_extenders(search, Binder(chain, self._parts.cluster) if chain.binding else None)
 
-    def _rejectors_now(self, profile: Profile, pod: PodInfo) -> Rejectors:
-        """Name the plugins that refuse the pod's shape now, and let its pods be told if the reasons are new to them."""
-        diagnosis = profile.shapes.why_not(pod)
+    def _probe(self, profile: Profile, pod: PodInfo) -> Probe:
+        """Tell the prospect of a waiting pod; where it has none, let the pods of its shape be told if the reasons are new to them."""
+        prospect, diagnosis = profile.prospect(pod)
         if diagnosis is None:
-            return NOBODY
-        self._reasons.found(profile, pod, diagnosis)
-        return diagnosis.rejectors
+            return prospect, None
+        if prospect is NONE:
+            self._reasons.found(profile, pod, diagnosis)
+        return prospect, diagnosis.rejectors
 
     def _sign_again(self, concerns: Concerns) -> None:
         """Give the pods that wait the shapes they have now that plugins sign them differently."""

@@ -8,6 +8,7 @@ against their own plugin, but they do not look at anybody else's.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from koordsched.api.meta import Object, Unstructured
@@ -21,7 +22,7 @@ from koordsched.queue.events import (
     QueueingHint,
     cluster_event,
 )
-from koordsched.queue.profile import Gate, Prospect, QueueProfile
+from koordsched.queue.profile import FITS, NONE, Gate, Probe, QueueProfile
 from koordsched.queue.queued_pod import Rejectors
 from koordsched.queue.scheduling_queue import SchedulingQueue
 from support.builders import pod as build_pod
@@ -124,11 +125,16 @@ class World:
             sort_key=by_priority,
             pre_enqueue=self._pre_enqueue,
             hints=self.hints,
-            probe=lambda pod: Prospect.FITS if self.passes(self.needs[pod.uid]) else Prospect.NONE,
+            probe=partial(self._probe, names_rejectors=names_rejectors),
             unchanged_since_failure=lambda pod: self.failed_at.get(self.needs[pod.uid]) == self.version,
-            rejectors_now=(lambda pod: Rejectors(self._filter(self.needs[pod.uid])[1], frozenset())) if names_rejectors else None,
         )
         return SchedulingQueue(clock, {PROFILE: profile}, metrics=metrics)
+
+    def _probe(self, pod: PodInfo, *, names_rejectors: bool) -> Probe:
+        need = self.needs[pod.uid]
+        if self.passes(need):
+            return FITS, None
+        return NONE, Rejectors(self._filter(need)[1], frozenset()) if names_rejectors else None
 
     def pod(self, name: str, need: Need, *, priority: int = 0, version: int = 1, has_shape: bool = True) -> PodInfo:
         """Make a state of a pod."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from koordsched.queue.hints import ALWAYS_QUEUE
-from koordsched.queue.profile import Gate, Prospect, QueueProfile, QueueSettings
+from koordsched.queue.profile import EVICTION, FITS, NONE, Gate, Probe, QueueProfile, QueueSettings
 from koordsched.queue.scheduling_queue import SchedulingQueue
 
 if TYPE_CHECKING:
@@ -68,23 +68,23 @@ class RememberedMetrics:
 class FakeProfile:
     """The functions of a QueueProfile, each with a knob, and the pods they were asked about."""
 
-    def __init__(self, hints: Mapping[str, Sequence[EventHint]] | None = None) -> None:
+    def __init__(self, hints: Mapping[str, Sequence[EventHint]] | None = None, rejectors: Rejectors | None = None) -> None:
         self.hints = dict(hints or {"Fit": ALWAYS_QUEUE})
         self.gates: dict[str, str] = {}  # pod key -> plugin that gates it
         self.passing = True  # what a probe finds: a node passes
         self.hopeful = False  # what it finds where none does
+        self.rejectors = rejectors  # and who refuses then
         self.unchanged = False
         self.probed: list[str] = []
         self.preferred: list[str] = []  # the plugin to ask first, as handed to PreEnqueue
 
-    def build(self, *, rejectors_now: Callable[[PodInfo], Rejectors] | None = None) -> QueueProfile:
+    def build(self) -> QueueProfile:
         return QueueProfile(
             sort_key=by_priority,
             pre_enqueue=self._pre_enqueue,
             hints=self.hints,
             probe=self._probe,
             unchanged_since_failure=lambda _: self.unchanged,
-            rejectors_now=rejectors_now,
         )
 
     def _pre_enqueue(self, pod: PodInfo, preferred: str) -> Gate | None:
@@ -92,11 +92,11 @@ class FakeProfile:
         plugin = self.gates.get(pod.key)
         return (plugin, f"gated by {plugin}", False) if plugin else None
 
-    def _probe(self, pod: PodInfo) -> Prospect:
+    def _probe(self, pod: PodInfo) -> Probe:
         self.probed.append(pod.key)
         if self.passing:
-            return Prospect.FITS
-        return Prospect.EVICTION if self.hopeful else Prospect.NONE
+            return FITS, None
+        return EVICTION if self.hopeful else NONE, self.rejectors
 
 
 class Bench:
@@ -107,12 +107,12 @@ class Bench:
         hints: Mapping[str, Sequence[EventHint]] | None = None,
         *,
         settings: QueueSettings | None = None,
-        rejectors_now: Callable[[PodInfo], Rejectors] | None = None,
+        rejectors: Rejectors | None = None,
     ) -> None:
         self.clock = HandClock()
         self.metrics = RememberedMetrics()
-        self.profile = FakeProfile(hints)
-        profiles = {PROFILE: self.profile.build(rejectors_now=rejectors_now)}
+        self.profile = FakeProfile(hints, rejectors)
+        profiles = {PROFILE: self.profile.build()}
         self.queue = SchedulingQueue(self.clock, profiles, settings, self.metrics)
 
     def pop(self) -> QueuedPodInfo:

@@ -111,7 +111,7 @@ def test_a_pod_without_a_shape_is_evaluated_in_full_every_time_and_nothing_is_ke
     assert bench.feasible(info) == bench.feasible(info) == ["n1", "n3"]
     assert shy.asked == ["n1", "n2", "n3"] * 2
     assert len(bench.shapes) == 0
-    assert not bench.shapes.unchanged_since_failure(info)
+    assert bench.shapes.unchanged_diagnosis(info) is None
 
 
 def test_a_plugin_signs_once_for_all_its_points() -> None:
@@ -459,13 +459,13 @@ def test_a_failed_shape_is_unchanged_until_a_verdict_differs() -> None:
     judge.refuse_all = REFUSED
     bench = Bench(filter=[judge])
     info = bench.sign()
-    assert not bench.shapes.unchanged_since_failure(info)
+    assert bench.shapes.unchanged_diagnosis(info) is None
     bench.message(info)
     bench.touch("n1")
-    assert bench.shapes.unchanged_since_failure(info)
+    assert bench.shapes.unchanged_diagnosis(info) is not None
     judge.refuse_all = unschedulable("another reason")
     bench.touch("n1")
-    assert not bench.shapes.unchanged_since_failure(info)
+    assert bench.shapes.unchanged_diagnosis(info) is None
     assert bench.message(info) == "0/3 nodes are available: 1 another reason, 2 no."
 
 
@@ -474,10 +474,10 @@ def test_a_probe_answers_whether_some_node_would_pass_now() -> None:
     judge.refuse_all = REFUSED
     bench = Bench(filter=[judge])
     info = bench.sign()
-    assert not bench.shapes.feasible(info)
+    assert bench.shapes.why_infeasible(info) is not None
     judge.refuse_all = None
     bench.touch("n3")
-    assert bench.shapes.feasible(info)
+    assert bench.shapes.why_infeasible(info) is None
 
 
 def test_supposing_about_one_row_keeps_nothing() -> None:

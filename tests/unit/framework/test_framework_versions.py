@@ -192,7 +192,7 @@ def test_a_score_version_is_looked_at_when_ranking_only() -> None:
     bench.totals()
     bench.asked()
     bench.plugin.rank_version = 1
-    assert bench.shapes.feasible(bench.pod)
+    assert bench.shapes.why_infeasible(bench.pod) is None
     assert bench.asked() == [[], [], []]
 
 

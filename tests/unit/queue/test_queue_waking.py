@@ -285,9 +285,9 @@ def test_a_real_attempt_narrows_the_interests_again() -> None:
     assert bench.metrics.probes_skipped == 1
 
 
-def test_a_profile_that_can_name_the_rejectors_is_asked_for_them_after_a_fruitless_probe() -> None:
+def test_after_a_fruitless_probe_the_shape_listens_to_those_who_refuse_it_now() -> None:
     now_taint = Rejectors(frozenset({"Taint"}), frozenset())
-    bench = crowd(bench=Bench(HINTS, rejectors_now=lambda _: now_taint))
+    bench = crowd(bench=Bench(HINTS, rejectors=now_taint))
     bench.profile.passing = False
     awake(bench)
     info = bench.queue.get("default/p2")
@@ -302,7 +302,7 @@ def test_a_profile_that_can_name_the_rejectors_is_asked_for_them_after_a_fruitle
 
 
 def test_a_profile_that_names_no_rejector_leaves_every_plugin_listened_to() -> None:
-    bench = crowd(bench=Bench(HINTS, rejectors_now=lambda _: Rejectors(frozenset(), frozenset())))
+    bench = crowd(bench=Bench(HINTS, rejectors=Rejectors(frozenset(), frozenset())))
     bench.profile.passing = False
     awake(bench)
     bench.profile.passing = True

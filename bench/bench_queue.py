@@ -62,7 +62,8 @@ async def _node_events(benchmark: Any) -> None:
     benchmark.pedantic(event, setup=change, rounds=EVENTS, warmup_rounds=50)
     assert scheduler.queue.pop() is None
     assert scheduler.queue.scheduling_cycle == attempts  # not one retry
-    benchmark.extra_info["us_per_event_and_shape"] = round(benchmark.stats.stats.mean * 1e6 / SHAPES, 2)
+    if benchmark.enabled:
+        benchmark.extra_info["us_per_event_and_shape"] = round(benchmark.stats.stats.mean * 1e6 / SHAPES, 2)
 
 
 def _fail(scheduler: Scheduler, item: Any) -> None:

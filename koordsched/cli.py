@@ -7,16 +7,15 @@ ends in lines on stderr and an exit code, never in a traceback.
 from __future__ import annotations
 
 import argparse
-import gc
 import math
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from koordsched import __version__
+from koordsched.frozen import frozen
 from koordsched.log import be_quiet
 
 if TYPE_CHECKING:
@@ -51,23 +50,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-@contextmanager
-def _importing() -> Iterator[None]:
-    """Keep the garbage collector from looking at what is imported, then and ever after: nothing of it is garbage.
-
-    Looking at it again and again is a tenth of the imports' time, and once more 30 ms when the collector is back.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
 def _serve(arguments: list[str]) -> int:
     """Schedule a real cluster, or only write the effective configuration (`--write-config-to`)."""
-    with _importing():
+    with frozen():
         from koordsched.config.flags import FlagError, parse_flags  # noqa: PLC0415
         from koordsched.config.loading import ConfigError, effective_config  # noqa: PLC0415
         from koordsched.config.warnings import config_warnings  # noqa: PLC0415
@@ -91,7 +76,7 @@ def _serve(arguments: list[str]) -> int:
         print(*mistake.errors, sep="\n", file=sys.stderr)
         return 1
     signal.signal(signal.SIGTERM, _leave)
-    with _importing():
+    with frozen():
         from koordsched.server.command import Start, run_serve  # noqa: PLC0415
 
     return run_serve(Start(flags, config, doubts))
@@ -103,7 +88,7 @@ def _leave(*_: object) -> NoReturn:
 
 
 def _simulate(arguments: list[str]) -> int:
-    with _importing():
+    with frozen():
         from koordsched.simulate.command import SimulateOptions, run_simulate  # noqa: PLC0415
 
     be_quiet()  # stdout is the result's, stderr is for what concerns the input
@@ -118,7 +103,7 @@ def _simulate(arguments: list[str]) -> int:
 
 
 def _test(arguments: list[str]) -> int:
-    with _importing():
+    with frozen():
         from koordsched.scenario.command import ScenarioOptions, run_tests  # noqa: PLC0415
 
     be_quiet()  # stdout is the result's, stderr is for what concerns the input

@@ -8,10 +8,9 @@ that died with 1: Kubernetes then starts a new process, which rebuilds everythin
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
-from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from random import Random
 from typing import Any
@@ -23,6 +22,7 @@ from koordsched.cluster.apiserver import ConnectionSettings, connect
 from koordsched.cluster.election import Guard
 from koordsched.config import Flags, SchedulerConfiguration
 from koordsched.framework.extenders import ExtenderSettingsError
+from koordsched.frozen import frozen
 from koordsched.log import get_logger
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
 from koordsched.server.access import World
@@ -166,7 +166,7 @@ class Process:
         leadership, late = self._leadership, self._orders.config.delay_cache_until_active
         if leadership is not None and late:
             await leadership.win(self._settings())
-        with undisturbed():
+        with frozen():
             await scheduler.fill()
         if leadership is not None and not late:
             await leadership.win(self._settings())
@@ -209,20 +209,6 @@ class Process:
             log.warning("there is nothing to dump yet: the initial lists have not been handled")
         elif self._dumping is None or self._dumping.done():
             self._dumping = asyncio.create_task(self._scheduler.debugger.log_all())
-
-
-@contextmanager
-def undisturbed() -> Iterator[None]:
-    """Keep the garbage collector from looking at what the initial lists bring while they do, and at every collection after that.
-
-    Nothing of it is garbage (figures: `command.GC_THRESHOLDS`).
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 async def _kill(scheduler: Scheduler) -> None:

@@ -1,7 +1,7 @@
 """What memory holds: objects that the garbage collector knows, by type; and by line while Python traces allocations.
 
 Tracing costs half of the speed and is on only when the process was started with PYTHONTRACEMALLOC=1. Objects that were there when the
-initial lists had been handled are frozen (`process.undisturbed`) and not seen by the collector: what is listed came after.
+initial lists had been handled are frozen (`koordsched.frozen`) and not seen by the collector: what is listed came after.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ cdef class Domains:
     cdef int32_t[::1] domain         # [row in use when this was made] value id; 0: the row is left out
     cdef uint8_t[::1] is_present     # [value id] 1: the domain has an eligible row
     cdef readonly Py_ssize_t present  # such domains
+    cdef bint leaves_out             # a live row is in none
 
 cdef class DomainSums:
     cdef NodeTable table

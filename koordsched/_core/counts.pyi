@@ -50,7 +50,7 @@ class Domains:
         """Return sums of their own. O(rows)."""
 
     def among(self, rows: NDArray[np.int32]) -> tuple[int, bool]:
-        """Return (in how many domains these rows are, whether one of them is in none)."""
+        """Return (in how many domains these live rows are, whether one of them is in none). As the table was when this was made."""
 
 class DomainSums:
     """Sums of row counts over the domains of one attribute column: rows with equal value ids; value id 0 (key absent) is no domain.
@@ -89,25 +89,11 @@ class DomainSums:
     def add_to(self, rows: NDArray[np.int32], scores: NDArray[np.int64], weight: int = 1) -> None:
         """Add weight x its domain's sum to each row's score; rows without a domain get nothing."""
 
-    def add_shares(self, rows: NDArray[np.int32], shares: NDArray[np.float64], weight: float, offset: float) -> None:
-        """Add sum * weight + offset to the share of each row that has a domain."""
-
-def add_own_shares(
-    counts: RowCounts, attribute: int, rows: NDArray[np.int32], shares: NDArray[np.float64], weight: float, offset: float
-) -> None:
-    """As `DomainSums.add_shares` with the row's own count in place of a sum."""
-
 def rows_with_all(table: NodeTable, attributes: Sequence[int]) -> NDArray[np.uint8]:
     """Return a flag per row in use: 1 where every one of the attributes is present."""
 
 def count_eligible(rows: NDArray[np.int32], eligible: NDArray[np.uint8]) -> int:
     """Return how many of these rows are eligible."""
-
-def round_half_away(shares: NDArray[np.float64], rows: NDArray[np.int32], eligible: NDArray[np.uint8] | None = None) -> NDArray[np.int64]:
-    """Return each share rounded to the nearest integer, halves away from zero; 0 for rows that are not eligible."""
-
-def normalize_to_least(scores: NDArray[np.int64], rows: NDArray[np.int32], eligible: NDArray[np.uint8] | None = None) -> NDArray[np.int64]:
-    """Return 100 * (max + min - score) / max over the eligible rows, 100 when max is 0; 0 for the others (topology spreading)."""
 
 def normalize_to_range(scores: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return 100 * (score - min) / (max - min), truncated after double arithmetic; all 0 when max is min (affinity between pods)."""

@@ -6,7 +6,7 @@ cimport cython
 cimport numpy as cnp
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from koordsched._core.rows cimport Rows, codes_in, flags_in, rows_of, scores_in, zero_scores
+from koordsched._core.rows cimport Rows, codes_in, flags_in, rows_of, scores_in
 from koordsched._core.table cimport LOG_SIZE, NodeTable
 
 cnp.import_array()
@@ -109,6 +109,7 @@ cdef class Domains:
             self.is_present[self.domain[row]] = 1
         self.is_present[0] = 0
         self.present = np.count_nonzero(self.is_present)
+        self.leaves_out = _leaves_out(self.domain, table.live)
 
     def sum(self, RowCounts counts not None, int64_t weight=1):
         cdef DomainSums made = DomainSums.__new__(DomainSums)
@@ -126,13 +127,11 @@ cdef class Domains:
 
     def among(self, cnp.ndarray rows not None):
         cdef Rows asked = rows_of(rows)
-        cdef Py_ssize_t value, count = 0
+        cdef Py_ssize_t found
         cdef uint8_t[::1] seen = np.zeros(self.values, np.uint8)
         with nogil:
-            _mark_domains(self.domain, asked, seen)
-        for value in range(1, self.values):
-            count += seen[value]
-        return count, seen[0] == 1
+            found = _mark_domains(self.domain, asked, self.present, self.leaves_out, seen)
+        return found, seen[0] == 1
 
 
 @cython.final
@@ -221,26 +220,6 @@ cdef class DomainSums:
         with nogil:
             _add_sums(self.table.attribute[self.attribute], self.sums, asked, weight, out)
 
-    def add_shares(self, cnp.ndarray rows not None, cnp.ndarray shares not None, double weight, double offset):
-        cdef Rows asked = rows_of(rows)
-        _check(shares, asked, cnp.NPY_DOUBLE)
-        cdef double* out = <double*> cnp.PyArray_DATA(shares)
-        with nogil:
-            _add_shares(self.table.attribute[self.attribute], self.sums, asked, weight, offset, out)
-
-
-def add_own_shares(
-    RowCounts counts not None, Py_ssize_t attribute, cnp.ndarray rows not None, cnp.ndarray shares not None, double weight, double offset
-):
-    cdef Rows asked = rows_of(rows)
-    cdef NodeTable table = counts.table
-    _check_attribute(table, attribute)
-    _check(shares, asked, cnp.NPY_DOUBLE)
-    counts.ensure()
-    cdef double* out = <double*> cnp.PyArray_DATA(shares)
-    with nogil:
-        _add_own_shares(table.attribute[attribute], counts.count, asked, weight, offset, out)
-
 
 def rows_with_all(NodeTable table not None, attributes):
     cdef Py_ssize_t row, extent = table.extent()
@@ -263,40 +242,6 @@ def count_eligible(cnp.ndarray rows not None, cnp.ndarray eligible not None):
         for i in range(asked.count):
             count += asked.at[i] < end and flag[asked.at[i]] != 0
     return count
-
-
-def round_half_away(cnp.ndarray shares not None, cnp.ndarray rows not None, cnp.ndarray eligible=None):
-    cdef Rows asked = rows_of(rows)
-    _check(shares, asked, cnp.NPY_DOUBLE)
-    cdef cnp.ndarray rounded = zero_scores(asked)
-    cdef int64_t* out = scores_in(rounded)
-    cdef const double* share = <const double*> cnp.PyArray_DATA(shares)
-    cdef Py_ssize_t i, end = 0
-    cdef uint8_t* flag = NULL
-    if eligible is not None:
-        flag = _flags_of(eligible)
-        end = cnp.PyArray_DIM(eligible, 0)
-    with nogil:
-        for i in range(asked.count):
-            if flag == NULL or (asked.at[i] < end and flag[asked.at[i]]):
-                out[i] = _nearest(share[i])
-    return rounded
-
-
-def normalize_to_least(cnp.ndarray scores not None, cnp.ndarray rows not None, cnp.ndarray eligible=None):
-    cdef Rows asked = rows_of(rows)
-    _check(scores, asked, cnp.NPY_INT64)
-    cdef cnp.ndarray normalized = zero_scores(asked)
-    cdef const uint8_t* flag = NULL
-    cdef Py_ssize_t end = 0
-    if eligible is not None:
-        flag = _flags_of(eligible)
-        end = cnp.PyArray_DIM(eligible, 0)
-    cdef const int64_t* score = scores_in(scores)
-    cdef int64_t* out = scores_in(normalized)
-    with nogil:
-        _normalize_to_least(score, asked, flag, end, out)
-    return normalized
 
 
 def normalize_to_range(cnp.ndarray scores not None):
@@ -340,24 +285,26 @@ cdef uint8_t* _flags_of(cnp.ndarray flags) except NULL:
 
 # Loops
 
-cdef inline int64_t _divide(int64_t dividend, int64_t divisor) noexcept nogil:
-    # A double division is several times cheaper than a 64-bit one, and truncates right below 2**53.
-    if 0 <= dividend < (<int64_t> 1 << 53):
-        return <int64_t> (<double> dividend / <double> divisor)
-    return dividend // divisor
+cdef bint _leaves_out(const int32_t[::1] domain, const uint8_t[::1] live) noexcept nogil:
+    cdef Py_ssize_t row
+    for row in range(live.shape[0]):
+        if live[row] and (row >= domain.shape[0] or domain[row] == 0):
+            return True
+    return False
 
 
-cdef inline int64_t _nearest(double share) noexcept nogil:
-    # As C's round(), which is a call: halves away from zero. The difference from the truncated value is exact below 2**53.
-    cdef int64_t whole = <int64_t> share
-    cdef double rest = share - <double> whole
-    return whole + (rest >= 0.5) - (rest <= -0.5)
-
-
-cdef void _mark_domains(const int32_t[::1] domain, Rows rows, uint8_t[::1] seen) noexcept nogil:
-    cdef Py_ssize_t i, end = domain.shape[0]
+cdef Py_ssize_t _mark_domains(
+    const int32_t[::1] domain, Rows rows, Py_ssize_t present, bint leaves_out, uint8_t[::1] seen
+) noexcept nogil:
+    # Return how many domains the rows are in. Once all there are have been seen, the other rows need no look: that is soon as a rule.
+    cdef Py_ssize_t i, at, found = 0, end = domain.shape[0]
     for i in range(rows.count):
-        seen[domain[rows.at[i]] if rows.at[i] < end else 0] = 1
+        at = domain[rows.at[i]] if rows.at[i] < end else 0
+        found += at != 0 and not seen[at]
+        seen[at] = 1
+        if found == present and (seen[0] or not leaves_out):
+            break
+    return found
 
 
 cdef void _sum_domains(const int32_t[::1] domain, const int32_t[::1] count, int64_t weight, int64_t[::1] sums) noexcept nogil:
@@ -423,38 +370,6 @@ cdef void _add_sums(const int32_t[::1] value, const int64_t[::1] sums, Rows rows
     cdef Py_ssize_t i
     for i in range(rows.count):
         scores[i] += weight * _sum_of(sums, value[rows.at[i]])
-
-
-cdef void _add_shares(
-    const int32_t[::1] value, const int64_t[::1] sums, Rows rows, double weight, double offset, double* shares
-) noexcept nogil:
-    cdef Py_ssize_t i
-    cdef int32_t domain
-    for i in range(rows.count):
-        domain = value[rows.at[i]]
-        if domain:
-            shares[i] += <double> _sum_of(sums, domain) * weight + offset
-
-
-cdef void _add_own_shares(
-    const int32_t[::1] value, const int32_t[::1] count, Rows rows, double weight, double offset, double* shares
-) noexcept nogil:
-    cdef Py_ssize_t i
-    for i in range(rows.count):
-        if value[rows.at[i]]:
-            shares[i] += <double> count[rows.at[i]] * weight + offset
-
-
-cdef void _normalize_to_least(const int64_t* scores, Rows rows, const uint8_t* flag, Py_ssize_t end, int64_t* out) noexcept nogil:
-    cdef Py_ssize_t i
-    cdef int64_t least = 0x7FFFFFFFFFFFFFFF, most = 0
-    for i in range(rows.count):
-        if flag == NULL or (rows.at[i] < end and flag[rows.at[i]]):
-            least = min(least, scores[i])
-            most = max(most, scores[i])
-    for i in range(rows.count):
-        if flag == NULL or (rows.at[i] < end and flag[rows.at[i]]):
-            out[i] = 100 if most == 0 else _divide(100 * (most + least - scores[i]), most)
 
 
 cdef void _normalize_to_range(const int64_t* scores, Py_ssize_t count, int64_t* out) noexcept nogil:

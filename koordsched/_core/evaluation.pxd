@@ -27,6 +27,7 @@ cdef class Evaluation:
     cdef bint derivable                     # what is known is not written yet: it follows from Verdicts.failed and scored
     cdef uint64_t scored                    # while derivable: the scorers that every feasible row has answers of
     cdef bint unscored                      # no feasible row has a score since the fresh round: Ranking.known need not be asked
+    cdef uint64_t overdue                   # bit s: scorer s has to be asked again about every feasible row before the next `rank`
     cdef uint64_t missing                   # since next_scorer(0): the scorers that some row of Scratch.alive lacks an answer of
     cdef bint ranked                        # `rank` has run since rows were last dirty
     cdef bint settled                       # false while a round is unfinished: the columns mean nothing
@@ -36,4 +37,5 @@ cdef class Evaluation:
     cdef void _write_known(self) noexcept
     cdef void _forget_answers(self) noexcept
     cdef void _join(self) noexcept
+    cdef void _write_overdue(self) noexcept
     cdef void _dirty(self, Py_ssize_t row, int32_t change) noexcept

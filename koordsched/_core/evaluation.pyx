@@ -113,6 +113,7 @@ cdef class Evaluation:
         self.derivable = True
         self.scored = 0
         self.forgotten = 0
+        self.overdue = 0
         self.late = NOBODY
         self._extend()
         self.position = self.table.log_end
@@ -281,14 +282,10 @@ cdef class Evaluation:
 
     def forget_scorer(self, Py_ssize_t s):
         """Ask scorer s about every feasible row in the next round."""
-        cdef Py_ssize_t row
-        cdef uint64_t others = ~(<uint64_t> 1 << s)
-        self.ranking.all_stale = True
-        self.scored &= others
-        if self.derivable:
-            return
-        for row in range(self.verdicts.extent):
-            self.ranking.known[row] &= others
+        if s < 0 or s >= self.ranking.scorers:
+            raise IndexError(f"scorer {s} of {self.ranking.scorers}")
+        self.ranking.forget(s)
+        self.overdue |= <uint64_t> 1 << s
 
     def next_scorer(self, Py_ssize_t s):
         """Return the first scorer from s on that has to answer for some feasible row (see `work_rows`), or -1."""
@@ -302,12 +299,16 @@ cdef class Evaluation:
                 self.missing = self.scratch.unknown(self.ranking.known)
         while s < self.ranking.scorers:
             mask = <uint64_t> 1 << s
-            if not self.ranking.enabled & mask or not (self.unscored or self.missing & mask):
+            if not self.ranking.enabled & mask:
                 self.scratch.work_count = 0
+            elif self.overdue & mask:
+                self.verdicts.ask_feasible()
             elif self.unscored:
                 self.scratch.ask_all()
-            else:
+            elif self.missing & mask:
                 self.scratch.ask_unknown(self.ranking.known, mask)
+            else:
+                self.scratch.work_count = 0
             if self.scratch.work_count:
                 self.current = s
                 return s
@@ -339,9 +340,24 @@ cdef class Evaluation:
         else:
             for i in range(self.scratch.alive_count):  # since next_scorer: all feasible rows that may have lacked a score
                 known[alive[i]] |= enabled
+            if self.overdue:
+                self._write_overdue()
+        self.overdue = 0
         self.ranked = True
         self.unscored = False
         return self.ranking.rank()
+
+    cdef void _write_overdue(self) noexcept:
+        # Every feasible row has answers now; what was known of other rows is not true any more. Rows that are not live become so with
+        # nothing known.
+        cdef Py_ssize_t row
+        cdef int32_t[::1] failed = self.verdicts.failed
+        cdef uint64_t[::1] known = self.ranking.known
+        cdef uint64_t unasked = self.overdue & ~self.ranking.enabled
+        if not unasked and self.verdicts.feasible_count == self.table.live_count:
+            return
+        for row in range(self.verdicts.extent):
+            known[row] &= ~(unasked if failed[row] == 0 else self.overdue)
 
     @property
     def invalid_score(self):

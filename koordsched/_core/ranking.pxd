@@ -21,6 +21,7 @@ cdef class Ranking:
     cdef uint64_t enabled            # bit s: scorer s takes part
     cdef int64_t invalid_score       # what `rank` refused
     cdef bint all_stale              # totals of rows that are not dirty are out of date too
+    cdef bint blocks_stale           # totals of rows that are not dirty were changed in place: every block's maximum is out of date
     cdef uint64_t answered           # bit s: scorer s has stored scores since the last `rank`
     cdef const int32_t[::1] modes    # [scorer] NORMALIZE_*
     cdef const int64_t[::1] weights  # [scorer]
@@ -40,6 +41,7 @@ cdef class Ranking:
     cdef int configure(self, const int32_t[::1] modes, const int64_t[::1] weights, Py_ssize_t capacity) except -1
     cdef int reserve(self, Py_ssize_t capacity) except -1
     cdef int enable(self, enabled) except -1
+    cdef void forget(self, Py_ssize_t s) noexcept
     cdef int store(self, Py_ssize_t s, cnp.ndarray scores) except -1
     cdef int store_normalized(self, Py_ssize_t s, const int32_t[::1] rows, const int64_t[::1] scores) except -1
     cdef object raw_scores(self, Py_ssize_t s, const int32_t[::1] rows)
@@ -63,3 +65,4 @@ cdef class Ranking:
     cdef void _block_raws(self, Py_ssize_t s) noexcept
     cdef void _block_total(self, Py_ssize_t block) noexcept
     cdef void _block_totals(self) noexcept
+    cdef void _block_totals_of_alive(self) noexcept

@@ -4,7 +4,7 @@ import numpy as np
 
 cimport cython
 cimport numpy as cnp
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from koordsched._core.verdicts cimport lowest_bits
 
@@ -20,6 +20,17 @@ cdef inline int64_t divide(int64_t dividend, int64_t divisor) noexcept nogil:
     if 0 <= dividend < EXACT_DOUBLE:
         return <int64_t> (<double> dividend / <double> divisor)
     return dividend // divisor
+
+
+cdef inline bint has_no_gap(const int32_t[::1] rows, Py_ssize_t count) noexcept nogil:
+    # Whether each row is the one after the last: if no node is left out, as is usual, a column is copied in one go.
+    cdef Py_ssize_t i
+    cdef int32_t gaps = 0
+    if count == 0 or rows[count - 1] - rows[0] != count - 1:
+        return False
+    for i in range(count):
+        gaps |= rows[i] - rows[0] ^ <int32_t> i
+    return gaps == 0
 
 
 @cython.final
@@ -82,6 +93,11 @@ cdef class Ranking:
         self.all_stale = True
         return 0
 
+    cdef void forget(self, Py_ssize_t s) noexcept:
+        # Of a scorer that normalises by itself totals hold no raw score, and `store_normalized` corrects them.
+        if self.modes[s] != NORMALIZE_CUSTOM:
+            self.all_stale = True
+
     cdef int store(self, Py_ssize_t s, cnp.ndarray scores) except -1:
         # Take scorer s's answer: one raw score for each row of work, or None when all of them are 0.
         cdef Py_ssize_t i
@@ -94,26 +110,45 @@ cdef class Ranking:
                 raw[work[i]] = 0
             return 0
         score = <const int64_t*> self.scratch.memory_of(scores, cnp.NPY_INT64)
+        if has_no_gap(work, self.scratch.work_count):
+            memcpy(&raw[work[0]], score, self.scratch.work_count * sizeof(int64_t))
+            return 0
         for i in range(self.scratch.work_count):
             raw[work[i]] = score[i]
         return 0
 
     cdef int store_normalized(self, Py_ssize_t s, const int32_t[::1] rows, const int64_t[::1] scores) except -1:
-        cdef Py_ssize_t i
-        cdef int64_t[::1] custom = self.custom[s]
+        # Totals that are true are corrected by the difference: adding up all scorers again takes several times longer. What this does
+        # to dirty rows does not matter, theirs are made anew.
+        cdef Py_ssize_t i, row
+        cdef uint64_t weight = self.weights[s]  # unsigned: a score that is out of range may be anything
+        cdef int64_t[::1] custom = self.custom[s], total = self.total
+        cdef bint invalid = False
         if scores.shape[0] != rows.shape[0]:
             raise ValueError(f"{scores.shape[0]} scores for {rows.shape[0]} rows")
+        if self.all_stale or not self.enabled >> s & 1:
+            for i in range(rows.shape[0]):
+                custom[rows[i]] = scores[i]
+            return 0
         for i in range(rows.shape[0]):
-            custom[rows[i]] = scores[i]
-        self.all_stale = True
+            row = rows[i]
+            invalid |= <uint64_t> scores[i] > 100
+            total[row] = <int64_t> (<uint64_t> total[row] + weight * (<uint64_t> scores[i] - <uint64_t> custom[row]))
+            custom[row] = scores[i]
+        self.blocks_stale = True
+        self.all_stale = invalid
         return 0
 
     cdef object raw_scores(self, Py_ssize_t s, const int32_t[::1] rows):
-        cdef Py_ssize_t i
-        scores = np.empty(rows.shape[0], np.int64)
-        cdef int64_t[::1] view = scores, raw = self.raw[s]
-        for i in range(rows.shape[0]):
-            view[i] = raw[rows[i]]
+        cdef cnp.npy_intp i, count = rows.shape[0]
+        cdef cnp.ndarray scores = cnp.PyArray_EMPTY(1, &count, cnp.NPY_INT64, 0)
+        cdef int64_t* out = <int64_t*> cnp.PyArray_DATA(scores)
+        cdef int64_t[::1] raw = self.raw[s]
+        if has_no_gap(rows, count):
+            memcpy(out, &raw[rows[0]], count * sizeof(int64_t))
+            return scores
+        for i in range(count):
+            out[i] = raw[rows[i]]
         return scores
 
     # Ranking
@@ -132,12 +167,19 @@ cdef class Ranking:
         if self.all_stale:
             memset(&self.total[0], NO_SCORE_BYTE, self.verdicts.extent * sizeof(int64_t))
             bad = self._total(scratch.alive, scratch.alive_count)
-            self._block_totals()
+            if scratch.alive_count < self.verdicts.extent >> 3:
+                self._block_totals_of_alive()
+            else:
+                self._block_totals()
         else:
             bad = self._total(scratch.work, self._split_dirty())
-            for i in range(self.changed_count):
-                self._block_total(self.changed[i])
+            if self.blocks_stale:
+                self._block_totals()
+            else:
+                for i in range(self.changed_count):
+                    self._block_total(self.changed[i])
         self.all_stale = bad >= 0
+        self.blocks_stale = False
         self.answered = 0
         scratch.dirty_count = 0
         return bad
@@ -295,7 +337,12 @@ cdef class Ranking:
         self.block_ties[block] = ties
 
     cdef void _block_totals(self) noexcept:
-        # _block_total for all blocks, looking at feasible rows (alive) only.
+        cdef Py_ssize_t block
+        for block in range(self.verdicts.extent >> 6):
+            self._block_total(block)
+
+    cdef void _block_totals_of_alive(self) noexcept:
+        # _block_totals where alive holds the feasible rows, and these are few.
         cdef Py_ssize_t i, block, blocks = self.verdicts.extent >> 6
         cdef int32_t[::1] alive = self.scratch.alive, ties = self.block_ties
         cdef int64_t[::1] total = self.total, best = self.block_total

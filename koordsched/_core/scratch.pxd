@@ -1,5 +1,5 @@
 # The row lists of a round. One Scratch serves all evaluations of a table: rounds never overlap, so between them nothing in here has to
-# survive, except that `flag` is clean and that `alive` may still be `feasible_of`'s feasible rows.
+# survive, except that `flag` is clean, that `alive` may still be `feasible_of`'s feasible rows, and that `listed` are those of `listed_of`.
 
 cimport numpy as cnp
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
@@ -15,6 +15,9 @@ cdef class Scratch:
     cdef int64_t[::1] before    # [0:dirty_count] each dirty row's verdict, in one number, before the round; unused in a fresh one
     cdef uint8_t[::1] flag      # [row] DIRTY: it is in `dirty`. In a fresh round, where every live row is, no flag is set
     cdef object feasible_of     # the Verdicts of which alive holds all feasible rows, ascending, or None
+    cdef int32_t[::1] listed    # [0:listed_count] all feasible rows of `listed_of`, ascending
+    cdef object listed_of       # the Verdicts whose they are, or None
+    cdef Py_ssize_t listed_count
     cdef object work_array      # the numpy array that owns `work`, so that a slice of it can be handed to a plugin
     cdef bint fresh             # this round began with nothing known
     cdef Py_ssize_t capacity    # rows that every list has room for

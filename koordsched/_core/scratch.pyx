@@ -23,9 +23,10 @@ cdef class Scratch:
         self.alive = np.empty(capacity, np.int32)
         self.work_array = np.empty(capacity, np.int32)
         self.work = self.work_array
+        self.listed = np.empty(capacity, np.int32)
         self.flag = np.zeros(capacity, np.uint8)
         self.capacity = capacity
-        self.feasible_of = None
+        self.feasible_of = self.listed_of = None
         self.dirty_count = self.alive_count = self.work_count = 0
         return 0
 

@@ -38,6 +38,7 @@ cdef class Verdicts:
     cdef void settle(self) noexcept
     cdef void leave_out_unchanged(self, Py_ssize_t start) noexcept
     cdef void list_feasible(self) noexcept
+    cdef void ask_feasible(self) noexcept
     cdef int overrule(self, rows) except -1
     cdef int reinstate(self, rows) except -1
     cdef object feasible_rows(self)
@@ -46,6 +47,8 @@ cdef class Verdicts:
     cdef object refusals(self)
     cdef Py_ssize_t row_bytes(self) noexcept
 
+    cdef void _list(self) noexcept
+    cdef void _feasibility_changed(self) noexcept
     cdef void _pass_all(self, Py_ssize_t f) noexcept
     cdef void _store_dense(self, Py_ssize_t f, const int32_t* code) noexcept
     cdef void _store_of_alive(self, Py_ssize_t f, const int32_t* code) noexcept

@@ -171,6 +171,8 @@ cdef class Verdicts:
             scratch.feasible_of = self
         else:
             self._settle_dirty()
+        if self.feasible_changed:
+            self._feasibility_changed()
 
     cdef void _settle_dirty(self) noexcept:
         cdef Py_ssize_t i
@@ -217,22 +219,43 @@ cdef class Verdicts:
 
     cdef void list_feasible(self) noexcept:
         # Make alive all feasible rows, ascending.
+        cdef Scratch scratch = self.scratch
+        if scratch.feasible_of is not self:
+            self._list()
+            scratch.alive_count = scratch.listed_count
+            memcpy(&scratch.alive[0], &scratch.listed[0], scratch.listed_count * sizeof(int32_t))
+            scratch.feasible_of = self
+
+    cdef void ask_feasible(self) noexcept:
+        # Make work all feasible rows, ascending, and leave alive as it is.
+        cdef Scratch scratch = self.scratch
+        self._list()
+        scratch.work_count = scratch.listed_count
+        memcpy(&scratch.work[0], &scratch.listed[0], scratch.listed_count * sizeof(int32_t))
+
+    cdef void _list(self) noexcept:
+        # A cycle needs the list several times over, and as a rule the one that the last cycle made.
         cdef Py_ssize_t row, count = 0
-        cdef int32_t[::1] alive = self.scratch.alive, failed = self.failed
-        if self.scratch.feasible_of is self:
+        cdef int32_t[::1] listed = self.scratch.listed, failed = self.failed
+        if self.scratch.listed_of is self:
             return
         for row in range(self.extent):
             if failed[row] == 0:
-                alive[count] = <int32_t> row
+                listed[count] = <int32_t> row
                 count += 1
-        self.scratch.alive_count = count
-        self.scratch.feasible_of = self
+        self.scratch.listed_count = count
+        self.scratch.listed_of = self
+
+    cdef void _feasibility_changed(self) noexcept:
+        if self.scratch.listed_of is self:
+            self.scratch.listed_of = None
 
     # Exceptions for one round
 
     cdef int overrule(self, rows) except -1:
         cdef Py_ssize_t row
         self.scratch.feasible_of = None
+        self._feasibility_changed()
         for row in rows:
             if self.failed[row] == 0:
                 self.failed[row] = OVERRULED
@@ -242,6 +265,7 @@ cdef class Verdicts:
     cdef int reinstate(self, rows) except -1:
         cdef Py_ssize_t row
         self.scratch.feasible_of = None
+        self._feasibility_changed()
         for row in rows:
             if self.failed[row] == OVERRULED:
                 self.failed[row] = 0
@@ -251,17 +275,11 @@ cdef class Verdicts:
     # Reading
 
     cdef object feasible_rows(self):
-        rows = np.empty(self.feasible_count, np.int32)
-        cdef int32_t[::1] view = rows, failed = self.failed
-        cdef Py_ssize_t row, count = 0
-        if self.scratch.feasible_of is self and self.scratch.alive_count == self.feasible_count:
-            if self.feasible_count:
-                memcpy(&view[0], &self.scratch.alive[0], self.feasible_count * sizeof(int32_t))
-            return rows
-        for row in range(self.extent):
-            if failed[row] == 0:
-                view[count] = <int32_t> row
-                count += 1
+        cdef cnp.npy_intp count = self.feasible_count
+        cdef cnp.ndarray rows = cnp.PyArray_EMPTY(1, &count, cnp.NPY_INT32, 0)
+        self._list()
+        if count:
+            memcpy(cnp.PyArray_DATA(rows), &self.scratch.listed[0], count * sizeof(int32_t))
         return rows
 
     cdef object verdict(self, Py_ssize_t row):

@@ -23,7 +23,7 @@ from koordsched._core.table import NodeTable
 
 USAGE, TAINTS = int(Change.USAGE), int(Change.TAINTS)
 NONE, MAX, MAX_REVERSE, CUSTOM = range(4)
-FORGOTTEN = 4  # in SCORERS: the one that reads what the table does not log
+FORGOTTEN = (4, 5)  # in SCORERS: those that read what the table does not log
 FORGOTTEN_FILTER = 3  # in FILTERS, likewise
 
 
@@ -60,6 +60,7 @@ SCORERS = [
     Scorer(USAGE, MAX_REVERSE, 1, lambda facts, row: facts.usage[row] ** 2),
     Scorer(TAINTS, CUSTOM, 3, lambda facts, row: 1000 * facts.taints[row] - 2000),
     Scorer(0, NONE, 1, lambda facts, row: facts.offset + row % 3),
+    Scorer(0, CUSTOM, 2, lambda facts, row: facts.offset * (row % 4) - 30),
 ]
 
 
@@ -256,8 +257,9 @@ class IncrementalEqualsNew(RuleBasedStateMachine):
         for asker in self.kept:
             if FORGOTTEN_FILTER in asker.plugins.filters:
                 asker.evaluation.forget_filter(asker.plugins.filters.index(FORGOTTEN_FILTER))
-            if FORGOTTEN in asker.plugins.scorers:
-                asker.evaluation.forget_scorer(asker.plugins.scorers.index(FORGOTTEN))
+            for s, number in enumerate(asker.plugins.scorers):
+                if number in FORGOTTEN:
+                    asker.evaluation.forget_scorer(s)
 
     @rule(index=which, changed=changes, stop=st.integers(0, 1), ranking=st.booleans())
     def break_off_after_a_change(self, index: int, changed: Changed, stop: int, ranking: bool) -> None:

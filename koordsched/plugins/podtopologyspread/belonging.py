@@ -38,6 +38,7 @@ class Belonging:
     def __init__(self, handle: Handle) -> None:
         self._services: dict[str, dict[str, dict[str, str]]] = {}  # namespace -> name -> selector, without those that select nothing
         self._answers: dict[str, dict[Asked, LabelSelectorMatcher | None]] = {}
+        self.changes = 0  # grows whenever an answer may be another one
         self._controllers = {key: handle.informer(kind) for key, kind in CONTROLLERS.items()}
         handle.informer(SERVICE).add_handler(_Watcher[Service](self._service_changed))
         for informer in self._controllers.values():
@@ -80,6 +81,7 @@ class Belonging:
         return None if informer is None or owner is None else informer.store.get(f"{namespace}/{owner[2]}")
 
     def _service_changed(self, old: Service | None, new: Service | None) -> None:
+        self.changes += 1
         meta = (new or old or Service()).metadata
         services = self._services.setdefault(meta.namespace, {})
         if new is not None and new.spec.selector:
@@ -91,6 +93,7 @@ class Belonging:
         self._answers.pop(meta.namespace, None)
 
     def _controller_changed(self, old: Object | None, new: Object | None) -> None:
+        self.changes += 1
         for changed in (old, new):
             if changed is not None:
                 self._answers.pop(changed.metadata.namespace, None)

@@ -41,6 +41,7 @@ class Defaults:
         self._soft = [each for each in written if each.when_unsatisfiable == SOFT]
         self._honors_taints = any(each.node_taints_policy == HONOR for each in written)
         self._belonging = Belonging(handle) if written else None
+        self._last: tuple[Pod | None, int, Spread | None] = (None, 0, None)  # who was asked about, at which change, and the answer
         self.have_hard = bool(self._hard)
         self.concern: Callable[[ObjectMeta], bool] = self._belonging.concerns if self._belonging is not None else _nobody
 
@@ -54,11 +55,18 @@ class Defaults:
         return None if group is None and not labels else (meta.namespace, group, labels, self._place(pod))
 
     def spread(self, pod: Pod) -> Spread | None:
-        """Return the spread of a pod without constraints, None when it belongs with no others."""
+        """Return the spread of a pod without constraints, None when it belongs with no others. A cycle asks several times over."""
         if self._belonging is None or not self.concern(pod.metadata):
             return None
+        last, changes, found = self._last
+        if last is not pod or changes != self._belonging.changes:
+            found = self._find(pod, self._belonging)
+            self._last = pod, self._belonging.changes, found
+        return found
+
+    def _find(self, pod: Pod, belonging: Belonging) -> Spread | None:
         meta = pod.metadata
-        selector = self._belonging.selector(meta)
+        selector = belonging.selector(meta)
         if selector is None:
             return None
         counts_itself = not self.have_hard or selector.matches(meta.labels)

@@ -7,6 +7,7 @@ to the same nodes share one.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     from koordsched.cache.columns import Columns
     from koordsched.plugins.podtopologyspread.constraints import Constraint, Demand
+    from koordsched.plugins.podtopologyspread.scoring import Grounds
+    from koordsched.plugins.podtopologyspread.spread import Spread
 
 KEPT_DOMAINS = 256  # combinations of keys, at most 4 bytes a row each
 
@@ -42,7 +45,8 @@ class Places:
         self._node_changes = Changes(self._table, int(kinds))
         self._flags: dict[Hashable, Flags] = {}
         self._domains: dict[Hashable, Domains] = {}
-        self._seen = -1  # node changes that flags and domains know of
+        self._grounds: WeakKeyDictionary[Spread, Grounds] = WeakKeyDictionary()  # kept here: of idle spreads no old domains may stay
+        self._seen = -1  # node changes that flags, domains and grounds know of
 
     def version(self) -> int:
         """Return a number that grows when other rows or domains may take part."""
@@ -77,12 +81,18 @@ class Places:
             found = self._domains[which] = Domains(self._table, attribute, flags)
         return found
 
+    def grounds(self) -> WeakKeyDictionary[Spread, Grounds]:
+        """Return what `scoring` has put in here since nodes changed."""
+        self._follow_nodes()
+        return self._grounds
+
     def _follow_nodes(self) -> None:
         version = self._node_changes.version()
         if version != self._seen or len(self._flags) + len(self._domains) > KEPT_DOMAINS:
             self._seen = version
             self._flags.clear()
             self._domains.clear()
+            self._grounds.clear()
 
     def _rows_with_all(self, keys: tuple[str, ...]) -> Flags:
         attributes = [attribute for key in keys if (attribute := self.attribute(key)) is not None]

@@ -14,11 +14,8 @@ from koordsched._core.counts import (
     Domains,
     DomainSums,
     RowCounts,
-    add_own_shares,
     count_eligible,
-    normalize_to_least,
     normalize_to_range,
-    round_half_away,
     rows_with_all,
 )
 from koordsched._core.table import NodeTable
@@ -126,6 +123,18 @@ def test_domains_tell_among_how_many_of_them_rows_are() -> None:
     assert Domains(table, attribute, flags(1, 1)).among(rows(0, 4)) == (1, True)
 
 
+def test_domains_are_looked_for_until_there_are_no_more_to_find() -> None:
+    table, attribute = table_of(1, 2, 1, 0, 2)
+    for row in range(5):
+        table.set_live(row, True)
+    places = Domains(table, attribute)
+    assert places.among(rows(0, 1, 2, 3, 4)) == (2, True)
+    assert places.among(rows(3, 4, 2)) == (2, True)
+    assert places.among(rows(0, 1, 2)) == (2, False)
+    table.set_live(3, False)  # nobody is left who has none
+    assert Domains(table, attribute).among(rows(0, 1, 2, 4)) == (2, False)
+
+
 def test_refusing_respects_the_codes_that_are_there() -> None:
     table, attribute = table_of(1, 2, 0, 1, 3)
     sums = Domains(table, attribute).sum(counts_of(table, 1, 5))
@@ -146,18 +155,13 @@ def test_a_value_that_is_newer_than_the_sums_counts_nothing() -> None:
     assert codes.tolist() == [2, 0]
 
 
-def test_scores_and_shares_are_added_where_there_is_a_domain() -> None:
+def test_scores_are_added_where_there_is_a_domain() -> None:
     table, attribute = table_of(1, 2, 0)
     counts = counts_of(table, 4, 1, 8)
     sums = Domains(table, attribute).sum(counts)
     scores = np.array([1, 1, 1], np.int64)
     sums.add_to(rows(0, 1, 2), scores, -3)
     assert scores.tolist() == [-11, -2, 1]
-    shares = np.zeros(3)
-    sums.add_shares(rows(0, 1, 2), shares, 0.5, 2.0)
-    assert shares.tolist() == [4.0, 2.5, 0.0]
-    add_own_shares(counts, attribute, rows(0, 1, 2), shares, 1.0, 0.0)
-    assert shares.tolist() == [8.0, 3.5, 0.0]
 
 
 def test_rows_are_eligible_when_they_have_all_keys() -> None:
@@ -169,22 +173,6 @@ def test_rows_are_eligible_when_they_have_all_keys() -> None:
     assert found[:3].tolist() == [1, 0, 0]
     assert rows_with_all(table, [])[:3].tolist() == [1, 1, 1]
     assert count_eligible(rows(0, 1, 2, 63), found) == 1
-
-
-@pytest.mark.parametrize(("share", "whole"), [(0.5, 1), (1.5, 2), (2.4999, 2), (-0.5, -1), (-1.4, -1), (7.0, 7)])
-def test_halves_are_rounded_away_from_zero(share: float, whole: int) -> None:
-    assert round_half_away(np.array([share]), rows(0)).tolist() == [whole]
-
-
-def test_rows_that_take_no_part_score_nothing() -> None:
-    assert round_half_away(np.array([1.0, 2.0]), rows(1, 0), flags(0, 1)).tolist() == [1, 0]
-    assert normalize_to_least(np.array([4, 0, 8]), rows(0, 1, 2), flags(1, 0, 1)).tolist() == [100, 0, 50]
-
-
-def test_the_least_score_is_the_best() -> None:
-    # 100 * (7 + 3 - s) // 7
-    assert normalize_to_least(np.array([3, 5, 7]), rows(0, 1, 2)).tolist() == [100, 71, 42]
-    assert normalize_to_least(np.array([0, 0]), rows(0, 1)).tolist() == [100, 100]
 
 
 def test_a_range_of_scores_is_stretched_and_truncated() -> None:

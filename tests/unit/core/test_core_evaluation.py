@@ -336,6 +336,74 @@ def test_a_custom_normalisation_replaces_the_raw_scores() -> None:
         bench.evaluation.store_normalized(scorer, rows, np.array([1, 2], np.int64))
 
 
+def test_a_second_custom_normalisation_corrects_the_totals_of_all_rows() -> None:
+    raw = {0: 5, 1: 6, 2: 7}
+    bench = Bench(3, [], [Scorer(lambda row: raw[row], reads=USAGE), Scorer(lambda row: row, CUSTOM, 2, TAINTS)])
+    rows = np.array(bench.filter(), np.int32)
+    normalize_and_rank(bench, rows, 10, 20, 30)
+    assert [bench.evaluation.scores(row)[1] for row in range(3)] == [25, 46, 67]
+    raw[1] = 0
+    bench.table.mark(1, USAGE)
+    bench.filter()
+    bench.evaluation.forget_scorer(1)
+    normalize_and_rank(bench, rows, 90, 20, 1)
+    assert [bench.evaluation.scores(row)[1] for row in range(3)] == [185, 40, 9]
+    assert bench.asked == [("scorer 0", [1]), ("scorer 1", [0, 1, 2])]
+    assert bench.winners() == [0]
+
+
+@pytest.mark.parametrize("bad", [-1, 101, -(2**63)])
+def test_a_custom_score_outside_0_to_100_names_its_scorer_whenever_it_comes(bad: int) -> None:
+    bench = Bench(2, [], [Scorer(passes), Scorer(passes, CUSTOM, 2)])
+    rows = np.array(bench.filter(), np.int32)
+    normalize_and_rank(bench, rows, 1, 2)
+    bench.filter()
+    bench.evaluation.store_normalized(1, rows, np.array([3, bad], np.int64))
+    assert (bench.evaluation.rank(), bench.evaluation.invalid_score) == (1, bad)
+
+
+def normalize_and_rank(bench: Bench, rows: np.ndarray, *normalized: int) -> None:
+    """Run the scorers' part with scorer 1's scores normalised to these."""
+    s = bench.evaluation.next_scorer(0)
+    while s >= 0:
+        asked = bench.evaluation.work_rows().tolist()
+        bench.asked.append((f"scorer {s}", asked))
+        bench.evaluation.store_scores(np.array([bench.scorers[s].answer(row) for row in asked], np.int64))
+        s = bench.evaluation.next_scorer(s + 1)
+    bench.evaluation.store_normalized(1, rows, np.array(normalized, np.int64))
+    assert bench.evaluation.rank() == -1
+
+
+def test_scores_are_stored_by_row_in_whatever_order_the_rows_changed() -> None:
+    raw = dict(enumerate([1, 2, 3, 4, 5]))
+    bench = Bench(5, [], [Scorer(lambda row: raw[row])])
+    bench.totals()
+    for row in (0, 2, 1, 3):  # as many as there are from the first to the last
+        raw[row] += 10 * row
+        bench.table.mark(row, USAGE)
+    assert bench.totals() == {0: 1, 1: 12, 2: 23, 3: 34, 4: 5}
+    asked = np.array([0, 2, 1, 3], np.int32)
+    assert bench.evaluation.raw_scores(0, asked).tolist() == [1, 23, 12, 34]
+    assert bench.evaluation.raw_scores(0, np.array([1, 2, 3], np.int32)).tolist() == [12, 23, 34]
+
+
+def test_a_forgotten_scorer_is_asked_about_a_row_that_was_not_feasible_then() -> None:
+    offset, refused = [0], set[int]()
+    bench = Bench(3, [Filter(lambda row: row in refused, TAINTS)], [Scorer(lambda row: row + offset[0], reads=USAGE)])
+    bench.totals()
+    refused.add(1)
+    bench.table.mark(1, TAINTS)
+    bench.filter()
+    offset[0] = 10
+    bench.evaluation.forget_scorer(0)
+    assert bench.rank() == -1
+    refused.clear()
+    bench.table.mark(1, TAINTS)
+    assert bench.totals() == {0: 10, 1: 11, 2: 12}
+    with pytest.raises(IndexError, match="scorer 1 of 1"):
+        bench.evaluation.forget_scorer(1)
+
+
 @pytest.mark.parametrize("bad", [-1, 101])
 def test_a_score_outside_0_to_100_names_its_scorer(bad: int) -> None:
     raw = {0: 5, 1: bad}

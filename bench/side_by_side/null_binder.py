@@ -30,10 +30,10 @@ from koordsched.cluster.event_series import EventText
 from koordsched.cluster.informer import Informer
 from koordsched.cluster.mirror import Arrival, FinalState
 from koordsched.cluster.port import Binding, Cluster, Patch, PatchType, Ref
+from koordsched.frozen import frozen
 from koordsched.scheduler.parts import MAX_BINDS_IN_FLIGHT
 from koordsched.scheduler.scheduler import LIVE_PODS, PODS_A_TURN
 from koordsched.server.command import GC_THRESHOLDS
-from koordsched.server.process import undisturbed
 from side_by_side.cpus import annotations
 from side_by_side.workload import SCHEDULER_NAME
 
@@ -77,7 +77,7 @@ class NullBinder:
     async def run(self) -> None:
         """Bind until cancelled; a bind that fails ends the process, since it would falsify the figures."""
         async with asyncio.TaskGroup() as tasks:
-            with undisturbed():
+            with frozen():
                 tasks.create_task(self._nodes.run())
                 tasks.create_task(self._pods.run())
                 if self._cpusets:

@@ -51,7 +51,7 @@ from koordsched.framework.stopwatch import (
 )
 from koordsched.framework.topologymanager import unite
 from koordsched.log import get_logger
-from koordsched.queue.profile import EVICTION, FITS, NONE, Prospect
+from koordsched.queue.profile import EVICTION, FITS, NONE, Probe, Prospect
 
 if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
@@ -136,6 +136,11 @@ class Profile:
         if diagnosis is None:
             return FITS, None
         return EVICTION if self._may_be_helped(pod, diagnosis) else NONE, diagnosis
+
+    def look(self, pod: PodInfo) -> Probe:
+        """Tell whether some node passes, and else who refuses the pod; PostFilter is not asked."""
+        diagnosis = self.shapes.why_infeasible(pod)
+        return (FITS, None) if diagnosis is None else (NONE, diagnosis.rejectors)
 
     def unchanged_since_failure(self, pod: PodInfo) -> bool:
         """Answer whether the pod's shape failed and nothing changed since that could matter to it."""

@@ -40,8 +40,8 @@ shape until the next attempt, which is as right and only slower."""
 
 
 class QueueProfile(msgspec.Struct, frozen=True):
-    """What one profile does for the queue. `probe` and `unchanged_since_failure` are only asked about pods that have a shape, were
-    refused by Filter plugins alone, are not nominated and not gated."""
+    """What one profile does for the queue. `probe`, `look` and `unchanged_since_failure` are only asked about pods that have a
+    shape, were refused by Filter plugins alone, are not nominated and not gated."""
 
     sort_key: Callable[[QueuedPodInfo], SortKey]
     """Smaller comes first. Read when the pod enters the queue, changes, or comes back from an attempt."""
@@ -55,6 +55,9 @@ class QueueProfile(msgspec.Struct, frozen=True):
     probe: Callable[[PodInfo], Probe]
     """Tell the prospect of a pod of this shape and priority, and who refuses it where no node passes. Must be incremental and may hope when
     in doubt; a wrong NONE leaves pods waiting."""
+
+    look: Callable[[PodInfo], Probe]
+    """As `probe`, but without what evictions could do: NONE where no node passes. For who will be tried for their sake anyway."""
 
     unchanged_since_failure: Callable[[PodInfo], bool]
     """Answer whether the pod's shape failed in Filter and nothing changed since that could matter to it, nominations included. In doubt,

@@ -68,8 +68,10 @@ class Waker:
                 continue  # None: moved together with another group since the list was made
             prospect = FITS
             if group.by_shape and (registrations[0].hint is not None or not _surely_helps(registrations, group)):
-                # Before the hints: where no node passes they need not be asked, and mostly none does.
-                prospect, rejectors = self._probe(head)
+                # Before the hints: where no node passes they need not be asked, and mostly none does. Who hopes for evictions will be tried
+                # for them; what these could do costs more to foresee than all else, and on a full cluster each deletion asks.
+                hopes = group.hope and not group.rejectors.pending
+                prospect, rejectors = self._look(head) if hopes else self._probe(head)
                 if prospect is NONE:
                     if rejectors is not group.rejectors or group.distrusted:  # else, as mostly, the event changed nothing
                         self._now_refused_by(group, rejectors)
@@ -262,6 +264,9 @@ class Waker:
         if found[0] is NONE:
             self._metrics.probe_skipped(info.profile)
         return found
+
+    def _look(self, info: QueuedPodInfo) -> Probe:
+        return self._queues.profile(info).look(info.pod_info)
 
     def _must_wait(self, info: QueuedPodInfo, opinion: Opinion) -> bool:
         return opinion.verdict is AFTER_BACKOFF and self._queues.is_backing_off(info)

@@ -273,6 +273,7 @@ class Scheduler:
                 pre_enqueue=profile.gate,
                 hints=hints_for(profile.refusing) | self._hints_of_extenders(),
                 probe=partial(self._probe, profile),
+                look=profile.look,
                 unchanged_since_failure=profile.unchanged_since_failure,
             )
             for name, profile in self.profiles.items()

@@ -126,6 +126,7 @@ class World:
             pre_enqueue=self._pre_enqueue,
             hints=self.hints,
             probe=partial(self._probe, names_rejectors=names_rejectors),
+            look=partial(self._probe, names_rejectors=names_rejectors),
             unchanged_since_failure=lambda pod: self.failed_at.get(self.needs[pod.uid]) == self.version,
         )
         return SchedulingQueue(clock, {PROFILE: profile}, metrics=metrics)

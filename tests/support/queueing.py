@@ -84,6 +84,7 @@ class FakeProfile:
             pre_enqueue=self._pre_enqueue,
             hints=self.hints,
             probe=self._probe,
+            look=self._look,
             unchanged_since_failure=lambda _: self.unchanged,
         )
 
@@ -91,6 +92,9 @@ class FakeProfile:
         self.preferred.append(preferred)
         plugin = self.gates.get(pod.key)
         return (plugin, f"gated by {plugin}", False) if plugin else None
+
+    def _look(self, pod: PodInfo) -> Probe:
+        return (FITS, None) if self.passing else (NONE, self.rejectors)
 
     def _probe(self, pod: PodInfo) -> Probe:
         self.probed.append(pod.key)

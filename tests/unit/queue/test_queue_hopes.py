@@ -65,6 +65,17 @@ def test_a_node_that_fits_ends_the_waiting() -> None:
     assert bench.queue.pop() is None
 
 
+def test_who_hopes_is_not_asked_again_what_evictions_could_do() -> None:
+    bench = hopeful()
+    happen(bench)
+    bench.profile.probed.clear()
+    happen(bench)
+    assert bench.profile.probed == []
+    assert bench.places() == {"p0": "unschedulable", "p1": "unschedulable"}
+    pass_to(bench, 1002.0)
+    assert bench.places() == {"p0": "active", "p1": "unschedulable"}
+
+
 def test_a_failed_attempt_ends_the_hope_of_its_shape() -> None:
     bench = hopeful(4)
     happen(bench)

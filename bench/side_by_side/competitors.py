@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from support.controlplane.credentials import SCHEDULER, by_token
-from support.controlplane.plane import ControlPlane, free_port
+from support.controlplane.plane import ControlPlane
 from support.served import Served, command, write_config
 
+from koordsched.scenario.live.ports import free_port
 from side_by_side import cpus
 from side_by_side.workload import CPUSET, SCHEDULER_NAME, Workload
 

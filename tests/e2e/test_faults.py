@@ -8,12 +8,14 @@ from pathlib import Path
 from random import Random
 
 from support.controlplane.credentials import SCHEDULER, by_token
-from support.controlplane.plane import ControlPlane, free_port
+from support.controlplane.plane import ControlPlane
 from support.controlplane.rest import Rest
 from support.live import EVENTS, Launch, Running, create_node, create_pod, direct, found_equal, reason, secure_get, until
 from support.placements import Placements
 from support.proxy import Fault, Proxy, Weather
 from support.recount import recount
+
+from koordsched.scenario.live.ports import free_port
 
 NODES = 40  # of 4 cores
 PODS, FIRST, SECOND = 1000, 400, 300

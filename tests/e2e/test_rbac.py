@@ -8,11 +8,13 @@ from typing import Any
 
 from support.controlplane.accounts import service_account
 from support.controlplane.credentials import ADMIN, STRANGER, by_token
-from support.controlplane.plane import ControlPlane, free_port
+from support.controlplane.plane import ControlPlane
 from support.controlplane.rest import Rest
 from support.live import EVENTS, PODS, create_node, create_pod, reason, until
 from support.secure import Asked, Door
 from support.served import PATIENCE, command, ended, write_config
+
+from koordsched.scenario.live.ports import free_port
 
 MANIFESTS = Path(__file__).parents[2] / "config" / "rbac.yaml"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/koordinator-system/leases"

@@ -13,10 +13,12 @@ from typing import NamedTuple
 import pytest
 from support.controlplane.authority import Authority
 from support.controlplane.credentials import ADMIN, SCHEDULER, STRANGER, by_token
-from support.controlplane.plane import ControlPlane, free_port
+from support.controlplane.plane import ControlPlane
 from support.live import until
 from support.secure import Answered, Asked, Door, answered
 from support.served import PATIENCE, command, write_config
+
+from koordsched.scenario.live.ports import free_port
 
 THERE, HERE = "kube-scheduler", "koord-scheduler"
 FEATURE = r'kubernetes_feature_enabled\{name="(\w+)",stage="(\w*)"\} (\S+)'

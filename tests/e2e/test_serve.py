@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from support.controlplane.credentials import SCHEDULER, by_token
-from support.controlplane.plane import ControlPlane, free_port
+from support.controlplane.plane import ControlPlane
 from support.controlplane.processes import Process
 from support.controlplane.rest import Rest
 from support.served import PATIENCE, Ended, Served, command, ended, write_config
+
+from koordsched.scenario.live.ports import free_port
 
 NAME = "koord-scheduler"
 PODS = "/api/v1/namespaces/default/pods"

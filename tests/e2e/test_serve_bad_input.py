@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 from support.controlplane.authority import Authority
 from support.controlplane.credentials import STRANGER, Kubeconfig, by_token
-from support.controlplane.plane import ControlPlane, free_port
+from support.controlplane.plane import ControlPlane
 from support.served import PATIENCE, POLL_SECONDS, Ended, command, ended, run, write_config
+
+from koordsched.scenario.live.ports import free_port
 
 NOBODY = "https://127.0.0.1:1"
 

@@ -24,8 +24,9 @@ from typing import NamedTuple, Self
 import aiohttp
 from aiohttp import web
 
+from koordsched.scenario.live.ports import free_port
 from support.controlplane.credentials import Kubeconfig, User
-from support.controlplane.plane import ControlPlane, free_port
+from support.controlplane.plane import ControlPlane
 
 RETRY_AFTER_SECONDS = 1
 HANG_SECONDS = 3.0  # then the connection is reset

@@ -10,7 +10,6 @@ import asyncio
 import os
 import shlex
 import signal
-import socket
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,6 +23,7 @@ from koordsched.clock import Clock
 from koordsched.cluster.port import ClusterError
 from koordsched.config.launch import Launch
 from koordsched.config.types import API_VERSION, KIND
+from koordsched.scenario.live.ports import free_port
 from koordsched.server.endpoints import Response
 
 PLACEHOLDERS = ("{kubeconfig}", "{config}", "{port}")
@@ -89,7 +89,7 @@ class SchedulerProcess:
         """Start the scheduler; return when it says that it is ready. ClusterError: it ends, or does not become ready in time."""
         config = self._folder / "config.yaml"  # JSON is YAML
         config.write_bytes(msgspec.json.encode(configuration(self._launch, self._command.kubeconfig)))
-        self._port = _free_port()
+        self._port = free_port()
         words = [*self._command.filled(config, self._port), *self._launch.args]
         with self._log.open("wb") as log:
             try:
@@ -169,9 +169,3 @@ class SchedulerProcess:
 
 def _ending(returncode: int) -> str:
     return f"code {returncode}" if returncode >= 0 else f"signal {-returncode}"
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

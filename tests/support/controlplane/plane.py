@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import http.client
 import os
-import random
 import secrets
 import shutil
-import socket
 import tempfile
 import urllib.request
 from collections.abc import Mapping, Sequence
@@ -21,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from koordsched.scenario.live.ports import free_port
 from support.controlplane.authority import Authority
 from support.controlplane.binaries import Binaries
 from support.controlplane.cleaning import NAMESPACES, clean
@@ -34,8 +33,6 @@ ETCD = "etcd"
 API_SERVER = "kube-apiserver"
 START_SECONDS = 90.0
 STOP_SECONDS = 20.0
-# Below the ports that Linux gives to outgoing connections, so that none of these takes the API server's while it is down.
-PORTS = range(20_000, 32_000)
 
 
 class ControlPlane:
@@ -167,15 +164,3 @@ def api_server_ready(client: Rest) -> bool:
     except (Refused, OSError, http.client.HTTPException):
         return False
     return True
-
-
-def free_port() -> int:
-    """Return a port on loopback where nobody listens; whoever asks next may get it, too, by a small chance."""
-    while True:
-        port = random.SystemRandom().choice(PORTS)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port

@@ -12,8 +12,9 @@ from collections import defaultdict
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from koordsched.scenario.live.ports import free_port
 from support.controlplane.credentials import SCHEDULER, by_token
-from support.controlplane.plane import ControlPlane, free_port
+from support.controlplane.plane import ControlPlane
 from support.controlplane.rest import Rest
 from support.differential.binder import attend
 from support.differential.choosing import Json

@@ -6,7 +6,7 @@ in use. Fixed seed. Last measured (min, us, 2-core Xeon 2.5 GHz with other work 
 
     allocate    4 in whole cores 6, with an exclusive policy 8, required 10; 4 spread 8, required 10; 100 of a socket 7;
                 200 of sockets 13; 360 with broken cores 9; 150 spread over sockets 15; 8 by amounts of four NUMA nodes 9;
-                16 in equal shares of eight NUMA nodes 18
+                16 in equal shares of eight NUMA nodes 10
     hold, free and let go 1.5; full_cores 3; a list of 4 CPUs written and read 8
 """
 

@@ -1,8 +1,15 @@
-"""Prints beside the table what a benchmark measured that is no duration."""
+"""Measures with the garbage collector as serving has it, and prints beside the table what a benchmark measured that is no duration."""
 
 from __future__ import annotations
 
+import gc
 from typing import Any
+
+from koordsched.server.command import GC_THRESHOLDS
+
+
+def pytest_configure() -> None:
+    gc.set_threshold(*GC_THRESHOLDS)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:

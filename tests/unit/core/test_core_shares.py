@@ -4,37 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.counted import LABELS, counts_of, flags, rows, table_of
 
-from koordsched._core.change import Change
 from koordsched._core.counts import Domains, RowCounts
 from koordsched._core.shares import Shares, normalize_to_least
-from koordsched._core.table import NodeTable
-
-LABELS = int(Change.LABELS)
-
-
-def table_of(*zones: int) -> tuple[NodeTable, int]:
-    """Return a table whose rows have these values of one attribute."""
-    table = NodeTable()
-    attribute = table.new_attribute()
-    for zone in zones:
-        table.set_attribute(attribute, table.acquire_row(), zone, LABELS)
-    return table, attribute
-
-
-def counts_of(table: NodeTable, *amounts: int) -> RowCounts:
-    counts = RowCounts(table)
-    for row, amount in enumerate(amounts):
-        counts.add(row, amount)
-    return counts
-
-
-def rows(*numbers: int) -> np.ndarray:
-    return np.array(numbers, np.int32)
-
-
-def flags(*values: int) -> np.ndarray:
-    return np.array(values, np.uint8)
 
 
 def test_rows_get_shares_where_they_have_the_key() -> None:

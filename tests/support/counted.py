@@ -1,0 +1,35 @@
+"""Small node tables with one attribute, and counts of their rows, to test kernels with."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from koordsched._core.change import Change
+from koordsched._core.counts import RowCounts
+from koordsched._core.table import NodeTable
+
+LABELS = int(Change.LABELS)
+
+
+def table_of(*zones: int) -> tuple[NodeTable, int]:
+    """Return a table whose rows have these values of one attribute."""
+    table = NodeTable()
+    attribute = table.new_attribute()
+    for zone in zones:
+        table.set_attribute(attribute, table.acquire_row(), zone, LABELS)
+    return table, attribute
+
+
+def counts_of(table: NodeTable, *amounts: int) -> RowCounts:
+    counts = RowCounts(table)
+    for row, amount in enumerate(amounts):
+        counts.add(row, amount)
+    return counts
+
+
+def rows(*numbers: int) -> np.ndarray:
+    return np.array(numbers, np.int32)
+
+
+def flags(*numbers: int) -> np.ndarray:
+    return np.array(numbers, np.uint8)

@@ -3,13 +3,12 @@
 Pods whose signatures are equal share a `Shape`. It keeps what PreFilter prepared, each filter's code and each scorer's raw score for every
 node, and the totals (`_core.Evaluation`). Before it is used it is brought up to date with the node table's change log and the versions that
 plugins name, so the result is that of asking every plugin about every node; a property test holds this (tests/property/test_shapes.py).
-About `budget` bytes are kept at most, least recently used shapes go first. Called by the scheduling cycle, and by the queue to ask whether
-waking a pod can help. Nothing awaits. Parts: `shape` (what is known), `shapes_filtering`, `shapes_scoring`, `shapes_reasons`.
+Called by the scheduling cycle, and by the queue to ask whether waking a pod can help. Nothing awaits. Parts: `shape` (what is known),
+`shapes_kept` (which are kept), `shapes_filtering`, `shapes_scoring`, `shapes_reasons`.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -18,6 +17,7 @@ from koordsched._core.scratch import Scratch
 from koordsched.framework.interface import UNSIGNABLE
 from koordsched.framework.shape import Shape, ShapeKey
 from koordsched.framework.shapes_filtering import Filtering
+from koordsched.framework.shapes_kept import DEFAULT_BUDGET, KeptShapes
 from koordsched.framework.shapes_reasons import diagnose
 from koordsched.framework.shapes_scoring import Scoring
 from koordsched.framework.stopwatch import Stopwatch, unwatched
@@ -34,19 +34,13 @@ if TYPE_CHECKING:
     from koordsched.framework.status import Status
     from koordsched.framework.what_if import Supposition
 
-__all__ = ["DEFAULT_BUDGET", "Shape", "ShapeKey", "Shapes"]
+__all__ = ["Shape", "ShapeKey", "Shapes"]
 
 log = get_logger(__name__)
 
-DEFAULT_BUDGET = 128 << 20  # bytes of a profile's shapes: 195 of them with 5,000 nodes, in truth about half of it
-
-OBJECTS_OF_A_SHAPE = 18 << 10
-"""Bytes of a shape's Python objects, which do not grow with nodes: what PreFilter and PreScore prepared, the diagnosis, the views of the
-columns. A flat estimate, measured with 40 nodes and the default plugins; counting it exactly would cost more than it is worth."""
-
 
 class Shapes:
-    """The shapes of one profile."""
+    """The shapes of one profile. budget: about how many bytes they may take."""
 
     def __init__(self, plan: Plan, cache: Cache, budget: int = DEFAULT_BUDGET, watch: Stopwatch | None = None) -> None:
         self._plan = plan
@@ -55,14 +49,12 @@ class Shapes:
         self._filtering = Filtering(plan, cache, watch)
         self._scoring = Scoring(plan, cache, watch)
         self._what_if = WhatIf(plan, cache)
-        self._budget = budget
         self._scratch = Scratch()
-        self._shapes: OrderedDict[ShapeKey, Shape] = OrderedDict()
-        self._spare: list[Evaluation] = []
+        self._kept = KeptShapes(budget)
         self._keys: WeakValueDictionary[tuple[Hashable, ...], ShapeKey] = WeakValueDictionary()
 
     def __len__(self) -> int:
-        return len(self._shapes)
+        return len(self._kept)
 
     def key(self, pod: PodInfo) -> ShapeKey | None:
         """Return the pod's shape key: the same object for pods that every plugin treats alike; None when a plugin does not sign."""
@@ -123,7 +115,7 @@ class Shapes:
 
     def unchanged_diagnosis(self, pod: PodInfo) -> Diagnosis | None:
         """Return why the pod's shape failed, if it did and no node's verdict has changed since."""
-        shape = self._shapes.get(pod.shape) if isinstance(pod.shape, ShapeKey) else None
+        shape = self._kept.peek(pod.shape) if isinstance(pod.shape, ShapeKey) else None
         if shape is None or shape.diagnosis is None:
             return None
         try:
@@ -149,22 +141,13 @@ class Shapes:
         key = pod.shape
         if not isinstance(key, ShapeKey):
             return self._new_shape()  # not signed: a shape of its own, not kept
-        shape = self._shapes.get(key)
+        shape = self._kept.use(key)
         if shape is None:
-            self._evict()
-            shape = self._shapes[key] = self._new_shape()
-        else:
-            self._shapes.move_to_end(key)
+            self._kept.make_room()
+            shape = self._new_shape()
+            self._kept.add(key, shape)
         return shape
 
     def _new_shape(self) -> Shape:
-        evaluation = self._spare.pop() if self._spare else Evaluation(self._cache.table, self._scratch)
+        evaluation = self._kept.spare() or Evaluation(self._cache.table, self._scratch)
         return Shape(evaluation, self._plan.scorers)
-
-    def _evict(self) -> None:
-        # Evicted columns are used again: allocating anew costs page faults (bench_cycle.py, "pods that all differ").
-        if not self._shapes:
-            return
-        newest = next(reversed(self._shapes.values()))
-        while len(self._shapes) > max(1, self._budget // (newest.evaluation.nbytes() + OBJECTS_OF_A_SHAPE)):
-            self._spare.append(self._shapes.popitem(last=False)[1].evaluation)

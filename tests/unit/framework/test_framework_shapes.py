@@ -14,7 +14,8 @@ from koordsched.cache.cache import Cache
 from koordsched.framework.interface import UNSIGNABLE, FilterPlugin, Normalize, PreFilterResult, PreScorePlugin, ScorePlugin
 from koordsched.framework.lift import PluginError
 from koordsched.framework.plan import Evaluators, Plan
-from koordsched.framework.shapes import OBJECTS_OF_A_SHAPE, Shapes
+from koordsched.framework.shapes import Shapes
+from koordsched.framework.shapes_kept import OBJECTS_OF_A_SHAPE, REMEMBERED, USED_ONCE
 from koordsched.framework.status import SKIP, Code, Status, error, unresolvable, unschedulable
 
 if TYPE_CHECKING:
@@ -413,29 +414,77 @@ def test_plain_scorers_are_lifted_and_their_errors_fail_the_cycle() -> None:
 # Budget
 
 
-def test_at_most_the_budget_is_kept_and_the_least_recently_used_shape_goes_first() -> None:
-    judge = BySpec("A")
-    bench = Bench(filter=[judge], score=[FakeScore("S")])
-    one, two, three = (bench.sign(pod(f"p{i}").priority(i)) for i in range(3))
-    bench.feasible(one)
-    roomy = bench.shapes.find(one).evaluation.nbytes() + OBJECTS_OF_A_SHAPE
-    bench.shapes = Shapes(Plan(Evaluators(filter=[judge])), bench.cache, 2 * roomy)
-    one, two, three = (bench.sign(pod(f"p{i}").priority(i)) for i in range(3))
-    for info in (one, two, one, three):
-        bench.feasible(info)
-    judge.asked.clear()
-    bench.feasible(one)
-    assert judge.asked == []
+class Budgeted:
+    """Shapes of pods that all differ, and which of them had to be evaluated."""
+
+    def __init__(self, kept: int = 20) -> None:
+        self.judge = BySpec("A")
+        self.bench = Bench(budget=1, filter=[self.judge])
+        self.infos = [self.bench.sign(pod(f"p{i}").priority(i)) for i in range(3 * REMEMBERED)]
+        one = self.bench.shapes.find(self.infos[-1]).evaluation.nbytes() + OBJECTS_OF_A_SHAPE
+        self.bench.shapes = Shapes(Plan(Evaluators(filter=[self.judge])), self.bench.cache, kept * one)
+        self.infos = [self.bench.sign(pod(f"p{i}").priority(i)) for i in range(3 * REMEMBERED)]
+
+    def use(self, *which: int) -> list[int]:
+        """Use these shapes in turn. Return those that were evaluated, not only looked up."""
+        anew = []
+        for index in which:
+            self.judge.asked.clear()
+            self.bench.feasible(self.infos[index])
+            anew += [index] if self.judge.asked else []
+        return anew
+
+
+def test_a_shape_that_is_used_again_outlives_any_number_of_shapes_that_are_used_once() -> None:
+    shapes = Budgeted()
+    assert shapes.use(0, 0) == [0]
+    assert shapes.use(*range(1, 600)) == list(range(1, 600))
+    assert len(shapes.bench.shapes) == USED_ONCE + 1
+    assert shapes.use(0) == []
+
+
+def test_a_shape_that_left_after_one_use_is_kept_when_it_comes_back() -> None:
+    shapes = Budgeted()
+    turns = range(10)
+    assert shapes.use(*turns) == list(turns)
+    assert shapes.use(*turns)[0] == 0, "it had left"
+    assert shapes.use(*turns, *turns) == []
+
+
+def test_a_shape_that_left_long_ago_is_new_again() -> None:
+    shapes = Budgeted()
+    shapes.use(0, *range(1, 1 + REMEMBERED + USED_ONCE))
+    shapes.use(0, *range(500, 500 + USED_ONCE))
+    assert shapes.use(0) == [0]
+
+
+def test_of_the_shapes_that_are_used_again_the_least_recently_used_goes_first() -> None:
+    shapes = Budgeted(kept=USED_ONCE + 3)
+    shapes.use(0, 0, 1, 1, 2, 2, 0, 3, 3)
+    assert len(shapes.bench.shapes) == 3
+    assert shapes.use(0, 2, 3) == []
+    assert shapes.use(1) == [1]
+
+
+def test_a_shape_whose_pod_found_no_node_is_kept() -> None:
+    shapes = Budgeted()
+    shapes.judge.refuse = dict.fromkeys(("n1", "n2", "n3"), REFUSED)
+    waiting = shapes.infos[0]
+    shapes.bench.message(waiting)
+    shapes.judge.refuse = {}
+    shapes.use(*range(1, 100))
+    assert shapes.bench.shapes.unchanged_diagnosis(waiting) is not None
 
 
 def test_the_python_objects_of_shapes_count_against_the_budget_as_well_as_their_columns() -> None:
-    bench = Bench(budget=2 * OBJECTS_OF_A_SHAPE, filter=[BySpec("A")])
-    infos = [bench.sign(pod(f"p{i}").priority(i)) for i in range(10)]
+    bench = Bench(budget=10 * OBJECTS_OF_A_SHAPE, filter=[BySpec("A")])
+    infos = [bench.sign(pod(f"p{i}").priority(i)) for i in range(20)]
     for info in infos:
         bench.feasible(info)
+        bench.feasible(info)
     columns = bench.shapes.find(infos[-1]).evaluation.nbytes()
-    assert 10 * columns < 2 * OBJECTS_OF_A_SHAPE, "the columns alone would be within it"
-    assert len(bench.shapes) == 2, "the one in use, and the one that is let in beside it"
+    assert 20 * columns < 10 * OBJECTS_OF_A_SHAPE, "the columns alone would be within it"
+    assert len(bench.shapes) <= 10
 
 
 @pytest.mark.parametrize("budget", [0, 1, 20_000])

@@ -1,7 +1,8 @@
 """How long does an attempt to preempt take, with 5,000 nodes and 20,000 pods of lower priority?
 
 Limit (issue 6): at most 1 ms an attempt in process. An attempt is PostFilter: from the diagnosis of a pod that fits nowhere to the chosen
-node with its victims, evictions not included. And: what does a pod event cost the plugin that follows them?
+node with its victims, evictions not included. And: what does a whole decision cost where thousands were nominated just before, and a pod
+event the plugin that follows them?
 """
 
 from __future__ import annotations
@@ -100,6 +101,19 @@ def bench_attempt_where_ten_pods_came_or_went_in_between(benchmark: Any) -> None
         return attempts.next()
 
     benchmark.pedantic(attempt, setup=change, rounds=ROUNDS, warmup_rounds=1)
+
+
+def bench_decision_beside_3000_nodes_made_free_for_others(benchmark: Any) -> None:
+    """The whole decision: filters find the freed nodes feasible, those nominated for them keep the pod away, and it preempts elsewhere."""
+    world = occupied(lambda index: pod(f"low-{index}"))
+    preemptor = pod("high").priority(10).cpu("3").memory("500Mi")
+    for index in range(3_000):
+        there = world.cache.nodes_by_name[f"node-{index}"]
+        for victim in list(there.pods)[:3]:
+            world.cache.remove_pod(victim)
+        world.nominator.set(world.signed(fresh(preemptor).info()), there.name)
+    attempts = Attempts(world, preemptor)
+    benchmark.pedantic(lambda: attempt(*attempts.next()[0]), rounds=ROUNDS, warmup_rounds=1)
 
 
 def bench_pod_event_while_somebody_preempts(benchmark: Any) -> None:

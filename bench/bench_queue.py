@@ -15,6 +15,7 @@ from support.world import NoCluster
 from koordsched.api.core import Node
 from koordsched.config import empty_config
 from koordsched.config.flags import parse_flags
+from koordsched.framework.row_refusals import NO_REFUSALS
 from koordsched.queue.event_detection import node_events
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
 
@@ -70,7 +71,7 @@ def _fail(scheduler: Scheduler, item: Any) -> None:
     """Let the attempt end as the failure path does, without a cluster to write to."""
     profile = scheduler.profiles["default-scheduler"]
     shape = profile.shapes.find(item.pod_info)
-    diagnosis = profile.shapes.diagnose(shape, item.pod_info, {})
+    diagnosis = profile.shapes.diagnose(shape, item.pod_info, NO_REFUSALS)
     item.unschedulable_plugins = set(diagnosis.plugins)
     item.rejected_in_filter = True
     scheduler.queue.add_unschedulable_if_not_present(item)

@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,11 +81,14 @@ class Evaluation:
     def pick(self, best: int, k: int) -> int:
         """Return the k-th row, from 0 in row order, whose total is `best`. LookupError when there is none."""
 
-    def overrule(self, rows: Iterable[int]) -> None:
+    def overrule(self, rows: NDArray[np.int32]) -> None:
         """Leave these feasible rows out until `reinstate`; `rank` must follow."""
 
-    def reinstate(self, rows: Iterable[int]) -> None: ...
+    def reinstate(self, rows: NDArray[np.int32]) -> None: ...
     def is_feasible(self, row: int) -> bool: ...
+    def feasible_among(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return those of the rows that are feasible, in the same order."""
+
     def feasible_rows(self) -> NDArray[np.int32]: ...
     def verdict(self, row: int) -> tuple[int, int]:
         """Return (filter, code) of the first filter that refused the row; (-1, 0) when it is feasible or no node."""

@@ -235,19 +235,23 @@ cdef class Evaluation:
     def verdict_changed(self):
         return self.verdicts.verdict_changed
 
-    def overrule(self, rows):
+    def overrule(self, const int32_t[::1] rows not None):
         """Leave these feasible rows out until `reinstate`; `rank` must follow."""
         self._write_known()  # of a row that is left out it could not be derived
         self.verdicts.overrule(rows)
         self.ranking.all_stale = True
 
-    def reinstate(self, rows):
+    def reinstate(self, const int32_t[::1] rows not None):
         """Undo `overrule`."""
         self.verdicts.reinstate(rows)
         self.ranking.all_stale = True
 
     def is_feasible(self, Py_ssize_t row):
         return 0 <= row < self.verdicts.extent and self.verdicts.failed[row] == 0
+
+    def feasible_among(self, const int32_t[::1] rows not None):
+        """Return those of the rows that are feasible, in the same order."""
+        return self.verdicts.feasible_among(rows)
 
     def feasible_rows(self):
         """Return the feasible rows, ascending."""

@@ -29,6 +29,9 @@ cdef class Occupancy:
     cdef int32_t* counts                # [row]: how many
     cdef int32_t* room                  # [row]: how many there is memory for
     cdef int32_t* claims                # [row]: how many of them are claims
+    cdef int32_t* claimed               # the rows with claims, in no order
+    cdef int32_t* places                # [row]: where it is in `claimed`, if it has claims
+    cdef Py_ssize_t claimed_count
     cdef Py_ssize_t capacity            # rows there is memory for
     cdef int32_t widest                 # the largest count that any row ever had
     cdef int64_t next_serial
@@ -44,6 +47,7 @@ cdef class Occupancy:
     cdef int32_t[::1] log               # ring of rows that changed in a way that the table does not log
 
     cdef void _empty(self) noexcept
+    cdef void _unclaim(self, Py_ssize_t row) noexcept
     cdef int _reserve(self, Py_ssize_t row) except -1
     cdef int32_t _kind(self, int32_t level, Request request) except -1
     cdef int _insert(self, Py_ssize_t row, Occupant occupant) except -1

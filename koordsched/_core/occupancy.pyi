@@ -37,6 +37,9 @@ class Occupancy:
     def pin(self, row: int, item: object) -> None:
         """Let nobody send this occupant away."""
 
+    def claimed_rows(self) -> NDArray[np.int32]:
+        """Return the rows with claims, in no order."""
+
     def shortages(self, rows: NDArray[np.int32], level: int, request: Request, own: object = None) -> NDArray[np.int32]:
         """Return per row what filter_fit would say if all claims of at least this level, but for `own`, were occupants already.
 

@@ -35,6 +35,8 @@ cdef class Occupancy:
         PyMem_Free(self.counts)
         PyMem_Free(self.room)
         PyMem_Free(self.claims)
+        PyMem_Free(self.claimed)
+        PyMem_Free(self.places)
 
     cdef void _empty(self) noexcept:
         cdef Py_ssize_t row, i
@@ -43,6 +45,7 @@ cdef class Occupancy:
                 Py_DECREF(<object> self.rows[row][i].item)
             self.counts[row] = 0
             self.claims[row] = 0
+        self.claimed_count = 0
 
     # Who is where
 
@@ -81,6 +84,10 @@ cdef class Occupancy:
         occupant.item = <PyObject*> item
         self.next_serial += 1
         self._insert(row, occupant)
+        if not self.claims[row]:
+            self.places[row] = <int32_t> self.claimed_count
+            self.claimed[self.claimed_count] = <int32_t> row
+            self.claimed_count += 1
         self.claims[row] += 1
 
     def remove(self, Py_ssize_t row, item):
@@ -88,7 +95,8 @@ cdef class Occupancy:
         cdef Occupant occupant = self.rows[row][i]
         self.counts[row] -= 1
         memmove(&self.rows[row][i], &self.rows[row][i + 1], (self.counts[row] - i) * sizeof(Occupant))
-        self.claims[row] -= occupant.claim
+        if occupant.claim:
+            self._unclaim(row)
         self.uses[occupant.kind] -= 1
         if not self.uses[occupant.kind]:
             del self.kinds[self.levels[occupant.kind], self.requests[occupant.kind]]
@@ -96,6 +104,24 @@ cdef class Occupancy:
             self.free_kinds.append(occupant.kind)
         self._note(row)
         Py_DECREF(<object> occupant.item)
+
+    cdef void _unclaim(self, Py_ssize_t row) noexcept:
+        cdef int32_t last
+        self.claims[row] -= 1
+        if not self.claims[row]:
+            self.claimed_count -= 1
+            last = self.claimed[self.claimed_count]
+            self.claimed[self.places[row]] = last
+            self.places[last] = self.places[row]
+
+    def claimed_rows(self):
+        """Return the rows with claims, in no order."""
+        answer = np.empty(self.claimed_count, np.int32)
+        cdef int32_t[::1] rows = answer
+        cdef Py_ssize_t i
+        for i in range(self.claimed_count):
+            rows[i] = self.claimed[i]
+        return answer
 
     def holds(self, Py_ssize_t row, item):
         """Answer whether this occupant or claim is on the row."""
@@ -169,6 +195,8 @@ cdef class Occupancy:
         self.counts = <int32_t*> _grown(self.counts, self.capacity, capacity, sizeof(int32_t))
         self.room = <int32_t*> _grown(self.room, self.capacity, capacity, sizeof(int32_t))
         self.claims = <int32_t*> _grown(self.claims, self.capacity, capacity, sizeof(int32_t))
+        self.claimed = <int32_t*> _grown(self.claimed, self.capacity, capacity, sizeof(int32_t))
+        self.places = <int32_t*> _grown(self.places, self.capacity, capacity, sizeof(int32_t))
         self.capacity = capacity
         return 0
 

@@ -39,8 +39,9 @@ cdef class Verdicts:
     cdef void leave_out_unchanged(self, Py_ssize_t start) noexcept
     cdef void list_feasible(self) noexcept
     cdef void ask_feasible(self) noexcept
-    cdef int overrule(self, rows) except -1
-    cdef int reinstate(self, rows) except -1
+    cdef int overrule(self, const int32_t[::1] rows) except -1
+    cdef int reinstate(self, const int32_t[::1] rows) except -1
+    cdef object feasible_among(self, const int32_t[::1] rows)
     cdef object feasible_rows(self)
     cdef object verdict(self, Py_ssize_t row)
     cdef object histogram(self)

@@ -252,27 +252,39 @@ cdef class Verdicts:
 
     # Exceptions for one round
 
-    cdef int overrule(self, rows) except -1:
-        cdef Py_ssize_t row
+    cdef int overrule(self, const int32_t[::1] rows) except -1:
+        cdef Py_ssize_t i, row
         self.scratch.feasible_of = None
         self._feasibility_changed()
-        for row in rows:
+        for i in range(rows.shape[0]):
+            row = rows[i]
             if self.failed[row] == 0:
                 self.failed[row] = OVERRULED
                 self.feasible_count -= 1
         return 0
 
-    cdef int reinstate(self, rows) except -1:
-        cdef Py_ssize_t row
+    cdef int reinstate(self, const int32_t[::1] rows) except -1:
+        cdef Py_ssize_t i, row
         self.scratch.feasible_of = None
         self._feasibility_changed()
-        for row in rows:
+        for i in range(rows.shape[0]):
+            row = rows[i]
             if self.failed[row] == OVERRULED:
                 self.failed[row] = 0
                 self.feasible_count += 1
         return 0
 
     # Reading
+
+    cdef object feasible_among(self, const int32_t[::1] rows):
+        cdef Py_ssize_t i, kept = 0
+        answer = np.empty(rows.shape[0], np.int32)
+        cdef int32_t[::1] feasible = answer
+        for i in range(rows.shape[0]):
+            if 0 <= rows[i] < self.extent and self.failed[rows[i]] == 0:
+                feasible[kept] = rows[i]
+                kept += 1
+        return answer[:kept]
 
     cdef object feasible_rows(self):
         cdef cnp.npy_intp count = self.feasible_count

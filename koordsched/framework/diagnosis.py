@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from koordsched.framework.row_refusals import NO_REFUSALS
 from koordsched.framework.status import Code, Status
 from koordsched.queue.queued_pod import Rejectors
 
@@ -46,7 +47,7 @@ class Diagnosis:
         self.refusals = refusals
         self.status_of = status_of
         self.pre_filter: Status | None = None
-        self.exceptions: Mapping[int, Status] = {}  # rows of which something else is true than what the shape's filters say
+        self.exceptions = NO_REFUSALS  # rows of which something else is true than what the shape's filters say
         self.supposing: Supposition | None = None  # asks the filters what would be; None: nobody set it
         self.of_shape = True  # whether what was found for this pod holds for every pod of its shape
         self.message = fit_error(total_nodes, count_reasons(refusals))

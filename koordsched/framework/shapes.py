@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 from koordsched._core.evaluation import Evaluation
 from koordsched._core.scratch import Scratch
 from koordsched.framework.interface import UNSIGNABLE
+from koordsched.framework.row_refusals import NO_REFUSALS, RowRefusals, Rows
 from koordsched.framework.shape import Shape, ShapeKey
 from koordsched.framework.shapes_filtering import Filtering
 from koordsched.framework.shapes_kept import DEFAULT_BUDGET, KeptShapes
@@ -25,13 +26,12 @@ from koordsched.framework.what_if import WhatIf
 from koordsched.log import get_logger
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
     from koordsched.framework.diagnosis import Diagnosis
     from koordsched.framework.plan import Plan
-    from koordsched.framework.status import Status
     from koordsched.framework.what_if import Supposition
 
 __all__ = ["Shape", "ShapeKey", "Shapes"]
@@ -88,12 +88,12 @@ class Shapes:
             raise
         self._watch.ranked = True
 
-    def overrule(self, shape: Shape, rows: list[int]) -> None:
+    def overrule(self, shape: Shape, rows: Rows) -> None:
         """Leave these feasible rows out of ranking until `reinstate`."""
         shape.evaluation.overrule(rows)
         self._scoring.feasible_changed(shape)
 
-    def reinstate(self, shape: Shape, rows: list[int]) -> None:
+    def reinstate(self, shape: Shape, rows: Rows) -> None:
         """Undo `overrule`."""
         shape.evaluation.reinstate(rows)
         self._scoring.feasible_changed(shape)
@@ -108,7 +108,7 @@ class Shapes:
         """Return why no node passes all filters now, nominated pods aside. None when one does, or a plugin fails: an attempt tells then."""
         try:
             shape = self.find(pod)
-            return shape.diagnosis or (None if shape.feasible_count else self.diagnose(shape, pod, {}))
+            return shape.diagnosis or (None if shape.feasible_count else self.diagnose(shape, pod, NO_REFUSALS))
         except Exception:
             log.exception("could not tell whether a waiting pod would fit", pod=pod.key)
             return None
@@ -126,13 +126,13 @@ class Shapes:
 
     # Why not
 
-    def diagnose(self, shape: Shape, pod: PodInfo, overruled: Mapping[int, Status]) -> Diagnosis:
-        """Return why no node is feasible. overruled: rows that only nominated pods keep from it, with the refusals they cause."""
-        if shape.diagnosis is not None and not overruled:
+    def diagnose(self, shape: Shape, pod: PodInfo, overruled: RowRefusals) -> Diagnosis:
+        """Return why no node is feasible. overruled: what only nominated pods keep from it."""
+        if shape.diagnosis is not None and not len(overruled):
             return shape.diagnosis
         diagnosis = diagnose(shape, pod, overruled, self._cache.table.live_count)
         diagnosis.supposing = self.suppose(shape)
-        shape.diagnosis = None if overruled else diagnosis
+        shape.diagnosis = None if len(overruled) else diagnosis
         return diagnosis
 
     # Which shape

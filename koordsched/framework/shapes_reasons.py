@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING
 
 from koordsched.framework.diagnosis import Diagnosis, Refusal
 from koordsched.framework.prefilter import NodeNamesFilter
+from koordsched.framework.row_refusals import RowRefusals
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from koordsched.api.podinfo import PodInfo
     from koordsched.framework.shape import Shape
     from koordsched.framework.status import Status
 
 
-def diagnose(shape: Shape, pod: PodInfo, overruled: Mapping[int, Status], total: int) -> Diagnosis:
-    """Return the diagnosis of a filtered shape over `total` nodes. overruled: rows that only nominated pods keep from being feasible."""
+def diagnose(shape: Shape, pod: PodInfo, overruled: RowRefusals, total: int) -> Diagnosis:
+    """Return the diagnosis of a filtered shape over `total` nodes. overruled: what only nominated pods keep from being feasible."""
     refusal, restricting = shape.pre_filtered.refusal, shape.pre_filtered.restricting
     if refusal is not None:
         return Diagnosis.of_pre_filter(total, frozenset(restricting | {refusal.plugin} - {""}), refusal)
@@ -26,26 +25,18 @@ def diagnose(shape: Shape, pod: PodInfo, overruled: Mapping[int, Status], total:
 
     def status_of(row: int) -> Status | None:
         if row in overruled:
-            return overruled[row]
+            return overruled.get(row)
         f, code = shape.evaluation.verdict(row)
         return None if f < 0 else status(f, code)
 
     refusals = [Refusal(status(f, code), count) for f, code, count in shape.evaluation.histogram()]
-    refusals += _counted(overruled)
+    refusals += counted(overruled)
     plugins = {refusal.status.plugin for refusal in refusals} - {NodeNamesFilter.name} | restricting
     diagnosis = Diagnosis(total, frozenset(plugins), refusals, status_of)
     diagnosis.exceptions = overruled
     return diagnosis
 
 
-def _counted(overruled: Mapping[int, Status]) -> list[Refusal]:
-    """Return the refusals with their numbers of nodes. By identity: thousands of rows share a few, and hashing each takes a microsecond."""
-    counts: dict[int, int] = {}
-    statuses: dict[int, Status] = {}
-    for status in overruled.values():
-        known = id(status)
-        if known in counts:
-            counts[known] += 1
-        else:
-            counts[known], statuses[known] = 1, status
-    return [Refusal(status, counts[known]) for known, status in statuses.items()]
+def counted(refusals: RowRefusals) -> list[Refusal]:
+    """Return the refusals with their numbers of nodes."""
+    return [Refusal(status, len(rows)) for status, rows in refusals.groups()]

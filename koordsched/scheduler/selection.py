@@ -7,33 +7,33 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from koordsched.framework.diagnosis import Diagnosis
+from koordsched.framework.row_refusals import NO_REFUSALS, RowRefusals
 from koordsched.framework.sampling import Sampler, nodes_to_find
 from koordsched.scheduler.claims import Claims
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
+    from koordsched._core.table import Request
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
-    from koordsched.cache.nodes import NodeInfo
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.profile import Profile
     from koordsched.framework.shapes import Shape
-    from koordsched.framework.status import Status
     from koordsched.framework.what_if import Supposition
     from koordsched.queue.nominator import Nominator
 
-Overruled = dict[int, "Status"]  # row -> the refusal that nominated pods cause
+NO_ROWS = np.zeros(0, np.int32)
 
 
 class View(NamedTuple):
     """What a pod's shape says of the nodes at one moment; it is not to be used after an await."""
 
     shape: Shape
-    overruled: Overruled
+    overruled: RowRefusals  # what only nominated pods keep from being feasible
     nominated: int | None  # row of the node that was made free for the pod, if the pod fits there
 
     @property
@@ -73,7 +73,7 @@ class Selection:
     def _choose(self, profile: Profile, shape: Shape, pod: PodInfo) -> str | Diagnosis:
         if self._cache.table.live_count == 0:
             return Diagnosis.without_nodes()
-        overruled: Overruled = {}
+        overruled = NO_REFUSALS
         if len(self._nominator) or pod.pod.status.nominated_node_name:
             nominated = self._nominated_row(profile, shape, pod)
             if nominated is not None:
@@ -90,51 +90,36 @@ class Selection:
             raise LookupError(f"row {row} was chosen but holds no node")
         return info.name
 
-    def _overruled(self, profile: Profile, shape: Shape, pod: PodInfo) -> Overruled:
+    def _overruled(self, profile: Profile, shape: Shape, pod: PodInfo) -> RowRefusals:
         """Ask again about the nodes where pods of at least this priority are nominated, as if those were there already."""
-        nodes = list(self._contested(shape))
-        if not nodes:
-            return {}
+        rows = shape.evaluation.feasible_among(self._claims.rows()) if shape.feasible_count else NO_ROWS
+        if not len(rows):
+            return NO_REFUSALS
         supposing = profile.shapes.suppose(shape)
-        found = self._short_of_room(supposing, pod, nodes)
-        for node in self._to_ask(supposing, pod, nodes):
-            others = self._nominator.ahead(pod, node.name)
-            refusal = supposing.refusal(pod, node, add=others) if others else None
-            if refusal is not None:
-                found[node.row] = refusal
-        return found
-
-    def _short_of_room(self, supposing: Supposition, pod: PodInfo, nodes: list[NodeInfo]) -> Overruled:
-        """Return the nodes without room beside the pods nominated for them, found for all at once where room is all that counts."""
         fit = supposing.fit(pod)
-        rows = np.array([node.row for node in nodes if node.name not in self._claims.odd], np.int32)
-        if fit is None or not len(rows):
-            return {}
+        if fit is None:
+            return self._refused_each(supposing, pod, rows)
+        odd = self._claims.is_odd(rows)
+        short = self._short_of_room(supposing, pod, fit, rows[~odd])
+        return short.joined(self._refused_each(supposing, pod, rows[odd])) if odd.any() else short
+
+    def _short_of_room(self, supposing: Supposition, pod: PodInfo, fit: tuple[int, Request], rows: NDArray[np.int32]) -> RowRefusals:
+        """Say where there is no room beside the nominated pods: for all rows at once, as room is all that counts."""
         f, request = fit
         codes = self._claims.shortages(rows, pod, request)
-        short = np.flatnonzero(codes)
-        statuses = {code: supposing.explain(f, pod, code) for code in set(codes[short].tolist())}
-        return {row: statuses[code] for row, code in zip(rows[short].tolist(), codes[short].tolist(), strict=True)}
+        short = codes != 0
+        return RowRefusals.of_codes(rows[short], codes[short], lambda code: supposing.explain(f, pod, code))
 
-    def _to_ask(self, supposing: Supposition, pod: PodInfo, nodes: list[NodeInfo]) -> list[NodeInfo]:
-        """Return the nodes of which amounts do not tell everything."""
-        if supposing.fit(pod) is None:
-            return nodes
-        return [node for node in nodes if node.name in self._claims.odd] if self._claims.odd else []
-
-    def _contested(self, shape: Shape) -> Iterator[NodeInfo]:
-        """Yield the feasible nodes that pods are nominated for. O(the fewer of both)."""
-        if shape.feasible_count == 0:
-            return
-        nominated = self._nominator.nodes
-        if shape.feasible_count < len(nominated):
-            infos = (self._cache.infos[row] for row in shape.evaluation.feasible_rows().tolist())
-            yield from [info for info in infos if info is not None and info.name in nominated]
-            return
-        for name in nominated:
-            node = self._cache.node(name)
-            if node is not None and shape.evaluation.is_feasible(node.row):
-                yield node
+    def _refused_each(self, supposing: Supposition, pod: PodInfo, rows: NDArray[np.int32]) -> RowRefusals:
+        """Ask all filters about each row: amounts do not tell everything."""
+        found = {}
+        for row in rows.tolist():
+            node = self._cache.infos[row]
+            others = [] if node is None else self._nominator.ahead(pod, node.name)
+            refusal = supposing.refusal(pod, node, add=others) if others and node is not None else None
+            if refusal is not None:
+                found[row] = refusal
+        return RowRefusals.of(found)
 
     def _nominated_row(self, profile: Profile, shape: Shape, pod: PodInfo) -> int | None:
         """Return the row of the node that was made free for this pod, if the pod fits there: it is then the only candidate.
@@ -156,11 +141,11 @@ class Selection:
             return None
         return node.row if supposing.refusal_now(pod, node) is None else None
 
-    def _best(self, profile: Profile, shape: Shape, pod: PodInfo, overruled: Overruled) -> int:
+    def _best(self, profile: Profile, shape: Shape, pod: PodInfo, overruled: RowRefusals) -> int:
         """Return a row with the highest total, one of several by chance. A single feasible node is taken without scoring."""
         evaluation = shape.evaluation
-        if overruled:
-            profile.shapes.overrule(shape, list(overruled))
+        if len(overruled):
+            profile.shapes.overrule(shape, overruled.rows)
         try:
             wanted = nodes_to_find(self._cache.table.live_count, self._share(profile))
             if wanted is not None:
@@ -171,34 +156,34 @@ class Selection:
             best, ties = evaluation.best()
             return evaluation.pick(best, self._random.randrange(ties) if ties > 1 else 0)
         finally:
-            if overruled:
-                profile.shapes.reinstate(shape, list(overruled))
+            if len(overruled):
+                profile.shapes.reinstate(shape, overruled.rows)
 
     # In parts, for who asks somebody else in between (`extenders.search`)
 
     def look(self, profile: Profile, pod: PodInfo) -> View:
         """Return what is true of the nodes now. PluginError when a plugin failed."""
         shape = profile.shapes.find(pod)
-        overruled = self._overruled(profile, shape, pod) if len(self._nominator) else {}
+        overruled = self._overruled(profile, shape, pod) if len(self._nominator) else NO_REFUSALS
         return View(shape, overruled, self._nominated_row(profile, shape, pod))
 
     def sample(self, profile: Profile, view: View) -> NDArray[np.int32]:
         """Return the rows among which the pod's may be chosen: all feasible ones, or as many as the operator wants looked at."""
         wanted = nodes_to_find(self._cache.table.live_count, self._share(profile))
         rows = view.shape.evaluation.feasible_rows() if wanted is None else self._sampler.sample(view.shape, wanted)
-        return rows[~np.isin(rows, list(view.overruled))] if view.overruled else rows
+        return np.setdiff1d(rows, view.overruled.rows, assume_unique=True) if len(view.overruled) else rows
 
     def best_among(self, profile: Profile, pod: PodInfo, view: View, bonus: Mapping[int, int]) -> int:
         """Return the row whose total with its bonus is highest, one of several by chance. Rows not in bonus count as not feasible."""
         evaluation = view.shape.evaluation
-        others = np.setdiff1d(evaluation.feasible_rows(), np.array(list(bonus), np.int32)).tolist()
-        if others:
+        others = np.setdiff1d(evaluation.feasible_rows(), np.array(list(bonus), np.int32))
+        if len(others):
             profile.shapes.overrule(view.shape, others)
         try:
             profile.shapes.rank(view.shape, pod)
             totals = {row: evaluation.scores(row)[1] + extra for row, extra in bonus.items()}
         finally:
-            if others:
+            if len(others):
                 profile.shapes.reinstate(view.shape, others)
         highest = max(totals.values())
         best = sorted(row for row, total in totals.items() if total == highest)

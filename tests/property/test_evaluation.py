@@ -159,11 +159,11 @@ class Asker:
 
     def overrule(self, rows: list[int]) -> None:
         self.normalized = False  # a normalisation is of all rows that take part
-        self.evaluation.overrule(rows)
+        self.evaluation.overrule(np.array(rows, np.int32))
 
     def reinstate(self, rows: list[int]) -> None:
         self.normalized = False
-        self.evaluation.reinstate(rows)
+        self.evaluation.reinstate(np.array(rows, np.int32))
 
     def verdicts(self) -> list[tuple[int, int]]:
         return [self.evaluation.verdict(row) for row in range(self.table.capacity)]

@@ -30,6 +30,7 @@ from koordsched.framework.interface import (
     ScorePlugin,
     Scores,
 )
+from koordsched.framework.row_refusals import NO_REFUSALS
 from koordsched.framework.shapes import Shape
 from koordsched.framework.status import SKIP, Status, unschedulable
 from koordsched.plugins import REGISTRY
@@ -116,7 +117,9 @@ class Moody(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNodesPlugin
         return unschedulable("moody") if Mood.filter == 2 else None
 
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes:
-        return (nodes.rows % state.read("MoodyFilter") == 0).astype(np.int32)
+        divisor: int = state.read("MoodyFilter")
+        codes: Codes = (nodes.rows % divisor == 0).astype(np.int32)
+        return codes
 
     def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
         return unschedulable("not in the mood")
@@ -126,7 +129,8 @@ class Moody(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNodesPlugin
         return SKIP if Mood.score == 0 else None
 
     def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
-        return (nodes.rows * state.read("MoodyScore") % 100).astype(np.int64)
+        factor: int = state.read("MoodyScore")
+        return (nodes.rows * factor % 100).astype(np.int64)
 
 
 CONFIG = """
@@ -275,7 +279,7 @@ def view(world: World, info: PodInfo) -> dict[str, object]:
         "feasible": shape.evaluation.feasible_rows().tolist(),
     }
     if shape.feasible_count == 0:
-        return seen | {"message": shapes.diagnose(shape, info, {}).message}
+        return seen | {"message": shapes.diagnose(shape, info, NO_REFUSALS).message}
     shapes.rank(shape, info)
     enabled = [s for s in range(len(shape.scorers)) if shape.evaluation.is_enabled(s)]
     scores = {row: shape.evaluation.scores(row) for row in shape.evaluation.feasible_rows().tolist()}

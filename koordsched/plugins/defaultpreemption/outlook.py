@@ -138,16 +138,13 @@ class _Sorting:
 
     def exceptions(self, diagnosis: Diagnosis, f: int | None) -> None:
         """Sort rows of which something else is true than what the shape's filters say: nominated pods or extenders refuse."""
-        name = None if f is None else self._supposing.shape.filters[f].name
-        foreseen: list[int] = []
-        unknown: list[int] = []
-        for row, status in diagnosis.exceptions.items():
-            if status.code is Code.UNSCHEDULABLE:
-                (foreseen if status.plugin == name and row not in self._odd.rows else unknown).append(row)
-        if foreseen and f is not None:
-            self._foresee(f, np.array(foreseen, np.int32))
-        if unknown:
-            self.unknown(np.array(unknown, np.int32))
+        for status, rows in diagnosis.exceptions.groups():
+            if status.code is not Code.UNSCHEDULABLE:
+                continue
+            if f is not None and status.plugin == self._supposing.shape.filters[f].name:
+                self._foresee(f, self._usual(rows))
+            else:
+                self.unknown(rows)
 
     def unknown(self, rows: Rows) -> None:
         """Leave these rows to the filters, except where nobody can be evicted."""

@@ -13,12 +13,12 @@ or updated. Why the outcome is right all the same:
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
-from koordsched.framework.diagnosis import Diagnosis, Refusal
+from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.extenders import EXTENDER, ExtenderError
-from koordsched.framework.shapes_reasons import diagnose
+from koordsched.framework.row_refusals import RowRefusals
+from koordsched.framework.shapes_reasons import counted, diagnose
 from koordsched.framework.status import Code, Status
 from koordsched.log import get_logger
 from koordsched.scheduler.extenders.chain import Left
@@ -135,14 +135,14 @@ class Search:
         of_filters = diagnose(view.shape, pod, view.overruled, self._cache.table.live_count)
         if of_filters.pre_filter is not None:
             return of_filters
-        by_row = {row: refused[name] for name, row in self._rows(refused) if view.allows(row)}
-        refusals = [*of_filters.refusals, *(Refusal(status, count) for status, count in Counter(by_row.values()).items())]
+        of_extenders = RowRefusals.of({row: refused[name] for name, row in self._rows(refused) if view.allows(row)})
+        refusals = [*of_filters.refusals, *counted(of_extenders)]
 
         def status_of(row: int) -> Status | None:
-            return by_row.get(row) or of_filters.status_of(row) or NOT_ASKED_ABOUT
+            return of_extenders.get(row) or of_filters.status_of(row) or NOT_ASKED_ABOUT
 
         found = Diagnosis(of_filters.total_nodes, of_filters.plugins | {EXTENDER}, refusals, status_of)
         found.of_shape = False
-        found.exceptions = {**of_filters.exceptions, **by_row}
+        found.exceptions = of_filters.exceptions.joined(of_extenders)
         found.supposing = profile.shapes.suppose(view.shape)
         return found

@@ -66,7 +66,8 @@ class Bench:
             evaluation.store_codes(np.array([self.filters[f].answer(row) for row in rows], np.int32))
             f = evaluation.next_filter(f + 1)
         evaluation.settle()
-        return evaluation.feasible_rows().tolist()
+        feasible: list[int] = evaluation.feasible_rows().tolist()
+        return feasible
 
     def rank(self, evaluation: Evaluation | None = None) -> int:
         """Run the scorers' part; return what `rank` does."""
@@ -509,23 +510,31 @@ def test_the_best_follows_a_row_that_changes() -> None:
 def test_overruled_rows_sit_out_until_they_are_reinstated() -> None:
     bench = Bench(4, [Filter(lambda row: row == 3)], [Scorer(lambda row: 10 * row, MAX)])
     bench.totals()
-    bench.evaluation.overrule([2, 3])
+    bench.evaluation.overrule(np.array([2, 3], np.int32))
     assert bench.evaluation.feasible_rows().tolist() == [0, 1]
     assert bench.evaluation.feasible_count == 2
     assert bench.rank() == -1
     assert (bench.winners(), bench.evaluation.best()) == ([1], (100, 1))  # normalised without row 2
-    bench.evaluation.reinstate([2, 3])
+    bench.evaluation.reinstate(np.array([2, 3], np.int32))
     assert bench.evaluation.verdict(3) == (0, 1)
     assert bench.totals() == {0: 0, 1: 50, 2: 100}
+
+
+def test_the_feasible_ones_among_some_rows_keep_their_order() -> None:
+    bench = Bench(5, [Filter(lambda row: row == 3)], [])
+    bench.filter()
+    assert bench.evaluation.feasible_among(np.array([4, 3, 0, 99, -1, 2], np.int32)).tolist() == [4, 0, 2]
+    bench.evaluation.overrule(np.array([4], np.int32))
+    assert bench.evaluation.feasible_among(np.array([4, 0], np.int32)).tolist() == [0]
 
 
 def test_a_row_that_was_never_scored_because_it_was_overruled_is_scored_later() -> None:
     bench = Bench(3, [], [Scorer(lambda row: row)])
     bench.filter()
-    bench.evaluation.overrule([2])
+    bench.evaluation.overrule(np.array([2], np.int32))
     assert bench.rank() == -1
     assert bench.asked == [("scorer 0", [0, 1])]
-    bench.evaluation.reinstate([2])
+    bench.evaluation.reinstate(np.array([2], np.int32))
     assert bench.totals() == {0: 0, 1: 1, 2: 2}
     assert bench.asked == [("scorer 0", [2])]
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from koordsched._core.occupancy import Occupancy
 from koordsched._core.prospects import Prospects
@@ -113,6 +115,25 @@ def test_tied_victims_count_before_age_and_the_younger_node_wins() -> None:
     found = world.prospects(9, 4000)
     assert found.best(rows(0, 1, 2), PLACE) == 2
     assert found.best(rows(0, 1), PLACE) == 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.sampled_from(["claim", "remove", "clear"])), max_size=60))
+def test_the_claimed_rows_are_those_with_claims_whatever_came_and_went(steps: list[tuple[int, int, str]]) -> None:
+    world = Rows(6)
+    world.add(4, "occupant", 1, 100)
+    items = {(row, number): f"{row}/{number}" for row in range(6) for number in range(3)}
+    claims: dict[str, int] = {}
+    for row, number, step in steps:
+        item = items[row, number]
+        if step == "clear" and number == 0:
+            world.occupancy.clear()
+            claims.clear()
+        elif step == "claim" and item not in claims:
+            world.occupancy.claim(row, item, 5, world.request(100))
+            claims[item] = row
+        elif step == "remove" and item in claims:
+            world.occupancy.remove(claims.pop(item), item)
+    assert sorted(world.occupancy.claimed_rows().tolist()) == sorted(set(claims.values()))
 
 
 def test_a_claim_takes_room_from_lower_and_equal_newcomers_but_not_from_its_owner() -> None:

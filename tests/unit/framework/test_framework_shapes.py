@@ -14,6 +14,7 @@ from koordsched.cache.cache import Cache
 from koordsched.framework.interface import UNSIGNABLE, FilterPlugin, Normalize, PreFilterResult, PreScorePlugin, ScorePlugin
 from koordsched.framework.lift import PluginError
 from koordsched.framework.plan import Evaluators, Plan
+from koordsched.framework.row_refusals import NO_REFUSALS, RowRefusals
 from koordsched.framework.shapes import Shapes
 from koordsched.framework.shapes_kept import OBJECTS_OF_A_SHAPE, REMEMBERED, USED_ONCE
 from koordsched.framework.status import SKIP, Code, Status, error, unresolvable, unschedulable
@@ -55,10 +56,10 @@ class Bench:
         return {self.name(row): shape.evaluation.scores(row)[1] for row in shape.evaluation.feasible_rows().tolist()}
 
     def message(self, info: PodInfo) -> str:
-        return self.shapes.diagnose(self.shapes.find(info), info, {}).message
+        return self.shapes.diagnose(self.shapes.find(info), info, NO_REFUSALS).message
 
     def plugins(self, info: PodInfo) -> set[str]:
-        return set(self.shapes.diagnose(self.shapes.find(info), info, {}).plugins)
+        return set(self.shapes.diagnose(self.shapes.find(info), info, NO_REFUSALS).plugins)
 
     def name(self, row: int) -> str:
         info = self.cache.infos[row]
@@ -364,7 +365,7 @@ def test_lifted_refusals_keep_their_code_and_all_their_reasons() -> None:
     bench = Bench(filter=[FakeFilter("A", n1=unschedulable("a", "b"), n2=unresolvable("b"), n3=unschedulable("a", "b"))])
     info = bench.sign()
     shape = bench.shapes.find(info)
-    diagnosis = bench.shapes.diagnose(shape, info, {})
+    diagnosis = bench.shapes.diagnose(shape, info, NO_REFUSALS)
     assert diagnosis.message == "0/3 nodes are available: 2 a, 3 b."
     assert [shape.evaluation.verdict(row)[1] for row in range(3)] == [1, 2, 1]
     assert diagnosis.status_of(1) == Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("b",), "A")
@@ -548,7 +549,7 @@ def test_rows_that_nominated_pods_take_count_as_refused_by_whom_they_cause() -> 
     bench = Bench(filter=[FakeFilter("A", n1=unschedulable("full"), n2=unschedulable("full")), FakeFilter("B")])
     info = bench.sign()
     shape = bench.shapes.find(info)
-    diagnosis = bench.shapes.diagnose(shape, info, {2: unschedulable("full").with_plugin("A")})
+    diagnosis = bench.shapes.diagnose(shape, info, RowRefusals.of({2: unschedulable("full").with_plugin("A")}))
     assert diagnosis.message == "0/3 nodes are available: 3 full."
     assert diagnosis.status_of(2) == unschedulable("full").with_plugin("A")
     assert shape.diagnosis is None  # it holds for this pod only
@@ -566,14 +567,15 @@ def test_a_custom_normalisation_follows_rows_that_sit_out() -> None:
             return {"n1": 10, "n2": 20, "n3": 40}[node.name]
 
         def normalize_scores(self, state: CycleState, pod: PodInfo, nodes: Nodes, scores: Scores) -> Scores:
-            return 100 * scores // scores.max()
+            normalized: Scores = 100 * scores // scores.max()
+            return normalized
 
     bench = Bench(score=[Raw()])
     info = bench.sign()
     assert bench.totals(info) == {"n1": 25, "n2": 50, "n3": 100}
     shape = bench.shapes.find(info)
-    bench.shapes.overrule(shape, [2])
+    bench.shapes.overrule(shape, np.array([2], np.int32))
     bench.shapes.rank(shape, info)
     assert [shape.evaluation.scores(row)[1] for row in (0, 1)] == [50, 100]
-    bench.shapes.reinstate(shape, [2])
+    bench.shapes.reinstate(shape, np.array([2], np.int32))
     assert bench.totals(info) == {"n1": 25, "n2": 50, "n3": 100}

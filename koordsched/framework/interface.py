@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from koordsched.queue.queued_pod import QueuedPodInfo
 
 Codes = NDArray[np.int32]
+Flags = NDArray[np.bool_]
 Scores = NDArray[np.int64]
 
 MAX_NODE_SCORE = 100
@@ -141,6 +142,13 @@ class FilterNodesPlugin(Plugin):
         """Return the request if the answer for every row is exactly `_core.fit.filter_fit` of it: then all rows are foreseen at once."""
         return None
 
+    def swayed_by_departures(self, state: CycleState, pod: PodInfo, nodes: Nodes, codes: Codes) -> Flags | None:
+        """Return on which rows the answer could be another one if any of the pods that run there were gone; None: on all.
+
+        codes: the answers as they are. Only asked of filters for which pods on nodes matter; preemption tries such rows one by one.
+        """
+        return None
+
 
 class FilterPlugin(Plugin):
     """A filter that looks at one node at a time."""
@@ -236,7 +244,8 @@ class PermitPlugin(Plugin):
 
 class PreBindPlugin(Plugin):
     takes_time: bool = True
-    """Whether pre_bind waits for others, so that the pod's nomination is worth a request; not if all it does is to note annotations."""
+    """Whether pre_bind waits for others, so that the pod's nomination is worth a request; not if all it does is to note annotations.
+    Such a pre_bind is cancelled when the scheduler stops, and the pod unreserved."""
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         """SKIP: pre_bind has nothing to do for this pod."""

@@ -9,31 +9,50 @@ was. Callers: selection, for nominated pods; preemption. Nothing awaits, nothing
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from koordsched._core.change import Change
+from koordsched._core.table import Request
 from koordsched.framework.interface import PreFilterResult
 from koordsched.framework.lift import PluginError
+from koordsched.framework.row_refusals import RowRefusals
 from koordsched.framework.status import Code, Status
 from koordsched.framework.stopwatch import PRE_FILTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
-    from koordsched._core.table import Request
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
     from koordsched.cache.nodes import NodeInfo
     from koordsched.framework.cycle_state import CycleState
-    from koordsched.framework.interface import FilterNodesPlugin
+    from koordsched.framework.interface import Codes, FilterNodesPlugin, Flags
     from koordsched.framework.plan import Plan
     from koordsched.framework.shape import Shape
 
 OF_PODS = Change.USAGE | Change.PORTS
+NO_ROWS = np.zeros(0, np.int32)
+
+
+class Fit(NamedTuple):
+    """The filter that compares a request with what is free."""
+
+    f: int  # its place among the shape's filters
+    request: Request
+    alone: bool  # pods on nodes matter to no other filter
+
+
+class Beyond(msgspec.Struct):
+    """What other filters than the one that refuses say of its rows, whoever of the pods there goes."""
+
+    passing: NDArray[np.int32] = msgspec.field(default_factory=lambda: NO_ROWS)
+    refused: list[RowRefusals] = msgspec.field(default_factory=list)
+    unsure: list[NDArray[np.int32]] = msgspec.field(default_factory=list)  # pods there matter to one of them
 
 
 class WhatIf:
@@ -112,39 +131,46 @@ class Supposition:
 
     # For all nodes at once
 
-    def fit(self, pod: PodInfo) -> tuple[int, Request] | None:
-        """Return the one filter of the shape for which pods on nodes matter, and the request that it compares with what is free.
+    def fit(self, pod: PodInfo) -> Fit | None:
+        """Return the filter that compares a request with what is free; None when the shape has none."""
+        for f, plugin in enumerate(self.shape.filters):
+            request = plugin.fit_request(self.shape.state, pod)
+            if request is not None:
+                return Fit(f, request, alone=not any(map(self._what_if.depends_on_pods, self._but(f))))
+        return None
 
-        None: other filters depend on pods too, so that each supposition has to be put to all of them.
-        """
-        if self.shape.pre_filtered.refusal is not None:
-            return None
-        found = [f for f, plugin in enumerate(self.shape.filters) if self._what_if.depends_on_pods(plugin)]
-        if len(found) != 1:
-            return None
-        request = self.shape.filters[found[0]].fit_request(self.shape.state, pod)
-        return None if request is None else (found[0], request)
+    def beyond(self, f: int, pod: PodInfo, rows: NDArray[np.int32]) -> Beyond:
+        """Tell what the other filters say of rows that filter f is the first to refuse, if pods there go until f lets them pass."""
+        found = Beyond()
+        for g, plugin in enumerate(self.shape.filters):
+            if g == f or not len(rows):
+                continue
+            nodes = self._what_if.cache.select(rows)
+            codes = plugin.filter_nodes(self.shape.state, pod, nodes) if g > f else None
+            codes = np.zeros(len(rows), np.int32) if codes is None else codes
+            swayed = self.swayed(g, pod, rows, codes)
+            found.unsure.append(rows[swayed])
+            refused = ~swayed & (codes != 0)
+            found.refused.append(RowRefusals.of_codes(rows[refused], codes[refused], partial(self.explain, g, pod)))
+            rows = rows[~swayed & (codes == 0)]
+        found.passing = rows
+        return found
 
-    def passing_after(self, f: int, pod: PodInfo, rows: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return those of the rows that all filters behind filter f let pass now."""
-        for plugin in self.shape.filters[f + 1 :]:
-            if len(rows):
-                codes = plugin.filter_nodes(self.shape.state, pod, self._what_if.cache.select(rows))
-                rows = rows if codes is None else rows[codes == 0]
-        return rows
+    def swayed(self, g: int, pod: PodInfo, rows: NDArray[np.int32], codes: Codes) -> Flags:
+        """Return on which rows filter g, which answers codes now, could answer otherwise if pods that run there were gone."""
+        plugin = self.shape.filters[g]
+        if not self._what_if.depends_on_pods(plugin):
+            return np.zeros(len(rows), np.bool_)
+        swayed = plugin.swayed_by_departures(self.shape.state, pod, self._what_if.cache.select(rows), codes)
+        return np.ones(len(rows), np.bool_) if swayed is None else swayed
+
+    def _but(self, f: int) -> list[FilterNodesPlugin]:
+        return [*self.shape.filters[:f], *self.shape.filters[f + 1 :]]
 
     def explain(self, f: int, pod: PodInfo, code: int) -> Status:
         """Return the refusal that a filter's code stands for."""
         plugin = self.shape.filters[f]
         return plugin.explain(self.shape.state, pod, code).with_plugin(plugin.name)
-
-    def request_of_fit(self, pod: PodInfo) -> Request | None:
-        """Return the request that must fit whatever else must hold; None when no filter says so."""
-        for plugin in self.shape.filters:
-            request = plugin.fit_request(self.shape.state, pod)
-            if request is not None:
-                return request
-        return None
 
 
 def takes_only_room(pod: PodInfo) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,13 +18,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from koordsched._core.table import Request
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.profile import Profile
     from koordsched.framework.shapes import Shape
-    from koordsched.framework.what_if import Supposition
+    from koordsched.framework.what_if import Fit, Supposition
     from koordsched.queue.nominator import Nominator
 
 NO_ROWS = np.zeros(0, np.int32)
@@ -101,14 +101,14 @@ class Selection:
             return self._refused_each(supposing, pod, rows)
         odd = self._claims.is_odd(rows)
         short = self._short_of_room(supposing, pod, fit, rows[~odd])
-        return short.joined(self._refused_each(supposing, pod, rows[odd])) if odd.any() else short
+        left = rows[odd] if fit.alone else np.setdiff1d(rows, short.rows, assume_unique=True)
+        return short.joined(self._refused_each(supposing, pod, left)) if len(left) else short
 
-    def _short_of_room(self, supposing: Supposition, pod: PodInfo, fit: tuple[int, Request], rows: NDArray[np.int32]) -> RowRefusals:
-        """Say where there is no room beside the nominated pods: for all rows at once, as room is all that counts."""
-        f, request = fit
-        codes = self._claims.shortages(rows, pod, request)
+    def _short_of_room(self, supposing: Supposition, pod: PodInfo, fit: Fit, rows: NDArray[np.int32]) -> RowRefusals:
+        """Say where there is no room beside the nominated pods, for all rows at once: these pods take nothing but room."""
+        codes = self._claims.shortages(rows, pod, fit.request)
         short = codes != 0
-        return RowRefusals.of_codes(rows[short], codes[short], lambda code: supposing.explain(f, pod, code))
+        return RowRefusals.of_codes(rows[short], codes[short], partial(supposing.explain, fit.f, pod))
 
     def _refused_each(self, supposing: Supposition, pod: PodInfo, rows: NDArray[np.int32]) -> RowRefusals:
         """Ask all filters about each row: amounts do not tell everything."""

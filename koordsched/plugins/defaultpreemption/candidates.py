@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from koordsched.framework.diagnosis import Refusal, count_reasons, fit_error
+from koordsched.framework.lift import PluginError
 from koordsched.framework.status import Code, Status, unschedulable
 from koordsched.log import get_logger
 from koordsched.plugins.defaultpreemption.choice import WEIGHT, Candidate, Worth, worth
@@ -75,11 +76,11 @@ class Candidates:
         """Return the best candidate, or the refusal that says of every node why there is none. PluginError."""
         pod, diagnosis = attempt.pod, attempt.diagnosis
         if not _resolvable(diagnosis) or not self._occupants.any_below(pod.priority):
-            return _refusal(diagnosis, Counter({NO_VICTIMS: _resolvable(diagnosis)}))
+            return refusal_of(diagnosis, Counter({NO_VICTIMS: _resolvable(diagnosis)}))
         outlook = self._outlooks.of(pod, diagnosis, attempt.supposing)
         play = _Play(self, attempt, outlook)
         found = play.best()
-        return found if found is not None else _refusal(diagnosis, play.refusals())
+        return found if found is not None else refusal_of(diagnosis, play.refusals())
 
     def all(self, attempt: Attempt, most: int) -> list[Candidate]:
         """Return up to `most` candidates, the best first: for extenders, who may know better."""
@@ -92,9 +93,9 @@ class Candidates:
         """Return what `best` would say if there is no candidate, without asking filters; None when that is not known."""
         pod, diagnosis = attempt.pod, attempt.diagnosis
         if not _resolvable(diagnosis) or not self._occupants.any_below(pod.priority):
-            return _refusal(diagnosis, Counter({NO_VICTIMS: _resolvable(diagnosis)}))
+            return refusal_of(diagnosis, Counter({NO_VICTIMS: _resolvable(diagnosis)}))
         outlook = self._outlooks.of(pod, diagnosis, attempt.supposing)
-        return None if outlook.hopeful else _refusal(diagnosis, _Play(self, attempt, outlook).refusals())
+        return None if outlook.hopeful else refusal_of(diagnosis, _Play(self, attempt, outlook).refusals())
 
     def worth(self, candidate: Candidate) -> Worth:
         return worth(candidate, int(self.places()[candidate.row]))
@@ -136,8 +137,10 @@ class _Play:
         self._attempt = attempt
         self._outlook = outlook
         self._refused: Counter[Status] = Counter()  # of open rows that were played in vain
+        self._mistake: PluginError | None = None  # the first one of an open row: it counts only where there is no candidate
 
     def best(self) -> Candidate | None:
+        """Return the best candidate, None when there is none. PluginError when a node could not be asked about and no other is one."""
         found = self._foreseen()
         if found is not None and not self._candidates.confirms(self._attempt, found):
             self._outlook.open = np.concatenate((self._outlook.open, self._outlook.foreseen))
@@ -148,13 +151,14 @@ class _Play:
         for row, bound in self._open_by_bound():
             if known is not None and bound > known[:4]:
                 break
-            played = self._candidates.play(self._attempt, row)
-            if isinstance(played, Status):
-                self._refused[played] += 1
+            played = self._played(row)
+            if played is None:
                 continue
             value = self._candidates.worth(played)
             if known is None or value < known:
                 found, known = played, value
+        if found is None and self._mistake is not None:
+            raise self._mistake
         return found
 
     def all(self, most: int) -> list[Candidate]:
@@ -163,8 +167,8 @@ class _Play:
         if prospects is not None:
             found = [Candidate(row, *prospects.victims(row)) for row in outlook.foreseen.tolist()]
         for row, _ in self._open_by_bound():
-            played = self._candidates.play(self._attempt, row)
-            if isinstance(played, Candidate):
+            played = self._played(row)
+            if played is not None:
                 found.append(played)
         return sorted(found, key=self._candidates.worth)[:most]
 
@@ -175,6 +179,18 @@ class _Play:
         for status, count in self._outlook.shut:
             found[status] += count
         return found
+
+    def _played(self, row: int) -> Candidate | None:
+        """Return the candidate that an open row is, if it is one; take note of what speaks against it."""
+        try:
+            played = self._candidates.play(self._attempt, row)
+        except PluginError as mistake:
+            self._mistake = self._mistake or mistake
+            return None
+        if isinstance(played, Candidate):
+            return played
+        self._refused[played] += 1
+        return None
 
     def _foreseen(self) -> Candidate | None:
         """Return the best row of which the kernel knows all."""
@@ -212,7 +228,7 @@ def _resolvable(diagnosis: Diagnosis) -> int:
     return sum(refusal.nodes for refusal in diagnosis.refusals if refusal.status.code is Code.UNSCHEDULABLE)
 
 
-def _refusal(diagnosis: Diagnosis, statuses: Counter[Status]) -> Status:
+def refusal_of(diagnosis: Diagnosis, statuses: Counter[Status]) -> Status:
     """Say of all nodes why preemption does not help there."""
     refusals = [Refusal(status, count) for status, count in statuses.items() if count]
     rest = diagnosis.total_nodes - sum(refusal.nodes for refusal in refusals)

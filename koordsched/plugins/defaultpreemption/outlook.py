@@ -2,8 +2,9 @@
 
 Only nodes that refuse the pod with Unschedulable count. Each of them is in one of four lists:
 
-- `foreseen`: one filter refuses it, it is the only one for which pods on nodes matter, and it only compares amounts. The kernel then knows
-  the exact victims, since the same amounts decide at every step of the reprieve. Pods that are nominated for the node are amounts too.
+- `foreseen`: the filter that refuses it only compares amounts, all others let it pass, and none of them would answer otherwise if any pods
+  of the node went (`swayed_by_departures`). The kernel then knows the exact victims, since the same amounts decide at every step of the
+  reprieve. Pods that are nominated for the node are amounts too, as long as other filters have nothing to do with pods at all.
 - `open`: anything else that might work. All filters have to be asked (`victims`).
 - `empty`: there is nobody to evict.
 - `shut`: it is known without asking why the node refuses the pod even without all lower pods; with that refusal.
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.framework.diagnosis import Diagnosis
     from koordsched.framework.status import Status
-    from koordsched.framework.what_if import Supposition
+    from koordsched.framework.what_if import Fit, Supposition
     from koordsched.plugins.defaultpreemption.occupants import Occupants
 
 Rows = NDArray[np.int32]
@@ -64,16 +65,13 @@ class Outlooks:
         """Sort the nodes that refuse the pod with Unschedulable. The occupants are brought up to date."""
         self._occupants.bring_up_to_date()
         fit = supposing.fit(pod)
-        request = supposing.request_of_fit(pod) if fit is None else fit[1]
-        outlook = Outlook(None if request is None else self.prospects(pod.priority, request))
-        sorting = _Sorting(pod, supposing, outlook, self._odd_rows(pod))
+        outlook = Outlook(None if fit is None else self.prospects(pod.priority, fit.request))
+        sorting = _Sorting(pod, supposing, outlook, self._exceptional(pod, fit))
         if diagnosis.pre_filter is not None:
             sorting.unknown(self._occupants.occupancy.table.live_rows())
-        elif fit is None:
-            sorting.by_bound()
         else:
-            sorting.by_kernel(fit[0])
-        sorting.exceptions(diagnosis, None if fit is None else fit[0])
+            sorting.by_filters(fit)
+        sorting.exceptions(diagnosis, fit)
         return outlook
 
     def prospects(self, priority: int, request: Request) -> Prospects:
@@ -89,60 +87,56 @@ class Outlooks:
         found.refresh()
         return found
 
-    def _odd_rows(self, pod: PodInfo) -> _Odd:
+    def _exceptional(self, pod: PodInfo, fit: Fit | None) -> _Exceptional:
         odd = set(self._occupants.odd_claims.values())
         own = self._occupants.claim_of(pod.uid)
         if own is not None:
             odd.add(own.row)
-        return _Odd(odd, self._occupants.occupancy.table.capacity)
+        occupancy = self._occupants.occupancy
+        claimed = occupancy.claimed_rows() if fit is not None and not fit.alone else NO_ROWS
+        return _Exceptional(np.array(list(odd), np.int32), claimed, occupancy.table.capacity)
 
 
-class _Odd(msgspec.Struct, frozen=True):
-    """The rows where the kernel's claims are not the truth: one is the pod's own, or somebody nominated takes more than room."""
+class _Exceptional(msgspec.Struct, frozen=True):
+    """Rows where the kernel does not know everything.
 
-    rows: set[int]
+    odd: the kernel's claims are not the truth: one is the pod's own, or somebody nominated takes more than room. claimed: who is nominated
+    may matter to other filters than the one that compares amounts.
+    """
+
+    odd: Rows
+    claimed: Rows
     capacity: int
-
-    def flags(self) -> NDArray[np.bool_]:
-        """Return for every row whether it is one. isin() costs ten times as much, and each event asks for each shape that waits."""
-        flags = np.zeros(self.capacity, np.bool_)
-        flags[list(self.rows)] = True
-        return flags
 
 
 class _Sorting:
     """Fills one outlook."""
 
-    def __init__(self, pod: PodInfo, supposing: Supposition, outlook: Outlook, odd: _Odd) -> None:
+    def __init__(self, pod: PodInfo, supposing: Supposition, outlook: Outlook, exceptional: _Exceptional) -> None:
         self._pod = pod
         self._supposing = supposing
         self._outlook = outlook
-        self._odd = odd
+        self._exceptional = exceptional
 
-    def by_kernel(self, f: int) -> None:
-        """Sort rows that the shape's filters refuse, where filter f alone depends on pods."""
+    def by_filters(self, fit: Fit | None) -> None:
+        """Sort rows that the shape's filters refuse."""
         for (g, code), rows in self._refused().items():
-            if g != f:
-                self._constant(self._supposing.explain(g, self._pod, code), rows)
-                continue
-            self._foresee(f, self._usual(rows))
-
-    def by_bound(self) -> None:
-        """Sort rows that the shape's filters refuse, where several filters depend on pods: the kernel knows only who has no chance."""
-        for (g, _), rows in self._refused().items():
-            request = self._supposing.shape.filters[g].fit_request(self._supposing.shape.state, self._pod)
-            if request is None or self._outlook.prospects is None or request is not self._outlook.prospects.request:
+            if fit is None:
                 self.unknown(rows)
+            elif g == fit.f:
+                self._foresee(g, self._usual(rows))
             else:
-                self._foresee_bound(g, self._usual(rows))
+                swayed = self._supposing.swayed(g, self._pod, rows, np.full(len(rows), code, np.int32))
+                self.unknown(rows[swayed])
+                self._constant((g, code), self._usual(rows[~swayed]), fit)
 
-    def exceptions(self, diagnosis: Diagnosis, f: int | None) -> None:
+    def exceptions(self, diagnosis: Diagnosis, fit: Fit | None) -> None:
         """Sort rows of which something else is true than what the shape's filters say: nominated pods or extenders refuse."""
         for status, rows in diagnosis.exceptions.groups():
             if status.code is not Code.UNSCHEDULABLE:
                 continue
-            if f is not None and status.plugin == self._supposing.shape.filters[f].name:
-                self._foresee(f, self._usual(rows))
+            if fit is not None and status.plugin == self._supposing.shape.filters[fit.f].name:
+                self._foresee(fit.f, self._usual(rows))
             else:
                 self.unknown(rows)
 
@@ -156,14 +150,20 @@ class _Sorting:
         self._outlook.open = np.concatenate((self._outlook.open, rows))
 
     def _usual(self, rows: Rows) -> Rows:
-        """Return the rows of which the kernel knows the truth; leave the others to the filters."""
-        if not self._odd.rows:
-            return rows
-        odd = self._odd.flags()[rows]
-        if not odd.any():
-            return rows
-        self.unknown(rows[odd])
-        return rows[~odd]
+        """Return the rows of which the kernel knows how much room there could be; leave the others to the filters."""
+        usual, odd = self._split(rows, self._exceptional.odd)
+        if len(odd):
+            self.unknown(odd)
+        return usual
+
+    def _split(self, rows: Rows, some: Rows) -> tuple[Rows, Rows]:
+        """Return (rows that are not among some, those that are). isin() costs ten times as much, and each event asks for each shape."""
+        if not len(some) or not len(rows):
+            return rows, NO_ROWS
+        flags = np.zeros(self._exceptional.capacity, np.bool_)
+        flags[some] = True
+        among = flags[rows]
+        return (rows[~among], rows[among]) if among.any() else (rows, NO_ROWS)
 
     def _refused(self) -> dict[tuple[int, int], Rows]:
         """Return the rows that filters refuse with Unschedulable, by filter and code. Kept as long as no verdict changes."""
@@ -182,37 +182,34 @@ class _Sorting:
         return {(g, code): rows[(filters == g) & (codes == code)] for g, code in wanted}
 
     def _foresee(self, f: int, rows: Rows) -> None:
-        """Take over the kernel's answer for rows that filter f refuses."""
+        """Take over the kernel's answer for rows that filter f refuses, where no other filter can be swayed."""
         outlook, prospects = self._outlook, self._outlook.prospects
         assert prospects is not None
         codes = prospects.codes(rows)
         outlook.empty += int((codes == NOBODY).sum())
         self._shut(f, codes)
-        fitting = rows[codes == 0]
-        passing = self._supposing.passing_after(f, self._pod, fitting)
-        if len(passing) < len(fitting):
-            outlook.open = np.concatenate((outlook.open, np.setdiff1d(fitting, passing)))
-        outlook.foreseen = np.concatenate((outlook.foreseen, passing))
-
-    def _foresee_bound(self, f: int, rows: Rows) -> None:
-        """Take over what the kernel knows for sure: that filter f goes on refusing. Filters before f let the rows pass."""
-        assert self._outlook.prospects is not None
-        codes = self._outlook.prospects.codes(rows)
-        self._shut(f, codes)
-        self._outlook.empty += int((codes == NOBODY).sum())
-        self._outlook.open = np.concatenate((self._outlook.open, rows[codes == 0]))
+        fitting, claimed = self._split(rows[codes == 0], self._exceptional.claimed)
+        beyond = self._supposing.beyond(f, self._pod, fitting)
+        outlook.shut += [(status, len(refused)) for each in beyond.refused for status, refused in each.groups()]
+        outlook.open = np.concatenate((outlook.open, claimed, *beyond.unsure))
+        outlook.foreseen = np.concatenate((outlook.foreseen, beyond.passing))
 
     def _shut(self, f: int, codes: NDArray[np.int32]) -> None:
         for code, count in _counts(codes[codes > 0]):
             self._outlook.shut.append((self._supposing.explain(f, self._pod, code), count))
 
-    def _constant(self, status: Status, rows: Rows) -> None:
-        """Note rows whose refusal has nothing to do with pods: evicting changes nothing."""
+    def _constant(self, refusal: tuple[int, int], rows: Rows, fit: Fit) -> None:
+        """Note rows where another filter goes on refusing whoever of the pods goes; before it nominated pods may leave too little room."""
         assert self._outlook.prospects is not None
-        nobody = int((self._outlook.prospects.codes(rows) == NOBODY).sum())
-        self._outlook.empty += nobody
-        if len(rows) > nobody:
-            self._outlook.shut.append((status, len(rows) - nobody))
+        g, code = refusal
+        codes = self._outlook.prospects.codes(rows)
+        self._outlook.empty += int((codes == NOBODY).sum())
+        if g > fit.f:
+            self._shut(fit.f, codes)
+            codes = codes[codes <= 0]
+        count = int((codes != NOBODY).sum())
+        if count:
+            self._outlook.shut.append((self._supposing.explain(g, self._pod, code), count))
 
 
 def _counts(codes: NDArray[np.int32]) -> Iterable[tuple[int, int]]:

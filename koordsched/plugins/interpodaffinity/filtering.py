@@ -16,9 +16,11 @@ from koordsched._core.affinity import any_with, occupied, refuse_own, refuse_unl
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
+    from numpy.typing import NDArray
+
     from koordsched._core.counts import RowCounts
     from koordsched.cache.nodes import Nodes
-    from koordsched.framework.interface import Codes
+    from koordsched.framework.interface import Codes, Flags
     from koordsched.plugins.interpodaffinity.interest import Counter, Interest
     from koordsched.plugins.interpodaffinity.interests import Interests
 
@@ -74,6 +76,21 @@ class Filtering:
                 if its_reason == reason:
                     refuse_own(counter.counts, counter.attribute, rows, codes, reason, holding=True)
         return codes
+
+
+def swayed(interest: Interest, rows: NDArray[np.int32], codes: Codes) -> Flags:
+    """Return on which rows the code could change if some of their pods went: such as the pod wants near, or such as keep it out."""
+    found = _any_on((*interest.apart, *interest.existing), rows)
+    found &= codes != 0
+    found |= _any_on(interest.together, rows)
+    return found
+
+
+def _any_on(counters: Iterable[Counter], rows: NDArray[np.int32]) -> Flags:
+    found = np.zeros(len(rows), np.bool_)
+    for counter in counters:
+        found |= counter.counts.array()[rows] > 0
+    return found
 
 
 def _by_key(counters: Iterable[Counter]) -> list[tuple[int, list[RowCounts]]]:

@@ -13,7 +13,7 @@ from koordsched._core.counts import normalize_to_range
 from koordsched.api.kinds import NAMESPACE
 from koordsched.framework.interface import FilterNodesPlugin, Normalize, PreFilterPlugin, PreScorePlugin, ScoreNodesPlugin
 from koordsched.framework.status import SKIP, Status, unresolvable, unschedulable
-from koordsched.plugins.interpodaffinity.filtering import BY_AFFINITY, BY_ANTI_AFFINITY, BY_EXISTING, Filtering
+from koordsched.plugins.interpodaffinity.filtering import BY_AFFINITY, BY_ANTI_AFFINITY, BY_EXISTING, Filtering, swayed
 from koordsched.plugins.interpodaffinity.hints import Hints
 from koordsched.plugins.interpodaffinity.interests import Interests
 from koordsched.plugins.interpodaffinity.namespaces import Namespaces
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from koordsched.config.args import InterPodAffinityArgs
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.handle import Handle
-    from koordsched.framework.interface import Codes, Scores
+    from koordsched.framework.interface import Codes, Flags, Scores
     from koordsched.queue.events import EventHint
 
 REFUSALS = {
@@ -90,6 +90,10 @@ class InterPodAffinity(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, Score
                 return None
             filtering = interest.filtering()
         return filtering.refuse(nodes)
+
+    def swayed_by_departures(self, state: CycleState, pod: PodInfo, nodes: Nodes, codes: Codes) -> Flags | None:
+        interest = self._interests.of(pod)
+        return None if interest is None else swayed(interest, nodes.rows, codes)
 
     def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
         return REFUSALS[code]

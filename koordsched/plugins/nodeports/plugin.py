@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from koordsched.cache.columns import Columns
     from koordsched.cache.nodes import Nodes
     from koordsched.framework.cycle_state import CycleState
-    from koordsched.framework.interface import Codes
+    from koordsched.framework.interface import Codes, Flags
 
 REFUSAL = unschedulable("node(s) didn't have free ports for the requested pod ports")
 
@@ -43,6 +43,10 @@ class NodePorts(PreFilterPlugin, FilterNodesPlugin):
 
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes:
         return filter_bits(nodes.table, _conflicting_bits(nodes.columns, pod), nodes.rows)
+
+    def swayed_by_departures(self, state: CycleState, pod: PodInfo, nodes: Nodes, codes: Codes) -> Flags:
+        refused: Flags = codes != 0
+        return refused
 
     def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
         return REFUSAL

@@ -12,9 +12,11 @@ import msgspec
 import numpy as np
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from koordsched._core.counts import DomainSums
     from koordsched.cache.nodes import Nodes
-    from koordsched.framework.interface import Codes
+    from koordsched.framework.interface import Codes, Flags
     from koordsched.plugins.podtopologyspread.spread import Spread
 
 MISSING_LABEL = 1  # reason codes
@@ -51,3 +53,17 @@ def refuse(found: list[Limit], nodes: Nodes) -> Codes:
         else:
             limit.sums.refuse_above(nodes.rows, codes, limit.most, TOO_UNEVEN, MISSING_LABEL)
     return codes
+
+
+def swayed(spread: Spread, rows: NDArray[np.int32], codes: Codes) -> Flags:
+    """Return on which rows the code could change if some of their pods went: the uneven ones that have pods which count.
+
+    A node that passes goes on passing: its domain loses as many as went, and the smallest domain no more than that.
+    """
+    uneven: Flags = codes == TOO_UNEVEN
+    if not uneven.any():
+        return uneven
+    counted = np.zeros(len(rows), np.bool_)
+    for counts in spread.hard_counts:
+        counted |= counts.array()[rows] > 0
+    return uneven & counted

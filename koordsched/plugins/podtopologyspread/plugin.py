@@ -16,7 +16,7 @@ from koordsched.framework.interface import FilterNodesPlugin, Normalize, PreFilt
 from koordsched.framework.status import SKIP, Status, error, unresolvable, unschedulable
 from koordsched.plugins.podtopologyspread.constraints import own_demand
 from koordsched.plugins.podtopologyspread.defaults import Defaults
-from koordsched.plugins.podtopologyspread.filtering import MISSING_LABEL, Limit, limits, refuse
+from koordsched.plugins.podtopologyspread.filtering import MISSING_LABEL, Limit, limits, refuse, swayed
 from koordsched.plugins.podtopologyspread.hints import Hints
 from koordsched.plugins.podtopologyspread.scoring import Crowding, crowding, normalize, score
 from koordsched.plugins.podtopologyspread.spread import Spread, Spreads
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from koordsched.config.args import PodTopologySpreadArgs
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.handle import Handle
-    from koordsched.framework.interface import Codes, PreFilterResult, Scores
+    from koordsched.framework.interface import Codes, Flags, PreFilterResult, Scores
 
 REFUSED_UNEVEN = unschedulable("node(s) didn't match pod topology spread constraints")
 REFUSED_LABEL = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
@@ -99,6 +99,10 @@ class PodTopologySpread(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, Scor
             spread = self._spread(pod)
             found = limits(spread) if spread is not None else []
         return refuse(found, nodes)
+
+    def swayed_by_departures(self, state: CycleState, pod: PodInfo, nodes: Nodes, codes: Codes) -> Flags | None:
+        spread = self._spread(pod)
+        return None if spread is None else swayed(spread, nodes.rows, codes)
 
     def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
         return REFUSED_LABEL if code == MISSING_LABEL else REFUSED_UNEVEN

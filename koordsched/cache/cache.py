@@ -225,9 +225,10 @@ class Cache:
     def what_if(self, node: NodeInfo, add: Iterable[PodInfo] = (), remove: Iterable[PodInfo] = ()) -> Iterator[None]:
         """Count these pods on the node, and those of its pods not, while the block runs. Nothing may be evaluated and kept inside.
 
-        What followers know is true inside; columns change without being logged. Blocks may be nested.
+        What followers know is true inside; columns change without being logged. Blocks may be nested. Who is not there is not removed:
+        an extender that was awaited may name pods twice, or pods that have gone meanwhile.
         """
-        gone, come = list(remove), list(add)
+        come, gone = list(add), {pod.uid: pod for pod in remove if pod.uid in node.pods}.values()
         there = dict(node.pods)
         outer, self.trying = self.trying, True
         try:

@@ -91,7 +91,8 @@ class LiftedScore(ScoreNodesPlugin):
         for i, row in enumerate(nodes.rows.tolist()):
             score = self.plugin.score(state, pod, nodes.info(row))
             if isinstance(score, Status):
-                raise PluginError(Status(score.code, (f'running "{self.name}" score plugin: {score.message}',), self.name), SCORE)
+                text = f'running Score plugins: plugin "{self.name}" failed with: {score.message}'
+                raise PluginError(Status(score.code, (text,), self.name), SCORE)
             scores[i] = score
         return scores
 

@@ -50,13 +50,12 @@ class DryRun:
         gone = set()
         with ExitStack() as back:
             for i in order:
-                supposed = self._cache.what_if(node, add=[lower[i]])
-                supposed.__enter__()
-                if self._refusal(node, ahead) is None:
-                    back.push(supposed.__exit__)
-                else:
-                    supposed.__exit__(None, None, None)
-                    gone.add(i)
+                with ExitStack() as tried:
+                    tried.enter_context(self._cache.what_if(node, add=[lower[i]]))
+                    if self._refusal(node, ahead) is None:
+                        back.push(tried.pop_all())
+                    else:
+                        gone.add(i)
         if not gone:
             return NO_VICTIMS
         victims = [lower[i] for i in sorted(gone)]

@@ -62,8 +62,12 @@ def _concerns(pod: PodInfo, changed: Pod) -> bool:
 
 
 def _counts_differ(hard: Hard, old: Pod, new: Pod) -> bool:
-    terminates = old.metadata.deletion_timestamp is None and new.metadata.deletion_timestamp is not None
-    return matches_any(hard, old) != matches_any(hard, new) or (terminates and matches_any(hard, old))
+    """Answer whether some constraint counts the pod otherwise than before: one may lose it to another."""
+    return any(_counts(constraint, old) != _counts(constraint, new) for constraint in hard)
+
+
+def _counts(constraint: Constraint, pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is None and matches_any((constraint,), pod)
 
 
 def _tolerates_more(hard: Hard, old: Pod, new: Pod) -> bool:

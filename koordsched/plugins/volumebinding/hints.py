@@ -37,10 +37,14 @@ def after_csi_node_change(_pod: PodInfo, old: Object | None, new: Object | None)
 
 
 def after_driver_change(pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
-    """Queue when a driver that makes an inline volume of the pod's no longer counts its storage."""
-    assert isinstance(new, CSIDriver)
-    mine = pod.volumes is not None and new.metadata.name in pod.volumes.drivers
-    return _answer(helps=mine and isinstance(old, CSIDriver) and old.spec.storage_capacity and not new.spec.storage_capacity)
+    """Queue when a driver that may make a volume of the pod's no longer counts its storage.
+
+    Kubernetes v1.35 looks at inline volumes only, though storage is counted for claims, and not at drivers that go.
+    """
+    assert isinstance(old, CSIDriver)
+    mine = pod.volumes is not None and (bool(pod.volumes.claims) or old.metadata.name in pod.volumes.drivers)
+    counts = isinstance(new, CSIDriver) and new.spec.storage_capacity
+    return _answer(helps=mine and old.spec.storage_capacity and not counts)
 
 
 def after_capacity_change(_pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
@@ -65,6 +69,6 @@ EVENTS = (
     EventHint(cluster_event(EventResource.PERSISTENT_VOLUME, CHANGED)),
     EventHint(cluster_event(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)),
     EventHint(cluster_event(EventResource.CSI_NODE, CHANGED), after_csi_node_change),
-    EventHint(cluster_event(EventResource.CSI_DRIVER, ActionType.UPDATE_OTHER), after_driver_change),
+    EventHint(cluster_event(EventResource.CSI_DRIVER, ActionType.UPDATE_OTHER | ActionType.DELETE), after_driver_change),
     EventHint(cluster_event(EventResource.CSI_STORAGE_CAPACITY, CHANGED), after_capacity_change),
 )

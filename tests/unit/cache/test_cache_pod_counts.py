@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import gc
 
-from support.builders import node, pod
+from support.builders import pod
+from support.counted import cache_of
 
 from koordsched.api.selectors import map_matcher
 from koordsched.cache.cache import Cache
 from koordsched.cache.pod_counts import PodQuery
 
 WEB = PodQuery(frozenset({"default"}), map_matcher({"app": "web"}), terminating=False)
-
-
-def cache_of(*names: str) -> Cache:
-    cache = Cache()
-    for name in names:
-        cache.set_node(node(name).build())
-    return cache
 
 
 def run(cache: Cache, uid: str, name: str, app: str = "web") -> None:

@@ -213,6 +213,18 @@ def test_a_what_if_without_pods_gives_back_what_they_use_and_then_they_are_there
     assert list(info.pods) == ["uid-default-first", "uid-default-second"]
 
 
+def test_a_what_if_removes_each_pod_once_and_none_that_is_not_there() -> None:
+    cache = cache_with("n1")
+    bind(cache, pod("there").cpu("1"), "n1")
+    cache.follow(book := Notebook(cache))
+    book.told.clear()
+    before, info, there = cache.describe(), cache.nodes_by_name["n1"], cache.pods["uid-default-there"].info
+    with cache.what_if(info, remove=[pod("gone").cpu("2").info(), there, there]):
+        assert used(cache, "n1") == (0, 0)
+    assert cache.describe() == before
+    assert [(what, key) for what, key, _ in book.told] == [("removed", "default/there"), ("added", "default/there")]
+
+
 class Notebook:
     """A follower that writes down what it is told."""
 

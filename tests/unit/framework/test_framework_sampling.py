@@ -40,7 +40,7 @@ class Bench:
     def __init__(self, *refused: str, **scores: int) -> None:
         bench = PluginBench(*(node(f"n{i}") for i in range(6)))
         self.judge = FakeFilter("F", **{name: unschedulable("no") for name in refused})
-        self.scorer = FakeScore("S", **scores)
+        self.scorer = FakeScore("S", Normalize.NONE, **scores)
         self.handle = bench
         self.cache = bench.cache
         self.sampler = Sampler(self.cache)
@@ -93,7 +93,7 @@ def test_scores_are_normalised_over_the_sample_alone(mode: Normalize, second: st
     # n0 and n1 are 50 apart after normalising by 20, which 40 points for the other one do not outweigh. By 4000 they would be equal.
     bench = Bench(n0=10, n1=20, n2=4000)
     bench.scorer.normalize = mode
-    bench.use(bench.scorer, FakeScore("T", **{second: 40}))
+    bench.use(bench.scorer, FakeScore("T", Normalize.NONE, **{second: 40}))
     assert bench.choose(2) == best
 
 

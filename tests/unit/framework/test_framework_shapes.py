@@ -405,7 +405,7 @@ def test_plain_scorers_are_lifted_and_their_errors_fail_the_cycle() -> None:
     assert bench.totals(info) == {"n1": 3, "n2": 6, "n3": 9}
     plugin.failing = True
     bench.touch("n2")
-    with pytest.raises(PluginError, match="lost") as caught:
+    with pytest.raises(PluginError, match=r'^running Score plugins: plugin "plain" failed with: lost$') as caught:
         bench.totals(info)
     assert (caught.value.status.code, caught.value.status.plugin) == (Code.ERROR, "plain")
     plugin.failing = False

@@ -81,7 +81,8 @@ class Bench:
         self.cache = Cache()
         for name in NAMES:
             self.cache.set_node(node(name).build())
-        self.first, self.last, self.plugin = Recorder("First"), Recorder("Last"), plugin or Versioned("V")
+        self.first, self.last = Recorder("First"), Recorder("Last")
+        self.plugin: Any = plugin or Versioned("V")
         plugins = [self.first, self.plugin, self.last]
         points = Evaluators(pre_filter=plugins, filter=plugins, pre_score=plugins, score=[(each, 1) for each in plugins])
         self.shapes = Shapes(Plan(points), self.cache)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from support.builders import pod
 from support.plugins import PluginBench
@@ -25,9 +27,9 @@ BOUND_ELSEWHERE = pod("p", "ns").on("n2").build()
 class ScriptedCluster:
     """Answers bindings and reads from two lists, the last answer of which is repeated. None: the binding succeeds."""
 
-    def __init__(self, bindings: list[ClusterError | None], reads: list[Pod | ClusterError] | None = None) -> None:
+    def __init__(self, bindings: Sequence[ClusterError | None], reads: Sequence[Pod | ClusterError] = ()) -> None:
         self._bindings = bindings
-        self._reads = reads or []
+        self._reads = reads
         self.bound: list[Binding] = []
         self.read: list[Ref] = []
 

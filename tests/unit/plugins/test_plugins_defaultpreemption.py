@@ -9,17 +9,20 @@ from typing import Any
 import pytest
 from support import queueing
 from support.builders import node, pod
-from support.world import RememberedServices, World
+from support.world import RememberedServices, Setup, World
 
 from koordsched.api.core import PodCondition
 from koordsched.api.kinds import POD
 from koordsched.api.podinfo import PodInfo
+from koordsched.cache.nodes import NodeInfo
 from koordsched.clock import parse_rfc3339
 from koordsched.cluster.port import Conflict, Forbidden, NotFound, Patch, Ref, ServerError
+from koordsched.config import REFERENCE, Environment
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis
-from koordsched.framework.interface import PostFilterResult
-from koordsched.framework.status import Code, Status
+from koordsched.framework.interface import FilterPlugin, PostFilterResult
+from koordsched.framework.status import Code, Status, error, unschedulable
+from koordsched.plugins import REGISTRY
 from koordsched.plugins.defaultpreemption import eviction
 from koordsched.plugins.defaultpreemption.plugin import DefaultPreemption
 from koordsched.queue.events import ASSIGNED_POD_DELETE, EventHint
@@ -55,10 +58,10 @@ class Api:
 class Bench:
     """One node of four cores with two pods of two cores."""
 
-    def __init__(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, api: Api, monkeypatch: pytest.MonkeyPatch, world: World | None = None) -> None:
         monkeypatch.setattr(eviction, "FIRST_DELAY", 0.0)
         monkeypatch.setattr(eviction, "LONGEST_DELAY", 0.0)
-        self.world = World()
+        self.world = world or World()
         self.world.cluster = api  # type: ignore[assignment]
         assert isinstance(self.world.services, RememberedServices)
         self.services = self.world.services
@@ -69,11 +72,11 @@ class Bench:
         for name, priority in (("low", 0), ("mid", 1)):
             self.run(name, priority)
 
-    def run(self, name: str, priority: int, **changes: Any) -> None:
-        made = pod(name).cpu("2").priority(priority).on("n1")
+    def run(self, name: str, priority: int, on: str = "n1", **changes: Any) -> None:
+        made = pod(name).cpu("2").priority(priority).on(on)
         made = made.deleted_at(changes["deleted"]).condition(EVICTED) if "deleted" in changes else made
         self.store[f"default/{name}"] = made.build()
-        self.world.cache.set_pod(made.info(counted_on_node=True), "n1")
+        self.world.cache.set_pod(made.info(counted_on_node=True), on)
 
     def gone(self, name: str) -> None:
         """See that a pod was deleted."""
@@ -196,7 +199,7 @@ async def test_a_preemptor_whose_victim_cannot_be_evicted_is_tried_again(answers
 
 async def test_a_victim_that_terminates_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(Api(), monkeypatch)
-    bench.world.clock = Late("2026-01-01T00:00:30Z")  # type: ignore[assignment]
+    bench.world.clock = Late("2026-01-01T00:00:30Z")
     bench.run("low", 0, deleted="2026-01-01T00:00:20Z")
     high = bench.high()
     bench.world.nominator.set(high, "n1")
@@ -209,7 +212,7 @@ async def test_a_victim_that_terminates_is_waited_for(monkeypatch: pytest.Monkey
 
 async def test_a_victim_that_never_leaves_is_given_up_and_not_chosen_again(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(api := Api(), monkeypatch)
-    bench.world.clock = Late("2026-01-01T00:01:30Z")  # type: ignore[assignment]
+    bench.world.clock = Late("2026-01-01T00:01:30Z")
     bench.run("low", 0, deleted="2026-01-01T00:00:20Z")
     high = bench.high()
     bench.world.nominator.set(high, "n1")
@@ -257,3 +260,44 @@ class Late:
 
     def uptime(self) -> float:
         return 0.0
+
+
+class Undecided(FilterPlugin):
+    """Takes one pod a node; of a node named n1 that has one already and had two it knows nothing."""
+
+    name = "Undecided"
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        if node.name == "n1" and len(node.pods) == 1:
+            return error("no idea")
+        return unschedulable("taken") if node.pods else None
+
+
+UNDECIDED = Setup(
+    "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    "profiles: [{plugins: {multiPoint: {enabled: [{name: Undecided}]}}}]\n",
+    Environment(catalogue=REFERENCE.with_plugin("Undecided", frozenset({"filter"}))),
+    {**REGISTRY, "Undecided": lambda _args, _handle: Undecided()},
+)
+
+
+@pytest.mark.parametrize("nodes", [["n1"], ["n1", "n2"]])
+async def test_a_filter_that_fails_while_evictions_are_played_spoils_that_node_only_and_nothing_is_left_of_the_play(
+    nodes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(Api(), monkeypatch, World(UNDECIDED))
+    if "n2" in nodes:
+        bench.world.cache.set_node(node("n2").cpu("4").build())
+        bench.run("other", 2, on="n2")
+    high = bench.high()
+    result, status = await bench.preempt(high)
+    if "n2" in nodes:
+        assert (result, status) == (PostFilterResult("n2"), None)  # although its victim is worth more
+        await bench.finish()
+    else:
+        assert (result, status) == (None, error('preemption: running "Undecided" filter plugin: no idea'))
+    n1 = bench.world.cache.node("n1")
+    assert n1 is not None
+    assert sorted(each.key for each in n1.pods.values()) == ["default/low", "default/mid"]
+    assert not bench.world.cache.trying
+    assert bench.world.cache.table.requested_of(n1.row, 1) == 4000

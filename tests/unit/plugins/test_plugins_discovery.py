@@ -342,10 +342,11 @@ def test_the_columnar_plugin_of_the_page_answers_like_the_plain_one() -> None:
 
 
 def test_the_time_dependent_plugin_of_the_page_changes_its_answer_only_with_its_version() -> None:
-    clock = SimpleNamespace(now=lambda: clock.time, time=0.0)
+    clock = SimpleNamespace(time=0.0)
+    clock.now = lambda: clock.time
     plugin = run_block("NodeAge")["NodeAge"](None, SimpleNamespace(clock=clock))
     made = SimpleNamespace(node=SimpleNamespace(metadata=SimpleNamespace(creation_timestamp="1970-01-01T00:01:30Z")))
-    answers = {}
+    answers: dict[Any, set[bool]] = {}
     for second in range(0, 1200, 7):
         clock.time = float(second)
         answers.setdefault(plugin.version(None), set()).add(plugin.filter(None, None, made) is None)

@@ -8,6 +8,7 @@ from structlog.testing import capture_logs
 from support.affinity import Far, NamespacedBench, NamespacedWorld, Near, selector, term, with_affinity
 from support.builders import PodBuilder, node, pod, requirement
 
+from koordsched.api.core import PodAffinityTerm
 from koordsched.config.args import InterPodAffinityArgs
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis
@@ -33,8 +34,8 @@ def plugin_on(bench: NamespacedBench, weight: int = 1, *, ignoring: bool = False
     return InterPodAffinity(InterPodAffinityArgs(hard_pod_affinity_weight=weight, ignore_preferred_terms_of_existing_pods=ignoring), bench)
 
 
-def near(*terms: object, builder: PodBuilder | None = None) -> PodBuilder:
-    return with_affinity(builder or pod("p"), Near(required=terms))  # type: ignore[arg-type]
+def near(*terms: PodAffinityTerm, builder: PodBuilder | None = None) -> PodBuilder:
+    return with_affinity(builder or pod("p"), Near(required=terms))
 
 
 class TestFilter:

@@ -7,26 +7,21 @@ import weakref
 
 import pytest
 from support.affinity import Far, Near, selector, term, with_affinity
-from support.builders import node, pod, requirement
+from support.builders import PodBuilder, pod, requirement
+from support.counted import cache_of
 
+from koordsched.api.meta import LabelSelector
 from koordsched.cache.cache import Cache
 from koordsched.plugins.interpodaffinity import existing
 from koordsched.plugins.interpodaffinity.existing import ExistingTerms, Kind, OwnedTerm, existing_terms_of
 
 
-def avoiding(app: str, name: str = "p") -> object:
+def avoiding(app: str, name: str = "p") -> PodBuilder:
     return with_affinity(pod(name), far=Far(required=[term("zone", {"app": app})]))
 
 
-def cache_of(*names: str) -> Cache:
-    cache = Cache()
-    for name in names:
-        cache.set_node(node(name).build())
-    return cache
-
-
-def put(cache: Cache, builder: object, place: str) -> None:
-    cache.set_pod(builder.on(place).info(), place)  # type: ignore[attr-defined]
+def put(cache: Cache, builder: PodBuilder, place: str) -> None:
+    cache.set_pod(builder.on(place).info(), place)
 
 
 def owned(terms: ExistingTerms) -> list[tuple[Kind, dict[int, int]]]:
@@ -63,7 +58,7 @@ def test_a_supposed_pod_counts_while_it_is_supposed_and_leaves_no_version_behind
     version = counts.version
     place = cache.node("n0")
     assert place is not None
-    with cache.what_if(place, add=[avoiding("x", "come").info()], remove=list(place.pods.values())):  # type: ignore[attr-defined]
+    with cache.what_if(place, add=[avoiding("x", "come").info()], remove=list(place.pods.values())):
         assert counts.total == 1
     with cache.what_if(place, remove=list(place.pods.values())):
         assert counts.total == 0
@@ -97,10 +92,10 @@ def test_kinds_and_weights_tell_terms_apart() -> None:
         (None, {"app": "x"}, False),
     ],
 )
-def test_candidates_are_found_by_what_a_pod_must_have(meant: object, labels: dict[str, str], found: bool) -> None:
+def test_candidates_are_found_by_what_a_pod_must_have(meant: LabelSelector | None, labels: dict[str, str], found: bool) -> None:
     cache = cache_of("n0")
     terms = existing_terms_of(cache)
-    put(cache, with_affinity(pod("p"), far=Far(required=[term("zone", meant)])), "n0")  # type: ignore[arg-type]
+    put(cache, with_affinity(pod("p"), far=Far(required=[term("zone", meant)])), "n0")
     assert len(list(terms.candidates("default", labels))) == found
     assert list(terms.candidates("elsewhere", labels)) == []
 
@@ -112,7 +107,7 @@ def test_what_nobody_owns_is_forgotten_when_there_is_too_much_of_it(monkeypatch:
     terms._limit = 4
     put(cache, avoiding("kept", "kept"), "n0")
     for i in range(6):
-        terms.read(avoiding(f"a{i}").build())  # type: ignore[attr-defined]
+        terms.read(avoiding(f"a{i}").build())
     known = {each.term.selector.equal[0][1]: each for each in terms.log}
     assert set(known) == {"kept", "a2", "a3", "a4", "a5"}
     assert terms.generation == 1

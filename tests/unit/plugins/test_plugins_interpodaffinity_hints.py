@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.affinity import Far, NamespacedBench, Near, selector, term, with_affinity
-from support.builders import PodBuilder, node, pod
+from support.builders import NodeBuilder, PodBuilder, node, pod
 from support.plugins import hint, registered
 
 from koordsched.api.core import Namespace
@@ -138,8 +138,10 @@ class TestNodes:
             (WANTS, BARE, None, SKIP),
         ],
     )
-    def test_a_node_helps_where_its_domain_matters(self, waiting: PodBuilder, old: object, new: object, answer: QueueingHint) -> None:
-        before, after = (each.build() if each is not None else None for each in (old, new))  # type: ignore[attr-defined]
+    def test_a_node_helps_where_its_domain_matters(
+        self, waiting: PodBuilder, old: NodeBuilder | None, new: NodeBuilder | None, answer: QueueingHint
+    ) -> None:
+        before, after = (each.build() if each is not None else None for each in (old, new))
         assert hint(plugin(), NODE, waiting, before, after) is answer
 
     def test_a_pod_that_others_keep_out_is_helped_too(self) -> None:

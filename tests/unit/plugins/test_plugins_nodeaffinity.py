@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from support.builders import PodBuilder, node, pod, requirement
+from support.builders import NodeBuilder, PodBuilder, node, pod, requirement
 from support.plugins import PluginBench, hint, registered
 
 from koordsched.api.core import Affinity, NodeSelector, NodeSelectorTerm, PreferredSchedulingTerm
 from koordsched.api.core import NodeAffinity as NodeAffinitySpec
+from koordsched.api.meta import LabelSelectorRequirement
 from koordsched.config.args import NodeAffinityArgs
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.interface import Normalize, PreFilterResult
-from koordsched.framework.status import SKIP, error, unresolvable
+from koordsched.framework.status import SKIP, Status, error, unresolvable
 from koordsched.plugins.nodeaffinity.plugin import NodeAffinity
 from koordsched.queue.events import ActionType, EventResource, QueueingHint
 
@@ -42,7 +43,7 @@ def named(*names: str) -> NodeSelectorTerm:
     return NodeSelectorTerm(match_fields=tuple(requirement("metadata.name", "In", *listed.split(",")) for listed in names))
 
 
-def added_required(*expressions) -> NodeAffinitySpec:
+def added_required(*expressions: LabelSelectorRequirement) -> NodeAffinitySpec:
     return NodeAffinitySpec(required_during_scheduling_ignored_during_execution=NodeSelector((NodeSelectorTerm(expressions),)))
 
 
@@ -82,7 +83,9 @@ class TestPreFilterResult:
             ([], None),
         ],
     )
-    def test_nodes_named_by_every_term_restrict_the_cycle(self, bench: PluginBench, terms, expected) -> None:
+    def test_nodes_named_by_every_term_restrict_the_cycle(
+        self, bench: PluginBench, terms: list[NodeSelectorTerm], expected: PreFilterResult | Status | None
+    ) -> None:
         assert bench.pre_filter(plugin(bench), requiring(*terms)) == expected
 
 
@@ -141,7 +144,9 @@ class TestHints:
             (node().label("zone", "a"), node(), QueueingHint.SKIP),
         ],
     )
-    def test_a_node_helps_when_it_matches_now_and_did_not_before(self, bench: PluginBench, old, new, expected: QueueingHint) -> None:
+    def test_a_node_helps_when_it_matches_now_and_did_not_before(
+        self, bench: PluginBench, old: NodeBuilder | None, new: NodeBuilder, expected: QueueingHint
+    ) -> None:
         assert hint(plugin(bench), 0, pod().requires(IN_A), old.build() if old else None, new.build()) is expected
 
     def test_the_added_affinity_must_match_too_and_may_be_what_changed(self, bench: PluginBench) -> None:

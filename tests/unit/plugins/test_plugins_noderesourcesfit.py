@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from support.builders import NodeBuilder, PodBuilder, node, pod
 from support.plugins import PluginBench, hint, registered
@@ -22,7 +24,7 @@ GPU = "example.com/gpu"
 CPU_MEMORY = (("cpu", 1), ("memory", 1))
 
 
-def fit(bench: PluginBench, **args: tuple[str, ...]) -> NodeResourcesFit:
+def fit(bench: PluginBench, **args: Any) -> NodeResourcesFit:
     return NodeResourcesFit(NodeResourcesFitArgs(**args), bench)
 
 

@@ -109,7 +109,7 @@ def test_changed_limits_and_counts_mark_the_nodes_row() -> None:
         change()
         found = table.changes_since(before)
         assert found is not None
-        return found[0].tolist() == [row] and found[1].tolist() == [int(Change.OBJECT)]
+        return (found[0].tolist(), found[1].tolist()) == ([row], [int(Change.OBJECT)])
 
     assert marked(lambda: bench.put_object(csi_node("n", d=1)))
     assert marked(lambda: bench.put_object(volume("v0", **csi("another"))))

@@ -20,7 +20,7 @@ from koordsched.plugins.podtopologyspread.plugin import REFUSED_UNEVEN, PodTopol
 
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
-BY_ZONE = PodTopologySpreadArgs((TopologySpreadConstraint(1, ZONE, HARD),), "List")
+BY_ZONE = PodTopologySpreadArgs(default_constraints=(TopologySpreadConstraint(1, ZONE, HARD),), defaulting_type="List")
 
 
 def spread(key: str = ZONE, action: str = HARD, app: str = "x", **fields: Any) -> TopologySpreadConstraint:
@@ -223,7 +223,7 @@ def test_pods_that_a_later_service_tells_apart_have_versions_of_their_own() -> N
     assert plugin.score_version(one) != plugin.score_version(other)
 
 
-@pytest.mark.parametrize("args", [PodTopologySpreadArgs((), "List"), BY_ZONE])
+@pytest.mark.parametrize("args", [PodTopologySpreadArgs(defaulting_type="List"), BY_ZONE])
 def test_constraints_of_its_own_leave_no_room_for_defaults(args: PodTopologySpreadArgs) -> None:
     bench = zones()
     plugin = plugin_of(bench, args)

@@ -53,6 +53,12 @@ def test_pods_that_count_or_cease_to(old: PodBuilder | None, new: PodBuilder | N
     assert helps(ON_POD, WAITING, old, new) is expected
 
 
+def test_a_pod_that_one_constraint_loses_to_another_helps() -> None:
+    by_host = TopologySpreadConstraint(1, "kubernetes.io/hostname", HARD, label_selector=LabelSelector(match_labels={"app": "y"}))
+    assert helps(ON_POD, WAITING.spread(by_host), BOUND, BOUND.label("app", "y"))
+    assert not helps(ON_POD, WAITING.spread(by_host), BOUND, BOUND.label("tier", "front"))
+
+
 def test_a_toleration_of_its_own_helps_where_taints_are_honoured() -> None:
     honoring = pod("waiting").label("app", "x").spread(spread(taints="Honor"))
     assert helps(ON_POD, honoring, honoring, honoring.tolerates("a"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.builders import node, pod
+from support.builders import NodeBuilder, node, pod
 from support.plugins import PluginBench, hint, registered
 
 from koordsched.api.core import Taint, Toleration
@@ -126,7 +126,9 @@ class TestHints:
             (node().taint("a", "NoSchedule"), node().taint("b", "NoSchedule"), QueueingHint.SKIP),
         ],
     )
-    def test_a_node_helps_when_it_is_tolerated_now_and_was_not_before(self, old, new, expected: QueueingHint) -> None:
+    def test_a_node_helps_when_it_is_tolerated_now_and_was_not_before(
+        self, old: NodeBuilder | None, new: NodeBuilder, expected: QueueingHint
+    ) -> None:
         waiting = pod().tolerates(key="tolerated", operator="Exists")
         plugin = TaintToleration(PluginBench())
         assert hint(plugin, 0, waiting, old.build() if old else None, new.build()) is expected

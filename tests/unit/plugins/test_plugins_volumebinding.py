@@ -390,7 +390,10 @@ class TestHints:
         counting, not_counting = csi_driver("d", storage_capacity=True), csi_driver("d", storage_capacity=False)
         assert hint(plugin, 5, inline, counting, not_counting) is QueueingHint.QUEUE
         assert hint(plugin, 5, inline, not_counting, counting) is QueueingHint.SKIP
-        assert hint(plugin, 5, pod_with("data"), counting, not_counting) is QueueingHint.SKIP
+        assert hint(plugin, 5, pod("none"), counting, not_counting) is QueueingHint.SKIP
+        assert hint(plugin, 5, pod_with("data"), counting, not_counting) is QueueingHint.QUEUE
+        assert hint(plugin, 5, pod_with("data"), counting, None) is QueueingHint.QUEUE
+        assert hint(plugin, 5, pod_with("data"), not_counting, None) is QueueingHint.SKIP
 
     @pytest.mark.parametrize(
         ("old", "new", "expected"),

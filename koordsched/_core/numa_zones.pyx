@@ -99,8 +99,19 @@ cdef void read_zones(NumaTable table, const Items* items, Zones* zones) noexcept
             zones.of[i].allocated[p] = allocated[p]
         if i == items.cpu and zones.ratio > 1:
             for p in range(zones.count):
+                if not _gives_amounts(table, cell + p):
+                    continue
                 bound = CPU * <int64_t> table.cpus[BOUND, cell + p]
                 zones.of[i].allocated[p] += amplified(bound, zones.ratio) - bound
+
+
+cdef bint _gives_amounts(NumaTable table, Py_ssize_t cell) noexcept nogil:
+    """Answer whether amounts of the zone are recorded; CPUs may be bound there by pods that no NUMA policy held for."""
+    cdef Py_ssize_t slot
+    for slot in range(table.slots):
+        if table.allocated[slot, cell]:
+            return True
+    return False
 
 
 cdef void settle(const Items* items, Zones* zones) noexcept nogil:

@@ -1,7 +1,7 @@
 """One annotation's JSON into a Struct, or one line on what is wrong with it.
 
-Nulls count as absent, as they do for Go's encoding/json. A text that many objects share is decoded once, so what is returned is shared and
-must not be changed.
+Nulls count as absent and keys may be spelled in any case, as for Go's encoding/json. A text that many objects share is decoded once, so
+what is returned is shared and must not be changed.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
+from koordsched.api.koordinator.spelling import has_other_spelling, respelled
 from koordsched.api.validation.decoding import strip_nulls
 
 if TYPE_CHECKING:
@@ -47,9 +48,10 @@ def read_annotation(annotations: Mapping[str, str], key: str, shape: type[T]) ->
 def read_text(key: str, text: str, shape: type[T]) -> T | None:
     """Return the decoded text of an annotation that no other object has; None when it is null."""
     try:
-        return msgspec.json.decode(text, type=shape)
+        found = msgspec.json.decode(text, type=shape)
     except (msgspec.DecodeError, RecursionError):
         return _decode_slowly(key, text, shape)
+    return _decode_slowly(key, text, shape) if has_other_spelling(text, shape) else found
 
 
 @lru_cache(maxsize=SHARED_TEXTS)
@@ -58,10 +60,10 @@ def _shared(key: str, text: str, shape: Any) -> Any:
 
 
 def _decode_slowly(key: str, text: str, shape: type[T]) -> T | None:
-    """Decode without nulls what was refused with them."""
+    """Decode without nulls, and with the keys as the shape spells them."""
     try:
         value = strip_nulls(msgspec.json.decode(text))
-        return None if value is None else msgspec.convert(value, shape)
+        return None if value is None else msgspec.convert(respelled(value, shape), shape)
     except msgspec.DecodeError as refused:
         raise Malformed(key, str(refused), text) from None
     except RecursionError:

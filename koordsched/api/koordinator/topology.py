@@ -103,15 +103,18 @@ def kubelet_reserved_cpus(annotations: Mapping[str, str]) -> int:
     return _cpus(annotations, CPU_MANAGER_POLICY, kubelet_policy(annotations).reserved_cpus)
 
 
-def kubelet_bound_cpus(annotations: Mapping[str, str]) -> int:
-    """Return the CPUs that kubelet itself has bound to pods."""
+def kubelet_bound_cpus(annotations: Mapping[str, str]) -> tuple[int, list[str]]:
+    """Return the CPUs that kubelet itself has bound to pods, and a line for each pod whose CPUs cannot be read; those of others count."""
     text = annotations.get(POD_CPU_ALLOCS)
     allocs = None if text is None else read_text(POD_CPU_ALLOCS, text, tuple[_PodCpuAlloc, ...])
-    found = 0
-    for alloc in allocs or ():
+    found, problems = 0, []
+    for i, alloc in enumerate(allocs or ()):
         if alloc.managed_by_kubelet and alloc.uid:
-            found |= _cpus(annotations, POD_CPU_ALLOCS, alloc.cpuset)
-    return found
+            try:
+                found |= parse_cpus(alloc.cpuset)
+            except ValueError as error:
+                problems.append(str(Malformed(POD_CPU_ALLOCS, f"[{i}].cpuset: {error}", alloc.cpuset)))
+    return found, problems
 
 
 def node_reserved_cpus(annotations: Mapping[str, str]) -> int:

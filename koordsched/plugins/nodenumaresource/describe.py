@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from koordsched._core.cpuset import CpuPlace, CpuTopology
     from koordsched.api.koordinator.pods import Amounts
+    from koordsched.api.koordinator.topology import KubeletPolicy
     from koordsched.plugins.nodenumaresource.usage import Allocation, NodeNuma
 
 SERVER_ERROR = 500
@@ -47,6 +48,7 @@ def describe(node: NodeNuma, policy: NumaTopologyPolicy) -> Answer:
         },
         "reservedCPUs": format_cpus(node.reserved),
         "maxRefCount": node.max_ref_count,
+        "policy": _kubelet(options.kubelet),
         "numaTopologyPolicy": POLICY_TEXTS[policy],
         "numaNodeResources": _zones(node, node.zones),
         "remainingNUMANodeResources": _zones(node, _remaining(node, allocated)),
@@ -55,8 +57,6 @@ def describe(node: NodeNuma, policy: NumaTopologyPolicy) -> Answer:
         "allocatedCPUs": _bound(node, topology),
         "allocatedPods": [_pod(node, found) for found in sorted(node.pods.values(), key=lambda pod: (pod.namespace, pod.name, pod.uid))],
     }
-    if options.kubelet.policy or options.kubelet.options or options.kubelet.reserved_cpus:
-        body["policy"] = _kubelet(node)
     if node.ratios:
         body["amplificationRatios"] = dict(sorted(node.ratios.items()))
     return Answer(body)
@@ -82,12 +82,8 @@ def _bound(node: NodeNuma, topology: CpuTopology) -> dict[str, Any]:
     return {str(cpu): _cpu(places[cpu], cpus.ref_count(cpu), cpus.exclusive_of(cpu)) for cpu in cpu_ids(cpus.bound)}
 
 
-def _kubelet(node: NodeNuma) -> dict[str, Any]:
-    options = node.options
-    if options is None:
-        return {}
-    policy = options.kubelet
-    body: dict[str, Any] = {"policy": policy.policy}
+def _kubelet(policy: KubeletPolicy) -> dict[str, Any]:
+    body: dict[str, Any] = {"policy": policy.policy} if policy.policy else {}
     if policy.options:
         body["options"] = dict(sorted(policy.options.items()))
     if policy.reserved_cpus:

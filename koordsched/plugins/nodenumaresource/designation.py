@@ -38,9 +38,10 @@ def designation(annotations: Mapping[str, str]) -> PodNumaStatus | Status | None
     if hint is None or EXTENSION not in hint.extensions:
         return None
     try:
-        return resource_status(annotations)
+        status = resource_status(annotations)
     except Malformed as malformed:
         return unresolvable(str(malformed))
+    return status if status is not None and (status.cpus or status.amounts) else None
 
 
 def designation_signature(annotations: Mapping[str, str]) -> Hashable:

@@ -93,8 +93,10 @@ def read_options(nrt: Unstructured) -> TopologyOptions:
             return otherwise
 
     topology = attempt(_topology, None)
-    reserved = 0
-    for source in (kubelet_reserved_cpus, kubelet_bound_cpus, node_reserved_cpus, system_cpus):
+    nothing: tuple[int, list[str]] = (0, [])
+    reserved, unreadable = attempt(kubelet_bound_cpus, nothing)
+    problems += unreadable
+    for source in (kubelet_reserved_cpus, node_reserved_cpus, system_cpus):
         reserved |= attempt(source, 0)
     if topology is not None and reserved & ~topology.all:
         problems.append(f"reserved CPUs that the node does not have: {format_cpus(reserved & ~topology.all)}")

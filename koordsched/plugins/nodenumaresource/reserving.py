@@ -161,7 +161,8 @@ class Allocator:
             return NO_ZONES
         mask = sum(1 << zone for zone in wanted.amounts) or None
         if not wanted.cpus:
-            return self.from_zones(prepared, terms, mask)
+            given = self.from_zones(prepared, terms, mask)
+            return SHORT_OF_CPUS if isinstance(given, Given) and given.cpus else given
         amounts = {} if mask is None else self._split(terms, mask)
         if isinstance(amounts, Status):
             return amounts

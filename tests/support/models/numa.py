@@ -115,7 +115,7 @@ class View:
 
     def allocated(self, numa: int, resource: int) -> int:
         zone = self.host.zone(numa)
-        bound = 1000 * zone.cpus.bound if resource == CPU else 0
+        bound = 1000 * zone.cpus.bound if resource == CPU and any(zone.allocated.values()) else 0
         return zone.allocated.get(resource, 0) - bound + amplify(bound, self.host.facts.ratio)
 
     def available(self, numa: int, resource: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.counted import table_of
 
 from koordsched._core.affinity import add_own, any_with, is_unique, occupied, refuse_own, refuse_unless, refuse_where
 from koordsched._core.counts import RowCounts
@@ -11,15 +12,6 @@ from koordsched._core.table import NodeTable
 
 ZERO = np.zeros(3, np.int32)
 ROWS = np.arange(3, dtype=np.int32)
-
-
-def table_of(*values: int) -> tuple[NodeTable, int]:
-    """Return a table whose rows have these value ids in one attribute."""
-    table = NodeTable()
-    attribute = table.new_attribute()
-    for value in values:
-        table.set_attribute(attribute, table.acquire_row(), value, 0)
-    return table, attribute
 
 
 def counts_of(table: NodeTable, *amounts: int) -> RowCounts:

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from koordsched._core.allocation import (
     Allocation,
@@ -11,6 +15,8 @@ from koordsched._core.allocation import (
     requested_to_capacity_ratio,
 )
 from koordsched._core.table import NodeTable, Request
+
+Kernel = Callable[[NodeTable, Allocation, NDArray[np.int32]], NDArray[np.int64]]
 
 CPU, MEMORY, DISK, GPU = 1, 2, 3, 4
 
@@ -27,11 +33,11 @@ def table(allocatable: dict[int, int], requested: dict[int, int] | None = None, 
     return made
 
 
-def scored(kernel, made: NodeTable, ids: list[int], amounts: list[int], weights: list[int] | None = None) -> int:
+def scored(kernel: Kernel, made: NodeTable, ids: list[int], amounts: list[int], weights: list[int] | None = None) -> int:
     return int(kernel(made, Allocation(ids, amounts, weights or [1] * len(ids)), made.live_rows())[0])
 
 
-def ratio(points: list[tuple[int, int]]):
+def ratio(points: list[tuple[int, int]]) -> Kernel:
     shape = RatioShape(points)
     return lambda made, allocation, rows: requested_to_capacity_ratio(made, allocation, shape, rows)
 

@@ -175,7 +175,7 @@ def test_vectors_of_another_kind_are_refused() -> None:
     table, attribute = table_of(1)
     sums = DomainSums(table, attribute)
     with pytest.raises(TypeError, match="contiguous"):
-        sums.refuse_above(rows(0), np.zeros(1, np.int64), 1, 1)  # type: ignore[arg-type]
+        sums.refuse_above(rows(0), np.zeros(1, np.int64), 1, 1)
     with pytest.raises(ValueError, match="2 values for 1 rows"):
         sums.add_to(rows(0), np.zeros(2, np.int64))
     with pytest.raises(ValueError, match="another table"):

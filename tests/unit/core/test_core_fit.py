@@ -21,7 +21,8 @@ def table(*rows: tuple[dict[int, int], dict[int, int]]) -> NodeTable:
 
 
 def codes(made: NodeTable, request: dict[int, int]) -> list[int]:
-    return filter_fit(made, Request(list(request), list(request.values()), 0, 0), made.live_rows()).tolist()
+    found: list[int] = filter_fit(made, Request(list(request), list(request.values()), 0, 0), made.live_rows()).tolist()
+    return found
 
 
 def test_a_row_with_exactly_enough_left_fits() -> None:

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.counted import live_table
 
 from koordsched._core.evaluation import Evaluation
 from koordsched._core.scratch import Scratch
 from koordsched._core.table import NodeTable
-
-
-def table_of(rows: int) -> NodeTable:
-    table = NodeTable()
-    for _ in range(rows):
-        table.set_live(table.acquire_row(), True)
-    return table
 
 
 def filter_round(evaluation: Evaluation, code: int) -> None:
@@ -25,7 +19,7 @@ def filter_round(evaluation: Evaluation, code: int) -> None:
 
 
 def test_growing_keeps_which_scorers_are_switched_on() -> None:
-    table = table_of(64)
+    table = live_table(64)
     evaluation = Evaluation(table, Scratch())
     evaluation.configure([255], [255, 255], [0, 0], [1, 1])
     filter_round(evaluation, 0)
@@ -40,7 +34,7 @@ def test_growing_keeps_which_scorers_are_switched_on() -> None:
 
 def test_growing_after_a_round_that_was_not_ranked_keeps_to_its_memory() -> None:
     garbage = [np.full(128, 10**9, np.int32) for _ in range(300)]  # what np.empty then returns
-    table = table_of(64)
+    table = live_table(64)
     evaluation = Evaluation(table, Scratch())
     evaluation.configure([255], [], [], [])
     filter_round(evaluation, 1)
@@ -55,7 +49,7 @@ def test_capacity_is_rounded_up_to_whole_blocks() -> None:
 
 
 def test_a_bit_column_that_is_not_there_is_an_index_error() -> None:
-    table = table_of(1)
+    table = live_table(1)
     table.new_bit()
     for use in (table.count_bits, lambda column: table.has_bit(column, 0)):
         with pytest.raises(IndexError):

@@ -109,6 +109,6 @@ def test_what_does_not_belong_together_is_refused() -> None:
     with pytest.raises(TypeError, match="flags must be a contiguous uint8 vector"):
         shares.scores(rows(0, 1), np.ones(2, np.int64))
     with pytest.raises(TypeError, match="scores must be a contiguous int64 vector"):
-        normalize_to_least(np.ones(2), rows(0, 1))
+        normalize_to_least(np.ones(2), rows(0, 1))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="3 scores for 2 rows"):
         normalize_to_least(np.ones(3, np.int64), rows(0, 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.counted import live_table
 
 from koordsched._core.change import Change
 from koordsched._core.table import NodeTable, Request
@@ -12,13 +13,6 @@ USAGE, CAPACITY, TAINTS, EXISTENCE = (int(change) for change in (Change.USAGE, C
 LOG_SIZE = 1 << 16
 
 PODS, CPU, MEMORY = range(3)
-
-
-def table_of(rows: int) -> NodeTable:
-    table = NodeTable()
-    for _ in range(rows):
-        table.set_live(table.acquire_row(), True)
-    return table
 
 
 def request(**amounts: int) -> Request:
@@ -44,7 +38,7 @@ def test_capacity_is_at_least_one_block() -> None:
 
 
 def test_growing_doubles_the_capacity_and_keeps_every_fact() -> None:
-    table = table_of(64)
+    table = live_table(64)
     label, bit = table.new_attribute(), table.new_bit()
     table.set_allocatable(63, {CPU: 4000})
     table.add(63, request(cpu=500))
@@ -59,7 +53,7 @@ def test_growing_doubles_the_capacity_and_keeps_every_fact() -> None:
 
 
 def test_a_released_row_comes_back_without_its_old_facts() -> None:
-    table = table_of(2)
+    table = live_table(2)
     label, bit = table.new_attribute(), table.new_bit()
     table.set_allocatable(1, {PODS: 110, CPU: 4000})
     table.add(1, request(cpu=500, memory=7))
@@ -78,11 +72,11 @@ def test_a_released_row_comes_back_without_its_old_facts() -> None:
 
 def test_a_live_row_cannot_be_released() -> None:
     with pytest.raises(ValueError, match="row 0 is live"):
-        table_of(1).release_row(0)
+        live_table(1).release_row(0)
 
 
 def test_live_rows_follow_and_existence_counts_every_coming_and_going() -> None:
-    table = table_of(3)
+    table = live_table(3)
     assert (table.live_count, table.existence) == (3, 3)
     table.set_live(1, True)  # it is already
     table.set_live(1, False)
@@ -94,7 +88,7 @@ def test_live_rows_follow_and_existence_counts_every_coming_and_going() -> None:
 
 
 def test_what_is_added_is_subtracted_again() -> None:
-    table = table_of(1)
+    table = live_table(1)
     table.add(0, request(cpu=250, memory=10))
     table.add(0, request(cpu=500))
     assert [table.requested_of(0, i) for i in range(3)] == [2, 750, 10]
@@ -104,7 +98,7 @@ def test_what_is_added_is_subtracted_again() -> None:
 
 
 def test_resource_columns_appear_as_they_are_needed() -> None:
-    table = table_of(1)
+    table = live_table(1)
     assert (table.resources, table.requested_of(0, 20)) == (4, 0)
     table.ensure_resources(21)
     table.set_allocatable(0, {20: 8})
@@ -115,7 +109,7 @@ def test_resource_columns_appear_as_they_are_needed() -> None:
 
 
 def test_amounts_that_are_not_named_are_set_to_zero() -> None:
-    table = table_of(1)
+    table = live_table(1)
     assert table.set_allocatable(0, {CPU: 4000, MEMORY: 8})
     assert table.set_allocatable(0, {CPU: 4000})
     assert (table.allocatable_of(0, CPU), table.allocatable_of(0, MEMORY)) == (4000, 0)
@@ -136,14 +130,14 @@ def test_a_request_that_is_none_is_refused(ids: list[int], amounts: list[int]) -
 
 
 def test_an_attribute_is_absent_until_it_is_set() -> None:
-    table = table_of(3)
+    table = live_table(3)
     label = table.new_attribute()
     assert table.set_attribute(label, 1, 5, TAINTS)
     assert table.attributes_of(label, np.array([2, 1, 0, 1], np.int32)).tolist() == [0, 5, 0, 5]
 
 
 def test_more_attributes_than_there_was_room_for_keep_the_first_ones() -> None:
-    table = table_of(1)
+    table = live_table(1)
     ids = [table.new_attribute() for _ in range(40)]
     for value, attribute in enumerate(ids):
         table.set_attribute(attribute, 0, value + 1, TAINTS)
@@ -155,7 +149,7 @@ def test_more_attributes_than_there_was_room_for_keep_the_first_ones() -> None:
 
 
 def test_bits_are_counted_once_a_row() -> None:
-    table = table_of(70)
+    table = live_table(70)
     bit = table.new_bit()
     for row in (0, 65, 65):
         table.set_bit(bit, row)
@@ -167,7 +161,7 @@ def test_bits_are_counted_once_a_row() -> None:
 
 
 def test_a_freed_bit_column_is_used_again_before_a_new_one_is_made() -> None:
-    table = table_of(1)
+    table = live_table(1)
     first, second = table.new_bit(), table.new_bit()
     table.free_bit(first)
     assert table.new_bit() == first
@@ -175,7 +169,7 @@ def test_a_freed_bit_column_is_used_again_before_a_new_one_is_made() -> None:
 
 
 def test_a_bit_column_in_use_cannot_be_freed() -> None:
-    table = table_of(1)
+    table = live_table(1)
     bit = table.new_bit()
     table.set_bit(bit, 0)
     with pytest.raises(ValueError, match="still has 1 rows"):
@@ -183,7 +177,7 @@ def test_a_bit_column_in_use_cannot_be_freed() -> None:
 
 
 def test_more_bit_columns_than_there_was_room_for_keep_the_first_ones() -> None:
-    table = table_of(2)
+    table = live_table(2)
     bits = [table.new_bit() for _ in range(40)]
     for bit in bits[::2]:
         table.set_bit(bit, 1)
@@ -194,7 +188,7 @@ def test_more_bit_columns_than_there_was_room_for_keep_the_first_ones() -> None:
 
 
 def test_a_row_that_changed_often_is_reported_once_with_all_its_changes() -> None:
-    table = table_of(3)
+    table = live_table(3)
     position = table.log_end
     table.add(2, request(cpu=1))
     table.set_allocatable(0, {CPU: 1})
@@ -205,7 +199,7 @@ def test_a_row_that_changed_often_is_reported_once_with_all_its_changes() -> Non
 
 
 def test_what_stays_the_same_is_not_logged() -> None:
-    table = table_of(1)
+    table = live_table(1)
     label = table.new_attribute()
     table.set_attribute(label, 0, 3, TAINTS)
     table.set_allocatable(0, {CPU: 1})
@@ -220,12 +214,12 @@ def test_what_stays_the_same_is_not_logged() -> None:
 
 
 def test_coming_and_going_are_changes_of_existence() -> None:
-    table = table_of(2)
+    table = live_table(2)
     assert changes(table, 0) == {0: EXISTENCE, 1: EXISTENCE}
 
 
 def test_the_log_reaches_back_as_far_as_it_has_room() -> None:
-    table = table_of(2)
+    table = live_table(2)
     position = table.log_end
     for _ in range(LOG_SIZE - 1):
         table.mark(0, USAGE)
@@ -241,7 +235,7 @@ def test_the_log_reaches_back_as_far_as_it_has_room() -> None:
 
 @pytest.mark.parametrize("row", [-1, 2, 1000])
 def test_a_row_that_is_not_there_is_an_index_error(row: int) -> None:
-    table = table_of(2)
+    table = live_table(2)
     table.new_attribute()
     table.new_bit()
     for use in (
@@ -262,7 +256,7 @@ def test_a_row_that_is_not_there_is_an_index_error(row: int) -> None:
 
 @pytest.mark.parametrize("attribute", [-1, 1])
 def test_an_attribute_that_is_not_there_is_an_index_error(attribute: int) -> None:
-    table = table_of(1)
+    table = live_table(1)
     table.new_attribute()
     with pytest.raises(IndexError, match=f"attribute {attribute} of 1"):
         table.set_attribute(attribute, 0, 1, TAINTS)

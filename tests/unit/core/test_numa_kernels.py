@@ -362,6 +362,16 @@ def test_bound_cpus_of_a_zone_count_amplified() -> None:
     assert node.reason(pod(8001)) is NumaReason.UNSATISFIED
 
 
+def test_bound_cpus_of_a_zone_of_which_no_amounts_are_recorded_do_not_count_there() -> None:
+    """They come from pods that no NUMA policy held for, which took nothing from the zone as far as its amounts go."""
+    node = Node.of_zones({CPU: 16_000, MEMORY: 8}, numa_policy=SINGLE, ratio=2.0)
+    node.used(ZoneUsage({}, CpuCounts(4, 4, 4, 2)))
+    assert node.reason(pod(16_000)) is NumaReason.PASS
+    node.used(ZoneUsage({MEMORY: 1}, CpuCounts(4, 4, 4, 2)))
+    assert node.reason(pod(12_000)) is NumaReason.PASS  # 16000 - (0 - 4000 + 2 * 4000)
+    assert node.reason(pod(12_001)) is NumaReason.UNSATISFIED
+
+
 # Score
 
 

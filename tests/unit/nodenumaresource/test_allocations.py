@@ -1,5 +1,7 @@
 """Who holds what on a node: pods that were bound, pods that are reserved for, suppositions, and what the table shows of it."""
 
+from collections.abc import Callable
+
 import pytest
 from support.builders import node, pod
 from support.numa import GIB, NumaBench, holding, lsr, topology
@@ -179,7 +181,12 @@ def test_each_change_marks_the_row() -> None:
     setting = Setting()
     table = setting.bench.cache.table
     info = setting.bench.cache.nodes_by_name["n1"]
-    for change in (lambda: setting.reserve("a", "0-3"), lambda: setting.state.release(A), lambda: setting.state.set_max_ref_count("n1", 2)):
+    changes_of_state: tuple[Callable[[], object], ...] = (
+        lambda: setting.reserve("a", "0-3"),
+        lambda: setting.state.release(A),
+        lambda: setting.state.set_max_ref_count("n1", 2),
+    )
+    for change in changes_of_state:
         end = table.log_end
         change()
         changes = table.changes_since(end)

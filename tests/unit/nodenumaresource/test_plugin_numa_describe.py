@@ -47,6 +47,7 @@ def test_amounts_are_amplified_and_bound_cpus_count_amplified(bench: NumaBench, 
     assert body["allocatedNUMANodeResources"] == [{"node": 0, "resources": {"cpu": "6"}}]
     assert [of["resources"]["cpu"] for of in body["remainingNUMANodeResources"]] == ["6", "12"]
     assert body["amplificationRatios"] == {"cpu": 1.5}
+    assert body["policy"] == {}  # kubelet says nothing
 
 
 def test_every_field_of_a_small_node(bench: NumaBench, plugin: NodeNUMAResource) -> None:

@@ -205,7 +205,7 @@ NOT_ENOUGH = unschedulable("not enough cpus available to satisfy request")
         (designated("16-19"), NOT_ENOUGH),  # not there
         (designated("8-11", {1: {"cpu": "4"}}), None),
         (designated("8-11", {0: {"cpu": "4"}}), NOT_ENOUGH),  # CPUs of the other NUMA node
-        (designated("", {1: {"cpu": "4"}}), None),
+        (designated("", {1: {"cpu": "4"}}), NOT_ENOUGH),  # it would get CPUs, and none are designated
         (designated("", {0: {"cpu": "6"}}, 6), unschedulable("Insufficient NUMA cpu")),  # 4 of 8 are left (D13)
         (designated("", {7: {"cpu": "4"}}), unresolvable("insufficient resources on NUMA Node")),
         (designated("8-11").annotation(RESOURCE_SPEC, '{"requiredCPUBindPolicy":"FullPCPUs"}'), None),
@@ -224,6 +224,17 @@ def test_a_designated_allocation_is_given_exactly_or_refused(
     bench.describe(topology("n1", "2x1x4x2"))
     bench.put(holding(lsr("other"), "0-3", {0: {"cpu": "4"}}), "n1")
     assert bench.filter(plugin, asking) == {"n1": refusal}
+
+
+def test_a_designation_of_nothing_designates_nothing(bench: NumaBench, plugin: NodeNUMAResource) -> None:
+    bench.set(RESTRICTED)
+    bench.describe(topology("n1", "2x1x4x2"))
+    state, info = CycleState(), designated("").info()
+    assert plugin.pre_filter(state, info, bench.cache.nodes()) is None
+    assert plugin.reserve(state, info, "n1") is None
+    allocation = plugin._numa.allocation(info.uid)
+    assert allocation is not None
+    assert (allocation.cpus, allocation.amounts) == (0b1111, {0: {"cpu": 4000}})  # from one NUMA node, as the node wants it
 
 
 def test_what_is_designated_is_reserved(bench: NumaBench, plugin: NodeNUMAResource) -> None:

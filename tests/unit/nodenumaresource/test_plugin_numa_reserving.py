@@ -49,7 +49,7 @@ class Machine:
 
     @property
     def free(self) -> str:
-        cpus = self.bench.cache.node("n1") and self.plugin._numa.node("n1").cpus
+        cpus = self.plugin._numa.node("n1").cpus
         assert cpus is not None
         return format_cpus(cpus.free())
 

@@ -193,6 +193,23 @@ def test_a_node_that_does_not_name_its_cpus_has_no_topology(annotations: dict[st
     assert (options.topology, options.problems) == (None, ())
 
 
+def test_cpus_of_one_kubelet_pod_that_cannot_be_read_leave_those_of_others_reserved() -> None:
+    """They are bound already: giving them away would bind them twice."""
+    listed = [{"uid": name, "cpuset": cpuset, "managedByKubelet": True} for name, cpuset in (("a", "0-1"), ("b", "x"), ("c", "6"))]
+    options = read(annotations={ALLOCS: listed})
+    (problem,) = options.problems
+    assert format_cpus(options.reserved) == "0-1,6"
+    assert problem.startswith(f"{ALLOCS}: [1].cpuset: 'x' is not a CPU")
+
+
+def test_keys_of_annotations_may_be_spelled_in_any_case() -> None:
+    written = {KUBELET: {"Policy": "static", "ReservedCpus": "0-1"}, SYSTEM: {"CPUSet": "4", "cpusetexclusive": False}}
+    options = read(annotations={**written, CPUS: {"Detail": [{"ID": 0, "Core": 0}, {"Id": 1, "core": 0, "Node": 1}]}})
+    assert (options.kubelet.policy, format_cpus(options.reserved), options.problems) == ("static", "0-1", ())
+    assert options.topology is not None
+    assert options.topology.node_ids == (0, 1)
+
+
 @pytest.mark.parametrize("key", [KUBELET, ALLOCS, SYSTEM, RESERVATION, RATIO])
 def test_a_malformed_annotation_is_told_once_and_the_others_hold(key: str) -> None:
     options = read(annotations=FOUR_SOURCES | {key: "{bad"})

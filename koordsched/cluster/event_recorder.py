@@ -46,8 +46,10 @@ RETRY_SECONDS, MAX_RETRY_SECONDS = 0.25, 20.0
 """The first and the longest pause, doubled from one try to the next: 12 tries take two minutes, as client-go's do that are 10 s apart.
 But 4 writers that wait 10 s whenever a request fails write 8 events a second when one request in twenty fails."""
 REFUSALS = (Unauthorized, Forbidden)
-"""An API server that has just started refuses everything until it has read its roles, and credentials get renewed. But where it is meant,
-as in a namespace that is being deleted, it is no use to go on, and a clean stop must not wait for it."""
+"""An API server that has just started refuses everything until it has read its roles, and credentials get renewed. But where it is meant
+it is no use to go on, and a clean stop must not wait for it."""
+NAMESPACE_ENDS = "because it is being terminated"
+"""What kube-apiserver's NamespaceLifecycle says of a new object in a namespace that is being deleted. Nobody will read that event."""
 MAY_PASS = (OutcomeUnknown, ServerError, TooManyRequests, *REFUSALS)
 SWEEP_SECONDS = 60.0
 HOLD_STEP_SECONDS = 0.1
@@ -180,7 +182,7 @@ class EventRecorder:
             except ClusterError as error:
                 tries += 1
                 refusals += isinstance(error, REFUSALS)
-                if tries >= TRIES or refusals >= self._refusals_worth_it or not isinstance(error, MAY_PASS):
+                if tries >= TRIES or refusals >= self._refusals_worth_it or _is_final(error):
                     self._fail(record, error)
                     return
                 pause = min(RETRY_SECONDS * 2.0 ** (tries - 1), MAX_RETRY_SECONDS)
@@ -223,3 +225,7 @@ class EventRecorder:
         record.due = record.written
         if not record.written:
             self._series.forget(record)
+
+
+def _is_final(error: ClusterError) -> bool:
+    return not isinstance(error, MAY_PASS) or (isinstance(error, Forbidden) and NAMESPACE_ENDS in error.message)

@@ -75,9 +75,13 @@ class TooManyRequests(ClusterError):
 
 
 class ServerError(ClusterError):
-    """5xx: nothing is known to have been written; trying again is right."""
+    """5xx, or nobody there (status 0): nothing is known to have been written; trying again is right."""
 
     status, reason = 500, "InternalError"
+
+    def __init__(self, message: str, status: int = 500) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class OutcomeUnknown(ClusterError):

@@ -7,6 +7,7 @@ plugin that raises has a bug: that costs its pod an attempt and is logged with a
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,6 +22,7 @@ from koordsched.framework.waiting import WaitingPod
 from koordsched.log import get_logger
 from koordsched.queue.events import ASSIGNED_POD_DELETE, Scope
 from koordsched.scheduler.failure import CLEAR_NOMINATION, Failure, bound_to
+from koordsched.scheduler.patience import Patience
 from koordsched.scheduler.relay import Relay
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 PODS_TO_ACTIVATE = "kubernetes.io/pods-to-activate"  # CycleState key: pods (by key) that plugins want tried now that this one is placed
+LOOK_SECONDS = 0.1  # how often it is seen, at the end, which bindings have begun to wait meanwhile
 
 
 class Attempt(msgspec.Struct, eq=False):
@@ -63,6 +66,7 @@ class Cycle:
         self._failures = failures
         self._search: Search | None = None
         self._binder: Binder | None = None
+        self._patience = Patience()
         self.binding = Relay()
 
     def ask_extenders(self, search: Search | None, binder: Binder | None) -> None:
@@ -199,11 +203,26 @@ class Cycle:
             state.delete(PODS_TO_ACTIVATE)
             self._parts.queue.activate(pods.values())
 
+    async def wind_up(self) -> int:
+        """Let the bindings end whose requests were sent; take back the others without a word, as nothing is wrong with their pods.
+
+        Return how many those are. No pod may be scheduled any more.
+        """
+        left = 0
+        while tasks := self.binding.tasks:
+            left += self._patience.leave()
+            await asyncio.wait(tasks, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        return left
+
     # Binding cycle
 
     async def _bind(self, attempt: Attempt) -> None:
         try:
             status = await self._run_binding(attempt)
+        except asyncio.CancelledError:
+            if self._patience.over:
+                self._take_back(attempt)
+            raise
         except Exception as error:
             log.exception("binding cycle failed", pod=attempt.pod.key, node=attempt.node)
             status = Status(Code.ERROR, (_bug(error),))
@@ -224,7 +243,8 @@ class Cycle:
             if status is not None:
                 return status
         self._parts.queue.done(pod.uid)  # from here on a failure is retried after a backoff, whatever happened meanwhile
-        status = await profile.run_pre_bind(work, state, pod, node) if work else None  # takes no slot: volumes take minutes
+        if work:  # takes no slot: volumes take minutes
+            status = await profile.run_pre_bind(self._patience.with_plugins(work), state, pod, node)
         if status is not None:
             return status
         taken = False
@@ -232,7 +252,11 @@ class Cycle:
             taken, status = await self._binder.bind(pod, node)  # takes no slot: a slow extender holds back its own pods only
         if not taken:
             slots = self._parts.bind_slots
-            await slots.acquire()  # not `async with`: that is two coroutines more for every pod
+            if slots.locked():
+                with self._patience.waits():
+                    await slots.acquire()
+            else:
+                await slots.acquire()  # not `async with`: that is two coroutines more for every pod
             try:
                 status = await profile.run_bind(state, pod, node)
             finally:
@@ -244,7 +268,8 @@ class Cycle:
     async def _wait_on_permit(self, waiting: WaitingPod) -> Status | None:
         begun = self._parts.clock.now()
         try:
-            status = await waiting.outcome()
+            with self._patience.waits():
+                status = await waiting.outcome()
         finally:
             self._parts.waiting_pods.remove(waiting.pod.uid)
         result = "scheduled" if status is None else "unschedulable"
@@ -273,16 +298,21 @@ class Cycle:
     def _undo(self, attempt: Attempt, status: Status) -> None:
         """Take back everything since the pod was assumed, tell the others that there is room, and hand the pod to the failure path."""
         parts, pod = self._parts, attempt.pod
-        parts.waiting_pods.remove(pod.uid)
-        attempt.profile.run_unreserve(attempt.state, pod, attempt.node)
-        if parts.cache.is_assumed(pod.uid):
-            parts.cache.forget_pod(pod.uid)
+        self._take_back(attempt)
         scope = Scope(exclude_uid=pod.uid) if status.rejected else Scope()
         parts.queue.move_all(ASSIGNED_POD_DELETE, bound_to(pod.pod, attempt.node), None, scope)
         message = fit_error(1, dict.fromkeys(status.reasons, 1)) if status.rejected else status.message
         self._failures.handle(
             Failure(attempt.info, attempt.profile, message, status=status, nominate=CLEAR_NOMINATION, started=attempt.started)
         )
+
+    def _take_back(self, attempt: Attempt) -> None:
+        """Undo what was done since the pod was assumed."""
+        parts, pod = self._parts, attempt.pod
+        parts.waiting_pods.remove(pod.uid)
+        attempt.profile.run_unreserve(attempt.state, pod, attempt.node)
+        if parts.cache.is_assumed(pod.uid):
+            parts.cache.forget_pod(pod.uid)
 
 
 def _bug(error: Exception) -> str:

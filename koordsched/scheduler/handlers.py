@@ -181,7 +181,11 @@ class PodHandler:
         else:
             after.shape = after.shape or profile.shapes.key(after)
             self._parts.queue.update(before, after)
-            self._handling(UNSCHEDULABLE_POD_UPDATE.label).observe(self._perf() - started)
+            took = self._perf() - started
+            self._handling(UNSCHEDULABLE_POD_UPDATE.label).observe(took)
+            for event in pod_update_events(before, after):
+                if event is not UNSCHEDULABLE_POD_UPDATE:
+                    self._handling(event.label).observe(took)
 
     def _update_assumed(self, old: Pod, new: Pod) -> None:
         """An assumed pod that is being deleted makes room at once; other changes are the kubelet's business."""

@@ -7,7 +7,7 @@ hint finds the plugin's facts up to date. Pods and nodes have handlers of their 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from koordsched.api.kinds import (
     CSI_DRIVER,
@@ -24,7 +24,7 @@ from koordsched.cluster.informer import Informer
 from koordsched.queue.events import ActionType, EventResource, cluster_event
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from random import Random
 
     from koordsched.api.kinds import Kind
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from koordsched.clock import Clock
     from koordsched.cluster.mirror import Arrival, FinalState
     from koordsched.cluster.port import Cluster
+    from koordsched.queue.events import ClusterEvent
     from koordsched.queue.scheduling_queue import SchedulingQueue
+    from koordsched.scheduler.measures import Buckets
 
 ANNOUNCED: dict[Kind, EventResource] = {
     NAMESPACE: EventResource.NAMESPACE,
@@ -67,11 +69,14 @@ class Informers:
             found = self._by_kind[kind] = Informer(self._cluster, kind, self._clock, self._random, field_selector)
         return found
 
-    def announce(self, queue: SchedulingQueue) -> None:
-        """Tell the queue of the changes of every kind that is mirrored by now. Called once, after all plugins are made."""
+    def announce(self, queue: SchedulingQueue, handling: Callable[[str], Buckets]) -> None:
+        """Tell the queue of the changes of every kind that is mirrored by now, and measure how long that takes by the event's label.
+
+        Called once, after all plugins are made.
+        """
         for kind, informer in self._by_kind.items():
             if kind in ANNOUNCED:
-                informer.add_handler(Announcer(queue, ANNOUNCED[kind], kind))
+                informer.add_handler(Announcer(queue, ANNOUNCED[kind], kind, Watch(self._clock, handling)))
 
     async def synced(self) -> None:
         """Wait until the first list of every kind has been handled."""
@@ -82,21 +87,34 @@ class Informers:
         return all(informer.synced.is_set() for informer in self)
 
 
+class Watch(NamedTuple):
+    """By which clock the handling of events is timed, and where that is kept."""
+
+    clock: Clock
+    handling: Callable[[str], Buckets]
+
+
 class Announcer:
     """Makes cluster events of one kind's changes."""
 
-    def __init__(self, queue: SchedulingQueue, resource: EventResource, kind: Kind) -> None:
+    def __init__(self, queue: SchedulingQueue, resource: EventResource, kind: Kind, watch: Watch) -> None:
         custom = kind.plural_group if resource is EventResource.CUSTOM else ""
         self._queue = queue
+        self._perf, self._handling = watch.clock.perf, watch.handling
         self._add = cluster_event(resource, ActionType.ADD, custom)
         self._update = cluster_event(resource, ActionType.UPDATE_OTHER, custom)
         self._delete = cluster_event(resource, ActionType.DELETE, custom)
 
     def on_add(self, obj: Object, _arrival: Arrival) -> None:
-        self._queue.move_all(self._add, None, obj)
+        self._tell(self._add, None, obj)
 
     def on_update(self, old: Object, new: Object) -> None:
-        self._queue.move_all(self._update, old, new)
+        self._tell(self._update, old, new)
 
     def on_delete(self, obj: Object, _final_state: FinalState) -> None:
-        self._queue.move_all(self._delete, obj, None)
+        self._tell(self._delete, obj, None)
+
+    def _tell(self, event: ClusterEvent, old: Object | None, new: Object | None) -> None:
+        started = self._perf()
+        self._queue.move_all(event, old, new)
+        self._handling(event.label).observe(self._perf() - started)

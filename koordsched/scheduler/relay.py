@@ -38,11 +38,6 @@ class Relay:
         if not self._successor:
             self._make_successor()
 
-    async def drain(self) -> None:
-        """Return when all have ended."""
-        while self._runners:
-            await asyncio.wait(self._runners)
-
     def drop(self) -> list[asyncio.Task[None]]:
         """Forget those that have not begun, and return the tasks of the others, for who cancels them."""
         for work in self._waiting:

@@ -26,7 +26,6 @@ from koordsched.queue.profile import NONE, QueueProfile, QueueSettings
 from koordsched.queue.scheduling_queue import SchedulingQueue
 from koordsched.scheduler.cycle import Cycle
 from koordsched.scheduler.extenders.hints import HINTS
-from koordsched.scheduler.extenders.ignored import without_ignored_resources
 from koordsched.scheduler.failure import FailureHandler
 from koordsched.scheduler.fresh_reasons import FreshReasons
 from koordsched.scheduler.handlers import NodeHandler, PodHandler
@@ -76,7 +75,6 @@ class Scheduler:
         self._nodes: Informer[Node] = self._informers.of(NODE)
         self._pods: Informer[Pod] = self._informers.of(POD, LIVE_PODS)
         self._extenders = surroundings.extenders = _extenders(config, self.cache)
-        config = without_ignored_resources(config)
         registry = registry_for(config)
         measures = self.metrics.framework if dependencies.measured else None
         self.profiles = {profile.scheduler_name: Profile(profile, registry, surroundings, measures) for profile in config.profiles}
@@ -99,7 +97,7 @@ class Scheduler:
         self._nodes.add_handler(NodeHandler(parts))
         self._nodes.add_handler(NominationKeeper(parts, self.profiles, self._services))
         self._pods.add_handler(PodHandler(parts, self.profiles))
-        self._informers.announce(self.queue)
+        self._informers.announce(self.queue, self.metrics.event_handling)
         self.cache.signatures.call(self._sign_again)
         self._tasks: list[asyncio.Task[None]] = []
         self._loop_task: asyncio.Task[None] | None = None
@@ -162,12 +160,15 @@ class Scheduler:
             await recorder.flush()
 
     async def settle(self) -> None:
-        """Stop popping and finish what is being bound: nothing is decided from then on. The first part of `stop`, which may follow."""
+        """Stop popping and finish what is being bound: nothing is decided from then on. The first part of `stop`, which may follow.
+
+        What only waits (on Permit, for volumes, for its turn to be bound) is left: a standby must not wait for it, nor an autoscaler hear
+        that such a pod is unschedulable.
+        """
         if self._loop_task is not None:
             await _end([self._loop_task])
-        for waiting in self._parts.waiting_pods:
-            waiting.reject("", "the scheduler stops")
-        await self.cycle.binding.drain()
+        if left := await self.cycle.wind_up():
+            log.info("placements that were not being written yet are left to the next scheduler", pods=left)
         await self._services.end()
         await _end(self._tasks)
         if self._extenders is not None:

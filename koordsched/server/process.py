@@ -21,6 +21,7 @@ from koordsched.clock import Clock
 from koordsched.cluster.apiserver import ConnectionSettings, connect
 from koordsched.cluster.election import Guard
 from koordsched.config import Flags, SchedulerConfiguration
+from koordsched.config.features import parse_bool
 from koordsched.framework.extenders import ExtenderSettingsError
 from koordsched.frozen import frozen
 from koordsched.log import get_logger
@@ -38,9 +39,9 @@ from koordsched.server.signals import Reactions, handling_signals
 
 log = get_logger(__name__)
 
-STOP_SECONDS = 20.0
-"""What a clean stop may take: less than the 30 s after which the kubelet kills."""
-KILL_SECONDS = 2.0
+STOP_SECONDS = 6.0
+"""What a clean stop may take. Koordinator's Deployment has the kubelet kill after 10 s, and ports and connections are to be closed, too."""
+KILL_SECONDS = 1.0
 CONDITIONS_SECONDS = 0.5
 """How long a successor waits for the last conditions. It decides about the same pods anew, and says so itself."""
 STREAMING_LISTS = "KUBE_FEATURE_WatchListClient"
@@ -129,7 +130,7 @@ class Process:
             master=self._orders.flags.master,
             qps=client.qps,
             burst=client.burst,
-            streaming_lists=os.environ.get(STREAMING_LISTS) == "true",
+            streaming_lists=parse_bool(os.environ.get(STREAMING_LISTS, "")) is True,
             may_decide=None if leadership is None else leadership.term.check,
         )
 

@@ -24,6 +24,7 @@ class Reviewer:
 
     def __init__(self) -> None:
         self.tokens: dict[str, UserInfo] = {}
+        self.flaws: dict[str, str] = {}  # what the API server says is wrong with a token
         self.allowed: set[tuple[str, str]] = set()
         self.status: SubjectAccessReviewStatus | None = None  # what every access review says, over `allowed`
         self.published: dict[str, str] | None = None
@@ -46,7 +47,9 @@ class Reviewer:
             allowed = (spec["user"], spec["nonResourceAttributes"]["path"]) in self.allowed
             return SubjectAccessReview(status=self.status or SubjectAccessReviewStatus(allowed=allowed))
         user = self.tokens.get(spec["token"])
-        return TokenReview(status=TokenReviewStatus() if user is None else TokenReviewStatus(authenticated=True, user=user))
+        if user is None:
+            return TokenReview(status=TokenReviewStatus(error=self.flaws.get(spec["token"], "")))
+        return TokenReview(status=TokenReviewStatus(authenticated=True, user=user))
 
     async def get(self, ref: Ref) -> Object:
         if self.refusals:

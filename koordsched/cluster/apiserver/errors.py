@@ -35,6 +35,7 @@ REDIRECT = 300
 NOT_FOUND = 404
 TOO_MANY_REQUESTS = 429
 GATEWAY_TIMEOUT = 504
+NO_ANSWER = 0
 NOT_SERVED = "the server could not find the requested resource"  # client-go's words for a 404 that is no Status
 _SHOWN = 300  # characters of an answer that is no Status
 
@@ -116,17 +117,17 @@ def status_error(sent: Sent, status: Status) -> ClusterError:
         return found(message)
     if sent.writes and _may_be_written(code, message):
         return OutcomeUnknown(f"{sent}: {code}: {message}")
-    return ServerError(f"{sent}: {code}: {message}")
+    return ServerError(f"{sent}: {code}: {message}", code)
 
 
 def transport_error(sent: Sent, error: WireError) -> ClusterError:
     """Return the error that a request without an answer stands for."""
     if isinstance(error, NotTrusted):
-        return Untrusted(f"{sent.address} is not trusted: {error}; is the certificate authority (CA) the right one?")
+        return Untrusted(f"{sent.address} is not trusted: {error}; is the certificate authority (CA) the right one?", NO_ANSWER)
     if isinstance(error, NotSent):
-        return ServerError(f"{sent.address} cannot be reached: {error}")
+        return ServerError(f"{sent.address} cannot be reached: {error}", NO_ANSWER)
     text = f"{sent}: no answer: {error}"
-    return OutcomeUnknown(text) if sent.writes else ServerError(text)
+    return OutcomeUnknown(text) if sent.writes else ServerError(text, NO_ANSWER)
 
 
 def unreadable_answer(sent: Sent, code: int, error: Exception) -> ClusterError:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 
 import msgspec
 
+from koordsched import __version__
+
+USER_AGENT = f"koord-scheduler/v{__version__} ({sys.platform}/{os.uname().machine})"
+"""As client-go's programs have it; the API server takes what stands before the slash for the manager of the fields that are written."""
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
@@ -20,7 +26,7 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
     master: str = ""
     qps: float = 50.0  # below 0: no limit; 0: the default
     burst: int = 100  # 0: the default
-    user_agent: str = "koord-scheduler"
+    user_agent: str = USER_AGENT
     connect_timeout: float = 10.0
     request_timeout: float = 30.0  # of everything but lists and watches
     list_timeout: float = 120.0  # of one page or of a streaming list

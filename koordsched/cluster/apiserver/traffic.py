@@ -7,8 +7,8 @@ from collections import Counter
 
 import msgspec
 
-SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
-"""The bounds of client-go's rest_client_request_duration_seconds."""
+SECONDS: tuple[float, ...] = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
+"""The bounds of client-go's rest_client_request_duration_seconds. Whole numbers are int, since `le` labels say 1, not 1.0."""
 
 
 class Latency(msgspec.Struct):

@@ -1,6 +1,7 @@
 """Bearer tokens: the API server says whose one is (TokenReview); the answer is remembered for --authentication-token-webhook-cache-ttl.
 
-An answer that could not be had is not remembered. Tokens are kept as hashes only, and equal ones that come together are asked about once.
+An answer that could not be had is not remembered, nor one that says that the token could not be checked: that is all a kube-apiserver says
+of tokens that it does not know yet. Tokens are kept as hashes only, and equal ones that come together are asked about once.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ class Tokens:
             log.error("a token cannot be reviewed, so its request is refused", err=error.message)
             return Verdict(flaw=error.message)
         verdict = _read(review)
-        self._memory.put(key, verdict, self._seconds)
+        if not review.status.error:
+            self._memory.put(key, verdict, self._seconds)
         return verdict
 
 

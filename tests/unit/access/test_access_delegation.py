@@ -32,6 +32,9 @@ class Fixed:
     def perf(self) -> float:
         return 0.0
 
+    def uptime(self) -> float:
+        return 0.0
+
     def now(self) -> float:
         return x509.load_pem_x509_certificate(KNOWN.certificate).not_valid_before_utc.timestamp() + 7200
 

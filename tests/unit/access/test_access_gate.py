@@ -174,6 +174,15 @@ async def test_a_token_that_cannot_be_reviewed_is_refused_and_asked_about_anew()
     assert status(await scene.ask(authorization="Bearer t")) == 0
 
 
+async def test_a_token_that_the_api_server_could_not_check_is_asked_about_anew() -> None:
+    """As it says right after its start of accounts that it has not read yet, and of any token that none of its authenticators takes."""
+    scene = Scene()
+    scene.server.flaws["t"] = "[invalid bearer token, service account token is not valid yet]"
+    assert status(await scene.ask(authorization="Bearer t")) == 401
+    scene.server.tokens["t"] = UserInfo("jane", groups=("system:masters",))
+    assert status(await scene.ask(authorization="Bearer t")) == 0
+
+
 async def test_without_an_answer_about_rights_nobody_is_let_in() -> None:
     scene = Scene()
     scene.server.allowed.add(("system:anonymous", "/metrics"))
@@ -213,7 +222,7 @@ async def test_a_front_proxy_speaks_for_others() -> None:
 
 async def test_headers_count_from_front_proxies_only() -> None:
     scene = Scene()
-    boss = {"x_remote_user": "boss", "x_remote_group": "system:masters"}
+    boss: dict[str, Any] = {"x_remote_user": "boss", "x_remote_group": "system:masters"}
     assert status(await scene.ask(**boss)) == 403
     assert message(await scene.ask(pair=KNOWN.client("jane"), **boss)) == 'forbidden: User "jane" cannot get path "/metrics"'
     assert status(await scene.ask(pair=Authority().client("front-proxy"), **boss)) == 401
@@ -221,7 +230,7 @@ async def test_headers_count_from_front_proxies_only() -> None:
 
 async def test_only_allowed_names_are_front_proxies() -> None:
     scene = Scene(ProxyRules(allowed_names=("front-proxy",)))
-    boss = {"x_remote_user": "boss", "x_remote_group": "system:masters"}
+    boss: dict[str, Any] = {"x_remote_user": "boss", "x_remote_group": "system:masters"}
     assert status(await scene.ask(pair=PROXIES.client("front-proxy"), **boss)) == 0
     assert status(await scene.ask(pair=PROXIES.client("someone"), **boss)) == 401
 

@@ -308,6 +308,19 @@ async def test_an_api_server_that_knows_no_roles_yet_is_given_half_a_minute(cloc
     assert (recorder.stats.written, recorder.stats.failed) == (1, 0)
 
 
+async def test_events_of_a_namespace_that_ends_hold_up_nobody(clock: VirtualClock) -> None:
+    """At 32 s of trying each, four writers would be busy with these for three minutes."""
+    why = 'events.events.k8s.io "web.1" is forbidden: unable to create new content in namespace team because it is being terminated'
+    ending = Fault(verb="create", times=24, error=lambda: Forbidden(why))
+    cluster = MemoryCluster(clock, random=Random(1), faults=Faults(rules=[ending]))
+    recorder = recorder_for(cluster, clock)
+    async with running(recorder.run()):
+        for number in range(25):
+            recorder.event(many(number), FAILED)
+        await asyncio.sleep(1)
+    assert (len(await events(cluster)), recorder.stats.failed) == (1, 24)
+
+
 async def test_a_stop_does_not_wait_for_rights(clock: VirtualClock) -> None:
     refused = Fault(verb="create", error=lambda: Forbidden("events is forbidden"))
     cluster = MemoryCluster(clock, random=Random(1), faults=Faults(rules=[refused]))

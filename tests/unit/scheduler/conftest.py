@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from support.fakes import config_with, embedded, factory
+from support.stages import Stage
 from support.virtual_loop import clock, no_task_left, pytest_asyncio_loop_factories
 
 import koordsched.plugins
@@ -19,7 +20,7 @@ __all__ = ["clock", "no_task_left", "pytest_asyncio_loop_factories"]
 
 
 @pytest.fixture
-def stage(monkeypatch: pytest.MonkeyPatch) -> Callable[..., AbstractAsyncContextManager[EmbeddedWorld]]:
+def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
     """Return a maker of worlds: plugins with the points they play are added to the default profile; keywords are the configuration's."""
 
     @asynccontextmanager

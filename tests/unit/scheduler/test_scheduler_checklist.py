@@ -4,36 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from random import Random
-from typing import Any
 
 from support.builders import node, pod, requirement
-from support.fakes import FakeFilter, node_manifest, pod_manifest
+from support.fakes import FakeFilter, pod_manifest
+from support.stages import Stage, begin, condition
 from support.world import World
 
-from koordsched.api.kinds import EVENT, NODE, POD
+from koordsched.api.kinds import EVENT, POD
 from koordsched.cluster.port import Ref
 from koordsched.framework.status import error, unschedulable
-from koordsched.simulate.world import EmbeddedWorld
-
-Stage = Callable[..., AbstractAsyncContextManager[EmbeddedWorld]]
 
 SERIES_END = 7 * 60.0  # a series has ended when nothing happened for six minutes
-
-
-def failed_condition(world: EmbeddedWorld) -> dict[str, Any]:
-    conditions = world.cluster.raw(Ref(POD, "default", "p"))["status"]["conditions"]
-    return next(each for each in conditions if each["type"] == "PodScheduled")
-
-
-async def begin(world: EmbeddedWorld, *nodes: str) -> None:
-    for name in nodes:
-        await world.create(NODE, node_manifest(name))
-    await world.start()
-    await world.create(POD, pod_manifest())
-    await world.settle()
 
 
 def test_preferred_affinity_of_10_and_30_weighs_66_and_200() -> None:
@@ -55,12 +37,12 @@ async def test_the_same_failure_twenty_times_is_one_patch_and_one_growing_event(
     what makes an event the same (§6)."""
     judge = FakeFilter("F", n1=error("boom"))
     async with stage((judge, "filter")) as world:
-        await begin(world, "n1")
+        await begin(world)
         await asyncio.sleep(200)  # at most ten seconds between two attempts
         assert len(judge.asked) >= 20
         judge.refuse["n1"] = unschedulable("full")  # of which no event is told that could help: the series ends
         assert world.cluster.calls["patch status", POD] == 1
-        assert failed_condition(world)["message"] == 'running "F" filter plugin: boom'
+        assert condition(world)[1] == 'running "F" filter plugin: boom'
         first, repeated = world.cluster.raws(EVENT)
         assert first["note"] == repeated["note"] == 'running "F" filter plugin: boom'
         assert (first.get("series"), repeated["series"]["count"]) == (None, 2)  # the first repeat is told at once
@@ -72,11 +54,11 @@ async def test_a_percent_sign_in_a_message_stays_one(stage: Stage) -> None:
     """Line 38: the reference takes the text for a format."""
     judge = FakeFilter("F", n1=unschedulable("disk is 100% full, %s %d%%"))
     async with stage((judge, "filter")) as world:
-        await begin(world, "n1")
+        await begin(world)
         await asyncio.sleep(1)
         (event,) = world.cluster.raws(EVENT)
-        assert failed_condition(world)["message"].startswith("0/1 nodes are available: 1 disk is 100% full, %s %d%%.")
-        assert event["note"] == failed_condition(world)["message"]
+        assert condition(world)[1].startswith("0/1 nodes are available: 1 disk is 100% full, %s %d%%.")
+        assert event["note"] == condition(world)[1]
 
 
 def choice(seed: int) -> str:
@@ -100,7 +82,7 @@ def test_over_a_hundred_seeds_each_of_two_equal_nodes_is_chosen_about_half_the_t
 async def test_a_bound_pod_that_the_watch_shows_on_another_node_is_counted_there(stage: Stage) -> None:
     """Line 44: the reference exits."""
     async with stage() as world:
-        await begin(world, "n1", "n2")
+        await begin(world, nodes="n1 n2")
         bound = Ref(POD, "default", "p")
         first = world.cluster.raw(bound)["spec"]["nodeName"]
         second = {"n1": "n2", "n2": "n1"}[first]

@@ -4,52 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
 from support.fakes import LATE_POINTS, FakeFilter, FakePostFilter, Late, node_manifest, pod_manifest
+from support.stages import Stage, begin, bound_to, condition, ref
 
 from koordsched.api.kinds import EVENT, NODE, POD
 from koordsched.api.podinfo import PodInfo
 from koordsched.cluster.memory import Fault, Moment
-from koordsched.cluster.port import Conflict, NotFound, OutcomeUnknown, Ref, ServerError
+from koordsched.cluster.port import ClusterError, Conflict, NotFound, OutcomeUnknown, ServerError
 from koordsched.framework.annotations import annotate
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.interface import PostFilterResult
 from koordsched.framework.status import SKIP, Code, Status, error, unschedulable
 from koordsched.simulate.world import EmbeddedWorld
 
-Stage = Callable[..., AbstractAsyncContextManager[EmbeddedWorld]]
-
 WAIT = Status(Code.WAIT)
 NOBODY_TO_EVICT = "no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
 UNLIMITED = 1000  # seconds in which everything that is going to happen has happened
-
-
-def ref(name: str = "p") -> Ref:
-    return Ref(POD, "default", name)
-
-
-async def begin(world: EmbeddedWorld, *pods: dict[str, Any], nodes: str = "n1") -> None:
-    """Create the nodes, start, create the pods and let the scheduler do what it can at once."""
-    for name in nodes.split():
-        await world.create(NODE, node_manifest(name))
-    await world.start()
-    for manifest in pods or [pod_manifest()]:
-        await world.create(POD, manifest)
-    await world.settle()
-
-
-def bound_to(world: EmbeddedWorld, name: str = "p") -> str:
-    return str(world.cluster.raw(ref(name))["spec"].get("nodeName", ""))
-
-
-def condition(world: EmbeddedWorld, name: str = "p") -> tuple[str, str]:
-    """Return reason and message of PodScheduled=False; empty when it is not there."""
-    conditions = world.cluster.raw(ref(name))["status"].get("conditions", [])
-    found = next((each for each in conditions if each["type"] == "PodScheduled" and each["status"] == "False"), {})
-    return found.get("reason", ""), found.get("message", "")
 
 
 def writes(world: EmbeddedWorld) -> dict[tuple[str, str], int]:
@@ -154,7 +127,8 @@ class Raising(Late):
     point = ""
 
     def reserve(self, *args: Any) -> Status | None:
-        return self._maybe("reserve") or super().reserve(*args)
+        self._maybe("reserve")
+        return super().reserve(*args)
 
     def permit(self, *args: Any) -> tuple[Status | None, float]:
         self._maybe("permit")
@@ -352,7 +326,7 @@ async def test_the_next_pod_is_scheduled_while_this_one_is_being_bound(stage: St
     ],
     ids=["conflict", "not-found"],
 )
-async def test_a_bind_that_failed_is_tried_again_after_a_backoff(stage: Stage, fault: Callable[[], Exception], message: str) -> None:
+async def test_a_bind_that_failed_is_tried_again_after_a_backoff(stage: Stage, fault: Callable[[], ClusterError], message: str) -> None:
     async with stage() as world:
         world.cluster.faults.rules.append(Fault(verb="bind", times=1, error=fault))
         await begin(world)
@@ -364,7 +338,9 @@ async def test_a_bind_that_failed_is_tried_again_after_a_backoff(stage: Stage, f
 
 
 @pytest.mark.parametrize("fault", [lambda: ServerError("etcd"), lambda: OutcomeUnknown("cut")], ids=["server-error", "unknown"])
-async def test_a_bind_that_did_not_arrive_is_sent_again_while_the_pod_stays_assumed(stage: Stage, fault: Callable[[], Exception]) -> None:
+async def test_a_bind_that_did_not_arrive_is_sent_again_while_the_pod_stays_assumed(
+    stage: Stage, fault: Callable[[], ClusterError]
+) -> None:
     async with stage() as world:
         world.cluster.faults.rules.append(Fault(verb="bind", times=1, error=fault))
         await begin(world)
@@ -374,7 +350,7 @@ async def test_a_bind_that_did_not_arrive_is_sent_again_while_the_pod_stays_assu
 
 
 @pytest.mark.parametrize("lost", [lambda: OutcomeUnknown("cut"), lambda: Conflict("it is bound")], ids=["unknown", "conflict"])
-async def test_a_bind_whose_answer_got_lost_is_recognised_as_done(stage: Stage, lost: Callable[[], Exception]) -> None:
+async def test_a_bind_whose_answer_got_lost_is_recognised_as_done(stage: Stage, lost: Callable[[], ClusterError]) -> None:
     async with stage() as world:
         world.cluster.faults.rules.append(Fault(verb="bind", times=1, moment=Moment.AFTER, error=lost))
         await begin(world)

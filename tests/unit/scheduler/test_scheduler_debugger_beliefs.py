@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from support.builders import node, pod
 from support.fakes import Late, node_manifest, pod_manifest
+from support.known import known
+from support.stages import Stage
 
 from koordsched.api.core import ContainerImage, Taint
 from koordsched.api.kinds import NODE, POD
@@ -18,8 +18,6 @@ from koordsched.cluster.port import MODIFIED, Ref, WatchEvent
 from koordsched.framework.status import Code, Status
 from koordsched.scheduler.debugger import Comparison, WrongNode
 from koordsched.simulate.world import EmbeddedWorld
-
-Stage = Callable[..., AbstractAsyncContextManager[EmbeddedWorld]]
 
 GATED: dict[str, Any] = {"schedulingGates": [{"name": "wait"}]}
 
@@ -41,7 +39,7 @@ def compared(world: EmbeddedWorld) -> Comparison:
 
 
 def uid(world: EmbeddedWorld, name: str) -> str:
-    return world.cluster.raw(Ref(POD, "default", name))["metadata"]["uid"]
+    return str(world.cluster.raw(Ref(POD, "default", name))["metadata"]["uid"])
 
 
 def named(world: EmbeddedWorld, name: str) -> str:
@@ -73,7 +71,7 @@ async def test_a_pending_pod_that_is_being_deleted_need_not_be_anywhere(stage: S
         await world.settle()
         await world.delete(Ref(POD, "default", "held"))
         await world.settle()
-        world.scheduler.queue.forget(world.scheduler.queue.get("default/held").pod_info)
+        world.scheduler.queue.forget(known(world.scheduler.queue.get("default/held")).pod_info)
         assert compared(world).ok
 
 
@@ -113,7 +111,7 @@ async def test_a_pending_pod_that_the_queue_lost_is_missed(stage: Stage) -> None
         await prepare(world)
         queue = world.scheduler.queue
         for name in ("big", "gated"):
-            queue.forget(queue.get(f"default/{name}").pod_info)
+            queue.forget(known(queue.get(f"default/{name}")).pod_info)
         assert compared(world).missed_pods == (named(world, "big"), named(world, "gated"))
 
 
@@ -183,7 +181,7 @@ async def test_facts_that_a_column_lost_are_named_too(stage: Stage) -> None:
         await world.settle()
         cache = world.scheduler.cache
         info = cache.nodes_by_name["n2"]
-        cache.columns.clear_node(info.row, info.node)
+        cache.columns.clear_node(info.row, known(info.node))
         cache.table.set_live(info.row, True)
         assert compared(world).wrong_nodes == (
             WrongNode("n2", "allocatable cpu", 0, 4000),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from structlog.testing import capture_logs
 from support.fakes import Late, node_manifest, pod_manifest
+from support.known import known
+from support.stages import Stage
 
 from koordsched.api.kinds import NODE, POD
 from koordsched.clock import rfc3339
@@ -17,8 +17,6 @@ from koordsched.cluster.port import Ref, ServerError
 from koordsched.framework.status import Code, Status
 from koordsched.scheduler.debugger.dump import NodeDump, WaitingDump
 from koordsched.simulate.world import EmbeddedWorld
-
-Stage = Callable[..., AbstractAsyncContextManager[EmbeddedWorld]]
 
 TOO_BIG = (
     "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
@@ -37,7 +35,7 @@ async def prepare(world: EmbeddedWorld) -> None:
     await world.create(POD, pod_manifest("gated", schedulingGates=[{"name": "wait"}]))
     await world.settle()
     queue = world.scheduler.queue
-    queue.nominate(queue.get("default/big").pod_info, "n1")
+    queue.nominate(known(queue.get("default/big")).pod_info, "n1")
 
 
 async def test_a_node_is_shown_with_its_amounts_and_its_pods(stage: Stage) -> None:

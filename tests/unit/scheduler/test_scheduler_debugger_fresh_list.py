@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 
 import pytest
 from msgspec.structs import replace
 from support.fakes import node_manifest, pod_manifest
+from support.stages import Stage
 
 from koordsched.api.kinds import NODE, POD, Kind
 from koordsched.cluster.memory import Fault
@@ -16,8 +15,6 @@ from koordsched.cluster.port import Ref, ServerError
 from koordsched.scheduler.debugger import Comparison, Stale
 from koordsched.scheduler.debugger.fresh_list import newer
 from koordsched.simulate.world import EmbeddedWorld
-
-Stage = Callable[..., AbstractAsyncContextManager[EmbeddedWorld]]
 
 
 async def prepare(world: EmbeddedWorld) -> None:
@@ -40,7 +37,7 @@ def named(world: EmbeddedWorld, name: str) -> str:
 
 
 def version(world: EmbeddedWorld, ref: Ref) -> str:
-    return world.cluster.raw(ref)["metadata"]["resourceVersion"]
+    return str(world.cluster.raw(ref)["metadata"]["resourceVersion"])
 
 
 async def test_a_sound_scheduler_equals_the_cluster_at_once(stage: Stage) -> None:

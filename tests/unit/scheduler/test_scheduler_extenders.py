@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any
 
 import pytest
+from support import stages
 from support.extender import ExtenderServer
 from support.fakes import FakePostFilter, node_manifest, pod_manifest
+from support.stages import Stage, bound_to, metric, ref
 
 from koordsched.api.kinds import EVENT, NODE, POD
 from koordsched.cluster.port import Binding, Patch, Ref
@@ -19,8 +21,9 @@ from koordsched.framework.status import unschedulable
 from koordsched.scheduler.extenders.transport import Reply, Settings, Unanswered
 from koordsched.simulate.world import EmbeddedWorld
 
-Stage = Callable[..., AbstractAsyncContextManager[EmbeddedWorld]]
 Answer = Callable[[dict[str, Any]], Awaitable[Any]]
+
+begin = partial(stages.begin, nodes="n1 n2 n3")
 
 URL = "http://extender/prefix"
 FILTER = {"urlPrefix": URL, "filterVerb": "filter", "nodeCacheCapable": True}
@@ -76,38 +79,16 @@ def only(*names: str, **rest: Any) -> Callable[[dict[str, Any]], dict[str, Any]]
     return lambda args: {"NodeNames": [name for name in args["NodeNames"] if name in names], **rest}
 
 
-async def begin(world: EmbeddedWorld, *pods: dict[str, Any], nodes: str = "n1 n2 n3") -> None:
-    for name in nodes.split():
-        await world.create(NODE, node_manifest(name))
-    await world.start()
-    for manifest in pods or [pod_manifest()]:
-        await world.create(POD, manifest)
-    await world.settle()
-
-
-def ref(name: str = "p") -> Ref:
-    return Ref(POD, "default", name)
-
-
-def bound_to(world: EmbeddedWorld, name: str = "p") -> str:
-    return str(world.cluster.raw(ref(name))["spec"].get("nodeName", ""))
-
-
 def condition(world: EmbeddedWorld, name: str = "p") -> tuple[str, str]:
-    conditions = world.cluster.raw(ref(name))["status"].get("conditions", [])
-    found = next((each for each in conditions if each["type"] == "PodScheduled" and each["status"] == "False"), {})
-    return found.get("reason", ""), found.get("message", "").partition(" no new claims")[0]
+    """Return reason and message of PodScheduled=False, without the part of PostFilter."""
+    reason, message = stages.condition(world, name)
+    return reason, message.partition(" no new claims")[0]
 
 
 def said(world: EmbeddedWorld) -> list[str]:
     """Return what failed attempts said, without the part of PostFilter."""
     notes = [event["note"] for event in world.cluster.raws(EVENT) if event["reason"] == "FailedScheduling"]
     return [note.partition(" no new claims")[0] for note in notes]
-
-
-def metric(world: EmbeddedWorld, line: str) -> float:
-    found = [text for text in world.scheduler.metrics.text().decode().splitlines() if text.startswith(f"{line} ")]
-    return float(found[0].rsplit(" ", 1)[1]) if found else 0.0
 
 
 def check_books(world: EmbeddedWorld) -> None:

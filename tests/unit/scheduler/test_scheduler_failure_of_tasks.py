@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 
 import pytest
 from support.fakes import node_manifest, pod_manifest
+from support.stages import Stage
 
 from koordsched.api.kinds import NODE, POD
 from koordsched.cluster.memory import Fault
 from koordsched.cluster.port import Conflict
-from koordsched.simulate.world import EmbeddedWorld
-
-Stage = Callable[..., AbstractAsyncContextManager[EmbeddedWorld]]
 
 
 class BugError(Exception):

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 
 from support.fakes import FakeFilter, node_manifest, pod_manifest
+from support.stages import Stage
 
 from koordsched.api.kinds import NODE, POD
 from koordsched.cluster.port import Ref
 from koordsched.framework.status import unschedulable
 from koordsched.simulate.world import EmbeddedWorld
-
-Stage = Callable[..., AbstractAsyncContextManager[EmbeddedWorld]]
 
 FLUSHED = "scheduler_pod_scheduled_after_flush_total"
 

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
 from support.fakes import LATE_POINTS, FakePostFilter, Late, config_with, node_manifest, pod_manifest
+from support.stages import Stage, condition, metric
 
-from koordsched.api.kinds import EVENT, NODE, POD
+from koordsched.api.kinds import EVENT, NODE, POD, STORAGE_CLASS
 from koordsched.clock import VirtualTimeLoop
 from koordsched.cluster.memory import Fault
-from koordsched.cluster.port import Ref
+from koordsched.cluster.port import Patch, Ref
 from koordsched.config.flags import parse_flags
 from koordsched.framework.status import Code, Status, unschedulable
+from koordsched.scheduler.parts import MAX_BINDS_IN_FLIGHT
 from koordsched.simulate.world import EmbeddedWorld, WorldSettings
-
-Stage = Callable[..., AbstractAsyncContextManager[EmbeddedWorld]]
 
 NOT_HELPFUL = "no new claims to deallocate, preemption: 0/{nodes} nodes are available: {nodes} Preemption is not helpful for scheduling."
 
@@ -28,14 +26,7 @@ def bound(world: EmbeddedWorld) -> dict[str, str]:
 
 
 def message(world: EmbeddedWorld, name: str = "p") -> str:
-    conditions = world.cluster.raw(Ref(POD, "default", name))["status"].get("conditions", [])
-    return next((str(each.get("message", "")) for each in conditions if each["type"] == "PodScheduled"), "")
-
-
-def metric(world: EmbeddedWorld, line: str) -> float:
-    """Return the value of a sample, 0 when it is not there."""
-    found = [text for text in world.scheduler.metrics.text().decode().splitlines() if text.startswith(f"{line} ")]
-    return float(found[0].rsplit(" ", 1)[1]) if found else 0.0
+    return condition(world, name)[1]
 
 
 # Restarts
@@ -103,7 +94,7 @@ async def test_pods_that_exist_at_the_start_are_tried_in_list_order(stage: Stage
 # The end
 
 
-async def test_stopping_sends_waiting_pods_back_and_says_what_is_unsaid(stage: Stage) -> None:
+async def test_stopping_leaves_pods_that_wait_on_permit_without_a_word(stage: Stage) -> None:
     late = Late()
     late.permit_answer = (Status(Code.WAIT), 600.0)
     async with stage((late, LATE_POINTS)) as world:
@@ -113,9 +104,41 @@ async def test_stopping_sends_waiting_pods_back_and_says_what_is_unsaid(stage: S
         await world.settle()
         await world.stop()
         assert late.journal == ["reserve L", "permit L", "unreserve L"]
-        assert message(world) == "0/1 nodes are available: 1 the scheduler stops."
-        assert [event["reason"] for event in world.cluster.raws(EVENT)] == ["FailedScheduling"]
+        assert world.cluster.raw(Ref(POD, "default", "p"))["status"].get("conditions", []) == []
+        assert world.cluster.raws(EVENT) == []
         assert world.scheduler.cache.assumed_count == 0
+
+
+async def test_stopping_does_not_wait_for_what_a_plugin_waits_for(stage: Stage) -> None:
+    late = Late()
+    late.gate = asyncio.Event()
+    async with stage((late, LATE_POINTS)) as world:
+        await world.create(NODE, node_manifest("n1"))
+        await world.start()
+        await world.create(POD, pod_manifest())
+        await world.settle()
+        began = world.clock.now()
+        await world.stop()
+        assert world.clock.now() - began < 1
+        assert late.journal == ["reserve L", "permit L", "pre_bind L", "unreserve L"]
+        assert bound(world) == {}
+        assert world.cluster.raws(EVENT) == []
+
+
+async def test_stopping_leaves_binds_that_have_not_had_their_turn(stage: Stage) -> None:
+    async with stage() as world:
+        world.cluster.faults.rules.append(Fault(verb="bind", delay=5.0))
+        await world.create(NODE, {**node_manifest("n1", "1000"), "status": {"allocatable": {"cpu": "1000", "pods": "1000"}}})
+        await world.start()
+        for i in range(MAX_BINDS_IN_FLIGHT + 50):
+            await world.create(POD, pod_manifest(f"p{i}"))
+        await asyncio.sleep(1)
+        began = world.clock.now()
+        await world.stop()
+        assert world.clock.now() - began < 5
+        assert len(bound(world)) == MAX_BINDS_IN_FLIGHT
+        assert [event["reason"] for event in world.cluster.raws(EVENT)] == ["Scheduled"] * MAX_BINDS_IN_FLIGHT
+        assert not [raw for raw in world.cluster.raws(POD) if raw["status"].get("conditions") and not raw["spec"].get("nodeName")]
 
 
 async def test_stopping_finishes_what_is_being_bound(stage: Stage) -> None:
@@ -143,6 +166,28 @@ async def test_killing_finishes_nothing(stage: Stage) -> None:
         await asyncio.sleep(10)
         assert bound(world) == {}
         assert "unreserve L" not in late.journal
+
+
+# What it measures
+
+
+async def test_the_handling_of_every_event_is_measured_by_its_name(stage: Stage) -> None:
+    async with stage() as world:
+        await world.start()
+        await world.create(STORAGE_CLASS, {"metadata": {"name": "local"}, "provisioner": "p"})
+        await world.create(POD, pod_manifest("p", schedulingGates=[{"name": "a.b/c"}]))
+        await world.settle()
+        await world.cluster.patch(Ref(POD, "default", "p"), Patch({"spec": {"schedulingGates": None}}))
+        await world.delete(Ref(STORAGE_CLASS, "", "local"))
+        await world.settle()
+        for event in (
+            "storage.k8s.io/StorageClassAdd",
+            "storage.k8s.io/StorageClassDelete",
+            "UnschedulablePodAdd",
+            "UnschedulablePodUpdatePodSchedulingGatesEliminated",
+        ):
+            assert metric(world, f'scheduler_event_handling_duration_seconds_count{{event="{event}"}}') == 1
+        assert metric(world, 'scheduler_event_handling_duration_seconds_count{event="UnschedulablePodUpdate"}') >= 1
 
 
 # What pending pods are told

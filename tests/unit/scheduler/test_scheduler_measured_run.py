@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 from support.fakes import LATE_POINTS, FakeFilter, FakePostFilter, FakePreScore, Late, node_manifest, pod_manifest
+from support.stages import Stage
 
 from koordsched.api.kinds import NODE, POD
 from koordsched.cluster.port import Ref
 from koordsched.framework.status import Code, Status, error, unschedulable
 from koordsched.simulate.world import EmbeddedWorld
-
-Stage = Callable[..., AbstractAsyncContextManager[EmbeddedWorld]]
 
 
 async def begin(world: EmbeddedWorld, *pods: dict[str, Any], nodes: str = "n1") -> None:

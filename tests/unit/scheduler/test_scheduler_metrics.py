@@ -28,8 +28,8 @@ def test_attempts_are_counted_and_measured_by_result_and_profile() -> None:
         labels = (("profile", "p"), ("result", result))
         assert found["scheduler_schedule_attempts_total", labels] == count
         assert found["scheduler_scheduling_attempt_duration_seconds_count", labels] == count
-    labels = (("le", "0.004"), ("profile", "p"), ("result", "scheduled"))
-    assert found["scheduler_scheduling_attempt_duration_seconds_bucket", labels] == 2
+    bucket = (("le", "0.004"), ("profile", "p"), ("result", "scheduled"))
+    assert found["scheduler_scheduling_attempt_duration_seconds_bucket", bucket] == 2
 
 
 def test_buckets_are_those_of_kube_scheduler() -> None:

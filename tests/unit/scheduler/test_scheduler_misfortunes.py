@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-from typing import ClassVar
+from collections.abc import Sequence
 
 import pytest
 from support.fakes import LATE_POINTS, FakeFilter, Late, node_manifest, pod_manifest
+from support.known import known
+from support.stages import Stage
 
 from koordsched.api.kinds import NODE, POD
+from koordsched.api.podinfo import PodInfo
+from koordsched.cache.nodes import NodeInfo
 from koordsched.cluster.memory import Fault
 from koordsched.cluster.port import Ref, ServerError, TooManyRequests
+from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.status import Code, Status, error, unschedulable
 from koordsched.server.endpoints import Endpoints
 from koordsched.server.request import Request
-from koordsched.simulate.world import EmbeddedWorld
-
-Stage = Callable[..., AbstractAsyncContextManager[EmbeddedWorld]]
 
 WAIT = Status(Code.WAIT)
 P = Ref(POD, "default", "p")
@@ -41,7 +41,7 @@ async def test_what_reserve_gave_back_helps_those_who_wait(stage: Stage) -> None
 
 async def test_a_bug_in_post_bind_does_not_unbind(stage: Stage) -> None:
     class Buggy(Late):
-        def post_bind(self, *_args):
+        def post_bind(self, *_args: object) -> None:
             raise KeyError("oops")
 
     late = Buggy()
@@ -69,15 +69,18 @@ async def test_a_pre_flight_error_ends_the_wait_on_permit_too(stage: Stage) -> N
 
 async def test_an_error_while_a_scout_is_judged_does_not_end_the_scheduling_loop(stage: Stage) -> None:
     class Flaky(FakeFilter):
-        answers: ClassVar[list[Status | None]] = []
+        answers: Sequence[Status | None] = ()
         count = 0
 
-        def version(self, pod):
+        def version(self, pod: PodInfo) -> int:
             self.count += 1
             return self.count
 
-        def filter(self, state, pod, node):
-            return self.answers.pop(0) if self.answers else unschedulable("full")
+        def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+            if not self.answers:
+                return unschedulable("full")
+            answer, *self.answers = self.answers
+            return answer
 
     flaky = Flaky("F")
     flaky.events = None
@@ -90,8 +93,7 @@ async def test_an_error_while_a_scout_is_judged_does_not_end_the_scheduling_loop
         flaky.answers = [None, unschedulable("full"), error("boom")]  # probe, first scout, unchanged_since_failure of the second
         await world.patch(Ref(NODE, "", "n1"), {"metadata": {"labels": {"a": "b"}}})
         await asyncio.sleep(20)
-        task = world.scheduler._loop_task
-        done = task.done()
+        done = known(world.scheduler._loop_task).done()
         world.scheduler._tasks = [each for each in world.scheduler._tasks if not each.done()]
         assert not done
 

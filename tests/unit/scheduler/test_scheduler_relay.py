@@ -7,6 +7,11 @@ import asyncio
 from koordsched.scheduler.relay import Relay
 
 
+async def ended(relay: Relay) -> None:
+    while relay.tasks:
+        await asyncio.wait(relay.tasks)
+
+
 async def test_what_need_not_wait_shares_a_task_and_begins_in_order() -> None:
     relay, seen, tasks = Relay(), [], set()
 
@@ -17,7 +22,7 @@ async def test_what_need_not_wait_shares_a_task_and_begins_in_order() -> None:
     for number in range(100):
         relay.add(work(number))
     assert len(relay) == 100
-    await relay.drain()
+    await ended(relay)
     assert seen == list(range(100))
     assert len(tasks) == 1
     assert (len(relay), relay.tasks) == (0, [])
@@ -42,7 +47,7 @@ async def test_what_waits_does_not_hold_up_the_others() -> None:
     await asyncio.sleep(0)
     assert seen[-1] == 7, "and so does one that comes later"
     open_.set()
-    await relay.drain()
+    await ended(relay)
     assert sorted(seen[7:]) == [-6, -4, -2]
 
 

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 
 from support.fakes import node_manifest, pod_manifest
+from support.stages import Stage, nodes_of_pods
 from support.virtual_loop import settle
 
 from koordsched.api.kinds import EVENT, NODE, POD
 from koordsched.cluster.memory import Fault
 from koordsched.cluster.port import Binding
-from koordsched.simulate.world import EmbeddedWorld
 
-Stage = Callable[..., AbstractAsyncContextManager[EmbeddedWorld]]
 TOO_LARGE = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "100"}}}]}
 GATED = {"schedulingGates": [{"name": "g"}]}
 WRITES = {"bind", "patch", "patch status", "update", "delete"}
-
-
-def nodes_of_pods(world: EmbeddedWorld) -> dict[str, str]:
-    return {raw["metadata"]["name"]: raw["spec"].get("nodeName", "") for raw in world.cluster.raws(POD)}
 
 
 async def test_it_follows_the_cluster_and_writes_nothing_for_hours(stage: Stage) -> None:

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 from support.fakes import SCHEDULER, node_manifest, pod_manifest
+from support.stages import Stage, bound_to, condition, metric
 
 from koordsched.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
 from koordsched.cluster.memory import Fault, Moment
 from koordsched.cluster.port import Conflict, OutcomeUnknown, Patch, Ref
+from koordsched.scheduler.failure import Failure
 from koordsched.simulate.world import EmbeddedWorld
-
-Stage = Callable[..., AbstractAsyncContextManager[EmbeddedWorld]]
 
 SELECTED = "volume.kubernetes.io/selected-node"
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
@@ -91,20 +91,16 @@ class Storage:
         return self.cluster.raw(Ref(PERSISTENT_VOLUME_CLAIM, "default", name))
 
     def node(self, pod: str = "p") -> str:
-        return str(self.cluster.raw(Ref(POD, "default", pod))["spec"].get("nodeName", ""))
+        return bound_to(self.world, pod)
 
     def condition(self, pod: str = "p") -> tuple[str, str]:
-        conditions = self.cluster.raw(Ref(POD, "default", pod))["status"].get("conditions", [])
-        found = next((each for each in conditions if each["type"] == "PodScheduled"), {})
-        return found.get("reason", ""), found.get("message", "")
+        return condition(self.world, pod)
 
     def patches(self, kind: Any) -> int:
         return self.cluster.calls["patch", kind]
 
     def failures(self) -> float:
-        lines = self.world.scheduler.metrics.text().decode().splitlines()
-        wanted = 'scheduler_volume_scheduling_stage_error_total{operation="bind"} '
-        return next((float(line.removeprefix(wanted)) for line in lines if line.startswith(wanted)), 0.0)
+        return metric(self.world, 'scheduler_volume_scheduling_stage_error_total{operation="bind"}')
 
 
 @pytest.fixture
@@ -213,8 +209,14 @@ async def test_what_is_deleted_meanwhile_is_named(storage: Made, gone: Ref, text
     async with storage() as there:
         await there.begin(volume(), claim(), using("p", "c"))
         said: list[str] = []
-        handle = there.world.scheduler.cycle._failures.handle
-        there.world.scheduler.cycle._failures.handle = lambda failure: (said.append(failure.message), handle(failure))  # type: ignore[method-assign]
+        failures = there.world.scheduler.cycle._failures
+        handle = failures.handle
+
+        def listening(failure: Failure) -> None:
+            said.append(failure.message)
+            handle(failure)
+
+        failures.handle = listening  # type: ignore[method-assign]
         await there.cluster.delete(gone)
         await asyncio.sleep(6)
         assert said[0] == f"{PREFIX}binding volumes: {text}"

@@ -67,6 +67,7 @@ def test_a_kind_that_is_not_served_is_not_found_in_client_gos_words() -> None:
 
 def test_an_answer_that_is_no_status_is_shown_shortened_and_on_one_line() -> None:
     error = answer_error(READ, 502, b"<html>\nbad gateway\n" + b"x" * 1000)
+    assert error.status == 502
     assert isinstance(error, ServerError)
     assert error.message.startswith("GET https://host:6443/api/v1/pods: 502: <html> bad gateway xxx")
     assert len(error.message) < 400

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from koordsched import __version__
 from koordsched.api.core import Pod
 from koordsched.api.kinds import EVENT, NODE, NODE_METRIC, POD
 from koordsched.api.meta import Unstructured
@@ -44,7 +47,8 @@ async def test_every_request_asks_for_uncompressed_json_and_says_who_sends_it(ap
     server.answers((200, NGINX))
     await api.get(Ref(POD, "web", "nginx"))
     headers = server.seen[0].headers
-    assert (headers["Accept"], headers["Accept-Encoding"], headers["User-Agent"]) == ("application/json", "identity", "koord-scheduler")
+    assert (headers["Accept"], headers["Accept-Encoding"]) == ("application/json", "identity")
+    assert re.fullmatch(rf"koord-scheduler/v{re.escape(__version__)} \(\w+/\w+\)", headers["User-Agent"])
     assert "Authorization" not in headers
 
 
@@ -167,12 +171,13 @@ async def test_who_does_not_lead_sends_no_decision(server: Any, connected: Any) 
 
     api = await connected(master=server.url, may_decide=may_decide)
     ref = Ref(POD, "web", "nginx")
-    for decision in (
+    decisions: tuple[Callable[[], Awaitable[object]], ...] = (
         lambda: api.bind(Binding("web", "nginx", "u1", "node-1")),
         lambda: api.patch(ref, Patch({}, subresource="status")),
         lambda: api.update(ref, {}),
         lambda: api.delete(ref),
-    ):
+    )
+    for decision in decisions:
         with pytest.raises(NotLeading, match="not sent"):
             await decision()
     assert server.seen == []

@@ -29,10 +29,15 @@ USAGE = f"""koord-scheduler {__version__}: Koordinator's scheduler for Kubernete
   koord-scheduler [FLAGS]           schedule a cluster (koord-scheduler --config FILE; all flags of koord-scheduler and kube-scheduler)
   koord-scheduler simulate INPUT... schedule manifests or a trace on an embedded cluster, in virtual time, and say what happens
   koord-scheduler test SCENARIO...  run scheduling unit tests written in YAML
-  koord-scheduler validate --config FILE  check a KubeSchedulerConfiguration and name every mistake in it
+  koord-scheduler validate --config FILE [FLAGS]  check a KubeSchedulerConfiguration and name every mistake in it
   koord-scheduler version           print the version
 
 COMMAND --help says more. Write the effective configuration of FLAGS to F and exit: --write-config-to F
+"""
+VALIDATE_USAGE = """koord-scheduler validate --config FILE [FLAGS]: check a KubeSchedulerConfiguration, without a cluster
+
+Names every mistake in FILE (- is standard input) and ends with 1, or says which plugins run where and ends with 0. FLAGS are those that the
+scheduler is started with: they are checked too, and feature gates and leader election decide with them what FILE may say.
 """
 
 
@@ -149,14 +154,22 @@ def _live_stage(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> 
 
 
 def _validate(arguments: list[str]) -> int:
-    from koordsched.config.loading import Environment  # noqa: PLC0415
+    from koordsched.config.flags import FlagError, parse_flags  # noqa: PLC0415
+    from koordsched.config.loading import environment_of  # noqa: PLC0415
     from koordsched.config.validate import validate_command  # noqa: PLC0415
     from koordsched.plugins import installed_catalogue  # noqa: PLC0415
 
-    parser = argparse.ArgumentParser("koord-scheduler validate", description="Check a KubeSchedulerConfiguration.")
-    parser.add_argument("--config", metavar="FILE", required=True, help="the configuration; - is standard input")
-    parsed = parser.parse_args(arguments[1:])
-    return validate_command(parsed.config, sys.stdout, sys.stderr, Environment(catalogue=installed_catalogue()))
+    try:
+        flags = parse_flags(arguments[1:])
+        if not (flags.help or flags.config):
+            raise FlagError(["koord-scheduler validate: --config FILE is required"])
+    except FlagError as mistake:
+        print(*mistake.errors, sep="\n", file=sys.stderr)
+        return 1
+    if flags.help:
+        print(VALIDATE_USAGE, end="")
+        return 0
+    return validate_command(flags.config, sys.stdout, sys.stderr, environment_of(flags, installed_catalogue()))
 
 
 def _version(_arguments: list[str]) -> int:
@@ -165,7 +178,9 @@ def _version(_arguments: list[str]) -> int:
 
 
 def _help(_arguments: list[str]) -> int:
-    print(USAGE, end="")
+    from koordsched.config.flag_help import flags_help  # noqa: PLC0415
+
+    print(USAGE, flags_help(), sep="", end="")
     return 0
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from koordsched.config.duration import Duration
 from koordsched.config.types import (
     ClientConnection,
+    Extender,
     LeaderElection,
     Plugin,
     Plugins,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from koordsched.config.features import FeatureGates
 
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
+EXTENDER_TIMEOUT = Duration(5)
 
 DEFAULT_MULTI_POINT = (
     Plugin(name="SchedulingGates"),
@@ -70,6 +72,7 @@ def apply_defaults(config: SchedulerConfiguration, given: Container[str]) -> Sch
         enable_contention_profiling=contention,
         leader_election=_default_leader_election(config.leader_election),
         client_connection=_default_client_connection(config.client_connection),
+        extenders=tuple(_default_extender(extender) for extender in config.extenders),
     )
 
 
@@ -84,6 +87,10 @@ def _default_leader_election(given: LeaderElection) -> LeaderElection:
         resource_name=given.resource_name or default.resource_name,
         resource_namespace=given.resource_namespace or default.resource_namespace,
     )
+
+
+def _default_extender(given: Extender) -> Extender:
+    return given if given.http_timeout else replace(given, http_timeout=EXTENDER_TIMEOUT)
 
 
 def _default_client_connection(given: ClientConnection) -> ClientConnection:

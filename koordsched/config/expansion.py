@@ -8,6 +8,7 @@ reference's text and the path of the set it stands in.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import accumulate
 
 from koordsched.config.catalogue import REMOVED_PLUGINS
 from koordsched.config.errors import near_miss
@@ -55,7 +56,8 @@ def expand(
     if not points["bind"]:
         report("bind", f'at least one bind plugin is needed for profile with scheduler name "{scheduler_name}"')
     refs = {point: tuple(PluginRef(name) for name in names) for point, names in points.items()}
-    return refs | {"score": _weighted(points["score"], plugins, report)}
+    weights = _weights(plugins, implements, report)
+    return refs | {"score": tuple(PluginRef(name, weights[name]) for name in points["score"])}
 
 
 def _report_unknown(plugins: Plugins, implements: Mapping[str, frozenset[str]], report: Report) -> None:
@@ -107,12 +109,16 @@ def _own(plugin_set: PluginSet, point: str, implements: Mapping[str, frozenset[s
     return own
 
 
-def _weighted(names: list[str], plugins: Plugins, report: Report) -> tuple[PluginRef, ...]:
-    """Give each scorer the weight of its score entry, else of its multiPoint entry, else 1."""
+def _weights(plugins: Plugins, implements: Mapping[str, frozenset[str]], report: Report) -> dict[str, int]:
+    """Give each scorer the weight of its score entry, else of its multiPoint entry, else 1.
+
+    As in the reference, whose check is a subtraction, a sum that is negative on the way counts as an overflow too.
+    """
     weights: dict[str, int] = {}
     for plugin in (*plugins.score.enabled, *plugins.multi_point.enabled):
-        weights.setdefault(plugin.name, plugin.weight or 1)
-    refs = tuple(PluginRef(name, weights[name]) for name in names)
-    if sum(ref.weight for ref in refs) * MAX_NODE_SCORE > MAX_TOTAL_SCORE:
+        if "score" in implements.get(plugin.name, frozenset()):
+            weights.setdefault(plugin.name, plugin.weight or 1)
+    sums = list(accumulate(weight * MAX_NODE_SCORE for weight in weights.values()))
+    if max(sums, default=0) > MAX_TOTAL_SCORE or min(sums[:-1], default=0) < 0:
         report("score", "total score of Score plugins could overflow")
-    return refs
+    return weights

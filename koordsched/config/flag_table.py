@@ -93,6 +93,8 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
 
     # Logs
     log_flush_frequency: Duration = Duration(5)
+    log_json_info_buffer_size: str = "0"  # a quantity of bytes
+    log_json_split_stream: bool = False
     log_text_info_buffer_size: str = "0"  # a quantity of bytes
     log_text_split_stream: bool = False
     logging_format: str = "text"
@@ -146,6 +148,8 @@ NOT_ACTED_ON = {
     "enable-network-topology-manager": KOORDINATORS,
     "http2-max-streams-per-connection": "HTTP/1.1 is served",
     "log-flush-frequency": "lines are written as they come",
+    "log-json-info-buffer-size": "lines are written as they come",
+    "log-json-split-stream": "all lines go to stderr",
     "log-text-info-buffer-size": "lines are written as they come",
     "log-text-split-stream": "all lines go to stderr",
     "min-compatibility-version": "there is one version of every behaviour, Kubernetes 1.35's",

@@ -15,7 +15,7 @@ from koordsched.config.duration import Duration, DurationError
 from koordsched.config.features import parse_bool
 from koordsched.config.flag_table import UNSPLIT, Flags
 
-_INTEGER = r"([-+]?)(?:0x([0-9a-fA-F]{1,40})|0b([01]{1,99})|0o?([0-7]{1,40})|(0|[1-9][0-9]{0,40}))"
+_INTEGER = r"([-+]?)(?:0[xX]([0-9a-fA-F]{1,40})|0[bB]([01]{1,99})|0[oO]?([0-7]{1,40})|(0|[1-9][0-9]{0,40}))"
 _FLOAT = r"[-+]?(?:[0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})(?:[eE][-+]?[0-9]{1,5})?"
 
 
@@ -99,6 +99,11 @@ def _read_ip(text: str) -> str:
     return text.strip() or Flags().bind_address
 
 
+def _read_version(text: str) -> str:
+    """Return what to print: "raw", "true" or "false" (nothing)."""
+    return text if text == "raw" else "true" if _read_bool(text) else "false"
+
+
 def _read_vmodule(text: str) -> str:
     for item in filter(None, text.split(",")):
         pattern, _, level = item.partition("=")
@@ -153,8 +158,10 @@ _READERS: dict[Any, Callable[[str], Any]] = {
 _SPECIAL: dict[str, Callable[[str], Any]] = {
     "bind-address": _read_ip,
     "kube-api-burst": lambda text: _read_integer(text, bits=32),
+    "log-json-info-buffer-size": _read_quantity,
     "log-text-info-buffer-size": _read_quantity,
     "v": read_level,
+    "version": _read_version,
     "vmodule": _read_vmodule,
 }
 
@@ -172,3 +179,19 @@ def quoted(text: str) -> str:
     """Write a text as Go's %q does."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+def written(value: Any) -> str:
+    """Write a flag's value as pflag does: true, 1m0s, [a,b], [k=v]."""
+    match value:
+        case Duration():
+            return value.text
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return f"{value:g}"
+        case dict():
+            return written(tuple(f"{key}={item}" for key, item in value.items()))
+        case tuple():
+            return f"[{','.join(value)}]"
+    return str(value)

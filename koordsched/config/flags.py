@@ -6,15 +6,16 @@ What is left over is refused: the scheduler takes no arguments.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import FieldInfo, fields, replace
 
 from koordsched.config.errors import near_miss
 from koordsched.config.features import FeatureGateError, parse_feature_gates
+from koordsched.config.flag_checks import flag_problems
 from koordsched.config.flag_table import NOT_ACTED_ON, SHORT, Flags
-from koordsched.config.flag_values import BadValueError, is_ip, quoted, read_allowed_labels, read_value
+from koordsched.config.flag_values import BadValueError, quoted, read_allowed_labels, read_value
 
 __all__ = ["FLAGS", "FlagError", "Flags", "not_acted_on", "parse_flags"]
 
@@ -22,17 +23,6 @@ ADDED = frozenset({"given", "gates"})
 FLAGS: dict[str, FieldInfo] = {info.name.replace("_", "-"): info for info in fields(Flags) if info.name not in ADDED}
 """All flags by name, without dashes."""
 
-MAX_PORT = 65535
-REQUEST_HEADERS = (
-    "requestheader-username-headers",
-    "requestheader-group-headers",
-    "requestheader-extra-headers-prefix",
-    "requestheader-uid-headers",
-    "requestheader-allowed-names",
-)
-STANDARD_UID_HEADER = "x-remote-uid"
-HIDDEN_METRICS_VERSION = "1.34"
-LOG_FORMATS = ("text", "json")
 TEXT_WHEN_BARE = "true"  # what a flag that needs no value gets
 
 
@@ -49,7 +39,7 @@ def parse_flags(arguments: Sequence[str]) -> Flags:
     line = _Line(arguments)
     line.read()
     flags = Flags(**line.values, given=frozenset(line.given))
-    errors = [*line.errors, *_problems(flags)]
+    errors = list(line.errors)
     try:
         labels = flags.allow_metric_labels or read_allowed_labels(flags.allow_metric_labels_manifest)
         flags = replace(flags, allow_metric_labels=labels)
@@ -59,6 +49,7 @@ def parse_flags(arguments: Sequence[str]) -> Flags:
         flags = replace(flags, gates=parse_feature_gates(flags.feature_gates))
     except FeatureGateError as error:
         errors += error.problems
+    errors += flag_problems(flags)
     if errors:
         raise FlagError(errors)
     return flags
@@ -151,34 +142,3 @@ class _Line:
 
 def _stands_alone(name: str) -> bool:
     return FLAGS[name].type is bool or name == "version"
-
-
-def _serving_problems(flags: Flags) -> Iterator[str]:
-    """Yield what k8s.io/apiserver says of the flags for front proxies and open paths."""
-    for name in REQUEST_HEADERS:
-        if not all(value.strip() for value in getattr(flags, name.replace("-", "_"))):
-            yield f'empty value in "{name}"'
-    uids = flags.requestheader_uid_headers
-    if uids and STANDARD_UID_HEADER not in {uid.lower() for uid in uids}:
-        yield "--requestheader-uid-headers is set without specifying the standard X-Remote-Uid header - API aggregation will not work"
-    for path in (path.removeprefix("/") for path in flags.authorization_always_allow_paths):
-        if "*" in path[:-1]:
-            yield f"only trailing * allowed in {quoted(path)}"
-
-
-def _problems(flags: Flags) -> Iterator[str]:
-    """Yield what is wrong with values that have the right type."""
-    if not 0 <= flags.secure_port <= MAX_PORT:
-        yield f"--secure-port {flags.secure_port} must be between 0 and 65535, inclusive. 0 for turning off secure port"
-    if not 0 <= flags.port <= MAX_PORT:
-        yield f"--port {flags.port} must be between 0 and 65535, inclusive. 0 for turning off insecure (HTTP) port"
-    if flags.address and not is_ip(flags.address):
-        yield f"--address {flags.address} is an invalid IP address"
-    yield from _serving_problems(flags)
-    if flags.show_hidden_metrics_for_version not in {"", HIDDEN_METRICS_VERSION}:
-        yield (
-            f"--show-hidden-metrics-for-version must be omitted or have the value '{HIDDEN_METRICS_VERSION}'. "
-            "Only the previous minor version is allowed"
-        )
-    if flags.logging_format not in LOG_FORMATS:
-        yield f"format: Invalid value: {quoted(flags.logging_format)}: Unsupported log format"

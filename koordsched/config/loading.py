@@ -21,6 +21,7 @@ from koordsched.config.documents import Document, Problem
 from koordsched.config.errors import ROOT, ConfigError, ConfigMistake, invalid, near_miss, required
 from koordsched.config.features import DEFAULT_GATES, FeatureGates
 from koordsched.config.flag_table import Flags
+from koordsched.config.ignored import without_ignored_resources
 from koordsched.config.merging import merge_plugins
 from koordsched.config.mistakes import Mistakes, place
 from koordsched.config.overrides import apply_deprecated_flags, apply_leader_election_flags
@@ -98,12 +99,17 @@ def empty_config(environment: Environment = PLAIN) -> SchedulerConfiguration:
 
 def effective_config(flags: Flags, catalogue: Catalogue = REFERENCE) -> SchedulerConfiguration:
     """Return what a command line asks for: the file of --config, or the defaults, under the flags that change it (framework.md §1.5)."""
+    environment = environment_of(flags, catalogue)
+    return load_config(flags.config, environment) if flags.config else load_config_object(EMPTY, environment, FLAGS_NAME)
+
+
+def environment_of(flags: Flags, catalogue: Catalogue) -> Environment:
+    """Return what a command line lets a configuration be read against: its gates, and the flags that stand over what is read."""
 
     def adjust(config: SchedulerConfiguration) -> SchedulerConfiguration:
         return apply_leader_election_flags(config if flags.config else apply_deprecated_flags(config, flags), flags)
 
-    environment = Environment(flags.gates, catalogue, adjust)
-    return load_config(flags.config, environment) if flags.config else load_config_object(EMPTY, environment, FLAGS_NAME)
+    return Environment(flags.gates, catalogue, adjust)
 
 
 def _finish(name: str, documents: list[Document], environment: Environment) -> SchedulerConfiguration:
@@ -136,7 +142,7 @@ def _complete(document: Document, environment: Environment, mistakes: Mistakes) 
         for path, problem in validate_removed(given, where):
             mistakes.refused(path, problem)
         completed.append(complete_profile(profile, given.plugins, where, context))
-    return replace(config, profiles=tuple(completed))
+    return without_ignored_resources(replace(config, profiles=tuple(completed)))
 
 
 def _catalogue(environment: Environment, config: SchedulerConfiguration) -> Catalogue:

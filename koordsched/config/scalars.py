@@ -16,7 +16,7 @@ _WORDS: dict[str, Any] = {
 }
 _NUMERIC_START = frozenset("+-.0123456789")
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,60})")
-_PREFIXED = re.compile(r"([-+]?)(?:0x([0-9a-fA-F]{1,60})|0o?([0-7]{1,60})|0b([01]{1,200}))")
+_PREFIXED = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]{1,60})|0[oO]?([0-7]{1,60})|0[bB]([01]{1,200}))")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 
 

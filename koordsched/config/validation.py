@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from koordsched.config.catalogue import REMOVED_PLUGINS
-from koordsched.config.errors import duplicate, invalid, required
+from koordsched.config.errors import duplicate, forbidden, invalid, required
 from koordsched.config.names import extended_resource_problems
 from koordsched.config.types import API_VERSION, SETS, Extender, LeaderElection, Profile, SchedulerConfiguration
 
@@ -130,6 +130,9 @@ def _validate_extenders(extenders: tuple[Extender, ...]) -> Problems:
             if resource.name in managed:
                 yield where, invalid(resource.name, "duplicate extender managed resource name")
             managed.add(resource.name)
+        tls = extender.tls_config
+        if tls is not None and tls.insecure and (tls.ca_file or tls.ca_data):
+            yield f"{path}.tlsConfig", forbidden("specifying a root certificates file with the insecure flag is not allowed")
     binders = sum(1 for extender in extenders if extender.bind_verb)
     if binders > 1:
         yield "extenders", invalid(f"found {binders} extenders implementing bind", "only one extender can implement bind")

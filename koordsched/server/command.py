@@ -16,6 +16,7 @@ from koordsched.clock import RealClock
 from koordsched.config import SchedulerConfiguration
 from koordsched.config.duration import Duration
 from koordsched.config.flag_table import NOT_ACTED_ON, Flags
+from koordsched.config.flag_values import quoted, written
 from koordsched.config.flags import FLAGS, not_acted_on
 from koordsched.config.overrides import ignored_flags
 from koordsched.config.writing import dump_config
@@ -64,7 +65,7 @@ def say_what_starts(start: Start) -> None:
     log.info("koord-scheduler starts", version=__version__, python=platform.python_version(), flags=given)
     if flags.v >= FLAGS_VERBOSITY:
         for name in sorted(FLAGS):
-            log.info(f'FLAG: --{name}="{_value_of(flags, name)}"')
+            log.info(f"FLAG: --{name}={quoted(written(getattr(flags, FLAGS[name].name)))}")
     if flags.v >= CONFIG_VERBOSITY:
         log.info("using the configuration", config=dump_config(config))
     for doubt in start.doubts:

@@ -9,13 +9,27 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from koordsched.config.duration import Duration
+from koordsched.config.types import Config
+from koordsched.config.writing import plain
 
 if TYPE_CHECKING:
     from koordsched.config import SchedulerConfiguration
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
-INITIALISMS = {"qps": "QPS", "urlPrefix": "URLPrefix", "enableHTTPS": "EnableHTTPS", "tlsConfig": "TLSConfig", "httpTimeout": "HTTPTimeout"}
+INITIALISMS = {
+    "qps": "QPS",
+    "urlPrefix": "URLPrefix",
+    "enableHTTPS": "EnableHTTPS",
+    "tlsConfig": "TLSConfig",
+    "httpTimeout": "HTTPTimeout",
+    "caFile": "CAFile",
+    "caData": "CAData",
+    "gcDurationSeconds": "GCDurationSeconds",
+    "gcIntervalSeconds": "GCIntervalSeconds",
+    "gpuShareUnsupportedModels": "GPUShareUnsupportedModels",
+    "gpuSharedResourceTemplatesConfig": "GPUSharedResourceTemplatesConfig",
+    "numaScoringStrategy": "NUMAScoringStrategy",
+}
 
 
 def configz(config: SchedulerConfiguration) -> dict[str, Any]:
@@ -27,18 +41,15 @@ def configz(config: SchedulerConfiguration) -> dict[str, Any]:
 
 
 def _capitalised(value: Any) -> Any:
-    if isinstance(value, Duration):
-        return value.text
-    if isinstance(value, msgspec.Struct):
+    """Return what stands for a value; types of the API, such as a node affinity, have no internal form and keep their names."""
+    if isinstance(value, Config):
         fields = msgspec.structs.fields(value)
         return {_name(field.encode_name): _capitalised(getattr(value, field.name)) for field in fields if field.name != "points"}
     if isinstance(value, dict):
-        return {key: _capitalised(item) for key, item in value.items()}
+        return {key: _capitalised(item) for key, item in value.items()} or None
     if isinstance(value, list | tuple):
         return [_capitalised(item) for item in value] or None
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value
+    return None if value == b"" else plain(value)
 
 
 def _name(key: str) -> str:

@@ -6,7 +6,9 @@ answered while it connects and while it stops.
 
 from __future__ import annotations
 
+import ipaddress
 import os
+import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
@@ -27,8 +29,9 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 HEADERS = {"Server": "koord-scheduler", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache, private"}
-CLOSE_SECONDS = 2.0
+CLOSE_SECONDS = 1.0
 """How long open connections may take to end when the process does."""
+BACKLOG = 128
 MAX_BODY = 65_536
 TOO_LARGE = text(413, "request entity too large\n")
 
@@ -71,14 +74,23 @@ async def listening(ports: Sequence[Port], answering: Answering) -> AsyncIterato
             runner = web.ServerRunner(web.Server(_carrier(port, answering), access_log=None), shutdown_timeout=CLOSE_SECONDS)
             await runner.setup()
             open_ports.push_async_callback(runner.cleanup)
-            site = web.TCPSite(runner, port.host, port.number, ssl_context=port.tls, reuse_port=port.shared or None)
             try:
-                await site.start()
+                await _site(runner, port).start()
             except OSError as error:
                 why = os.strerror(error.errno) if error.errno else error
                 raise StartError(f"cannot listen on {port.url}: {why}") from None
             log.info("listening", url=port.url, authenticated=port.guard is not None)
         yield
+
+
+def _site(runner: web.ServerRunner, port: Port) -> web.BaseSite:
+    """Return where to listen: an unspecified address, 0.0.0.0 or ::, means all addresses of both families, as in Go."""
+    if ipaddress.ip_address(port.host).is_unspecified and socket.has_dualstack_ipv6():
+        everywhere = socket.create_server(
+            ("::", port.number), family=socket.AF_INET6, dualstack_ipv6=True, reuse_port=port.shared, backlog=BACKLOG
+        )
+        return web.SockSite(runner, everywhere, ssl_context=port.tls, backlog=BACKLOG)
+    return web.TCPSite(runner, port.host, port.number, ssl_context=port.tls, reuse_port=port.shared or None, backlog=BACKLOG)
 
 
 def _carrier(port: Port, answering: Answering) -> Carry:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import json
+import re
 import signal
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import structlog
 
 import koordsched
 from koordsched.cli import main
+from koordsched.config.flags import FLAGS
 from koordsched.log import write_logs
 
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {allocatable: {cpu: '4', memory: 8Gi}}\n"
@@ -88,6 +90,22 @@ def test_a_good_configuration_is_valid(capsys: pytest.CaptureFixture[str], tmp_p
     assert Ran(capsys, "validate", "--config", tmp_path / "c.yaml").code == 0
 
 
+def test_a_configuration_is_valid_or_not_with_the_flags_that_it_is_started_with(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    args = "{shape: [{utilization: 0, score: 0}]}"
+    (tmp_path / "c.yaml").write_text(f"{CONFIG}profiles: [{{pluginConfig: [{{name: VolumeBinding, args: {args}}}]}}]\n")
+    line = ("validate", "--config", tmp_path / "c.yaml")
+    assert Ran(capsys, *line).code == 1
+    assert Ran(capsys, *line, "--feature-gates=StorageCapacityScoring=true", "--port=0").code == 0
+    assert Ran(capsys, *line, "--feature-gates=Nope=true").err == "unrecognized feature gate: Nope\n"
+    assert "leaseDuration" in Ran(capsys, *line, "--feature-gates=StorageCapacityScoring=true", "--leader-elect-lease-duration=1s").err
+
+
+def test_validate_needs_a_file_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    ran = Ran(capsys, "validate")
+    assert (ran.code, ran.out, ran.err) == (1, "", "koord-scheduler validate: --config FILE is required\n")
+    assert Ran(capsys, "validate", "--help").out.startswith("koord-scheduler validate --config FILE [FLAGS]: ")
+
+
 @pytest.mark.parametrize("spelling", ["version", "--version"])
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str], spelling: str) -> None:
     assert Ran(capsys, spelling).out == f"koord-scheduler {koordsched.__version__}\n"
@@ -98,6 +116,15 @@ def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str], line: str) 
     ran = Ran(capsys, *line.split())
     assert ran.code == 0
     assert all(f"koord-scheduler {command}" in ran.out for command in ("simulate", "test", "validate", "version"))
+
+
+def test_help_has_a_line_for_every_flag_with_its_default(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Ran(capsys, "--help").out.splitlines()
+    named = [word for line in lines if line.startswith(("  -", "      --")) for word in line.split()[:2] if word.startswith("--")]
+    assert sorted(name.removesuffix("[=raw]") for name in named) == sorted(f"--{name}" for name in FLAGS)
+    assert [" ".join(line.split()) for line in lines if "--sync-hard-timeout" in line] == [
+        "--sync-hard-timeout TIME how long a new leader waits for it (default 1m0s) [has no effect]"
+    ]
 
 
 def test_simulate_prints_json_and_tells_of_refused_objects_elsewhere(capsys: pytest.CaptureFixture[str], manifests: Path) -> None:
@@ -201,8 +228,15 @@ def test_scenarios_are_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
         "FAIL fails: steps[1].expect: within 1s: default/a: expected on n2, seen bound to n1",
         "1 passed, 1 failed",
     ]
-    assert (ran.code, ran.err) == (1, "")
+    assert ran.code == 1
+    assert re.fullmatch(r"note: profile koord-scheduler without .*Coscheduling.*: this version does not have them\n", ran.err)
     assert Ran(capsys, "test", tmp_path, "-k", "pass").code == 0
+
+
+def test_no_scenario_of_the_name_asked_for_is_no_success(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("name: spreads\nwhy: w\nsteps: [{expect: {bound: 0}}]\n")
+    ran = Ran(capsys, "test", tmp_path, "-k", "spraed")
+    assert (ran.code, ran.out, ran.err) == (2, "", "-k: 'spraed': no scenario has this in its name\n")
 
 
 def test_a_malformed_scenario_ends_with_two(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from koordsched.config import ConfigError, load_config_object
+from koordsched.config.duration import Duration
 from koordsched.config.koordinator_args import (
     KOORDINATOR_ARGS,
     CoschedulingArgs,
@@ -173,7 +174,11 @@ def test_elastic_quota_defaults() -> None:
     args: ElasticQuotaArgs = args_of("ElasticQuota", {"defaultQuotaGroupMax": {}, "quotaGroupNamespace": ""})
     unlimited = {"cpu": "1844674407370955161", "memory": "1844674407370955161"}
     assert (args.default_quota_group_max, args.system_quota_group_max) == (unlimited, unlimited)
-    assert (args.delay_evict_time, args.revoke_pod_interval, args.quota_snapshot_update_interval) == (120, 1, 120)
+    assert (args.delay_evict_time, args.revoke_pod_interval, args.quota_snapshot_update_interval) == (
+        Duration(120),
+        Duration(1),
+        Duration(120),
+    )
     assert args.quota_group_namespace == "koordinator-system"
     assert (args.enable_runtime_quota, args.enable_min_quota_scale, args.disable_default_quota_preemption) == (True, True, True)
     assert (args.monitor_all_quotas, args.enable_check_parent_quota, args.enable_queue_hint, args.parity) == (False, False, False, False)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from koordsched.config import ConfigError, Environment, load_config, load_config_object, load_config_text, parse_feature_gates
+from koordsched.config.duration import Duration
 from koordsched.config.errors import ConfigMistake
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -79,7 +80,7 @@ def test_a_value_that_cannot_be_read_is_not_complained_about_again() -> None:
 def test_null_means_absent() -> None:
     config = load_config_text(HEADER + "parallelism: null\nprofiles:\nleaderElection: {leaseDuration: ~}\n")
     assert config.parallelism == 16
-    assert config.leader_election.lease_duration == 15
+    assert config.leader_election.lease_duration == Duration(15)
     assert [profile.scheduler_name for profile in config.profiles] == ["default-scheduler"]
 
 
@@ -171,6 +172,10 @@ def test_bytes_that_are_no_utf8_are_one_clear_mistake() -> None:
             ("extenders[0].weight", "Invalid value: 0: must have a positive weight applied to it"),
         ),
         (
+            "extenders: [{urlPrefix: x, tlsConfig: {insecure: true, caFile: /ca}}]",
+            ("extenders[0].tlsConfig", "Forbidden: specifying a root certificates file with the insecure flag is not allowed"),
+        ),
+        (
             "extenders: [{urlPrefix: x, bindVerb: b}, {urlPrefix: z, bindVerb: b}]",
             ("extenders", 'Invalid value: "found 2 extenders implementing bind": only one extender can implement bind'),
         ),
@@ -199,7 +204,7 @@ def test_zeros_in_connection_and_election_mean_their_defaults() -> None:
     )
     connection, election = config.client_connection, config.leader_election
     assert (connection.qps, connection.burst, connection.content_type) == (50, 100, "application/vnd.kubernetes.protobuf")
-    assert (election.lease_duration, election.resource_name, election.resource_namespace) == (15, "kube-scheduler", "kube-system")
+    assert (election.lease_duration, election.resource_name, election.resource_namespace) == (Duration(15), "kube-scheduler", "kube-system")
 
 
 @pytest.mark.parametrize(

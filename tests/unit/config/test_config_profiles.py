@@ -209,6 +209,29 @@ def test_weights_whose_sum_could_overflow_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    ("score", "multi_point", "overflows"),
+    [
+        ([("ImageLocality", -3)], [("NodeAffinity", 2)], True),  # as the reference has it: -300, and 2^63-1+300 is negative
+        ([("NodeAffinity", 2), ("ImageLocality", -1)], [("TaintToleration", 3)], False),  # 200, 100, 400
+        ([("NodeAffinity", 2), ("ImageLocality", -3)], [], False),  # 200, -100: nothing is added to it any more
+        ([("NodeAffinity", 2), ("ImageLocality", -3)], [("NodeName", 0)], False),  # is no scorer
+    ],
+)
+def test_a_sum_of_weights_that_is_negative_on_the_way_is_refused(
+    score: list[tuple[str, int]], multi_point: list[tuple[str, int]], overflows: bool
+) -> None:
+    plugins = Plugins(
+        score=PluginSet(enabled=tuple(Plugin(name=name, weight=weight) for name, weight in score)),
+        multi_point=PluginSet(enabled=tuple(Plugin(name=name, weight=weight) for name, weight in multi_point)),
+        queue_sort=plugin_set("PrioritySort"),
+        bind=plugin_set("DefaultBinder"),
+    )
+    found: list[tuple[str, str]] = []
+    expand(plugins, REFERENCE.points, "p", lambda path, problem: found.append((path, problem)))
+    assert found == [("score", "total score of Score plugins could overflow")] * overflows
+
+
+@pytest.mark.parametrize(
     ("pre_bind", "expected"),
     [
         ({}, ["VolumeBinding", "DynamicResources", "DefaultPreBind"]),

@@ -90,7 +90,7 @@ profiles:
     written = yaml.safe_load(dump_config(load_config_text(HEADER + body)))
     assert written["delayCacheUntilActive"] is True
     assert written["extenders"] == [
-        {"urlPrefix": "http://e", "httpTimeout": "0s", "tlsConfig": {"caData": "aGVsbG8="}, "managedResources": [{"name": "a.b/c"}]}
+        {"urlPrefix": "http://e", "httpTimeout": "5s", "tlsConfig": {"caData": "aGVsbG8="}, "managedResources": [{"name": "a.b/c"}]}
     ]
     assert written["profiles"][0]["percentageOfNodesToScore"] == 0
     assert written["profiles"][0]["pluginConfig"][0]["args"]["minCandidateNodesPercentage"] == 0

@@ -57,6 +57,20 @@ def test_all_flags_and_the_configuration_are_logged_when_asked_for(logged: Any, 
     assert infos.count("using the configuration") == config
 
 
+def test_flags_are_logged_as_pflag_writes_them(logged: Any) -> None:
+    said(logged, "-v=1", '--allow-metric-labels="m,l=c,d"', "--sync-hard-timeout=90s", '--config=a"b')
+    lines = {line.removeprefix("FLAG: --") for line in logged.of("info") if line.startswith("FLAG: --")}
+    assert lines >= {
+        'leader-elect="true"',
+        'kube-api-qps="50"',
+        'sync-hard-timeout="1m30s"',
+        'authorization-always-allow-paths="[/healthz,/readyz,/livez]"',
+        'disabled-metrics="[]"',
+        'allow-metric-labels="[m,l=c,d]"',
+        'config="a\\"b"',
+    }
+
+
 def test_warnings_of_libraries_come_in_our_format(logged: Any) -> None:
     library = logging.getLogger("some.library")
     with carrying_library_logs():

@@ -49,8 +49,8 @@ class Bouncer:
         return None if request.path == "/open" else Response(403, TEXT, f"not {request.path}".encode())
 
 
-async def ask(method: str, url: str, **more: object) -> tuple[int, str]:
-    async with aiohttp.ClientSession() as session, session.request(method, url, **more) as response:  # type: ignore[arg-type]
+async def ask(method: str, url: str, **more: Any) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.request(method, url, **more) as response:
         return response.status, await response.text()
 
 
@@ -59,6 +59,22 @@ async def test_a_request_is_carried_with_its_query() -> None:
     async with listening([port], Echo()):
         assert await ask("GET", f"{port.url}/readyz?verbose&exclude=a") == (200, "/readyz?verbose&exclude=a")
         assert await ask("GET", f"{port.url}/readyz/") == (200, "/readyz/")
+
+
+@pytest.mark.parametrize("unspecified", ["0.0.0.0", "::"])
+async def test_an_unspecified_address_means_both_families_as_in_go(unspecified: str) -> None:
+    number = free_port()
+    async with listening([Port(unspecified, number)], Echo()):
+        for host in (HOST, "[::1]") if socket.has_dualstack_ipv6() else (HOST,):
+            assert await ask("GET", f"http://{host}:{number}/healthz") == (200, "/healthz")
+
+
+async def test_an_unspecified_address_whose_port_is_taken_is_refused() -> None:
+    with closing(socket.create_server((HOST, 0))) as taken:
+        number = taken.getsockname()[1]
+        with pytest.raises(StartError, match=f"^cannot listen on http://0.0.0.0:{number}: Address already in use$"):
+            async with listening([Port("0.0.0.0", number)], Echo()):
+                pass
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])

@@ -14,6 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
+from support.known import known
 
 from koordsched.config import Flags
 from koordsched.config.flags import parse_flags
@@ -100,7 +101,7 @@ def test_the_made_pair_is_for_this_host(files: dict[str, Path], pair: CertKey, n
     server = server_context(parse_flags([f"--tls-cert-file={files['cert']}", f"--tls-private-key-file={files['key']}"]), NOW)
     client = trusting(pair.certificate)
     client.verify_flags |= 0x200000  # X509_V_FLAG_NO_CHECK_TIME: the fixed moment need not be now
-    assert handshake(server, client, name).getpeercert()["subject"] == ((("commonName", "localhost"),),)
+    assert known(handshake(server, client, name).getpeercert())["subject"] == ((("commonName", "localhost"),),)
     with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
         handshake(server, client, "example.org")
 
@@ -261,6 +262,21 @@ def test_a_named_pair_that_cannot_be_read_is_named() -> None:
 def test_insecure_suites_are_allowed_and_warned_of(logged: Any) -> None:
     server_context(parse_flags(["--tls-cipher-suites=TLS_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]), NOW)
     assert logged.of("warning") == ["Use of insecure cipher 'TLS_RSA_WITH_AES_128_GCM_SHA256' detected."]
+
+
+def test_suites_that_openssl_does_not_have_are_allowed_and_not_offered(logged: Any) -> None:
+    server_context(parse_flags(["--tls-cipher-suites=TLS_RSA_WITH_RC4_128_SHA,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]), NOW)
+    assert logged.of("warning") == ["Insecure cipher 'TLS_RSA_WITH_RC4_128_SHA' is not offered: OpenSSL does not have it."]
+
+
+@pytest.mark.parametrize("suites", ["TLS_AES_128_GCM_SHA256", "TLS_RSA_WITH_3DES_EDE_CBC_SHA,TLS_AES_256_GCM_SHA384"])
+def test_without_a_suite_for_older_versions_only_tls_13_is_spoken(suites: str) -> None:
+    server = server_context(parse_flags([f"--tls-cipher-suites={suites}"]), NOW)
+    assert handshake(server, careless()).version() == "TLSv1.3"
+    old = careless()
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    with pytest.raises(ssl.SSLError):
+        handshake(server, old)
 
 
 def short_key() -> CertKey:

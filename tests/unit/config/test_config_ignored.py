@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from koordsched.config import load_config_text
-from koordsched.scheduler.extenders.ignored import without_ignored_resources
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -23,7 +22,7 @@ extenders:
 
 
 def ignored(text: str) -> list[tuple[str, ...]]:
-    config = without_ignored_resources(load_config_text(text))
+    config = load_config_text(text)
     return [profile.args["NodeResourcesFit"].ignored_resources for profile in config.profiles]
 
 
@@ -33,5 +32,4 @@ def test_every_profile_ignores_what_it_did_and_what_extenders_say() -> None:
 
 
 def test_without_extenders_nothing_changes() -> None:
-    config = load_config_text(CONFIG)
-    assert without_ignored_resources(config) is config
+    assert ignored(CONFIG) == [("example.com/own", "example.com/both"), ()]

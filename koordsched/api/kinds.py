@@ -130,6 +130,18 @@ def kind_of(api_version: str, kind: str) -> Kind | None:
     return KINDS.get((api_version, kind))
 
 
+def meant_by(api_version: str, kind: str) -> Kind | None:
+    """Return the known kind that an unknown apiVersion and kind must be a mistake for; None: they may well be some other API's.
+
+    Groups with a domain may have kinds that are called like known ones, as Knative has a Service; and events are in the core's group too.
+    """
+    group = api_version.rpartition("/")[0]
+    for known in KINDS.values():
+        if known is not EVENT and known.kind.lower() == kind.lower() and (group == known.group or "." not in group):
+            return known
+    return None
+
+
 def unstructured_kind(api_version: str, kind: str) -> Kind:
     """Make a Kind for a CR that is not in the table: namespaced, with the plural that English (and most CRDs) would give it."""
     return _namespaced(api_version, kind, _plural(kind.lower()), Unstructured)

@@ -43,15 +43,22 @@ def run_tests(options: ScenarioOptions, stage: Stage, out: TextIO, err: TextIO) 
         print(*mistakes, sep="\n", file=err)
         return MALFORMED
 
+    asked = [plan for plan in plans if options.only in plan.scenario.name]
+    if not asked:
+        print(f"-k: {options.only!r}: no scenario has this in its name", file=err)
+        return MALFORMED
+
     def report(outcome: Outcome) -> None:
         print(outcome.line, file=out, flush=True)
 
     try:
-        outcomes = run_scenarios([plan for plan in plans if options.only in plan.scenario.name], stage, report)
+        outcomes = run_scenarios(asked, stage, report)
     except Unplayable as reason:
         print(reason, file=err)
         return FAILED
     print(_count(outcomes), file=out)
+    for note in stage.notes():
+        print(note, file=err)
     return FAILED if any(outcome.failure for outcome in outcomes) else PASSED
 
 

@@ -1,6 +1,7 @@
 """Read scenario files strictly: every mistake of every document is named with its path, and a near miss is suggested.
 
-Callers get scenarios or mistakes, never both: a malformed file runs nothing (exit code 2). Expectations are read by `format_expect`.
+Callers get scenarios or mistakes, never both: a malformed file runs nothing (exit code 2). Objects are read by `format_given`,
+expectations by `format_expect`.
 """
 
 from __future__ import annotations
@@ -11,37 +12,33 @@ from typing import Any
 
 import msgspec
 
-from koordsched.api.kinds import NODE_RESOURCE_TOPOLOGY
 from koordsched.config.errors import ROOT, ConfigError
 from koordsched.config.features import DEFAULT_GATES, FeatureGates
 from koordsched.config.flags import FlagError, parse_flags
 from koordsched.config.loading import Environment, load_config_object
+from koordsched.config.types import KIND as CONFIGURATION
 from koordsched.config.types import SchedulerConfiguration
 from koordsched.plugins import installed_catalogue
 from koordsched.scenario.format_expect import read_expect
+from koordsched.scenario.format_given import read_given, read_patch
 from koordsched.scenario.model import (
     KNOWN_SCHEDULERS,
     Action,
     Create,
     Delete,
-    Given,
     Patch,
-    PatchObject,
     Restart,
     Scenario,
     Step,
     Wait,
 )
 from koordsched.scenario.strict import StrictReader, join, shown
-from koordsched.scenario.targets import read_kind, read_target
-from koordsched.scenario.templating import bad_template
-from koordsched.simulate.cpu_topology import SHORT_FORM, read_layout
+from koordsched.scenario.targets import read_target
 from koordsched.simulate.documents import Document, InputError, read_documents
 
 FIELDS = ("name", "why", "config", "args", "differs", "given", "steps")
+REQUIRED = ("name", "why", "steps")
 KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-POD_FIELDS = frozenset({"apiVersion", "kind", "metadata", "spec", "status", "resources", "repeat"})
-NODE_FIELDS = frozenset({"apiVersion", "kind", "metadata", "spec", "status", "repeat"})
 
 
 class Loaded(msgspec.Struct):
@@ -52,7 +49,10 @@ class Loaded(msgspec.Struct):
 
 
 def load_scenarios(files: list[str]) -> Loaded:
-    """Read all scenarios of these files. A name must be unique among all of them."""
+    """Read all scenarios of these files. A name must be unique among all of them.
+
+    KubeSchedulerConfigurations, beside which scenarios are kept, are passed over; some file must hold a scenario.
+    """
     loaded = Loaded([], [])
     first: dict[str, str] = {}
     for file in files:
@@ -64,6 +64,8 @@ def load_scenarios(files: list[str]) -> Loaded:
         if not documents:
             loaded.mistakes.append(f"{file}: holds no scenario")
         for document in documents:
+            if isinstance(document.value, dict) and document.value.get("kind") == CONFIGURATION:
+                continue
             reader = StrictReader(document.origin)
             scenario = read_scenario(reader, document)
             if scenario.name in first:
@@ -72,14 +74,17 @@ def load_scenarios(files: list[str]) -> Loaded:
                 first[scenario.name] = document.origin
             loaded.mistakes += reader.mistakes
             loaded.scenarios.append(scenario)
+    if files and not loaded.scenarios and not loaded.mistakes:
+        loaded.mistakes.append(f"{', '.join(files)}: nothing but configurations, no scenario")
     return loaded
 
 
 def read_scenario(reader: StrictReader, document: Document) -> Scenario:
     """Read one document; what is wrong is in `reader.mistakes`."""
-    fields = reader.mapping(document.value, "", FIELDS, required=("name", "why", "steps"))
+    fields = reader.mapping(document.value, "", FIELDS, required=REQUIRED)
+    fields = {key: value for key, value in fields.items() if value is not None or key in REQUIRED}
     name = reader.text(fields.get("name", ""), "name")
-    if name and not KEBAB.fullmatch(name):
+    if isinstance(fields.get("name"), str) and not KEBAB.fullmatch(name):
         reader.mistake("name", f"{name!r}: expected kebab-case (lower-case words and digits joined by -)")
     why = reader.text(fields.get("why", ""), "why")
     args = reader.texts(fields.get("args", []), "args")
@@ -94,7 +99,7 @@ def read_scenario(reader: StrictReader, document: Document) -> Scenario:
         document=given_config if config is not None else None,
         args=args,
         differs=_differs(reader, fields.get("differs", {})),
-        given=tuple(_given(reader, item, path) for path, item in reader.list_(fields.get("given", []), "given")),
+        given=tuple(read_given(reader, item, path) for path, item in reader.list_(fields.get("given", []), "given")),
         steps=tuple(_step(reader, item, path) for path, item in steps),
     )
 
@@ -118,7 +123,10 @@ def _differs(reader: StrictReader, value: Any) -> dict[str, str]:
 def _gates(reader: StrictReader, args: tuple[str, ...]) -> FeatureGates:
     """Return the feature gates that the flags set; they decide what a configuration may say."""
     try:
-        return parse_flags(args).gates
+        flags = parse_flags(args)
+        if flags.config:
+            reader.mistake("args", f"--config={flags.config}: a scenario says its configuration under config")
+        return flags.gates
     except FlagError as mistake:
         for error in mistake.errors:
             reader.mistake("args", error)
@@ -136,19 +144,11 @@ def _step(reader: StrictReader, value: Any, path: str) -> Step:
 
 
 def _create(reader: StrictReader, value: Any, path: str) -> Create:
-    return Create(objects=tuple(_given(reader, item, where) for where, item in reader.list_(value, path)))
+    return Create(objects=tuple(read_given(reader, item, where) for where, item in reader.list_(value, path)))
 
 
 def _patch(reader: StrictReader, value: Any, path: str) -> Patch:
-    return Patch(patches=tuple(_patch_object(reader, item, where) for where, item in reader.list_(value, path)))
-
-
-def _patch_object(reader: StrictReader, value: Any, path: str) -> PatchObject:
-    known = ("apiVersion", "kind", "name", "namespace", "merge")
-    fields = reader.mapping(value, path, known, required=("kind", "name", "merge"))
-    merge = reader.mapping(fields.get("merge", {}), join(path, "merge"))
-    _check_templates(reader, merge, join(path, "merge"))
-    return PatchObject(path=path, target=read_target(reader, fields, path), merge=merge)
+    return Patch(patches=tuple(read_patch(reader, item, where) for where, item in reader.list_(value, path)))
 
 
 def _delete(reader: StrictReader, value: Any, path: str) -> Delete:
@@ -177,32 +177,3 @@ VERBS: dict[str, Callable[[StrictReader, Any, str], Action]] = {
     "restart": _restart,
     "expect": read_expect,
 }
-
-
-def _given(reader: StrictReader, value: Any, path: str) -> Given:
-    """Read an object to create: kind and metadata.name must be there, `repeat` is ours, the rest is judged by the API's validation."""
-    kind = value.get("kind") if isinstance(value, dict) else None
-    known = POD_FIELDS if kind == "Pod" else NODE_FIELDS if kind == "Node" else None
-    fields = reader.mapping(value, path, known, required=("kind", "metadata"))
-    repeat = reader.number(fields.pop("repeat"), join(path, "repeat")) if "repeat" in fields else None
-    if "kind" in fields and "metadata" in fields:
-        metadata = reader.mapping(fields["metadata"], join(path, "metadata"), required=("name",))
-        for key in ("name", "namespace"):
-            reader.text(metadata.get(key, ""), join(path, f"metadata.{key}"))
-        fields["apiVersion"] = read_kind(reader, fields, path).api_version
-    if kind == NODE_RESOURCE_TOPOLOGY.kind and SHORT_FORM in fields:
-        _check_layout(reader, fields[SHORT_FORM], path)
-    _check_templates(reader, fields, path)
-    return Given(path=path, body=fields, repeat=repeat)
-
-
-def _check_layout(reader: StrictReader, value: Any, path: str) -> None:
-    try:
-        read_layout(value)
-    except ValueError as mistake:
-        reader.mistake(join(path, SHORT_FORM), str(mistake).removeprefix(f"{SHORT_FORM}: "))
-
-
-def _check_templates(reader: StrictReader, value: Any, path: str) -> None:
-    for where, text in bad_template(value, path):
-        reader.mistake(where, f"{shown(text)}: expected ${{now}}, ${{now-90s}} or ${{now+2m}}")

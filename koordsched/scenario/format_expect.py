@@ -35,7 +35,13 @@ def pod_key(name: str) -> str:
 
 
 def _pods(reader: StrictReader, value: Any, path: str) -> dict[str, PodRule]:
-    return {pod_key(name): _pod(reader, rule, join(path, name)) for name, rule in reader.mapping(value, path).items()}
+    rules: dict[str, PodRule] = {}
+    for name, rule in reader.mapping(value, path).items():
+        where = join(path, name)
+        if pod_key(name) in rules:
+            reader.mistake(where, f"{pod_key(name)} is there already, under its other name")
+        rules[pod_key(name)] = _pod(reader, rule, where)
+    return rules
 
 
 def _pod(reader: StrictReader, value: Any, path: str) -> PodRule:
@@ -47,6 +53,8 @@ def _pod(reader: StrictReader, value: Any, path: str) -> PodRule:
 
 def _node(reader: StrictReader, value: Any, path: str) -> NodeRule:
     if isinstance(value, str):
+        if not value:
+            reader.mistake(path, "names no node")
         return NodeRule(one_of=(value,))
     fields = reader.mapping(value, path, ("in", "not"))
     if isinstance(value, dict) and not fields:

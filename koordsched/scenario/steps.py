@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import assert_never
 
-from koordsched.api.kinds import NAMESPACE
+from koordsched.api.kinds import NAMESPACE, PRIORITY_CLASS
+from koordsched.cluster.memory.admission import PRIORITY_CLASSES
 from koordsched.cluster.port import AlreadyExists, ClusterError, Ref
 from koordsched.scenario.expectations import differences
 from koordsched.scenario.model import Create, Delete, Expect, Given, Patch, Restart, Step, Wait
@@ -70,6 +71,9 @@ class Player:
                 try:
                     if kind is NAMESPACE:
                         await self._create_namespace(target, body)
+                        continue
+                    if kind is PRIORITY_CLASS and target.name in PRIORITY_CLASSES:
+                        await self._world.patch(target, body)  # it is there; people bring the manifests of Koordinator's chart
                         continue
                     if kind.namespaced:
                         await self._need_namespace(target.namespace)

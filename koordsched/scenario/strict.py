@@ -10,6 +10,8 @@ import difflib
 from collections.abc import Collection
 from typing import Any
 
+import msgspec
+
 from koordsched.config.duration import Duration
 
 
@@ -94,6 +96,6 @@ def nearest(word: str, known: Collection[str]) -> str:
 
 
 def shown(value: Any, limit: int = 60) -> str:
-    """Return the value as a user would recognise it, cut to a line's length."""
-    text = repr(value)
+    """Return the value as a user would recognise it: a text in quotes, anything else as JSON; cut to a line's length."""
+    text = repr(value) if isinstance(value, str) else msgspec.json.encode(value).decode()
     return text if len(text) <= limit else f"{text[: limit - 3]}..."

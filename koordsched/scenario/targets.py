@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from koordsched.api.kinds import KINDS, Kind, kind_of, unstructured_kind
+from koordsched.api.kinds import KINDS, Kind, kind_of, meant_by, unstructured_kind
 from koordsched.cluster.port import Ref
 from koordsched.scenario.strict import StrictReader, join, nearest
 
@@ -21,6 +21,9 @@ def read_kind(reader: StrictReader, fields: dict[str, Any], path: str) -> Kind:
     name = reader.text(fields.get("kind", ""), join(path, "kind"))
     if "apiVersion" in fields:
         version = reader.text(fields["apiVersion"], join(path, "apiVersion"))
+        if meant := None if kind_of(version, name) else meant_by(version, name):
+            said = f"did you mean {meant.kind!r} of {meant.api_version!r}?"
+            reader.mistake(join(path, "apiVersion"), f"{version!r} has no {name!r}; {said}")
         return kind_of(version, name) or unstructured_kind(version, name)
     known = [kind for kind in KINDS.values() if kind.kind == name]
     if len(known) == 1:

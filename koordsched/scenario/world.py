@@ -64,6 +64,9 @@ class Stage(Protocol):
     def play(self, launch: Launch, script: Script) -> None:
         """Run the script on a fresh world whose scheduler is started so; clear it away after. Unplayable."""
 
+    def notes(self) -> Sequence[str]:
+        """Say what else the user should know about what was played, a line each: plugins that the scheduler does not have."""
+
 
 def named(ref: Ref) -> str:
     """Write for a message which object is meant."""

@@ -113,16 +113,10 @@ def play(options: SimulateOptions, config: SchedulerConfiguration, workload: Wor
     with _progress(err) as progress:
 
         async def script(world: EmbeddedWorld) -> Outcome:
-            workload.notes += _missing(world)
+            workload.notes += world.notes()
             return await Simulation(workload, world, progress).play()
 
         return run_embedded(settings, script)
-
-
-def _missing(world: EmbeddedWorld) -> list[str]:
-    """Say which configured plugins play no part, since the outcome would be another with them."""
-    missing = {name: ", ".join(sorted(profile.missing)) for name, profile in world.scheduler.profiles.items() if profile.missing}
-    return [f"note: profile {name} without {plugins}: this version does not have them" for name, plugins in missing.items()]
 
 
 @contextmanager

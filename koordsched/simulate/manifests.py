@@ -20,8 +20,10 @@ from koordsched.api.kinds import (
     STORAGE_CLASS,
     Kind,
     kind_of,
+    meant_by,
 )
 from koordsched.clock import parse_rfc3339
+from koordsched.config.errors import shown
 from koordsched.simulate.completion import complete_claim, complete_node, complete_pod, complete_volume, mapping
 from koordsched.simulate.cpu_topology import complete_topology
 from koordsched.simulate.documents import read_documents
@@ -44,8 +46,6 @@ COMPLETIONS: dict[Kind, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     PERSISTENT_VOLUME_CLAIM: complete_claim,
     NODE_RESOURCE_TOPOLOGY: complete_topology,
 }
-
-_SHOWN = 80
 
 
 def load_manifests(files: Iterable[str], profiles: list[str]) -> Workload:
@@ -72,19 +72,30 @@ def load_manifests(files: Iterable[str], profiles: list[str]) -> Workload:
     workload.existing.sort(key=lambda manifest: manifest.kind not in GATE_KINDS)
     workload.existing += bound
     workload.arrivals.sort(key=_created)
-    workload.notes += [f"note: left out: {count} {kind}, which scheduling does not look at" for kind, count in unknown.items()]
+    workload.notes += [f"note: left out: {count} {kind}" for kind, count in unknown.items()]
+    workload.notes += _homeless(workload.existing)
     return workload
 
 
+def _homeless(existing: list[Manifest]) -> Iterator[str]:
+    """Say that pods run on nodes that the input has not: a file of nodes was probably forgotten."""
+    nodes = {manifest.key for manifest in existing if manifest.kind is NODE}
+    node_of = {manifest.key: manifest.body["spec"]["nodeName"] for manifest in existing if manifest.kind is POD}
+    homeless = [(pod, node) for pod, node in node_of.items() if isinstance(node, str) and node not in nodes]
+    if homeless:
+        pod, node = homeless[0]
+        yield f"note: {len(homeless)} of the pods run on nodes that the input does not have, {pod} on {node} for example"
+
+
 def _flatten(origin: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the objects of a document: itself, or the items of a List (items of a PodList may leave kind and apiVersion out)."""
+    """Yield the objects of a document: itself, or those of a List's items (which of a PodList may leave kind and apiVersion out)."""
     if not isinstance(value, dict) or not str(value.get("kind", "")).endswith("List") or not isinstance(value.get("items"), list):
         yield origin, value
         return
     kind = str(value["kind"]).removesuffix("List")
     typed = {"apiVersion": value.get("apiVersion", "v1"), "kind": kind} if kind else {}
     for index, item in enumerate(value["items"]):
-        yield f"{origin}: items[{index}]", {**typed, **item} if isinstance(item, dict) else item
+        yield from _flatten(f"{origin}: items[{index}]", {**typed, **item} if isinstance(item, dict) else item)
 
 
 def _manifest(origin: str, body: Any, unknown: Counter[str]) -> Manifest | Rejection | None:
@@ -96,7 +107,9 @@ def _manifest(origin: str, body: Any, unknown: Counter[str]) -> Manifest | Rejec
             return Rejection(origin, "", f"{field}: {_shown(body.get(field))}: expected a text")
     kind = kind_of(body["apiVersion"], body["kind"]) or SAME_FIELDS.get((body["apiVersion"], body["kind"]))
     if kind is None:
-        unknown[f"{body['kind']} ({body['apiVersion']})"] += 1
+        meant = meant_by(body["apiVersion"], body["kind"])
+        why = f"; what is read is {meant.kind} ({meant.api_version})" if meant else ", which scheduling does not look at"
+        unknown[f"{body['kind']} ({body['apiVersion']}){why}"] += 1
         return None
     metadata = _metadata(kind, body.get("metadata"))
     if isinstance(metadata, str):
@@ -163,5 +176,4 @@ def _created(arrival: PodArrival) -> float:
 
 
 def _shown(value: Any) -> str:
-    text = "missing" if value is None else repr(value)
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+    return "missing" if value is None else shown(value)

@@ -117,11 +117,9 @@ def _one_of(models: list[str]) -> dict[str, Any]:
 
 
 def _times(origin: str, came: str, left: str) -> tuple[float, float | None]:
-    """Return when the pod comes and goes, in seconds; (0, None) when the trace has no times."""
-    created = _seconds(origin, CREATED, came) if came else None
+    """Return when the pod comes and goes, in seconds; at 0 and never where the trace does not say."""
+    created = _seconds(origin, CREATED, came) if came else 0.0
     deleted = _seconds(origin, DELETED, left) if left else None
-    if created is None:
-        return 0.0, None
     return created, None if deleted is None else max(deleted, created + SHORTEST_RUN)
 
 

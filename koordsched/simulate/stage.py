@@ -5,7 +5,7 @@ Apart from `world`, which a simulation needs: flags and endpoints take their tim
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from koordsched.config.flags import parse_flags
@@ -25,6 +25,16 @@ class AnsweringWorld(EmbeddedWorld):
 class EmbeddedStage:
     """The stage in memory (`scenario.world.Stage`)."""
 
+    def __init__(self) -> None:
+        self._notes: dict[str, None] = {}  # each once, in their order
+
     def play(self, launch: Launch, script: Callable[[AnsweringWorld], Awaitable[None]]) -> None:
+        async def noting(world: AnsweringWorld) -> None:
+            self._notes |= dict.fromkeys(world.notes())
+            await script(world)
+
         settings = WorldSettings(config=launch.config, flags=parse_flags(list(launch.args)))
-        run_world(partial(AnsweringWorld, settings=settings), script)
+        run_world(partial(AnsweringWorld, settings=settings), noting)
+
+    def notes(self) -> Sequence[str]:
+        return tuple(self._notes)

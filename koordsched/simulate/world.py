@@ -74,6 +74,11 @@ class EmbeddedWorld:
         self.scheduler = self._new_scheduler()
         await self.scheduler.start()
 
+    def notes(self) -> list[str]:
+        """Say which configured plugins play no part, since the outcome would be another with them."""
+        missing = {name: ", ".join(sorted(profile.missing)) for name, profile in self.scheduler.profiles.items() if profile.missing}
+        return [f"note: profile {name} without {plugins}: this version does not have them" for name, plugins in missing.items()]
+
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 

@@ -19,6 +19,7 @@ import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
+from support.ways import ways
 
 from koordsched.config.flags import parse_flags
 from koordsched.config.loading import default_config
@@ -167,19 +168,13 @@ def dumped(value: Any) -> str:
     return str(yaml.dump(value, Dumper=yaml.CSafeDumper))
 
 
-def paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Return the path of every value below this one."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [place for key, item in items for place in ((*path, key), *paths(item, (*path, key)))]
-
-
 def mutated(random: Random, name: str) -> Any:
     """Return one of the manifests, named so, with one to three things wrong in it."""
     body = copy.deepcopy(random.choice([POD, POD, POD, NODE, GATED, *OTHERS]))
     if "metadata" in body:
         body["metadata"]["name"] = name
     for _ in range(random.choice([1, 1, 2, 3])):
-        places = paths(body)
+        places = ways(body)
         if not places:
             break
         *parents, last = random.choice(places)
@@ -321,7 +316,7 @@ SCENARIO: Json = {
 @given(st.data())
 def test_a_malformed_scenario_is_named_with_its_path(file: Path, data: st.DataObject) -> None:
     body = copy.deepcopy(SCENARIO)
-    *parents, last = data.draw(st.sampled_from(paths(body)))
+    *parents, last = data.draw(st.sampled_from(ways(body)))
     inner: Any = body
     for step in parents:
         inner = inner[step]

@@ -52,6 +52,10 @@ class LiveStage:
         except asyncio.CancelledError:
             raise KeyboardInterrupt from None
 
+    def notes(self) -> Sequence[str]:
+        """Return nothing: what the scheduler there has is for its log."""
+        return ()
+
     async def _play(self, launch: Launch, script: Script) -> None:
         task = asyncio.current_task()
         if task is not None:

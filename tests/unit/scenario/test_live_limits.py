@@ -26,6 +26,9 @@ class CountingStage:
     def play(self, launch: Launch, script: Script) -> None:
         self.played += 1
 
+    def notes(self) -> tuple[str, ...]:
+        return ()
+
 
 def run(tmp_path: Path, steps: str, limits: Limits, more: str = "", config: str | None = None) -> str:
     """Return the line about the scenario; SKIP must mean that it was not played."""

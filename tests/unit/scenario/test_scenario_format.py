@@ -28,6 +28,7 @@ from koordsched.scenario.model import (
     Wait,
 )
 
+CONFIG = "{apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration}"
 HEAD = "name: a\nwhy: because\n"
 
 
@@ -135,7 +136,8 @@ def test_cpusets_are_sets(tmp_path: Path) -> None:
         ("5", ["5: expected a map"]),
         ("nam: a\nwhy: b\nsteps: []", ["nam: unknown field; did you mean 'name'?", "name: missing"]),
         ("name: Not_Kebab\nwhy: b\nsteps: []", ["name: 'Not_Kebab': expected kebab-case (lower-case words and digits joined by -)"]),
-        ("name: a\nwhy: [b]\nsteps: {}", ["why: ['b']: expected a text", "steps: {}: expected a list"]),
+        ("name: ''\nwhy: b\nsteps: []", ["name: '': expected kebab-case (lower-case words and digits joined by -)"]),
+        ("name: a\nwhy: [b]\nsteps: {}", ['why: ["b"]: expected a text', "steps: {}: expected a list"]),
         (HEAD + "steps: []\nargs: [--no-such-flag]", None),
         (HEAD + "steps: []\nconfig: {apiVersion: v1}", None),
         (
@@ -148,8 +150,10 @@ def test_cpusets_are_sets(tmp_path: Path) -> None:
         ),
         (
             HEAD + "steps: []\ngiven: [{kind: Pod, metadata: {name: a}, spce: {}, repeat: -1}]",
-            ["given[0].spce: unknown field; did you mean 'spec'?", "given[0].repeat: -1: expected a whole number of at least 0"],
+            ["given[0].repeat: -1: expected a whole number of at least 0", "given[0].spce: unknown field; did you mean 'spec'?"],
         ),
+        (HEAD + "steps: []\nargs: [--v=2, --config=c.yaml]", ["args: --config=c.yaml: a scenario says its configuration under config"]),
+        ("name:\nwhy: b\nsteps:", ["name: null: expected a text", "steps: null: expected a list"]),
         (
             HEAD + "steps: []\ngiven: [{kind: Pod, metadata: {name: a, labels: {t: '${now*2}'}}}]",
             ["given[0].metadata.labels.t: '${now*2}': expected ${now}, ${now-90s} or ${now+2m}"],
@@ -186,8 +190,8 @@ def test_mistakes_of_a_document_are_all_named(tmp_path: Path, text: str, expecte
         ({"delete": {}}, ["steps[0].delete: {}: expected a list"]),
         ({"patch": [{"kind": "Pod", "name": "a"}]}, ["steps[0].patch[0].merge: missing"]),
         (
-            {"patch": [{"kind": "Pod", "name": "a", "merge": {"a": ["${now-}"]}}]},
-            ["steps[0].patch[0].merge.a[0]: '${now-}': expected ${now}, ${now-90s} or ${now+2m}"],
+            {"patch": [{"kind": "Pod", "name": "a", "merge": {"spec": ["${now-}"]}}]},
+            ["steps[0].patch[0].merge.spec[0]: '${now-}': expected ${now}, ${now-90s} or ${now+2m}"],
         ),
         ({"expect": {}}, ["steps[0].expect: expects nothing"]),
         ({"expect": {"within": "5s"}}, ["steps[0].expect: expects nothing"]),
@@ -198,6 +202,11 @@ def test_mistakes_of_a_document_are_all_named(tmp_path: Path, text: str, expecte
             ["steps[0].expect.pods.a.nod: unknown field; did you mean 'node'?", "steps[0].expect.pods.a: expects nothing"],
         ),
         ({"expect": {"pods": {"a": {"node": {}}}}}, ["steps[0].expect.pods.a.node: expects nothing"]),
+        ({"expect": {"pods": {"a": {"node": ""}}}}, ["steps[0].expect.pods.a.node: names no node"]),
+        (
+            {"expect": {"pods": {"a": {"gone": True}, "default/a": {"gone": False}}}},
+            ["steps[0].expect.pods.default/a: default/a is there already, under its other name"],
+        ),
         ({"expect": {"pods": {"a": {"node": {"in": []}}}}}, ["steps[0].expect.pods.a.node.in: names no node"]),
         ({"expect": {"pods": {"a": {"node": 5}}}}, ["steps[0].expect.pods.a.node: 5: expected a map"]),
         (
@@ -208,7 +217,7 @@ def test_mistakes_of_a_document_are_all_named(tmp_path: Path, text: str, expecte
         (
             {"expect": {"pods": {"a": {"cpuset": {"from": "3-1", "count": True}}}}},
             [
-                "steps[0].expect.pods.a.cpuset.count: True: expected a whole number of at least 0",
+                "steps[0].expect.pods.a.cpuset.count: true: expected a whole number of at least 0",
                 "steps[0].expect.pods.a.cpuset.from: '3-1': '3-1' is not an ascending range of CPUs up to 4096",
             ],
         ),
@@ -232,6 +241,93 @@ def test_mistakes_of_a_step_are_all_named(tmp_path: Path, step: Any, expected: l
     assert step_mistakes(tmp_path, step) == expected
 
 
+@pytest.mark.parametrize(
+    ("manifest", "expected"),
+    [
+        ("{kind: Pod, metadata: {name: a}, resources: {cpu: 1}}", ["resources.cpu: unknown field; known: claims, limits, requests"]),
+        ("{kind: Pod, metadata: {name: a}, resources: {request: {}}}", ["resources.request: unknown field; did you mean 'requests'?"]),
+        (
+            "{kind: Pod, metadata: {name: a}, spec: {containers: [{name: c}]}, resources: {requests: {cpu: 1}}}",
+            ["resources: spec.containers is given too; say there what they request"],
+        ),
+        (
+            "{kind: Pod, metadata: {name: a, label: {}}, spec: {nodeSelecter: {}, tolerations: [{key: a, efect: NoSchedule}]}}",
+            [
+                "metadata.label: unknown field; did you mean 'labels'?",
+                "spec.nodeSelecter: unknown field; did you mean 'nodeSelector'?",
+                "spec.tolerations[0].efect: unknown field; did you mean 'effect'?",
+            ],
+        ),
+        (
+            "{kind: Pod, metadata: {name: a}, spec: {affinity: {nodeAffinty: {}}}}",
+            ["spec.affinity.nodeAffinty: unknown field; did you mean 'nodeAffinity'?"],
+        ),
+        ("{kind: Node, metadata: {name: a}, status: {allocatble: {}}}", ["status.allocatble: unknown field; did you mean 'allocatable'?"]),
+        (
+            "{apiVersion: policy/v1beta1, kind: PodDisruptionBudget, metadata: {name: a}}",
+            ["apiVersion: 'policy/v1beta1' has no 'PodDisruptionBudget'; did you mean 'PodDisruptionBudget' of 'policy/v1'?"],
+        ),
+        ("{apiVersion: v1, kind: pod, metadata: {name: a}}", ["apiVersion: 'v1' has no 'pod'; did you mean 'Pod' of 'v1'?"]),
+    ],
+)
+def test_what_an_api_server_would_drop_without_a_word_is_a_mistake(tmp_path: Path, manifest: str, expected: list[str]) -> None:
+    found = mistakes(tmp_path, HEAD + f"steps: []\ngiven: [{manifest}]")
+    assert found == [f"f.yaml: document 1: given[0].{line}" for line in expected]
+
+
+@pytest.mark.parametrize(
+    ("patched", "expected"),
+    [
+        ({"sepc": {}}, "merge.sepc: unknown field; did you mean 'spec'?"),
+        ({"resources": {}}, "merge.resources: unknown field; known: apiVersion, kind, metadata, spec, status"),
+        ({"spec": {"toleration": []}}, "merge.spec.toleration: unknown field; did you mean 'tolerations'?"),
+    ],
+)
+def test_what_a_patch_would_change_nothing_by_is_a_mistake(tmp_path: Path, patched: Any, expected: str) -> None:
+    step = {"patch": [{"kind": "Pod", "name": "a", "merge": patched}]}
+    assert step_mistakes(tmp_path, step) == [f"steps[0].patch[0].{expected}"]
+
+
+FIELDS_OF_THE_API = {
+    "Pod": {
+        "metadata": "generateName name namespace selfLink uid resourceVersion generation managedFields ownerReferences finalizers",
+        "spec": "activeDeadlineSeconds automountServiceAccountToken dnsConfig dnsPolicy enableServiceLinks ephemeralContainers hostAliases "
+        "hostIPC hostPID hostUsers hostname hostnameOverride imagePullSecrets os readinessGates restartPolicy runtimeClassName "
+        "securityContext serviceAccount serviceAccountName setHostnameAsFQDN shareProcessNamespace subdomain workloadRef priority",
+        "status": "hostIP hostIPs podIP podIPs qosClass reason message resize ephemeralContainerStatuses extendedResourceClaimStatus "
+        "observedGeneration allocatedResources resources",
+    },
+    "Node": {
+        "spec": "podCIDR podCIDRs providerID configSource externalID",
+        "status": "phase addresses daemonEndpoints nodeInfo volumesInUse volumesAttached config runtimeHandlers features declaredFeatures",
+    },
+}
+CONTAINER = (
+    "args command env envFrom image imagePullPolicy lifecycle livenessProbe readinessProbe resizePolicy restartPolicyRules securityContext "
+    "startupProbe stdin stdinOnce terminationMessagePath terminationMessagePolicy tty volumeDevices volumeMounts workingDir"
+)
+
+
+@pytest.mark.parametrize("kind", FIELDS_OF_THE_API)
+def test_fields_that_only_others_read_are_no_mistakes(tmp_path: Path, kind: str) -> None:
+    manifest: dict[str, Any] = {part: dict.fromkeys(names.split(), 1) for part, names in FIELDS_OF_THE_API[kind].items()}
+    manifest = {"kind": kind, **manifest, "metadata": {"name": "a", **manifest.get("metadata", {}), "namespace": "b"}}
+    manifest["metadata"]["name"] = "a"
+    if kind == "Pod":
+        manifest["spec"]["containers"] = [dict.fromkeys(CONTAINER.split(), 1)]
+    text = HEAD + "steps: []\ngiven: " + msgspec.json.encode([manifest]).decode()
+    assert mistakes(tmp_path, text) == []
+
+
+def test_a_kind_of_another_group_may_be_called_like_a_known_one(tmp_path: Path) -> None:
+    given = "{apiVersion: serving.knative.dev/v1, kind: Service, metadata: {name: a}}"
+    assert mistakes(tmp_path, HEAD + f"steps: []\ngiven: [{given}]") == []
+
+
+def test_optional_fields_may_be_left_empty(tmp_path: Path) -> None:
+    assert mistakes(tmp_path, HEAD + "steps: []\ngiven:\nargs:\nconfig:\ndiffers:") == []
+
+
 def test_a_name_may_be_given_once_only(tmp_path: Path) -> None:
     text = HEAD + "steps: []\n---\n" + HEAD + "steps: []\n"
     assert mistakes(tmp_path, text) == [f"f.yaml: document 2: name: 'a' is the name of {tmp_path}/f.yaml: document 1 already"]
@@ -243,8 +339,14 @@ def test_a_cpu_layout_that_is_none_is_a_mistake(tmp_path: Path) -> None:
     assert line.startswith("steps[0].create[0].cpuTopology: '2x2x4': expected SOCKETSxNUMAxCORESxTHREADS")
 
 
+def test_scenarios_may_stand_beside_the_configuration_that_they_test(tmp_path: Path) -> None:
+    loaded = load(tmp_path, f"{CONFIG}\n---\n{HEAD}steps: []")
+    assert (loaded.mistakes, [scenario.name for scenario in loaded.scenarios]) == ([], ["a"])
+
+
 def test_a_file_without_scenarios_or_yaml_is_a_mistake(tmp_path: Path) -> None:
     assert mistakes(tmp_path, "# nothing\n") == ["f.yaml: holds no scenario"]
+    assert mistakes(tmp_path, CONFIG) == ["f.yaml: nothing but configurations, no scenario"]
     assert mistakes(tmp_path, "a: [") == ["f.yaml: document 1: line 2: not YAML: did not find expected node content"]
 
 

@@ -103,6 +103,9 @@ class FakeStage:
         self.args.append(launch.args)
         asyncio.run(_run(script, world))
 
+    def notes(self) -> tuple[str, ...]:
+        return ()
+
 
 async def _run(script: Script, world: FakeWorld) -> None:
     await script(world)
@@ -137,7 +140,7 @@ POD_A = "{kind: Pod, metadata: {name: a}}"
 
 def test_given_objects_are_there_before_the_scheduler_starts_and_steps_come_in_order(tmp_path: Path) -> None:
     given = "[{kind: Node, metadata: {name: 'n{i}'}, repeat: 2}]"
-    patch = "{kind: Pod, name: a, merge: {t: '${now+1s}'}}"
+    patch = "{kind: Pod, name: a, merge: {spec: '${now+1s}'}}"
     steps = f"[{{create: [{POD_A}]}}, {{restart: true}}, {{patch: [{patch}]}}, {{delete: [{{kind: Pod, name: a}}]}}]"
     played = Played(tmp_path, scenario(steps, given))
     assert played.err == []
@@ -147,7 +150,7 @@ def test_given_objects_are_there_before_the_scheduler_starts_and_steps_come_in_o
         "start",
         "create Pod/default/a",
         "restart",
-        "patch Pod a {'t': '2026-01-01T00:00:01Z'}",
+        "patch Pod a {'spec': '2026-01-01T00:00:01Z'}",
     ]
     assert played.out == ["PASS s", "1 passed, 0 failed"]
     assert played.code == 0

@@ -28,6 +28,16 @@ def test_documents_and_lists_become_objects_that_know_where_they_stand(tmp_path:
     ]
 
 
+def test_lists_in_lists_are_opened_too(tmp_path: Path) -> None:
+    nodes = "{apiVersion: v1, kind: NodeList, items: [{metadata: {name: n1}}]}"
+    pods = "{apiVersion: v1, kind: PodList, items: [{metadata: {name: a}}, 5]}"
+    workload = load(tmp_path, f"{{apiVersion: v1, kind: List, items: [{nodes}, {pods}]}}")
+    assert [manifest.key for manifest in workload.existing] == ["n1"]
+    assert [arrival.manifest.origin for arrival in workload.arrivals] == [f"{tmp_path}/f.yaml: document 1: items[1]: items[0]"]
+    assert lines(tmp_path, workload) == ["f.yaml: document 1: items[1]: items[1]: (root): 5: expected an object"]
+    assert workload.notes == []
+
+
 def test_items_of_a_typed_list_may_leave_their_kind_out(tmp_path: Path) -> None:
     workload = load(tmp_path, "kind: NodeList\napiVersion: v1\nitems: [{metadata: {name: n1}}]")
     assert [(manifest.kind.kind, manifest.key) for manifest in workload.existing] == [("Node", "n1")]
@@ -80,6 +90,26 @@ def test_kinds_without_meaning_for_scheduling_are_counted_and_left_out(tmp_path:
     assert load(tmp_path, deployment * 2).notes == ["note: left out: 2 Deployment (apps/v1), which scheduling does not look at"]
 
 
+def test_a_known_kind_in_another_version_is_left_out_with_the_one_that_is_read(tmp_path: Path) -> None:
+    text = "{apiVersion: policy/v1beta1, kind: PodDisruptionBudget, metadata: {name: a}}"
+    other = "{apiVersion: serving.knative.dev/v1, kind: Service, metadata: {name: a}}"
+    event = "{apiVersion: v1, kind: Event, metadata: {name: a}}"
+    assert load(tmp_path, f"{text}\n---\n{other}\n---\n{event}").notes == [
+        "note: left out: 1 PodDisruptionBudget (policy/v1beta1); what is read is PodDisruptionBudget (policy/v1)",
+        "note: left out: 1 Service (serving.knative.dev/v1), which scheduling does not look at",
+        "note: left out: 1 Event (v1), which scheduling does not look at",
+    ]
+
+
+def test_pods_on_nodes_that_are_not_in_the_input_are_noted(tmp_path: Path) -> None:
+    pod = "{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {nodeName: %s}}\n---\n"
+    node = "{apiVersion: v1, kind: Node, metadata: {name: n1}}"
+    text = pod % ("a", "n1") + pod % ("b", "n2") + pod % ("c", "n3") + pod % ("d", "[n3]")
+    assert load(tmp_path, text + node).notes == [
+        "note: 2 of the pods run on nodes that the input does not have, default/b on n2 for example"
+    ]
+
+
 def test_what_is_no_object_is_rejected_and_the_rest_goes_on(tmp_path: Path) -> None:
     documents = [
         "5",
@@ -95,11 +125,11 @@ def test_what_is_no_object_is_rejected_and_the_rest_goes_on(tmp_path: Path) -> N
     assert lines(tmp_path, workload) == [
         "f.yaml: document 1: (root): 5: expected an object",
         "f.yaml: document 2: apiVersion: missing: expected a text",
-        "f.yaml: document 3: kind: ['Pod']: expected a text",
-        "f.yaml: document 4: Pod: metadata: 'x': expected an object",
+        'f.yaml: document 3: kind: ["Pod"]: expected a text',
+        'f.yaml: document 4: Pod: metadata: "x": expected an object',
         "f.yaml: document 5: Pod: metadata.name: 5: expected a text",
-        "f.yaml: document 6: Pod: metadata.namespace: ['b']: expected a text",
-        "f.yaml: document 7: items[0]: (root): 'x': expected an object",
+        'f.yaml: document 6: Pod: metadata.namespace: ["b"]: expected a text',
+        'f.yaml: document 7: items[0]: (root): "x": expected an object',
     ]
     assert [arrival.manifest.key for arrival in workload.arrivals] == ["default/good"]
 

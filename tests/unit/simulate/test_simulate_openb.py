@@ -59,6 +59,12 @@ def test_pods_come_in_the_order_of_their_times(tmp_path: Path) -> None:
     assert workload.departs
 
 
+def test_a_pod_whose_creation_is_not_stated_is_there_from_the_start_until_its_deletion(tmp_path: Path) -> None:
+    workload = load(tmp_path, POD_HEADER + "later,1,1,0,0,,,,10,20,\nfirst,1,1,0,0,,,,,30,\n")
+    assert names(workload) == ["default/first", "default/later"]
+    assert [(arrival.at, arrival.departs) for arrival in workload.arrivals] == [(0.0, 30.0), (10.0, 20.0)]
+
+
 def test_a_pod_that_is_deleted_when_it_is_created_stays_a_second(tmp_path: Path) -> None:
     assert load(tmp_path, POD_HEADER + "p,1,1,0,0,,,,10,10,\n").arrivals[0].departs == 11.0
 

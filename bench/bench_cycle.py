@@ -25,15 +25,15 @@ ROUNDS = 2000
 
 def place_each(benchmark: Any, world: World, make: Callable[[World], PodInfo], rounds: int = ROUNDS) -> None:
     """Time the algorithm alone: signing comes before it and assuming after it, as in a cycle."""
-    state: dict[str, PodInfo] = {}
+    state: dict[str, Any] = {}  # the pod of this round, and its node once there is one
 
     def setup() -> None:
         if "pod" in state:
-            world.cache.assume_pod(state["pod"], state["node"])  # type: ignore[arg-type]
+            world.cache.assume_pod(state["pod"], state["node"])
         state["pod"] = make(world)
 
     def algorithm() -> None:
-        state["node"] = world.selection.find(world.profile, state["pod"])[1]  # type: ignore[assignment]
+        state["node"] = world.selection.find(world.profile, state["pod"])[1]
 
     benchmark.pedantic(algorithm, setup=setup, rounds=rounds, warmup_rounds=200)
 

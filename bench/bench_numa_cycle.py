@@ -84,7 +84,8 @@ def _world() -> World:
         made = made if index % 4 else made.label(NUMA_TOPOLOGY_POLICY, POLICIES[1 + index // 4 % 3])
         world.cache.set_node(made.build())
         numa.set_policy(name, node_policy(made.build()))
-        numa.set_options(name, read_options(decode(NODE_RESOURCE_TOPOLOGY, topology_manifest(name, LAYOUT, MEMORY))))
+        described: Any = decode(NODE_RESOURCE_TOPOLOGY, topology_manifest(name, LAYOUT, MEMORY))
+        numa.set_options(name, read_options(described))
     return world
 
 

@@ -35,7 +35,7 @@ class Entrant(Protocol):
 class Competitor(Protocol):
     """Makes an entrant for a control plane and what will be on it."""
 
-    def __call__(self, plane: ControlPlane, load: Workload) -> Entrant: ...
+    def __call__(self, plane: ControlPlane, load: Workload, /) -> Entrant: ...
 
 
 class Ours(NamedTuple):

@@ -34,7 +34,7 @@ from koordsched.frozen import frozen
 from koordsched.scheduler.parts import MAX_BINDS_IN_FLIGHT
 from koordsched.scheduler.scheduler import LIVE_PODS, PODS_A_TURN
 from koordsched.server.command import GC_THRESHOLDS
-from side_by_side.cpus import annotations
+from side_by_side.cpus import cpu_annotations
 from side_by_side.workload import SCHEDULER_NAME
 
 QPS, BURST = 5000.0, 5000
@@ -95,7 +95,7 @@ class NullBinder:
             while not waiting.pods:
                 waiting.filled.clear()
                 await waiting.filled.wait()
-            cpus = annotations(turn // len(nodes)) if self._cpusets else None
+            cpus = cpu_annotations(turn // len(nodes)) if self._cpusets else None
             tasks.create_task(self._bind(waiting.pods.popleft(), nodes[turn % len(nodes)], cpus))
             if turn % PODS_A_TURN == 0:
                 await asyncio.sleep(0)

@@ -9,9 +9,8 @@ from typing import Any
 
 from support.controlplane.credentials import SCHEDULER, by_token
 from support.controlplane.plane import ControlPlane
-from support.controlplane.rest import Rest
 from support.extender import ExtenderServer, Refusal
-from support.live import NAME, PODS, create_node, create_pod, until
+from support.live import NAME, PODS, create_node, create_pod, message, nodes_of_pods, until
 from support.served import PATIENCE, Ended, Served, command, ended, write_config
 
 GPU = "example.com/gpu"
@@ -27,15 +26,6 @@ def scheduling(plane: ControlPlane, folder: Path, **fields: Any) -> Iterator[tup
     outcome: list[Ended] = []
     yield served, outcome
     outcome.append(ended(process.stop(PATIENCE), process.log.read_text()))
-
-
-def nodes_of_pods(rest: Rest) -> dict[str, str]:
-    return {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in rest.get(PODS)["items"]}
-
-
-def message(rest: Rest, name: str) -> str:
-    conditions = rest.get(f"{PODS}/{name}")["status"].get("conditions", [])
-    return next((str(each.get("message", "")) for each in conditions if each["type"] == "PodScheduled"), "")
 
 
 def bind(plane: ControlPlane, args: dict[str, str]) -> None:

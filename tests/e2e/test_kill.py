@@ -23,7 +23,6 @@ FIT = SMALL_PODS + LARGE_FIT
 NEVER = LARGE_PODS - LARGE_FIT + TOO_LARGE
 # A burst, in which most of the kills fall, and then so slowly that the pods last for ten processes.
 CONNECTION = {"qps": 200, "burst": 100}
-SETTLING_SECONDS = 0.3
 ACCEPTED = re.compile(
     r'^apiserver_request_total\{code="201",.*resource="pods",.*subresource="binding",verb="POST",.*\} (\d+)$', re.MULTILINE
 )
@@ -51,14 +50,6 @@ def await_bound(placements: Placements, count: int) -> None:
     until(lambda: placements.bound >= count)
 
 
-def settled(placements: Placements) -> int:
-    """Return how many pods are bound once that does not change any more: what a killed process has sent is carried out."""
-    before = -1
-    while before != (before := placements.bound):
-        time.sleep(SETTLING_SECONDS)
-    return before
-
-
 def kill_at_random_moments(launch: Launch, placements: Placements, random: Random) -> list[int]:
     """Start and kill again and again; return how many pods were bound after each kill."""
     bound = [0]
@@ -68,7 +59,7 @@ def kill_at_random_moments(launch: Launch, placements: Placements, random: Rando
         await_bound(placements, goal)
         time.sleep(random.uniform(0, 0.05))
         running.process.kill()
-        bound.append(settled(placements))
+        bound.append(placements.settled())
     return bound
 
 

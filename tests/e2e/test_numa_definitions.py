@@ -10,19 +10,13 @@ from support.controlplane.definitions import COLLECTION, await_gone, definitions
 from support.controlplane.plane import ControlPlane
 from support.controlplane.rest import Rest
 from support.cpu_recount import QOS_CLASS, TOPOLOGIES, recount_cpus
-from support.live import PODS, Launch, create_node, create_pod, until
+from support.live import PODS, Launch, create_node, create_pod, message, until
 
 from koordsched.simulate.cpu_topology import CpuLayout, topology_manifest
 
 MANIFESTS = Path(__file__).parents[2] / "config" / "rbac.yaml"
 PROFILES = [{"schedulerName": "default-scheduler", "plugins": {"multiPoint": {"enabled": [{"name": "NodeNUMAResource"}]}}}]
 PROBED_WITHIN = 60.0  # an informer asks every 30 s for a kind that is not served
-
-
-def message(rest: Rest, name: str) -> str:
-    """Return why the pod waits, "" while nobody has said so."""
-    conditions = rest.get(f"{PODS}/{name}")["status"].get("conditions", [])
-    return next((each.get("message", "") for each in conditions if each["type"] == "PodScheduled"), "")
 
 
 def bound(rest: Rest, name: str) -> bool:

@@ -42,7 +42,6 @@ PODS_OF_A_KIND = NODES
 PROFILES = [{"schedulerName": "default-scheduler", "plugins": {"multiPoint": {"enabled": [{"name": "NodeNUMAResource"}]}}}]
 TOO_LARGE = "too-large"
 CONNECTION = {"qps": 60, "burst": 30}  # so slowly that the pods last for all kills
-SETTLING_SECONDS = 0.3
 REST_PATH = "/apis/v1/plugins/NodeNUMAResource/nodes/"
 
 
@@ -75,14 +74,6 @@ def fill(rest: Rest) -> None:
         for letter, kind in zip("abcdef", KINDS, strict=True):
             create_pod(rest, f"{letter}-{number}", kind)
     create_pod(rest, TOO_LARGE, ("LSR", "33", {}))
-
-
-def settled(placements: Placements) -> int:
-    """Return how many pods are bound once that does not change any more: what a killed process has sent is carried out."""
-    before = -1
-    while before != (before := placements.bound):
-        time.sleep(SETTLING_SECONDS)
-    return before
 
 
 def kill_while_it_binds(running: Running, placements: Placements, random: Random) -> None:
@@ -121,7 +112,7 @@ def test_no_cpu_is_sold_twice_however_often_the_scheduler_is_killed(plane: Contr
         launch = Launch(plane, tmp_path, plane.kubeconfig(by_token(token)), connection=CONNECTION, config={"profiles": PROFILES})
         for _ in range(KILLS):
             kill_while_it_binds(launch.start(), placements, random)
-            assert settled(placements) < PODS_OF_A_KIND * len(KINDS), "there was nothing left to bind"
+            assert placements.settled() < PODS_OF_A_KIND * len(KINDS), "there was nothing left to bind"
             assert_sound(recount_cpus(rest))
         quick = launch._replace(connection={"qps": 5000, "burst": 5000})
         running = quick.start()

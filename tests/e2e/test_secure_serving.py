@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 from support.controlplane.authority import Authority
-from support.controlplane.credentials import ADMIN, SCHEDULER, STRANGER, by_token
+from support.controlplane.credentials import ADMIN, SCHEDULER, STRANGER, Identity, by_token
 from support.controlplane.plane import ControlPlane
 from support.live import until
 from support.secure import Answered, Asked, Door, answered
@@ -55,8 +55,8 @@ class Cast(NamedTuple):
             process.wait_until(door.ready, PATIENCE)
         return doors
 
-    def bearer(self, identity: object) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.plane.tokens[identity]}"}  # type: ignore[index]  # an Identity
+    def bearer(self, identity: Identity) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.plane.tokens[identity]}"}
 
 
 @pytest.fixture

@@ -4,31 +4,17 @@ from __future__ import annotations
 
 import signal
 import ssl
-import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from support.controlplane.credentials import SCHEDULER, by_token
 from support.controlplane.plane import ControlPlane
 from support.controlplane.processes import Process
-from support.controlplane.rest import Rest
+from support.live import NAME, create_node, create_pod, message, nodes_of_pods, reason, until
 from support.served import PATIENCE, Ended, Served, command, ended, write_config
 
 from koordsched.scenario.live.ports import free_port
-
-NAME = "koord-scheduler"
-PODS = "/api/v1/namespaces/default/pods"
-
-
-def until(holds: Callable[[], Any], patience: float = PATIENCE) -> Any:
-    deadline = time.monotonic() + patience
-    while not (found := holds()):
-        assert time.monotonic() < deadline, f"not within {patience} s"
-        time.sleep(0.05)
-    return found
 
 
 def start(plane: ControlPlane, folder: Path, *flags: str) -> tuple[Served, Process]:
@@ -45,38 +31,17 @@ def stop(process: Process) -> Ended:
     return ended(code, process.output())
 
 
-def create_node(rest: Rest, name: str, cpu: str = "4") -> None:
-    room = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
-    status = {"capacity": room, "allocatable": room, "conditions": [{"type": "Ready", "status": "True"}]}
-    rest.create("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status})
-
-
-def create_pod(rest: Rest, name: str, cpu: str = "1") -> None:
-    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
-    spec = {"schedulerName": "default-scheduler", "containers": [container]}
-    rest.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
-
-
-def nodes_of_pods(rest: Rest) -> dict[str, str]:
-    return {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in rest.get(PODS)["items"]}
-
-
-def condition(rest: Rest, name: str) -> dict[str, Any]:
-    conditions = rest.get(f"{PODS}/{name}")["status"].get("conditions", [])
-    return next((each for each in conditions if each["type"] == "PodScheduled"), {})
-
-
 def test_pods_are_bound_and_a_signal_ends_it_cleanly(plane: ControlPlane, tmp_path: Path) -> None:
     rest = plane.rest()
-    create_node(rest, "n1")
-    create_pod(rest, "before")
+    create_node(rest, "n1", "4")
+    create_pod(rest, "before", "1")
     served, process = start(plane, tmp_path)
     for i in range(3):
-        create_pod(rest, f"p{i}")
+        create_pod(rest, f"p{i}", "1")
     create_pod(rest, "too-large", "5")
     until(lambda: list(nodes_of_pods(rest).values()).count("n1") == 4)
-    until(lambda: condition(rest, "too-large").get("reason") == "Unschedulable")
-    assert condition(rest, "too-large")["message"] == (
+    until(lambda: reason(rest, "too-large") == "Unschedulable")
+    assert message(rest, "too-large") == (
         "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: "
         "0/1 nodes are available: 1 Preemption is not helpful for scheduling."
     )
@@ -97,7 +62,7 @@ def test_a_stop_amid_binding_leaves_nothing_half_done(plane: ControlPlane, tmp_p
     for i in range(10):
         create_node(rest, f"n{i}", "20")
     for i in range(200):
-        create_pod(rest, f"p{i}")
+        create_pod(rest, f"p{i}", "1")
     _, process = start(plane, tmp_path)
     until(lambda: any(nodes_of_pods(rest).values()))
     outcome = stop(process)
@@ -120,9 +85,9 @@ def test_a_signal_during_the_start_ends_it_cleanly(plane: ControlPlane, tmp_path
 
 
 def test_a_stop_while_the_api_server_is_away_does_not_wait_for_ever(plane: ControlPlane, tmp_path: Path) -> None:
-    create_node(plane.rest(), "n1")
+    create_node(plane.rest(), "n1", "4")
     _, process = start(plane, tmp_path)
-    create_pod(plane.rest(), "bound")
+    create_pod(plane.rest(), "bound", "1")
     until(lambda: nodes_of_pods(plane.rest())["bound"])
     plane.kill_api_server()
     outcome = stop(process)
@@ -146,31 +111,31 @@ def test_the_secure_port_shows_the_certificate_that_it_was_given(plane: ControlP
 
 def test_it_survives_a_restart_of_the_api_server(plane: ControlPlane, tmp_path: Path) -> None:
     rest = plane.rest()
-    create_node(rest, "n1")
+    create_node(rest, "n1", "4")
     served, process = start(plane, tmp_path)
     plane.kill_api_server()
     assert served.get("/healthz") == (200, "ok")
     plane.start_api_server()
-    create_pod(rest, "after")
+    create_pod(rest, "after", "1")
     until(lambda: nodes_of_pods(rest)["after"] == "n1")
     assert stop(process).code == 0
 
 
 def test_a_new_process_goes_on_where_the_killed_one_stopped(plane: ControlPlane, tmp_path: Path) -> None:
     rest = plane.rest()
-    create_node(rest, "n1")
+    create_node(rest, "n1", "4")
     for i in range(4):
         create_pod(rest, f"p{i}", "2")
     _, process = start(plane, tmp_path)
     process.kill()
     _, process = start(plane, tmp_path)
     until(lambda: sorted(nodes_of_pods(rest).values()) == ["", "", "n1", "n1"])
-    until(lambda: sum(condition(rest, f"p{i}").get("reason") == "Unschedulable" for i in range(4)) == 2)
+    until(lambda: sum(reason(rest, f"p{i}") == "Unschedulable" for i in range(4)) == 2)
     assert stop(process).code == 0
 
 
 def test_sigusr2_compares_what_it_believes_with_the_cluster(plane: ControlPlane, tmp_path: Path) -> None:
-    create_node(plane.rest(), "n1")
+    create_node(plane.rest(), "n1", "4")
     _, process = start(plane, tmp_path)
     process.signal(signal.SIGUSR2)
     until(lambda: "cache comparison: equal to the cluster" in process.output())

@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from support.ways import ways
 
 from koordsched.api.core import Node, Pod
 from koordsched.api.kinds import KINDS, NODE, POD, Kind
@@ -93,12 +94,6 @@ json_values = st.recursive(
 )
 
 
-def places(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Return the steps to every value inside a JSON value."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [way, *(place for step, item in items for place in places(item, (*way, step)))]
-
-
 def replaced(value: Any, way: tuple[Any, ...], new: Any) -> Any:
     if not way:
         return new
@@ -114,7 +109,7 @@ def replaced(value: Any, way: tuple[Any, ...], new: Any) -> Any:
 def spoiled(draw: st.DrawFn) -> tuple[Kind, Any]:
     """Put arbitrary JSON at one place of a manifest, or add it under a new key there."""
     kind, manifest = draw(st.sampled_from(MANIFESTS))
-    way = draw(st.sampled_from(places(manifest)))
+    way = draw(st.sampled_from([(), *ways(manifest)]))
     return kind, replaced(manifest, way, draw(json_values))
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.ways import ways
 
 from koordsched.config import POINTS, REFERENCE, ConfigError, ConfigMistake, SchedulerConfiguration, load_config_text
 from koordsched.config.loading import DEFAULT_FILE
@@ -71,18 +72,10 @@ values = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3), max_leaves=6
 )
 
-Path = tuple[Any, ...]
-
-
-def paths(value: Any, path: Path = ()) -> list[Path]:
-    """Return the path of everything inside a value."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [found for key, item in items for found in [(*path, key), *paths(item, (*path, key))]]
-
 
 def mutate(data: st.DataObject, value: Any) -> None:
     """Change one place of a document."""
-    path = data.draw(st.sampled_from(paths(value) or [()]))
+    path = data.draw(st.sampled_from(ways(value) or [()]))
     if not path:
         return
     owner = value

@@ -194,7 +194,8 @@ def test_pods_that_come_and_go_never_share_a_cpu_and_leave_nothing_behind(data: 
     cpus = NodeCpus(topology)
     pods: list[tuple[int, CpuExclusivePolicy]] = []
     for _ in range(data.draw(st.integers(1, 8))):
-        if pods and data.draw(st.booleans()):
+        one_goes = data.draw(st.booleans()) if pods else False
+        if one_goes:
             cpus.remove(*pods.pop(data.draw(st.integers(0, len(pods) - 1))))
             continue
         exclusive = data.draw(exclusive_policies)

@@ -16,7 +16,7 @@ from koordsched.cluster.memory import Fault, Faults, MemoryCluster, Moment
 from koordsched.cluster.port import ClusterError, OutcomeUnknown, Ref, ServerError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from koordsched.api.kinds import Kind
     from koordsched.api.meta import Object
@@ -65,7 +65,10 @@ class Machine:
         self.world = StoppedNowAndThen(cluster)
         self.term = Term(clock, timing)
         self.losses = 0
-        self._make = lambda: Elector(self.world, Candidate(f"{name}-{self.losses}", LEASE_REF, timing), self.term, clock, Random(name))  # type: ignore[arg-type]
+        world: Any = self.world  # which has of a cluster what an elector asks for
+        self._make: Callable[[], Elector] = lambda: Elector(
+            world, Candidate(f"{name}-{self.losses}", LEASE_REF, timing), self.term, clock, Random(name)
+        )
 
     async def run(self) -> None:
         while True:

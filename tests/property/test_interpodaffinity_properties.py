@@ -16,6 +16,7 @@ from koordsched.api.core import Pod
 from koordsched.api.podinfo import PodInfo
 from koordsched.cache.cache import Cache
 from koordsched.cache.nodes import NodeInfo
+from koordsched.cache.signatures import Concerns
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -48,10 +49,10 @@ class EqualsTheModel(RuleBasedStateMachine):
         for _ in range(3):
             self.wait(data)
 
-    def sign_again(self, concerns: object) -> None:
+    def sign_again(self, concerns: Concerns) -> None:
         """Do as the scheduler does when plugins sign pods differently."""
         for info in self.waiting:
-            if concerns(info):  # type: ignore[operator]
+            if concerns(info):
                 info.shape = self.world.profile.shapes.key(info)
 
     @rule(data=st.data())
@@ -150,7 +151,8 @@ class EqualsTheModel(RuleBasedStateMachine):
         return affinity_model.Cluster(nodes, pods, self.namespaces)
 
     def rows(self) -> list[int]:
-        return self.cache.table.live_rows().tolist()
+        rows: list[int] = self.cache.table.live_rows().tolist()
+        return rows
 
     def name_of(self, row: int) -> str:
         return self.cache.nodes().info(row).name

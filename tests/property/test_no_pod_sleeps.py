@@ -8,22 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from random import Random
 from typing import Any
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from support.fakes import embedded, node_manifest, pod_manifest
+from support.sleepers import sleepers
 from support.virtual_loop import run_virtual
 
-from koordsched.api.core import Pod
 from koordsched.api.kinds import NODE, POD
-from koordsched.api.podinfo import PodInfo
 from koordsched.clock import VirtualClock
 from koordsched.cluster.port import ClusterError, Ref
-from koordsched.framework.diagnosis import Diagnosis
-from koordsched.queue.queued_pod import UNSCHEDULABLE
-from koordsched.scheduler.selection import Selection
 from koordsched.simulate.world import EmbeddedWorld
 
 LONGEST_BACKOFF = 12.0
@@ -152,21 +147,6 @@ class Story:
             return None
         meta = raws[index % len(raws)]["metadata"]
         return Ref(kind, meta.get("namespace", ""), meta["name"])
-
-
-def sleepers(world: EmbeddedWorld) -> list[str]:
-    """Return the unschedulable pods for which a fresh attempt finds a node, with the node and what they were told."""
-    scheduler, found = world.scheduler, []
-    selection = Selection(scheduler.cache, scheduler.queue.nominator, Random(1), 0)
-    for info in scheduler.queue.pending():
-        if info.place is not UNSCHEDULABLE:
-            continue
-        stored = scheduler.pods[info.key]
-        assert isinstance(stored, Pod)
-        _, node = selection.find(scheduler.profiles[info.profile], PodInfo(stored))
-        if not isinstance(node, Diagnosis):
-            found.append(f"{info.key} would go to {node}, but sleeps: {info.last_message} {scheduler.queue.story(info.key)}")
-    return found
 
 
 @given(beginnings, st.lists(steps, min_size=1, max_size=8))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from hypothesis import HealthCheck, assume, event, given, settings
@@ -84,7 +84,7 @@ class Chance(random.Random):
         allocatable = {resource: 3 * amount for resource, amount in self.amounts().items()}
         return Host(facts, NumaUsage(self.counts(), zones), allocatable, self.amounts())
 
-    def _used(self, amounts: dict[int, int]) -> dict[int, int]:
+    def _used(self, amounts: Mapping[int, int]) -> dict[int, int]:
         return {resource: self.randint(0, amount + 1) for resource, amount in amounts.items() if not self.often()}
 
     def pod(self, host: Host) -> Pod:

@@ -31,7 +31,7 @@ DESCRIPTIONS: list[dict[str, Any]] = [
     {"node.koordinator.sh/reservation": {"reservedCPUs": "0,5-6"}},
     {RATIO: {"cpu": 2}},
 ]
-NODE_ANNOTATIONS = ({}, {RATIO: '{"cpu":1.5}'}, {RATIO: "{bad"})
+NODE_ANNOTATIONS: tuple[dict[str, str], ...] = ({}, {RATIO: '{"cpu":1.5}'}, {RATIO: "{bad"})
 
 
 class Held(NamedTuple):

@@ -8,27 +8,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from random import Random
 from typing import Any
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from support.fakes import embedded, node_manifest, pod_manifest
+from support.sleepers import sleepers
+from support.stages import nodes_of_pods
 from support.virtual_loop import run_virtual
 
-from koordsched.api.core import Pod
 from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY, POD
-from koordsched.api.podinfo import PodInfo
 from koordsched.clock import VirtualClock
 from koordsched.cluster.memory import Fault
 from koordsched.cluster.port import ClusterError, Ref, ServerError
 from koordsched.config import load_config_object
-from koordsched.framework.diagnosis import Diagnosis
-from koordsched.queue.queued_pod import UNSCHEDULABLE
 from koordsched.scenario.allocations import cpus_of
-from koordsched.scheduler.selection import Selection
 from koordsched.simulate.cpu_topology import CpuLayout, topology_manifest
-from koordsched.simulate.world import EmbeddedWorld
+from koordsched.simulate.stage import AnsweringWorld
 
 LONGEST_BACKOFF = 12.0
 CONFIG = {
@@ -67,7 +63,7 @@ steps = st.tuples(
 class Story:
     """A world of two nodes to which things happen."""
 
-    def __init__(self, world: EmbeddedWorld) -> None:
+    def __init__(self, world: AnsweringWorld) -> None:
         self._world = world
         self._made = 0
 
@@ -142,21 +138,7 @@ class Story:
 RATIO = "koordinator.sh/resource-amplification-ratio"
 
 
-def sleepers(world: EmbeddedWorld) -> list[str]:
-    """Return the unschedulable pods for which a fresh attempt finds a node."""
-    scheduler, found = world.scheduler, []
-    selection = Selection(scheduler.cache, scheduler.queue.nominator, Random(1), 0)
-    for info in scheduler.queue.pending():
-        if info.place is UNSCHEDULABLE:
-            stored = scheduler.pods[info.key]
-            assert isinstance(stored, Pod)
-            _, node = selection.find(scheduler.profiles[info.profile], PodInfo(stored))
-            if not isinstance(node, Diagnosis):
-                found.append(f"{info.key} would go to {node}, but sleeps: {info.last_message} {scheduler.queue.story(info.key)}")
-    return found
-
-
-def sold_twice(world: EmbeddedWorld) -> list[str]:
+def sold_twice(world: AnsweringWorld) -> list[str]:
     """Return the nodes on which two pods that run name one CPU."""
     held: dict[str, int] = {}
     found = []
@@ -170,11 +152,7 @@ def sold_twice(world: EmbeddedWorld) -> list[str]:
     return found
 
 
-def placements(world: EmbeddedWorld) -> dict[str, str]:
-    return {raw["metadata"]["name"]: raw["spec"].get("nodeName", "") for raw in world.cluster.raws(POD)}
-
-
-async def shown(world: EmbeddedWorld) -> list[bytes]:
+async def shown(world: AnsweringWorld) -> list[bytes]:
     return [(await world.http(f"/apis/v1/plugins/NodeNUMAResource/nodes/n{i}")).body for i in range(2)]
 
 
@@ -196,10 +174,10 @@ def test_no_pod_sleeps_no_cpu_is_sold_twice_and_a_restart_changes_nothing(beginn
             await asyncio.sleep(LONGEST_BACKOFF)
             assert sleepers(world) == []
             assert sold_twice(world) == []
-            before, bound = await shown(world), placements(world)
+            before, bound = await shown(world), nodes_of_pods(world)
             await world.restart()
             await world.settle()
-            if placements(world) == bound:  # a pod that was refused may find somebody to evict now
+            if nodes_of_pods(world) == bound:  # a pod that was refused may find somebody to evict now
                 assert await shown(world) == before
             assert sold_twice(world) == []
 

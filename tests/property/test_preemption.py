@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any, NamedTuple
 
@@ -18,8 +19,9 @@ from koordsched.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, 
 from koordsched.cluster.port import ADDED, DELETED, MODIFIED, WatchEvent
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis
-from koordsched.framework.interface import PostFilterPlugin, PostFilterResult
+from koordsched.framework.interface import PostFilterResult
 from koordsched.framework.status import Status
+from koordsched.plugins.defaultpreemption.plugin import DefaultPreemption
 from koordsched.queue.nominator import Nominator
 
 CPU, PODS, MOST_CPU = 4, 4, 3
@@ -104,7 +106,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.world, self.model = World(), Model()
-        self.plugin: PostFilterPlugin = next(p for p in self.world.profile.post_filter if p.name == "DefaultPreemption")
+        self.plugin = next(p for p in self.world.profile.post_filter if isinstance(p, DefaultPreemption))
         self.serial = 0
         for name in NAMES:
             self.world.cache.set_node(node(name).cpu(str(CPU)).pods(PODS).build())
@@ -171,14 +173,14 @@ class Bench:
         if not isinstance(found, Diagnosis):
             return None
         self.world.informer(POD).store[made.key] = made.pod
-        victims: list[PodInfo] = []
+        chosen: list[PodInfo] = []
 
-        async def carry_out(_pod: PodInfo, _node: str, chosen: list[PodInfo]) -> str:
-            victims.extend(chosen)
+        async def carry_out(preemptor: PodInfo, node: str, victims: Sequence[PodInfo]) -> str:
+            chosen.extend(victims)
             return ""
 
-        self.plugin._eviction.carry_out = carry_out  # type: ignore[attr-defined]
-        self.plugin._make_way = lambda *_: None  # type: ignore[attr-defined]
+        self.plugin._eviction.carry_out = carry_out  # type: ignore[method-assign]
+        self.plugin._make_way = lambda *_: None  # type: ignore[method-assign]
         helpful = self.plugin.may_help(made, found)
         work = self.plugin.post_filter(CycleState(), made, found)
         try:
@@ -186,7 +188,7 @@ class Bench:
         except StopIteration as end:
             result, status = end.value
             assert helpful or status is not None
-            return result, status, victims
+            return result, status, chosen
         raise AssertionError("nothing is to be awaited without extenders")
 
 

@@ -44,7 +44,8 @@ def made(volumes: list[tuple[str, int, str]], claims: list[tuple[str, int]]) -> 
     bench.put_object(storage_class("local"), storage_class("fast", "d"))
     for i, (name, size, place) in enumerate(volumes):
         where = PLACES[place][0]
-        bench.put_object(volume(f"v{i}", storage_class=name, size=f"{size}Gi", **({} if where is None else {"nodeAffinity": where})))
+        reach: dict[str, Any] = {} if where is None else {"nodeAffinity": where}
+        bench.put_object(volume(f"v{i}", storage_class=name, size=f"{size}Gi", **reach))
     bench.put_object(*(claim(f"c{i}", storage_class=name, size=f"{size}Gi") for i, (name, size) in enumerate(claims)))
     return bench, plugin
 

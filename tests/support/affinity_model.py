@@ -21,9 +21,9 @@ Labels = Mapping[str, str]
 class Cluster(NamedTuple):
     """Nodes' labels by name, pods with the name of their node (which may not be there), labels of namespaces."""
 
-    nodes: dict[str, Labels]
+    nodes: Mapping[str, Labels]
     pods: list[tuple[Pod, str]]
-    namespaces: dict[str, Labels]
+    namespaces: Mapping[str, Labels]
 
     def existing(self) -> Iterable[tuple[Pod, Labels]]:
         return [(pod, self.nodes[node]) for pod, node in self.pods if node in self.nodes]

@@ -1,4 +1,4 @@
-"""Small node tables with one attribute, and counts of their rows, to test kernels with."""
+"""Small node tables and caches, and counts of their rows, to test kernels with and what counts pods."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import numpy as np
 from koordsched._core.change import Change
 from koordsched._core.counts import RowCounts
 from koordsched._core.table import NodeTable
+from koordsched.cache.cache import Cache
+from support.builders import node
 
 LABELS = int(Change.LABELS)
 
@@ -18,6 +20,22 @@ def table_of(*zones: int) -> tuple[NodeTable, int]:
     for zone in zones:
         table.set_attribute(attribute, table.acquire_row(), zone, LABELS)
     return table, attribute
+
+
+def live_table(rows: int) -> NodeTable:
+    """Return a table of so many live rows with nothing in them."""
+    table = NodeTable()
+    for _ in range(rows):
+        table.set_live(table.acquire_row(), True)
+    return table
+
+
+def cache_of(*names: str) -> Cache:
+    """Return a cache with these nodes, which have nothing but their name."""
+    cache = Cache()
+    for name in names:
+        cache.set_node(node(name).build())
+    return cache
 
 
 def counts_of(table: NodeTable, *amounts: int) -> RowCounts:

@@ -84,10 +84,25 @@ def create_pod(rest: Rest, name: str, cpu: str, **node_selector: str) -> None:
     rest.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
 
 
+def nodes_of_pods(rest: Rest) -> dict[str, str]:
+    """Return each pod's node by the pod's name, "" without one."""
+    return {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in rest.get(PODS)["items"]}
+
+
 def reason(rest: Rest, name: str) -> str:
     """Return why the pod is not scheduled, "" while nobody has said so."""
+    return _scheduled(rest, name).get("reason", "")
+
+
+def message(rest: Rest, name: str) -> str:
+    """Return what the pod is told of that, "" while nobody has said anything."""
+    return _scheduled(rest, name).get("message", "")
+
+
+def _scheduled(rest: Rest, name: str) -> dict[str, str]:
+    """Return the condition PodScheduled, {} while it is not there."""
     conditions = rest.get(f"{PODS}/{name}")["status"].get("conditions", [])
-    return next((each.get("reason", "") for each in conditions if each["type"] == "PodScheduled"), "")
+    return next((each for each in conditions if each["type"] == "PodScheduled"), {})
 
 
 def secure_get(port: int, path: str) -> tuple[int, str]:

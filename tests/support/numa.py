@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
@@ -40,8 +40,7 @@ def topology(
     left_out = {key for key, value in (annotations or {}).items() if value is None}
     texts = {key: value for key, value in texts.items() if key not in left_out}
     metadata = {"name": name, "uid": f"uid-nrt-{name}", "resourceVersion": str(next(VERSIONS)), "annotations": texts}
-    made: Any = decode(NODE_RESOURCE_TOPOLOGY, manifest | {"metadata": metadata})
-    return made  # type: ignore[no-any-return]  # the kind's struct
+    return cast("Unstructured", decode(NODE_RESOURCE_TOPOLOGY, manifest | {"metadata": metadata}))
 
 
 def lsr(name: str = "pod", cpus: int | str = 4) -> PodBuilder:

@@ -23,6 +23,7 @@ PODS = "/api/v1/pods"
 WATCH_SECONDS = 2
 PAUSE_SECONDS = 0.2
 IO_SECONDS = 20.0
+SETTLING_SECONDS = 0.3
 
 
 class Story(NamedTuple):
@@ -52,6 +53,13 @@ class Placements:
     def bound(self) -> int:
         """Return how many pods have a node."""
         return sum(bool(story.nodes[-1]) for story in list(self.stories.values()))
+
+    def settled(self) -> int:
+        """Return how many pods are bound once that does not change any more: what a killed process has sent is carried out."""
+        before = -1
+        while before != (before := self.bound):
+            time.sleep(SETTLING_SECONDS)
+        return before
 
     def strayed(self) -> list[Story]:
         """Return the pods that were on a node and later on another one, or on none."""

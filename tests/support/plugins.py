@@ -6,11 +6,12 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from koordsched.cache.cache import Cache
-from koordsched.clock import RealClock
+from koordsched.clock import Clock, RealClock
 from koordsched.config.features import FeatureGates
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.interface import PreFilterPlugin, PreFilterResult, PreScorePlugin
 from koordsched.framework.status import Code, Status
+from koordsched.framework.waiting import WaitingPods
 from koordsched.scheduler.informers import Informers
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ class PluginBench:
         self.cache = Cache()
         self.cluster = cluster
         self.random = random.Random(1)
-        self.clock = RealClock()
-        self.waiting_pods = None
+        self.clock: Clock = RealClock()
+        self.waiting_pods = WaitingPods()
         self.extenders: Any = None
         self.gates = FeatureGates()
         self.services: Any = None
@@ -68,8 +69,8 @@ class PluginBench:
             if isinstance(answer, Status):
                 assert answer.code is Code.SKIP, answer
                 return dict.fromkeys(self._names())
-        answer = plugin.filter_nodes(state, info, nodes)
-        codes = [0] * len(nodes) if answer is None else answer.tolist()
+        refused = plugin.filter_nodes(state, info, nodes)
+        codes = [0] * len(nodes) if refused is None else refused.tolist()
         return {name: plugin.explain(state, info, code) if code else None for name, code in zip(self._names(), codes, strict=True)}
 
     def reasons(self, plugin: FilterNodesPlugin, pod: PodBuilder) -> dict[str, ENTRY_REASONS]:

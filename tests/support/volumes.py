@@ -111,9 +111,9 @@ def pod_with(*claims: str, name: str = "pod") -> PodBuilder:
 
 def with_volumes(builder: PodBuilder, *volumes: dict[str, Any]) -> PodBuilder:
     """Give the pod volumes, as they stand in a manifest."""
-    spec = decode(POD, {"metadata": {"name": "x"}, "spec": {"volumes": list(volumes)}}).spec
+    read: Any = decode(POD, {"metadata": {"name": "x"}, "spec": {"volumes": list(volumes)}})
     before = builder.build()
-    return PodBuilder(replace(before, spec=replace(before.spec, volumes=(*before.spec.volumes, *spec.volumes))))
+    return PodBuilder(replace(before, spec=replace(before.spec, volumes=(*before.spec.volumes, *read.spec.volumes))))
 
 
 class StageErrors:

@@ -13,7 +13,7 @@ from koordsched.api.podinfo import PodInfo
 from koordsched.cache.cache import Cache
 from koordsched.cache.columns import Columns
 from koordsched.cache.nodes import NodeInfo
-from koordsched.clock import RealClock
+from koordsched.clock import Clock, RealClock
 from koordsched.cluster.event_series import EventText
 from koordsched.cluster.informer import Informer
 from koordsched.cluster.port import Cluster
@@ -100,7 +100,7 @@ class World:
     def __init__(self, setup: Setup | None = None, cache: Cache | None = None) -> None:
         config, environment, registry = setup or Setup()
         self.cluster = NoCluster()  # type: ignore[assignment]
-        self.clock = RealClock()
+        self.clock: Clock = RealClock()
         self.random = random.Random(1)
         self.cache = cache or Cache()
         self.waiting_pods = WaitingPods()

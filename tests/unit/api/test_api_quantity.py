@@ -86,7 +86,7 @@ def test_json_numbers_are_quantities() -> None:
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), True, None, b"1"])
 def test_what_is_no_number_and_no_text_is_refused(wrong: object) -> None:
     with pytest.raises(QuantityError):
-        value(wrong)  # type: ignore[arg-type]
+        value(wrong)
 
 
 def test_rounding_is_away_from_zero() -> None:

@@ -74,7 +74,7 @@ def test_pod_level_requests_of_other_resources_are_ignored() -> None:
 
 
 def test_only_scheduled_resources_count_and_zeros_are_dropped() -> None:
-    requests = {
+    requests: dict[str, Any] = {
         "cpu": "0",
         "pods": "1",
         "storage": "1Gi",

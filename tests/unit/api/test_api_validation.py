@@ -77,7 +77,7 @@ VALID_NODE: dict[str, Any] = {
 
 def changed(raw: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     """Return a copy with the value at a path such as spec/containers/0/name; a list index of its length appends."""
-    copied = json.loads(json.dumps(raw))
+    copied: dict[str, Any] = json.loads(json.dumps(raw))
     *way, last = [int(step) if step.isdecimal() else step for step in path.split("/")]
     target: Any = copied
     for step in way:

@@ -53,6 +53,26 @@ def test_nulls_count_as_absent() -> None:
     assert resource_status({RESOURCE_STATUS: '{"cpuset":"1","numaNodeResources":null}'}) == PodNumaStatus(0b10, {})
 
 
+def test_keys_may_be_spelled_in_any_case() -> None:
+    """As Go's encoding/json reads them; a pod whose CPUs were written so holds them."""
+    assert resource_spec({RESOURCE_SPEC: '{"PreferredCpuBindPolicy":"SpreadByPCPUs","more":{"a":[1]}}'}) == ResourceSpec(
+        "", "SpreadByPCPUs"
+    )
+    assert numa_topology_spec({NUMA_TOPOLOGY_SPEC: '{"numatopologypolicy":"Restricted"}'}) == NumaTopologySpec("Restricted")
+    text = '{"CPUSet":"1","NUMANodeResources":[{"Node":1,"RESOURCES":{"cpu":"2","CPU":"7"}}]}'
+    assert resource_status({RESOURCE_STATUS: text}) == PodNumaStatus(0b10, {1: {"cpu": 2000, "CPU": 7}})  # names of resources are no keys
+
+
+def test_of_two_spellings_of_a_key_the_later_holds() -> None:
+    assert resource_status({RESOURCE_STATUS: '{"cpuset":"1","cpuSet":"2"}'}) == PodNumaStatus(0b100, {})
+    assert resource_status({RESOURCE_STATUS: '{"cpuSet":"2","cpuset":"1"}'}) == PodNumaStatus(0b10, {})
+
+
+def test_a_key_in_another_spelling_is_named_as_it_should_be_when_its_value_is_wrong() -> None:
+    with pytest.raises(Malformed, match="cpuset"):
+        resource_status({RESOURCE_STATUS: '{"CPUSET":5}'})
+
+
 def test_what_a_pod_was_given_is_read_in_milli_and_whole_units() -> None:
     resources = [{"node": 1, "resources": {"cpu": "1500m", "memory": "8Gi", "vendor.com/x": "0"}}]
     text = json.dumps({"cpuset": "0-2,8", "numaNodeResources": resources})

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from side_by_side.__main__ import parse
-from side_by_side.cpus import annotations
+from side_by_side.cpus import cpu_annotations
 from side_by_side.workload import BOUND, THEMES, Workload, bound_pods, nodes, pending_pods, prerequisites
 
 
@@ -65,7 +65,7 @@ def test_pods_with_cpus_of_their_own_find_as_many_as_the_nodes_say() -> None:
 
 
 def test_who_does_not_choose_cpus_writes_the_next_ones() -> None:
-    written = [annotations(turn)["scheduling.koordinator.sh/resource-status"] for turn in (0, 1, 51, 52)]
+    written = [cpu_annotations(turn)["scheduling.koordinator.sh/resource-status"] for turn in (0, 1, 51, 52)]
     assert written == ['{"cpuset":"0-3"}', '{"cpuset":"4-7"}', '{"cpuset":"204-207"}', '{"cpuset":"0-3"}']
 
 

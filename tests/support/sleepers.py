@@ -1,0 +1,27 @@
+"""Pods that sleep although they could run: what no wake-up may leave behind."""
+
+from __future__ import annotations
+
+from random import Random
+
+from koordsched.api.core import Pod
+from koordsched.api.podinfo import PodInfo
+from koordsched.framework.diagnosis import Diagnosis
+from koordsched.queue.queued_pod import UNSCHEDULABLE
+from koordsched.scheduler.selection import Selection
+from koordsched.simulate.world import EmbeddedWorld
+
+
+def sleepers(world: EmbeddedWorld) -> list[str]:
+    """Return the unschedulable pods for which a fresh attempt finds a node, with the node and what they were told."""
+    scheduler, found = world.scheduler, []
+    selection = Selection(scheduler.cache, scheduler.queue.nominator, Random(1), 0)
+    for info in scheduler.queue.pending():
+        if info.place is not UNSCHEDULABLE:
+            continue
+        stored = scheduler.pods[info.key]
+        assert isinstance(stored, Pod)
+        _, node = selection.find(scheduler.profiles[info.profile], PodInfo(stored))
+        if not isinstance(node, Diagnosis):
+            found.append(f"{info.key} would go to {node}, but sleeps: {info.last_message} {scheduler.queue.story(info.key)}")
+    return found

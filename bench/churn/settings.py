@@ -13,5 +13,5 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int = 40
     pods: int = 1300  # that there are at a time
     faults: float = 0.05
-    growth: float = 60.0  # columns of shapes that no pod has any more are kept, up to a limit: they fill for a while
+    growth: float = 15.0  # more than chance makes of a line through a quarter of an hour
     seed: int = 1

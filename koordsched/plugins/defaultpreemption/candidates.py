@@ -1,18 +1,21 @@
 """Candidates: where to make room for a pod, and by evicting whom (framework.md §7.3 to §7.6).
 
-kube-scheduler tries a tenth of the nodes, at least a hundred, from a random one on. Here all count, and the best of all is found:
+kube-scheduler tries nodes from a random one on until a tenth of them, at least a hundred, are candidates. Here all nodes count that can be
+judged on columns, and the others in the order of what can be hoped of them:
 
 - For `foreseen` rows the kernel has the victims and what they are worth; the best one is a minimum over columns.
 - An `open` row has to be played through with all filters. Whatever these demand, the evicted pods must make room for the pod's request, so
   some victim has at least the priority `floors` names, and one violates a budget if `floors` says so. Rows are played in the order of
   these bounds, and no more once no bound beats the best candidate so far: (violations, highest priority) of any candidate is at least its
   bound, the sum over victims at least the floor + 2^31, and there is at least one victim. What is left out therefore loses against what
-  was found in the first criterion in which they differ; a row that could still tie is played.
+  was found in the first criterion in which they differ; a row that could still tie is played. But each costs a millisecond, and where
+  thousands promise the same it is enough to have as many candidates as kube-scheduler wants.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -72,14 +75,17 @@ class Candidates:
             return False
         return self._outlooks.of(pod, diagnosis, attempt.supposing).hopeful
 
-    def best(self, attempt: Attempt) -> Candidate | Status:
-        """Return the best candidate, or the refusal that says of every node why there is none. PluginError."""
+    def best(self, attempt: Attempt, enough: int) -> Candidate | Status:
+        """Return the best candidate, or the refusal that says of every node why there is none. PluginError.
+
+        enough: after so many candidates among nodes that all filters had to be asked about, one of them without violations, no more are.
+        """
         pod, diagnosis = attempt.pod, attempt.diagnosis
         if not _resolvable(diagnosis) or not self._occupants.any_below(pod.priority):
             return refusal_of(diagnosis, Counter({NO_VICTIMS: _resolvable(diagnosis)}))
         outlook = self._outlooks.of(pod, diagnosis, attempt.supposing)
         play = _Play(self, attempt, outlook)
-        found = play.best()
+        found = play.best(enough)
         return found if found is not None else refusal_of(diagnosis, play.refusals())
 
     def all(self, attempt: Attempt, most: int) -> list[Candidate]:
@@ -139,7 +145,7 @@ class _Play:
         self._refused: Counter[Status] = Counter()  # of open rows that were played in vain
         self._mistake: PluginError | None = None  # the first one of an open row: it counts only where there is no candidate
 
-    def best(self) -> Candidate | None:
+    def best(self, enough: int) -> Candidate | None:
         """Return the best candidate, None when there is none. PluginError when a node could not be asked about and no other is one."""
         found = self._foreseen()
         if found is not None and not self._candidates.confirms(self._attempt, found):
@@ -149,11 +155,12 @@ class _Play:
             return found
         known = None if found is None else self._candidates.worth(found)
         for row, bound in self._open_by_bound():
-            if known is not None and bound > known[:4]:
+            if known is not None and (bound > known[:4] or (enough <= 0 and not known[0])):
                 break
             played = self._played(row)
             if played is None:
                 continue
+            enough -= 1
             value = self._candidates.worth(played)
             if known is None or value < known:
                 found, known = played, value
@@ -166,10 +173,8 @@ class _Play:
         found = []
         if prospects is not None:
             found = [Candidate(row, *prospects.victims(row)) for row in outlook.foreseen.tolist()]
-        for row, _ in self._open_by_bound():
-            played = self._played(row)
-            if played is not None:
-                found.append(played)
+        played = (self._played(row) for row, _ in self._open_by_bound())
+        found += islice((candidate for candidate in played if candidate is not None), most)
         return sorted(found, key=self._candidates.worth)[:most]
 
     def refusals(self) -> Counter[Status]:

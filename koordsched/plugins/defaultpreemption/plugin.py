@@ -124,12 +124,12 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         return TERMINATING
 
     async def _choose(self, attempt: Attempt) -> Candidate | Status:
-        extenders = self._handle.extenders
+        extenders, wanted = self._handle.extenders, self._wanted(attempt.diagnosis)
         if extenders is None or not extenders.wants_preemption(attempt.pod):
-            return self._candidates.best(attempt)
-        candidates = self._candidates.all(attempt, self._wanted(attempt.diagnosis))
+            return self._candidates.best(attempt, wanted)
+        candidates = self._candidates.all(attempt, wanted)
         if not candidates:
-            return self._candidates.best(attempt)
+            return self._candidates.best(attempt, wanted)
         nodes = {self._node_name(candidate.row): candidate for candidate in candidates}
         left = await extenders.preempt(
             attempt.pod, {name: Victims(tuple(candidate.victims), candidate.violations) for name, candidate in nodes.items()}
@@ -142,7 +142,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         return min(chosen, key=self._candidates.worth) if chosen else NO_CANDIDATE
 
     def _wanted(self, diagnosis: Diagnosis) -> int:
-        """Return how many candidates to show to extenders."""
+        """Return how many candidates to show to extenders, and how many are enough where all filters have to be asked."""
         share = diagnosis.total_nodes * self._args.min_candidate_nodes_percentage // 100
         return max(share, self._args.min_candidate_nodes_absolute)
 

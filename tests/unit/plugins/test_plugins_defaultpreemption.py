@@ -24,6 +24,8 @@ from koordsched.framework.interface import FilterPlugin, PostFilterResult
 from koordsched.framework.status import Code, Status, error, unschedulable
 from koordsched.plugins import REGISTRY
 from koordsched.plugins.defaultpreemption import eviction
+from koordsched.plugins.defaultpreemption.candidates import Attempt, Candidates
+from koordsched.plugins.defaultpreemption.choice import Candidate
 from koordsched.plugins.defaultpreemption.plugin import DefaultPreemption
 from koordsched.queue.events import ASSIGNED_POD_DELETE, EventHint
 from koordsched.queue.hints import hints_for
@@ -301,3 +303,33 @@ async def test_a_filter_that_fails_while_evictions_are_played_spoils_that_node_o
     assert sorted(each.key for each in n1.pods.values()) == ["default/low", "default/mid"]
     assert not bench.world.cache.trying
     assert bench.world.cache.table.requested_of(n1.row, 1) == 4000
+
+
+PICKY = Setup(
+    "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: [{pluginConfig: [{name: DefaultPreemption, "
+    "args: {minCandidateNodesPercentage: 0, minCandidateNodesAbsolute: 2}}]}]\n"
+)
+
+
+async def test_where_each_node_has_to_be_tried_the_most_promising_are_and_no_more_than_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(Api(), monkeypatch, World(PICKY))
+    for i, priority in enumerate((5, 3, 4, 3, 3)):
+        bench.world.cache.set_node(node(f"busy{i}").cpu("4").build())
+        made = pod(f"p{i}").host_port(80).priority(priority).on(f"busy{i}")
+        bench.store[f"default/p{i}"] = made.build()
+        bench.world.cache.set_pod(made.info(counted_on_node=True), f"busy{i}")
+    bench.world.cache.set_node(node("n1").cpu("4").cordoned().build())
+    tried: list[str] = []
+    play = Candidates.play
+
+    def noted(candidates: Candidates, attempt: Attempt, row: int) -> Candidate | Status:
+        info = bench.world.cache.infos[row]
+        tried.append("" if info is None else info.name)
+        return play(candidates, attempt, row)
+
+    monkeypatch.setattr(Candidates, "play", noted)
+    high = pod("high").host_port(80).priority(9).info()
+    bench.store[high.key] = high.pod
+    assert await bench.preempt(high) == (PostFilterResult("busy1"), None)
+    assert tried == ["busy1", "busy3"]
+    await bench.finish()

@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from clusters import cluster, fresh
 from support.builders import PodBuilder, node, pod
 from support.world import World
 
+from koordsched.api.core import TopologySpreadConstraint
 from koordsched.api.kinds import POD
+from koordsched.api.meta import LabelSelector
 from koordsched.api.podinfo import PodInfo
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis
@@ -22,7 +25,7 @@ from koordsched.framework.interface import PostFilterPlugin
 
 NODES, PODS_A_NODE = 5_000, 4
 ROUNDS = 300
-ZONES = 3
+ZONE, ZONES = "topology.kubernetes.io/zone", 3
 
 
 def occupied(filler: Callable[[int], PodBuilder]) -> World:
@@ -73,6 +76,17 @@ def bench_attempt_20000_pods_of_lower_priority(benchmark: Any) -> None:
 def bench_attempt_20000_pods_of_100_priorities(benchmark: Any) -> None:
     attempts = Attempts(occupied(lambda index: pod(f"low-{index}").priority(index % 100)), pod("high").priority(1000).cpu("3"))
     benchmark.pedantic(attempt, setup=attempts.next, rounds=ROUNDS, warmup_rounds=1)
+
+
+@pytest.mark.parametrize("matter", [False, True], ids=["victims-do-not-count", "victims-count"])
+def bench_attempt_of_a_pod_with_a_hard_zone_spread(benchmark: Any, matter: bool) -> None:
+    """Evicting pods that the constraint counts could change its answer where it refuses: such nodes have to be tried with all filters."""
+    even = TopologySpreadConstraint(
+        max_skew=1, topology_key=ZONE, when_unsatisfiable="DoNotSchedule", label_selector=LabelSelector({"app": "web"})
+    )
+    world = occupied(lambda index: pod(f"low-{index}").label("app", "web" if matter and index else "other"))
+    attempts = Attempts(world, pod("high").label("app", "web").priority(10).cpu("3").spread(even))
+    benchmark.pedantic(attempt, setup=attempts.next, rounds=20 if matter else ROUNDS, warmup_rounds=1)
 
 
 def bench_first_attempt_of_a_request(benchmark: Any) -> None:

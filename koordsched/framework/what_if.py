@@ -143,12 +143,14 @@ class Supposition:
         """Tell what the other filters say of rows that filter f is the first to refuse, if pods there go until f lets them pass."""
         found = Beyond()
         for g, plugin in enumerate(self.shape.filters):
-            if g == f or not len(rows):
+            if g == f or not len(rows) or (g < f and not self._what_if.depends_on_pods(plugin)):
                 continue
-            nodes = self._what_if.cache.select(rows)
-            codes = plugin.filter_nodes(self.shape.state, pod, nodes) if g > f else None
-            codes = np.zeros(len(rows), np.int32) if codes is None else codes
+            codes = plugin.filter_nodes(self.shape.state, pod, self._what_if.cache.select(rows)) if g > f else None
+            if codes is None:
+                codes = np.zeros(len(rows), np.int32)
             swayed = self.swayed(g, pod, rows, codes)
+            if not codes.any() and not swayed.any():
+                continue  # as a rule
             found.unsure.append(rows[swayed])
             refused = ~swayed & (codes != 0)
             found.refused.append(RowRefusals.of_codes(rows[refused], codes[refused], partial(self.explain, g, pod)))

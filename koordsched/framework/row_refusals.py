@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from koordsched.framework.status import Status
 
 Rows = NDArray[np.int32]
+NO_ROWS = np.zeros(0, np.int32)
 
 
 class RowRefusals:
@@ -38,7 +39,9 @@ class RowRefusals:
     @classmethod
     def of_codes(cls, rows: Rows, codes: NDArray[np.int32], explain: Callable[[int], Status]) -> RowRefusals:
         """Return the refusals of these rows by a filter's codes. explain: tells what a code stands for."""
-        if len(codes) and (codes == codes[0]).all():
+        if not len(codes):
+            return cls(rows, codes, [])
+        if (codes == codes[0]).all():
             return cls(rows, np.zeros(len(codes), np.int32), [explain(int(codes[0]))])  # as a rule, and unique() sorts
         values, which = np.unique(codes, return_inverse=True)
         return cls(rows, which.astype(np.int32), [explain(code) for code in values.tolist()])

@@ -20,7 +20,7 @@ from koordsched._core.change import Change
 from koordsched._core.table import Request
 from koordsched.framework.interface import PreFilterResult
 from koordsched.framework.lift import PluginError
-from koordsched.framework.row_refusals import RowRefusals
+from koordsched.framework.row_refusals import NO_ROWS, RowRefusals, Rows
 from koordsched.framework.status import Code, Status
 from koordsched.framework.stopwatch import PRE_FILTER
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from koordsched.framework.shape import Shape
 
 OF_PODS = Change.USAGE | Change.PORTS
-NO_ROWS = np.zeros(0, np.int32)
 
 
 class Fit(NamedTuple):
@@ -50,9 +49,9 @@ class Fit(NamedTuple):
 class Beyond(msgspec.Struct):
     """What other filters than the one that refuses say of its rows, whoever of the pods there goes."""
 
-    passing: NDArray[np.int32] = msgspec.field(default_factory=lambda: NO_ROWS)
+    passing: Rows = NO_ROWS
     refused: list[RowRefusals] = msgspec.field(default_factory=list)
-    unsure: list[NDArray[np.int32]] = msgspec.field(default_factory=list)  # pods there matter to one of them
+    unsure: list[Rows] = msgspec.field(default_factory=list)  # pods there matter to one of them
 
 
 class WhatIf:
@@ -136,7 +135,8 @@ class Supposition:
         for f, plugin in enumerate(self.shape.filters):
             request = plugin.fit_request(self.shape.state, pod)
             if request is not None:
-                return Fit(f, request, alone=not any(map(self._what_if.depends_on_pods, self._but(f))))
+                others = (other for g, other in enumerate(self.shape.filters) if g != f)
+                return Fit(f, request, alone=not any(map(self._what_if.depends_on_pods, others)))
         return None
 
     def beyond(self, f: int, pod: PodInfo, rows: NDArray[np.int32]) -> Beyond:
@@ -165,9 +165,6 @@ class Supposition:
             return np.zeros(len(rows), np.bool_)
         swayed = plugin.swayed_by_departures(self.shape.state, pod, self._what_if.cache.select(rows), codes)
         return np.ones(len(rows), np.bool_) if swayed is None else swayed
-
-    def _but(self, f: int) -> list[FilterNodesPlugin]:
-        return [*self.shape.filters[:f], *self.shape.filters[f + 1 :]]
 
     def explain(self, f: int, pod: PodInfo, code: int) -> Status:
         """Return the refusal that a filter's code stands for."""

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koordsched._core.occupancy import Occupancy
+from koordsched.framework.row_refusals import Rows
 from koordsched.framework.what_if import takes_only_room
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
     from koordsched.queue.nominator import Nominator
-
-Rows = NDArray[np.int32]
 
 
 class Claims:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from koordsched.framework.diagnosis import Diagnosis
-from koordsched.framework.row_refusals import NO_REFUSALS, RowRefusals
+from koordsched.framework.row_refusals import NO_REFUSALS, NO_ROWS, RowRefusals
 from koordsched.framework.sampling import Sampler, nodes_to_find
 from koordsched.scheduler.claims import Claims
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from koordsched.framework.shapes import Shape
     from koordsched.framework.what_if import Fit, Supposition
     from koordsched.queue.nominator import Nominator
-
-NO_ROWS = np.zeros(0, np.int32)
 
 
 class View(NamedTuple):

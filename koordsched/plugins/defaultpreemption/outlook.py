@@ -12,6 +12,7 @@ Only nodes that refuse the pod with Unschedulable count. Each of them is in one 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,11 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koordsched._core.prospects import Prospects
+from koordsched.framework.row_refusals import NO_ROWS, RowRefusals, Rows
 from koordsched.framework.status import Code
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from koordsched._core.table import Request
     from koordsched.api.podinfo import PodInfo
     from koordsched.framework.diagnosis import Diagnosis
@@ -31,12 +31,9 @@ if TYPE_CHECKING:
     from koordsched.framework.what_if import Fit, Supposition
     from koordsched.plugins.defaultpreemption.occupants import Occupants
 
-Rows = NDArray[np.int32]
-
 NOBODY = -1
 MAX_BYTES = 32 << 20
 BYTES_A_ROW = 40
-NO_ROWS = np.zeros(0, np.int32)
 
 
 class Outlook:
@@ -187,16 +184,20 @@ class _Sorting:
         assert prospects is not None
         codes = prospects.codes(rows)
         outlook.empty += int((codes == NOBODY).sum())
-        self._shut(f, codes)
+        self._shut_by_kernel(f, rows, codes)
         fitting, claimed = self._split(rows[codes == 0], self._exceptional.claimed)
         beyond = self._supposing.beyond(f, self._pod, fitting)
-        outlook.shut += [(status, len(refused)) for each in beyond.refused for status, refused in each.groups()]
+        for refused in beyond.refused:
+            self._shut(refused)
         outlook.open = np.concatenate((outlook.open, claimed, *beyond.unsure))
         outlook.foreseen = np.concatenate((outlook.foreseen, beyond.passing))
 
-    def _shut(self, f: int, codes: NDArray[np.int32]) -> None:
-        for code, count in _counts(codes[codes > 0]):
-            self._outlook.shut.append((self._supposing.explain(f, self._pod, code), count))
+    def _shut_by_kernel(self, f: int, rows: Rows, codes: NDArray[np.int32]) -> None:
+        refused = codes > 0
+        self._shut(RowRefusals.of_codes(rows[refused], codes[refused], partial(self._supposing.explain, f, self._pod)))
+
+    def _shut(self, refusals: RowRefusals) -> None:
+        self._outlook.shut += [(status, len(rows)) for status, rows in refusals.groups()]
 
     def _constant(self, refusal: tuple[int, int], rows: Rows, fit: Fit) -> None:
         """Note rows where another filter goes on refusing whoever of the pods goes; before it nominated pods may leave too little room."""
@@ -205,17 +206,8 @@ class _Sorting:
         codes = self._outlook.prospects.codes(rows)
         self._outlook.empty += int((codes == NOBODY).sum())
         if g > fit.f:
-            self._shut(fit.f, codes)
+            self._shut_by_kernel(fit.f, rows, codes)
             codes = codes[codes <= 0]
         count = int((codes != NOBODY).sum())
         if count:
             self._outlook.shut.append((self._supposing.explain(g, self._pod, code), count))
-
-
-def _counts(codes: NDArray[np.int32]) -> Iterable[tuple[int, int]]:
-    if not len(codes):
-        return ()
-    if (codes == codes[0]).all():
-        return ((int(codes[0]), len(codes)),)  # as a rule, and unique() sorts
-    values, counts = np.unique(codes, return_counts=True)
-    return zip(values.tolist(), counts.tolist(), strict=True)

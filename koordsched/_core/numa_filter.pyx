@@ -145,7 +145,7 @@ cdef int _check_binding(NumaTable table, NumaRequest request, const Zones* zones
         return BIND_CONFLICT
     if zones.required and zones.policy == BIND_FULL_PCPUS and zones.cpus % table.cpus_per_core[zones.index]:
         return NOT_WHOLE_CORES
-    # Also for a policy that is only preferred [fix D1]: it never fails for the shape of what is free, but for the number.
+    # Also for a policy that is only preferred (D1): it never fails for the shape of what is free, but for the number.
     if zones.numa_policy == NUMA_NONE and zones.usable < zones.cpus:
         return NOT_ENOUGH_CPUS
     return PASS

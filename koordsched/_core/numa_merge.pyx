@@ -1,7 +1,7 @@
 """Merging hints: which NUMA nodes several resources come from together (nodenumaresource.md §9).
 
 Hints are few and merged for one node at a time, so this is plain Python, compiled. Reference: pkg/scheduler/frameworkext/topologymanager/
-policy*.go of Koordinator v1.8.0, with the repair D9 of nodenumaresource.md §16.
+policy*.go of Koordinator v1.8.0, with the repair of nodenumaresource.md D9.
 """
 
 from libc.stdint cimport uint64_t
@@ -41,7 +41,7 @@ def merge_hints(providers, machine):
 
 
 cdef _best_preferred(list lists, machine):
-    """Return the best mask that every list prefers, or None: narrowest, then highest score, then lowest [fix D9]."""
+    """Return the best mask that every list prefers, or None: narrowest, then highest score, then lowest (D9)."""
     single = machine.policy == NumaTopologyPolicy.SINGLE_NUMA_NODE
     candidates = None  # mask -> score; None while every list would take any
     for hints in lists:

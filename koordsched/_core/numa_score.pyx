@@ -1,6 +1,6 @@
 """How well a pod's CPUs and NUMA nodes would suit the cluster on each row (nodenumaresource.md §10).
 
-For all rows in one call; for rows that `numa_filter` lets pass, others get some number. What fails here scores 0 [fix D2].
+For all rows in one call; for rows that `numa_filter` lets pass, others get some number. What fails here scores 0 (D2).
 """
 
 cimport numpy as cnp

@@ -2,7 +2,7 @@
 
 Nothing here is visible from Python; `numa_filter`, `numa_score` and `hints` call it. Amounts are at most 2^56 (`NumaTable`), so sums over
 the 64 zones of a node do not overflow. Reference: pkg/scheduler/plugins/nodenumaresource/resource_manager.go of Koordinator v1.8.0, with
-the repairs D8, D9 and D21 of nodenumaresource.md §16.
+the repairs of nodenumaresource.md D8, D9 and D21.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
@@ -329,7 +329,7 @@ cdef uint64_t _best_lone(const Items* items, const Zones* zones, uint64_t among)
 
 
 cdef uint64_t _best_of_size(const Items* items, const Zones* zones, uint64_t among, int size) noexcept nogil:
-    """Return the set that fits with the highest score, of equal ones the lowest mask [fix D9]; 0: none fits.
+    """Return the set that fits with the highest score, of equal ones the lowest mask (D9); 0: none fits.
 
     Looks at MASKS_TRIED sets at most.
     """
@@ -386,7 +386,7 @@ cdef bint may_fit(const Items* items, const Zones* zones, uint64_t among, int si
 cdef int64_t split(const Items* items, const Zones* zones, uint64_t mask, int item, int64_t* share) noexcept nogil:
     """Split what is requested of a known item over the zones of the mask; return what is left over (nodenumaresource.md §8).
 
-    share[p] is written for the positions of the mask. Zones are filled in ascending order of what is available [fix D8]; if bound CPUs do
+    share[p] is written for the positions of the mask. Zones are filled in ascending order of what is available (D8); if bound CPUs do
     not fit that way, in the order of what there is room for.
     """
     cdef int64_t left = _split_in_order(items, zones, mask, item, &zones.of[item].available[0], share)

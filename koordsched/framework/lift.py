@@ -1,4 +1,4 @@
-"""The lift: a plugin that looks at one node at a time becomes one that answers for many (design.md, hot path 2).
+"""The lift: a plugin that looks at one node at a time becomes one that answers for many (docs/writing-plugins.md "The plain plugin").
 
 The loop over nodes in here is the plugin author's choice; thanks to shapes it runs over changed nodes only, if the plugin signs its pods.
 """

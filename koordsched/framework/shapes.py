@@ -1,4 +1,6 @@
-"""Shapes: filter and score columns per class of equal pods, kept exact by asking only about rows that changed (design.md, hot path 3).
+"""Shapes: filter and score columns per class of equal pods, kept exact by asking only about rows that changed.
+
+What they are for: docs/architecture.md "The hot path".
 
 Pods whose signatures are equal share a `Shape`. It keeps what PreFilter prepared, each filter's code and each scorer's raw score for every
 node, and the totals (`_core.Evaluation`). Before it is used it is brought up to date with the node table's change log and the versions that

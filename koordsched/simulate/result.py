@@ -1,4 +1,4 @@
-"""The outcome of a simulation, and its JSON (scenarios.md "simulate -o json"). Keys are stable; lists are in the order of creation."""
+"""The outcome of a simulation, and its JSON (docs/simulate.md "What is printed"). Keys are stable; lists are in the order of creation."""
 
 from __future__ import annotations
 

@@ -273,7 +273,7 @@ def test_what_is_split_over_zones_can_be_bound_there(seed: int) -> None:
     sockets, nodes, cores, threads = chance.randint(1, 2), chance.randint(1, 4), chance.randint(1, 5), chance.randint(1, 2)
     total = sockets * nodes * cores * threads
     places = [CpuPlace(i, i // threads, i // (nodes * cores * threads), i // (cores * threads)) for i in range(total)]
-    topology = CpuTopology(place for place in places if chance.often() or place.id == 0)  # some threads are offline (D19)
+    topology = CpuTopology(place for place in places if chance.often() or place.id == 0)  # some threads are offline
     cpus = NodeCpus(topology)
     cpus.add(chance.getrandbits(total) & chance.getrandbits(total), 0)
     machine = Bound(cpus, topology, chance.getrandbits(total) & chance.getrandbits(total) & chance.getrandbits(total))

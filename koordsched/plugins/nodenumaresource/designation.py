@@ -1,4 +1,6 @@
-"""Designated allocations: CPUs and NUMA nodes that another component has chosen for a pod and demands of the scheduler (§14).
+"""Designated allocations: CPUs and NUMA nodes that another component has chosen for a pod and demands of the scheduler.
+
+nodenumaresource.md §14.
 
 The scheduling-hint annotation says that there is one, the pod's present resource-status says which.
 """

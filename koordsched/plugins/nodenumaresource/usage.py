@@ -1,7 +1,8 @@
 """What one node has for exact allocation, and who holds what of it: the node's part of `allocations.NumaState`.
 
 Allocations are kept as they were written; what is derived of them (`cpus`, `allocated`, who is alone on a NUMA node) follows every change
-of the topology, so it does not matter whether a pod or its node's topology is known first (D6). Amounts are milli for cpu and whole units
+of the topology, so it does not matter whether a pod or its node's topology is known first
+(nodenumaresource.md D6). Amounts are milli for cpu and whole units
 otherwise, never amplified but in `zones`.
 """
 

@@ -1,4 +1,4 @@
-"""Which pods belong together when a pod says nothing itself: the Services that select it and the controller that owns it (§10.10).
+"""Which pods belong together when a pod says nothing itself: the Services that select it and its controller (framework.md §10.10).
 
 Answers are remembered by namespace until one of its Services or controllers changes what it selects, so that a pod costs one lookup.
 Reference: plugins/helper/spread.go (DefaultSelector) of Kubernetes v1.35.

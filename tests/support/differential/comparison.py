@@ -25,7 +25,7 @@ def compare_messages(theirs: Decision, ours: Judgement) -> list[str]:
 
 
 def compare_nominations(theirs: Decision, ours: Judgement) -> list[str]:
-    """See that both have made room for the pod, or neither has; and that what had to go is equally bad (§7, criteria 2 to 4).
+    """See that both have made room for the pod, or neither has; and that what had to go is equally bad (framework.md §7.5).
 
     Among equally good nodes each chooses by its own chance.
     """

@@ -1,4 +1,4 @@
-"""CPU topologies."""
+"""CPU topologies (nodenumaresource.md §2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Filter, score, affinity and split over NUMA nodes, by hand. cpu in milli, memory in GiB; F is FullPCPUs, S is SpreadByPCPUs."""
+"""Filter, score, affinity and split over NUMA nodes, by hand. cpu in milli, memory in GiB; F is FullPCPUs, S is SpreadByPCPUs.
+
+Sections and decisions are those of nodenumaresource.md.
+"""
 
 from __future__ import annotations
 

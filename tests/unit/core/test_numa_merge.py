@@ -1,4 +1,7 @@
-"""Merging hints: who is admitted where, and what is said otherwise. Masks: 0b01 is NUMA node 0, 0b10 NUMA node 1."""
+"""Merging hints: who is admitted where, and what is said otherwise (nodenumaresource.md §9).
+
+Masks: 0b01 is NUMA node 0, 0b10 NUMA node 1.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods on their way through extenders: who is asked, what counts, what is said, and what holds when the world changes meanwhile (§8)."""
+"""Pods on their way through extenders: who is asked, what counts, what is said, and what holds when the world changes (framework.md §8)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """How long does it take to choose a node, and from pop to assumed, while all nodes are looked at?
 
-Limits (issue 4): identical pods at most 60 us in the algorithm and 150 us from pop to assumed at 5,000 nodes; pods that all differ at most
+Limits: identical pods at most 60 us in the algorithm and 150 us from pop to assumed at 5,000 nodes; pods that all differ at most
 400 us; identical pods at 50,000 nodes at most twice the cost at 5,000.
 """
 

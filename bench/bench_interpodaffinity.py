@@ -1,6 +1,6 @@
 """How long does it take to place a pod that looks at other pods, on 5,000 nodes, and does it matter how many pods there are?
 
-Limits (issue 6), find and assume together, mean of a pod: required terms at most 300 us, preferred ones at most 400 us; with 100,000 bound
+Limits, find and assume together, mean of a pod: required terms at most 300 us, preferred ones at most 400 us; with 100,000 bound
 pods at most 1.3 times the cost with 10,000.
 """
 

@@ -2,7 +2,7 @@
 
 5,000 nodes of 2 sockets x 2 NUMA nodes x 26 cores x 2 threads, a quarter of which have a NUMA policy of their own; pods of four sizes, with
 and without CPUs of their own, of every bind and NUMA policy: 52 kinds. Measured are the algorithm and Reserve, which works out the CPUs;
-the pod is assumed in between. Limit (issue 7): at most 0.5 ms in the mean, the first pods of a kind included.
+the pod is assumed in between. Limit: at most 0.5 ms in the mean, the first pods of a kind included.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How long does an attempt to preempt take, with 5,000 nodes and 20,000 pods of lower priority?
 
-Limit (issue 6): at most 1 ms an attempt in process. An attempt is PostFilter: from the diagnosis of a pod that fits nowhere to the chosen
+Limit: at most 1 ms an attempt in process. An attempt is PostFilter: from the diagnosis of a pod that fits nowhere to the chosen
 node with its victims, evictions not included. And: what does a whole decision cost where thousands were nominated just before, and a pod
 event the plugin that follows them?
 """

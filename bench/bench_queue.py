@@ -1,6 +1,6 @@
 """What does a node event cost while 100,000 pods are pending and unschedulable?
 
-Limit (issue 4): at most 20 us per event and affected shape, and no retry that cannot succeed.
+Limit: at most 20 us per event and affected shape, and no retry that cannot succeed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long does a whole `koord-scheduler simulate` of openb's default pods take, all submitted at once? Limit (issue 4): 3 s wall."""
+"""How long does a whole `koord-scheduler simulate` of openb's default pods take, all submitted at once? Limit: 3 s wall."""
 
 from __future__ import annotations
 

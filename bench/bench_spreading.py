@@ -1,6 +1,6 @@
 """What does topology spreading cost a pod, and does that grow with the pods that run?
 
-Limits (issue 6): hard zone, hard host and soft spread (the system's defaults for a ReplicaSet) at most 300 us from find to assumed at 5,000
+Limits: hard zone, hard host and soft spread (the system's defaults for a ReplicaSet) at most 300 us from find to assumed at 5,000
 nodes and 10,000 running pods, and at most 1.3 times that with 100,000.
 """
 

@@ -200,7 +200,7 @@ class SchedulerConfiguration(Config):
     client_connection: ClientConnection = ClientConnection()
     enable_profiling: bool = True
     enable_contention_profiling: bool = True
-    percentage_of_nodes_to_score: Int32 = 0  # 0: adaptive
+    percentage_of_nodes_to_score: Int32 = 0  # 0: all nodes (framework.md §5.2)
     pod_initial_backoff_seconds: Int64 = 1
     pod_max_backoff_seconds: Int64 = 10
     profiles: tuple[Profile, ...] = ()

@@ -86,7 +86,7 @@ class QueueMetrics(Protocol):
         """Move the gauge unschedulable_pods."""
 
     def probe_skipped(self, profile: str) -> None:
-        """Count an event that hints called helpful but that left a shape without any node that passes."""
+        """Count a probe that found no node for a shape, so that an event moved none of its pods, or a moved one went back."""
 
     def retry_skipped(self, profile: str) -> None:
         """Count a woken pod that was sent back without an attempt because its shape would have failed again."""

@@ -97,7 +97,7 @@ class QueuedPodInfo:
         # The outcome of the last attempt, written by the scheduler; emptied when the pod is popped.
         self.unschedulable_plugins: set[str] = set()
         self.pending_plugins: set[str] = set()
-        self.rejected_in_filter = False  # every refusal was a Filter's, so pods of the same shape fail alike
+        self.rejected_in_filter = False  # only PreFilter and Filter refused it, so pods of the same shape fail alike
         self.last_message = ""  # why the last attempt failed; kept until the next one fails
         self.gating_plugin = ""  # PreEnqueue plugin that keeps the pod out, "" when none does
         self.gating_message = ""

@@ -1,9 +1,9 @@
-"""Citations: the documents, sections, lines and decisions that the repository's texts name, and which of them do not exist.
+"""Citations: the files, sections, lines and decisions that the repository's texts name, and which of them do not exist.
 
 A citation names a document (`framework.md`, `docs/serving.md`), and may go on with its parts: a section (`§10.4`), an item of one
 (`§7 item 4`, `§7.4.c`), lines of a checklist (`§13 lines 9, 15` or `checklist 9`, which is the section "What must hold"), a heading
 (`scenarios.md "Objects"`), a decision (D7, DEV-3) or an anchor (`serving.md#ports`). A part without a document belongs to the last
-document that was named before it in the same file.
+document that was named before it in the same file. A source file is named with its path from the root or from `koordsched`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 SPEC = DOCS / "spec"
 CHECKLIST = "What must hold"
+ELSEWHERE = {"config/manager/scheduler-config.yaml"}  # files of other repositories
 
 _GAP = r"[\s#*]+"  # words of one citation may stand on two lines, in comments too
 _NUMBERS = r"\d+(?:-\d+)?(?:(?:,|,?\s+and)[\s#]+\d+(?:-\d+)?(?![\w.]))*"
 _TOKEN = re.compile(
     rf"""(?P<document>(?<![\w/.*-])(?:[\w.-]+/)*[\w-]+\.md\b)(?:\#(?P<anchor>[\w-]+)|{_GAP}"(?P<heading>[^"\n]+)")?
+    |(?<![\w/.*{{}}-])(?P<source>(?:[\w.-]+/)+[\w-]+\.(?:py|pyx|pxd|pyi|yaml))\b
     |§(?P<section>\d+(?:\.\d+)*)(?:\.(?P<letter>[a-h])\b)?(?:,?{_GAP}(?:lines?|items?){_GAP}(?P<items>{_NUMBERS}))?
     |\b[Cc]hecklist{_GAP}(?P<lines>{_NUMBERS})
     |\b(?P<decision>(?:D|DEV-)\d+)\b(?:-D(?P<until>\d+)\b)?""",
@@ -91,33 +93,43 @@ def problems(text: str, place: Path) -> Iterator[str]:
     own = Document(text) if place.is_relative_to(SPEC) else None
     document, name, end = own, place.name if own else "", 0
     for found in _TOKEN.finditer(text):
-        missing = ""
         if own and not _JOINED.fullmatch(text, end, found.start()):
             document, name = own, place.name
         end = found.end()
         if found["document"]:
             document, name = _open(found["document"], place), found["document"]
-            if document is None:
-                missing = "file"
-            elif found["anchor"] and found["anchor"] not in document.anchors:
-                missing = f"anchor {found['anchor']}"
-            elif found["heading"] and not any(found["heading"] in heading for heading in document.headings):
-                missing = f"heading {found['heading']!r}"
-            elif re.match(r" \d", text[found.end() :]):
-                missing = "sign: write § before the number"
+        if found["source"]:
+            missing = "" if found["source"] in ELSEWHERE or _is_source(found["source"], place) else "no file"
         elif document is None:
-            missing = "document: none is named before it" if not name else ""
-        elif found["section"]:
-            missing = document.lacks(found["section"], found["letter"], found["items"])
-        elif found["lines"]:
-            missing = document.lacks_lines(found["lines"])
+            missing = "" if name and not found["document"] else f"{name} has no file" if name else "no document is named before it"
         else:
-            first = found["decision"]
-            wanted = [f"D{n}" for n in range(int(first[1:]), int(found["until"]) + 1)] if found["until"] else [first]
-            missing = next((f"decision {each}" for each in wanted if each not in document.decisions), "")
+            missing = _missing_part(found, document)
+            missing = missing and f"{name} has no {missing}"
         if missing:
-            line = text.count("\n", 0, found.start()) + 1
-            yield f"{line}: {' '.join(found[0].split())}: {name} has no {missing}" if name else f"{line}: {found[0]}: no {missing}"
+            yield f"{text.count(chr(10), 0, found.start()) + 1}: {' '.join(found[0].split())}: {missing}"
+
+
+def _missing_part(found: re.Match[str], document: Document) -> str:
+    """Return what of a citation the document does not have, or the empty string."""
+    if found["document"]:
+        if found["anchor"] and found["anchor"] not in document.anchors:
+            return f"anchor {found['anchor']}"
+        if found["heading"] and not any(found["heading"] in heading for heading in document.headings):
+            return f"heading {found['heading']!r}"
+        return "sign: write § before the number" if re.match(r" \d", found.string[found.end() :][:2]) else ""
+    if found["section"]:
+        return document.lacks(found["section"], found["letter"], found["items"])
+    if found["lines"]:
+        return document.lacks_lines(found["lines"])
+    first = found["decision"]
+    wanted = [f"D{n}" for n in range(int(first[1:]), int(found["until"]) + 1)] if found["until"] else [first]
+    return next((f"decision {each}" for each in wanted if each not in document.decisions), "")
+
+
+def _is_source(name: str, place: Path) -> bool:
+    """Answer whether there is that file: from the root, from the package, or from a folder above the citing file."""
+    folders = [ROOT / "koordsched", DOCS, *(folder for folder in place.parents if folder.is_relative_to(ROOT))]
+    return any((folder / name).is_file() for folder in folders)
 
 
 def _open(name: str, place: Path) -> Document | None:

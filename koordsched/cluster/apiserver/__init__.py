@@ -7,7 +7,7 @@
 - `errors.py`            status codes and broken connections into errors of the port, in one place
 - `decoding.py`          bytes into Structs; `watch.py` a watch and the streaming list; `lines.py` cutting a stream
 - `identity.py`          credentials and TLS kept fresh; `credentials.py`, `exec_plugin.py`, `oidc.py`, `tls.py` where they come from
-- `kubeconfig.py`        (with `_format`, `_user`) and `incluster.py`: where the API server is; `proxies.py` the way there
+- `kubeconfig.py`        where the API server is (`kubeconfig_format.py`, `kubeconfig_user.py`), `incluster.py`; `proxies.py` the way there
 
 Only what is exported here is for others.
 """

@@ -11,7 +11,9 @@ from koordsched.cli import main
 from koordsched.framework.topologymanager import UNALIGNED, UNSATISFIED
 from koordsched.plugins.nodenumaresource import reasons
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+README = ROOT / "README.md"
 ELSEWHERE = {"writing-plugins.md"}  # its scenarios are those of a plugin that is installed apart, and tested there
 SCENARIO = re.compile(r"^```yaml\n(name: .*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -19,15 +21,15 @@ SCENARIO = re.compile(r"^```yaml\n(name: .*?)^```$", re.MULTILINE | re.DOTALL)
 def scenarios() -> list[tuple[str, str]]:
     """Return the scenarios in the documents, each with where it stands."""
     return [
-        (f"{path.relative_to(DOCS)}-{number}", text)
-        for path in sorted(DOCS.rglob("*.md"))
+        (f"{path.relative_to(ROOT)}-{number}", text)
+        for path in (README, *sorted(DOCS.rglob("*.md")))
         if path.name not in ELSEWHERE
         for number, text in enumerate(SCENARIO.findall(path.read_text(encoding="utf-8")))
     ]
 
 
 def test_there_are_scenarios_in_the_documents() -> None:
-    assert {"scenarios.md-0", "plugins/nodenumaresource.md-0"} <= {name for name, _ in scenarios()}
+    assert {"README.md-0", "docs/scenarios.md-0", "docs/plugins/nodenumaresource.md-0"} <= {name for name, _ in scenarios()}
 
 
 @pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in scenarios()])
@@ -35,6 +37,15 @@ def test_a_documents_scenario_passes(text: str, tmp_path: Path, capsys: pytest.C
     (tmp_path / "scenario.yaml").write_text(text, encoding="utf-8")
     code = main(["test", str(tmp_path / "scenario.yaml")])
     assert (code, capsys.readouterr().out.splitlines()[-1]) == (0, "1 passed, 0 failed")
+
+
+def test_the_readme_shows_what_the_demo_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = README.read_text(encoding="utf-8").partition("`make demo` prints")[2].split("```")[1]
+    lines = [line for line in shown.splitlines() if line]
+    assert main(["simulate", str(ROOT / "examples" / "demo")]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert len(lines) > 10
+    assert [line for line in lines if line not in printed] == []
 
 
 def test_every_refusal_of_nodenumaresource_is_explained() -> None:

@@ -24,9 +24,9 @@ TOKEN_SECONDS = 3600
 
 
 @contextmanager
-def service_account(rest: Rest, manifests: Path) -> Iterator[str]:
+def service_account(rest: Rest, *manifests: Path) -> Iterator[str]:
     """Create what the manifests hold, accounts, roles and bindings, and give the account's token; delete it all in the end."""
-    documents = list(yaml.safe_load_all(manifests.read_text(encoding="utf-8")))
+    documents = [document for path in manifests for document in yaml.safe_load_all(path.read_text(encoding="utf-8"))]
     (account,) = [document for document in documents if document["kind"] == "ServiceAccount"]
     namespace = account["metadata"]["namespace"]
     _create(rest, "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})

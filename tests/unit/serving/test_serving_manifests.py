@@ -67,6 +67,17 @@ def test_the_account_may_hold_the_lease_that_the_configuration_names(pod: dict[s
     assert pod["serviceAccountName"] == account["metadata"]["name"]
 
 
+def test_in_the_place_of_kube_scheduler_it_competes_for_that_lease_and_may_hold_it() -> None:
+    example = CONFIG.parent / "examples" / "instead-of-kube-scheduler"
+    config = load_config(example / "koord-scheduler-config.yaml")
+    (role,) = [document for document in yaml.safe_load_all((example / "rbac.yaml").read_text()) if document["kind"] == "Role"]
+    election = config.leader_election
+    assert (election.resource_namespace, election.resource_name) == ("kube-system", "kube-scheduler")
+    assert role["metadata"]["namespace"] == election.resource_namespace
+    assert role["rules"][1]["resourceNames"] == [election.resource_name]
+    assert "default-scheduler" in [profile.scheduler_name for profile in config.profiles]
+
+
 def test_nothing_of_the_clusters_is_granted_by_wildcard() -> None:
     rules = [rule for document in yaml.safe_load_all((CONFIG / "rbac.yaml").read_text()) for rule in document.get("rules", [])]
     assert not [rule for rule in rules for values in rule.values() if "*" in values]

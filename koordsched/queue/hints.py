@@ -48,7 +48,7 @@ ALWAYS_QUEUE: tuple[EventHint, ...] = tuple(
         EventResource.DEVICE_CLASS,
     )
 )
-"""What a plugin without EventsToRegister, or an extender, is taken to wait for: everything kube-scheduler watches."""
+"""What a plugin without EventsToRegister, or an extender, is taken to wait for, as in kube-scheduler."""
 
 _TAINT_UPDATE = EventHint(cluster_event(EventResource.NODE, ActionType.UPDATE_NODE_TAINT))
 

@@ -41,7 +41,7 @@ shape until the next attempt, which is as right and only slower."""
 
 class QueueProfile(msgspec.Struct, frozen=True):
     """What one profile does for the queue. `probe`, `look` and `unchanged_since_failure` are only asked about pods that have a
-    shape, were refused by Filter plugins alone, are not nominated and not gated."""
+    shape, were refused by PreFilter or Filter plugins alone, are not nominated and not gated."""
 
     sort_key: Callable[[QueuedPodInfo], SortKey]
     """Smaller comes first. Read when the pod enters the queue, changes, or comes back from an attempt."""
@@ -60,8 +60,8 @@ class QueueProfile(msgspec.Struct, frozen=True):
     """As `probe`, but without what evictions could do: NONE where no node passes. For who will be tried for their sake anyway."""
 
     unchanged_since_failure: Callable[[PodInfo], bool]
-    """Answer whether the pod's shape failed in Filter and nothing changed since that could matter to it, nominations included. In doubt,
-    no."""
+    """Answer whether the pod's shape failed in PreFilter or Filter and nothing changed since that could matter to it, nominations
+    included. In doubt, no."""
 
 
 class QueueSettings(msgspec.Struct, frozen=True):

@@ -1,8 +1,9 @@
 """Pods that wait for an event, in groups of pods that would all get the same answer.
 
-A *shape group* holds the pods of one profile, shape and priority that only Filter plugins refused: what fails one of them fails all, so
-they share their rejectors (those of the latest real attempt) and are woken one by one. Every other group (gated pods, refusals outside
-Filter, nominated pods, pods without a shape) is moved as a whole, each pod keeping its own rejectors, which are equal within the group.
+A *shape group* holds the pods of one profile, shape and priority that PreFilter or Filter plugins alone refused: what fails one of them
+fails all, so they share their rejectors (those of the latest real attempt) and are woken one by one. Every other group (gated pods,
+refusals after Filter or by an extender, nominated pods, pods without a shape) is moved as a whole, each pod keeping its own rejectors,
+which are equal within the group.
 
 Events find groups through their interests: groups whose plugins registered nothing that matches are not looked at. Only `SubQueues` adds
 and removes pods; `Waker` writes the fields about waking.

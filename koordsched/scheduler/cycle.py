@@ -1,8 +1,9 @@
 """The way of a pod, from the queue to its node, in the order in which things happen (framework.md §5 and §6).
 
-The scheduling cycle (`schedule`) runs without awaiting, so nothing changes under it; the binding cycle (`_bind`) runs beside it, and the
-next pod is scheduled on assumed state meanwhile. Whatever goes wrong after the pod was assumed is undone in one place, `_undo`. A
-plugin that raises has a bug: that costs its pod an attempt and is logged with a traceback, and the scheduler goes on.
+The scheduling cycle (`schedule`) runs without awaiting, so nothing changes under it, unless extenders or PostFilter have a say: then the
+loop awaits it before the next pod. The binding cycle (`_bind`) runs beside it, and the next pod is scheduled on assumed state meanwhile.
+Whatever goes wrong after the pod was assumed is undone in one place, `_undo`. A plugin that raises has a bug: that costs its pod an
+attempt and is logged with a traceback, and the scheduler goes on.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Failure(msgspec.Struct, eq=False):
 
 
 class FailureHandler:
-    """Requeues, nominates, and writes the event and the condition, in this order."""
+    """Nominates, requeues, and writes the event and the condition, in this order."""
 
     def __init__(self, parts: Parts, pods: Mapping[str, Pod], reasons: FreshReasons) -> None:
         """pods: the watched pods by key, as the cluster has them."""

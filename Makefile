@@ -29,9 +29,11 @@ define make_environment
 @echo "Building koordsched into $(@D) (a minute or two the first time)"
 @test -x $(@D)/bin/python || '$(PYTHON)' -m venv $(@D)
 endef
+# For the image's Python, on every platform that it is built for.
+LOCK = .venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.13 --generate-hashes --no-emit-index-url --custom-compile-command 'make lock'
 PIP_INSTALL = CC='$(CC)' $(@D)/bin/pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test checked sanitize lint format bench side-by-side churn controlplane clean
+.PHONY: help demo test checked sanitize lint format lock bench side-by-side churn controlplane clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -61,6 +63,12 @@ lint: .venv/.ready ## style, types, and which layer may import which
 format: .venv/.ready ## rewrite the sources in the project's format
 	.venv/bin/ruff check --fix
 	.venv/bin/ruff format
+
+lock: .venv/.ready ## resolve the image's Python packages anew, with hashes: requirements.lock, requirements-build.lock
+	@.venv/bin/pip install --quiet --disable-pip-version-check 'uv>=0.9,<1'
+	$(LOCK) pyproject.toml --output-file requirements.lock
+	.venv/bin/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' | \
+		$(LOCK) - --constraints requirements.lock --output-file requirements-build.lock
 
 bench: .venv/.ready ## the benchmarks of bench/, as a table
 	.venv/bin/pytest bench --benchmark-only --benchmark-disable-gc --benchmark-columns=min,mean,median,rounds

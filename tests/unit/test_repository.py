@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +80,6 @@ def test_image_copies_what_exists_and_starts_the_scheduler() -> None:
     last = instructions[-1]
     assert last[0] == "ENTRYPOINT"
     assert json.loads(" ".join(last[1:])) == list(tomllib.loads(text_of("pyproject.toml"))["project"]["scripts"])
-    assert ["USER", "nonroot"] in instructions
 
 
 def test_what_the_image_copies_is_sent_to_its_builder() -> None:
@@ -87,9 +88,47 @@ def test_what_the_image_copies_is_sent_to_its_builder() -> None:
     assert copied == kept
 
 
-def test_image_builds_and_runs_the_same_python() -> None:
-    stages = re.findall(r"^FROM (\S+)", text_of("Dockerfile"), flags=re.MULTILINE)
+def test_image_builds_and_runs_the_same_python_on_bases_that_cannot_change() -> None:
+    stages = re.findall(r"^FROM (\S+)@sha256:[0-9a-f]{64}(?: AS \w+)?$", text_of("Dockerfile"), flags=re.MULTILINE)
     assert stages == ["python:3.13-slim-trixie", "gcr.io/distroless/python3-debian13:nonroot"]  # Debian 13's Python is 3.13
+    assert text_of("Dockerfile").count("FROM ") == len(stages)
+
+
+def locked(path: str) -> dict[str, tuple[str, int]]:
+    """Return what a lock file holds for the image's Python: version and number of hashes by name."""
+    found = {}
+    platform = {
+        "python_version": "3.13",
+        "python_full_version": "3.13.0",
+        "sys_platform": "linux",
+        "platform_python_implementation": "CPython",
+    }
+    for entry in re.split(r"\n(?=[a-z])", re.sub(r"^ *#.*\n", "", text_of(path), flags=re.MULTILINE)):
+        requirement = Requirement(entry.split("\\")[0])
+        [pinned] = requirement.specifier
+        assert pinned.operator == "==", entry
+        if requirement.marker is None or requirement.marker.evaluate({**platform, "implementation_name": "cpython"}):
+            found[canonicalize_name(requirement.name)] = (pinned.version, len(re.findall(r"--hash=sha256:[0-9a-f]{64}", entry)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("path", "ranges"),
+    [("requirements.lock", ("project", "dependencies")), ("requirements-build.lock", ("build-system", "requires"))],
+)
+def test_lock_holds_what_is_asked_for_by_hash_and_from_wherever_the_builder_gets_its_packages(path: str, ranges: tuple[str, str]) -> None:
+    lock = locked(path)
+    table, key = ranges
+    for text in tomllib.loads(text_of("pyproject.toml"))[table][key]:
+        requirement = Requirement(text)
+        assert requirement.specifier.contains(lock[canonicalize_name(requirement.name)][0]), text
+    assert [name for name, (_, hashes) in lock.items() if not hashes] == []
+    assert "://" not in text_of(path)
+    assert f"--require-hashes --only-binary :all: --requirement {path}" in text_of("Dockerfile")
+
+
+def test_core_is_built_with_the_numpy_that_it_runs_with() -> None:
+    assert locked("requirements-build.lock")["numpy"] == locked("requirements.lock")["numpy"]
 
 
 def test_every_compiled_module_declares_its_data_and_its_python_surface() -> None:

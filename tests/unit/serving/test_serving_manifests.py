@@ -16,7 +16,9 @@ from koordsched.server.process import KILL_SECONDS, STOP_SECONDS
 
 KOORDINATORS_GRACE_SECONDS = 10
 """terminationGracePeriodSeconds of koord-scheduler's Deployment in Koordinator's chart v1.8.0."""
-CONFIG = Path(__file__).parents[3] / "config"
+MAX_USER_ID = 2**31 - 1
+ROOT = Path(__file__).parents[3]
+CONFIG = ROOT / "config"
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +27,68 @@ def pod() -> dict[str, Any]:
     (spec,) = [document["spec"]["template"]["spec"] for document in documents if document["kind"] == "Deployment"]
     assert isinstance(spec, dict)
     return spec
+
+
+def image_user() -> str:
+    """Return the user of the image as the kubelet hears of it: what the last stage's last USER says, without the group."""
+    last_stage = (ROOT / "Dockerfile").read_text().rpartition("\nFROM ")[2]
+    users = [line.split()[1] for line in last_stage.splitlines() if line.startswith("USER ")]
+    return users[-1].partition(":")[0] if users else ""
+
+
+def refused_by_kubelet(pod: dict[str, Any], container: dict[str, Any], user: str) -> str:
+    """Return why the kubelet starts no such container of an image with this user: verifyRunAsNonRoot of kubernetes v1.35, "" if it does."""
+    effective = {**pod.get("securityContext", {}), **container.get("securityContext", {})}
+    if not effective.get("runAsNonRoot"):
+        return ""
+    if "runAsUser" in effective:
+        return "container's runAsUser breaks non-root policy" if effective["runAsUser"] == 0 else ""
+    if user and not user.isdecimal():
+        return f"container has runAsNonRoot and image has non-numeric user ({user}), cannot verify user is non-root"
+    if int(user or 0) == 0:
+        return "container has runAsNonRoot and image will run as root"
+    return "container has runAsNonRoot and image has an invalid user id" if int(user) > MAX_USER_ID else ""
+
+
+def shipped_pods() -> list[tuple[str, dict[str, Any]]]:
+    """Return the pod of every manifest that we ship and that runs our image: by file, kind and name."""
+    found = []
+    for file in sorted((*CONFIG.rglob("*.yaml"), *(ROOT / "examples").rglob("*.yaml"))):
+        for document in yaml.safe_load_all(file.read_text()):
+            template = ((document or {}).get("spec") or {}).get("template") or {}
+            containers = (template.get("spec") or {}).get("containers", [])
+            if any("koordsched" in container.get("image", "") for container in containers):
+                found.append((f"{file.name}: {document['kind']} {document['metadata']['name']}", template["spec"]))
+    return found
+
+
+def test_the_kubelet_starts_the_image_as_what_is_no_root() -> None:
+    assert [name for name, _ in shipped_pods()] == ["deployment.yaml: Deployment koord-scheduler"]
+    for name, spec in shipped_pods():
+        assert spec["securityContext"]["runAsNonRoot"], name
+        for container in (*spec["containers"], *spec.get("initContainers", [])):
+            assert refused_by_kubelet(spec, container, image_user()) == "", name
+            # By the image alone too: Koordinator's chart and others say runAsNonRoot without a number.
+            assert refused_by_kubelet({"securityContext": {"runAsNonRoot": True}}, {}, image_user()) == ""
+        assert spec["securityContext"]["runAsUser"] == int(image_user()), name
+
+
+@pytest.mark.parametrize(
+    ("context", "user", "refused"),
+    [
+        ({"runAsNonRoot": True}, "nonroot", "non-numeric user (nonroot)"),
+        ({"runAsNonRoot": True}, "", "will run as root"),
+        ({"runAsNonRoot": True}, str(2**31), "invalid user id"),
+        ({"runAsNonRoot": True}, "0", "will run as root"),
+        ({"runAsNonRoot": True, "runAsUser": 0}, "65532", "breaks non-root policy"),
+        ({"runAsNonRoot": True, "runAsUser": 65532}, "nonroot", ""),
+        ({}, "root", ""),
+    ],
+)
+def test_what_the_kubelet_refuses_is_known_here(context: dict[str, Any], user: str, refused: str) -> None:
+    found = refused_by_kubelet({"securityContext": context}, {}, user)
+    assert refused in found
+    assert bool(refused) == bool(found)
 
 
 def test_its_flags_are_understood_and_acted_on(pod: dict[str, Any]) -> None:

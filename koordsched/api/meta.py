@@ -14,6 +14,10 @@ Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """Integers of the API: what does not fit is refused while decoding, as an API server does."""
 
+JSON_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes that are not the JSON asked for: bytes in a text that are no UTF-8, and nesting without end, have errors of
+their own. Whoever decodes what comes from outside catches all of them."""
+
 
 @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
 class Api(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

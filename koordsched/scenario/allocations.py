@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from koordsched._core.cpulist import parse_cpus
+from koordsched.api.meta import JSON_ERRORS
 from koordsched.api.quantity import QuantityError, value
 
 RESOURCE_STATUS = "scheduling.koordinator.sh/resource-status"
@@ -95,6 +96,6 @@ def _annotation(body: Json, key: str) -> Json:
     text = (body.get("metadata", {}).get("annotations") or {}).get(key)
     try:
         read = msgspec.json.decode(text) if isinstance(text, str) else {}
-    except msgspec.DecodeError:
+    except JSON_ERRORS:
         read = {}
     return read if isinstance(read, dict) else {}

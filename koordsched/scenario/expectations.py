@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from koordsched._core.cpulist import format_cpus
+from koordsched.api.meta import JSON_ERRORS
 from koordsched.scenario.allocations import cpus_of, whole_devices_of
 from koordsched.scenario.contains import missing
 from koordsched.scenario.model import CountRule, Expect
@@ -153,7 +154,7 @@ def _label(seen: Seen, pod: str, key: str) -> str | None:
 def _lacks(body: bytes, expected: Any) -> str:
     try:
         return missing(msgspec.json.decode(body), expected)
-    except msgspec.DecodeError:
+    except JSON_ERRORS:
         return f"no JSON: {body[:SHOWN_BODY].decode(errors='replace').strip()}"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from koordsched._core.cpulist import cpu_ids, format_cpus
+from koordsched.api.meta import JSON_ERRORS
 from koordsched.scenario.allocations import RESOURCE_STATUS, Cpu, cpu_topology, cpus_of, numa_nodes_of
 from koordsched.scenario.contains import missing
 from koordsched.scenario.model import CpusetRule, NodeRule, PodRule
@@ -106,7 +107,7 @@ def _lacks(text: str | None, expected: Any) -> str:
         return "" if text == wanted else repr(text)
     try:
         return missing(msgspec.json.decode(text), expected)
-    except msgspec.DecodeError:
+    except JSON_ERRORS:
         return f"no JSON: {text!r}"
 
 

@@ -6,7 +6,8 @@ A look costs one stat: the file is only read when its identity, time or size dif
 from __future__ import annotations
 
 import os
-from pathlib import Path
+
+from koordsched.files import read_limited
 
 FOLLOW_SECONDS = 1.0
 """How often files are looked at: what kube-scheduler gets from inotify at once."""
@@ -18,14 +19,14 @@ class FollowedFile:
     def __init__(self, path: str) -> None:
         self.path = path
         self._seen = self._stamp()
-        self.content = Path(path).read_bytes()
+        self.content = read_limited(path)
 
     def changed(self) -> bool:
         """Look, and return whether there is new content."""
         stamp = self._stamp()
         if stamp == self._seen:
             return False
-        content = Path(self.path).read_bytes()
+        content = read_limited(self.path)
         self._seen = stamp  # taken before reading: a change in between is seen by the next look
         if content == self.content:
             return False

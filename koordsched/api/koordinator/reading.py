@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import msgspec
 
 from koordsched.api.koordinator.spelling import has_other_spelling, respelled
+from koordsched.api.meta import JSON_ERRORS
 from koordsched.api.validation.decoding import strip_nulls
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def read_text(key: str, text: str, shape: type[T]) -> T | None:
     """Return the decoded text of an annotation that no other object has; None when it is null."""
     try:
         found = msgspec.json.decode(text, type=shape)
-    except (msgspec.DecodeError, RecursionError):
+    except JSON_ERRORS:
         return _decode_slowly(key, text, shape)
     return _decode_slowly(key, text, shape) if has_other_spelling(text, shape) else found
 

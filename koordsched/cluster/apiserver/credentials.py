@@ -6,10 +6,12 @@ A source only fetches; when that is done again (in time, after a 401) is `identi
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Protocol
 
 import msgspec
+
+from koordsched.cluster.apiserver.headers import header_flaw
+from koordsched.files import read_limited
 
 TOKEN_FILE_SECONDS = 60.0
 
@@ -65,16 +67,18 @@ class TokenFile(msgspec.Struct, frozen=True):
 
     async def fetch(self) -> Credential:
         try:
-            text = await asyncio.to_thread(Path(self.path).read_text, encoding="utf-8")
+            text = (await asyncio.to_thread(read_limited, self.path)).decode()
         except (OSError, UnicodeError) as error:
             raise CredentialError(f"{self.where}: {self.path}: {getattr(error, 'strerror', None) or error}") from None
         token = text.strip()
         if not token:
             raise CredentialError(f"{self.where}: {self.path} is empty")
-        if not (token.isascii() and token.isprintable()):
-            raise CredentialError(f"{self.where}: {self.path} holds something that is no token")
-        return bearer(token)
+        return bearer(token, f"{self.where}: {self.path}")
 
 
-def bearer(token: str, expires: float | None = None) -> Credential:
+def bearer(token: str, source: str, expires: float | None = None) -> Credential:
+    """Return the credential that a token is. CredentialError names its source when it cannot be sent as a header."""
+    flaw = header_flaw(token)
+    if flaw:
+        raise CredentialError(f"{source}: the token {flaw}")
     return Credential(authorization=f"Bearer {token}", expires=expires)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 from msgspec.structs import force_setattr
 
-from koordsched.api.meta import Api, Object, ObjectMeta, Unstructured
+from koordsched.api.meta import JSON_ERRORS, Api, Object, ObjectMeta, Unstructured
 from koordsched.api.validation import InvalidObject, decode
 from koordsched.cluster.apiserver.errors import Status
 from koordsched.cluster.port import BOOKMARK, DELETED, ListPage, WatchEvent, WatchEventType
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from koordsched.api.kinds import Kind
 
 T = TypeVar("T", bound=Object)
-UNDECODABLE = (msgspec.DecodeError, InvalidObject, RecursionError)  # ValidationError is a DecodeError
+UNDECODABLE = (*JSON_ERRORS, InvalidObject)
 _ERROR = "ERROR"
 _TYPES = {event_type.value: event_type for event_type in WatchEventType}
 
@@ -88,16 +88,16 @@ class KindDecoder:
             try:
                 return self._named(self._objects.decode(body))
             except (msgspec.ValidationError, RecursionError):
-                pass
+                pass  # nulls, or values that are not what they must be: the slow way tells which
         return self._checked(body)
 
     def page(self, body: bytes) -> ListPage:
-        """Decode a page of a list; DecodeError when it is none."""
+        """Decode a page of a list; one of UNDECODABLE when it is none."""
         if self._typed:
             try:
                 page = self._pages.decode(body)
-            except (msgspec.ValidationError, RecursionError):
-                pass
+            except (msgspec.ValidationError, UnicodeDecodeError, RecursionError):
+                pass  # an item is to blame: look at each
             else:
                 return _list_page([self._named(item) for item in page.items or ()], page.metadata)
         raw = msgspec.json.decode(body, type=_RawPage)
@@ -108,7 +108,7 @@ class KindDecoder:
         if self._typed:
             try:
                 return Batch(self._events.decode_lines(lines))
-            except (msgspec.DecodeError, RecursionError):
+            except JSON_ERRORS:
                 pass  # a null, a bookmark, an ERROR or nonsense: look at each line
         events: list[WatchEvent] = []
         for line in lines.splitlines():

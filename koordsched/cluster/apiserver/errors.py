@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from koordsched.api.meta import Api
+from koordsched.api.meta import JSON_ERRORS, Api
 from koordsched.cluster.apiserver.wire import NotSent, NotTrusted, WireError
 from koordsched.cluster.port import (
     AlreadyExists,
@@ -95,7 +95,7 @@ def answer_error(sent: Sent, code: int, body: bytes, retry_after: str | None = N
     """Return the error that an answer with this status code stands for; `retry_after` is its Retry-After header."""
     try:
         status = msgspec.json.decode(body, type=Status)
-    except msgspec.DecodeError:
+    except JSON_ERRORS:
         status = Status()
     message = status.message or (NOT_SERVED if code == NOT_FOUND else _shown(body)) or "no explanation"
     seconds = _seconds(retry_after)
@@ -130,7 +130,7 @@ def transport_error(sent: Sent, error: WireError) -> ClusterError:
     return OutcomeUnknown(text) if sent.writes else ServerError(text, NO_ANSWER)
 
 
-def unreadable_answer(sent: Sent, code: int, error: Exception) -> ClusterError:
+def unreadable_answer(sent: Sent, code: int, error: Exception | str) -> ClusterError:
     """Return the error for an answer of success that cannot be understood."""
     text = f"{sent}: {code}, but the answer cannot be read: {error}"
     return OutcomeUnknown(text) if sent.writes else ServerError(text)
@@ -142,10 +142,8 @@ def _may_be_written(code: int, message: str) -> bool:
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    try:
-        return max(0.0, float(retry_after)) if retry_after else None
-    except ValueError:
-        return None  # a date: no API server sends one
+    """Return what the header says, None for a date (which no API server sends) and for what is no time: "nan", "inf"."""
+    return float(retry_after) if retry_after and retry_after.isdecimal() and retry_after.isascii() else None
 
 
 def _shown(body: bytes) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from koordsched.api.meta import Api
+from koordsched.api.meta import JSON_ERRORS, Api
 from koordsched.clock import parse_rfc3339
 from koordsched.cluster.apiserver.credentials import Credential, CredentialError, bearer
 
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TIME_LIMIT_SECONDS = 60.0
+MAX_OUTPUT = 2**20
+"""Bytes of an ExecCredential: a token, a certificate and a key have some thousands."""
 _SHOWN = 500  # characters of stderr, its end
+_PIECE = 2**16
 _INFO = "KUBERNETES_EXEC_INFO"
 
 
@@ -46,7 +49,7 @@ class ExecPlugin(msgspec.Struct, frozen=True, kw_only=True):
         output = await self._run()
         try:
             answer = msgspec.json.decode(output, type=_ExecCredential)
-        except msgspec.DecodeError as error:
+        except JSON_ERRORS as error:
             raise self._error(f"printed no ExecCredential: {error}") from None
         if answer.kind != "ExecCredential" or answer.api_version != self.api_version:
             found = f"{answer.kind or 'nothing'} of {answer.api_version or 'no version'}"
@@ -63,7 +66,7 @@ class ExecPlugin(msgspec.Struct, frozen=True, kw_only=True):
             expires = parse_rfc3339(status.expiration_timestamp) if status.expiration_timestamp else None
         except ValueError:
             raise self._error(f"printed an expirationTimestamp that is no time: {status.expiration_timestamp}") from None
-        authorization = bearer(status.token).authorization if status.token else ""
+        authorization = bearer(status.token, f'{self.where}: the credential plugin "{self.command}"').authorization if status.token else ""
         return Credential(authorization, certificate.encode(), key.encode(), expires)
 
     async def _run(self) -> bytes:
@@ -75,12 +78,20 @@ class ExecPlugin(msgspec.Struct, frozen=True, kw_only=True):
         except (OSError, ValueError) as error:
             hint = f"; {self.install_hint}" if self.install_hint else ""
             raise self._error(f"cannot be started: {getattr(error, 'strerror', None) or error}{hint}") from None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        complaining = asyncio.create_task(_end(process.stderr), name="read what a credential plugin complains of")
         try:
             async with asyncio.timeout(self.time_limit):
-                output, complaints = await process.communicate()
+                output = await _beginning(process.stdout)
+                if len(output) > MAX_OUTPUT:
+                    raise self._error(f"printed more than {MAX_OUTPUT} bytes")
+                complaints = await complaining
+                await process.wait()
         except TimeoutError:
             raise self._error(f"took longer than {self.time_limit:g} seconds") from None
         finally:
+            complaining.cancel()
             if process.returncode is None:
                 process.kill()
                 await process.wait()
@@ -98,6 +109,22 @@ class ExecPlugin(msgspec.Struct, frozen=True, kw_only=True):
 
     def _error(self, what: str) -> CredentialError:
         return CredentialError(f'{self.where}: the credential plugin "{self.command}" {what}')
+
+
+async def _beginning(stream: asyncio.StreamReader) -> bytes:
+    """Read until the end, or until there is more than MAX_OUTPUT."""
+    output = bytearray()
+    while len(output) <= MAX_OUTPUT and (piece := await stream.read(_PIECE)):
+        output += piece
+    return bytes(output)
+
+
+async def _end(stream: asyncio.StreamReader) -> bytes:
+    """Read to the end, and keep what a message shows of it."""
+    kept = b""
+    while piece := await stream.read(_PIECE):
+        kept = (kept + piece)[-4 * _SHOWN :]  # a character has four bytes at most
+    return kept
 
 
 class _Status(Api):

@@ -1,17 +1,41 @@
-"""Request headers, built once for each content type and each identity."""
+"""Request headers, built once for each content type and each identity, and what may stand in one.
+
+Where a value comes from (a kubeconfig, a token file, a plugin, an issuer) it is refused in its author's words; here, where headers are
+written, nothing else passes either.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from multidict import CIMultiDict
 
 from koordsched.cluster.apiserver.call import JSON
+from koordsched.cluster.port import Invalid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from koordsched.cluster.apiserver.identity import Identity
+
+
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_NAMES = {"\r": "a line break", "\n": "a line break", "\0": "a NUL", "\t": "a tab"}
+
+
+def header_flaw(value: str) -> str:
+    """Return what keeps a value from being sent as a header, "" when nothing does. The value, which may be secret, is not repeated."""
+    for position, character in enumerate(value, 1):
+        if not " " <= character <= "~":
+            what = _NAMES.get(character) or ("a control character" if character.isascii() else "a character that is not ASCII")
+            return f"holds {what} (character {position})"
+    return ""
+
+
+def escaped_header_key(key: str) -> str:
+    """Write any text as a part of a header's name: what may not stand there as %XX, as client-go writes the keys of impersonation."""
+    return "".join(chr(byte) if _NAME.fullmatch(chr(byte)) and byte != ord("%") else f"%{byte:02X}" for byte in key.encode())
 
 
 class Headers:
@@ -34,6 +58,11 @@ class Headers:
                 headers["Content-Type"] = content_type
             if self._identity.authorization:
                 headers["Authorization"] = self._identity.authorization
+            for name, value in headers.items():
+                flaw = header_flaw(value) if _NAME.fullmatch(name) else "is no name of a header"
+                if flaw:
+                    del self._mappings[content_type]
+                    raise Invalid(f"the request cannot be sent: its header {name!r} {flaw}")
         return headers
 
     def text(self, content_type: str) -> bytes:
@@ -41,7 +70,7 @@ class Headers:
         text = self._texts.get(content_type)
         if text is None:
             lines = [f"{name}: {value}\r\n" for name, value in self.mapping(content_type).items()]
-            text = self._texts[content_type] = "".join(lines).encode("latin-1", errors="replace")
+            text = self._texts[content_type] = "".join(lines).encode("ascii")
         return text
 
     def _forget_old(self) -> None:

@@ -16,11 +16,16 @@ from typing import cast
 import httptools
 import msgspec
 
-from koordsched.cluster.apiserver.wire import Answer, NoAnswer, NotSent, NotTrusted
+from koordsched.cluster.apiserver.network_errors import network_error_text
+from koordsched.cluster.apiserver.wire import Answer, NoAnswer, NotSent, NotTrusted, max_body
 
 KEEPALIVE_SECONDS = 60.0
 """Less than the 90 s after which kube-apiserver closes an idle connection, lest a bind is sent into a connection that is being closed."""
 _FINAL = 200  # statuses below this announce another one
+MAX_OVERHEAD = 256 * 1024
+"""Bytes of an answer that are no body: status line, headers, preliminary answers, trailers. A kube-apiserver sends less than 2 KiB."""
+_OVERHEAD_FACTOR = 8
+"""So many bytes may a byte of body cost in addition: a chunk of one byte is six bytes on the wire."""
 
 
 MaySend = Callable[[], None] | None
@@ -38,7 +43,8 @@ class Server(msgspec.Struct, frozen=True):
 class Connection(asyncio.Protocol):
     """One connection, which has at most one request under way."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_answer: int) -> None:
+        """max_answer: bytes that the body of an answer may have."""
         self.usable = False  # for another request
         self.idle_since = 0.0  # the loop's time; kept by the pool
         self.context: ssl.SSLContext | None = None  # kept by the pool
@@ -47,7 +53,11 @@ class Connection(asyncio.Protocol):
         # An answer, or why there is none. No exception: with its traceback it would hold this connection and its buffers (256 KiB with TLS)
         # until the garbage collector looks.
         self._waiter: asyncio.Future[Answer | str] | None = None
-        self._body: list[bytes] = []
+        self._max_answer = max_answer
+        self._max_body = max_answer  # of the answer being read
+        self._body = bytearray()
+        self._received = 0  # bytes of the answer being read, body and all
+        self._too_large = ""  # what of it is too large, as a sentence's end
         self._retry_after: str | None = None
         self._status = 0  # of the answer being read, 0 before its headers are whole
 
@@ -59,10 +69,11 @@ class Connection(asyncio.Protocol):
         waiter: asyncio.Future[Answer | str] = loop.create_future()
         self._waiter = waiter
         self._parser = httptools.HttpResponseParser(self)
-        self._body, self._retry_after, self._status = [], None, 0
+        self._body, self._retry_after, self._status = bytearray(), None, 0
+        self._received, self._too_large = 0, ""
         self.usable = False
         self._transport.write(request)
-        timer = None if seconds is None else loop.call_later(seconds, self._fail, "timed out")
+        timer = None if seconds is None else loop.call_later(seconds, self._fail, "i/o timeout")
         try:
             outcome = await waiter
         finally:
@@ -89,7 +100,7 @@ class Connection(asyncio.Protocol):
     def _broken_off(self, why: str) -> Answer | str:
         if not self._status:
             return why
-        return Answer(self._status, b"".join(self._body), self._retry_after, complete=False)
+        return Answer(self._status, bytes(self._body), self._retry_after, self._too_large or "it broke off")
 
     # What asyncio calls
 
@@ -109,11 +120,19 @@ class Connection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._fail(f"not HTTP: {error}")
             self.close()
+            return
+        self._received += len(data)
+        overhead = self._received - len(self._body)
+        if not self._too_large and overhead > MAX_OVERHEAD + _OVERHEAD_FACTOR * len(self._body):
+            self._too_large = f"its headers are larger than {MAX_OVERHEAD} bytes"
+        if self._too_large:
+            self._fail(self._too_large)
+            self.close()
 
     def connection_lost(self, error: Exception | None) -> None:
         self.usable = False
         self._parser = self._transport = None  # each of them holds this connection
-        self._fail(" ".join(str(error).split()) if error is not None else "the server closed the connection")
+        self._fail(network_error_text(error) if error is not None else "the server closed the connection")
 
     def _fail(self, why: str) -> None:
         waiter = self._waiter
@@ -131,22 +150,27 @@ class Connection(asyncio.Protocol):
         assert self._parser is not None
         status = self._parser.get_status_code()
         self._status = status if status >= _FINAL else 0
+        self._max_body = max_body(status, self._max_answer)
 
     def on_body(self, body: bytes) -> None:
-        self._body.append(body)
+        if len(self._body) + len(body) <= self._max_body:
+            self._body += body
+        else:
+            self._too_large = f"it is larger than {self._max_body} bytes"
 
     def on_message_complete(self) -> None:
         assert self._parser is not None
-        if self._status and self._waiter is not None and not self._waiter.done():
+        if self._status and not self._too_large and self._waiter is not None and not self._waiter.done():
             self.usable = self._parser.should_keep_alive()
-            self._waiter.set_result(Answer(self._status, b"".join(self._body), self._retry_after))
+            self._waiter.set_result(Answer(self._status, bytes(self._body), self._retry_after))
 
 
 class ConnectionPool:
     """At most `limit` connections to a server, used again while they are fresh and secured as is wanted now."""
 
-    def __init__(self, server: Server, limit: int, connect_timeout: float) -> None:
+    def __init__(self, server: Server, limit: int, connect_timeout: float, max_answer: int) -> None:
         self._server = server
+        self._max_answer = max_answer
         self._connect_timeout = connect_timeout
         self._idle: list[Connection] = []
         self._all: set[Connection] = set()
@@ -210,11 +234,15 @@ class ConnectionPool:
         try:
             async with asyncio.timeout(self._connect_timeout):
                 _, connection = await asyncio.get_running_loop().create_connection(
-                    Connection, server.host, server.port, ssl=context, server_hostname=server.name if context is not None else None
+                    lambda: Connection(self._max_answer),
+                    server.host,
+                    server.port,
+                    ssl=context,
+                    server_hostname=server.name if context is not None else None,
                 )
         except ssl.SSLCertVerificationError as error:
             raise NotTrusted(error) from None
-        except (OSError, UnicodeError) as error:  # UnicodeError: a host name that is none
+        except (OSError, ValueError) as error:  # ValueError: a host name that is none
             raise NotSent(error) from None
         connection.context = context
         self._all.add(connection)

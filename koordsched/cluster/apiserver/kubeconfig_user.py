@@ -13,6 +13,7 @@ import msgspec
 
 from koordsched.cluster.apiserver.credentials import Credential, CredentialSource, Fixed, TokenFile, bearer
 from koordsched.cluster.apiserver.exec_plugin import ExecPlugin
+from koordsched.cluster.apiserver.headers import escaped_header_key, header_flaw
 from koordsched.cluster.apiserver.target import Pem
 
 if TYPE_CHECKING:
@@ -65,9 +66,10 @@ def _credentials(source: Names, where: str, user: User, cluster_info: Callable[[
     if user.token_file:
         return TokenFile(f"kubeconfig {source.name}: {where}.tokenFile", source.path(user.token_file))
     if user.token:
-        if not (user.token.isascii() and user.token.isprintable()):
-            raise source.error(f"{where}.token", "holds something that is no token")
-        return Fixed(bearer(user.token))
+        flaw = header_flaw(user.token)
+        if flaw:
+            raise source.error(f"{where}.token", flaw)
+        return Fixed(bearer(user.token, where))
     if user.username:
         pair = f"{user.username}:{user.password}".encode()
         return Fixed(Credential(authorization=f"Basic {b64encode(pair).decode()}"))
@@ -109,10 +111,12 @@ def _provider(source: Names, where: str, given: AuthProvider) -> CredentialSourc
 
 
 def _impersonation(source: Names, where: str, user: User) -> tuple[tuple[str, str], ...]:
-    headers = [("Impersonate-User", user.impersonate), ("Impersonate-Uid", user.impersonate_uid)]
-    headers += [("Impersonate-Group", group) for group in user.impersonate_groups]
-    headers += [(f"Impersonate-Extra-{key}", value) for key, values in user.impersonate_extra.items() for value in values]
-    for name, value in headers:
-        if not (name + value).isprintable() or not (name + value).isascii():
-            raise source.error(f"{where}.as", f"cannot be sent as a header: {name}")
-    return tuple((name, value) for name, value in headers if value)
+    given = [("as", "User", user.impersonate), ("as-uid", "Uid", user.impersonate_uid)]
+    given += [(f"as-groups[{i}]", "Group", group) for i, group in enumerate(user.impersonate_groups)]
+    for key, values in user.impersonate_extra.items():
+        given += [(f"as-user-extra[{key}][{i}]", f"Extra-{escaped_header_key(key)}", value) for i, value in enumerate(values)]
+    for field, _, value in given:
+        flaw = header_flaw(value)
+        if flaw:
+            raise source.error(f"{where}.{field}", flaw)
+    return tuple((f"Impersonate-{name}", value) for _, name, value in given if value)

@@ -1,15 +1,18 @@
 """Credentials from an OpenID Connect issuer: kubeconfig's auth-provider "oidc".
 
 kubernetes-asyncio speaks to the issuer (discovery, refresh). Its connector is replaced: its own does not check the issuer's certificate
-when the kubeconfig names no authority, and fails when it names one (36.1.0). Importing this module imports kubernetes-asyncio with all its
-model classes, 0.5 s and 38 MiB, so it is imported only for a kubeconfig that asks for it.
+when the kubeconfig names no authority, and fails when it names one (36.1.0). How it reads answers is replaced too: it does so without any
+limit. Importing this module imports kubernetes-asyncio with all its model classes, 0.5 s and 38 MiB, so it is imported only for a
+kubeconfig that asks for it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import ssl
+from math import isfinite
 from typing import Any
 
 import aiohttp
@@ -17,7 +20,16 @@ import msgspec
 from kubernetes_asyncio.config.config_exception import ConfigException
 from kubernetes_asyncio.config.openid import OpenIDRequestor
 
+from koordsched.api.meta import JSON_ERRORS
 from koordsched.cluster.apiserver.credentials import Credential, CredentialError, bearer
+from koordsched.cluster.apiserver.network_errors import network_error_text
+from koordsched.cluster.apiserver.sessions import read_whole
+from koordsched.cluster.apiserver.wire import TRANSPORT_ERRORS
+from koordsched.files import read_limited
+
+MAX_ANSWER = 2**20
+"""Bytes of what an issuer answers: its metadata, or tokens."""
+TIME_LIMIT_SECONDS = 60.0
 
 
 class OidcSettings(msgspec.Struct, frozen=True, rename="kebab"):
@@ -32,6 +44,17 @@ class OidcSettings(msgspec.Struct, frozen=True, rename="kebab"):
     idp_certificate_authority_data: str = ""
 
 
+class _Tokens(msgspec.Struct):
+    """The issuer's answer to a refresh token."""
+
+    id_token: str
+    refresh_token: str | None = None
+
+
+class _Claims(msgspec.Struct):
+    exp: float
+
+
 class _Requestor(OpenIDRequestor):
     """Talks to the issuer over verified TLS."""
 
@@ -41,6 +64,25 @@ class _Requestor(OpenIDRequestor):
 
     def _get_connector(self) -> aiohttp.TCPConnector:
         return aiohttp.TCPConnector(ssl=self._context)
+
+    async def _get(self, client: aiohttp.ClientSession, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        async with client.get(*args, **kwargs) as answer:
+            return await _object(answer)
+
+    async def _post(self, client: aiohttp.ClientSession, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        async with client.post(*args, **kwargs) as answer:
+            return await _object(answer)
+
+
+async def _object(answer: aiohttp.ClientResponse) -> dict[str, Any]:
+    """Return the JSON object that the issuer answers; ValueError when it is none, or too large."""
+    read = await read_whole(answer, MAX_ANSWER)
+    if read.flaw:
+        raise ValueError(f"the answer of {answer.url} cannot be read: {read.flaw}")
+    try:
+        return msgspec.json.decode(read.body, type=dict[str, Any])
+    except JSON_ERRORS as error:
+        raise ValueError(f"the answer of {answer.url} cannot be read: {error}") from None
 
 
 class Oidc:
@@ -60,21 +102,34 @@ class Oidc:
         """Return the kubeconfig's own id token the first time, a new one after that."""
         token, self._given = self._given, None
         if token is not None:
-            return bearer(token, _expiry(token))
+            return bearer(token, f"{self._where}.config.id-token", _expiry(token))
         if not self._refresh_token:
             raise CredentialError(f"{self._where}: the id-token is used up and there is no refresh-token")
         try:
-            answer: dict[str, Any] = await _Requestor(self._settings, self._trusted()).refresh_token(self._refresh_token)
-            token = str(answer["id_token"])
-        except (ConfigException, aiohttp.ClientError, OSError, KeyError, TypeError, ValueError) as error:
-            raise CredentialError(f"{self._where}: {self._settings.idp_issuer_url} gives no new id-token: {error!r}") from None
-        self._refresh_token = str(answer.get("refresh_token") or self._refresh_token)
-        return bearer(token, _expiry(token))
+            async with asyncio.timeout(TIME_LIMIT_SECONDS):
+                requestor = _Requestor(self._settings, await asyncio.to_thread(self._trusted))
+                answer: dict[str, Any] = await requestor.refresh_token(self._refresh_token)
+            given = msgspec.convert(answer, _Tokens)
+        except (ConfigException, KeyError, TypeError, *TRANSPORT_ERRORS) as error:
+            raise CredentialError(f"{self._where}: {self._settings.idp_issuer_url} gives no new id-token: {_why(error)}") from None
+        self._refresh_token = given.refresh_token or self._refresh_token
+        return bearer(given.id_token, f"{self._where}: the id-token of {self._settings.idp_issuer_url}", _expiry(given.id_token))
 
     def _trusted(self) -> ssl.SSLContext:
         """Return a context that trusts the authority given, else the system's. ValueError, OSError: it cannot be read."""
-        data = base64.b64decode(self._settings.idp_certificate_authority_data).decode()
-        return ssl.create_default_context(cafile=self._settings.idp_certificate_authority or None, cadata=data or None)
+        data = base64.b64decode(self._settings.idp_certificate_authority_data)
+        if self._settings.idp_certificate_authority:
+            data += b"\n" + read_limited(self._settings.idp_certificate_authority)
+        return ssl.create_default_context(cadata=data.decode("ascii", errors="replace") or None)
+
+
+def _why(error: Exception) -> str:
+    """Say what kept the issuer from giving a token; kubernetes-asyncio hides the issuer's refusal behind an error of its own."""
+    cause = error.__cause__
+    refusal = f": {network_error_text(cause)}" if isinstance(cause, aiohttp.ClientError) else ""
+    if isinstance(error, KeyError):
+        return f"{error} is missing in its answer"
+    return network_error_text(error) + refusal
 
 
 def _expiry(token: str) -> float | None:
@@ -83,7 +138,7 @@ def _expiry(token: str) -> float | None:
     if len(parts) != 3:  # noqa: PLR2004  # header, claims, signature
         return None
     try:
-        claims = msgspec.json.decode(base64.urlsafe_b64decode(parts[1] + "=="), type=dict[str, Any])
-        return float(claims["exp"])
-    except (msgspec.DecodeError, binascii.Error, KeyError, TypeError, ValueError):
+        claims = msgspec.json.decode(base64.urlsafe_b64decode(parts[1] + "=="), type=_Claims)
+    except (*JSON_ERRORS, binascii.Error, ValueError):
         return None
+    return claims.exp if isfinite(claims.exp) else None

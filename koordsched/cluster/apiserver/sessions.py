@@ -11,7 +11,7 @@ from yarl import URL
 
 from koordsched.cluster.apiserver.http1 import KEEPALIVE_SECONDS
 from koordsched.cluster.apiserver.proxies import environment_proxy
-from koordsched.cluster.apiserver.wire import TRANSPORT_ERRORS, Answer, wire_error
+from koordsched.cluster.apiserver.wire import TRANSPORT_ERRORS, Answer, max_body, wire_error
 
 if TYPE_CHECKING:
     import ssl
@@ -75,14 +75,20 @@ class Sessions:
         return session
 
 
-async def read_whole(response: aiohttp.ClientResponse) -> Answer:
-    """Read the body as far as it comes, and give the connection back."""
+async def read_whole(response: aiohttp.ClientResponse, max_answer: int) -> Answer:
+    """Read the body as far as it comes, up to its limit, and give the connection back."""
     retry_after = response.headers.get("Retry-After")
+    limit, body = max_body(response.status, max_answer), bytearray()
     async with response:
         try:
-            return Answer(response.status, await response.read(), retry_after)
+            async for piece in response.content.iter_any():
+                if len(body) + len(piece) > limit:
+                    response.close()
+                    return Answer(response.status, bytes(body), retry_after, f"it is larger than {limit} bytes")
+                body += piece
         except TRANSPORT_ERRORS:
-            return Answer(response.status, b"", retry_after, complete=False)
+            return Answer(response.status, bytes(body), retry_after, "it broke off")
+    return Answer(response.status, bytes(body), retry_after)
 
 
 def _proxy(address: str) -> tuple[URL | None, dict[str, str] | None]:

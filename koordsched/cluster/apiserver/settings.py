@@ -33,6 +33,7 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
     watch_seconds: tuple[float, float] = (300.0, 600.0)  # a watch is asked to last a random time in this range
     max_silence: float = 180.0  # three of the API server's bookmarks
     connections: int = 64  # at once, for each purpose but watches, which have as many as there are watches
+    max_answer: int = 128 * 2**20  # bytes of one answer, and of one event of a watch: a page of 500 nodes with 250 kB each
     streaming_lists: bool = False  # spares the server memory, and costs it two to three times the CPU
     service_account: str = SERVICE_ACCOUNT  # the folder with token and ca.crt of a pod
     may_decide: Callable[[], None] | None = None  # asked right before a decision is sent; raises NotLeading if it must not be

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 
 from koordsched.cluster.apiserver.credentials import CredentialSource
 from koordsched.cluster.apiserver.settings import ConnectError
+from koordsched.files import read_limited
 
 
 class Pem(msgspec.Struct, frozen=True):
@@ -22,9 +21,9 @@ class Pem(msgspec.Struct, frozen=True):
         if not self.file:
             return self.data
         try:
-            return Path(self.file).read_bytes()
-        except OSError as error:
-            raise ConnectError(f"{self.where}: {self.file}: {error.strerror or error}") from None
+            return read_limited(self.file)
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+            raise ConnectError(f"{self.where}: {self.file}: {getattr(error, 'strerror', None) or error}") from None
 
 
 class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):

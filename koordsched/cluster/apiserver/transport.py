@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from koordsched.cluster.apiserver.call import Pool
-from koordsched.cluster.apiserver.errors import OK, REDIRECT, Sent, answer_error, transport_error
+from koordsched.cluster.apiserver.errors import OK, REDIRECT, Sent, answer_error, transport_error, unreadable_answer
 from koordsched.cluster.apiserver.headers import Headers
 from koordsched.cluster.apiserver.http1 import ConnectionPool, MaySend, Server
 from koordsched.cluster.apiserver.limiter import RateLimiter
 from koordsched.cluster.apiserver.sessions import Sessions, read_whole
 from koordsched.cluster.apiserver.traffic import Traffic
-from koordsched.cluster.apiserver.wire import Answer, NoAnswer, NotTrusted, WireError
+from koordsched.cluster.apiserver.wire import Answer, NotTrusted, WireError
 from koordsched.cluster.port import Invalid, ServerError
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ class Transport:
         self._headers = Headers([("Host", address.netloc), ("User-Agent", settings.user_agent), *target.headers], identity)
         self._sessions = Sessions(target, settings)
         server = Server(address.hostname or "", _port(target.server), target.tls.server_name or address.hostname or "")
-        self._pools = {pool: ConnectionPool(server, settings.connections, settings.connect_timeout) for pool in Pool}
+        self._pools = {pool: ConnectionPool(server, settings.connections, settings.connect_timeout, settings.max_answer) for pool in Pool}
+        self.max_answer = settings.max_answer
         self._may_decide = settings.may_decide
         self._closed = False
 
@@ -63,8 +64,8 @@ class Transport:
         self.traffic.received[call.label] += len(answer.body)
         if not OK <= answer.status < REDIRECT:
             raise answer_error(self._sent(call), answer.status, answer.body, answer.retry_after)
-        if not answer.complete and call.needs_answer:
-            raise transport_error(self._sent(call), NoAnswer("the answer broke off"))
+        if answer.flaw and call.needs_answer:
+            raise unreadable_answer(self._sent(call), answer.status, answer.flaw)
         return answer.body
 
     @asynccontextmanager
@@ -74,7 +75,7 @@ class Transport:
         response = await self._with_renewal(call, self._begin)
         async with response:
             if not OK <= response.status < REDIRECT:
-                answer = await read_whole(response)
+                answer = await read_whole(response, self.max_answer)
                 self.traffic.received[call.label] += len(answer.body)
                 raise answer_error(self._sent(call), answer.status, answer.body, answer.retry_after)
             yield response
@@ -145,7 +146,7 @@ class Transport:
         may_send = self._may_send(call)
         if may_send is not None:
             may_send()
-        return await read_whole(await self._begin(call))
+        return await read_whole(await self._begin(call), self.max_answer)
 
     def _may_send(self, call: Call) -> MaySend:
         return self._may_decide if call.decides else None

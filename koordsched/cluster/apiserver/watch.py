@@ -11,7 +11,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from koordsched.cluster.apiserver.errors import Sent, status_error
-from koordsched.cluster.apiserver.lines import LineBuffer
+from koordsched.cluster.apiserver.lines import LineBuffer, LineTooLongError
 from koordsched.cluster.apiserver.wire import TRANSPORT_ERRORS
 from koordsched.cluster.port import BOOKMARK, DELETED, Gone, ListPage, ServerError, WatchEvent
 
@@ -29,7 +29,7 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 async def follow(transport: Transport, call: Call, decoder: KindDecoder) -> AsyncGenerator[Sequence[WatchEvent], None]:
     """Yield what each read of the watch brought, in order, until it ends; a broken connection is an end like any other."""
     received = transport.traffic.received
-    buffer = LineBuffer()
+    buffer = LineBuffer(transport.max_answer)
     async with transport.open(call) as response:
         while True:
             try:
@@ -42,7 +42,11 @@ async def follow(transport: Transport, call: Call, decoder: KindDecoder) -> Asyn
             if not piece:
                 return
             received[call.label] += len(piece)
-            lines = buffer.feed(piece)
+            try:
+                lines = buffer.feed(piece)
+            except LineTooLongError as error:
+                # Watching again from the same version would bring the same event: a list gets past it.
+                raise Gone(f"{call.label.plural}: an event of the watch is {error}") from None
             if not lines:
                 continue
             batch = decoder.batch(lines)

@@ -10,17 +10,29 @@ import ssl
 import aiohttp
 import msgspec
 
+from koordsched.cluster.apiserver.network_errors import network_error_text
+
 CERTIFICATE_PROBLEMS = (aiohttp.ClientConnectorCertificateError, ssl.SSLCertVerificationError)
-UNSENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError, aiohttp.InvalidURL)
-TRANSPORT_ERRORS = (aiohttp.ClientError, OSError, RuntimeError)
-"""What a library may raise. OSError includes TimeoutError and TLS errors; uvloop and a closed session raise RuntimeError."""
+UNSENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError, ValueError)
+TRANSPORT_ERRORS = (aiohttp.ClientError, OSError, RuntimeError, ValueError)
+"""What a library may raise. OSError includes TimeoutError and TLS errors; uvloop and a closed session raise RuntimeError; ValueError stands
+for what cannot be sent: an address or a host name that is none, a header with a line break."""
+
+
+MAX_REFUSAL = 2**20
+"""Bytes of an answer other than success: a Status with its message."""
+
+
+def max_body(status: int, max_answer: int) -> int:
+    """Return how many bytes of an answer's body are read, `max_answer` being the limit of one of success."""
+    return max_answer if 200 <= status < 300 else min(MAX_REFUSAL, max_answer)  # noqa: PLR2004  # HTTP's success
 
 
 class WireError(Exception):
     """No answer. The text is one line that says why."""
 
     def __init__(self, cause: Exception | str) -> None:
-        super().__init__(cause if isinstance(cause, str) else _why(cause))
+        super().__init__(cause if isinstance(cause, str) else network_error_text(cause))
 
 
 class NotSent(WireError):
@@ -36,12 +48,12 @@ class NoAnswer(WireError):
 
 
 class Answer(msgspec.Struct):
-    """An answer; `complete` is False when the body broke off or did not come in time."""
+    """An answer. `flaw` says why its body is not whole ("it broke off", "it is larger than ..."), "" when it is."""
 
     status: int
     body: bytes = b""
     retry_after: str | None = None
-    complete: bool = True
+    flaw: str = ""
 
     def close(self) -> None:
         """Do nothing: the connection has been given back."""
@@ -52,17 +64,3 @@ def wire_error(error: Exception) -> WireError:
     if isinstance(error, CERTIFICATE_PROBLEMS):
         return NotTrusted(error)
     return NotSent(error) if isinstance(error, UNSENT) else NoAnswer(error)
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        cause: Exception = error.certificate_error
-    elif isinstance(error, aiohttp.ClientConnectorError):
-        cause = error.os_error
-    else:
-        cause = error
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        return f"certificate verify failed: {cause.verify_message or cause.reason}"
-    if isinstance(cause, TimeoutError) and not str(cause):
-        return "timed out"
-    return " ".join(str(cause).split()) or type(cause).__name__

@@ -14,6 +14,7 @@ from urllib.parse import quote
 import msgspec
 
 from koordsched.api.kinds import Kind
+from koordsched.api.meta import JSON_ERRORS
 from koordsched.cluster.apiserver import RawRequest
 from koordsched.cluster.port import NotFound, PatchType, Ref, ServerError, TooManyRequests
 
@@ -107,7 +108,7 @@ class Api:
         answer = await self._patiently(RawRequest(method=method, path=path, body=data, content_type=content_type))
         try:
             decoded = msgspec.json.decode(answer)
-        except msgspec.DecodeError as error:
+        except JSON_ERRORS as error:
             raise ServerError(f"{method} {path}: the answer is not JSON: {error}") from None
         if not isinstance(decoded, dict):
             raise ServerError(f"{method} {path}: expected an object, seen {answer[:80]!r}")

@@ -14,6 +14,7 @@ import aiohttp
 import msgspec
 
 from koordsched.clock import VirtualTimeLoop
+from koordsched.cluster.apiserver.network_errors import network_error_text
 
 if TYPE_CHECKING:
     import ssl
@@ -29,7 +30,7 @@ MAX_REFUSAL = 256
 """Bytes that are read of an answer other than 200."""
 KEEP_ALIVE = 60.0
 _CHUNK = 1 << 16
-_HEADERS = {"Content-Type": "application/json"}
+_HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
 
 
 class Unanswered(Exception):
@@ -88,7 +89,7 @@ class Transport:
             except TimeoutError:
                 raise Unanswered(f"no answer within {self._settings.timeout:g} s") from None
             except (aiohttp.ClientError, OSError, ValueError) as error:
-                raise Unanswered(str(error) or type(error).__name__) from None
+                raise Unanswered(network_error_text(error)) from None
 
     async def _try(self, url: str, body: bytes) -> Reply:
         settings = self._settings
@@ -108,7 +109,12 @@ class Transport:
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=MAX_REQUESTS, keepalive_timeout=KEEP_ALIVE)
-            self._session = aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=self._settings.timeout))
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                timeout=aiohttp.ClientTimeout(total=self._settings.timeout),
+                cookie_jar=aiohttp.DummyCookieJar(),  # Go's client keeps none either
+                auto_decompress=False,  # a small answer could unfold without end
+            )
         return self._session
 
 

@@ -1,7 +1,8 @@
 """What is said to an extender and what it answers: JSON whose keys are Go field names (k8s.io/kube-scheduler/extender/v1).
 
-Keys of an answer are read as Go reads them, without regard to case; objects inside are read for their names only. Every answer is checked
-here, so that nobody behind this file meets anything but values of the right kind: `Nonsense` says what was wrong.
+Keys of an answer are read as Go reads them, without regard to case. An answer is decoded key by key into the types that are expected; what
+nobody reads (all of a whole node but its name) is never built. So nobody behind this file meets anything but values of the right kind:
+`Nonsense` says what was wrong.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from koordsched.api.core import Node, Pod
-from koordsched.api.meta import Int64
+from koordsched.api.meta import JSON_ERRORS, Int64
 from koordsched.framework.extenders import Victims
 
 T = TypeVar("T")
@@ -42,31 +43,15 @@ class Filtered(msgspec.Struct, frozen=True):
     unresolvable: Mapping[str, str]
 
 
-class _Answer(msgspec.Struct):
-    """Base of answers; keys in lower case, as `_fold` makes them."""
+_Object = dict[str, msgspec.Raw]
+"""A JSON object whose values are not looked at yet: whole nodes come back, of which only the names are read."""
 
-    error: str | None = None
-
-
-class _FilterAnswer(_Answer):
-    nodes: dict[str, Any] | None = None
-    nodenames: list[str] | None = None
-    failednodes: dict[str, str] | None = None
-    failedandunresolvablenodes: dict[str, str] | None = None
-
-
-class _HostPriority(msgspec.Struct):
-    host: str = ""
-    score: Int64 = 0
-
-
-class _MetaPod(msgspec.Struct):
-    uid: str = ""
-
-
-class _MetaVictims(msgspec.Struct):
-    pods: list[_MetaPod] | None = None
-    numpdbviolations: Int64 = 0
+_OBJECT = msgspec.json.Decoder(_Object | None)
+_ITEMS = msgspec.json.Decoder(list[msgspec.Raw] | None)
+_TEXT = msgspec.json.Decoder(str | None)
+_TEXTS = msgspec.json.Decoder(list[str] | None)
+_REASONS = msgspec.json.Decoder(dict[str, str] | None)
+_NUMBER = msgspec.json.Decoder(Int64 | None)
 
 
 # Requests
@@ -103,56 +88,45 @@ def binding_args(pod: Pod, node: str) -> bytes:
 
 def read_filtered(body: bytes, *, names_only: bool) -> Filtered:
     """Read the answer to filter. Nodes that come back whole count by their names alone: what we know of them stays."""
-    answer = _convert(_fold(_decode(body)), _FilterAnswer)
-    if answer.error:
-        raise Nonsense(quoted(answer.error))
+    answer = _fold(body)
+    _raise_error(answer)
+    names = _field(answer, "nodenames", _TEXTS)
+    nodes = _field(answer, "nodes", _OBJECT)
     remaining: Sequence[str] = ()
-    if names_only and answer.nodenames is not None:
-        remaining = answer.nodenames
-    elif answer.nodes is not None:
-        remaining = _names(answer.nodes)
-    return Filtered(tuple(remaining), answer.failednodes or {}, answer.failedandunresolvablenodes or {})
+    if names_only and names is not None:
+        remaining = names
+    elif nodes is not None:
+        remaining = [_node_name(node) for node in _field(_lower(nodes), "items", _ITEMS) or ()]
+    failed, unresolvable = _field(answer, "failednodes", _REASONS), _field(answer, "failedandunresolvablenodes", _REASONS)
+    return Filtered(tuple(remaining), failed or {}, unresolvable or {})
 
 
 def read_priorities(body: bytes) -> dict[str, int]:
     """Read the answer to prioritize: scores by node name."""
-    items = _decode(body)
-    if items is None:
-        return {}
-    if not isinstance(items, list):
-        raise Nonsense("the answer is no list of scores")
     scores: dict[str, int] = {}
-    for item in items:
-        priority = _convert(_fold(item), _HostPriority)
-        if not 0 <= priority.score <= MAX_PRIORITY:
-            raise Nonsense(
-                f"the score of node {quoted(priority.host)!r} is {priority.score}, it should be in the range of [0, {MAX_PRIORITY}]"
-            )
-        scores[priority.host] = scores.get(priority.host, 0) + priority.score
+    for item in _decode(body, _ITEMS) or ():
+        priority = _fold(item)
+        host, score = _field(priority, "host", _TEXT) or "", _field(priority, "score", _NUMBER) or 0
+        if not 0 <= score <= MAX_PRIORITY:
+            raise Nonsense(f"the score of node {quoted(host)!r} is {score}, it should be in the range of [0, {MAX_PRIORITY}]")
+        scores[host] = scores.get(host, 0) + score
     return scores
 
 
 def read_preempted(body: bytes) -> dict[str, Chosen]:
     """Read the answer to preempt: the nodes that remain as candidates, each with its victims."""
-    found = _fold(_decode(body)).get("nodenametometavictims")
-    if not isinstance(found, dict | None):
-        raise Nonsense("NodeNameToMetaVictims is no object")
     chosen = {}
-    for node, entry in (found or {}).items():
-        folded = _fold(entry)
-        if isinstance(folded.get("pods"), list):
-            folded["pods"] = [_fold(pod) for pod in folded["pods"] if pod is not None]
-        victims = _convert(folded, _MetaVictims)
-        uids = tuple(pod.uid for pod in victims.pods or ())
-        chosen[node] = Chosen(uids, victims.numpdbviolations)
+    for node, entry in (_field(_fold(body), "nodenametometavictims", _OBJECT) or {}).items():
+        victims = _fold(entry)
+        pods = [_fold(pod) for pod in _field(victims, "pods", _ITEMS) or () if bytes(pod) != b"null"]
+        uids = tuple(_field(pod, "uid", _TEXT) or "" for pod in pods)
+        chosen[node] = Chosen(uids, _field(victims, "numpdbviolations", _NUMBER) or 0)
     return chosen
 
 
 def read_bound(body: bytes) -> None:
     """Read the answer to bind; Nonsense with what the extender says went wrong."""
-    answer = _convert(_fold(_decode(body)), _Answer)
-    if answer.error:
-        raise Nonsense(quoted(answer.error))
+    _raise_error(_fold(body))
 
 
 def quoted(text: str) -> str:
@@ -161,38 +135,45 @@ def quoted(text: str) -> str:
     return line if len(line) <= MAX_QUOTED else f"{line[:MAX_QUOTED]} ..."
 
 
-def _decode(body: bytes) -> Any:
+def _decode(body: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[T]) -> T:
     try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise Nonsense(f"the answer is no JSON: {error}: {quoted(body[:MAX_QUOTED].decode(errors='replace'))!r}") from None
-
-
-def _fold(value: Any) -> dict[str, Any]:
-    """Return the object with its keys in lower case; null is an empty one, as in Go."""
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise Nonsense(f"the answer has {type(value).__name__} where an object is expected")
-    return {key.lower(): item for key, item in value.items()}
-
-
-def _convert(value: Any, kind: type[T]) -> T:
-    try:
-        return msgspec.convert(value, kind)
+        return decoder.decode(body)
     except msgspec.ValidationError as error:
-        raise Nonsense(f"the answer is not what it must be: {error}") from None
+        raise Nonsense(f"the answer is not what it must be: {error}: {_quoted(body)}") from None
+    except JSON_ERRORS as error:
+        raise Nonsense(f"the answer is no JSON: {error}: {_quoted(body)}") from None
 
 
-def _names(nodes: Mapping[str, Any]) -> list[str]:
-    items = _fold(nodes).get("items")
-    if not isinstance(items, list | None):
-        raise Nonsense("the nodes of the answer are no list")
-    return [_name(item) for item in items or ()]
+def _quoted(body: bytes | msgspec.Raw) -> str:
+    return repr(quoted(bytes(body)[:MAX_QUOTED].decode(errors="replace")))
 
 
-def _name(node: Any) -> str:
-    name = _fold(_fold(node).get("metadata")).get("name")
-    if not isinstance(name, str):
+def _fold(body: bytes | msgspec.Raw) -> _Object:
+    """Return the object with its keys in lower case; null is an empty one, as in Go."""
+    return _lower(_decode(body, _OBJECT) or {})
+
+
+def _lower(found: _Object) -> _Object:
+    return {key.lower(): item for key, item in found.items()}
+
+
+def _field(found: _Object, key: str, decoder: msgspec.json.Decoder[T]) -> T | None:
+    if key not in found:
+        return None
+    try:
+        return _decode(found[key], decoder)
+    except Nonsense as nonsense:
+        raise Nonsense(f"{key}: {nonsense}") from None
+
+
+def _raise_error(answer: _Object) -> None:
+    error = _field(answer, "error", _TEXT)
+    if error:
+        raise Nonsense(quoted(error))
+
+
+def _node_name(node: msgspec.Raw) -> str:
+    name = _field(_lower(_field(_fold(node), "metadata", _OBJECT) or {}), "name", _TEXT)
+    if name is None:
         raise Nonsense("a node of the answer has no name")
     return name

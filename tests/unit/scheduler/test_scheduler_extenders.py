@@ -210,8 +210,8 @@ NONSENSE = [
     ({"NodeNames": ["n1", "elsewhere"]}, f'extender "{URL}" claims a filtered node "elsewhere" which is not found in the input node list'),
     (Reply(500, b"boom\n"), f"failed filter with extender at URL {URL}/filter, code 500: boom"),
     (Reply(200, b"<html>"), f'extender "{URL}/filter": the answer is no JSON'),
-    (Reply(200, b"[1]"), f'extender "{URL}/filter": the answer has list where an object is expected'),
-    ({"NodeNames": "n1"}, f'extender "{URL}/filter": the answer is not what it must be'),
+    (Reply(200, b"[1]"), f'extender "{URL}/filter": the answer is not what it must be: Expected `object | null`, got `array`'),
+    ({"NodeNames": "n1"}, f'extender "{URL}/filter": nodenames: the answer is not what it must be'),
 ]
 
 

@@ -119,12 +119,12 @@ def test_an_unstructured_object_keeps_its_json() -> None:
 def test_lines_are_put_together_wherever_they_were_cut() -> None:
     text = b"one\ntwo\nthree\n"
     for size in range(1, len(text) + 1):
-        buffer = LineBuffer()
+        buffer = LineBuffer(100)
         pieces = [buffer.feed(text[start : start + size]) for start in range(0, len(text), size)]
         assert b"".join(pieces) == text
         assert all(piece.endswith(b"\n") for piece in pieces if piece)
 
 
 def test_a_line_without_an_end_is_kept_back() -> None:
-    buffer = LineBuffer()
+    buffer = LineBuffer(100)
     assert [buffer.feed(b"a\nb"), buffer.feed(b""), buffer.feed(b"c"), buffer.feed(b"\n")] == [b"a\n", b"", b"", b"bc\n"]

@@ -64,7 +64,7 @@ async def test_a_request_that_was_never_sent_has_written_nothing(connected: Any,
     with pytest.raises(ServerError) as raised:
         await verb(api)
     assert raised.value.message.startswith(f"http://127.0.0.1:{port} cannot be reached: ")
-    assert "Connect call failed" in raised.value.message
+    assert raised.value.message.endswith(": connection refused")
     assert raised.value.status == 0, "nobody answered, and the log must not say that somebody did"
 
 
@@ -168,7 +168,7 @@ async def test_a_storm_of_binds_does_not_hold_up_other_requests(server: Any, con
 async def test_a_watch_that_is_not_answered_ends_like_any_request(server: Any, connected: Any) -> None:
     api = await connected(master=server.url, request_timeout=0.1)
     server.answer = hang
-    with pytest.raises(ServerError, match=rf"^GET {server.url}/api/v1/nodes: no answer: timed out"):
+    with pytest.raises(ServerError, match=rf"^GET {server.url}/api/v1/nodes: no answer: i/o timeout"):
         await anext(api.watch(NODE, resource_version="5"))
 
 

@@ -16,6 +16,7 @@ from koordsched.cluster.apiserver.http1 import ConnectionPool, Server
 from koordsched.cluster.apiserver.wire import Answer, NoAnswer, NotSent
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+MAX_ANSWER = 1000
 CLOSE = b""
 """Said by the server: close the connection now."""
 
@@ -64,7 +65,7 @@ async def talker() -> AsyncIterator[Talker]:
 
 @pytest_asyncio.fixture
 async def pool(talker: Talker) -> AsyncIterator[ConnectionPool]:
-    found = ConnectionPool(Server("127.0.0.1", talker.port, "127.0.0.1"), 2, 5.0)
+    found = ConnectionPool(Server("127.0.0.1", talker.port, "127.0.0.1"), 2, 5.0, MAX_ANSWER)
     yield found
     found.close()
 
@@ -136,7 +137,7 @@ async def test_something_said_out_of_turn_ends_the_connection(pool: ConnectionPo
         ([b"HTTP/1.1 200 OK\r\nConte", CLOSE], "the server closed the connection"),
         ([b"hello\r\n"], "not HTTP: "),
         ([b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"], "not HTTP: "),
-        ([], "timed out"),
+        ([], "i/o timeout"),
     ],
 )
 async def test_without_a_status_there_is_no_answer(pool: ConnectionPool, talker: Talker, says: list[bytes], why: str) -> None:
@@ -149,7 +150,7 @@ async def test_without_a_status_there_is_no_answer(pool: ConnectionPool, talker:
 @pytest.mark.parametrize("end", [[], [CLOSE]])
 async def test_an_answer_that_breaks_off_or_stalls_keeps_its_status(pool: ConnectionPool, talker: Talker, end: list[bytes]) -> None:
     talker.says = [[b"HTTP/1.1 201 Created\r\nRetry-After: 1\r\nContent-Length: 10\r\n\r\nabc", *end]]
-    assert await ask(pool, 0.1) == Answer(201, b"abc", "1", complete=False)
+    assert await ask(pool, 0.1) == Answer(201, b"abc", "1", "it broke off")
     assert await ask(pool) == Answer(200, b"ok")
     assert talker.connections == 2
 
@@ -189,8 +190,8 @@ async def test_closing_the_pool_ends_what_is_under_way(pool: ConnectionPool, tal
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "a..b"])
 async def test_a_host_that_cannot_be_found_was_sent_nothing(host: Any) -> None:
-    with pytest.raises(NotSent):
-        await ask(ConnectionPool(Server(host, 1, host), 1, 5.0))
+    with pytest.raises(NotSent, match=r"^no such host$"):
+        await ask(ConnectionPool(Server(host, 1, host), 1, 5.0, MAX_ANSWER))
 
 
 async def test_a_connection_that_broke_is_freed_with_its_last_reference(pool: ConnectionPool, talker: Talker) -> None:

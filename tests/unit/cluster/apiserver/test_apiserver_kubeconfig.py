@@ -98,7 +98,7 @@ async def test_a_certificate_authority_that_cannot_be_used_is_named(kubeconfig: 
     ("user", "expected"),
     [
         ({"tokenFile": "token"}, "kubeconfig FILE: users[u].user.tokenFile: DIR/token: No such file or directory"),
-        ({"token": "a\nb"}, "users[u].user.token: holds something that is no token"),
+        ({"token": "a\nb"}, "users[u].user.token: holds a line break (character 2)"),
         ({"token": "a", "username": "b"}, "users[u].user: only one of token and username can be used"),
         ({"exec": {"command": "x"}}, 'users[u].user.exec.apiVersion: "" is not known; known are '),
         ({"exec": {"apiVersion": EXEC}}, "users[u].user.exec.command: must be given"),

@@ -17,13 +17,14 @@ from koordsched.config.args import IN_TREE_COMPLETION
 from koordsched.config.args_validation import VALIDATED_ON_LOAD
 from koordsched.config.catalogue import REMOVED_PLUGINS, Catalogue
 from koordsched.config.decoding import Report, decode_struct
-from koordsched.config.errors import invalid, near_miss, shown
+from koordsched.config.errors import invalid, near_miss
 from koordsched.config.expansion import expand
 from koordsched.config.koordinator_args import KOORDINATOR_COMPLETION
 from koordsched.config.koordinator_validation import VALIDATED_WHEN_BUILT
 from koordsched.config.merging import append_default_pre_bind
 from koordsched.config.mistakes import Mistakes
 from koordsched.config.types import API_VERSION, PluginArgs, PluginConfig, Plugins, Profile
+from koordsched.yamltext.documents import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,10 +17,10 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
-from koordsched.config.documents import child
 from koordsched.config.duration import Duration, DurationError
-from koordsched.config.errors import near_miss, shown
+from koordsched.config.errors import near_miss
 from koordsched.config.types import COMPUTED
+from koordsched.yamltext.documents import child, shown
 
 S = TypeVar("S", bound=msgspec.Struct)
 Report = Callable[[str, str], None]

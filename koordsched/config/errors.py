@@ -7,16 +7,17 @@ deals in (path, problem) pairs and knows no file; `loading` adds the file, the d
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from koordsched.yamltext.documents import ROOT, shown
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-ROOT = "(root)"
-_SHOWN_TEXT = 120
+
+_MAX_NAME = 120  # characters of a name that are compared with the known ones
 
 
 class ConfigMistake(msgspec.Struct, frozen=True):
@@ -39,14 +40,6 @@ class ConfigError(ValueError):
     def __init__(self, errors: Iterable[ConfigMistake]) -> None:
         self.errors: tuple[ConfigMistake, ...] = tuple(errors)
         super().__init__("\n".join(map(str, self.errors)))
-
-
-def shown(value: Any) -> str:
-    """Write a value for a message: as JSON, on one line, shortened when long, invisible characters escaped."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-    if not text.isprintable():
-        text = json.dumps(value, separators=(",", ":"), default=str)
-    return text if len(text) <= _SHOWN_TEXT else text[:_SHOWN_TEXT] + "..."
 
 
 def invalid(value: Any, detail: str) -> str:
@@ -85,5 +78,5 @@ def near_miss(name: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches  # noqa: PLC0415  # only a mistake needs it
 
     by_folded = {candidate.casefold(): candidate for candidate in sorted(known)}
-    found = get_close_matches(name.casefold()[:_SHOWN_TEXT], by_folded, n=1, cutoff=0.6)
+    found = get_close_matches(name.casefold()[:_MAX_NAME], by_folded, n=1, cutoff=0.6)
     return f", did you mean {shown(by_folded[found[0]])}?" if found else ""

@@ -6,14 +6,15 @@ import csv
 import ipaddress
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 from koordsched.api.quantity import QuantityError, nano
 from koordsched.config.decoding import MAX_FLOAT32
 from koordsched.config.duration import Duration, DurationError
+from koordsched.config.errors import ConfigError
 from koordsched.config.features import parse_bool
 from koordsched.config.flag_table import UNSPLIT, Flags
+from koordsched.config.sources import documents_of, read_file
 
 _INTEGER = r"([-+]?)(?:0[xX]([0-9a-fA-F]{1,40})|0[bB]([01]{1,99})|0[oO]?([0-7]{1,40})|(0|[1-9][0-9]{0,40}))"
 _FLOAT = r"[-+]?(?:[0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})(?:[eE][-+]?[0-9]{1,5})?"
@@ -136,14 +137,13 @@ def read_allowed_labels(path: str) -> dict[str, str]:
     """Return what --allow-metric-labels-manifest says, a YAML mapping of `metric,label` to `value,value`; nothing without a file."""
     if not path:
         return {}
-    import yaml  # noqa: PLC0415  # slow to import
-
     try:
-        found = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadValueError(f"cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadValueError(f"no YAML: {' '.join(str(error).split())}") from None
+        documents = documents_of(read_file(path), path)
+    except ConfigError as error:
+        raise BadValueError(error.errors[0].problem) from None
+    for problem in documents[0].problems:
+        raise BadValueError(f"{problem.path}: {problem.text}")
+    found = documents[0].value
     if not isinstance(found, dict) or not all(isinstance(text, str) for pair in found.items() for text in pair):
         raise BadValueError('expected a mapping of "metric,label" to "value,value"')
     return found

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from koordsched.api.quantity import QuantityError, nano
 from koordsched.config.args import LEAST_ALLOCATED, MOST_ALLOCATED, NodeResourcesFitArgs
 from koordsched.config.args_validation import MAX_PERCENTAGE, Problems, validate_fit, validate_resources
-from koordsched.config.documents import child
 from koordsched.config.errors import invalid, not_found, not_supported
 from koordsched.config.koordinator_args import (
     CoschedulingArgs,
@@ -26,6 +25,7 @@ from koordsched.config.koordinator_args import (
     SchedulingHintArgs,
     ScoringStrategy,
 )
+from koordsched.yamltext.documents import child
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -17,8 +17,7 @@ from koordsched.config.catalogue import REFERENCE, REMOVED_PLUGINS, Catalogue
 from koordsched.config.completion import Context, complete_profile
 from koordsched.config.decoding import decode_struct
 from koordsched.config.defaults import apply_defaults, default_plugins
-from koordsched.config.documents import Document, Problem
-from koordsched.config.errors import ROOT, ConfigError, ConfigMistake, invalid, near_miss, required
+from koordsched.config.errors import ConfigError, ConfigMistake, invalid, near_miss, required
 from koordsched.config.features import DEFAULT_GATES, FeatureGates
 from koordsched.config.flag_table import Flags
 from koordsched.config.ignored import without_ignored_resources
@@ -28,6 +27,7 @@ from koordsched.config.overrides import apply_deprecated_flags, apply_leader_ele
 from koordsched.config.sources import documents_of, read_file
 from koordsched.config.types import API_VERSION, KIND, SchedulerConfiguration
 from koordsched.config.validation import validate_configuration, validate_removed
+from koordsched.yamltext.documents import ROOT, Document, Problem
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from koordsched.config.documents import Document, Problem
-from koordsched.config.errors import ROOT, ConfigMistake
+from koordsched.config.errors import ConfigMistake
+from koordsched.yamltext.documents import ROOT, Document, Problem
 
 
 class Mistakes:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from koordsched.config.documents import Document
-from koordsched.config.errors import ROOT, ConfigError, ConfigMistake
+from koordsched.config.errors import ConfigError, ConfigMistake
+from koordsched.yamltext.documents import ROOT, Document
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +37,7 @@ def documents_of(source: str | bytes, name: str) -> list[Document]:
         raise ConfigError([ConfigMistake(ROOT, f"not valid UTF-8: {error}", name)]) from None
     if len(data) > MAX_BYTES:
         raise ConfigError([ConfigMistake(ROOT, f"larger than {MAX_BYTES} bytes", name)])
-    from koordsched.config.yaml_text import read_documents  # noqa: PLC0415  # see there
+    from koordsched.yamltext.reading import read_documents  # noqa: PLC0415  # see there
 
     documents = read_documents(text)
     return [document for document in documents if document.value is not None or document.problems] or [EMPTY_DOCUMENT]

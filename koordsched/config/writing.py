@@ -17,8 +17,9 @@ from koordsched.api.core import NodeSelector, PreferredSchedulingTerm, TopologyS
 from koordsched.api.meta import LabelSelectorRequirement
 from koordsched.config import args, koordinator_args, types
 from koordsched.config.duration import Duration
-from koordsched.config.errors import ROOT, ConfigError, ConfigMistake
+from koordsched.config.errors import ConfigError, ConfigMistake
 from koordsched.config.types import API_VERSION, COMPUTED, KIND, PluginArgs, PluginConfig, SchedulerConfiguration
+from koordsched.yamltext.documents import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

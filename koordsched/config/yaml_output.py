@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from koordsched.config.scalars import resolve
+from koordsched.yamltext.scalars import resolve
 
 
 class _Dumper(yaml.CSafeDumper):

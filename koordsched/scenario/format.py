@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from koordsched.config.errors import ROOT, ConfigError
+from koordsched.config.errors import ConfigError
 from koordsched.config.features import DEFAULT_GATES, FeatureGates
 from koordsched.config.flags import FlagError, parse_flags
 from koordsched.config.loading import Environment, load_config_object
@@ -35,6 +35,7 @@ from koordsched.scenario.model import (
 from koordsched.scenario.strict import StrictReader, join, shown
 from koordsched.scenario.targets import read_target
 from koordsched.simulate.documents import Document, InputError, read_documents
+from koordsched.yamltext.documents import ROOT
 
 FIELDS = ("name", "why", "config", "args", "differs", "given", "steps")
 REQUIRED = ("name", "why", "steps")

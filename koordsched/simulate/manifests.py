@@ -23,11 +23,11 @@ from koordsched.api.kinds import (
     meant_by,
 )
 from koordsched.clock import parse_rfc3339
-from koordsched.config.errors import shown
 from koordsched.simulate.completion import complete_claim, complete_node, complete_pod, complete_volume, mapping
 from koordsched.simulate.cpu_topology import complete_topology
 from koordsched.simulate.documents import read_documents
 from koordsched.simulate.workload import Manifest, PodArrival, Rejection, Workload
+from koordsched.yamltext.documents import shown
 
 DEFAULT_SCHEDULER = "default-scheduler"
 FINISHED = ("Succeeded", "Failed")

@@ -2,7 +2,7 @@
 
 PyYAML's own constructor recurses per level, unfolds aliases without a limit, lets the last of two equal keys win, and turns `12:30` and
 dates into numbers and datetimes. This builder bounds depth and unfolding and refuses repeated keys with their line. It differs from the
-one in `config.documents` in what it keeps: no path and no line for every value, since a dump of a cluster has millions of them.
+one in `yamltext.reading` in what it keeps: no path and no line for every value, since a dump of a cluster has millions of them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 import yaml
 from yaml import events
 
-from koordsched.config.scalars import resolve
 from koordsched.simulate.documents import MAX_DEPTH, Document, InputError
+from koordsched.yamltext.scalars import resolve
 
 MAX_UNFOLDED = 1_000_000
 """How many values the aliases of one document may add. A cluster dump has none at all."""

@@ -96,7 +96,7 @@ def test_image_builds_and_runs_the_same_python_on_bases_that_cannot_change() -> 
 
 def locked(path: str) -> dict[str, tuple[str, int]]:
     """Return what a lock file holds for the image's Python: version and number of hashes by name."""
-    found = {}
+    found: dict[str, tuple[str, int]] = {}
     platform = {
         "python_version": "3.13",
         "python_full_version": "3.13.0",
@@ -129,6 +129,14 @@ def test_lock_holds_what_is_asked_for_by_hash_and_from_wherever_the_builder_gets
 
 def test_core_is_built_with_the_numpy_that_it_runs_with() -> None:
     assert locked("requirements-build.lock")["numpy"] == locked("requirements.lock")["numpy"]
+
+
+def test_whoever_decodes_json_expects_all_that_is_raised_for_bad_bytes() -> None:
+    """msgspec raises UnicodeDecodeError and RecursionError beside DecodeError: JSON_ERRORS of api/meta.py holds all three."""
+    narrow = re.compile(r"except \(?[^:\n]*msgspec\.DecodeError")
+    sources = [path for path in source_files() if path.suffix == ".py" and path.is_relative_to(ROOT / "koordsched")]
+    found = {str(path.relative_to(ROOT)) for path in sources if narrow.search(path.read_text(encoding="utf-8"))}
+    assert found <= {"koordsched/api/koordinator/reading.py"}  # it decodes texts, and tells deep nesting apart
 
 
 def test_every_compiled_module_declares_its_data_and_its_python_surface() -> None:

@@ -21,7 +21,7 @@ MAX_ERRORS = 20  # of one object; more would not help its author
 
 # Parts of what msgspec says, which are compiled when it refuses an object.
 _AT = r" - at (?P<key>`key` in )?`\$(?P<path>[^`]*)`$"
-_STEP = r"\.(?P<name>\w+)|\[(?P<index>\d+)\]|\[\.\.\.\]"
+_STEP = r"\.(?P<name>[\w-]+)|\[(?P<index>\d+)\]|\[\.\.\.\]"
 _MISMATCH = r"Expected `(?P<expected>[^`]*)`(?:, got `(?P<got>[^`]*)`)?(?P<range> [<>]=? -?\d+)?"
 _MISSING = r"Object missing required field `(?P<name>[^`]*)`"
 _TYPES = {"str": "a string", "int": "an integer", "float": "a number", "bool": "true or false", "array": "a list", "object": "an object"}
@@ -33,22 +33,28 @@ class _Refusal(msgspec.Struct, frozen=True):
 
     steps: tuple[str | int, ...]  # where: names and indices
     in_map: bool  # it is an entry below there whose key msgspec does not tell
+    below: tuple[str | int, ...]  # where in that entry
     is_key: bool  # it is the key of an entry below there
     text: str
 
 
 class _Place(msgspec.Struct, frozen=True):
-    """A place in JSON values: steps, the last of which may be a key of the user's choice."""
+    """A place in JSON values: steps, one of which may be a key of the user's choice."""
 
     steps: tuple[Any, ...]
-    ends_in_key: bool = False
+    key_at: int | None = None  # the index of that step
+
+    @property
+    def is_item(self) -> bool:
+        """Answer whether this is an item of a list."""
+        return bool(self.steps) and isinstance(self.steps[-1], int) and self.key_at != len(self.steps) - 1
 
     @property
     def path(self) -> str:
         """Write the place in Kubernetes notation: spec.containers[0].resources.requests[cpu]."""
         text = ""
         for i, step in enumerate(self.steps):
-            if isinstance(step, int) or (self.ends_in_key and i == len(self.steps) - 1):
+            if isinstance(step, int) or i == self.key_at:
                 text += f"[{step}]"
             else:
                 text += f".{step}" if text else step
@@ -105,7 +111,7 @@ def _decode_slowly(kind: Kind, raw: Any) -> Object:
                 refusal = _refusal(str(refused))
                 place = _located(rest, refusal)
                 errors.append(_field_error(rest, place, refusal))
-                if len(errors) == MAX_ERRORS or not place.steps or (isinstance(place.steps[-1], int) and not place.ends_in_key):
+                if len(errors) == MAX_ERRORS or not place.steps or place.is_item:
                     break
                 rest = _without(rest, place.steps)
     except RecursionError:
@@ -127,10 +133,13 @@ def _refusal(text: str) -> _Refusal:
     """Take msgspec's message apart."""
     at = re.search(_AT, text)
     if at is None:
-        return _Refusal((), in_map=False, is_key=False, text=text)
-    steps = [step["name"] or (int(step["index"]) if step["index"] else None) for step in re.finditer(_STEP, at["path"])]
-    named = tuple(step for step in steps if step is not None)
-    return _Refusal(named, in_map=None in steps, is_key=at["key"] is not None, text=text[: at.start()])
+        return _Refusal((), in_map=False, below=(), is_key=False, text=text)
+    steps: list[Any] = [step["name"] or (int(step["index"]) if step["index"] else None) for step in re.finditer(_STEP, at["path"])]
+    map_at = steps.index(None) if None in steps else len(steps)
+    above, below = steps[:map_at], steps[map_at + 1 :]
+    if None in below:  # a map in a map: the outer one is told
+        return _Refusal(tuple(above), in_map=False, below=(), is_key=False, text=text[: at.start()])
+    return _Refusal(tuple(above), in_map=None in steps, below=tuple(below), is_key=at["key"] is not None, text=text[: at.start()])
 
 
 def _located(raw: Any, refusal: _Refusal) -> _Place:
@@ -141,8 +150,18 @@ def _located(raw: Any, refusal: _Refusal) -> _Place:
         keys = [key for key in place.value(raw) if not isinstance(key, str)]
     elif refusal.in_map:
         allowed = {_PYTHON_TYPES.get(word) for word in _expected(refusal.text)}
-        keys = [key for key, value in place.value(raw).items() if type(value) not in allowed]
-    return _Place((*refusal.steps, keys[0]), ends_in_key=True) if keys else place
+        keys = [key for key, value in place.value(raw).items() if _refused(value, refusal.below, allowed)]
+    return _Place((*refusal.steps, keys[0], *refusal.below), key_at=len(refusal.steps)) if keys else place
+
+
+def _refused(value: Any, steps: tuple[str | int, ...], allowed: set[Any]) -> bool:
+    """Answer whether what is there in the value has none of the allowed types."""
+    for step in steps:
+        try:
+            value = value[step]
+        except (LookupError, TypeError):
+            return False
+    return type(value) not in allowed
 
 
 def _expected(text: str) -> list[str]:

@@ -11,20 +11,20 @@ import binascii
 from base64 import b64decode
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
-import yaml
 
 from koordsched.api.validation import InvalidObject, decode
+from koordsched.cluster.apiserver.headers import header_flaw
 from koordsched.cluster.apiserver.kubeconfig_format import KUBECONFIG, Cluster, Kubeconfig, NamedCluster, NamedContext, NamedUser
 from koordsched.cluster.apiserver.kubeconfig_user import read_user
 from koordsched.cluster.apiserver.settings import ConnectError
 from koordsched.cluster.apiserver.target import Pem, Target, TlsSettings
+from koordsched.files import read_limited
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-MAX_BYTES = 4 * 2**20
 
 N = TypeVar("N", NamedCluster, NamedContext, NamedUser)
 
@@ -82,30 +82,32 @@ def server_url(text: str, *, secure: bool) -> str:
     """Return the address as a URL without a slash at the end, completed as client-go does it; ValueError when it is none."""
     url = text if "://" in text else f"{'https' if secure else 'http'}://{text}"
     scheme, _, rest = url.partition("://")
-    if scheme not in {"http", "https"} or not rest.strip("/") or any(char in rest for char in " ?#@"):
+    if scheme not in {"http", "https"} or not rest.strip("/") or any(char in rest for char in " ?#@") or header_flaw(rest):
+        raise ValueError(text)
+    address = urlsplit(url)
+    if not address.hostname or address.port == 0:  # asking for a port that is no number raises ValueError
         raise ValueError(text)
     return url.rstrip("/")
 
 
-def _read(source: Source, file: Path) -> bytes:
+def _read(source: Source, file: Path) -> str:
     try:
-        with file.open("rb") as opened:
-            data = opened.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        return read_limited(file).decode("utf-8-sig")
+    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a NUL in the path
         raise source.error("", f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if len(data) > MAX_BYTES:
-        raise source.error("", f"larger than {MAX_BYTES} bytes")
-    return data
 
 
-def _parse(source: Source, data: bytes) -> Kubeconfig:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        raw = yaml.load(data, Loader=loader)  # noqa: S506  # a safe loader
-    except (yaml.YAMLError, UnicodeError, ValueError, RecursionError) as error:
-        raise source.error("", f"is not YAML: {error}") from None
-    if raw is None:
+def _parse(source: Source, text: str) -> Kubeconfig:
+    from koordsched.yamltext.reading import read_documents  # noqa: PLC0415  # see there
+
+    documents = [document for document in read_documents(text) if document.value is not None or document.problems]
+    if not documents:
         raise source.error("", "is empty")
+    for problem in documents[0].problems:
+        raise source.error(problem.path, problem.text)
+    if len(documents) > 1:
+        raise source.error("", "holds more than one document")
+    raw = documents[0].value
     if not isinstance(raw, dict):
         raise source.error("", f"must be an object with clusters, contexts and users, not {_shortened(str(raw))}")
     try:

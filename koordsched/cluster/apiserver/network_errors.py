@@ -64,7 +64,7 @@ def _lookup_text(error: socket.gaierror | UnicodeError) -> str:
 def _tls_text(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate verify failed: {error.verify_message or error.reason}"
-    reason = error.reason or ""
+    reason = getattr(error, "reason", None) or ""  # an error that no library made has none
     if reason in _NO_TLS:
         return "tls: first record does not look like a TLS handshake"
     return f"tls: {reason.replace('_', ' ').lower() or _line(str(error))}"

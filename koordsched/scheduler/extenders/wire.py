@@ -46,12 +46,12 @@ class Filtered(msgspec.Struct, frozen=True):
 _Object = dict[str, msgspec.Raw]
 """A JSON object whose values are not looked at yet: whole nodes come back, of which only the names are read."""
 
-_OBJECT = msgspec.json.Decoder(_Object | None)
-_ITEMS = msgspec.json.Decoder(list[msgspec.Raw] | None)
-_TEXT = msgspec.json.Decoder(str | None)
-_TEXTS = msgspec.json.Decoder(list[str] | None)
-_REASONS = msgspec.json.Decoder(dict[str, str] | None)
-_NUMBER = msgspec.json.Decoder(Int64 | None)
+_OBJECT: msgspec.json.Decoder[_Object | None] = msgspec.json.Decoder(_Object | None)
+_ITEMS: msgspec.json.Decoder[list[msgspec.Raw] | None] = msgspec.json.Decoder(list[msgspec.Raw] | None)
+_TEXT: msgspec.json.Decoder[str | None] = msgspec.json.Decoder(str | None)
+_TEXTS: msgspec.json.Decoder[list[str] | None] = msgspec.json.Decoder(list[str] | None)
+_REASONS: msgspec.json.Decoder[dict[str, str] | None] = msgspec.json.Decoder(dict[str, str] | None)
+_NUMBER: msgspec.json.Decoder[int | None] = msgspec.json.Decoder(Int64 | None)
 
 
 # Requests

@@ -201,7 +201,8 @@ def test_the_labels_that_metrics_may_show_are_read_from_a_manifest_unless_the_fl
         ("a: b", "must have a list of kv pair with format"),
         ("- a", 'expected a mapping of "metric,label" to "value,value"'),
         ("a: 1", 'expected a mapping of "metric,label" to "value,value"'),
-        ("a: [", "no YAML: while parsing a flow node"),
+        ("a: [", "line 2, column 1: not valid YAML: did not find expected node content"),
+        ("a: &a [1, 1]\nb: [*a, *a, *c]", "alias *c names no anchor that is complete before it"),
     ],
 )
 def test_a_manifest_of_labels_that_is_none_is_named(tmp_path: Path, content: str | None, error: str) -> None:

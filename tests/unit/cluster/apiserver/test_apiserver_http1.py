@@ -39,6 +39,7 @@ class Talker:
             for piece in self.says.pop(0) if self.says else [OK]:
                 if piece is CLOSE:
                     writer.close()
+                if writer.is_closing():  # the client may have gone too
                     return
                 writer.write(piece)
                 await asyncio.sleep(0.002)
@@ -153,6 +154,50 @@ async def test_an_answer_that_breaks_off_or_stalls_keeps_its_status(pool: Connec
     assert await ask(pool, 0.1) == Answer(201, b"abc", "1", "it broke off")
     assert await ask(pool) == Answer(200, b"ok")
     assert talker.connections == 2
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        [b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n" + b"x" * 1001],
+        [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", *[b"190\r\n" + b"x" * 400 + b"\r\n"] * 3],
+    ],
+)
+async def test_a_body_that_is_too_large_keeps_its_status_and_ends_the_connection(
+    pool: ConnectionPool, talker: Talker, says: list[bytes]
+) -> None:
+    talker.says = [says]
+    answer = await ask(pool)
+    assert (answer.status, answer.flaw) == (200, "it is larger than 1000 bytes")
+    assert len(answer.body) <= MAX_ANSWER
+    assert await ask(pool) == Answer(200, b"ok")
+    assert talker.connections == 2
+
+
+@pytest.mark.parametrize(
+    ("start", "piece"),
+    [
+        (b"HTTP/1.1 200 OK\r\n", b"X: " + b"x" * 10_000 + b"\r\n"),
+        (b"HTTP/1.1 200 OK\r\nX: ", b"x" * 10_000),
+        (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 100 Continue\r\nX: " + b"x" * 10_000 + b"\r\n\r\n"),
+    ],
+)
+async def test_headers_without_end_are_no_answer(pool: ConnectionPool, talker: Talker, start: bytes, piece: bytes) -> None:
+    talker.says = [[start, *[piece] * 50]]
+    with pytest.raises(NoAnswer, match=f"^its headers are larger than {http1.MAX_OVERHEAD} bytes$"):
+        await ask(pool)
+    assert await ask(pool) == Answer(200, b"ok")
+
+
+async def test_trailers_without_end_are_not_read(pool: ConnectionPool, talker: Talker) -> None:
+    talker.says = [[b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nX: ", *[b"x" * 10_000] * 50]]
+    answer = await ask(pool)
+    assert (answer.status, answer.flaw) == (200, f"its headers are larger than {http1.MAX_OVERHEAD} bytes")
+
+
+async def test_a_body_in_chunks_of_one_byte_is_read(pool: ConnectionPool, talker: Talker) -> None:
+    talker.says = [[b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 1000 + b"0\r\n\r\n"]]
+    assert await ask(pool) == Answer(200, b"x" * 1000)
 
 
 async def test_no_more_connections_than_allowed_and_who_waits_in_vain_sent_nothing(pool: ConnectionPool, talker: Talker) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 CONTEXT = "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n"
 CLUSTER = "clusters: [{name: k, cluster: {server: 'https://h:6443'}}]\n"
 USER = "users: [{name: u, user: {}}]\n"
+ALIAS_BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{key}: &{key} [{', '.join(['*' + before] * 10)}]\n" for before, key in pairwise("abcdefgh")
+)
 EXEC = "client.authentication.k8s.io/v1"
 
 
@@ -40,11 +44,22 @@ async def refusal(path: str, **settings: Any) -> str:
     [
         ("", "kubeconfig FILE: is empty"),
         ("- a", "kubeconfig FILE: must be an object with clusters, contexts and users, not ['a']"),
-        ("a: [", "kubeconfig FILE: is not YAML: while parsing a flow node"),
-        ("a: \x01", "kubeconfig FILE: is not YAML: "),
+        ("a: [", "kubeconfig FILE: line 2, column 1: not valid YAML: did not find expected node content"),
+        ("a: \x01", "kubeconfig FILE: (root): not valid YAML: unacceptable character"),
+        ("a: b\n---\na: c\n", "kubeconfig FILE: holds more than one document"),
+        ("a: b\na: c\n", 'kubeconfig FILE: a: "c": strict decoding error: duplicate field "a", first given on line 1'),
+        (ALIAS_BOMB, "kubeconfig FILE: e[7]: the document has more than 100000 values when its aliases are unfolded"),
+        (
+            "clusters: [{name: k, cluster: {tls-server-name: true}}]",
+            "kubeconfig FILE: clusters[0].cluster.tls-server-name: Invalid value: true: must be a string",
+        ),
         ("clusters: 5", "kubeconfig FILE: clusters: Invalid value: 5: must be a list"),
         ("clusters: [{cluster: {}}]", "kubeconfig FILE: clusters[0].name: Required value: must be given"),
         ("clusters: [{name: k, cluster: {server: 7}}]", "kubeconfig FILE: clusters[0].cluster.server: Invalid value: 7: must be a string"),
+        (
+            "users: [{name: u, user: {as-user-extra: {a/b: [x], c/d: [x, yes]}}}]",
+            "kubeconfig FILE: users[0].user.as-user-extra[c/d][1]: Invalid value: true: must be a string",
+        ),
         (
             "users: [{name: u, user: {exec: {args: [1]}}}]",
             "kubeconfig FILE: users[0].user.exec.args[0]: Invalid value: 1: must be a string",
@@ -145,19 +160,19 @@ def test_the_current_contexts_cluster_and_user_are_taken(tmp_path: Path) -> None
     path.write_text(
         "current-context: b\n"
         "contexts: [{name: a, context: {cluster: k, user: u}}, {name: b, context: {cluster: l, user: v, namespace: x}}]\n"
-        "clusters: [{name: k, cluster: {server: 'https://k'}}, {name: l, cluster: {server: 'https://l:1/p/', tls-server-name: n}}]\n"
-        "users: [{name: u, user: {token: t1}}, {name: v, user: {token: t2, as: root, as-groups: [g, h], as-user-extra: {x: [y]}}}]\n"
+        "clusters: [{name: k, cluster: {server: 'https://k'}}, {name: l, cluster: {server: 'https://l:1/p/', tls-server-name: name}}]\n"
+        "users: [{name: u, user: {token: t1}}, {name: v, user: {token: t2, as: root, as-groups: [g, h], as-user-extra: {x/a: [z]}}}]\n"
         "preferences: {}\nextra: 1\n"
     )
     target = read_kubeconfig(str(path))
     assert target.server == "https://l:1/p"
-    assert target.tls.server_name == "n"
+    assert target.tls.server_name == "name"
     assert target.credentials == Fixed(Credential(authorization="Bearer t2"))
     assert target.headers == (
         ("Impersonate-User", "root"),
         ("Impersonate-Group", "g"),
         ("Impersonate-Group", "h"),
-        ("Impersonate-Extra-x", "y"),
+        ("Impersonate-Extra-x%2Fa", "z"),
     )
 
 

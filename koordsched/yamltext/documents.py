@@ -1,14 +1,15 @@
-"""A configuration's text as plain values: what `yaml_text` makes of it, and how places in it are called."""
+"""A text as plain values: what `reading` makes of it, and how places and values in it are written in messages."""
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
 import msgspec
 
-from koordsched.config.errors import shown
-
+ROOT = "(root)"
+_SHOWN_TEXT = 120
 _NAME = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _MAX_NAME = 64  # characters of a key that a path shows
 
@@ -36,3 +37,11 @@ def child(path: str, key: str) -> str:
     if not _NAME.fullmatch(name):
         return f"{path}[{name if name.isprintable() else shown(name)}]"
     return f"{path}.{name}" if path else name
+
+
+def shown(value: Any) -> str:
+    """Write a value for a message: as JSON, on one line, shortened when long, invisible characters escaped."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    if not text.isprintable():
+        text = json.dumps(value, separators=(",", ":"), default=str)
+    return text if len(text) <= _SHOWN_TEXT else text[:_SHOWN_TEXT] + "..."

@@ -3,7 +3,7 @@
 What PyYAML's constructor gets wrong for a configuration is done here as Go's decoder does it: a key given twice is refused with its path
 and lines, `12:30` and dates stay text, plain scalars follow YAML 1.1 as Kubernetes reads it, a non-text key becomes its text. Depth and
 the number of values (aliases unfolded) are bounded, so neither deep nesting nor an alias bomb costs more than a message.
-Caller: `sources`, which imports this only when there is a text: PyYAML takes longer to import than a profile to read.
+Callers import this only when there is a text: PyYAML takes longer to import than a profile to read.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from yaml import events
 
-from koordsched.config.documents import Document, Problem, child
-from koordsched.config.errors import ROOT, shown
-from koordsched.config.scalars import resolve
+from koordsched.yamltext.documents import ROOT, Document, Problem, child, shown
+from koordsched.yamltext.scalars import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,0 +1,1 @@
+"""YAML that people write: configurations, kubeconfigs, flags' files. `reading` makes plain values of it, within bounds."""

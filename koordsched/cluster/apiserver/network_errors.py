@@ -67,7 +67,7 @@ def _tls_text(error: ssl.SSLError) -> str:
     reason = getattr(error, "reason", None) or ""  # an error that no library made has none
     if reason in _NO_TLS:
         return "tls: first record does not look like a TLS handshake"
-    return f"tls: {reason.replace('_', ' ').lower() or _line(str(error))}"
+    return f"tls: {reason.replace('_', ' ').lower() or _line(error.strerror or str(error))}"
 
 
 def _line(text: str) -> str:

@@ -135,7 +135,7 @@ def quoted(text: str) -> str:
     return line if len(line) <= MAX_QUOTED else f"{line[:MAX_QUOTED]} ..."
 
 
-def _decode(body: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[T]) -> T:
+def _decode(body: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[T | None]) -> T | None:
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
@@ -157,7 +157,7 @@ def _lower(found: _Object) -> _Object:
     return {key.lower(): item for key, item in found.items()}
 
 
-def _field(found: _Object, key: str, decoder: msgspec.json.Decoder[T]) -> T | None:
+def _field(found: _Object, key: str, decoder: msgspec.json.Decoder[T | None]) -> T | None:
     if key not in found:
         return None
     try:

@@ -88,7 +88,7 @@ async def test_a_plain_server_where_tls_is_expected_is_told_as_go_does(session: 
         (TimeoutError(), "i/o timeout"),
         (aiohttp.ConnectionTimeoutError("Connection timeout to host http://x"), "i/o timeout"),
         (socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"), "temporary failure in name resolution"),
-        (ssl.SSLError("some\nthing"), "tls: some thing"),
+        (ssl.SSLError(1, "some\nthing"), "tls: some thing"),
         (RuntimeError(), "RuntimeError"),
         (RuntimeError("a\n b"), "a b"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -48,8 +49,14 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, method: str, target: str, **rest: Any) -> Request:
         """Return a request for a target: a path with its query, or a whole URL as a proxy is sent one."""
+        target = readable(target)
         path, _, query = _local(target).partition("?")
         return cls(method=method, uri=target, path=unquote(path), query=parse_qs(query, keep_blank_values=True), **rest)
+
+
+def readable(text: str) -> str:
+    """Return the text of a request without what stands for bytes that are no UTF-8: no JSON could be written of it."""
+    return text if text.isascii() else re.sub(r"[\ud800-\udfff]", "\ufffd", text)
 
 
 def _local(target: str) -> str:

@@ -29,7 +29,15 @@ SILENCE_MARGIN_SECONDS = 10.0
 """The informer is to give a silent watch up first, because it says so."""
 
 _BIND = Label("bind", POD.plural)
-_encode = msgspec.json.Encoder().encode
+_encoder = msgspec.json.Encoder()
+
+
+def _encode(body: Any) -> bytes:
+    """Write a body. Invalid: it holds half of a surrogate pair, which stands for a byte of a header or path that was no UTF-8."""
+    try:
+        return _encoder.encode(body)
+    except UnicodeEncodeError as error:
+        raise Invalid(f"the request holds a text that is no UTF-8: {error}") from None
 
 
 class Calls:

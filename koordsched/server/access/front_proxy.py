@@ -7,7 +7,7 @@ from urllib.parse import unquote
 import msgspec
 
 from koordsched.server.access.users import User
-from koordsched.server.request import Headers
+from koordsched.server.request import Headers, readable
 
 
 class ProxyRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,12 +25,12 @@ def user_behind(headers: Headers, rules: ProxyRules) -> User | None:
     name = _first(headers, rules.username_headers)
     if not name:
         return None
-    groups = [group for header in rules.group_headers for group in headers.getall(header, []) if group]
+    groups = [readable(group) for header in rules.group_headers for group in headers.getall(header, []) if group]
     return User(name, tuple(groups), _first(headers, rules.uid_headers), _extra(headers, rules.extra_prefixes))
 
 
 def _first(headers: Headers, names: tuple[str, ...]) -> str:
-    return next((value for name in names if (value := headers.get(name, ""))), "")
+    return next((readable(value) for name in names if (value := headers.get(name, ""))), "")
 
 
 def _extra(headers: Headers, prefixes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
@@ -38,6 +38,6 @@ def _extra(headers: Headers, prefixes: tuple[str, ...]) -> dict[str, tuple[str, 
     for prefix in prefixes:
         for name, value in headers.items():
             if name.lower().startswith(prefix.lower()):
-                key = unquote(name.lower()[len(prefix) :])
-                found[key] = (*found.get(key, ()), value)
+                key = unquote(readable(name).lower()[len(prefix) :])
+                found[key] = (*found.get(key, ()), readable(value))
     return found

@@ -209,6 +209,16 @@ async def test_what_is_no_bearer_token_says_nothing(header: str) -> None:
     assert status(await Scene().ask("/healthz", authorization=header)) == 0
 
 
+async def test_bytes_that_are_no_text_are_answered_like_any_others() -> None:
+    """A port hands such bytes on as halves of surrogate pairs, of which no JSON can be written."""
+    scene = Scene()
+    assert message(await scene.ask("/\udcff%ff")) == 'forbidden: User "system:anonymous" cannot get path "/\ufffd\ufffd"'
+    scene.server.allowed.add(("j\ufffd", "/metrics"))
+    headers = {"x_remote_user": "j\udcff", "x_remote_group": "d\udcff", "X_Remote_Extra_A": "\udcff"}
+    assert status(await scene.ask(pair=PROXIES.client("front-proxy"), **headers)) == 0
+    msgspec.json.encode(scene.server.asked)
+
+
 async def test_a_front_proxy_speaks_for_others() -> None:
     scene = Scene()
     scene.server.allowed.add(("jane", "/metrics"))

@@ -9,7 +9,7 @@ from koordsched.cluster.apiserver.call import Call, Pool
 from koordsched.cluster.apiserver.calls import Calls
 from koordsched.cluster.apiserver.limiter import Priority
 from koordsched.cluster.apiserver.settings import ConnectionSettings
-from koordsched.cluster.port import Binding, Patch, PatchType, Ref
+from koordsched.cluster.port import Binding, Invalid, Patch, PatchType, Ref
 
 CALLS = Calls(ConnectionSettings(request_timeout=30.0, list_timeout=120.0, max_silence=180.0))
 IN_A = {"metadata": {"namespace": "a"}}
@@ -26,6 +26,12 @@ STREAM = CALLS.streaming_list(NODE, field_selector="")
 DELETE = CALLS.delete(NGINX, uid="", grace_period_seconds=None)
 RENEW = CALLS.update(Ref(LEASE, "kube-system", "s"), {})
 REPLACE = CALLS.update(NGINX, {})
+
+
+def test_a_text_that_is_no_utf8_is_refused_before_it_is_sent() -> None:
+    """A bearer token of a request to the scheduler may be any bytes."""
+    with pytest.raises(Invalid, match=r"^the request holds a text that is no UTF-8: 'utf-8' codec can't encode character"):
+        CALLS.create(EVENT, {**IN_A, "note": "\udcff"})
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from support.damage import damaged
 
 from koordsched.scheduler.extenders import wire
 from koordsched.scheduler.extenders.wire import Nonsense
@@ -30,7 +31,8 @@ scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_
 values: st.SearchStrategy[Any] = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=3), inner, max_size=4)
 )
-answers = st.binary(max_size=30) | values.map(lambda value: json.dumps(value).encode())
+written = values.map(lambda value: json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass"))
+answers = st.binary(max_size=30) | written | damaged(written)
 
 
 @given(answers)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DEFAULT_RETRY_SECONDS = 1.0
+MAX_RETRY_SECONDS = 300.0
+"""No answer keeps a bind or a list waiting for longer, whatever it asks for."""
 OK = 200
 REDIRECT = 300
 NOT_FOUND = 404
@@ -109,7 +111,7 @@ def status_error(sent: Sent, status: Status) -> ClusterError:
     code, reason, message = status.code, status.reason or "", status.message or "no explanation"
     seconds = status.details.retry_after_seconds if status.details is not None else None
     if code == TOO_MANY_REQUESTS or (reason in {"TooManyRequests", "ServerTimeout"} and seconds is not None):
-        return TooManyRequests(message, DEFAULT_RETRY_SECONDS if seconds is None else seconds)
+        return TooManyRequests(message, DEFAULT_RETRY_SECONDS if seconds is None else min(max(0.0, seconds), MAX_RETRY_SECONDS))
     found = _BY_REASON.get(reason) or _BY_STATUS.get(code)
     if found is Unauthorized:
         return Unauthorized(f"{sent.address} does not accept the credentials ({message}); the token may be expired or wrong")

@@ -111,7 +111,7 @@ async def test_a_refusal_with_such_bytes_is_still_that_refusal(api: ApiServer, s
         await api.bind(BINDING)
 
 
-@pytest.mark.parametrize("retry_after", ["inf", "nan", "1e999", "-3", "Wed, 21 Oct 2026 07:28:00 GMT", "1_0"])
+@pytest.mark.parametrize("retry_after", ["inf", "nan", "1e999", "-3", "Wed, 21 Oct 2026 07:28:00 GMT", "1_0", "1.5"])
 async def test_a_time_to_wait_that_is_none_is_the_default(api: ApiServer, server: Any, retry_after: str) -> None:
     async def busy(request: web.Request) -> web.Response:
         return web.Response(status=429, headers={"Retry-After": retry_after})
@@ -120,6 +120,14 @@ async def test_a_time_to_wait_that_is_none_is_the_default(api: ApiServer, server
     with pytest.raises(TooManyRequests) as raised:
         await api.list(POD)
     assert raised.value.retry_after == 1.0
+
+
+@pytest.mark.parametrize(("asked", "waited"), [(7, 7.0), (-1, 0.0), (10**15, 300.0), (1e300, 300.0)])
+async def test_no_answer_makes_anybody_wait_for_ever(api: ApiServer, server: Any, asked: float, waited: float) -> None:
+    server.answers((429, {"code": 429, "message": "busy", "details": {"retryAfterSeconds": asked}}))
+    with pytest.raises(TooManyRequests) as raised:
+        await api.list(POD)
+    assert raised.value.retry_after == waited
 
 
 async def test_a_review_with_values_of_the_wrong_type_is_an_error(api: ApiServer, server: Any) -> None:

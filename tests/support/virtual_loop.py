@@ -58,12 +58,19 @@ def check_no_task_left(before: set[asyncio.Task[Any]]) -> None:
 
 
 def run_virtual(body: Callable[[VirtualClock], Awaitable[T]]) -> T:
-    """Run the coroutine function with the clock of a fresh virtual loop; it must leave no task behind."""
+    """Run the coroutine function with the clock of a fresh virtual loop; it must leave no task behind, and no exception to the loop.
+
+    The latter is checked for each run, so that hypothesis sees which example it was.
+    """
+    left: list[dict[str, Any]] = []
 
     async def checked() -> T:
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: left.append(context))
         before = asyncio.all_tasks()
         result = await body(running_clock())
         check_no_task_left(before)
+        if left:
+            raise AssertionError(f"an exception was left to the event loop: {left}") from left[0].get("exception")
         return result
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:

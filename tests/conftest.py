@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 import koordsched
+from koordsched import tasks
 
 settings.register_profile("developer", deadline=None, print_blob=True)
 settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
@@ -33,11 +34,15 @@ def _logs_are_heard(monkeypatch: pytest.MonkeyPatch) -> None:
 def _no_exception_left_to_the_loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Fail a test when an event loop, of any thread, gets an exception that nothing else takes: a loop only logs it and goes on.
 
-    A test that means it gives its loop a handler of its own (`set_exception_handler`).
+    The same for what `koordsched.tasks` takes over instead. A test that means it gives its loop a handler of its own
+    (`set_exception_handler`), or clears the counts of `tasks` when it has looked at them.
     """
     left: list[dict[str, Any]] = []
     monkeypatch.setattr(asyncio.BaseEventLoop, "default_exception_handler", lambda _loop, context: left.append(context))
+    tasks.restarts.clear()
+    tasks.failures.clear()
     yield
+    assert not tasks.restarts + tasks.failures, "work in the background raised; see the log"
     if left:
         error = AssertionError("an exception was left to the event loop: " + "; ".join(_what_happened(context) for context in left))
         raise error from left[0].get("exception")

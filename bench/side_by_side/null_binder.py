@@ -71,7 +71,7 @@ class NullBinder:
         self._nodes: Informer[Node] = Informer(cluster, NODE, clock, random)
         self._pods.add_handler(self._backlog)
         source = EventSource(SCHEDULER_NAME, f"{SCHEDULER_NAME}-{socket.gethostname()}")
-        self._recorder = EventRecorder(cluster, clock, source, Manners(lambda: bool(self._backlog.pods)))
+        self._recorder = EventRecorder(cluster, clock, random, source, Manners(lambda: bool(self._backlog.pods)))
         self._slots = asyncio.Semaphore(MAX_BINDS_IN_FLIGHT)
 
     async def run(self) -> None:

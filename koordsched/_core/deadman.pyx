@@ -8,10 +8,20 @@ one of two buffers that it does not read.
 import os
 
 from libc.string cimport memcpy
-from posix.unistd cimport _exit, write
+from posix.unistd cimport _exit
 
 cdef extern from *:
     """
+    #include <poll.h>
+    #include <unistd.h>
+
+    /* Write if that need not wait: a pipe that nobody reads any more must not keep the process from ending. A pipe is ready when it has a
+       free page, and the text is smaller than one. */
+    static void deadman_say(int file, const char *text, size_t length) {
+        struct pollfd ready = {file, POLLOUT, 0};
+        if (poll(&ready, 1, 0) == 1 && (ready.revents & POLLOUT) && write(file, text, length)) {}
+    }
+
     #ifdef __linux__
     #include <errno.h>
     #include <signal.h>
@@ -52,12 +62,13 @@ cdef extern from *:
     static int deadman_set(double at) { (void)at; return 0; }
     #endif
     """
+    void deadman_say(int file, const char *text, size_t length) nogil
     int deadman_make(int thread, void (*expired)(int) noexcept nogil) nogil
     int deadman_set(double at) nogil
 
 
 cdef void expired(int number) noexcept nogil:
-    write(STDERR, texts[current], lengths[current])
+    deadman_say(STDERR, texts[current], lengths[current])
     _exit(EXIT_CODE)
 
 

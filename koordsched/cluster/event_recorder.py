@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from koordsched.api.kinds import EVENT
+from koordsched.backoff import Backoff
 from koordsched.cluster.event_body import EventSource, event_body, event_name, event_namespace, reference_to, series_patch
 from koordsched.cluster.event_series import EventKey, EventRecord, EventSeries, EventText
 from koordsched.cluster.port import (
@@ -34,6 +35,7 @@ from koordsched.log import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from random import Random
 
     from koordsched.api.meta import Object
     from koordsched.clock import Clock
@@ -42,9 +44,10 @@ QUEUE_LIMIT = 50_000
 """Events that wait to be written, of about 1 kB each. client-go's 1000 would drop three of four where binds are as fast as here."""
 WRITERS = 4
 TRIES, MAX_REFUSALS = 12, 8
-RETRY_SECONDS, MAX_RETRY_SECONDS = 0.25, 20.0
-"""The first and the longest pause, doubled from one try to the next: 12 tries take two minutes, as client-go's do that are 10 s apart.
-But 4 writers that wait 10 s whenever a request fails write 8 events a second when one request in twenty fails."""
+RETRY_SECONDS, MAX_RETRY_SECONDS, JITTER = 0.25, 20.0, 0.2
+"""The first and the longest pause, doubled from one try to the next, and the part by which chance lengthens it: 12 tries take two minutes,
+as client-go's do that are 10 s apart. But 4 writers that wait 10 s whenever a request fails write 8 events a second when one request in
+twenty fails."""
 REFUSALS = (Unauthorized, Forbidden)
 """An API server that has just started refuses everything until it has read its roles, and credentials get renewed. But where it is meant
 it is no use to go on, and a clean stop must not wait for it."""
@@ -78,11 +81,12 @@ class Manners(msgspec.Struct, frozen=True):
 class EventRecorder:
     """Records events in the name of a controller. `run` is to be a task of whoever owns the recorder; `flush` is for a clean stop."""
 
-    def __init__(self, cluster: Cluster, clock: Clock, source: EventSource, manners: Manners | None = None) -> None:
+    def __init__(self, cluster: Cluster, clock: Clock, random: Random, source: EventSource, manners: Manners | None = None) -> None:
         self.stats = EventStats()
         self.unwritten = 0  # events that are queued or being written
         self._cluster = cluster
         self._clock = clock
+        self._random = random
         self._source = source
         self._manners = manners or Manners()
         self._series = EventSeries()
@@ -158,6 +162,8 @@ class EventRecorder:
             try:
                 await self._hold_back(record)
                 await self._bring_up_to_date(record)
+            except Exception as bug:  # noqa: BLE001  # of this event, such as a text that cannot be encoded: the others are written
+                self._fail(record, ServerError(repr(bug)))
             finally:
                 record.queued = False
                 self.unwritten -= 1
@@ -174,19 +180,18 @@ class EventRecorder:
 
     async def _bring_up_to_date(self, record: EventRecord) -> None:
         self._series.begin(record)
-        tries = refusals = 0
+        backoff, refusals = Backoff(self._random, first=RETRY_SECONDS, cap=MAX_RETRY_SECONDS, jitter=JITTER), 0
         while record.written < record.due:
             try:
                 await self._write(record)
                 self.stats.written += 1
             except ClusterError as error:
-                tries += 1
+                delay = backoff.delay()
                 refusals += isinstance(error, REFUSALS)
-                if tries >= TRIES or refusals >= self._refusals_worth_it or _is_final(error):
+                if backoff.failures >= TRIES or refusals >= self._refusals_worth_it or _is_final(error):
                     self._fail(record, error)
                     return
-                pause = min(RETRY_SECONDS * 2.0 ** (tries - 1), MAX_RETRY_SECONDS)
-                await asyncio.sleep(max(pause, getattr(error, "retry_after", 0.0)))
+                await asyncio.sleep(max(delay, getattr(error, "retry_after", 0.0)))
 
     @property
     def _refusals_worth_it(self) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic
 
 import msgspec
 
-from koordsched.cluster.backoff import Backoff
+from koordsched.backoff import Backoff
 from koordsched.cluster.mirror import Arrival, Handler, Mirror, T
 from koordsched.cluster.port import BOOKMARK, Cluster, ClusterError, Gone, NotFound, TooManyRequests, WatchEvent
 from koordsched.log import get_logger

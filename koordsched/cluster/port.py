@@ -16,6 +16,10 @@ import msgspec
 from koordsched.api.kinds import Kind
 from koordsched.api.meta import Object
 
+DEFAULT_RETRY_SECONDS = 1.0
+MAX_RETRY_AFTER_SECONDS = 120.0
+"""What waits longer, because an answer or a proxy says so, would seem to have been given up: a watch, a condition, an eviction."""
+
 
 class ClusterError(Exception):
     """A request that did not do what was asked; `status` is the HTTP code (0: no answer)."""
@@ -65,13 +69,13 @@ class Forbidden(ClusterError):
 
 
 class TooManyRequests(ClusterError):
-    """Try again after `retry_after` seconds (429)."""
+    """Try again after `retry_after` seconds (429), at most MAX_RETRY_AFTER_SECONDS."""
 
     status, reason = 429, "TooManyRequests"
 
-    def __init__(self, message: str, retry_after: float = 1.0) -> None:
+    def __init__(self, message: str, retry_after: float = DEFAULT_RETRY_SECONDS) -> None:
         super().__init__(message)
-        self.retry_after = retry_after
+        self.retry_after = min(max(0.0, retry_after), MAX_RETRY_AFTER_SECONDS)  # 0 for what is no number
 
 
 class ServerError(ClusterError):

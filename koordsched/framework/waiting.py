@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from koordsched.config.duration import Duration
 from koordsched.framework.status import Status, unschedulable
+from koordsched.tasks import call_later
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,12 +21,11 @@ class WaitingPod:
     """One pod and the plugins it waits for. The first refusal, or the last approval, ends the wait."""
 
     def __init__(self, pod: PodInfo, node_name: str, timeouts: Mapping[str, float]) -> None:
-        loop = asyncio.get_running_loop()
         self.pod = pod
         self.node_name = node_name
-        self._outcome: asyncio.Future[Status | None] = loop.create_future()
+        self._outcome: asyncio.Future[Status | None] = asyncio.get_running_loop().create_future()
         self._timers = {
-            name: loop.call_later(min(seconds, MAX_WAIT_SECONDS), self._time_out, name, seconds) for name, seconds in timeouts.items()
+            name: call_later(min(seconds, MAX_WAIT_SECONDS), self._time_out, name, seconds) for name, seconds in timeouts.items()
         }
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from koordsched.backoff import grown
 from koordsched.queue.heap import PodHeap
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
     from koordsched.queue.profile import QueueSettings
     from koordsched.queue.queued_pod import QueuedPodInfo
-
-_MANY = 62  # doublings after which every backoff is the maximum; keeps 2**n within a float
 
 
 class BackoffQueue:
@@ -44,10 +43,8 @@ class BackoffQueue:
 
     def duration(self, info: QueuedPodInfo) -> float:
         """Return the pod's penalty in seconds: initial * 2^(n-1) up to the maximum for the n-th failure in a row; 0 before the first."""
-        failures = info.consecutive_errors_count or info.unschedulable_count
-        if failures == 0:
-            return 0.0
-        return min(self._settings.initial_backoff * 2.0 ** min(failures - 1, _MANY), self._settings.max_backoff)
+        settings = self._settings
+        return grown(settings.initial_backoff, settings.max_backoff, info.consecutive_errors_count or info.unschedulable_count)
 
     def expiry(self, info: QueuedPodInfo) -> float:
         """Return the last whole second of the pod's backoff, 0 if it never failed; cached in the pod until its next failure."""

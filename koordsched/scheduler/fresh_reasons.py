@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from koordsched.framework.shapes import ShapeKey
 from koordsched.scheduler.failure import UNSCHEDULABLE, tell
 from koordsched.scheduler.status_writer import Said
+from koordsched.tasks import call_later
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,10 +65,9 @@ class FreshReasons:
 
     def _tell_later(self, profile: Profile, pod: PodInfo, shape: ShapeKey) -> None:
         if self._timer is None:
-            loop = asyncio.get_running_loop()
-            calm = loop.time() - self._last_turn > self._pause
+            calm = asyncio.get_running_loop().time() - self._last_turn > self._pause
             self._pause = PAUSE_SECONDS if calm else min(2 * self._pause, MAX_PAUSE_SECONDS)
-            self._timer = loop.call_later(self._pause, self._tell_all)
+            self._timer = call_later(self._pause, self._tell_all)
         self._changed[shape, pod.priority] = (profile, pod)
 
     def _tell_all(self) -> None:

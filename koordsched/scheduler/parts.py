@@ -82,6 +82,7 @@ class Parts:
 
     def __init__(self, surroundings: Surroundings, metrics: Metrics, queue: SchedulingQueue, status_writer: StatusWriter) -> None:
         self.clock = surroundings.clock
+        self.random = surroundings.random
         self.cluster = surroundings.cluster
         self.cache = surroundings.cache
         self.waiting_pods = surroundings.waiting_pods

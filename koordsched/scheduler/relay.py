@@ -11,12 +11,14 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
+from koordsched.tasks import given_up
+
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
 
 class Relay:
-    """Coroutines that must not raise. `len` is how many have not ended."""
+    """Coroutines that nobody awaits; one that raises is logged and counted. `len` is how many have not ended."""
 
     def __init__(self) -> None:
         self._waiting: deque[Coroutine[None, None, None]] = deque()
@@ -59,6 +61,8 @@ class Relay:
                 self._running += 1
                 try:
                     await work
+                except Exception as error:  # noqa: BLE001  # what comes after it is to run nevertheless
+                    given_up("binding cycle", error)
                 finally:
                     self._running -= 1
         finally:

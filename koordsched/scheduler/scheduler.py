@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import math
 import socket
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -36,9 +35,10 @@ from koordsched.scheduler.parts import Dependencies, Parts, Surroundings
 from koordsched.scheduler.selection import Selection
 from koordsched.scheduler.services import SchedulerServices
 from koordsched.scheduler.status_writer import StatusWriter
+from koordsched.tasks import TaskFailure, Tasks, call_later
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from koordsched.api.core import Node, Pod
     from koordsched.api.podinfo import PodInfo
@@ -79,13 +79,14 @@ class Scheduler:
         measures = self.metrics.framework if dependencies.measured else None
         self.profiles = {profile.scheduler_name: Profile(profile, registry, surroundings, measures) for profile in config.profiles}
         self.queue = SchedulingQueue(self.clock, self._queue_profiles(), self._queue_settings(dependencies), self.metrics)
-        self.status_writer = StatusWriter(dependencies.cluster, self.clock)
+        self.status_writer = StatusWriter(dependencies.cluster, self.clock, dependencies.random)
         parts = Parts(surroundings, self.metrics, self.queue, self.status_writer)
         self._services = surroundings.services = SchedulerServices(parts, self.profiles)
         host = socket.gethostname()
         for name in self.profiles:
             source = EventSource(name, f"{name}-{host}")
-            parts.recorders[name] = EventRecorder(dependencies.cluster, self.clock, source, Manners(self._busy, dependencies.unheard))
+            manners = Manners(self._busy, dependencies.unheard)
+            parts.recorders[name] = EventRecorder(dependencies.cluster, self.clock, dependencies.random, source, manners)
         self.queue.call_on_backoff(self._arm)
         self._parts = parts
         self._recorders = list(parts.recorders.values())
@@ -99,11 +100,11 @@ class Scheduler:
         self._pods.add_handler(PodHandler(parts, self.profiles))
         self._informers.announce(self.queue, self.metrics.event_handling)
         self.cache.signatures.call(self._sign_again)
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = Tasks(dependencies.random, self._fail)
         self._loop_task: asyncio.Task[None] | None = None
         self._flush_timer: asyncio.TimerHandle | None = None
         self._flush_due = 0.0
-        self._failure: BaseException | None = None
+        self._failure: TaskFailure | None = None
         self._failed = asyncio.Event()
         self._watch_sizes()
         self._say_missing()
@@ -118,16 +119,16 @@ class Scheduler:
     async def fill(self) -> None:
         """List everything, and keep cache and queue true to the cluster from then on; nothing is decided and nothing written."""
         for informer in self._informers:
-            self._spawn(informer.run())
+            self._tasks.must_run(f"informer of {informer.kind.plural}", informer.run)
         await self._informers.synced()
 
     def begin(self) -> None:
         """Schedule, once everything has been handled."""
-        self._spawn(self.status_writer.run())
+        self._tasks.keep("status writer", self.status_writer.run)
         for recorder in self._recorders:
-            self._spawn(recorder.run())
-        self._spawn(self._flush_unschedulable())
-        self._loop_task = self._spawn(self._schedule())
+            self._tasks.keep("event writer", recorder.run)
+        self._tasks.must_run("flush of unschedulable pods", self._flush_unschedulable)
+        self._loop_task = self._tasks.must_run("scheduling loop", self._schedule)
 
     def watch_pods(self, handler: Handler[Pod]) -> None:
         """Tell the handler of every live pod there is and of every change, after the scheduler itself has taken note."""
@@ -166,11 +167,12 @@ class Scheduler:
         that such a pod is unschedulable.
         """
         if self._loop_task is not None:
-            await _end([self._loop_task])
+            self._loop_task.cancel()
+            await asyncio.wait([self._loop_task])
         if left := await self.cycle.wind_up():
             log.info("placements that were not being written yet are left to the next scheduler", pods=left)
         await self._services.end()
-        await _end(self._tasks)
+        await self._tasks.end()
         if self._extenders is not None:
             await self._extenders.close()
         self._reasons.stop()
@@ -189,27 +191,23 @@ class Scheduler:
         self._disarm()
         self._reasons.stop()
         await self._services.end()
-        await _end([*self._tasks, *self.cycle.binding.drop()])
+        await self._tasks.end()
+        binding = self.cycle.binding.drop()
+        for task in binding:
+            task.cancel()
+        if binding:
+            await asyncio.wait(binding)
         if self._extenders is not None:
             await self._extenders.close()
 
-    async def until_failed(self) -> BaseException:
+    async def until_failed(self) -> TaskFailure:
         """Wait until a task that must run for ever has ended by itself, and return why: nothing can be relied on any more."""
         await self._failed.wait()
-        return self._failure or RuntimeError("a task of the scheduler ended")
+        assert self._failure is not None
+        return self._failure
 
-    def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.append(task)
-        task.add_done_callback(self._ended)
-        return task
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled():
-            self._fail(task.exception())
-
-    def _fail(self, failure: BaseException | None) -> None:
-        self._failure = self._failure or failure
+    def _fail(self, task: str, error: Exception) -> None:
+        self._failure = self._failure or TaskFailure(task, error)
         self._failed.set()
 
     async def _schedule(self) -> None:
@@ -236,7 +234,7 @@ class Scheduler:
             return
         self._disarm()
         self._flush_due = due
-        self._flush_timer = asyncio.get_running_loop().call_later(max(0.0, due - self.clock.now()), self._flush_backoff)
+        self._flush_timer = call_later(max(0.0, due - self.clock.now()), self._flush_backoff)
 
     def _flush_backoff(self) -> None:
         self._flush_timer = None
@@ -244,9 +242,8 @@ class Scheduler:
             # A timer may fire a hair before its time in floating point: what is due at this second is flushed at this second.
             self.queue.flush_backoff(math.floor(self.clock.now() + 1e-6))
             self._arm()
-        except Exception as error:
-            self._fail(error)  # or nobody would ever set the timer again
-            raise
+        except Exception as error:  # noqa: BLE001  # it ends the process
+            self._fail("flush of the backoff queue", error)  # or nobody would ever set the timer again
 
     async def _flush_unschedulable(self) -> None:
         while True:
@@ -365,11 +362,3 @@ def _extenders(config: SchedulerConfiguration, cache: Cache) -> Chain | None:
     from koordsched.scheduler.extenders.chain import Chain  # noqa: PLC0415  # brings an HTTP client that few need
 
     return Chain.of(config.extenders, cache)
-
-
-async def _end(tasks: list[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    for task in tasks:
-        with suppress(asyncio.CancelledError):
-            await task

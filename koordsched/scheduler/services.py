@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from koordsched.log import get_logger
 from koordsched.scheduler.status_writer import Said
+from koordsched.tasks import Tasks, call_later
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Coroutine, Iterable, Mapping
 
     from koordsched.api.core import Pod
@@ -31,7 +31,7 @@ class SchedulerServices:
     def __init__(self, parts: Parts, profiles: Mapping[str, Profile]) -> None:
         self._parts = parts
         self._profiles = profiles
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks(parts.random)
         self._timers: set[asyncio.TimerHandle] = set()
 
     @property
@@ -78,16 +78,14 @@ class SchedulerServices:
         self._parts.metrics.framework.malformed_objects.add(kind)
 
     def spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        self._tasks.once(getattr(work, "__qualname__", "a plugin's task"), work)
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> None:
         def due() -> None:
             self._timers.discard(timer)
             call()
 
-        timer = asyncio.get_running_loop().call_later(seconds, due)
+        timer = call_later(seconds, due)
         self._timers.add(timer)
 
     async def end(self) -> None:
@@ -95,12 +93,4 @@ class SchedulerServices:
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
-        for task in list(self._tasks):
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a task in the background failed", err=repr(error))
+        await self._tasks.end()

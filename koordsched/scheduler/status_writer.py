@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from koordsched.api.kinds import POD
+from koordsched.backoff import grown
 from koordsched.clock import rfc3339
 from koordsched.cluster.port import (
     ClusterError,
@@ -28,8 +29,11 @@ from koordsched.cluster.port import (
     Unauthorized,
 )
 from koordsched.log import get_logger
+from koordsched.tasks import call_later
 
 if TYPE_CHECKING:
+    from random import Random
+
     from koordsched.api.core import Pod, PodCondition
     from koordsched.api.podinfo import PodInfo
     from koordsched.clock import Clock
@@ -40,7 +44,8 @@ log = get_logger(__name__)
 POD_SCHEDULED = "PodScheduled"
 WRITERS = 4
 TRIES = 4  # at a clean stop; as many failures in a row are said in the log
-RETRY_SECONDS, MAX_RETRY_SECONDS = 0.2, 30.0  # doubled from one try to the next
+RETRY_SECONDS, MAX_RETRY_SECONDS = 0.2, 30.0  # doubled from one try to the next,
+JITTER = 0.2  # and lengthened by up to this part: after an outage thousands of pods are not to be written in the same moment
 MAY_PASS = (TooManyRequests, ServerError, OutcomeUnknown, Unauthorized, Forbidden)
 """Not the pod's fault. Forbidden: an API server that has just started refuses everything until it has read its roles."""
 
@@ -59,9 +64,10 @@ class Said(msgspec.Struct, frozen=True):
 class StatusWriter:
     """Keeps pods' conditions true to the scheduler's last word. `run` is a task of the scheduler."""
 
-    def __init__(self, cluster: Cluster, clock: Clock) -> None:
+    def __init__(self, cluster: Cluster, clock: Clock, random: Random) -> None:
         self._cluster = cluster
         self._clock = clock
+        self._random = random
         self._written: dict[str, Said] = {}  # by uid: what was written last; while the pod is pending
         self._wanted: dict[str, tuple[Pod, Said]] = {}  # by uid: not written yet
         self._known: set[str] = set()  # uids of which anything was ever said, until they are forgotten
@@ -109,7 +115,11 @@ class StatusWriter:
             timer.cancel()
 
     async def run(self) -> None:
-        """Write until cancelled."""
+        """Write until cancelled; what an earlier run left unwritten first."""
+        self._ready = asyncio.Queue()
+        for uid in self._wanted:
+            if uid not in self._waiting:
+                self._ready.put_nowait(uid)
         async with asyncio.TaskGroup() as tasks:
             for _ in range(WRITERS):
                 tasks.create_task(self._write_ready())
@@ -148,7 +158,7 @@ class StatusWriter:
             uid = await self._ready.get()
             delay = await self._write(uid)
             if delay is not None:
-                self._waiting[uid] = asyncio.get_running_loop().call_later(delay, self._again, uid)
+                self._waiting[uid] = call_later(delay, self._again, uid)
 
     def _again(self, uid: str) -> None:
         del self._waiting[uid]
@@ -166,6 +176,13 @@ class StatusWriter:
             self._wanted.setdefault(uid, wanted)  # for `flush`: it may or may not have been written, and once more does no harm
             self._busy.discard(uid)
             raise
+        except Exception as bug:  # of this pod's status, such as a text that cannot be encoded: other pods get theirs
+            self._busy.discard(uid)
+            self.failed += 1
+            log.exception("status not written", pod=f"{wanted[0].metadata.namespace}/{wanted[0].metadata.name}", err=repr(bug))
+            if uid in self._wanted:
+                self._ready.put_nowait(uid)
+            return None
         if uid not in self._busy:
             return None  # forgotten meanwhile
         self._busy.discard(uid)
@@ -203,7 +220,7 @@ class StatusWriter:
         if failures == TRIES:
             name = f"{pod.metadata.namespace}/{pod.metadata.name}"
             log.warning("a pod's status cannot be written; trying on", pod=name, err=error.message, status=error.status)
-        delay = min(RETRY_SECONDS * 2.0 ** (failures - 1), MAX_RETRY_SECONDS)
+        delay = grown(RETRY_SECONDS, MAX_RETRY_SECONDS, failures) * (1.0 + JITTER * self._random.random())
         return max(delay, error.retry_after) if isinstance(error, TooManyRequests) else delay
 
     def _remember(self, pod: Pod, said: Said) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Protocol
 
+from koordsched.backoff import Backoff
 from koordsched.clock import Clock
 from koordsched.cluster.apiserver import ConnectError, ConnectionSettings, Traffic, Untrusted
-from koordsched.cluster.backoff import Backoff
 from koordsched.cluster.port import Cluster, ClusterError, Unauthorized
 from koordsched.log import get_logger
 from koordsched.server.mistakes import StartError

@@ -11,7 +11,7 @@ import msgspec
 
 from koordsched.server.configz import configz
 from koordsched.server.debug import DEBUG_PATH, DebugEndpoints
-from koordsched.server.health import Health
+from koordsched.server.health import Checks, Health
 from koordsched.server.plugin_routes import APIS_PATH, PluginRoutes
 from koordsched.server.pod_resources import resource_metrics
 from koordsched.server.response import JSON, METRICS, METRICS_PATH, NOT_FOUND, TEXT, Response
@@ -26,6 +26,7 @@ __all__ = ["JSON", "METRICS", "TEXT", "Endpoints", "Response"]
 RESOURCES_PATH = "/metrics/resources"
 SLIS_PATH = "/metrics/slis"
 CONFIGZ_PATH = "/configz"
+NO_CHECKS: Checks = {}
 METRICS_RESET = Response(200, TEXT, b"metrics reset\n")
 
 
@@ -33,10 +34,10 @@ class Endpoints:
     """What one scheduler answers.
 
     Who ends the scheduler sets `shutting_down` first, so that it is not ready from then on; who elects it gives it `leadership`, which says
-    whether it is the one that schedules.
+    whether it is the one that schedules. `liveness` is what /livez is to check besides.
     """
 
-    def __init__(self, scheduler: Scheduler, leadership: Leadership | None = None) -> None:
+    def __init__(self, scheduler: Scheduler, leadership: Leadership | None = None, liveness: Checks = NO_CHECKS) -> None:
         self.shutting_down = False
         self._leadership = leadership
         self._scheduler = scheduler
@@ -45,7 +46,7 @@ class Endpoints:
         ping = {"ping": lambda: ""}
         elected = {} if leadership is None else {"leaderElection": leadership.health}
         ready = {**elected, "shutdown": self._goes_on, "sched-handler-sync": self._handlers_synced}
-        self._health = Health({"healthz": elected or ping, "livez": ping, "readyz": ready})
+        self._health = Health({"healthz": elected or ping, "livez": {**ping, **liveness}, "readyz": ready})
 
     async def answer(self, request: Request) -> Response:
         """Answer a request, if need be after asking the cluster."""

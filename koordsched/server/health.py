@@ -7,17 +7,19 @@ one alone. What was asked alone is not counted, as with the reference.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from koordsched.scheduler.measures import Measure, exposition
 from koordsched.server.response import METRICS, NOT_FOUND, TEXT, Response
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable
 
     from prometheus_client.metrics_core import Metric
 
-    Checks = Mapping[str, Callable[[], str]]  # by name; a check returns what is wrong, "" when nothing is
+Checks = Mapping[str, Callable[[], str]]
+"""By name; a check returns what is wrong, "" when nothing is."""
 
 
 class Health:

@@ -1,8 +1,9 @@
 """Leadership: the election as a serving process takes part in it.
 
-The elector lives in a thread of its own, with its own event loop and its own connection: the lease is renewed however busy the scheduler's
-loop is. The two loops share the `Term` alone; what happens is told to the scheduler's loop by `call_soon_threadsafe`. A lost lease ends the
-process from this thread, at once: the other one may hang. And if this thread cannot run either, the guard's timer in the kernel does it
+The elector lives in a thread of its own, with its own event loop and its own connection: a busy scheduler does not delay a renewal. But
+nothing is renewed while the scheduler's loop does not run at all (`heartbeat`). The two loops share the `Term` and the `Heartbeat` alone;
+what happens is told to the scheduler's loop by `call_soon_threadsafe`. A lost lease ends the process from this thread, at once: the other
+one may hang. And if this thread cannot run either, the guard's timer in the kernel does it
 ([decision 5](../../docs/decisions/0005-leader-election-and-fencing.md)).
 """
 
@@ -26,6 +27,7 @@ from koordsched.cluster.event_recorder import EventRecorder
 from koordsched.cluster.event_series import EventText
 from koordsched.cluster.port import ClusterError, Ref
 from koordsched.log import get_logger
+from koordsched.tasks import TaskFailure, Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,23 +37,27 @@ if TYPE_CHECKING:
     from koordsched.cluster.election.term import Guard
     from koordsched.config import SchedulerConfiguration
     from koordsched.server.connecting import Connect
+    from koordsched.server.heartbeat import Heartbeat
 
 log = get_logger(__name__)
 
 TOLERATED_SECONDS = 20.0
 """How long after its lease has run out a leader that still runs is unhealthy: client-go's HealthzAdaptor in kube-scheduler."""
 LOST = "Leaderelection lost"
+LAST_WORDS_SECONDS = 0.5
+"""How long the line that says why the lease is lost may take. All of it is within the margin before the kernel's timer."""
 EVENTS_SECONDS = 1.0
 """How long the last event may take at a clean stop."""
 
 
 class Campaign(msgspec.Struct, frozen=True):
-    """What a candidate needs. `lost` is called in the elector's thread; it need not return."""
+    """What a candidate needs. `lost` is called in the elector's thread; it need not return. `heartbeat` is that of the scheduler's loop."""
 
     connect: Connect
     clock: Clock
     random: Random
     lost: Callable[[], object]
+    heartbeat: Heartbeat
     guard: Guard | None = None
 
 
@@ -67,6 +73,7 @@ class Leadership:
             f"{socket.gethostname()}_{UUID(int=campaign.random.getrandbits(128), version=4)}",
             Ref(LEASE, election.resource_namespace, election.resource_name),
             timing,
+            lambda: campaign.heartbeat.stalls,
         )
         self.term = Term(campaign.clock, timing, campaign.guard)
         self._campaign = campaign
@@ -75,7 +82,7 @@ class Leadership:
         self._begun = self._resigned = False
         self._won = asyncio.Event()
         self._over = asyncio.Event()
-        self._failure: BaseException | None = None
+        self._failure: TaskFailure | None = None
         self._leading = False
         self._main: asyncio.AbstractEventLoop | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -101,8 +108,8 @@ class Leadership:
         thread.start()
         await self._won.wait()
 
-    async def lost(self) -> BaseException | None:
-        """Wait until this process does not take part any more, and return the exception if that is a mistake of the program."""
+    async def lost(self) -> TaskFailure | None:
+        """Wait until this process does not take part any more, and return what failed if that is a mistake of the program."""
         await self._over.wait()
         return self._failure
 
@@ -128,7 +135,7 @@ class Leadership:
         try:
             asyncio.run(self._take_part(settings))
         except BaseException as error:  # noqa: BLE001  # a thread must not die without a word
-            self._failure = error
+            self._failure = TaskFailure("leader election", error)
             self.term.end()
         self._tell(self._over.set)
 
@@ -137,25 +144,24 @@ class Leadership:
         self._loop = asyncio.get_running_loop()
         if self._resigned:
             return
-        campaign = self._campaign
+        campaign, background = self._campaign, Tasks(self._random)
         connection = await campaign.connect(settings, campaign.clock, self._random)
         try:
             elector = Elector(connection, self._me, self.term, campaign.clock, self._random)
-            recorder = EventRecorder(connection, campaign.clock, self._source)
-            tasks = [
-                asyncio.create_task(self._lead(elector, recorder)),
-                asyncio.create_task(self._resigning.wait()),
-                asyncio.create_task(recorder.run()),
-            ]
+            recorder = EventRecorder(connection, campaign.clock, self._random, self._source)
+            background.keep("event writer of the election", recorder.run)
+            tasks = [asyncio.create_task(self._lead(elector, recorder)), asyncio.create_task(self._resigning.wait())]
             ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
+            await background.end()
             if self._resigned:
                 await self._release(elector, recorder)
             for task in ended:
                 task.result()  # brings out what it died of
         finally:
+            await background.end()
             await connection.close()
 
     async def _lead(self, elector: Elector, recorder: EventRecorder) -> None:
@@ -168,7 +174,10 @@ class Leadership:
             return  # the term was ended on purpose
         self._leading = False
         self.term.end()
-        log.error(LOST, why=why)
+        # Whoever should read the log may be what has stopped: the process ends whether the line is written or not.
+        words = threading.Thread(target=log.error, args=(LOST,), kwargs={"why": why}, name="last words", daemon=True)
+        words.start()
+        words.join(LAST_WORDS_SECONDS)
         self._campaign.lost()
 
     async def _release(self, elector: Elector, recorder: EventRecorder) -> None:

@@ -31,11 +31,13 @@ from koordsched.server.connecting import Connect, Connecting, Connection
 from koordsched.server.endpoints import Endpoints
 from koordsched.server.front import Front
 from koordsched.server.garbage import sweep
+from koordsched.server.heartbeat import Heartbeat, watching
 from koordsched.server.leadership import Campaign, Leadership
 from koordsched.server.mistakes import StartError
 from koordsched.server.ports import Port, listening
 from koordsched.server.secure_port import secure_port
 from koordsched.server.signals import Reactions, handling_signals
+from koordsched.tasks import Tasks
 
 log = get_logger(__name__)
 
@@ -71,25 +73,30 @@ class Process:
         self._front = Front(orders.flags)
         self._told_to_stop = asyncio.Event()
         self._scheduler: Scheduler | None = None
+        self._tasks = Tasks(orders.random)
+        self._heartbeat = Heartbeat(orders.clock)
         self._dumping: asyncio.Task[None] | None = None
         self._leadership = self._candidate() if orders.config.leader_election.leader_elect else None
 
     def _candidate(self) -> Leadership:
         orders = self._orders
         lost = partial(orders.exit_at_once, FAILED)
-        return Leadership(orders.config, Campaign(orders.connect, orders.clock, orders.random, lost, orders.guard))
+        return Leadership(orders.config, Campaign(orders.connect, orders.clock, orders.random, lost, self._heartbeat, orders.guard))
 
     async def run(self) -> int:
         """Serve; return the exit code."""
         orders = self._orders
         reactions = Reactions(self._told_to_stop.set, partial(orders.exit_at_once, FAILED), self._dump)
         try:
-            with handling_signals(reactions):
+            with handling_signals(reactions), watching(self._heartbeat, orders.clock):
+                self._tasks.keep("heartbeat", self._heartbeat.beat)
                 async with AsyncExitStack() as ports, listening(await self._ports(ports), self._front):
                     return await self._serve()
         except StartError as error:
             log.error(str(error))
             return FAILED
+        finally:
+            await self._tasks.end()
 
     async def _ports(self, kept: AsyncExitStack) -> list[Port]:
         orders, flags = self._orders, self._orders.flags
@@ -107,13 +114,13 @@ class Process:
             return STOPPED
         connection = connecting.result()
         self._front.metrics.watch(connection.traffic)
+        self._front.metrics.watch_loop(self._heartbeat)
         if self._leadership is not None:
             self._front.metrics.watch_leadership(self._leadership)
-        sweeping = asyncio.create_task(sweep(self._is_busy))
+        self._tasks.keep("garbage collection", partial(sweep, self._is_busy))
         try:
             return await self._schedule(connection)
         finally:
-            await _cancel(sweeping)
             await _at_most(KILL_SECONDS, asyncio.create_task(connection.close()))
 
     def _is_busy(self) -> bool:
@@ -142,7 +149,7 @@ class Process:
         except ExtenderSettingsError as mistake:
             raise StartError(str(mistake)) from None
         self._scheduler = scheduler
-        endpoints = Endpoints(scheduler, self._leadership)
+        endpoints = Endpoints(scheduler, self._leadership, {"scheduling-loop": self._heartbeat.health})
         self._front.show(endpoints)
         dying: list[asyncio.Task[Any]] = [asyncio.create_task(scheduler.until_failed())]
         if self._leadership is not None:
@@ -153,9 +160,10 @@ class Process:
             await self._before_stop(*dying)
         dead = next((task for task in dying if task.done()), None)
         if dead is not None:
-            if (failure := dead.result()) is not None:  # without one the lease is lost, which has been said
-                log.exception("a task of the scheduler died, and so does the process", exc_info=failure)
             await _at_most(KILL_SECONDS, asyncio.create_task(_kill(scheduler)))
+            if (failure := dead.result()) is not None:  # without one the lease is lost, which has been said
+                task, error = failure
+                log.exception("a task that must run has ended, and so does the process", task=task, err=repr(error), exc_info=error)
             return FAILED
         endpoints.shutting_down = True
         await _cancel(starting, *dying)
@@ -169,6 +177,7 @@ class Process:
             await leadership.win(self._settings())
         with frozen():
             await scheduler.fill()
+        self._heartbeat.filled()
         if leadership is not None and not late:
             await leadership.win(self._settings())
         scheduler.begin()
@@ -209,7 +218,7 @@ class Process:
         if self._scheduler is None or not self._scheduler.synced:
             log.warning("there is nothing to dump yet: the initial lists have not been handled")
         elif self._dumping is None or self._dumping.done():
-            self._dumping = asyncio.create_task(self._scheduler.debugger.log_all())
+            self._dumping = self._tasks.once("dump", self._scheduler.debugger.log_all())
 
 
 async def _kill(scheduler: Scheduler) -> None:

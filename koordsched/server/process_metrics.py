@@ -9,10 +9,11 @@ import sys
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from koordsched import __version__
+from koordsched import __version__, tasks
 from koordsched.cluster.apiserver.traffic import SECONDS
 from koordsched.config.features import ALL_ALPHA, ALL_BETA, ALPHA, BETA, DEFAULT_GATES, DEPRECATED, FeatureGates
 from koordsched.scheduler.measures import Measure, exposition
+from koordsched.server.heartbeat import LAG_BOUNDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from koordsched.cluster.apiserver import Traffic
     from koordsched.scheduler.metric_rules import MetricRules
+    from koordsched.server.heartbeat import Heartbeat
     from koordsched.server.leadership import Leadership
 
 
@@ -47,11 +49,16 @@ class ProcessMetrics:
         OwnProcess(self._shown, "process", "This process.")
         Build(self._shown, "kubernetes_build_info", "1, and as labels which build this is.", BUILD)
         Features(self._shown, gates)
+        BackgroundWork(self._shown, "koord_scheduler_task", "Work in the background.", ["task"])
 
     def watch(self, traffic: Traffic) -> None:
         """Show what is sent over a connection, too."""
         Requests(self._shown, traffic)
         RestClient(self._shown, traffic)
+
+    def watch_loop(self, heartbeat: Heartbeat) -> None:
+        """Show how late the scheduling loop is, too."""
+        LoopLag(self._shown, heartbeat)
 
     def watch_leadership(self, leadership: Leadership) -> None:
         """Show whether this process leads, too."""
@@ -99,6 +106,38 @@ class Features(Measure):
         family = GaugeMetricFamily(self.name, self.text, labels=self.labels)
         for name, enabled in sorted(self._gates.enabled.items()):
             family.add_metric([name, _stage(name)], float(enabled))
+        yield family
+
+
+class BackgroundWork(Measure):
+    """koord_scheduler_task_{restarts,failures}_total{task}."""
+
+    def collect(self) -> Iterable[Metric]:
+        from prometheus_client.core import CounterMetricFamily  # noqa: PLC0415
+
+        for name, text, counts in (
+            ("restarts", "Background tasks that failed and were started again.", tasks.restarts),
+            ("failures", "Work in the background that failed and was given up.", tasks.failures),
+        ):
+            family = CounterMetricFamily(f"{self.name}_{name}", text, labels=self.labels)
+            for task, count in list(counts.items()):
+                family.add_metric([task], count)
+            yield family
+
+
+class LoopLag(Measure):
+    """koord_scheduler_loop_lag_seconds: by how much the beats of the scheduling loop were late, ten a second."""
+
+    def __init__(self, shown: list[Measure], heartbeat: Heartbeat) -> None:
+        super().__init__(shown, "koord_scheduler_loop_lag_seconds", "How late the scheduling loop's heartbeats are.")
+        self._heartbeat = heartbeat
+
+    def collect(self) -> Iterable[Metric]:
+        from prometheus_client.core import HistogramMetricFamily  # noqa: PLC0415
+
+        family = HistogramMetricFamily(self.name, self.text)
+        names = [*(str(bound) for bound in LAG_BOUNDS), "+Inf"]
+        family.add_metric([], list(zip(names, accumulate(self._heartbeat.lags), strict=True)), self._heartbeat.lag_sum)
         yield family
 
 

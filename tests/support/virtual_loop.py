@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest_asyncio
 
+from koordsched import tasks
 from koordsched.clock import VirtualClock, VirtualTimeLoop
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def run_virtual(body: Callable[[VirtualClock], Awaitable[T]]) -> T:
         before = asyncio.all_tasks()
         result = await body(running_clock())
         check_no_task_left(before)
+        assert not tasks.restarts + tasks.failures, "work in the background raised; see the log"
         if left:
             raise AssertionError(f"an exception was left to the event loop: {left}") from left[0].get("exception")
         return result

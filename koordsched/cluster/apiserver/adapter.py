@@ -6,7 +6,6 @@ writers know what to do about each error.
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from koordsched.cluster.apiserver.errors import OK, Sent, unreadable_answer
 from koordsched.cluster.apiserver.watch import follow, stream_list
 from koordsched.cluster.port import ClusterError, Forbidden, Invalid, NotFound, TooManyRequests, Unauthorized
 from koordsched.log import get_logger
+from koordsched.tasks import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -55,7 +55,8 @@ class ApiServer:
         self._random = random
         self._decoders: dict[Kind, KindDecoder] = {}
         self._paged: set[Kind] = set()  # kinds whose streaming list the server refused
-        self._keeping_fresh = asyncio.create_task(identity.run(), name="renew credentials")
+        self._tasks = Tasks(random)
+        self._tasks.keep("credential renewal", identity.run)
 
     @property
     def max_silence(self) -> float:
@@ -73,9 +74,7 @@ class ApiServer:
 
     async def close(self) -> None:
         """Stop renewing credentials and close all connections; what is under way fails."""
-        self._keeping_fresh.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._keeping_fresh
+        await self._tasks.end()
         await self._transport.close()
 
     async def check(self) -> None:

@@ -13,6 +13,7 @@ import msgspec
 from koordsched.api.meta import JSON_ERRORS, Api
 from koordsched.cluster.apiserver.wire import NotSent, NotTrusted, WireError
 from koordsched.cluster.port import (
+    DEFAULT_RETRY_SECONDS,
     AlreadyExists,
     ClusterError,
     Conflict,
@@ -29,9 +30,6 @@ from koordsched.cluster.port import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-DEFAULT_RETRY_SECONDS = 1.0
-MAX_RETRY_SECONDS = 300.0
-"""No answer keeps a bind or a list waiting for longer, whatever it asks for."""
 OK = 200
 REDIRECT = 300
 NOT_FOUND = 404
@@ -111,7 +109,7 @@ def status_error(sent: Sent, status: Status) -> ClusterError:
     code, reason, message = status.code, status.reason or "", status.message or "no explanation"
     seconds = status.details.retry_after_seconds if status.details is not None else None
     if code == TOO_MANY_REQUESTS or (reason in {"TooManyRequests", "ServerTimeout"} and seconds is not None):
-        return TooManyRequests(message, DEFAULT_RETRY_SECONDS if seconds is None else min(max(0.0, seconds), MAX_RETRY_SECONDS))
+        return TooManyRequests(message, DEFAULT_RETRY_SECONDS if seconds is None else seconds)
     found = _BY_REASON.get(reason) or _BY_STATUS.get(code)
     if found is Unauthorized:
         return Unauthorized(f"{sent.address} does not accept the credentials ({message}); the token may be expired or wrong")

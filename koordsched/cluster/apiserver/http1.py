@@ -18,6 +18,7 @@ import msgspec
 
 from koordsched.cluster.apiserver.network_errors import network_error_text
 from koordsched.cluster.apiserver.wire import Answer, NoAnswer, NotSent, NotTrusted, max_body
+from koordsched.tasks import call_later
 
 KEEPALIVE_SECONDS = 60.0
 """Less than the 90 s after which kube-apiserver closes an idle connection, lest a bind is sent into a connection that is being closed."""
@@ -73,7 +74,7 @@ class Connection(asyncio.Protocol):
         self._received, self._too_large = 0, ""
         self.usable = False
         self._transport.write(request)
-        timer = None if seconds is None else loop.call_later(seconds, self._fail, "i/o timeout")
+        timer = None if seconds is None else call_later(seconds, self._fail, "i/o timeout")
         try:
             outcome = await waiter
         finally:

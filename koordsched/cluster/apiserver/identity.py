@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from koordsched.backoff import Backoff
 from koordsched.cluster.apiserver.credentials import Credential, CredentialError
 from koordsched.cluster.apiserver.settings import ConnectError
 from koordsched.cluster.apiserver.tls import Material, make_context, read_material
-from koordsched.cluster.backoff import Backoff
 from koordsched.log import get_logger
 
 if TYPE_CHECKING:

@@ -10,6 +10,8 @@ import asyncio
 from collections import deque
 from enum import IntEnum
 
+from koordsched.tasks import call_later
+
 DEFAULT_QPS = 50.0
 DEFAULT_BURST = 100
 _WHOLE = 1.0 - 1e-9  # tokens are a sum of many small refills
@@ -75,4 +77,4 @@ class RateLimiter:
                     waiter.set_result(None)
                     self._tokens -= 1.0
         if any(self._waiting):
-            self._timer = asyncio.get_running_loop().call_later((1.0 - self._tokens) / self._qps, self._serve)
+            self._timer = call_later((1.0 - self._tokens) / self._qps, self._serve)

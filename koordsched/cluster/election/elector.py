@@ -10,6 +10,7 @@ leads within lease duration + retry period of its predecessor's death; who finds
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -35,15 +36,18 @@ log = get_logger(__name__)
 REPEAT_SECONDS = 60.0
 """The same failure is said again after so long."""
 SHORTEST_WAIT, LONGEST_WAIT = 0.4, 0.8  # of a retry period, between two looks of one who waits
+STALLED_WAIT = 0.1
+"""Seconds until the next look at a loop that does not run."""
 RELEASE_TRIES = 3
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """Who wants to lead, by which Lease."""
+    """Who wants to lead, by which Lease. `stalls` says that the loop whose decisions the lease allows does not run."""
 
     identity: str
     lease: Ref
     timing: Timing
+    stalls: Callable[[], bool] = lambda: False
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -55,7 +59,10 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class Elector:
-    """One candidate's part in the election. `acquire`, then `hold`; `release` when either was cancelled."""
+    """One candidate's part in the election. `acquire`, then `hold`; `release` when either was cancelled.
+
+    While the candidate stalls, the lease is neither taken nor renewed.
+    """
 
     def __init__(self, cluster: Cluster, candidate: Candidate, term: Term, clock: Clock, random: Random) -> None:
         self._cluster = cluster
@@ -83,21 +90,26 @@ class Elector:
         """Try until the lease is held."""
         self._log("attempting to acquire leader lease")
         while True:
-            if await self._try(self._me.timing.renew_deadline):
+            if not self._me.stalls() and await self._try(self._me.timing.renew_deadline):
                 break
             await asyncio.sleep(self._pause())
         self._log("successfully acquired lease")
 
     async def hold(self) -> str:
         """Renew until that is not possible any more, and return why."""
+        pause = self._me.timing.retry_period
         while True:
-            await asyncio.sleep(max(0.0, min(self._me.timing.retry_period, self._term.left)))
-            if self._term.running:
+            await asyncio.sleep(max(0.0, min(pause, self._term.left)))
+            stalls = self._me.stalls()
+            # A stall that ends before the term does costs no lease, so its end is to be noticed soon.
+            pause = min(STALLED_WAIT, self._me.timing.retry_period) if stalls else self._me.timing.retry_period
+            if self._term.running and not stalls:
                 await self._try(self._term.left)
             if self._holder not in {"", self._me.identity}:
                 return f"{self._holder} holds it"
             if not self._term.running:
-                return f"it could not be renewed for {self._me.timing.term:g} s"
+                what = "the scheduling loop does not run, so it was not renewed" if stalls else "it could not be renewed"
+                return f"{what} for {self._me.timing.term:g} s"
 
     async def release(self) -> None:
         """Give the lease up if it is held or may be, so that another one leads at once. ClusterError: it runs out by itself then."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from koordsched.api.validation import decode
+from koordsched.tasks import call_later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -125,9 +126,8 @@ class KindStore:
 
     async def changed(self, seconds: float) -> None:
         """Wait until something was recorded or cut, at most so many seconds of the loop's time."""
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[None] = loop.create_future()
-        timer = loop.call_later(seconds, _resolve, waiter)
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        timer = call_later(seconds, _resolve, waiter)
         self._waiters.add(waiter)
         try:
             await waiter

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from koordsched.api.core import Pod
 from koordsched.api.kinds import POD
-from koordsched.cluster.backoff import Backoff
+from koordsched.backoff import Backoff
 from koordsched.cluster.port import Binding, ClusterError, Conflict, NotFound, OutcomeUnknown, Ref, ServerError, TooManyRequests
 from koordsched.framework.interface import BindPlugin
 from koordsched.framework.status import Status, error

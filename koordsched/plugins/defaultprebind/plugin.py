@@ -11,6 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from koordsched.api.kinds import POD
+from koordsched.backoff import Backoff
 from koordsched.cluster.port import ClusterError, Conflict, OutcomeUnknown, Patch, PatchType, Ref, ServerError, TooManyRequests
 from koordsched.framework.interface import PreBindPatchPlugin
 from koordsched.framework.status import Status, error
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from koordsched.framework.annotations import Annotations
     from koordsched.framework.handle import Handle
 
-DELAYS = (0.01, 0.05, 0.25)  # seconds before each further try
+TRIES = 4
+FIRST_DELAY, LONGEST_DELAY = 0.01, 0.25  # seconds before the second try and the last one,
+FACTOR, JITTER = 5.0, 0.2  # and how it grows in between, and by what part chance lengthens it
 MAY_PASS = (Conflict, TooManyRequests, OutcomeUnknown, ServerError)
 BEING_DELETED = error("pod is being deleted")
 
@@ -31,6 +34,7 @@ class DefaultPreBind(PreBindPatchPlugin):
 
     def __init__(self, handle: Handle) -> None:
         self._cluster = handle.cluster
+        self._random = handle.random
 
     async def patch(self, pod: PodInfo, annotations: Annotations) -> Status | None:
         """Write what differs from the pod as it was last seen; nothing differs: no request."""
@@ -47,10 +51,11 @@ class DefaultPreBind(PreBindPatchPlugin):
 
     async def _write(self, ref: Ref, patch: Patch) -> Object:
         """Send the patch until it is carried out or refused for good; the last refusal is raised."""
-        for delay in DELAYS:
+        backoff = Backoff(self._random, first=FIRST_DELAY, cap=LONGEST_DELAY, factor=FACTOR, jitter=JITTER)
+        for _ in range(TRIES - 1):
             try:
                 return await self._cluster.patch(ref, patch)
             except MAY_PASS as refusal:
-                wait = max(delay, getattr(refusal, "retry_after", 0.0))
+                wait = max(backoff.delay(), getattr(refusal, "retry_after", 0.0))
             await asyncio.sleep(wait)
         return await self._cluster.patch(ref, patch)

@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from koordsched.api.kinds import POD
+from koordsched.backoff import Backoff
 from koordsched.clock import rfc3339
-from koordsched.cluster.backoff import Backoff
 from koordsched.cluster.event_series import EventText
 from koordsched.cluster.port import ClusterError, Conflict, NotFound, OutcomeUnknown, Patch, PatchType, Ref, ServerError, TooManyRequests
 from koordsched.log import get_logger

@@ -15,6 +15,7 @@ import msgspec
 
 from koordsched.api.kinds import Kind
 from koordsched.api.meta import Api, Object
+from koordsched.backoff import Backoff
 from koordsched.cluster.port import ClusterError, OutcomeUnknown, ServerError, TooManyRequests
 
 TRIES = 5
@@ -80,13 +81,12 @@ class Reviews:
             raise ServerError(f"{kind.plural_group}: no answer within {SECONDS:.0f} s") from None
 
     async def _insist(self, kind: Kind, body: Mapping[str, Any]) -> Object:
-        delay = FIRST_DELAY
+        backoff = Backoff(self._random, first=FIRST_DELAY, cap=SECONDS, factor=FACTOR, jitter=JITTER)
         for left in reversed(range(TRIES)):
             try:
                 return await self._cluster.create(kind, body)
             except (ServerError, TooManyRequests, OutcomeUnknown):
                 if not left:
                     raise
-            await asyncio.sleep(delay * (1 + JITTER * self._random.random()))
-            delay *= FACTOR
+            await asyncio.sleep(backoff.delay())
         raise ClusterError("unreachable: the last try returns or raises")

@@ -50,7 +50,6 @@ class Tokens:
         asking = self._asked.get(key)
         if asking is None:
             asking = self._asked[key] = asyncio.create_task(self._ask(key, token))
-            asking.add_done_callback(lambda _task: self._asked.pop(key, None))
         return await asyncio.shield(asking)  # whoever goes away leaves the others their answer
 
     async def _ask(self, key: bytes, token: str) -> Verdict:
@@ -59,6 +58,8 @@ class Tokens:
         except ClusterError as error:
             log.error("a token cannot be reviewed, so its request is refused", err=error.message)
             return Verdict(flaw=error.message)
+        finally:
+            del self._asked[key]
         verdict = _read(review)
         if not review.status.error:
             self._memory.put(key, verdict, self._seconds)

@@ -28,8 +28,15 @@ FAILED = EventText("Warning", "FailedScheduling", "Scheduling", "0/3 nodes are a
 SCHEDULED = EventText("Normal", "Scheduled", "Binding", "Successfully assigned ns/p to n1")
 
 
+class NoChance(Random):
+    """Lengthens no delay."""
+
+    def random(self) -> float:
+        return 0.0
+
+
 def recorder_for(cluster: MemoryCluster, clock: VirtualClock) -> EventRecorder:
-    return EventRecorder(cluster, clock, EventSource("koord-scheduler", "koord-scheduler-host-1"))
+    return EventRecorder(cluster, clock, NoChance(), EventSource("koord-scheduler", "koord-scheduler-host-1"))
 
 
 async def events(cluster: MemoryCluster) -> list[Event]:
@@ -167,7 +174,7 @@ SHORT = Manners(limit=1000)
 
 
 async def test_recording_never_blocks_and_a_full_queue_drops(cluster: MemoryCluster, clock: VirtualClock) -> None:
-    recorder = EventRecorder(cluster, clock, EventSource("c", "i"), SHORT)
+    recorder = EventRecorder(cluster, clock, Random(1), EventSource("c", "i"), SHORT)
     for number in range(SHORT.limit + 5):
         recorder.event(many(number), FAILED)
     assert recorder.stats.dropped == 5
@@ -176,7 +183,7 @@ async def test_recording_never_blocks_and_a_full_queue_drops(cluster: MemoryClus
 
 
 async def test_a_dropped_event_is_written_when_it_happens_again(cluster: MemoryCluster, clock: VirtualClock) -> None:
-    recorder = EventRecorder(cluster, clock, EventSource("c", "i"), SHORT)
+    recorder = EventRecorder(cluster, clock, Random(1), EventSource("c", "i"), SHORT)
     for number in range(SHORT.limit + 1):
         recorder.event(many(number), FAILED)
     await recorder.flush()
@@ -188,7 +195,7 @@ async def test_a_dropped_event_is_written_when_it_happens_again(cluster: MemoryC
 
 async def test_the_tail_of_many_long_series_survives_a_flush(cluster: MemoryCluster, clock: VirtualClock) -> None:
     """More series than the queue holds: flush feeds them in portions and drops nothing."""
-    recorder = EventRecorder(cluster, clock, EventSource("c", "i"), SHORT)
+    recorder = EventRecorder(cluster, clock, Random(1), EventSource("c", "i"), SHORT)
     async with running(recorder.run()):
         for _ in range(3):
             for number in range(SHORT.limit + 100):
@@ -202,7 +209,7 @@ async def test_the_tail_of_many_long_series_survives_a_flush(cluster: MemoryClus
 
 async def test_while_pods_wait_to_be_bound_events_wait(cluster: MemoryCluster, clock: VirtualClock) -> None:
     busy = True
-    recorder = EventRecorder(cluster, clock, EventSource("c", "i"), Manners(busy=lambda: busy))
+    recorder = EventRecorder(cluster, clock, Random(1), EventSource("c", "i"), Manners(busy=lambda: busy))
     async with running(recorder.run()):
         recorder.event(web(), FAILED)
         await asyncio.sleep(5)
@@ -213,7 +220,7 @@ async def test_while_pods_wait_to_be_bound_events_wait(cluster: MemoryCluster, c
 
 
 async def test_events_do_not_wait_for_ever(cluster: MemoryCluster, clock: VirtualClock) -> None:
-    recorder = EventRecorder(cluster, clock, EventSource("c", "i"), Manners(busy=lambda: True))
+    recorder = EventRecorder(cluster, clock, Random(1), EventSource("c", "i"), Manners(busy=lambda: True))
     async with running(recorder.run()):
         recorder.event(web(), FAILED)
         await asyncio.sleep(10.5)
@@ -221,7 +228,7 @@ async def test_events_do_not_wait_for_ever(cluster: MemoryCluster, clock: Virtua
 
 
 async def test_events_do_not_wait_when_the_queue_is_half_full(cluster: MemoryCluster, clock: VirtualClock) -> None:
-    recorder = EventRecorder(cluster, clock, EventSource("c", "i"), Manners(busy=lambda: True, limit=1000))
+    recorder = EventRecorder(cluster, clock, Random(1), EventSource("c", "i"), Manners(busy=lambda: True, limit=1000))
     async with running(recorder.run()):
         for number in range(700):
             recorder.event(many(number), FAILED)

@@ -44,7 +44,7 @@ def test_an_exception_in_a_timer_fails_what_runs_on_the_loop() -> None:
         raise_in_a_timer()
         await asyncio.sleep(10)
 
-    with pytest.raises(AssertionError, match="left to the event loop.*a timer's"):
+    with pytest.raises(AssertionError, match=r"left to the event loop.*a timer's"):
         run_virtual(wait_for_it)
 
 

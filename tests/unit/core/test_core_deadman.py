@@ -90,3 +90,10 @@ def test_last_words_are_cut_at_what_there_is_room_for() -> None:
 def test_a_moment_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match=r"not a reading of CLOCK_BOOTTIME: 0\.0"):
         deadman.arm(0.0, b"")
+
+
+def test_a_full_pipe_that_nobody_reads_does_not_keep_the_process_alive() -> None:
+    """Writing the last words would wait for ever, as the thread that it interrupts does."""
+    started = process("import os", "while True: os.write(2, b'x' * 4096)")
+    assert started.wait(PATIENCE) == 1
+    started.communicate()

@@ -63,6 +63,7 @@ def test_cpus_of_a_pod_whose_patch_or_binding_fails_are_free_again_until_it_is_t
         async with embedded(asyncio.get_running_loop(), load_config_object(CONFIG)) as world:
             world.cluster.faults.rules.append(Fault(verb="patch", kind=POD, error=lambda: ServerError("away")))
             await begin(world, ("lsr", LSR))
+            await asyncio.sleep(0.5)  # attempts begin at whole seconds, and their tries take less than 0.4 s
             assert await allocated(world) == {}
             world.cluster.faults.rules.clear()
             await asyncio.sleep(15)

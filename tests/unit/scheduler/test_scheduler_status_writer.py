@@ -39,7 +39,7 @@ class Bench:
 
     def __init__(self, clock: VirtualClock) -> None:
         self.cluster = MemoryCluster(clock, random=Random(1))
-        self.writer = StatusWriter(self.cluster, clock)
+        self.writer = StatusWriter(self.cluster, clock, Random(1))
 
     async def pod(self, name: str = "p", **status: Any) -> Pod:
         made = await self.cluster.create(POD, {**pod_manifest(name), "status": {"phase": "Pending", **status}})
@@ -339,3 +339,39 @@ async def test_what_is_abandoned_is_counted_and_never_written(clock: VirtualCloc
     assert bench.writer.abandon() == 2
     await bench.writer.flush()
     assert (bench.patches, bench.writer.idle) == (1, True)
+
+
+async def test_a_write_that_is_refused_2000_times_is_tried_on_and_carried_out_in_the_end(clock: VirtualClock) -> None:
+    """2 ** 1024 is no float: the exponent of the delay has a limit, the number of tries has none."""
+    bench = Bench(clock)
+    made = await bench.pod()
+    bench.fail(error=lambda: ServerError("etcd has no space left"), times=2000)
+    async with running(bench.writer.run()) as (task,):
+        bench.writer.say(made, FULL)
+        await asyncio.sleep(1900 * 30)
+        assert 1500 < bench.patches < 1950  # 8 growing delays, then 30 to 36 s each
+        await asyncio.sleep(500 * 36)
+        assert not task.done()
+        assert bench.patches == 2001
+        assert bench.status()["conditions"][0]["reason"] == "Unschedulable"
+        assert bench.writer.idle
+
+
+async def test_a_pod_whose_status_cannot_be_encoded_is_given_up_and_no_other(clock: VirtualClock) -> None:
+    bench = Bench(clock)
+    bad, good = await bench.pod("bad"), await bench.pod("good")
+    bench.fail(error=lambda: UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed"), times=1)
+    with capture_logs() as logs:
+        async with running(bench.writer.run()) as (task,):
+            bench.writer.say(bad, FULL)
+            bench.writer.say(good, FULL)
+            await asyncio.sleep(5)
+            assert not task.done()
+            assert bench.writer.idle
+            assert bench.writer.failed == 1
+            assert bench.status("good")["conditions"][0]["reason"] == "Unschedulable"
+            bench.writer.say(bad, FULL)  # its next attempt says it again
+            await asyncio.sleep(5)
+    assert bench.status("bad")["conditions"][0]["reason"] == "Unschedulable"
+    (line,) = [line for line in logs if line["log_level"] == "error"]
+    assert (line["event"], line["pod"]) == ("status not written", "default/bad")

@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import msgspec
 from support.fakes import config_with, node_manifest, pod_manifest
@@ -18,6 +18,8 @@ from koordsched.clock import RealClock
 from koordsched.cluster.apiserver import ConnectionSettings
 from koordsched.cluster.memory import Fault, MemoryCluster
 from koordsched.cluster.port import Binding, NotFound, Patch, Ref, ServerError
+from koordsched.log import Style, get_logger, write_logs
+from koordsched.server.heartbeat import BEAT_SECONDS, STALL_SECONDS, Heartbeat
 from koordsched.server.leadership import Campaign, Leadership
 
 if TYPE_CHECKING:
@@ -101,7 +103,7 @@ async def test_a_leader_holds_the_lease_schedules_and_gives_it_back(logged: Any)
         assert "kube_pod_resource_request{" in (await served.get("/metrics/resources"))[1]
         assert await served.get("/healthz?verbose") == (200, "[+]leaderElection ok\nhealthz check passed\n")
         assert "[+]leaderElection ok\n" in (await served.get("/readyz?verbose"))[1]
-        assert await served.get("/livez?verbose") == (200, "[+]ping ok\nlivez check passed\n")
+        assert await served.get("/livez?verbose") == (200, "[+]ping ok\n[+]scheduling-loop ok\nlivez check passed\n")
         version = server.leases.resource_version
         await until(lambda: server.leases.resource_version != version)  # events about one state of the Lease would be one series
         signal_self(signal.SIGTERM)
@@ -226,11 +228,113 @@ async def test_a_busy_event_loop_does_not_keep_the_lease_from_being_renewed() ->
     async with elected(server, codes):
         await until(lambda: server.nodes_of_pods()["a"])
         renewals = server.leases.calls["update", LEASE]
-        time.sleep(TERM + 0.5)  # noqa: ASYNC251  # this is the loop's stall
+        for _ in range(5):
+            time.sleep(STALL_SECONDS / 2)  # noqa: ASYNC251  # this is the loop's work
+            await asyncio.sleep(BEAT_SECONDS)
         assert server.leases.calls["update", LEASE] - renewals > 5
+    assert codes == []
+
+
+async def test_a_stall_that_is_shorter_than_the_term_costs_no_lease(logged: Any) -> None:
+    server, codes = await server_with_work(), list[int]()
+    async with elected(server, codes) as served:
+        await until(lambda: server.nodes_of_pods()["a"])
+        time.sleep(TERM - 0.3)  # noqa: ASYNC251  # the last renewal is 1 s after its beginning, so the lease lasts
+        renewals = server.leases.calls["update", LEASE]
         await server.create(POD, pod_manifest("b"))
         await until(lambda: server.nodes_of_pods()["b"])
+        await until(lambda: server.leases.calls["update", LEASE] > renewals + 3)
+        await until(lambda: "the scheduling loop runs again" in logged.of("warning"))
+        text = (await served.get("/metrics"))[1]
+        assert 'koord_scheduler_loop_lag_seconds_bucket{le="+Inf"}' in text
+        assert float(lag_sum(text)) >= TERM - 0.3 - BEAT_SECONDS
     assert codes == []
+    (line,) = [line for line in logged.all() if line["msg"].startswith("the scheduling loop does not run")]
+    assert "time.sleep(TERM - 0.3)" in line["exception"]
+    assert line["seconds"] >= STALL_SECONDS
+
+
+def lag_sum(text: str) -> str:
+    return next(line.split()[1] for line in text.splitlines() if line.startswith("koord_scheduler_loop_lag_seconds_sum"))
+
+
+async def test_a_loop_that_does_not_run_gives_up_the_lease_and_ends_the_process(logged: Any) -> None:
+    server, codes = await server_with_work(), list[int]()
+    async with elected(server, codes) as served:
+        await until(lambda: server.nodes_of_pods()["a"])
+        began = time.monotonic()
+        last = server.leases.resource_version
+        renewed = began
+        while not codes and time.monotonic() - began < STALL_SECONDS + TERM + 2.0:
+            time.sleep(0.01)  # noqa: ASYNC251  # the loop does not run
+            if server.leases.resource_version != last:
+                last, renewed = server.leases.resource_version, time.monotonic()
+        ended = time.monotonic()
+        assert codes == [1]  # at once, from the elector's thread
+        assert renewed - began < STALL_SECONDS + 0.3
+        assert ended - renewed > TERM - 0.2
+        assert await served.code() == 1
+    (error,) = [line for line in logged.all() if line["level"] == "error"]
+    assert (error["msg"], error["why"]) == (
+        "Leaderelection lost",
+        f"the scheduling loop does not run, so it was not renewed for {TERM:g} s",
+    )
+
+
+class FullPipe:
+    """What a log is written to that nobody reads: writing waits, for as long as the test likes."""
+
+    def __init__(self) -> None:
+        self.drained = threading.Event()
+
+    def write(self, text: str) -> int:
+        self.drained.wait(10.0)
+        return len(text)
+
+    def flush(self) -> None:
+        pass
+
+
+async def test_a_log_that_nobody_reads_does_not_keep_a_process_without_lease_alive() -> None:
+    server, codes, pipe = await server_with_work(), list[int](), FullPipe()
+    async with elected(server, codes) as served:
+        await until(lambda: server.nodes_of_pods()["a"])
+        write_logs(Style("json", RealClock().now, cast("TextIO", pipe)))
+        began = time.monotonic()
+        threading.Thread(target=drain_when, args=(pipe, codes), daemon=True).start()
+        get_logger("test").info("this waits, and with it the loop")
+        assert codes == [1]
+        assert time.monotonic() - began < STALL_SECONDS + TERM + 2.0
+        assert await served.code() == 1
+    write_logs(None)
+
+
+def drain_when(pipe: FullPipe, codes: list[int]) -> None:
+    """Let the test go on when the process would have ended."""
+    for _ in range(800):
+        time.sleep(0.01)
+        if codes:
+            break
+    pipe.drained.set()
+
+
+async def test_a_candidate_whose_loop_does_not_run_takes_no_lease() -> None:
+    leases, clock = Leases(), JumpingClock()
+    heartbeat = Heartbeat(clock)
+    heartbeat.filled()
+    clock.ahead = STALL_SECONDS + 1.0
+
+    async def connect(_settings: ConnectionSettings, _clock: Clock, _random: Random) -> Any:
+        return leases
+
+    leadership = Leadership(config_with({}, leaderElection=TIMES), Campaign(connect, clock, Random(1), lambda: None, heartbeat))
+    winning = asyncio.create_task(leadership.win(ConnectionSettings()))
+    await asyncio.sleep(0.5)
+    assert leases.spec == {}
+    heartbeat.filled()  # it runs again
+    await asyncio.wait_for(winning, 5.0)
+    assert leases.spec["holderIdentity"]
+    await leadership.resign()
 
 
 async def test_binds_in_flight_end_before_the_lease_is_given_up() -> None:
@@ -271,7 +375,7 @@ async def test_a_mistake_in_the_electors_thread_ends_the_process(logged: Any) ->
     server.leases.faults.rules.append(Fault(verb="get", error=lambda: RuntimeError("a bug")))  # type: ignore[arg-type, return-value]
     async with elected(server) as served:
         assert await served.code() == 1
-    assert logged.of("error") == ["a task of the scheduler died, and so does the process"]
+    assert logged.of("error") == ["a task that must run has ended, and so does the process"]
 
 
 class JumpingClock(RealClock):
@@ -281,6 +385,14 @@ class JumpingClock(RealClock):
 
     def uptime(self) -> float:
         return super().uptime() + self.ahead
+
+
+class LivelyHeartbeat(Heartbeat):
+    """Of a loop that runs."""
+
+    @property
+    def stalls(self) -> bool:
+        return False
 
 
 async def test_a_leader_that_hangs_is_unhealthy_long_after_its_lease_has_run_out() -> None:
@@ -297,7 +409,9 @@ async def test_a_leader_that_hangs_is_unhealthy_long_after_its_lease_has_run_out
         return leases
 
     leases.faults.rules.append(Fault(verb="update", error=Hanging()))
-    leadership = Leadership(config_with({}, leaderElection=TIMES), Campaign(connect, clock, Random(1), lambda: None))
+    leadership = Leadership(
+        config_with({}, leaderElection=TIMES), Campaign(connect, clock, Random(1), lambda: None, LivelyHeartbeat(clock))
+    )
     assert leadership.health() == ""
     await leadership.win(ConnectionSettings())
     clock.ahead = 3.0 + 19.0

@@ -179,8 +179,10 @@ async def test_a_task_that_dies_ends_it(logged: Any) -> None:
         server.broken.set()
         assert await served.code() == 1
     (error,) = [line for line in logged.all() if line["level"] == "error"]
-    assert error["msg"] == "a task of the scheduler died, and so does the process"
+    assert error["msg"] == "a task that must run has ended, and so does the process"
+    assert (error["task"], error["err"]) == ("informer of nodes", "RuntimeError('a bug')")
     assert "RuntimeError: a bug" in error["exception"]
+    assert logged.all()[-1] == error
     assert server.closed
 
 
@@ -193,7 +195,7 @@ async def test_a_task_that_dies_while_starting_ends_it(logged: Any) -> None:
     server.list = list_  # type: ignore[method-assign, assignment]
     async with serving(server) as served:
         assert await served.code() == 1
-    assert logged.of("error") == ["a task of the scheduler died, and so does the process"]
+    assert logged.of("error") == ["a task that must run has ended, and so does the process"]
 
 
 async def test_sigusr2_logs_what_the_scheduler_believes(logged: Any) -> None:

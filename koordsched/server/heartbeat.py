@@ -25,10 +25,13 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 BEAT_SECONDS = 0.1
+RENEW_SECONDS = 0.3
+"""The lease is not renewed while the loop has not run for so long. Such a pause is nothing unusual, and a renewal that comes a little later
+costs nothing; but from the last renewal on a standby has to wait for the whole duration of the lease."""
 STALL_SECONDS = 1.0
-"""A loop that has not run for so long stalls: that is said in the log, and the lease is not renewed until it runs again."""
+"""A loop that has not run for so long stalls, and the log says so."""
 FILL_SECONDS = 60.0
-"""The same until the initial lists have been handled: a long list takes its time, and a standby would need as much."""
+"""Takes the place of both until the initial lists have been handled: a long list takes its time, and a standby would need as much."""
 UNHEALTHY_SECONDS = 60.0
 """A loop that has not run for so long is not alive: the kubelet is to start the process anew, if no lease ends it before that."""
 LAG_BOUNDS = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -39,7 +42,7 @@ class Heartbeat:
 
     def __init__(self, clock: Clock) -> None:
         self.last = clock.uptime()
-        self.tolerated = FILL_SECONDS
+        self._filled = False
         self.lags = [0] * (len(LAG_BOUNDS) + 1)
         self.lag_sum = 0.0
         self._clock = clock
@@ -56,9 +59,9 @@ class Heartbeat:
             self.lag_sum += lag
 
     def filled(self) -> None:
-        """Tolerate ordinary stalls only, from now on."""
+        """Tell that the initial lists have been handled: from now on the loop is not to pause for long."""
         self.last = self._clock.uptime()
-        self.tolerated = STALL_SECONDS
+        self._filled = True
 
     @property
     def age(self) -> float:
@@ -66,8 +69,14 @@ class Heartbeat:
         return self._clock.uptime() - self.last
 
     @property
-    def stalls(self) -> bool:
-        return self.age > self.tolerated
+    def late(self) -> bool:
+        """Whether the loop has not run for longer than a leader's may."""
+        return self.age > (RENEW_SECONDS if self._filled else FILL_SECONDS)
+
+    @property
+    def stall_seconds(self) -> float:
+        """Return how long a pause has to be to be called a stall."""
+        return STALL_SECONDS if self._filled else FILL_SECONDS
 
     def health(self) -> str:
         """Return what is wrong: the loop has not run for very long."""
@@ -102,7 +111,7 @@ class Watchdog:
             self._beat, self._silent, self._said = beat, 0, False
             return
         self._silent += 1
-        if not self._said and self._silent * BEAT_SECONDS > heartbeat.tolerated:
+        if not self._said and self._silent * BEAT_SECONDS > heartbeat.stall_seconds:
             self._said = True
             frame = sys._current_frames().get(self._thread)
             stack = "".join(format_stack(frame)).rstrip() if frame is not None else ""

@@ -45,7 +45,7 @@ TOLERATED_SECONDS = 20.0
 """How long after its lease has run out a leader that still runs is unhealthy: client-go's HealthzAdaptor in kube-scheduler."""
 LOST = "Leaderelection lost"
 LAST_WORDS_SECONDS = 0.5
-"""How long the line that says why the lease is lost may take. All of it is within the margin before the kernel's timer."""
+"""How long the line that says why the lease is lost may take; nothing is decided meanwhile, and the kernel's timer may be earlier."""
 EVENTS_SECONDS = 1.0
 """How long the last event may take at a clean stop."""
 
@@ -73,7 +73,7 @@ class Leadership:
             f"{socket.gethostname()}_{UUID(int=campaign.random.getrandbits(128), version=4)}",
             Ref(LEASE, election.resource_namespace, election.resource_name),
             timing,
-            lambda: campaign.heartbeat.stalls,
+            lambda: campaign.heartbeat.late,
         )
         self.term = Term(campaign.clock, timing, campaign.guard)
         self._campaign = campaign

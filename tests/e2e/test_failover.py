@@ -12,12 +12,13 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import pytest
 from support.controlplane.credentials import SCHEDULER, STRANGER, Kubeconfig, by_token
 from support.controlplane.plane import ControlPlane
 from support.controlplane.processes import Process
@@ -57,19 +58,29 @@ BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 STATUS = re.compile(r'^leader_election_master_status\{name="kube-scheduler"\} (\d)', re.MULTILINE)
 
 
+class Setup(NamedTuple):
+    """How a contestant is started, beside its credentials."""
+
+    times: Times = TIMES
+    profiles: Sequence[Mapping[str, Any]] = ()
+    environment: Mapping[str, str] | None = None
+
+
 class Contestant:
     """One of the schedulers; it may be started again and again."""
 
-    def __init__(self, plane: ControlPlane, folder: Path, kubeconfig: Kubeconfig, times: Times = TIMES) -> None:
+    def __init__(self, plane: ControlPlane, folder: Path, kubeconfig: Kubeconfig, setup: Setup) -> None:
         folder.mkdir()
         self.name = folder.name
         self._plane = plane
-        path = write_config(folder, kubeconfig.write(folder / "kubeconfig"), leaderElection=times.fields)
+        fields = {"leaderElection": setup.times.fields, **({"profiles": setup.profiles} if setup.profiles else {})}
+        path = write_config(folder, kubeconfig.write(folder / "kubeconfig"), **fields)
         self.served, self._line = command("--config", path)
+        self._environment = setup.environment
         self.process: Process = self.start()
 
     def start(self) -> Process:
-        self.process = self._plane.spawn(self.name, self._line)
+        self.process = self._plane.spawn(self.name, self._line, self._environment)
         return self.process
 
     def await_readiness(self) -> None:
@@ -102,9 +113,9 @@ def scheduler_kubeconfig(plane: ControlPlane) -> Kubeconfig:
 
 def pair(plane: ControlPlane, folder: Path, times: Times = TIMES, leader: Kubeconfig | None = None) -> Pair:
     """Start one that leads, then one that waits."""
-    first = Contestant(plane, folder / "first", leader or scheduler_kubeconfig(plane), times)
+    first = Contestant(plane, folder / "first", leader or scheduler_kubeconfig(plane), Setup(times))
     until(lambda: first.leads)
-    second = Contestant(plane, folder / "second", scheduler_kubeconfig(plane), times)
+    second = Contestant(plane, folder / "second", scheduler_kubeconfig(plane), Setup(times))
     second.await_readiness()
     return Pair(first, second)
 
@@ -243,9 +254,94 @@ def stop_in_a_burst(plane: ControlPlane, folder: Path, random: Random) -> int:
     return sent
 
 
+BLOCKER = """
+import ctypes, os, time
+from koordsched.framework.interface import FilterPlugin
+from koordsched.log import get_logger
+
+SECONDS = 30
+
+
+class Blocker(FilterPlugin):
+    name = "Blocker"
+
+    def __init__(self, args, handle):
+        self._way = os.environ.get("BLOCKER_WAY")
+
+    def filter(self, state, pod, node):
+        if self._way and pod.pod.metadata.name == "blocker":
+            way, self._way = self._way, ""
+            block(way)
+        return None
+
+
+def block(way):
+    if way == "in Python":
+        until = time.monotonic() + SECONDS
+        while time.monotonic() < until:
+            pass
+    elif way == "in C, holding the interpreter":
+        ctypes.PyDLL(None).sleep(SECONDS)
+    elif way == "in a log that nobody reads":
+        _, end = os.pipe()
+        os.set_blocking(end, False)
+        try:
+            while True:
+                os.write(end, bytes(4096))
+        except BlockingIOError:
+            os.set_blocking(end, True)
+        os.dup2(end, 2)
+        get_logger("blocker").error("this waits for ever")
+"""
+BLOCKING_PROFILE = {"schedulerName": "default-scheduler", "plugins": {"filter": {"enabled": [{"name": "Blocker"}]}}}
+
+
+def blocking_plugin(folder: Path) -> Mapping[str, str]:
+    """Write a distribution with a plugin that blocks once; return the environment in which it is found."""
+    info = folder / "blocker-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: blocker\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[koordsched.plugins]\nBlocker = blocker:Blocker\n")
+    (folder / "blocker.py").write_text(BLOCKER)
+    return {**os.environ, "PYTHONPATH": str(folder)}
+
+
+@pytest.mark.parametrize("way", ["in Python", "in C, holding the interpreter", "in a log that nobody reads"])
+def test_a_leader_whose_plugin_blocks_for_30_s_gives_way_to_the_standby(plane: ControlPlane, tmp_path: Path, way: str) -> None:
+    rest = plane.rest()
+    fill(rest)
+    environment = blocking_plugin(tmp_path / "plugin")
+    kubeconfig = scheduler_kubeconfig(plane)
+    leader = Contestant(plane, tmp_path / "first", kubeconfig, Setup(TIMES, [BLOCKING_PROFILE], {**environment, "BLOCKER_WAY": way}))
+    until(lambda: leader.leads)
+    standby = Contestant(plane, tmp_path / "second", kubeconfig, Setup(TIMES, [BLOCKING_PROFILE], environment))
+    standby.await_readiness()
+    with Placements(direct(plane)) as placements:
+        for number in range(300):
+            create_pod(rest, f"before-{number}", "10m")
+        blocked = time.monotonic()
+        create_pod(rest, "blocker", "10m")
+        for number in range(300):
+            create_pod(rest, f"after-{number}", "10m")
+        code, text = leader.ended()
+        ended_after = time.monotonic() - blocked
+        until(lambda: standby.leads, 3 * TIMES.lease)
+        took = time.monotonic() - blocked
+        check_nothing_wrong(rest, placements)
+        assert placements.bound == 601
+    say(f"blocked {way}: the first ends after {ended_after:.1f} s, the standby leads after {took:.1f} s")
+    assert code == 1
+    assert took <= TIMES.lease + TIMES.retry + 1.0
+    assert standby.process.running
+    if way == "in Python":
+        assert "Leaderelection lost" in text
+        assert "the scheduling loop does not run" in text
+        assert "blocker.py" in text
+
+
 def test_a_lease_that_somebody_takes_ends_the_leader(plane: ControlPlane, tmp_path: Path) -> None:
     rest = plane.rest()
-    leader = Contestant(plane, tmp_path / "first", scheduler_kubeconfig(plane))
+    leader = Contestant(plane, tmp_path / "first", scheduler_kubeconfig(plane), Setup())
     until(lambda: leader.leads)
     taken = time.monotonic()
     rest.patch(LEASE, {"spec": {"holderIdentity": "somebody", "leaseDurationSeconds": 1}})
@@ -258,7 +354,7 @@ def test_who_may_not_touch_leases_says_so_and_waits(plane: ControlPlane, tmp_pat
     kubeconfig = plane.kubeconfig(by_token(plane.tokens[STRANGER]))
     rest = plane.rest()
     grant(rest)
-    stranger = Contestant(plane, tmp_path / "stranger", kubeconfig)
+    stranger = Contestant(plane, tmp_path / "stranger", kubeconfig, Setup())
     stranger.await_readiness()
     log = until(lambda: _line(stranger.process.log.read_text(), "leader election: a request failed"))
     for word in ("get", "leases.coordination.k8s.io", "kube-system", "kube-scheduler", 'User \\"stranger\\" cannot get resource'):

@@ -177,6 +177,7 @@ class Scheduler:
             await self._extenders.close()
         self._reasons.stop()
         self._disarm()
+        self._raise_failure()
 
     def unfinished(self) -> dict[str, int]:
         """Count what a stop has still to do."""
@@ -199,12 +200,18 @@ class Scheduler:
             await asyncio.wait(binding)
         if self._extenders is not None:
             await self._extenders.close()
+        self._raise_failure()
 
     async def until_failed(self) -> TaskFailure:
         """Wait until a task that must run for ever has ended by itself, and return why: nothing can be relied on any more."""
         await self._failed.wait()
         assert self._failure is not None
         return self._failure
+
+    def _raise_failure(self) -> None:
+        """Raise what a task that must run ended of, for those who end the scheduler without having asked `until_failed`: a simulation."""
+        if self._failure is not None:
+            raise self._failure.error
 
     def _fail(self, task: str, error: Exception) -> None:
         self._failure = self._failure or TaskFailure(task, error)

@@ -72,4 +72,4 @@ def test_a_refusal_is_an_error_of_the_port_with_a_line(body: bytes, code: int, r
     error = answer_error(Sent("POST", "http://h/x"), code, body, retry_after)
     assert isinstance(error, ClusterError)
     assert error.message
-    assert 0 <= getattr(error, "retry_after", 0.0) <= 300
+    assert 0 <= getattr(error, "retry_after", 0.0) <= 120

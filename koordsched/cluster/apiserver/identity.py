@@ -100,6 +100,9 @@ class Identity:
         except (CredentialError, ConnectError) as error:
             log.warning("credentials cannot be renewed; the old ones are used until that works", error=str(error))
             return False
+        except Exception as bug:  # it must not become the error of the request that asked for the renewal
+            log.exception("credentials cannot be renewed; the old ones are used until that works", error=repr(bug))
+            return False
         self._backoff.reset()
         return True
 

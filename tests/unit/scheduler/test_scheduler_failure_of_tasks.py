@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import pytest
 from support.fakes import node_manifest, pod_manifest
 from support.stages import Stage
 
-from koordsched.api.kinds import NODE, POD
+from koordsched import tasks
+from koordsched.api.kinds import EVENT, NODE, POD
 from koordsched.cluster.memory import Fault
 from koordsched.cluster.port import Conflict
+from koordsched.scheduler.relay import Relay
 
 
 class BugError(Exception):
@@ -34,13 +38,61 @@ async def test_nothing_fails_while_all_goes_well(stage: Stage) -> None:
 @pytest.mark.parametrize("step", ["pop", "flush_unschedulable", "flush_backoff"])
 async def test_a_loop_or_timer_that_raises_is_a_failure(stage: Stage, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     failures = []
-    async with stage() as world:
-        world.cluster.faults.rules.append(Fault(verb="bind", times=1, error=lambda: Conflict("no"), delay=1.0))
-        await world.create(NODE, node_manifest("n1"))
-        await world.create(POD, pod_manifest("bound-late"))
-        await world.start()
-        monkeypatch.setattr(world.scheduler.queue, step, broken)
-        await world.create(POD, pod_manifest("another"))
-        async with asyncio.timeout(3600):
-            failures.append(await world.scheduler.until_failed())
+    with suppress(BugError):  # which the end of the world brings out again
+        async with stage() as world:
+            world.cluster.faults.rules.append(Fault(verb="bind", times=1, error=lambda: Conflict("no"), delay=1.0))
+            await world.create(NODE, node_manifest("n1"))
+            await world.create(POD, pod_manifest("bound-late"))
+            await world.start()
+            monkeypatch.setattr(world.scheduler.queue, step, broken)
+            await world.create(POD, pod_manifest("another"))
+            async with asyncio.timeout(3600):
+                failures.append(await world.scheduler.until_failed())
     assert [type(failure.error) for failure in failures] == [BugError]
+
+
+async def test_a_writer_of_conditions_or_events_that_fails_is_started_again_and_loses_nothing(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with stage() as world:
+        scheduler = world.scheduler
+        (recorder,) = scheduler._recorders
+        for writer, method in ((scheduler.status_writer, "_write_ready"), (recorder, "_write_queued")):
+            monkeypatch.setattr(writer, method, raises_once(getattr(writer, method)))
+        await world.create(POD, pod_manifest("pending"))
+        await world.start()
+        await asyncio.sleep(60)
+        assert tasks.restarts == {"status writer": 1, "event writer": 1}
+        tasks.restarts.clear()
+        (pod,) = world.cluster.raws(POD)
+        assert [condition["type"] for condition in pod["status"]["conditions"]] == ["PodScheduled"]
+        assert "FailedScheduling" in [event["reason"] for event in world.cluster.raws(EVENT)]
+        await world.stop()
+
+
+def raises_once(method: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+    called: list[int] = []
+
+    async def call() -> None:
+        called.append(1)
+        if len(called) == 1:
+            raise BugError
+        await method()
+
+    return call
+
+
+async def test_a_binding_cycle_that_raises_does_not_keep_others_from_theirs() -> None:
+    relay, seen = Relay(), []
+
+    async def work(number: int) -> None:
+        if number == 1:
+            raise BugError
+        seen.append(number)
+
+    for number in range(3):
+        relay.add(work(number))
+    await asyncio.sleep(1)
+    assert (seen, len(relay), relay.tasks) == ([0, 2], 0, [])
+    assert tasks.failures == {"binding cycle": 1}
+    tasks.failures.clear()

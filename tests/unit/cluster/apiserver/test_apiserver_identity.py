@@ -114,3 +114,37 @@ def test_a_version_that_is_past_needs_no_renewal() -> None:
         assert source.fetched == [0.0]
 
     run_virtual(body)
+
+
+def test_a_source_with_a_bug_is_asked_again_with_growing_delays() -> None:
+    class Buggy(Source):
+        """Raises what no source should."""
+
+        async def fetch(self) -> Credential:
+            try:
+                return await super().fetch()
+            except CredentialError:
+                raise KeyError("a bug") from None
+
+    with capture_logs() as logs:
+        fetched, shown = fetched_within(200, lambda clock: Buggy(clock, lives=100, broken=(2, 3)))
+    assert (fetched[:2], len(fetched), shown) == ([0.0, 80.0], 5, "Bearer t5")
+    assert 0.8 <= fetched[2] - fetched[1] <= 1.6
+    assert 1.6 <= fetched[3] - fetched[2] <= 3.2
+    assert [line["error"] for line in logs] == ["KeyError('a bug')"] * 2
+
+
+def test_a_bug_of_a_source_does_not_become_the_error_of_a_request() -> None:
+    async def body(clock: VirtualClock) -> None:
+        class Buggy(Source):
+            async def fetch(self) -> Credential:
+                if self.fetched:
+                    raise KeyError("a bug")
+                return await super().fetch()
+
+        identity = Identity(Target(server="http://h", credentials=Buggy(clock)), clock, Random(1))
+        await identity.start()
+        assert not await identity.renew(identity.version)
+
+    with capture_logs():
+        run_virtual(body)

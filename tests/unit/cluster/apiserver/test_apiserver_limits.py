@@ -122,7 +122,7 @@ async def test_a_time_to_wait_that_is_none_is_the_default(api: ApiServer, server
     assert raised.value.retry_after == 1.0
 
 
-@pytest.mark.parametrize(("asked", "waited"), [(7, 7.0), (-1, 0.0), (10**15, 300.0), (1e300, 300.0)])
+@pytest.mark.parametrize(("asked", "waited"), [(7, 7.0), (-1, 0.0), (10**15, 120.0), (1e300, 120.0)])
 async def test_no_answer_makes_anybody_wait_for_ever(api: ApiServer, server: Any, asked: float, waited: float) -> None:
     server.answers((429, {"code": 429, "message": "busy", "details": {"retryAfterSeconds": asked}}))
     with pytest.raises(TooManyRequests) as raised:

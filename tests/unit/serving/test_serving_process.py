@@ -5,13 +5,16 @@ from __future__ import annotations
 import signal
 import socket
 import ssl
+import time
 from contextlib import closing
 from typing import Any
 
 import aiohttp
+import pytest
 from support.fakes import config_with, node_manifest, pod_manifest
 from support.serving import ALONE, HOST, FakeServer, serving, signal_self, until
 
+from koordsched import tasks
 from koordsched.api.kinds import EVENT, NODE, POD, Kind
 from koordsched.cluster.apiserver import ConnectionSettings
 from koordsched.cluster.memory import Fault
@@ -240,3 +243,28 @@ async def test_the_secure_port_lets_everybody_see_health_and_nothing_else() -> N
         ]
         assert await status("/metrics", Authorization="Bearer x") == 403  # nobody can be asked about tokens, so they say nothing
         assert (await served.get("/metrics"))[0] == 200
+
+
+async def test_without_a_lease_a_stall_is_said_and_nothing_else(logged: Any) -> None:
+    server, codes = FakeServer(), list[int]()
+    async with serving(server, exit_at_once=codes.append) as served:
+        await served.ready()
+        time.sleep(2.0)  # noqa: ASYNC251  # this is the stall
+        await until(lambda: "the scheduling loop runs again" in logged.of("warning"))
+        assert await served.get("/livez?verbose") == (200, "[+]ping ok\n[+]scheduling-loop ok\nlivez check passed\n")
+        assert (await served.get("/readyz"))[0] == 200
+    assert codes == []
+
+
+async def test_a_background_task_that_fails_is_counted_and_costs_nothing_else(logged: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken_sweep(_is_busy: object) -> None:
+        raise KeyError("a bug")
+
+    monkeypatch.setattr("koordsched.server.process.sweep", broken_sweep)
+    async with serving(FakeServer()) as served:
+        await served.ready()
+        shown = 'koord_scheduler_task_restarts_total{task="garbage collection"} '
+        await until(lambda: served.answers_with("/metrics", 200, shown))
+    tasks.restarts.clear()
+    error = next(line for line in logged.all() if line["level"] == "error")
+    assert (error["msg"], error["task"], error["err"]) == ("a task failed and is started again", "garbage collection", "KeyError('a bug')")

@@ -81,7 +81,17 @@ def test_refused_credentials_are_named_with_the_address() -> None:
 
 @pytest.mark.parametrize(
     ("header", "details", "expected"),
-    [("7", {}, 7.0), (None, {"details": {"retryAfterSeconds": 3}}, 3.0), (None, {}, 1.0), ("Wed, 21 Oct", {}, 1.0), ("0", {}, 0.0)],
+    [
+        ("7", {}, 7.0),
+        (None, {"details": {"retryAfterSeconds": 3}}, 3.0),
+        (None, {}, 1.0),
+        ("Wed, 21 Oct", {}, 1.0),
+        ("0", {}, 0.0),
+        ("1e300", {}, 120.0),  # a longer wait would look like giving up
+        ("inf", {}, 120.0),
+        ("nan", {}, 0.0),
+        (None, {"details": {"retryAfterSeconds": -5}}, 0.0),
+    ],
 )
 def test_how_long_to_wait_comes_from_the_header_or_the_status(header: str | None, details: dict[str, Any], expected: float) -> None:
     error = answer_error(WRITE, 429, status(429, **details), header)

@@ -3,39 +3,53 @@
 The order of events is client-go's reflector's. A watch that ends is renewed from the last version seen (bookmarks advance it); when that
 version is compacted (410) everything is listed again and handlers get the differences, deletions included. Errors are retried with
 growing, jittered delays; a kind that is not served counts as empty and is asked for again every 30 s. Only cancelling ends `run`.
+
+A list is taken over in slices, so that nobody waits for a long one. So between two turns of the event loop handlers may have seen a part of
+it, and who reads the store finds each object either as the list has it or as it was before, as if a watch had told of the differences one by
+one. What may come of that, and why it does no harm:
+
+- First list: nothing is decided before all kinds are synced, and handlers take the objects of different kinds in any order.
+- Later lists: pods are scheduled meanwhile, on nodes some of whose changes are known. What came or changed is taken over before what went:
+  room that a lost deletion makes is seen after the pods that have taken it, so none is given away twice.
+- A pod that is bound or deleted meanwhile is told of by the watch, which begins at the list's version once the list is taken over; until then
+  its binding counts as assumed, and a bind of a pod that has gone is refused by the API server.
+- What `correct` would take over meanwhile is left: the list is as new.
 """
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Generic, cast
 
 import msgspec
 
 from koordsched.backoff import Backoff
-from koordsched.cluster.mirror import Arrival, Handler, Mirror, T
+from koordsched.cluster.mirror import Arrival, Handler, Mirror, T, object_key
 from koordsched.cluster.port import BOOKMARK, Cluster, ClusterError, Gone, NotFound, TooManyRequests, WatchEvent
 from koordsched.log import get_logger
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from random import Random
 
     from koordsched.api.kinds import Kind
-    from koordsched.api.meta import Object
     from koordsched.clock import Clock
 
-PAGE_SIZE = 5_000
-"""client-go's 500 costs the API server half as much again (docs/benchmarks.md); so many pods are decoded in about 0.1 s."""
+PAGE_SIZE = 2_500
+"""client-go's 500 costs the API server half as much again as 5,000 do (docs/benchmarks.md). Of pods with 5 kB each this is 12 MB: some ms to
+put together and to find the items in, between two turns of the event loop (bench_long_lists.py)."""
 PROBE_SECONDS = 30.0
 """How often a kind that the cluster does not serve is asked for again."""
 SHORT_WATCH_SECONDS = 1.0
 """A watch that ended earlier than this and brought nothing is treated as an error, lest a broken server is asked in a tight loop."""
+RETRY_SECONDS, MAX_RETRY_SECONDS = 1.0, 60.0
+"""When a handler that raised is told again: doubled from one failure to the next, and made up to twice as long by chance."""
+MAX_DOUBLINGS = 6
 
 
 class InformerStats(msgspec.Struct):
-    """What the metrics tell of an informer. Counts since it was made; `last_event` is seconds since the epoch (0: none yet)."""
+    """What the metrics tell of an informer. Counts since it was made; times are seconds since the epoch (0: none yet)."""
 
     lists: int = 0
     relists: int = 0  # lists after the first: each stands for history that was lost
@@ -44,13 +58,15 @@ class InformerStats(msgspec.Struct):
     errors: int = 0
     stalls: int = 0  # watches given up because they were silent
     last_event: float = 0.0  # bookmarks included
+    last_list: float = 0.0
 
 
 class Informer(Generic[T]):
     """One kind's objects, kept up to date while `run` runs.
 
     `store` maps "namespace/name" (or "name") to the object and is to be read only. `synced` is set once the first list has been handled (or
-    the kind is known not to be served). Handlers run between two awaits: who reads several stores without awaiting sees one moment.
+    the kind is known not to be served). Handlers run between two awaits: who reads several stores without awaiting sees one moment of each
+    watch, and while a list is being taken over a part of it (see above).
     """
 
     def __init__(self, cluster: Cluster, kind: Kind, clock: Clock, random: Random, field_selector: str = "") -> None:
@@ -62,7 +78,10 @@ class Informer(Generic[T]):
         self._clock = clock
         self._field_selector = field_selector
         self._backoff = Backoff(random)
-        self._mirror: Mirror[T] = Mirror(kind.plural_group)
+        self._mirror: Mirror[T] = Mirror(kind.plural_group, self._retry_later)
+        self._random = random
+        self._loop: asyncio.AbstractEventLoop | None = None  # while `run` runs
+        self._retries: dict[str, asyncio.TimerHandle] = {}  # by key: when handlers that missed a change of the object are told again
         self._relisted_for_nothing = False
         self._log = get_logger(__name__).bind(kind=kind.plural_group)
 
@@ -75,12 +94,46 @@ class Informer(Generic[T]):
         """Return how many calls of handlers raised."""
         return self._mirror.handler_errors
 
+    @property
+    def missed(self) -> Mapping[str, int]:
+        """Return the objects of which some handler has missed a change, by key, each with the handler's failures in a row."""
+        return self._mirror.missed
+
+    @property
+    def field_selector(self) -> str:
+        return self._field_selector
+
+    def silent_for(self) -> float:
+        """Return how many seconds ago the API server said anything of this kind, be it a bookmark; 0 before the first list."""
+        last = max(self.stats.last_event, self.stats.last_list)
+        return max(0.0, self._clock.now() - last) if last else 0.0
+
     def add_handler(self, handler: Handler[T]) -> None:
         """Call the handler for everything in the store, and for every change from now on."""
         self._mirror.add_handler(handler)
 
+    def correct(self, key: str, obj: T | None) -> bool:
+        """Take over what the API server says of an object (None: it does not exist) that the watch did not tell; whether that was news."""
+        return self._mirror.correct(key, obj)
+
+    def repeat(self, key: str) -> None:
+        """Tell all handlers of an object anew, as of one that was added."""
+        self._mirror.repeat(key)
+
     async def run(self) -> None:
         """List and watch until cancelled."""
+        self._loop = asyncio.get_running_loop()
+        for key, failures in self._mirror.missed.items():  # before there was a loop
+            self._retry_later(key, failures)
+        try:
+            await self._follow()
+        finally:
+            self._loop = None
+            for timer in self._retries.values():
+                timer.cancel()
+            self._retries.clear()
+
+    async def _follow(self) -> None:
         while True:
             try:
                 if not self.resource_version:
@@ -93,19 +146,33 @@ class Informer(Generic[T]):
             except ClusterError as error:
                 await self._wait_after(error)
 
+    def _retry_later(self, key: str, failures: int) -> None:
+        """Tell the handlers again that missed something of an object, later the more often they have failed."""
+        if self._loop is None:
+            return
+        if (timer := self._retries.pop(key, None)) is not None:
+            timer.cancel()
+        delay = min(RETRY_SECONDS * 2.0 ** min(failures - 1, MAX_DOUBLINGS), MAX_RETRY_SECONDS) * (1.0 + self._random.random())
+        self._retries[key] = self._loop.call_later(delay, self._retry, key)
+
+    def _retry(self, key: str) -> None:
+        del self._retries[key]
+        self._mirror.retry(key)
+
     async def _list(self) -> None:
-        """Read all pages, then take them over at once: handlers never see half a list."""
-        objects: list[Object] = []
+        """Read all pages, then take them over."""
+        listed: dict[str, T] = {}
         token = ""
         while True:
             page = await self._cluster.list(self.kind, field_selector=self._field_selector, limit=PAGE_SIZE, continue_token=token)
-            objects.extend(page.items)
+            listed.update({object_key(obj): cast("T", obj) for obj in page.items})
             token = page.continue_token
             if not token:
                 break
         self.stats.lists += 1
         self.stats.relists = self.stats.lists - 1
-        self._take_over(objects)
+        self.stats.last_list = self._clock.now()
+        await self._take_over(listed)
         self.resource_version = page.resource_version
 
     async def _watch(self) -> None:
@@ -142,8 +209,9 @@ class Informer(Generic[T]):
         if batch:
             self.resource_version = batch[-1].object.metadata.resource_version
 
-    def _take_over(self, objects: Sequence[Object]) -> None:
-        self._mirror.replace(objects, Arrival.LATER if self.synced.is_set() else Arrival.INITIAL)
+    async def _take_over(self, listed: Mapping[str, T]) -> None:
+        for _ in self._mirror.replace(listed, Arrival.LATER if self.synced.is_set() else Arrival.INITIAL):
+            await asyncio.sleep(0)
         self.synced.set()
 
     async def _start_over(self, error: Gone) -> None:
@@ -158,7 +226,7 @@ class Informer(Generic[T]):
         self.resource_version = ""
         if self.store or not self.synced.is_set():
             self._log.info("the cluster does not serve this kind; taken as empty", probe_seconds=PROBE_SECONDS)
-        self._take_over([])
+        await self._take_over({})
         await asyncio.sleep(PROBE_SECONDS)
 
     async def _wait_after(self, error: ClusterError) -> None:

@@ -104,7 +104,7 @@ class ApiServer:
         call = self._calls.list_page(kind, field_selector=field_selector, limit=limit, continue_token=continue_token)
         body = await self._transport.request(call)
         try:
-            return self._decoder(kind).page(body)
+            return await self._decoder(kind).page(body)
         except UNDECODABLE as error:
             raise self._unreadable(call, error) from None
 

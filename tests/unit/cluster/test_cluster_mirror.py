@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from koordsched.api.meta import Object, ObjectMeta
-from koordsched.cluster.mirror import Arrival, FinalState, Mirror
+from koordsched.cluster.mirror import OBJECTS_A_TURN, Arrival, FinalState, Mirror, object_key
 from koordsched.cluster.port import WatchEvent, WatchEventType
 
 
@@ -50,8 +50,13 @@ def tell(mirror: Mirror[Object], kind: WatchEventType, changed: Object) -> None:
     mirror.apply(WatchEvent(kind, changed))
 
 
+def replace(mirror: Mirror[Object], objects: list[Object], arrival: Arrival) -> int:
+    """Take over a list; return how many turns of the loop that leaves to others."""
+    return len(list(mirror.replace({object_key(each): each for each in objects}, arrival)))
+
+
 def test_a_first_list_is_added_as_initial(mirror: Mirror[Object], story: Story) -> None:
-    mirror.replace([obj("a", 1), obj("b", 2)], Arrival.INITIAL)
+    replace(mirror, [obj("a", 1), obj("b", 2)], Arrival.INITIAL)
     assert story.lines == ["add a@1 initial", "add b@2 initial"]
     assert sorted(mirror.store) == ["ns/a", "ns/b"]
 
@@ -65,9 +70,9 @@ def test_events_are_passed_on(mirror: Mirror[Object], story: Story) -> None:
 
 
 def test_what_is_known_already_is_not_told_again(mirror: Mirror[Object], story: Story) -> None:
-    mirror.replace([obj("a", 1)], Arrival.INITIAL)
+    replace(mirror, [obj("a", 1)], Arrival.INITIAL)
     tell(mirror, WatchEventType.ADDED, obj("a", 1))
-    mirror.replace([obj("a", 1)], Arrival.LATER)
+    replace(mirror, [obj("a", 1)], Arrival.LATER)
     tell(mirror, WatchEventType.DELETED, obj("b", 9))
     assert story.lines == ["add a@1 initial"]
 
@@ -79,16 +84,16 @@ def test_an_update_of_something_unknown_is_an_addition(mirror: Mirror[Object], s
 
 
 def test_a_new_list_is_told_as_differences(mirror: Mirror[Object], story: Story) -> None:
-    mirror.replace([obj("gone", 1), obj("same", 2), obj("changed", 3)], Arrival.INITIAL)
+    replace(mirror, [obj("gone", 1), obj("same", 2), obj("changed", 3)], Arrival.INITIAL)
     story.lines.clear()
-    mirror.replace([obj("same", 2), obj("changed", 5), obj("new", 6)], Arrival.LATER)
-    assert story.lines == ["delete gone@1 unknown", "update changed@3 changed@5", "add new@6 later"]
+    replace(mirror, [obj("same", 2), obj("changed", 5), obj("new", 6)], Arrival.LATER)
+    assert story.lines == ["update changed@3 changed@5", "add new@6 later", "delete gone@1 unknown"]
 
 
 def test_a_recreated_object_is_told_as_two(mirror: Mirror[Object], story: Story) -> None:
-    mirror.replace([obj("a", 1, uid="first")], Arrival.INITIAL)
+    replace(mirror, [obj("a", 1, uid="first")], Arrival.INITIAL)
     story.lines.clear()
-    mirror.replace([obj("a", 7, uid="second")], Arrival.LATER)
+    replace(mirror, [obj("a", 7, uid="second")], Arrival.LATER)
     assert story.lines == ["delete a@1 unknown", "add a@7 later"]
     assert mirror.store["ns/a"].metadata.uid == "second"
 
@@ -99,7 +104,7 @@ def test_an_object_without_namespace_is_stored_by_its_name(mirror: Mirror[Object
 
 
 def test_a_late_handler_is_told_what_is_there(mirror: Mirror[Object]) -> None:
-    mirror.replace([obj("a", 1)], Arrival.INITIAL)
+    replace(mirror, [obj("a", 1)], Arrival.INITIAL)
     late = Story()
     mirror.add_handler(late)
     tell(mirror, WatchEventType.MODIFIED, obj("a", 2))
@@ -131,4 +136,138 @@ def test_a_handler_that_raises_is_logged_by_object_and_stops_nobody(mirror: Mirr
     assert mirror.handler_errors == 1
     (entry,) = logs
     assert (entry["object"], entry["kind"], entry["log_level"]) == ("ns/a", "things", "error")
-    assert "Fails.on_add" in entry["handler"]
+    assert "Fails" in entry["handler"]
+
+
+class Moody(Story):
+    """Fails on the calls that it is told to fail on, after it has written them down."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failing = False
+
+    def on_add(self, obj: Object, arrival: Arrival) -> None:
+        super().on_add(obj, arrival)
+        self._fail()
+
+    def on_update(self, old: Object, new: Object) -> None:
+        super().on_update(old, new)
+        self._fail()
+
+    def on_delete(self, obj: Object, final_state: FinalState) -> None:
+        super().on_delete(obj, final_state)
+        self._fail()
+
+    def _fail(self) -> None:
+        if self.failing:
+            raise RuntimeError("boom")
+
+
+@pytest.fixture
+def moody(mirror: Mirror[Object]) -> Moody:
+    moody = Moody()
+    mirror.add_handler(moody)
+    return moody
+
+
+def test_an_addition_that_failed_is_told_again_as_an_addition_of_what_there_is_now(mirror: Mirror[Object], moody: Moody) -> None:
+    moody.failing = True
+    with capture_logs():
+        tell(mirror, WatchEventType.ADDED, obj("a", 1))
+        tell(mirror, WatchEventType.MODIFIED, obj("a", 2))
+        mirror.retry("ns/a")
+    assert mirror.missed == {"ns/a": 3}
+    moody.failing = False
+    mirror.retry("ns/a")
+    mirror.retry("ns/a")
+    tell(mirror, WatchEventType.MODIFIED, obj("a", 3))
+    assert moody.lines == ["add a@1 later", "add a@2 later", "add a@2 later", "add a@2 later", "update a@2 a@3"]
+    assert (mirror.missed, mirror.handler_errors) == ({}, 3)
+
+
+def test_an_update_that_failed_is_told_again_from_where_the_handler_was(mirror: Mirror[Object], moody: Moody) -> None:
+    tell(mirror, WatchEventType.ADDED, obj("a", 1))
+    moody.failing = True
+    with capture_logs():
+        tell(mirror, WatchEventType.MODIFIED, obj("a", 2))
+    moody.failing = False
+    tell(mirror, WatchEventType.MODIFIED, obj("a", 3))
+    assert moody.lines == ["add a@1 later", "update a@1 a@2", "update a@1 a@3"]
+    assert mirror.missed == {}
+
+
+def test_a_deletion_that_failed_is_told_again_though_the_object_is_gone(mirror: Mirror[Object], moody: Moody) -> None:
+    tell(mirror, WatchEventType.ADDED, obj("a", 1))
+    moody.failing = True
+    with capture_logs():
+        tell(mirror, WatchEventType.DELETED, obj("a", 2))
+    moody.failing = False
+    mirror.retry("ns/a")
+    assert moody.lines == ["add a@1 later", "delete a@2 known", "delete a@1 unknown"]
+    assert (mirror.missed, mirror.store) == ({}, {})
+
+
+def test_what_was_added_by_half_is_told_as_deleted_when_it_has_gone_or_another_has_its_name(mirror: Mirror[Object], moody: Moody) -> None:
+    moody.failing = True
+    with capture_logs():
+        for name in ("a", "b"):
+            tell(mirror, WatchEventType.ADDED, obj(name, 1))
+    moody.failing = False
+    tell(mirror, WatchEventType.DELETED, obj("a", 2))
+    replace(mirror, [obj("b", 7, uid="second")], Arrival.LATER)
+    assert moody.lines[2:] == ["delete a@1 unknown", "delete b@1 unknown", "add b@7 later"]
+    assert mirror.missed == {}
+
+
+def test_handlers_behind_one_that_caught_up_are_told_again_and_those_before_are_not(mirror: Mirror[Object]) -> None:
+    before, moody, behind = Story(), Moody(), Story()
+    for handler in (before, moody, behind):
+        mirror.add_handler(handler)
+    moody.failing = True
+    with capture_logs():
+        tell(mirror, WatchEventType.ADDED, obj("a", 1))
+    moody.failing = False
+    mirror.retry("ns/a")
+    assert before.lines == ["add a@1 later"]
+    assert moody.lines == behind.lines == ["add a@1 later", "add a@1 later"]
+
+
+def test_a_correction_is_told_like_an_event_and_the_watch_does_not_take_it_back(mirror: Mirror[Object], story: Story) -> None:
+    tell(mirror, WatchEventType.ADDED, obj("a", 1))
+    tell(mirror, WatchEventType.ADDED, obj("gone", 2))
+    assert mirror.correct("ns/a", obj("a", 5))
+    assert mirror.correct("ns/gone", None)
+    assert mirror.correct("ns/new", obj("new", 6))
+    assert not mirror.correct("ns/a", obj("a", 4))
+    assert not mirror.correct("ns/never", None)
+    tell(mirror, WatchEventType.MODIFIED, obj("a", 3))  # the watch is behind
+    tell(mirror, WatchEventType.MODIFIED, obj("a", 5))
+    tell(mirror, WatchEventType.MODIFIED, obj("a", 7))
+    assert story.lines[2:] == ["update a@1 a@5", "delete gone@2 unknown", "add new@6 later", "update a@5 a@7"]
+
+
+def test_an_object_of_the_same_version_with_another_content_can_be_corrected(mirror: Mirror[Object], story: Story) -> None:
+    tell(mirror, WatchEventType.ADDED, obj("a", 1))
+    damaged = mirror.store["ns/a"]
+    mirror.store["ns/a"] = Object(metadata=ObjectMeta(name="a", namespace="ns", uid="a", resource_version="1", labels={"x": "y"}))
+    assert mirror.correct("ns/a", damaged)
+    assert mirror.store["ns/a"] is damaged
+    assert story.lines == ["add a@1 later", "update a@1 a@1"]
+
+
+def test_an_object_can_be_told_anew(mirror: Mirror[Object], story: Story) -> None:
+    tell(mirror, WatchEventType.ADDED, obj("a", 1))
+    mirror.repeat("ns/a")
+    mirror.repeat("ns/never")
+    assert story.lines == ["add a@1 later", "add a@1 later"]
+
+
+def test_a_long_list_is_taken_over_in_slices_and_corrections_wait_for_its_end(mirror: Mirror[Object], story: Story) -> None:
+    replace(mirror, [obj(f"old{i}", 1) for i in range(OBJECTS_A_TURN)], Arrival.INITIAL)
+    listed = {f"ns/{name}": obj(name, 2) for name in (f"new{i}" for i in range(2 * OBJECTS_A_TURN))}
+    told = [len(story.lines)]
+    for _ in mirror.replace(listed, Arrival.LATER):
+        told.append(len(story.lines))
+        assert not mirror.correct("ns/old0", None)
+    assert [after - before for before, after in zip(told, told[1:], strict=False)] == [OBJECTS_A_TURN] * 3
+    assert sorted(mirror.store) == sorted(listed)

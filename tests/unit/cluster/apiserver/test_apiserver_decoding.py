@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from koordsched.api.core import Pod
 from koordsched.api.kinds import CSI_NODE, NODE, POD, RESERVATION
 from koordsched.api.meta import Unstructured
 from koordsched.api.storage import CSINode
-from koordsched.cluster.apiserver.decoding import KindDecoder
+from koordsched.cluster.apiserver.decoding import ITEMS_A_TURN, KindDecoder
 from koordsched.cluster.apiserver.lines import LineBuffer
 from koordsched.cluster.port import ADDED, BOOKMARK, DELETED, MODIFIED
 
@@ -40,9 +41,9 @@ def test_events_of_whole_lines_are_decoded_in_order() -> None:
     assert all(type(event.object) is Pod for event in batch.events)
 
 
-def test_nulls_where_lists_are_expected_count_as_absent() -> None:
+async def test_nulls_where_lists_are_expected_count_as_absent() -> None:
     raw = {"metadata": {"name": "n"}, "spec": {"drivers": None}}
-    listed = KindDecoder(CSI_NODE).page(page(raw)).items[0]
+    listed = (await KindDecoder(CSI_NODE).page(page(raw))).items[0]
     watched = KindDecoder(CSI_NODE).batch(line("ADDED", raw)).events[0].object
     for node in (listed, watched):
         assert isinstance(node, CSINode)
@@ -65,12 +66,27 @@ def test_an_error_event_ends_the_batch_after_what_came_before_it() -> None:
         assert (batch.status.code, batch.status.reason, batch.status.message) == (410, "Expired", "too old")
 
 
-def test_an_item_that_cannot_be_read_is_logged_with_path_and_value_and_left_out() -> None:
+async def test_an_item_that_cannot_be_read_is_logged_with_path_and_value_and_left_out() -> None:
     with capture_logs() as logs:
-        items = KindDecoder(POD).page(page(pod("a"), pod("b", nodeName=5), pod("c"))).items
+        items = (await KindDecoder(POD).page(page(pod("a"), pod("b", nodeName=5), pod("c")))).items
     assert [item.metadata.name for item in items] == ["a", "c"]
     assert [(log["kind"], log["object"]) for log in logs] == [("pods", "web/b")]
     assert logs[0]["error"] == 'Pod "web/b" is invalid: spec.nodeName: Invalid value: 5: must be a string'
+
+
+async def test_a_page_is_decoded_in_slices() -> None:
+    turns: list[int] = []
+
+    async def count() -> None:
+        while True:
+            turns.append(1)
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    items = (await KindDecoder(POD).page(page(*(pod(f"p{i}") for i in range(3 * ITEMS_A_TURN))))).items
+    counting.cancel()
+    assert len(items) == 3 * ITEMS_A_TURN
+    assert len(turns) == 2  # one turn of the others after each slice but the last
 
 
 def test_an_event_whose_object_cannot_be_read_still_moves_the_version() -> None:

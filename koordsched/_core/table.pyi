@@ -44,6 +44,9 @@ class NodeTable:
     def release_row(self, row: int) -> None:
         """Zero the row and free it. ValueError when it is live."""
 
+    def erase_row(self, row: int) -> None:
+        """Zero the row, which stays taken. ValueError when it is live. Not logged: who writes it anew marks it."""
+
     def set_live(self, row: int, live: bool) -> None: ...
     def is_live(self, row: int) -> bool: ...
     def live_rows(self) -> NDArray[np.int32]:
@@ -63,6 +66,9 @@ class NodeTable:
     def subtract_quietly(self, row: int, request: Request) -> None: ...
     def allocatable_of(self, row: int, resource: int) -> int: ...
     def requested_of(self, row: int, resource: int) -> int: ...
+    def nonzero_of(self, row: int) -> tuple[int, int]:
+        """Return the non-zero requests of cpu and memory."""
+
     def new_attribute(self) -> int:
         """Make one more attribute column (all 0) and return its id."""
 
@@ -82,6 +88,9 @@ class NodeTable:
     def set_bit(self, column: int, row: int) -> None: ...
     def clear_bit(self, column: int, row: int) -> None: ...
     def has_bit(self, column: int, row: int) -> bool: ...
+    def bits_of(self, row: int) -> list[int]:
+        """Return the bit columns that the row is set in, ascending. O(bit columns)."""
+
     def count_bits(self, column: int) -> int:
         """Return how many rows have the bit; O(1)."""
 

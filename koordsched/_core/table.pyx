@@ -69,6 +69,13 @@ cdef class NodeTable:
             raise ValueError(f"row {row} is live: it cannot be released")
         if row in self._free_rows:
             raise ValueError(f"row {row} is free already")
+        self.erase_row(row)
+        self._free_rows[row] = None
+
+    def erase_row(self, Py_ssize_t row):
+        self.check_row(row)
+        if self.live[row]:
+            raise ValueError(f"row {row} is live: it cannot be erased")
         cdef Py_ssize_t i
         for i in range(self.resources):
             self.allocatable[i, row] = 0
@@ -79,7 +86,6 @@ cdef class NodeTable:
             self.attribute[i, row] = 0
         for i in range(self._next_bit):
             self.clear_bit(i, row)
-        self._free_rows[row] = None
 
     def set_live(self, Py_ssize_t row, bint live):
         self.check_row(row)
@@ -156,6 +162,10 @@ cdef class NodeTable:
     def requested_of(self, Py_ssize_t row, Py_ssize_t resource):
         self.check_row(row)
         return self.requested[resource, row] if 0 <= resource < self.resources else 0
+
+    def nonzero_of(self, Py_ssize_t row):
+        self.check_row(row)
+        return self.nonzero[0, row], self.nonzero[1, row]
 
     # Attributes
 
@@ -237,6 +247,12 @@ cdef class NodeTable:
         self.check_bit(column)
         self.check_row(row)
         return (self.bit[column, row >> 6] >> (row & 63)) & 1 == 1
+
+    def bits_of(self, Py_ssize_t row):
+        self.check_row(row)
+        cdef Py_ssize_t i
+        cdef uint64_t mask = (<uint64_t> 1) << (row & 63)
+        return [i for i in range(self._next_bit) if self.bit[i, row >> 6] & mask]
 
     def count_bits(self, Py_ssize_t column):
         self.check_bit(column)

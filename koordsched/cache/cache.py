@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from koordsched.api.core import Node
+    from koordsched.cache.checked_state import CheckedState
 from koordsched._core.change import Change
 from koordsched.api.podinfo import PodInfo
 
@@ -84,6 +85,7 @@ class Cache:
         self.assumed_count = 0
         self.trying = False  # inside `what_if`
         self._followers: list[PodFollower] = []
+        self.checked: list[CheckedState] = []  # what plugins keep, to be compared with the objects now and then
         self.counts = PodCounts(self)
         self.signatures = Signatures()
         self.repairs = 0  # times an event contradicted what was believed (koord_scheduler_cache_repairs_total)
@@ -261,6 +263,31 @@ class Cache:
         del node.pods[pod.uid]
         for follower in self._followers:
             follower.pod_removed(pod, node.row)
+
+    # Mending
+
+    def rewrite(self, name: str) -> None:
+        """Write a row anew from the node and the pods that are kept of it, because its columns were found wrong. Followers are not told."""
+        info = self.nodes_by_name[name]
+        self.order.drop(info)
+        self.columns.erase(info.row)
+        if info.node is not None:
+            self.order.put(info, info.node)
+            self.columns.write_node(info.row, None, info.node, node_allocatable(info.node))
+        for uid, pod in list(info.pods.items()):
+            state = self.pods.get(uid)
+            if state is not None and state.node is not info:  # counted elsewhere
+                del info.pods[uid]
+                continue
+            request = self.columns.request(pod.resources)
+            self.pods[uid] = PodState(pod, info, request, assumed=state is not None and state.assumed)
+            self.table.add(info.row, request)
+            self.columns.use_ports(info.row, pod.ports)
+        for uid, state in list(self.pods.items()):
+            if state.node is info and uid not in info.pods:
+                del self.pods[uid]
+        self.assumed_count = sum(state.assumed for state in self.pods.values())
+        self._release_if_empty(info)
 
     # Tools
 

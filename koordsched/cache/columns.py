@@ -242,6 +242,19 @@ class Columns:
         self.set_images(row, old.status.images if old else (), new.status.images)
         self.table.set_live(row, True)
 
+    def erase(self, row: int) -> None:
+        """Forget every fact of a row, whatever it is, so that a row that was found wrong can be written anew."""
+        self.table.set_live(row, False)
+        for port in [port for port, bit in self.ports.items() if self.table.has_bit(bit, row)]:
+            self._clear_port(row, port)
+        for name in [name for name, image in self.images.items() if self.table.has_bit(image.bit, row)]:
+            self._drop_image(row, name)
+        self.images_version += 1
+        for shared in [shared for shared in self._shared_ports if shared[0] == row]:
+            del self._shared_ports[shared]
+        self.table.erase_row(row)
+        self.table.mark(row, int(Change.ALL))
+
     def clear_node(self, row: int, old: Node) -> None:
         """Forget the node but not its pods: the row becomes a ghost."""
         self.table.set_live(row, False)

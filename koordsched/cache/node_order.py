@@ -57,6 +57,10 @@ class NodeOrder:
             del self._zones[zone]
         self._rows = None
 
+    def has(self, row: int) -> bool:
+        """Answer whether the row has a place in the order."""
+        return row in self._zone_of_row
+
     def rows(self) -> NDArray[np.int32]:
         """Return all rows in order. O(nodes) after a node came, went or moved, O(1) otherwise."""
         if self._rows is None:

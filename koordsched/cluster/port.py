@@ -47,9 +47,16 @@ class AlreadyExists(Conflict):
 
 
 class Gone(ClusterError):
-    """The resource version is compacted (410): list again."""
+    """The resource version is compacted (410): list again.
+
+    `continue_token`: where a page of a list was asked for, and the API server can go on with newer states of what is left of it.
+    """
 
     status, reason = 410, "Expired"
+
+    def __init__(self, message: str, continue_token: str = "") -> None:
+        super().__init__(message)
+        self.continue_token = continue_token
 
 
 class Invalid(ClusterError):

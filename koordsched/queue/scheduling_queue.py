@@ -267,6 +267,13 @@ class SchedulingQueue:
         queues = self._queues
         return [*queues.active.in_order(), *queues.backoff, *queues.unschedulable]
 
+    def waiting(self) -> list[QueuedPodInfo]:
+        """Return the pods in all queues, in any order."""
+        return list(self._queues)
+
+    def is_in_flight(self, uid: str) -> bool:
+        return uid in self._inflight.pods
+
     def get(self, key: str) -> QueuedPodInfo | None:
         """Return the pod if it waits in a queue."""
         return self._queues.get(key)

@@ -63,6 +63,10 @@ class _Details(Api):
     retry_after_seconds: float | None = None
 
 
+class _StatusMeta(Api):
+    continue_: str | None = msgspec.field(default=None, name="continue")
+
+
 class Status(Api):
     """metav1.Status: how the API server says that something went wrong."""
 
@@ -70,6 +74,7 @@ class Status(Api):
     reason: str | None = None
     message: str | None = None
     details: _Details | None = None
+    metadata: _StatusMeta | None = None
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -101,7 +106,7 @@ def answer_error(sent: Sent, code: int, body: bytes, retry_after: str | None = N
     seconds = _seconds(retry_after)
     if seconds is None and status.details is not None:
         seconds = status.details.retry_after_seconds
-    return status_error(sent, Status(code, status.reason, message, _Details(seconds)))
+    return status_error(sent, Status(code, status.reason, message, _Details(seconds), status.metadata))
 
 
 def status_error(sent: Sent, status: Status) -> ClusterError:
@@ -113,6 +118,8 @@ def status_error(sent: Sent, status: Status) -> ClusterError:
     found = _BY_REASON.get(reason) or _BY_STATUS.get(code)
     if found is Unauthorized:
         return Unauthorized(f"{sent.address} does not accept the credentials ({message}); the token may be expired or wrong")
+    if found is Gone:
+        return Gone(message, (status.metadata.continue_ if status.metadata is not None else None) or "")
     if found is not None:
         return found(message)
     if sent.writes and _may_be_written(code, message):

@@ -1,4 +1,4 @@
-"""Debugger: shows a scheduler's beliefs and compares them with the cluster. Called on SIGUSR2 and by `/debug`."""
+"""Debugger: shows a scheduler's beliefs and compares them with the cluster. Called on SIGUSR2, by `/debug`, and by the standing check."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ import msgspec
 
 from koordsched.cluster.port import ClusterError
 from koordsched.log import get_logger
-from koordsched.scheduler.debugger.beliefs import compare_with_watch
+from koordsched.scheduler.debugger.beliefs import compare_with_watch, found_in
+from koordsched.scheduler.debugger.comparison import Comparison, Stale
 from koordsched.scheduler.debugger.dump import CacheDump, QueueDump, dump_cache, dump_queue
-from koordsched.scheduler.debugger.fresh_list import compare_with_list
+from koordsched.scheduler.debugger.fresh_list import Differing, ListWalk
+from koordsched.scheduler.debugger.slices import run_sliced
+from koordsched.scheduler.debugger.sources import pod_name
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from koordsched.scheduler.debugger.comparison import Comparison
+    from koordsched.cluster.informer import Informer
     from koordsched.scheduler.debugger.sources import Sources
 
 log = get_logger(__name__)
@@ -24,32 +27,49 @@ log = get_logger(__name__)
 LOOKS_AGAIN = 5
 LOOK_AGAIN_SECONDS = 1.0
 """What is on its way for longer than these together is reported: a watch that is this far behind is worth a look."""
+PAGE = 500
+"""Objects that are listed in one request: client-go's, so that neither side holds much at once."""
+ASKED_FOR = 100
+"""Objects that are asked for by name, each second. If more differ, the watch is broken, and asking for each proves no more."""
 LOGGED = 1000  # nodes, and pods of each part of the queue, that a dump in the log shows
 LOGGED_A_LINE = 50
 LOGGED_FINDINGS = 100  # of each kind
 
 
 class Debugger:
-    """Looks, and changes nothing."""
+    """Looks, and changes nothing. Comparisons are worked off in slices (`slices.PODS_A_SLICE`)."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
 
-    def compare_with_watch(self) -> Comparison:
-        """Compare cache and queue with what the watches say at this moment."""
-        return compare_with_watch(self._sources)
+    async def compare_with_watch(self) -> Comparison:
+        """Compare cache and queue with what the watches say, looking once."""
+        return await run_sliced(compare_with_watch(self._sources))
 
     async def compare(self) -> Comparison:
         """Compare the watches with a fresh list, and cache and queue with the watches. Takes seconds when something differs.
 
         ClusterError when nodes or pods cannot be listed.
         """
+        sources = self._sources
+        nodes = await confirmed_differences(ListWalk(sources.parts.cluster, sources.nodes))
+        pods = await confirmed_differences(ListWalk(sources.parts.cluster, sources.pods))
+        return (await self.confirmed_beliefs()).merged(_comparison(sources.nodes, nodes).merged(_comparison(sources.pods, pods)))
 
-        async def beliefs() -> Comparison:
-            return self.compare_with_watch()
+    async def confirmed_beliefs(self, nodes: set[str] | None = None, pause: float = 0.0) -> Comparison:
+        """Compare cache and queue with what the watches say, and what differs again for some seconds. nodes: only these rows."""
+        first: Comparison | None = None
 
-        listed = await confirmed(lambda: compare_with_list(self._sources))
-        return (await confirmed(beliefs)).merged(listed)
+        async def look() -> Comparison:
+            nonlocal first
+            if first is None:
+                first = await run_sliced(compare_with_watch(self._sources, nodes), pause)
+                return first
+            rows, pods = found_in(first)
+            again = await run_sliced(compare_with_watch(self._sources, rows, pods), pause)
+            return msgspec.structs.replace(again, unreadable=first.unreadable)
+
+        return await confirmed(look)
 
     def cache(self, limit: int) -> CacheDump:
         """Show what is believed of at most so many nodes."""
@@ -68,7 +88,7 @@ class Debugger:
             comparison = await self.compare()
         except ClusterError as error:
             log.warning("no fresh list to compare with; compared with the watches only", status=error.status, err=error.message)
-            comparison = self.compare_with_watch()
+            comparison = await self.compare_with_watch()
         _log_comparison(comparison)
 
 
@@ -81,6 +101,44 @@ async def confirmed(look: Callable[[], Awaitable[Comparison]]) -> Comparison:
         await asyncio.sleep(LOOK_AGAIN_SECONDS)
         found = found.still(await look())
     return found
+
+
+async def confirmed_differences(walk: ListWalk[Any]) -> list[Differing]:
+    """List all of a kind, and return in what the watch differs and goes on to differ. ClusterError."""
+    found: list[Differing] = []
+    last = False
+    while not last:
+        page, last = await walk.next_page(PAGE)
+        found += page
+    return await still_different(walk, found)
+
+
+async def still_different(walk: ListWalk[Any], found: list[Differing]) -> list[Differing]:
+    """Return of what differs the objects that go on to differ for some seconds, of which the watch tells nothing meanwhile. ClusterError."""
+    found = walk.unchanged(found)
+    for _ in range(LOOKS_AGAIN):
+        if not found:
+            break
+        await asyncio.sleep(LOOK_AGAIN_SECONDS)
+        found = walk.unchanged(found)
+        if len(found) <= ASKED_FOR:
+            found = [each for each in found if (await walk.is_still_different(each))[0]]
+    return walk.unchanged(found)
+
+
+def _comparison(informer: Informer[Any], found: Sequence[Differing]) -> Comparison:
+    """Say of nodes or pods what differs."""
+    kind = informer.kind.kind.lower()
+
+    def name(each: Differing) -> str:
+        return pod_name(each.key, each.uid) if kind == "pod" else each.key
+
+    missed = tuple(sorted(name(each) for each in found if not each.watched))
+    redundant = tuple(sorted(name(each) for each in found if not each.actual))
+    stale = tuple(Stale(kind, name(each), each.watched, each.actual) for each in sorted(found) if each.watched and each.actual)
+    if kind == "pod":
+        return Comparison(missed_pods=missed, redundant_pods=redundant, stale=stale)
+    return Comparison(missed_nodes=missed, redundant_nodes=redundant, stale=stale)
 
 
 def _log_comparison(comparison: Comparison) -> None:

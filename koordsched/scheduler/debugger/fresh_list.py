@@ -1,85 +1,127 @@
-"""What the watches say against a fresh list from the API server.
+"""What the watches say against a list from the API server, page by page.
 
 One look proves little: between the list and the watch there is always something on its way. What the list lacks may be new and what only
-the list has may be deleted, so who looks twice and keeps what both looks found (`debugger.confirmed`) has what is really wrong.
+the list has may be deleted. So what differs is looked at again for some seconds, and it counts if the watch has not told anything of the
+object meanwhile, and if the API server, asked for it by name, still says something else: it may have come or gone since the list.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, cast
 
-from koordsched.api.kinds import NODE, POD
-from koordsched.cluster.informer import PAGE_SIZE
-from koordsched.cluster.mirror import object_key
-from koordsched.scheduler.debugger.comparison import Comparison, Stale
-from koordsched.scheduler.debugger.sources import pod_name
+import msgspec
+
+from koordsched.api.selectors import parse_field_selector
+from koordsched.cluster.mirror import T, newer, object_key
+from koordsched.cluster.port import Gone, NotFound, Ref
+from koordsched.scheduler.debugger.slices import GLANCE, OBJECT, Work, run_sliced
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Sequence
 
-    from koordsched.api.core import Node, Pod
-    from koordsched.api.kinds import Kind
-    from koordsched.cluster.port import Cluster
-    from koordsched.scheduler.debugger.sources import Sources
-
-    Watched = Node | Pod
+    from koordsched.api.meta import Object
+    from koordsched.cluster.informer import Informer
+    from koordsched.cluster.port import Cluster, ListPage
 
 
-async def compare_with_list(sources: Sources) -> Comparison:
-    """List nodes and pods, and compare each with its watch. ClusterError when they cannot be listed."""
-    cluster = sources.parts.cluster
-    nodes = await _list(cluster, NODE, "")
-    missed_nodes, redundant_nodes, stale_nodes = _differences("node", nodes, dict(sources.nodes.store))
-    pods = await _list(cluster, POD, sources.pod_selector)
-    missed_pods, redundant_pods, stale_pods = _differences("pod", pods, dict(sources.pods.store))
-    return Comparison(
-        missed_nodes=missed_nodes,
-        redundant_nodes=redundant_nodes,
-        missed_pods=missed_pods,
-        redundant_pods=redundant_pods,
-        stale=stale_nodes + stale_pods,
-    )
+class Differing(NamedTuple):
+    """An object of which watch and list have different states. Versions; "" where there is no such object."""
+
+    key: str
+    uid: str
+    watched: str
+    actual: str
 
 
-def newer(version: str, other: str) -> bool:
-    """Answer whether a resource version is later than another (frameworkext.md §1.4: by length, then as text)."""
-    return (len(version), version) > (len(other), other)
+class ListWalk(Generic[T]):
+    """Reads a kind's list page by page, at any pace, and says of each page in what the informer's store differs from it.
+
+    A token that has expired meanwhile is replaced by the one that the API server offers for the rest, or the walk begins anew. A state that
+    cannot be decoded is in no page, so it looks as if it did not exist; `is_still_different` tells.
+    """
+
+    def __init__(self, cluster: Cluster, informer: Informer[T]) -> None:
+        self.informer = informer
+        self._cluster = cluster
+        self._token = ""
+        self._unseen: set[str] | None = None  # keys that were in the store when the walk began and have not been listed yet; None: not begun
+
+    async def next_page(self, limit: int, pause: float = 0.0) -> tuple[list[Differing], bool]:
+        """Read a page and compare it; return what differs, and whether that was the last page. ClusterError."""
+        page = await self._page(limit)
+        if self._unseen is None:
+            self._unseen = set(self.informer.store)
+        found = await run_sliced(self._compared(page, self._unseen), pause)
+        self._token = page.continue_token
+        if self._token:
+            return found, False
+        gone, self._unseen = self._unseen, None
+        store = self.informer.store
+        found += [Differing(key, obj.metadata.uid, obj.metadata.resource_version, "") for key in gone if (obj := store.get(key)) is not None]
+        return found, True
+
+    async def _page(self, limit: int) -> ListPage:
+        if not self._token:
+            self._unseen = set(self.informer.store)
+        kind, selector = self.informer.kind, self.informer.field_selector
+        try:
+            return await self._cluster.list(kind, field_selector=selector, limit=limit, continue_token=self._token)
+        except Gone as error:
+            self._token = error.continue_token
+            if not self._token:
+                self._unseen = set(self.informer.store)
+            return await self._cluster.list(kind, field_selector=selector, limit=limit, continue_token=self._token)
+
+    def _compared(self, page: ListPage, unseen: set[str]) -> Generator[None, None, list[Differing]]:
+        found: list[Differing] = []
+        work, store = Work(), self.informer.store
+        for listed in page.items:
+            key = object_key(listed)
+            unseen.discard(key)
+            watched, meta = store.get(key), listed.metadata
+            if watched is None or watched.metadata.uid != meta.uid:
+                found.append(Differing(key, meta.uid, "" if watched is None else watched.metadata.resource_version, meta.resource_version))
+            elif is_stale(watched, listed):
+                found.append(Differing(key, meta.uid, watched.metadata.resource_version, meta.resource_version))
+            if work.done(OBJECT if watched is not None else GLANCE):
+                yield
+        return found
+
+    def unchanged(self, found: Sequence[Differing]) -> list[Differing]:
+        """Return those of which the watch has told nothing since."""
+        return [each for each in found if self._watched(each.key) == each.watched]
+
+    async def is_still_different(self, found: Differing) -> tuple[bool, T | None]:
+        """Ask for an object by name; return whether the store differs from it, and how it is (None: it does not exist, or is not selected).
+
+        ClusterError, also when it cannot be read.
+        """
+        informer = self.informer
+        namespace, _, name = found.key.rpartition("/")
+        try:
+            obj = cast("T", await self._cluster.get(Ref(informer.kind, namespace, name)))
+        except NotFound:
+            obj = None
+        if obj is not None and informer.field_selector:
+            selected = parse_field_selector(informer.field_selector).matches(cast("dict[str, Any]", msgspec.to_builtins(obj)))
+            obj = obj if selected else None
+        watched = informer.store.get(found.key)
+        if watched is None or obj is None:
+            return watched is not obj, obj
+        return watched.metadata.uid != obj.metadata.uid or is_stale(watched, obj), obj
+
+    def _watched(self, key: str) -> str:
+        obj = self.informer.store.get(key)
+        return "" if obj is None else obj.metadata.resource_version
 
 
-async def _list(cluster: Cluster, kind: Kind, field_selector: str) -> dict[str, Watched]:
-    """Return all objects by key."""
-    found: dict[str, Watched] = {}
-    token = ""
-    while True:
-        page = await cluster.list(kind, field_selector=field_selector, limit=PAGE_SIZE, continue_token=token)
-        found.update({object_key(obj): cast("Watched", obj) for obj in page.items})
-        token = page.continue_token
-        if not token:
-            return found
-
-
-def _differences(
-    kind: str, listed: Mapping[str, Watched], watched: Mapping[str, Watched]
-) -> tuple[tuple[str, ...], tuple[str, ...], tuple[Stale, ...]]:
-    """Return what only the list has, what only the watch has, and what the watch has in an older version."""
-    missed = tuple(_name(key, listed[key]) for key in sorted(listed.keys() - watched.keys()))
-    redundant = tuple(_name(key, watched[key]) for key in sorted(watched.keys() - listed.keys()))
-    both = sorted(listed.keys() & watched.keys())
-    stale = tuple(
-        Stale(kind, _name(key, watched[key]), watched[key].metadata.resource_version, listed[key].metadata.resource_version)
-        for key in both
-        if _is_stale(watched[key], listed[key])
-    )
-    return missed, redundant, stale
-
-
-def _is_stale(watched: Watched, listed: Watched) -> bool:
+def is_stale(watched: Object, listed: Object) -> bool:
+    """Answer whether the watch has an older state, or another one of the same version."""
     ours, theirs = watched.metadata.resource_version, listed.metadata.resource_version
     if ours != theirs:
         return newer(theirs, ours)
     # apiVersion and kind are not compared: the items of a list do not have them.
-    return (watched.metadata, watched.spec, watched.status) != (listed.metadata, listed.spec, listed.status)
+    return any(getattr(watched, field) != getattr(listed, field) for field in type(watched).__struct_fields__ if field not in UNCOMPARED)
 
 
-def _name(key: str, obj: Watched) -> str:
-    return pod_name(key, obj.metadata.uid) if obj.metadata.namespace else key
+UNCOMPARED = frozenset({"api_version", "kind", "raw"})

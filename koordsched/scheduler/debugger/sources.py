@@ -27,3 +27,13 @@ class Sources(msgspec.Struct, frozen=True):
 def pod_name(key: str, uid: str) -> str:
     """Name a pod so that one of the same name that came after it is another."""
     return f"{key} ({uid})"
+
+
+def key_of(name: str) -> str:
+    """Return the key in a name that `pod_name` made."""
+    return name.partition(" (")[0]
+
+
+def uid_of(name: str) -> str:
+    """Return the uid in a name that `pod_name` made."""
+    return name.partition(" (")[2][:-1]

@@ -34,8 +34,8 @@ async def prepare(world: EmbeddedWorld) -> None:
     await world.settle()
 
 
-def compared(world: EmbeddedWorld) -> Comparison:
-    return world.scheduler.debugger.compare_with_watch()
+async def compared(world: EmbeddedWorld) -> Comparison:
+    return await world.scheduler.debugger.compare_with_watch()
 
 
 def uid(world: EmbeddedWorld, name: str) -> str:
@@ -49,8 +49,8 @@ def named(world: EmbeddedWorld, name: str) -> str:
 async def test_a_sound_scheduler_differs_in_nothing(stage: Stage) -> None:
     async with stage() as world:
         await prepare(world)
-        assert compared(world) == Comparison(nodes=1, pods=4)
-        assert compared(world).ok
+        assert (await compared(world)) == Comparison(nodes=1, pods=4)
+        assert (await compared(world)).ok
 
 
 async def test_a_pod_that_waits_on_permit_is_counted_where_it_is_assumed(stage: Stage) -> None:
@@ -59,7 +59,7 @@ async def test_a_pod_that_waits_on_permit_is_counted_where_it_is_assumed(stage: 
     async with stage((late, "permit")) as world:
         await prepare(world)
         assert world.scheduler.cache.assumed_count == 1
-        assert compared(world) == Comparison(nodes=1, pods=4)
+        assert (await compared(world)) == Comparison(nodes=1, pods=4)
 
 
 async def test_a_pending_pod_that_is_being_deleted_need_not_be_anywhere(stage: Stage) -> None:
@@ -72,21 +72,21 @@ async def test_a_pending_pod_that_is_being_deleted_need_not_be_anywhere(stage: S
         await world.delete(Ref(POD, "default", "held"))
         await world.settle()
         world.scheduler.queue.forget(known(world.scheduler.queue.get("default/held")).pod_info)
-        assert compared(world).ok
+        assert (await compared(world)).ok
 
 
 async def test_a_node_that_the_cache_lost_is_missed(stage: Stage) -> None:
     async with stage() as world:
         await prepare(world)
         world.scheduler.cache.remove_node("n1")
-        assert compared(world) == Comparison(missed_nodes=("n1",), nodes=1, pods=4)
+        assert (await compared(world)) == Comparison(missed_nodes=("n1",), nodes=1, pods=4)
 
 
 async def test_a_node_that_only_the_cache_has_is_redundant(stage: Stage) -> None:
     async with stage() as world:
         await prepare(world)
         world.scheduler.cache.set_node(node("n9").build())
-        assert compared(world) == Comparison(redundant_nodes=("n9",), nodes=1, pods=4)
+        assert (await compared(world)) == Comparison(redundant_nodes=("n9",), nodes=1, pods=4)
 
 
 async def test_a_bound_pod_that_the_cache_lost_is_missed_and_its_node_is_wrong(stage: Stage) -> None:
@@ -94,7 +94,7 @@ async def test_a_bound_pod_that_the_cache_lost_is_missed_and_its_node_is_wrong(s
         await prepare(world)
         lost = uid(world, "bound")
         world.scheduler.cache.remove_pod(lost)
-        found = compared(world)
+        found = await compared(world)
         assert (found.missed_pods, found.redundant_pods, found.ok) == ((f"default/bound ({lost})",), (), False)
         assert found.wrong_nodes == (
             WrongNode("n1", "host port TCP 0.0.0.0:80", False, True),
@@ -112,7 +112,7 @@ async def test_a_pending_pod_that_the_queue_lost_is_missed(stage: Stage) -> None
         queue = world.scheduler.queue
         for name in ("big", "gated"):
             queue.forget(known(queue.get(f"default/{name}")).pod_info)
-        assert compared(world).missed_pods == (named(world, "big"), named(world, "gated"))
+        assert (await compared(world)).missed_pods == (named(world, "big"), named(world, "gated"))
 
 
 async def test_a_pod_that_does_not_exist_is_redundant_wherever_it_is(stage: Stage) -> None:
@@ -122,7 +122,7 @@ async def test_a_pod_that_does_not_exist_is_redundant_wherever_it_is(stage: Stag
         gone = pod("gone").uid("u2").gate("wait").info()
         gone.shape = "any"
         world.scheduler.queue.add(gone)
-        found = compared(world)
+        found = await compared(world)
         assert found.redundant_pods == ("default/dead (u1)", "default/gone (u2)")
         assert WrongNode("n1", "requested pods", 2, 1) in found.wrong_nodes
 
@@ -133,14 +133,14 @@ async def test_a_bound_pod_that_still_waits_in_the_queue_is_redundant(stage: Sta
         twice = pod("bound").uid(uid(world, "bound")).gate("wait").info()
         twice.shape = "any"
         world.scheduler.queue.add(twice)
-        assert compared(world) == Comparison(redundant_pods=(named(world, "bound"),), nodes=1, pods=4)
+        assert (await compared(world)) == Comparison(redundant_pods=(named(world, "bound"),), nodes=1, pods=4)
 
 
 async def test_a_bound_pod_that_is_still_taken_for_assumed_makes_its_node_wrong(stage: Stage) -> None:
     async with stage() as world:
         await prepare(world)
         world.scheduler.cache.pods[uid(world, "bound")].assumed = True
-        assert compared(world).wrong_nodes == (WrongNode("n1", "assumed pods", [uid(world, "bound")], []),)
+        assert (await compared(world)).wrong_nodes == (WrongNode("n1", "assumed pods", [uid(world, "bound")], []),)
 
 
 async def test_columns_that_drifted_are_named_with_both_values(stage: Stage) -> None:
@@ -155,7 +155,7 @@ async def test_columns_that_drifted_are_named_with_both_values(stage: Stage) -> 
         cache.columns.use_ports(row, pod().host_port(443, "UDP").info().ports)
         cache.columns.set_taints(row, (Taint(key="t", value="v", effect="NoSchedule"), CORDON))
         cache.columns.set_images(row, (), (ContainerImage(names=("i:1",), size_bytes=1),))
-        assert compared(world).wrong_nodes == (
+        assert (await compared(world)).wrong_nodes == (
             WrongNode("n1", "allocatable example.com/gpu", 8, 0),
             WrongNode("n1", "cordoned", True, False),
             WrongNode("n1", "host port TCP 0.0.0.0:80", False, True),
@@ -183,7 +183,7 @@ async def test_facts_that_a_column_lost_are_named_too(stage: Stage) -> None:
         info = cache.nodes_by_name["n2"]
         cache.columns.clear_node(info.row, known(info.node))
         cache.table.set_live(info.row, True)
-        assert compared(world).wrong_nodes == (
+        assert (await compared(world)).wrong_nodes == (
             WrongNode("n2", "allocatable cpu", 0, 4000),
             WrongNode("n2", "allocatable memory", 0, 8 * 2**30),
             WrongNode("n2", "allocatable pods", 0, 110),
@@ -198,14 +198,14 @@ async def test_a_row_that_is_not_live_though_its_node_is_known_is_wrong(stage: S
         await prepare(world)
         cache = world.scheduler.cache
         cache.table.set_live(cache.nodes_by_name["n1"].row, False)
-        assert compared(world).wrong_nodes == (WrongNode("n1", "live", False, True),)
+        assert (await compared(world)).wrong_nodes == (WrongNode("n1", "live", False, True),)
 
 
 async def test_pods_on_a_node_that_never_was_are_wrong(stage: Stage) -> None:
     async with stage() as world:
         await prepare(world)
         world.scheduler.cache.set_pod(pod("dead").uid("u1").cpu("1").memory("1Gi").info(), "n9")
-        assert compared(world).wrong_nodes == (
+        assert (await compared(world)).wrong_nodes == (
             WrongNode("n9", "non-zero requested cpu", 1000, 0),
             WrongNode("n9", "non-zero requested memory", 2**30, 0),
             WrongNode("n9", "pods", ["u1"], []),
@@ -220,7 +220,7 @@ async def test_a_node_that_sampling_would_never_look_at_is_wrong(stage: Stage) -
         await prepare(world)
         cache = world.scheduler.cache
         cache.order.drop(cache.nodes_by_name["n1"])
-        assert compared(world).wrong_nodes == (WrongNode("n1", "in the order of nodes", False, True),)
+        assert (await compared(world)).wrong_nodes == (WrongNode("n1", "in the order of nodes", False, True),)
 
 
 @pytest.mark.parametrize("bound", [True, False], ids=["bound", "pending"])
@@ -229,7 +229,7 @@ async def test_an_unreadable_pod_is_named_but_no_difference(stage: Stage, bound:
         await prepare(world)
         builder = pod("odd").cpu("abc").on("n1") if bound else pod("odd").cpu("abc")
         feed(world, builder.resource_version("999").build())
-        found = compared(world)
+        found = await compared(world)
         assert (found.ok, found.unreadable) == (True, ("pod default/odd",))
 
 
@@ -238,7 +238,7 @@ async def test_an_unreadable_node_is_named_but_no_difference(stage: Stage) -> No
         await prepare(world)
         odd = node("odd").cpu("abc").build()
         world.scheduler._nodes._mirror.apply(WatchEvent(MODIFIED, odd))
-        assert compared(world) == Comparison(unreadable=("node odd",), nodes=2, pods=4)
+        assert (await compared(world)) == Comparison(unreadable=("node odd",), nodes=2, pods=4)
 
 
 async def test_a_pod_that_became_unreadable_stays_counted_as_it_was(stage: Stage) -> None:
@@ -247,7 +247,7 @@ async def test_a_pod_that_became_unreadable_stays_counted_as_it_was(stage: Stage
         was = world.scheduler.cache.pods[uid(world, "bound")].info.pod
         meta = replace(was.metadata, resource_version="999")
         feed(world, replace(was, metadata=meta, spec=pod().cpu("abc").on("n1").build().spec))
-        found = compared(world)
+        found = await compared(world)
         assert (found.ok, found.unreadable) == (True, ("pod default/bound",))
 
 

@@ -13,7 +13,7 @@ from koordsched.api.kinds import NODE, POD, Kind
 from koordsched.cluster.memory import Fault
 from koordsched.cluster.port import Ref, ServerError
 from koordsched.scheduler.debugger import Comparison, Stale
-from koordsched.scheduler.debugger.fresh_list import newer
+from koordsched.cluster.mirror import newer
 from koordsched.simulate.world import EmbeddedWorld
 
 
@@ -120,7 +120,7 @@ async def test_a_pod_deleted_while_it_is_being_bound_is_no_difference(stage: Sta
         await asyncio.sleep(0.1)
         assert world.cluster.calls["bind", POD] == 2  # the second is on its way
         debugger = world.scheduler.debugger
-        assert debugger.compare_with_watch().ok
+        assert (await debugger.compare_with_watch()).ok
         assert await debugger.compare() == Comparison(nodes=1, pods=1)
 
 

@@ -83,6 +83,8 @@ class Informer(Generic[T]):
         self._loop: asyncio.AbstractEventLoop | None = None  # while `run` runs
         self._retries: dict[str, asyncio.TimerHandle] = {}  # by key: when handlers that missed a change of the object are told again
         self._relisted_for_nothing = False
+        self._distrusted = False  # the watch is to be given up
+        self._limit: asyncio.Timeout | None = None  # of the watch that is followed: when it has been silent for too long
         self._log = get_logger(__name__).bind(kind=kind.plural_group)
 
     @property
@@ -116,6 +118,12 @@ class Informer(Generic[T]):
         """Take over what the API server says of an object (None: it does not exist) that the watch did not tell; whether that was news."""
         return self._mirror.correct(key, obj)
 
+    def list_again(self) -> None:
+        """Give the watch up, because too much was lost on it, and list everything again."""
+        self._distrusted = True
+        if self._limit is not None:
+            self._limit.reschedule(asyncio.get_running_loop().time())
+
     def repeat(self, key: str) -> None:
         """Tell all handlers of an object anew, as of one that was added."""
         self._mirror.repeat(key)
@@ -136,7 +144,7 @@ class Informer(Generic[T]):
     async def _follow(self) -> None:
         while True:
             try:
-                if not self.resource_version:
+                if not self.resource_version or self._distrusted:
                     await self._list()
                 await self._watch()
             except Gone as error:
@@ -172,6 +180,7 @@ class Informer(Generic[T]):
         self.stats.lists += 1
         self.stats.relists = self.stats.lists - 1
         self.stats.last_list = self._clock.now()
+        self._distrusted = False
         await self._take_over(listed)
         self.resource_version = page.resource_version
 
@@ -185,14 +194,20 @@ class Informer(Generic[T]):
         batches = 0
         try:
             async with asyncio.timeout(max_silence) as limit, aclosing(events):
+                self._limit = limit
                 async for batch in events:
-                    limit.reschedule(loop.time() + max_silence)
+                    if not self._distrusted:
+                        limit.reschedule(loop.time() + max_silence)
                     batches += 1
                     self._apply(batch)
         except TimeoutError:
+            if self._distrusted:
+                return
             self.stats.stalls += 1
             self._log.warning("a watch was silent for too long; watching again", seconds=max_silence)
             return
+        finally:
+            self._limit = None
         if not batches and loop.time() - begun < SHORT_WATCH_SECONDS:
             self.stats.errors += 1
             self._log.warning("a watch ended at once and brought nothing")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from koordsched.config.errors import forbidden, invalid
 from koordsched.config.flag_table import Flags
-from koordsched.config.flag_values import is_ip, quoted
+from koordsched.config.flag_values import is_ip, quoted, written
 
 MAX_PORT = 65535
 REQUEST_HEADERS = (
@@ -44,6 +44,8 @@ def flag_problems(flags: Flags) -> Iterator[str]:
     yield from _metrics_problems(flags)
     yield from _log_problems(flags)
     yield from _version_problems(flags)
+    if flags.cache_check_interval < 0:
+        yield f"--cache-check-interval {written(flags.cache_check_interval)} must be at least 0. 0 for turning off the check"
 
 
 def _port_problems(flags: Flags) -> Iterator[str]:

@@ -115,6 +115,9 @@ TOPICS: dict[str, dict[str, str]] = {
         "sync-barrier-pod-namespace": "that pod's namespace",
         "sync-hard-timeout": "how long a new leader waits for it",
     },
+    "Only here": {
+        "cache-check-interval": "time after which the next tenth of the cache is compared with the cluster and mended; 0: never",
+    },
 }
 KINDS: dict[Any, str] = {bool: "", int: " N", float: " NUMBER", str: " TEXT", Duration: " TIME", tuple: " LIST", dict: " MAP"}
 NOTHING: tuple[Any, ...] = (False, "", "0", "false", (), {})

@@ -1,4 +1,4 @@
-"""Every flag of koord-scheduler v1.8.0: kube-scheduler 1.35's (framework.md §1.5) and Koordinator's (frameworkext.md §1.2).
+"""Every flag of koord-scheduler v1.8.0: kube-scheduler 1.35's (framework.md §1.5) and Koordinator's (frameworkext.md §1.2); and our own.
 
 The Struct is the table: a field is a flag (`leader_elect` is --leader-elect), its annotation is the flag's type, its value the default.
 Types are pflag's: a tuple is a comma-separated list, of which the first use replaces the default and later uses append. Callers: `flags`
@@ -122,6 +122,9 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     sync_barrier_pod_namespace: str = "kube-system"
     sync_barrier_pod_name: str = "koord-scheduler-sync-barrier"
     sync_hard_timeout: Duration = Duration(60)
+
+    # Our own
+    cache_check_interval: Duration = Duration(60)  # between two turns of the standing check; 0: none
 
     # No flags: what the parser adds
     given: frozenset[str] = frozenset()  # names of the flags that were given, without dashes

@@ -142,10 +142,10 @@ class Reading(Measure):
 class Readings(Measure):
     """A gauge of which another part knows all values: read when scraped. A label value that was seen once stays."""
 
-    def __init__(self, shown: list[Measure], name: str, text: str, read: tuple[str, Callable[[], Mapping[str, int]]]) -> None:
+    def __init__(self, shown: list[Measure], name: str, text: str, read: tuple[str, Callable[[], Mapping[str, float]]]) -> None:
         label, self._read = read
         super().__init__(shown, name, text, [label])
-        self._seen: dict[str, int] = {}
+        self._seen: dict[str, float] = {}
 
     def collect(self) -> Iterable[Metric]:
         from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415
@@ -168,6 +168,22 @@ class Count(Measure):
         from prometheus_client.core import CounterMetricFamily  # noqa: PLC0415  # see measures' docstring
 
         yield CounterMetricFamily(self.name, self.text, value=self._read())
+
+
+class Counts(Measure):
+    """A counter of which another part keeps all values: read when scraped, one a label value."""
+
+    def __init__(self, shown: list[Measure], name: str, text: str, read: tuple[str, Callable[[], Mapping[str, float]]]) -> None:
+        label, self._read = read
+        super().__init__(shown, name, text, [label])
+
+    def collect(self) -> Iterable[Metric]:
+        from prometheus_client.core import CounterMetricFamily  # noqa: PLC0415  # see measures' docstring
+
+        family = CounterMetricFamily(self.name, self.text, labels=self.labels)
+        for value, count in self._read().items():
+            family.add_metric([value], count)
+        yield family
 
 
 class Buckets:

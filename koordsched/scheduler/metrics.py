@@ -6,17 +6,33 @@ somebody scrapes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from koordsched.scheduler.framework_metrics import FrameworkMeasures
-from koordsched.scheduler.measures import Count, Distribution, Level, Reading, Readings, Tally, exponential, exposition
+from koordsched.scheduler.measures import Count, Counts, Distribution, Level, Reading, Readings, Tally, exponential, exposition
 
 if TYPE_CHECKING:
+    from koordsched.cluster.informer import Informer
     from koordsched.scheduler.measures import Buckets, Cell, Measure
     from koordsched.scheduler.metric_rules import MetricRules
+    from koordsched.scheduler.status_writer import StatusWriter
 
 Sizes = Mapping[str, Callable[[], int]]
+
+
+class DriftMetrics(Protocol):
+    """Where the standing check counts."""
+
+    def drifted(self, kind: str) -> None:
+        """Count a fact that differed from the cluster and was mended."""
+
+    def checked(self) -> None:
+        """Count a turn of the check."""
+
+    def check_failed(self) -> None:
+        """Count a turn that could not be ended."""
+
 
 TIDY_DECISIONS = 1024  # pods after which observations are summed up
 MANY_ATTEMPTS = 15  # the attempts label says "15+" from here on
@@ -77,6 +93,10 @@ class Metrics:
             shown, "koord_scheduler_retries_avoided_total", "Retries that could not have succeeded.", ["reason", "profile"]
         )
         self._after_flush.of()
+        self._drift = Tally(
+            shown, "koord_scheduler_cache_drift_total", "Facts that differed from the cluster and were mended, by kind.", ["kind"]
+        )
+        self._checks = Tally(shown, "koord_scheduler_cache_checks_total", "Turns of the standing check, by result.", ["result"])
 
     @property
     def measures(self) -> Sequence[Measure]:
@@ -96,6 +116,66 @@ class Metrics:
     def watch_tasks(self, running: Sizes) -> None:
         """Read goroutines{operation}, the number of running tasks, from these when scraped."""
         Reading(self._shown, "scheduler_goroutines", "Running tasks, by what they do.", ("operation", running))
+
+    def watch_informers(self, informers: Iterable[Informer[Any]]) -> None:
+        """Read from informers, when scraped, what handlers failed on and how old what they know is, by kind."""
+        by_kind = {informer.kind.plural_group: informer for informer in informers}
+
+        def read(of: Callable[[Informer[Any]], float]) -> Callable[[], Mapping[str, float]]:
+            return lambda: {kind: of(informer) for kind, informer in by_kind.items()}
+
+        shown, kind = self._shown, "kind"
+        Counts(
+            shown,
+            "koord_scheduler_handler_errors_total",
+            "Calls of event handlers that raised.",
+            (kind, read(lambda informer: informer.handler_errors)),
+        )
+        Readings(
+            shown,
+            "koord_scheduler_handler_retries_pending",
+            "Objects of which an event handler that raised is still to be told.",
+            (kind, read(lambda informer: len(informer.missed))),
+        )
+        Readings(
+            shown,
+            "koord_scheduler_watch_age_seconds",
+            "Seconds since the API server last said anything of a kind.",
+            (kind, read(lambda informer: informer.silent_for())),
+        )
+        Counts(
+            shown,
+            "koord_scheduler_watch_stalls_total",
+            "Watches that were given up because they were silent.",
+            (kind, read(lambda informer: informer.stats.stalls)),
+        )
+        Counts(
+            shown,
+            "koord_scheduler_relists_total",
+            "Lists after the first, each because history was lost.",
+            (kind, read(lambda informer: informer.stats.relists)),
+        )
+        Counts(
+            shown,
+            "koord_scheduler_watch_errors_total",
+            "Lists and watches that failed.",
+            (kind, read(lambda informer: informer.stats.errors)),
+        )
+
+    def watch_status_writer(self, writer: StatusWriter) -> None:
+        """Read from the status writer how many conditions wait to be written, and how many writes were refused."""
+        Count(
+            self._shown,
+            "koord_scheduler_status_writes_refused_total",
+            "Writes of pod conditions that were refused for a reason that may last; each is tried again later.",
+            lambda: writer.failed,
+        )
+        Reading(
+            self._shown,
+            "koord_scheduler_status_writes_pending",
+            "Pods whose condition is still to be written.",
+            ("", {"": lambda: writer.unwritten}),
+        )
 
     def reset(self) -> None:
         """Count from zero again; gauges stay true."""
@@ -148,6 +228,17 @@ class Metrics:
     def event_handling(self, event: str) -> Buckets:
         """Return the durations of handling events with this label."""
         return self._event_handling.of(event)
+
+    # DriftMetrics
+
+    def drifted(self, kind: str) -> None:
+        self._drift.add(kind)
+
+    def checked(self) -> None:
+        self._checks.add("done")
+
+    def check_failed(self) -> None:
+        self._checks.add("failed")
 
     # QueueMetrics
 

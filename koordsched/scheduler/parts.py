@@ -35,6 +35,7 @@ class Dependencies(msgspec.Struct, frozen=True):
 
     unheard: reasons of events that nobody will read, so that they need not be written (a simulation looks at conditions).
     measured: whether anybody can ask how long plugins and extension points take.
+    cache_check_interval: seconds between two turns of the standing check; 0: there is none.
     """
 
     cluster: Cluster
@@ -43,6 +44,7 @@ class Dependencies(msgspec.Struct, frozen=True):
     flags: Flags
     unheard: frozenset[str] = frozenset()
     measured: bool = True
+    cache_check_interval: float = 0.0
 
 
 class Surroundings:

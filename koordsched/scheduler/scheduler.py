@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from koordsched.queue.events import EventHint
     from koordsched.queue.profile import Probe
     from koordsched.queue.queued_pod import QueuedPodInfo
-    from koordsched.scheduler.debugger import Debugger
+    from koordsched.scheduler.debugger import Debugger, Sources
     from koordsched.scheduler.extenders.chain import Chain
 
 __all__ = ["Dependencies", "Scheduler"]
@@ -106,7 +106,10 @@ class Scheduler:
         self._flush_due = 0.0
         self._failure: TaskFailure | None = None
         self._failed = asyncio.Event()
+        self._check_interval = dependencies.cache_check_interval
         self._watch_sizes()
+        self.metrics.watch_informers(self._informers)
+        self.metrics.watch_status_writer(self.status_writer)
         self._say_missing()
 
     # Running
@@ -121,6 +124,8 @@ class Scheduler:
         for informer in self._informers:
             self._tasks.must_run(f"informer of {informer.kind.plural}", informer.run)
         await self._informers.synced()
+        if self._check_interval:
+            self._spawn(self._standing_check(self._check_interval))
 
     def begin(self) -> None:
         """Schedule, once everything has been handled."""
@@ -266,6 +271,11 @@ class Scheduler:
             self._flush_timer.cancel()
             self._flush_timer = None
 
+    def _standing_check(self, interval: float) -> Coroutine[None, None, None]:
+        from koordsched.scheduler.debugger import StandingCheck  # noqa: PLC0415  # simulations have none
+
+        return StandingCheck(self._sources(), self._informers, self.metrics).run(interval)
+
     # Making the parts
 
     def _busy(self) -> bool:
@@ -357,9 +367,14 @@ class Scheduler:
     @property
     def debugger(self) -> Debugger:
         """Return what shows the scheduler's beliefs and compares them with the cluster."""
-        from koordsched.scheduler.debugger import Debugger, Sources  # noqa: PLC0415  # most runs never ask
+        from koordsched.scheduler.debugger import Debugger  # noqa: PLC0415  # most runs never ask
 
-        return Debugger(Sources(self._parts, self._nodes, self._pods, self.profiles, LIVE_PODS))
+        return Debugger(self._sources())
+
+    def _sources(self) -> Sources:
+        from koordsched.scheduler.debugger import Sources  # noqa: PLC0415  # as above
+
+        return Sources(self._parts, self._nodes, self._pods, self.profiles)
 
 
 def _extenders(config: SchedulerConfiguration, cache: Cache) -> Chain | None:

@@ -145,7 +145,11 @@ class Process:
         """Schedule until told to stop, or until a task dies."""
         orders = self._orders
         try:
-            scheduler = Scheduler(orders.config, Dependencies(connection, orders.clock, orders.random, orders.flags))
+            interval = orders.flags.cache_check_interval
+            scheduler = Scheduler(
+                orders.config,
+                Dependencies(connection, orders.clock, orders.random, orders.flags, cache_check_interval=interval),
+            )
         except ExtenderSettingsError as mistake:
             raise StartError(str(mistake)) from None
         self._scheduler = scheduler

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 from koordsched._core.change import Change
 from koordsched._core.numa import NumaTable
-from koordsched._core.numa_policy import CpuExclusivePolicy
-from koordsched.api.koordinator.pods import RESOURCE_SPEC, RESOURCE_STATUS, resource_spec, resource_status
+from koordsched.api.koordinator.pods import RESOURCE_SPEC, RESOURCE_STATUS
 from koordsched.api.koordinator.reading import Malformed
 from koordsched.log import get_logger
+from koordsched.plugins.nodenumaresource.checking import NumaCheck
 from koordsched.plugins.nodenumaresource.topology import follow_topologies
-from koordsched.plugins.nodenumaresource.usage import Allocation, NodeNuma
+from koordsched.plugins.nodenumaresource.usage import Allocation, NodeNuma, written_allocation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from koordsched.api.koordinator.nodes import NodePolicy
     from koordsched.api.podinfo import PodInfo
@@ -46,6 +46,7 @@ class NumaState:
         self._pod_level = False
         follow_topologies(handle, self)
         handle.cache.follow(self)
+        handle.cache.checked.append(NumaCheck(self, handle))
 
     # Reading
 
@@ -132,14 +133,13 @@ class NumaState:
 
     def _read(self, pod: PodInfo, row: int) -> None:
         """Account what the pod's annotations say; they are left alone when they cannot be read or say nothing."""
-        annotations = pod.pod.metadata.annotations
         try:
-            status = resource_status(annotations)
+            written = written_allocation(pod)
         except Malformed as error:
             log.warning("what a pod was given cannot be read and is not counted", pod=pod.key, problem=str(error))
             return
-        if status is not None and (status.cpus or status.amounts):
-            self.reserve(self._name(row), Allocation.of(pod, status.cpus, _exclusive(pod), status.amounts))
+        if written is not None:
+            self.reserve(self._name(row), written)
 
     def _name(self, row: int) -> str:
         info = self._cache.infos[row]
@@ -176,6 +176,26 @@ class NumaState:
         if node.unknown and self._nodes.pop(node.name, None) is not None:
             self.table.clear_node(node.index)
 
+    # Mending
+
+    def location(self, uid: str) -> str:
+        """Return the node on which the pod's allocation is accounted, "" for none."""
+        node = self._where.get(uid)
+        return "" if node is None else node.name
+
+    def rebuild(self, name: str, described: tuple[TopologyOptions | None, NodePolicy], allocations: Iterable[Allocation]) -> None:
+        """Forget all that is kept of a node, whatever it is, and account these allocations to what it is described as."""
+        old = self._nodes.pop(name, None)
+        for uid in [uid for uid, node in self._where.items() if node.name == name]:
+            del self._where[uid]
+        self.table.clear_node(self._index(name))
+        node = self._entry(name)
+        self._describe(node, *described, 1 if old is None else old.max_ref_count)
+        for allocation in allocations:
+            self.release(allocation.uid)
+            self._put(name, allocation)
+        self._drop_unknown(node)
+
     # Changes
 
     def _put(self, name: str, allocation: Allocation) -> None:
@@ -202,14 +222,6 @@ class NumaState:
             info = self._cache.nodes_by_name.get(node.name)
             if info is not None:
                 self._cache.table.mark(info.row, OBJECT)
-
-
-def _exclusive(pod: PodInfo) -> CpuExclusivePolicy:
-    """Return whom the pod excludes. One whose resource-spec cannot be read excludes nobody, but holds its CPUs."""
-    try:
-        return resource_spec(pod.pod.metadata.annotations).exclusive
-    except Malformed:
-        return CpuExclusivePolicy.NONE
 
 
 def numa_state(handle: Handle) -> NumaState:

@@ -16,7 +16,8 @@ from koordsched._core.cpu_allocator import NodeCpus
 from koordsched._core.numa_facts import MALFORMED_RATIO, CpuCounts, NumaNode, NumaStatus, NumaUsage, TopologyState, ZoneUsage
 from koordsched._core.numa_policy import AllocateStrategy, CpuBindPolicy, CpuExclusivePolicy, NumaTopologyPolicy
 from koordsched.api.koordinator.nodes import NodePolicy, Ratios, amplify
-from koordsched.api.koordinator.pods import Amounts
+from koordsched.api.koordinator.pods import Amounts, resource_spec, resource_status
+from koordsched.api.koordinator.reading import Malformed
 from koordsched.api.names import is_scalar_resource_name
 from koordsched.cache.columns import BASE_RESOURCES
 
@@ -255,3 +256,19 @@ class NodeNuma:
         """Key amounts of a zone by resource id; what the zone does not have is left out."""
         ids = part.ids
         return {ids[name]: amount for name, amount in amounts.items() if name in ids}
+
+
+def written_allocation(pod: PodInfo) -> Allocation | None:
+    """Return what the pod's annotations say it was given; None if nothing. Malformed."""
+    status = resource_status(pod.pod.metadata.annotations)
+    if status is None or not (status.cpus or status.amounts):
+        return None
+    return Allocation.of(pod, status.cpus, _exclusive(pod), status.amounts)
+
+
+def _exclusive(pod: PodInfo) -> CpuExclusivePolicy:
+    """Return whom the pod excludes. One whose resource-spec cannot be read excludes nobody, but holds its CPUs."""
+    try:
+        return resource_spec(pod.pod.metadata.annotations).exclusive
+    except Malformed:
+        return CpuExclusivePolicy.NONE

@@ -15,13 +15,12 @@ if TYPE_CHECKING:
 
 
 class Sources(msgspec.Struct, frozen=True):
-    """One scheduler's parts and watches. `profiles` are the scheduler names whose pods are ours; `pod_selector` is the pod watch's."""
+    """One scheduler's parts and watches. `profiles` are the scheduler names whose pods are ours."""
 
     parts: Parts
     nodes: Informer[Node]
     pods: Informer[Pod]
     profiles: Container[str]
-    pod_selector: str
 
 
 def pod_name(key: str, uid: str) -> str:

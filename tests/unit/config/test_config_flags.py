@@ -31,6 +31,8 @@ debug-diagnosis-worker-count debug-filters debug-scores enable-network-topology-
 scheduling-drop-unhandled-timeout scheduling-timeout sync-barrier-pod-name sync-barrier-pod-namespace sync-hard-timeout
 """
 
+OWN_FLAGS = "cache-check-interval"
+
 LOGGING_ALPHA = "--feature-gates=LoggingAlphaOptions=true"
 
 
@@ -40,8 +42,8 @@ def errors(*arguments: str) -> tuple[str, ...]:
     return refused.value.errors
 
 
-def test_the_table_has_exactly_the_flags_of_koord_scheduler() -> None:
-    assert set(FLAGS) == {*KUBE_SCHEDULER_FLAGS.split(), *KOORDINATOR_FLAGS.split()}
+def test_the_table_has_exactly_the_flags_of_koord_scheduler_and_our_own() -> None:
+    assert set(FLAGS) == {*KUBE_SCHEDULER_FLAGS.split(), *KOORDINATOR_FLAGS.split(), *OWN_FLAGS.split()}
     assert SHORT == {"h": "help", "v": "v", "s": "debug-scores", "f": "debug-filters", "d": "debug-diagnosis"}
 
 
@@ -142,6 +144,7 @@ def test_a_value_may_be_written_in_all_the_ways_of_pflag(arguments: list[str], a
         (["--port=65536"], "--port 65536 must be between 0 and 65535, inclusive. 0 for turning off insecure (HTTP) port"),
         (["--secure-port=-4"], "--secure-port -4 must be between 0 and 65535, inclusive. 0 for turning off secure port"),
         (["--address=x"], "--address x is an invalid IP address"),
+        (["--cache-check-interval=-1s"], "--cache-check-interval -1s must be at least 0. 0 for turning off the check"),
         (["--logging-format=xml"], 'format: Invalid value: "xml": Unsupported log format'),
         (
             ["--show-hidden-metrics-for-version=1.20"],

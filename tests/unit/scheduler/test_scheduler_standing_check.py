@@ -1,0 +1,356 @@
+"""The standing check: what has drifted from the cluster is found, mended, counted and logged; what is on its way is left alone."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from structlog.testing import capture_logs
+from support.builders import node, pod
+from support.drift import all_drift, check_all, drift, standing_check
+from support.fakes import embedded, node_manifest, pod_manifest
+from support.known import known
+from support.stages import Stage, bound_to, metric, ref
+from support.virtual_loop import running
+
+from koordsched.api.kinds import NAMESPACE, NODE, NODE_RESOURCE_TOPOLOGY, POD, Kind
+from koordsched.cache.columns import CORDON
+from koordsched.cluster.memory import Fault
+from koordsched.cluster.port import Gone, Ref, ServerError
+from koordsched.config import load_config_object
+from koordsched.plugins.nodenumaresource.allocations import NumaState
+from koordsched.plugins.nodenumaresource.usage import Allocation
+from koordsched.scheduler.debugger.debugger import ASKED_FOR, PAGE
+from koordsched.simulate.cpu_topology import CpuLayout, topology_manifest
+from koordsched.simulate.world import EmbeddedWorld
+
+NUMA_CONFIG = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [{"schedulerName": "default-scheduler", "plugins": {"multiPoint": {"enabled": [{"name": "NodeNUMAResource"}]}}}],
+}
+
+
+async def prepare(world: EmbeddedWorld) -> None:
+    """Two nodes with 4 cpu each; `bound` with 1 cpu and host port 80; `big`, which fits nowhere."""
+    for name in ("n1", "n2"):
+        await world.create(NODE, node_manifest(name, zone="a"))
+    container = {"name": "main", "resources": {"requests": {"cpu": "1"}}, "ports": [{"containerPort": 80, "hostPort": 80}]}
+    await world.create(POD, pod_manifest("bound", containers=[container]))
+    await world.start()
+    await world.create(POD, pod_manifest("big", "9"))
+    await world.settle()
+
+
+async def deafen(world: EmbeddedWorld, kind: Kind) -> None:
+    """Let the watch of a kind fail for ever."""
+    world.cluster.faults.rules.append(Fault(verb="watch", kind=kind, error=lambda: ServerError("down")))
+    world.cluster.cut_watches(lambda: ServerError("cut"))
+    await asyncio.sleep(0.01)
+
+
+async def assert_sound(world: EmbeddedWorld) -> None:
+    assert (await world.scheduler.debugger.compare()).ok
+    world.scheduler.queue.check_invariants()
+
+
+async def test_a_sound_scheduler_is_left_alone(stage: Stage) -> None:
+    async with stage() as world:
+        await prepare(world)
+        before = world.now()
+        await check_all(world)
+        assert (all_drift(world), world.now()) == ("", before)
+        assert metric(world, 'koord_scheduler_cache_checks_total{result="done"}') == 10
+
+
+async def test_a_corrupted_row_is_found_mended_counted_and_logged(stage: Stage) -> None:
+    async with stage() as world:
+        await prepare(world)
+        cache, name = world.scheduler.cache, bound_to(world, "bound")
+        row = cache.nodes_by_name[name].row
+        cache.table.add(row, cache.columns.request(pod().cpu("3").memory("1Gi").info().resources))
+        cache.columns.set_labels(row, {}, {"zone": "b"})
+        cache.columns.free_ports(row, pod().host_port(80).info().ports)
+        cache.columns.set_taints(row, (CORDON,))
+        with capture_logs() as logs:
+            await check_all(world)
+        # cpu, memory, pods, both non-zero amounts, label, port, cordon
+        assert all_drift(world) == 'koord_scheduler_cache_drift_total{kind="row"} 8.0'
+        said = {log["column"]: (log["object"], log["cached"], log["actual"]) for log in logs if "column" in log}
+        assert said["label zone"] == (name, "b", "a")
+        assert said["requested cpu"] == (name, 4000, 1000)
+        assert said["host port TCP 0.0.0.0:80"] == (name, False, True)
+        await assert_sound(world)
+
+
+async def test_a_pod_that_waits_for_room_goes_where_a_corrupted_row_hid_it(stage: Stage) -> None:
+    async with stage() as world:
+        await prepare(world)
+        cache = world.scheduler.cache
+        for name in ("n1", "n2"):
+            cache.table.add(cache.nodes_by_name[name].row, cache.columns.request(pod().cpu("4").info().resources))
+        await world.create(POD, pod_manifest("p", "2"))
+        await world.settle()
+        assert bound_to(world, "p") == ""
+        await check_all(world)
+        await asyncio.sleep(20)  # a backoff
+        assert bound_to(world, "p")
+
+
+@pytest.mark.parametrize("lost", ["node", "counted", "waits"])
+async def test_what_the_cache_or_queue_lost_is_taken_in_again(stage: Stage, lost: str) -> None:
+    async with stage() as world:
+        await prepare(world)
+        scheduler = world.scheduler
+        if lost == "node":
+            scheduler.cache.remove_node("n1")
+        elif lost == "counted":
+            scheduler.cache.remove_pod(str(world.cluster.raw(ref("bound"))["metadata"]["uid"]))
+        else:
+            scheduler.queue.forget(known(scheduler.queue.get("default/big")).pod_info)
+        await check_all(world)
+        assert drift(world, "node" if lost == "node" else "pod") == 1
+        await assert_sound(world)
+
+
+async def test_what_does_not_exist_is_forgotten_wherever_it_is(stage: Stage) -> None:
+    async with stage() as world:
+        await prepare(world)
+        scheduler = world.scheduler
+        scheduler.cache.set_node(node("n9").build())
+        scheduler.cache.set_pod(pod("dead").uid("u1").host_port(80).info(), "n1")
+        gone = pod("gone").uid("u2").gate("wait").info()
+        gone.shape = "any"
+        scheduler.queue.add(gone)
+        bound = pod("bound").uid(world.cluster.raw(ref("bound"))["metadata"]["uid"]).gate("wait").info()
+        bound.shape = "any"
+        scheduler.queue.add(bound)
+        await check_all(world)
+        assert (drift(world, "node"), drift(world, "pod")) == (1, 3)
+        assert scheduler.queue.get("default/gone") is None
+        await assert_sound(world)
+
+
+async def test_a_waiting_pod_whose_state_the_queue_missed_is_replaced(stage: Stage) -> None:
+    async with stage() as world:
+        await prepare(world)
+        scheduler = world.scheduler
+        info = known(scheduler.queue.get("default/big"))
+        old = info.pod_info.pod
+        info.pod_info.pod = replace(old, metadata=replace(old.metadata, resource_version="1"))
+        await check_all(world)
+        assert drift(world, "pod") == 1
+        assert known(scheduler.queue.get("default/big")).pod_info.pod is scheduler.pods["default/big"]
+
+
+async def test_what_the_watch_never_told_is_taken_in(stage: Stage) -> None:
+    async with stage() as world:
+        await prepare(world)
+        for kind in (POD, NODE):
+            await deafen(world, kind)
+        await world.patch(Ref(NODE, "", "n1"), {"metadata": {"labels": {"zone": "b"}}})
+        await world.delete(ref("big"))
+        await world.create(POD, pod_manifest("late"))
+        with capture_logs() as logs:
+            await check_all(world)
+        assert all_drift(world) == 'koord_scheduler_cache_drift_total{kind="watch"} 3.0'
+        said = {(log["kind"], log["object"]) for log in logs if "did not tell" in log["event"]}
+        assert said == {("nodes", "n1"), ("pods", "default/big"), ("pods", "default/late")}
+        assert world.scheduler.queue.get("default/big") is None
+        assert bound_to(world, "late")
+
+
+async def test_kinds_that_plugins_watch_are_compared_too(stage: Stage) -> None:
+    async with stage() as world:
+        await prepare(world)
+        await deafen(world, NAMESPACE)
+        await world.create(NAMESPACE, {"metadata": {"name": "new"}})
+        await check_all(world)
+        assert drift(world, "watch") == 1
+        assert "new" in world.scheduler._informers.of(NAMESPACE).store
+
+
+async def test_a_watch_that_lost_very_much_is_given_up_and_all_is_listed_again(stage: Stage) -> None:
+    async with stage() as world:
+        await prepare(world)
+        store = world.scheduler._pods.store
+        for i in range(ASKED_FOR + 1):
+            await world.create(POD, pod_manifest(f"q{i}", schedulerName="somebody-else"))
+        await world.settle()
+        for i in range(ASKED_FOR + 1):
+            del store[f"default/q{i}"]
+        await check_all(world)
+        assert (drift(world, "watch"), world.scheduler._pods.stats.relists) == (1, 1)
+        assert len(store) == ASKED_FOR + 3
+
+
+async def test_a_list_of_many_pages_is_walked_on_where_its_token_has_expired(stage: Stage) -> None:
+    async with stage() as world:
+        for i in range(3 * PAGE):
+            await world.create(POD, pod_manifest(f"p{i:04}", schedulerName="somebody-else"))
+        await world.start()
+        check = standing_check(world)
+        await check.check_part()
+        expired = Fault(verb="list", kind=POD, times=1, error=lambda: Gone("too old"))
+        world.cluster.faults.rules.append(expired)
+        del world.scheduler._pods.store["default/p0001"]
+        for _ in range(3):
+            await check.check_part()
+        assert drift(world, "watch") == 1
+        assert metric(world, 'koord_scheduler_cache_checks_total{result="failed"}') == 0
+
+
+async def test_a_list_that_fails_is_counted_and_the_next_turn_comes(stage: Stage) -> None:
+    async with stage() as world:
+        await prepare(world)
+        world.cluster.faults.rules.append(Fault(verb="list", kind=POD, times=2, error=lambda: ServerError("down")))
+        async with running(standing_check(world).run(60.0)):
+            await asyncio.sleep(60 * 4.5)
+        assert metric(world, 'koord_scheduler_cache_checks_total{result="failed"}') == 2
+        assert metric(world, 'koord_scheduler_cache_checks_total{result="done"}') == 2
+
+
+async def test_an_object_that_cannot_be_read_any_more_is_not_taken_for_gone(stage: Stage) -> None:
+    async with stage() as world:
+        await prepare(world)
+        expected = world.scheduler._pods.store["default/bound"]
+        world.cluster.faults.rules.append(Fault(verb="get", kind=POD, error=lambda: ServerError("the answer cannot be read")))
+        walk_over = [each for each in world.cluster._registry.kind(POD).objects if each[1] == "bound"]
+        hidden = world.cluster._registry.kind(POD).objects.pop(walk_over[0])
+        async with running(standing_check(world).run(60.0)):
+            await asyncio.sleep(200)
+        world.cluster._registry.kind(POD).objects[walk_over[0]] = hidden
+        assert all_drift(world) == ""
+        assert world.scheduler._pods.store["default/bound"] is expected
+
+
+async def test_what_is_on_its_way_is_not_reported(stage: Stage) -> None:
+    async with stage() as world:
+        await prepare(world)
+        world.cluster.faults.rules.append(Fault(verb="bind", delay=3.0))
+        world.cluster.faults.rules.append(Fault(verb="list", delay=0.025))
+
+        async def churn() -> None:
+            for i in range(2000):
+                await world.create(POD, pod_manifest(f"c{i}", "10m"))
+                await asyncio.sleep(0.02)
+                if i >= 5:
+                    await world.delete(Ref(POD, "default", f"c{i - 5}"))
+
+        async with running(churn()):
+            await check_all(world)
+        assert all_drift(world) == ""
+
+
+# What plugins keep
+
+
+async def prepare_numa(world: EmbeddedWorld) -> tuple[NumaState, str]:
+    """A node with 8 CPUs, two of which `p` holds; return the state and the pod's uid."""
+    await world.create(NODE, node_manifest("n1", "8"))
+    await world.create(NODE_RESOURCE_TOPOLOGY, topology_manifest("n1", CpuLayout.parse("2x1x2x2"), 1 << 33))
+    await world.start()
+    await world.create(POD, lsr("p"))
+    await world.settle()
+    (check,) = world.scheduler.cache.checked
+    uid = str(world.cluster.raw(ref())["metadata"]["uid"])
+    state: NumaState = check._state  # type: ignore[attr-defined]
+    assert known(state.allocation(uid)).cpus
+    return state, uid
+
+
+def lsr(name: str) -> dict[str, Any]:
+    manifest = pod_manifest(name, "2", priority=9500)
+    manifest["metadata"]["labels"] = {"koordinator.sh/qosClass": "LSR"}
+    return manifest
+
+
+@pytest.mark.parametrize("how", ["lost", "another", "table", "sums", "somebody", "topology"])
+async def test_a_corrupted_cpu_allocation_is_found_mended_and_counted(how: str) -> None:
+    async with embedded(asyncio.get_running_loop(), load_config_object(NUMA_CONFIG)) as world:
+        state, uid = await prepare_numa(world)
+        held = known(state.allocation(uid))
+        usage = state.table.usage_of(state.nodes["n1"].index)
+        if how == "lost":
+            state.release(uid)
+        elif how == "another":
+            state.reserve("n1", replace(held, cpus=held.cpus << 2))
+        elif how == "table":
+            state.table.set_usage(state.nodes["n1"].index, usage._replace(zones={}))
+        elif how == "sums":
+            known(state.nodes["n1"].cpus).add(1 << 7, 0)
+        elif how == "somebody":
+            state.reserve("n1", Allocation("u9", "default", "nobody", cpus=1 << 6))
+        else:
+            state.set_options("n1", None)
+        with capture_logs() as logs:
+            await check_all(world)
+        assert drift(world, "NodeNUMAResource") >= 1
+        assert all("NodeNUMAResource" in line for line in all_drift(world).splitlines())
+        if how == "lost":
+            (said,) = [log for log in logs if "allocation of" in log.get("column", "")]
+            assert (said["object"], said["column"]) == ("n1", f"NodeNUMAResource: allocation of default/p ({uid})")
+            assert (said["cached"], said["actual"]) == ("", "CPUs 0-1")
+        assert state.allocation(uid) == held
+        assert state.allocation("u9") is None
+        assert state.table.usage_of(state.nodes["n1"].index) == usage
+        before = all_drift(world)
+        await check_all(world)
+        assert all_drift(world) == before
+
+
+async def test_what_an_assumed_pod_holds_outlives_the_mending_of_its_row() -> None:
+    async with embedded(asyncio.get_running_loop(), load_config_object(NUMA_CONFIG)) as world:
+        state, uid = await prepare_numa(world)
+        world.cluster.faults.rules.append(Fault(verb="bind", delay=100.0))
+        await world.create(POD, lsr("assumed"))
+        await asyncio.sleep(0.1)
+        theirs = str(world.cluster.raw(ref("assumed"))["metadata"]["uid"])
+        held = known(state.allocation(theirs))
+        state.release(uid)
+        cache = world.scheduler.cache
+        cache.table.add(cache.nodes_by_name["n1"].row, cache.columns.request(pod().cpu("1").info().resources))
+        await check_all(world)
+        assert (drift(world, "row") > 0, drift(world, "NodeNUMAResource") > 0) == (True, True)
+        assert known(state.allocation(uid)).cpus & held.cpus == 0
+        assert state.allocation(theirs) == held
+        assert cache.is_assumed(theirs)
+
+
+# Handlers
+
+
+async def test_a_pod_whose_handler_raised_is_taken_in_later_and_nothing_is_lost(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stage() as world:
+        await prepare(world)
+        queue = world.scheduler.queue
+        add, failures = queue.add, 0
+
+        def fails_twice(info: Any) -> None:
+            nonlocal failures
+            failures += 1
+            if failures < 3:
+                raise RuntimeError("boom")
+            add(info)
+
+        monkeypatch.setattr(queue, "add", fails_twice)
+        with capture_logs() as logs:
+            await world.create(POD, pod_manifest("p"))
+            await world.settle()
+        assert bound_to(world, "p") == ""
+        assert [(log["kind"], log["object"]) for log in logs if log["log_level"] == "error"] == [("pods", "default/p")]
+        assert metric(world, 'koord_scheduler_handler_retries_pending{kind="pods"}') == 1
+        await asyncio.sleep(10)
+        assert bound_to(world, "p")
+        assert metric(world, 'koord_scheduler_handler_errors_total{kind="pods"}') == 2
+        assert metric(world, 'koord_scheduler_handler_retries_pending{kind="pods"}') == 0
+
+
+async def test_the_age_of_each_watch_is_a_metric(stage: Stage) -> None:
+    async with stage() as world:
+        await prepare(world)
+        await asyncio.sleep(45)
+        assert metric(world, 'koord_scheduler_watch_age_seconds{kind="nodes"}') == pytest.approx(45, abs=1)
+        assert metric(world, 'koord_scheduler_watch_stalls_total{kind="nodes"}') == 0

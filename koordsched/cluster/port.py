@@ -95,6 +95,10 @@ class ServerError(ClusterError):
         self.status = status
 
 
+class Unreadable(ServerError):
+    """The request succeeded, but the answer cannot be understood."""
+
+
 class OutcomeUnknown(ClusterError):
     """The connection broke or timed out after the request was sent: it may have been carried out."""
 

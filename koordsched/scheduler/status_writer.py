@@ -2,7 +2,8 @@
 
 What is to be said of a pod replaces what was not yet written of it, so a pod costs one request however often it is tried meanwhile; what is
 on the cluster already is not written again. One pod's writes are in order, different pods' go in parallel, and binds come first. What
-fails for a reason that may pass is tried again for as long as the pod is pending: without its condition nobody adds a node for it.
+fails is tried again for as long as the pod is pending: without its condition nobody adds a node for it. What was refused for a reason that
+does not look as if it would pass is tried again rarely.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ WRITERS = 4
 TRIES = 4  # at a clean stop; as many failures in a row are said in the log
 RETRY_SECONDS, MAX_RETRY_SECONDS = 0.2, 30.0  # doubled from one try to the next,
 JITTER = 0.2  # and lengthened by up to this part: after an outage thousands of pods are not to be written in the same moment
+REFUSED_SECONDS = 300.0  # after which what was refused is tried again, unless something newer is said before
 MAY_PASS = (TooManyRequests, ServerError, OutcomeUnknown, Unauthorized, Forbidden)
 """Not the pod's fault. Forbidden: an API server that has just started refuses everything until it has read its roles."""
 
@@ -74,8 +76,9 @@ class StatusWriter:
         self._busy: set[str] = set()  # uids with a request under way
         self._failures: dict[str, int] = {}  # by uid: failed tries in a row
         self._waiting: dict[str, asyncio.TimerHandle] = {}  # by uid: wanted, but not before this
+        self._refused: dict[str, asyncio.TimerHandle] = {}  # by uid: nothing is wanted, but what was refused is tried again then
         self._ready: asyncio.Queue[str] = asyncio.Queue()
-        self.failed = 0  # writes given up
+        self.failed = 0  # writes refused, or given up at a stop
 
     @property
     def idle(self) -> bool:
@@ -93,6 +96,7 @@ class StatusWriter:
             if not self._differs(pod, said):
                 return
             self._ready.put_nowait(uid)
+        self._not_refused(uid)
         self._known.add(uid)
         self._wanted[uid] = (pod, said)
 
@@ -111,6 +115,7 @@ class StatusWriter:
         self._written.pop(uid, None)
         self._busy.discard(uid)  # a request that is under way is not tried again
         self._failures.pop(uid, None)
+        self._not_refused(uid)
         if (timer := self._waiting.pop(uid, None)) is not None:
             timer.cancel()
 
@@ -126,9 +131,7 @@ class StatusWriter:
 
     async def flush(self) -> None:
         """Write everything that is wanted now; for a clean stop, after `run` has ended. What fails four times is given up."""
-        for timer in self._waiting.values():
-            timer.cancel()
-        self._waiting.clear()
+        self._stop_timers()
         for uid in list(self._wanted):
             for _ in range(TRIES):
                 delay = await self._write(uid)
@@ -137,15 +140,20 @@ class StatusWriter:
                 await asyncio.sleep(delay)
             else:
                 self._give_up(self._wanted.pop(uid)[0], ServerError(f"not written after {TRIES} tries"))
+        self._stop_timers()
 
     def abandon(self) -> int:
         """Drop what is not written, because another scheduler has the word now; after `run` has ended. Return of how many pods."""
-        for timer in self._waiting.values():
-            timer.cancel()
-        self._waiting.clear()
+        self._stop_timers()
         dropped = self.unwritten
         self._wanted.clear()
         return dropped
+
+    def _stop_timers(self) -> None:
+        for timers in (self._waiting, self._refused):
+            for timer in timers.values():
+                timer.cancel()
+            timers.clear()
 
     def _differs(self, pod: Pod, said: Said) -> bool:
         known = self._written.get(pod.metadata.uid) or _on_cluster(pod)
@@ -163,6 +171,15 @@ class StatusWriter:
     def _again(self, uid: str) -> None:
         del self._waiting[uid]
         self._ready.put_nowait(uid)
+
+    def _once_more(self, pod: Pod, said: Said) -> None:
+        del self._refused[pod.metadata.uid]
+        self.say(pod, said)
+
+    def _not_refused(self, uid: str) -> None:
+        """Try what was refused no more: something newer is said, or nothing at all."""
+        if (timer := self._refused.pop(uid, None)) is not None:
+            timer.cancel()
 
     async def _write(self, uid: str) -> float | None:
         """Write what is wanted of a pod. When that fails, but may not fail for ever, return after how many seconds to try again."""
@@ -209,6 +226,8 @@ class StatusWriter:
                 return error  # other writers were faster, which passes; or the pod is another one by now, which does not
             if meta.uid in self._busy:  # else it was forgotten meanwhile: a bound pod takes no nomination any more
                 self._give_up(pod, error)
+                if meta.uid not in self._wanted:
+                    self._refused[meta.uid] = asyncio.get_running_loop().call_later(REFUSED_SECONDS, self._once_more, pod, said)
             return None
         self._remember(pod, said)
         return None

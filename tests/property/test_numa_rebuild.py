@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.builders import NodeBuilder, node
 from support.numa import NumaBench, holding, lsr, topology
 
@@ -16,7 +17,9 @@ from koordsched._core.numa_facts import CpuCounts, NumaStatus
 from koordsched._core.numa_policy import CpuExclusivePolicy
 from koordsched.api.koordinator.pods import EXCLUSIVE_POLICY_TEXTS, amount_text
 from koordsched.api.quantity_text import QuantityFormat
+from koordsched.cache.checked_state import Difference
 from koordsched.plugins.nodenumaresource.allocations import NumaState, numa_state
+from koordsched.plugins.nodenumaresource.checking import NumaCheck
 from koordsched.plugins.nodenumaresource.usage import Allocation, NodeNuma
 
 NODES = ("n0", "n1")
@@ -198,6 +201,12 @@ def check(found: NodeNuma, pods: dict[str, Held]) -> None:
     assert found.usage().cpus == CpuCounts(*map(sum, zip(*(zone.cpus for zone in found.usage().zones.values()), strict=True)))
 
 
+def differences(cluster: Cluster) -> list[Difference]:
+    """Return what the check of the state finds."""
+    (checked,) = cluster.bench.cache.checked
+    return [found for name in {*NODES, *checked.names()} for found in checked.differences(name)]
+
+
 def summed(here: list[Held]) -> dict[int, dict[str, int]]:
     sums: dict[int, dict[str, int]] = {}
     for each in here:
@@ -223,6 +232,7 @@ def test_any_order_of_pods_nodes_and_topologies_comes_to_the_same(sequence: list
         cluster.play(kind, details)
         for name in NODES:
             check(cluster.state.node(name), cluster.pods)
+        assert differences(cluster) == []
     assert believed(cluster.rebuilt(chance).state) == believed(cluster.state)
     for name in PODS:
         cluster.gone(name)
@@ -247,3 +257,45 @@ def test_reserving_and_releasing_leaves_no_trace(sequence: list[tuple[Any, ...]]
     assert believed(cluster.state) != before
     cluster.state.release(info.uid)
     assert believed(cluster.state) == before
+
+
+@given(events, st.sampled_from(NODES), st.integers(0, 6), st.integers(1, 255))
+@settings(max_examples=120, deadline=None)
+def test_a_state_that_was_damaged_is_found_and_rebuilt(sequence: list[tuple[Any, ...]], name: str, how: int, cpus: int) -> None:
+    cluster = Cluster()
+    for kind, *details in sequence:
+        cluster.play(kind, details)
+    before, state = deepcopy(believed(cluster.state)), cluster.state
+    node = state.nodes.get(name)
+    (checked,) = cluster.bench.cache.checked
+    assert isinstance(checked, NumaCheck)
+    if node is None:
+        state.reserve(name, Allocation("u9", "default", "nobody", cpus=cpus))
+    else:
+        damage(state, node, how, cpus)
+    if believed(state) != before and not cluster.reserved:  # what is reserved is written nowhere but in the state
+        assert {found.column for found in differences(cluster)}
+    for each in {*NODES, *checked.names()}:
+        if list(checked.differences(each)):
+            checked.rebuild(each)
+    assert differences(cluster) == []
+    if not cluster.reserved:
+        assert believed(state) == before
+
+
+def damage(state: NumaState, node: NodeNuma, how: int, cpus: int) -> None:
+    held = next(iter(node.pods.values()), None)
+    if how == 0:
+        state.reserve(node.name, Allocation("u9", "default", "nobody", cpus=cpus))
+    elif how == 1 and held is not None:
+        state.release(held.uid)
+    elif how == 2 and held is not None:
+        state.reserve(node.name, replace(held, cpus=held.cpus ^ cpus))
+    elif how == 3:
+        state.set_options(node.name, None)
+    elif how == 4 and node.cpus is not None:
+        node.cpus.add(cpus, 0)
+    elif how == 5:
+        node.allocated.setdefault(0, {})["cpu"] = cpus
+    else:
+        state.table.clear_node(node.index)

@@ -174,6 +174,7 @@ def test_no_pod_sleeps_no_cpu_is_sold_twice_and_a_restart_changes_nothing(beginn
             await asyncio.sleep(LONGEST_BACKOFF)
             assert sleepers(world) == []
             assert sold_twice(world) == []
+            assert (await world.scheduler.debugger.compare()).ok
             before, bound = await shown(world), nodes_of_pods(world)
             await world.restart()
             await world.settle()

@@ -25,6 +25,7 @@ from koordsched.cluster.port import (
     ServerError,
     TooManyRequests,
     Unauthorized,
+    Unreadable,
 )
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def transport_error(sent: Sent, error: WireError) -> ClusterError:
 def unreadable_answer(sent: Sent, code: int, error: Exception | str) -> ClusterError:
     """Return the error for an answer of success that cannot be understood."""
     text = f"{sent}: {code}, but the answer cannot be read: {error}"
-    return OutcomeUnknown(text) if sent.writes else ServerError(text)
+    return OutcomeUnknown(text) if sent.writes else Unreadable(text)
 
 
 def _may_be_written(code: int, message: str) -> bool:

@@ -13,7 +13,8 @@ import msgspec
 
 from koordsched.api.selectors import parse_field_selector
 from koordsched.cluster.mirror import T, newer, object_key
-from koordsched.cluster.port import Gone, NotFound, Ref
+from koordsched.cluster.port import Gone, NotFound, Ref, Unreadable
+from koordsched.log import get_logger
 from koordsched.scheduler.debugger.slices import GLANCE, OBJECT, Work, run_sliced
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from koordsched.api.meta import Object
     from koordsched.cluster.informer import Informer
     from koordsched.cluster.port import Cluster, ListPage
+
+log = get_logger(__name__)
 
 
 class Differing(NamedTuple):
@@ -94,7 +97,7 @@ class ListWalk(Generic[T]):
     async def is_still_different(self, found: Differing) -> tuple[bool, T | None]:
         """Ask for an object by name; return whether the store differs from it, and how it is (None: it does not exist, or is not selected).
 
-        ClusterError, also when it cannot be read.
+        One that cannot be read is left as the watch knows it. ClusterError.
         """
         informer = self.informer
         namespace, _, name = found.key.rpartition("/")
@@ -102,6 +105,9 @@ class ListWalk(Generic[T]):
             obj = cast("T", await self._cluster.get(Ref(informer.kind, namespace, name)))
         except NotFound:
             obj = None
+        except Unreadable as error:
+            log.warning("an object cannot be read, and is not compared", kind=informer.kind.plural_group, object=found.key, err=error.message)
+            return False, None
         if obj is not None and informer.field_selector:
             selected = parse_field_selector(informer.field_selector).matches(cast("dict[str, Any]", msgspec.to_builtins(obj)))
             obj = obj if selected else None

@@ -18,7 +18,7 @@ from support.virtual_loop import running
 from koordsched.api.kinds import NAMESPACE, NODE, NODE_RESOURCE_TOPOLOGY, POD, Kind
 from koordsched.cache.columns import CORDON
 from koordsched.cluster.memory import Fault
-from koordsched.cluster.port import Gone, Ref, ServerError
+from koordsched.cluster.port import Gone, ListPage, Ref, ServerError, Unreadable
 from koordsched.config import load_config_object
 from koordsched.plugins.nodenumaresource.allocations import NumaState
 from koordsched.plugins.nodenumaresource.usage import Allocation
@@ -159,6 +159,7 @@ async def test_what_the_watch_never_told_is_taken_in(stage: Stage) -> None:
         said = {(log["kind"], log["object"]) for log in logs if "did not tell" in log["event"]}
         assert said == {("nodes", "n1"), ("pods", "default/big"), ("pods", "default/late")}
         assert world.scheduler.queue.get("default/big") is None
+        await world.settle()
         assert bound_to(world, "late")
 
 
@@ -212,18 +213,21 @@ async def test_a_list_that_fails_is_counted_and_the_next_turn_comes(stage: Stage
         assert metric(world, 'koord_scheduler_cache_checks_total{result="done"}') == 2
 
 
-async def test_an_object_that_cannot_be_read_any_more_is_not_taken_for_gone(stage: Stage) -> None:
+async def test_an_object_that_cannot_be_read_any_more_is_not_taken_for_gone(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     async with stage() as world:
         await prepare(world)
-        expected = world.scheduler._pods.store["default/bound"]
-        world.cluster.faults.rules.append(Fault(verb="get", kind=POD, error=lambda: ServerError("the answer cannot be read")))
-        walk_over = [each for each in world.cluster._registry.kind(POD).objects if each[1] == "bound"]
-        hidden = world.cluster._registry.kind(POD).objects.pop(walk_over[0])
-        async with running(standing_check(world).run(60.0)):
-            await asyncio.sleep(200)
-        world.cluster._registry.kind(POD).objects[walk_over[0]] = hidden
+        expected, whole = world.scheduler._pods.store["default/bound"], world.cluster.list
+
+        async def without_it(kind: Kind, **options: Any) -> ListPage:
+            page = await whole(kind, **options)
+            return replace(page, items=[item for item in page.items if item.metadata.name != "bound"])
+
+        monkeypatch.setattr(world.cluster, "list", without_it)
+        world.cluster.faults.rules.append(Fault(verb="get", kind=POD, error=lambda: Unreadable("it cannot be read")))
+        await check_all(world)
         assert all_drift(world) == ""
         assert world.scheduler._pods.store["default/bound"] is expected
+        assert (await world.scheduler.debugger.compare()).ok
 
 
 async def test_what_is_on_its_way_is_not_reported(stage: Stage) -> None:

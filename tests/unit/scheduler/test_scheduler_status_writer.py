@@ -26,7 +26,7 @@ from koordsched.cluster.port import (
     TooManyRequests,
     Unauthorized,
 )
-from koordsched.scheduler.status_writer import Said, StatusWriter
+from koordsched.scheduler.status_writer import REFUSED_SECONDS, Said, StatusWriter
 
 if TYPE_CHECKING:
     from koordsched.clock import VirtualClock
@@ -240,6 +240,40 @@ async def test_a_word_that_is_refused_is_counted_and_may_be_said_again(clock: Vi
         bench.writer.say(made, FULL)
         await asyncio.sleep(10)
     assert "conditions" in bench.status()
+
+
+async def test_a_word_that_is_refused_is_tried_again_rarely_for_as_long_as_the_pod_is_pending(clock: VirtualClock) -> None:
+    bench = Bench(clock)
+    bench.fail(times=3, error=lambda: Invalid("no"))
+    made, gone = await bench.pod(), await bench.pod("gone")
+    async with running(bench.writer.run()):
+        bench.writer.say(made, FULL)
+        await asyncio.sleep(1)
+        bench.writer.say(gone, FULL)
+        await asyncio.sleep(REFUSED_SECONDS - 2)
+        assert (bench.patches, bench.writer.failed) == (2, 2)
+        bench.writer.forget(gone.metadata.uid)
+        await asyncio.sleep(2)
+        assert (bench.patches, bench.writer.failed, bench.writer.idle) == (3, 3, True)
+        await asyncio.sleep(REFUSED_SECONDS)
+        assert (bench.patches, bench.writer.failed) == (4, 3)
+        await asyncio.sleep(3 * REFUSED_SECONDS)
+    assert bench.patches == 4
+    assert bench.status()["conditions"][0]["message"] == FULL.message
+    assert "conditions" not in bench.status("gone")
+
+
+async def test_a_word_that_was_refused_does_not_come_back_over_a_newer_one(clock: VirtualClock) -> None:
+    bench = Bench(clock)
+    bench.fail(times=1, error=lambda: Invalid("no"))
+    made = await bench.pod()
+    newer = Said("Unschedulable", "0/2 nodes are available: 2 full.")
+    async with running(bench.writer.run()):
+        bench.writer.say(made, FULL)
+        await asyncio.sleep(1)
+        bench.writer.say(made, newer)
+        await asyncio.sleep(2 * REFUSED_SECONDS)
+    assert (bench.patches, bench.status()["conditions"][0]["message"]) == (2, newer.message)
 
 
 async def test_a_flush_tries_four_times_even_what_waits_for_a_later_try(clock: VirtualClock) -> None:

@@ -4,15 +4,15 @@ The order of events is client-go's reflector's. A watch that ends is renewed fro
 version is compacted (410) everything is listed again and handlers get the differences, deletions included. Errors are retried with
 growing, jittered delays; a kind that is not served counts as empty and is asked for again every 30 s. Only cancelling ends `run`.
 
-A list is taken over in slices, so that nobody waits for a long one. So between two turns of the event loop handlers may have seen a part of
-it, and who reads the store finds each object either as the list has it or as it was before, as if a watch had told of the differences one by
-one. What may come of that, and why it does no harm:
+A list is taken over in slices, so that nobody waits for a long one. So between two turns of the event loop handlers may have seen a part
+of it, and who reads the store finds each object either as the list has it or as it was before, as if a watch had told of the differences
+one by one. What may come of that, and why it does no harm:
 
 - First list: nothing is decided before all kinds are synced, and handlers take the objects of different kinds in any order.
 - Later lists: pods are scheduled meanwhile, on nodes some of whose changes are known. What came or changed is taken over before what went:
   room that a lost deletion makes is seen after the pods that have taken it, so none is given away twice.
-- A pod that is bound or deleted meanwhile is told of by the watch, which begins at the list's version once the list is taken over; until then
-  its binding counts as assumed, and a bind of a pod that has gone is refused by the API server.
+- A pod that is bound or deleted meanwhile is told of by the watch, which begins at the list's version once the list is taken over; until
+  then its binding counts as assumed, and a bind of a pod that has gone is refused by the API server.
 - What `correct` would take over meanwhile is left: the list is as new.
 """
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from koordsched.clock import Clock
 
 PAGE_SIZE = 2_500
-"""client-go's 500 costs the API server half as much again as 5,000 do (docs/benchmarks.md). Of pods with 5 kB each this is 12 MB: some ms to
-put together and to find the items in, between two turns of the event loop (bench_long_lists.py)."""
+"""client-go's 500 costs the API server half as much again as 5,000 do (docs/benchmarks.md). Of pods with 5 kB each this is 12 MB, and to
+find the items in it takes 8 ms between two turns of the event loop (bench_drift.py)."""
 PROBE_SECONDS = 30.0
 """How often a kind that the cluster does not serve is asked for again."""
 SHORT_WATCH_SECONDS = 1.0

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=Object)
 H_contra = TypeVar("H_contra", bound=Object, contravariant=True)
 
-OBJECTS_A_TURN = 100
-"""Objects of a list that are taken over between two turns of the event loop: about 5 ms with all plugins (bench_long_lists.py)."""
+OBJECTS_A_TURN = 50
+"""Objects of a list that are taken over between two turns of the event loop: some ms, and several kinds do so in one (bench_drift.py)."""
 
 log = get_logger(__name__)
 

@@ -1,5 +1,5 @@
-"""Whatever is damaged in cache, plugins' state and queue, a full round of the standing check makes it what it would be if it were made anew;
-and a scheduler that is not damaged is never mended, whatever happens on the cluster meanwhile."""
+"""Whatever is damaged in cache, plugins' state and queue, a full round of the standing check makes it what it would be if made anew; and a
+scheduler that is not damaged is never mended, whatever happens on the cluster meanwhile."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ numbers = st.integers(0, 7)
 
 
 async def begin(world: AnsweringWorld) -> None:
-    """Three nodes with 8 CPUs, labels, an image and a taint here and there; pods with ports, CPUs of their own, and some that do not fit."""
+    """Three nodes with 8 CPUs, labels, images and taints here and there; pods with ports, CPUs of their own, and one that does not fit."""
     for i, name in enumerate(NODES):
         manifest = node_manifest(name, "8", zone=f"z{i % 2}")
         manifest["status"]["images"] = [{"names": [f"image:{i % 2}", "image:both"], "sizeBytes": 1000}]
@@ -178,7 +178,8 @@ def test_what_was_damaged_is_as_made_anew_after_a_round(damages: list[tuple[str,
     run_virtual(body)
 
 
-steps = st.tuples(st.sampled_from(["add", "add", "delete", "finish", "label", "resize", "break", "relist", "slow", "wait"]), numbers, numbers)
+STEPS = ("add", "add", "delete", "finish", "label", "resize", "break", "relist", "slow", "wait")
+steps = st.tuples(st.sampled_from(STEPS), numbers, numbers)
 
 
 @given(st.lists(steps, min_size=5, max_size=40))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from support.stages import metric
-
 from koordsched.scheduler.debugger import StandingCheck
 from koordsched.scheduler.debugger.standing_check import TURNS
 from koordsched.simulate.world import EmbeddedWorld
+from support.stages import metric
 
 
 def standing_check(world: EmbeddedWorld) -> StandingCheck:

@@ -1,9 +1,9 @@
 """Bytes of the API server into the Structs of one kind.
 
-The fast path is one typed msgspec call for an item of a list or a batch of watch lines, with nothing in between; a page of a list is decoded
-in slices, so that nobody waits for a long one. What the fast path refuses (a real API server writes nulls for empty lists) is decoded through
-`api.validation`, which drops nulls. An object that still cannot be read is logged with its name, the path and the value, and left out; the
-others and the order of versions are not touched by it.
+The fast path is one typed msgspec call for an item of a list or a batch of watch lines, with nothing in between; a page of a list is
+decoded in slices, so that nobody waits for a long one. What the fast path refuses (a real API server writes nulls for empty lists) is
+decoded through `api.validation`, which drops nulls. An object that still cannot be read is logged with its name, the path and the value,
+and left out; the others and the order of versions are not touched by it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=Object)
 UNDECODABLE = (*JSON_ERRORS, InvalidObject)
 ITEMS_A_TURN = 200
-"""Items of a list that are decoded between two turns of the event loop: about 4 ms (bench_long_lists.py)."""
+"""Items of a list that are decoded between two turns of the event loop: about 4 ms (bench_drift.py)."""
 _ERROR = "ERROR"
 _TYPES = {event_type.value: event_type for event_type in WatchEventType}
 

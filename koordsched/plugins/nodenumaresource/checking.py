@@ -1,8 +1,8 @@
-"""Compares who holds which CPUs and NUMA resources with the annotations of the pods and the description of the node, and mends what differs.
+"""Compares who holds which CPUs and NUMA resources with the pods' annotations and the node's description, and mends what differs.
 
 A `CheckedState`. What an assumed pod holds is written nowhere yet, and a pod keeps what was reserved for it until it goes, also when its
-annotation cannot be read or was taken away: there `NumaState` itself is right. All else follows from objects: which pods hold anything, what
-bound pods hold, and every sum that is kept of it, down to the columns of the table.
+annotation cannot be read or was taken away: there `NumaState` itself is right. All else follows from objects: which pods hold anything,
+what bound pods hold, and every sum that is kept of it, down to the columns of the table.
 """
 
 from __future__ import annotations

@@ -2,13 +2,13 @@
 
 Debugger (debugger.py) is what others use. A comparison has two halves that together say that the cache equals a fresh list:
 
-- `beliefs`: the cache, what plugins keep and the queue against what the watches say: each node with its pods must be what is derived anew from
-  the watched objects and the assumed pods.
+- `beliefs`: the cache, what plugins keep and the queue against what the watches say: each node with its pods must be what is derived anew
+  from the watched objects and the assumed pods.
 - `fresh_list`: what the watches say against what the API server says now. Changes on their way explain a difference, so only what stays
   different for some seconds is reported.
 
-A Debugger changes nothing. The standing check (`standing_check`) looks in the same way at one part after the other, and `mending` makes equal
-what differs. All of it works in slices of some ms (`slices`), so that nothing is held up.
+A Debugger changes nothing. The standing check (`standing_check`) looks in the same way at one part after the other, and `mending` makes
+equal what differs. All of it works in slices of some ms (`slices`), so that nothing is held up.
 """
 
 from koordsched.scheduler.debugger.comparison import Comparison, Stale, WrongNode

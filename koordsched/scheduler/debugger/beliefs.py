@@ -1,7 +1,7 @@
 """The cache, what plugins keep beside it, and the queue, against what the watches say.
 
-Works in slices, between which the world goes on; but a node with its pods is compared at one moment, and so is a pod with the queue. Handlers
-run inside the informers' updates, so at such a moment every difference is one, but for two:
+Works in slices, between which the world goes on; but a node with its pods is compared at one moment, and so is a pod with the queue.
+Handlers run inside the informers' updates, so at such a moment every difference is one, but for two:
 
 - A pod that was decided upon while it was deleted is assumed until its binding fails.
 - While a list is being taken over, or a handler that failed is to be told again, the store is ahead.
@@ -36,7 +36,7 @@ QUEUED = "queued pod"
 def compare_with_watch(
     sources: Sources, nodes: Collection[str] | None = None, pods: Iterable[str] | None = None
 ) -> Generator[None, None, Comparison]:
-    """Compare what is believed of these nodes, by name, and of these pods, by key; None: of all. O(nodes + pods) for all, O(pods) at least."""
+    """Compare what is believed of these nodes, by name, and of these pods, by key; None: of all. O(nodes + pods), O(pods) at least."""
     look = _Look(sources)
     yield from look.at_rows(nodes)
     yield from look.at_pods(pods)
@@ -131,8 +131,8 @@ class _Look:
                     unreadable.add(uid)
         actual = Actual(node, allocatable, pods, frozenset(assumed), frozenset(unreadable))
         self._wrong += wrong_facts(self._cache, name, actual)
-        for state in self._cache.checked:
-            self._wrong += [WrongNode(name, f"{state.name}: {column}", *values) for column, *values in state.differences(name)]
+        for kept in self._cache.checked:
+            self._wrong += [WrongNode(name, f"{kept.name}: {column}", *values) for column, *values in kept.differences(name)]
 
     # Pods
 

@@ -114,7 +114,7 @@ async def confirmed_differences(walk: ListWalk[Any]) -> list[Differing]:
 
 
 async def still_different(walk: ListWalk[Any], found: list[Differing]) -> list[Differing]:
-    """Return of what differs the objects that go on to differ for some seconds, of which the watch tells nothing meanwhile. ClusterError."""
+    """Return of what differs the objects that differ for some seconds, of which the watch tells nothing meanwhile. ClusterError."""
     found = walk.unchanged(found)
     for _ in range(LOOKS_AGAIN):
         if not found:

@@ -47,7 +47,7 @@ class ListWalk(Generic[T]):
         self.informer = informer
         self._cluster = cluster
         self._token = ""
-        self._unseen: set[str] | None = None  # keys that were in the store when the walk began and have not been listed yet; None: not begun
+        self._unseen: set[str] | None = None  # keys that the store had when the walk began and that were not listed yet; None: not begun
 
     async def next_page(self, limit: int, pause: float = 0.0) -> tuple[list[Differing], bool]:
         """Read a page and compare it; return what differs, and whether that was the last page. ClusterError."""
@@ -60,7 +60,9 @@ class ListWalk(Generic[T]):
             return found, False
         gone, self._unseen = self._unseen, None
         store = self.informer.store
-        found += [Differing(key, obj.metadata.uid, obj.metadata.resource_version, "") for key in gone if (obj := store.get(key)) is not None]
+        for key in gone:
+            if (obj := store.get(key)) is not None:
+                found.append(Differing(key, obj.metadata.uid, obj.metadata.resource_version, ""))
         return found, True
 
     async def _page(self, limit: int) -> ListPage:
@@ -106,7 +108,8 @@ class ListWalk(Generic[T]):
         except NotFound:
             obj = None
         except Unreadable as error:
-            log.warning("an object cannot be read, and is not compared", kind=informer.kind.plural_group, object=found.key, err=error.message)
+            kind = informer.kind.plural_group
+            log.warning("an object cannot be read, and is not compared", kind=kind, object=found.key, err=error.message)
             return False, None
         if obj is not None and informer.field_selector:
             selected = parse_field_selector(informer.field_selector).matches(cast("dict[str, Any]", msgspec.to_builtins(obj)))

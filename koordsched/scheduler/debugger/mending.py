@@ -1,7 +1,7 @@
 """Makes the cache, what plugins keep and the queue equal to the objects again, where a comparison found them different.
 
-An object is taken in by the way that it takes when it is new: its informer tells all handlers again. Before that, what is wrong is removed,
-and a row's columns are written anew from what the cache keeps of the node, so that what handlers subtract is there. Runs between two awaits.
+An object is taken in by the way that it takes when it is new: its informer tells all handlers again. Before that, what is wrong is
+removed, and a row's columns are written anew from what the cache keeps of the node, so that what handlers subtract is there.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 NODE, POD, ROW, WATCH = "node", "pod", "row", "watch"
-"""Values of the label `kind`, beside the names of plugins: a node or pod that is missing or should not be there, a wrong fact of a node, and
-an object of which the watch has another state than the API server."""
+"""Values of the label `kind`, beside the names of plugins: a node or pod that is missing or should not be there, a wrong fact of a node,
+and an object of which the watch has another state than the API server."""
 
 
 def mend(sources: Sources, found: Comparison, count: Callable[[str], None]) -> Generator[None, None, None]:

@@ -1,7 +1,8 @@
 """What the cache says of one node, and what the node's object and its pods say: fact by fact, under the same names.
 
-The cache's ids (of resources, label values, taint sets, bits) are read back into names and values; the other side is derived from the objects
-without the cache's code. A fact that is nothing (0, "", False) is left out on both sides. O(facts of the node and columns of the table).
+The cache's ids (of resources, label values, taint sets, bits) are read back into names and values; the other side is derived from the
+objects without the cache's code. A fact that is nothing (0, "", False) is left out on both sides. O(facts of the node and columns of the
+table).
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ def wrong_facts(cache: Cache, name: str, actual: Actual) -> list[WrongNode]:
     ours = {} if info is None else dict(_cached(cache, info))
     theirs = dict(_derived(cache.columns, actual))
     if info is not None:
-        for column, left, right in _versions(info, actual):
-            ours[column], theirs[column] = left, right
+        for column, mine, current in _versions(info, actual):
+            ours[column], theirs[column] = mine, current
     if ours == theirs:
         return []
     found = []
@@ -72,32 +73,39 @@ def _cached(cache: Cache, info: NodeInfo) -> Iterator[tuple[str, Any]]:
         if value := label.values.names[table.attribute_of(label.attribute, row)]:
             yield f"label {key}", value
     yield from _taints([columns.taints[i] for i in columns.taint_sets[table.attribute_of(columns.taint_set_attribute, row)]])
-    if bits := set(table.bits_of(row)):
-        for image_name, image in columns.images.items():
-            if image.bit in bits:
-                yield f"image {image_name}", True
-        for port, bit in columns.ports.items():
-            if bit in bits:
-                yield f"host port {port.protocol} {port.ip}:{port.port}", True
+    yield from _bits(columns, set(table.bits_of(row)))
     yield from _pods(info.pods, {uid for uid in info.pods if cache.is_assumed(uid)})
 
 
+def _bits(columns: Columns, bits: set[int]) -> Iterator[tuple[str, Any]]:
+    for name, image in columns.images.items():
+        if image.bit in bits:
+            yield f"image {name}", True
+    for port, bit in columns.ports.items():
+        if bit in bits:
+            yield f"host port {port.protocol} {port.ip}:{port.port}", True
+
+
+def _of_node(node: Node, allocatable: Mapping[str, int]) -> Iterator[tuple[str, Any]]:
+    """Yield what a node's object says."""
+    yield "live", True
+    yield "in the order of nodes", True
+    for resource, amount in allocatable.items():
+        if amount:
+            yield f"allocatable {resource}", amount
+    for key, value in node.metadata.labels.items():
+        if value:
+            yield f"label {key}", value
+    yield from _taints(effective_taints(node))
+    for image in node.status.images:
+        for name in image.names:
+            yield f"image {name}", True
+
+
 def _derived(columns: Columns, actual: Actual) -> Iterator[tuple[str, Any]]:
-    """Yield what the objects say of a node."""
-    node = actual.node
-    if node is not None:
-        yield "live", True
-        yield "in the order of nodes", True
-        for resource, amount in actual.allocatable.items():
-            if amount:
-                yield f"allocatable {resource}", amount
-        for key, value in node.metadata.labels.items():
-            if value:
-                yield f"label {key}", value
-        yield from _taints(effective_taints(node))
-        for image in node.status.images:
-            for name in image.names:
-                yield f"image {name}", True
+    """Yield what the objects say of a node and the pods on it."""
+    if actual.node is not None:
+        yield from _of_node(actual.node, actual.allocatable)
     requested: dict[str, int] = {"pods": len(actual.pods)}
     cpu = memory = 0
     for pod in actual.pods.values():
@@ -111,10 +119,9 @@ def _derived(columns: Columns, actual: Actual) -> Iterator[tuple[str, Any]]:
     for resource, amount in requested.items():
         if amount and resource in columns.resources:  # what has no column no node offers
             yield f"requested {resource}", amount
-    if cpu:
-        yield "non-zero requested cpu", cpu
-    if memory:
-        yield "non-zero requested memory", memory
+    for resource, amount in (("cpu", cpu), ("memory", memory)):
+        if amount:
+            yield f"non-zero requested {resource}", amount
     yield from _pods(actual.pods, actual.assumed)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from structlog.testing import capture_logs
 
@@ -269,5 +271,5 @@ def test_a_long_list_is_taken_over_in_slices_and_corrections_wait_for_its_end(mi
     for _ in mirror.replace(listed, Arrival.LATER):
         told.append(len(story.lines))
         assert not mirror.correct("ns/old0", None)
-    assert [after - before for before, after in zip(told, told[1:], strict=False)] == [OBJECTS_A_TURN] * 3
+    assert [after - before for before, after in pairwise(told)] == [OBJECTS_A_TURN] * 3
     assert sorted(mirror.store) == sorted(listed)

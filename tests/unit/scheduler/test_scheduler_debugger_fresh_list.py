@@ -11,9 +11,9 @@ from support.stages import Stage
 
 from koordsched.api.kinds import NODE, POD, Kind
 from koordsched.cluster.memory import Fault
+from koordsched.cluster.mirror import newer
 from koordsched.cluster.port import Ref, ServerError
 from koordsched.scheduler.debugger import Comparison, Stale
-from koordsched.cluster.mirror import newer
 from koordsched.simulate.world import EmbeddedWorld
 
 

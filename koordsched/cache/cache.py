@@ -270,7 +270,7 @@ class Cache:
         """Write a row anew from the node and the pods that are kept of it, because its columns were found wrong. Followers are not told."""
         info = self.nodes_by_name[name]
         self.order.drop(info)
-        self.columns.erase(info.row)
+        self.columns.erase(info.row, info.node)
         if info.node is not None:
             self.order.put(info, info.node)
             self.columns.write_node(info.row, None, info.node, node_allocatable(info.node))

@@ -242,9 +242,12 @@ class Columns:
         self.set_images(row, old.status.images if old else (), new.status.images)
         self.table.set_live(row, True)
 
-    def erase(self, row: int) -> None:
-        """Forget every fact of a row, whatever it is, so that a row that was found wrong can be written anew."""
+    def erase(self, row: int, old: Node | None) -> None:
+        """Forget every fact of a row, whatever it is, so that a row that was found wrong can be written anew. `old` is as for `write_node`."""
         self.table.set_live(row, False)
+        self.set_allocatable(row, {})
+        self.set_labels(row, old.metadata.labels if old is not None else {}, {})
+        self.set_taints(row, ())
         for port in [port for port, bit in self.ports.items() if self.table.has_bit(bit, row)]:
             self._clear_port(row, port)
         for name in [name for name, image in self.images.items() if self.table.has_bit(image.bit, row)]:

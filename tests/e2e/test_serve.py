@@ -140,3 +140,28 @@ def test_sigusr2_compares_what_it_believes_with_the_cluster(plane: ControlPlane,
     process.signal(signal.SIGUSR2)
     until(lambda: "cache comparison: equal to the cluster" in process.output())
     assert stop(process).code == 0
+
+
+def test_the_standing_check_finds_nothing_where_nothing_is_wrong(plane: ControlPlane, tmp_path: Path) -> None:
+    rest = plane.rest()
+    for i in range(3):
+        create_node(rest, f"n{i}", "4")
+    served, process = start(plane, tmp_path, "--cache-check-interval=100ms")
+    for i in range(15):
+        create_pod(rest, f"p{i}", "1")
+    until(lambda: sum(map(bool, nodes_of_pods(rest).values())) == 12)
+    for i in range(5):
+        rest.delete(f"/api/v1/namespaces/default/pods/p{i}")
+    until(lambda: checks(served) >= 20)
+    metrics = served.get("/metrics")[1]
+    assert 'koord_scheduler_cache_checks_total{result="failed"}' not in metrics
+    assert "koord_scheduler_cache_drift_total{" not in metrics
+    assert 'koord_scheduler_watch_age_seconds{kind="pods"}' in metrics
+    outcome = stop(process)
+    assert (outcome.code, outcome.of("error")) == (0, [])
+
+
+def checks(served: Served) -> float:
+    """Return how many turns of the standing check were done."""
+    name = 'koord_scheduler_cache_checks_total{result="done"} '
+    return sum(float(line.removeprefix(name)) for line in served.get("/metrics")[1].splitlines() if line.startswith(name))

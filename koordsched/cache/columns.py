@@ -243,7 +243,7 @@ class Columns:
         self.table.set_live(row, True)
 
     def erase(self, row: int, old: Node | None) -> None:
-        """Forget every fact of a row, whatever it is, so that a row that was found wrong can be written anew. `old` is as for `write_node`."""
+        """Forget every fact of a row, whatever it is, so that a row found wrong can be written anew. `old` is as for `write_node`."""
         self.table.set_live(row, False)
         self.set_allocatable(row, {})
         self.set_labels(row, old.metadata.labels if old is not None else {}, {})

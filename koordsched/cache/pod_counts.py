@@ -7,10 +7,12 @@ while there is no query, and a query ends when nobody holds its `RowCounts` any 
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary, ref
 
 from koordsched._core.counts import RowCounts
+from koordsched.cache.checked_state import Difference
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -66,7 +68,9 @@ class PodClass:
 
 
 class PodCounts:
-    """The counts of one cache: a `PodFollower`. Begins to follow when it is asked for the first time."""
+    """The counts of one cache: a `PodFollower` and a `CheckedState`. Begins to follow when it is asked for the first time."""
+
+    name = "PodCounts"
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
@@ -88,6 +92,7 @@ class PodCounts:
         if not self._following:
             self._following = True
             self._cache.follow(self)
+            self._cache.checked.append(self)
         counts = self._counts[query] = RowCounts(self._cache.table)
         reference = ref(counts, lambda _: self._queries.drop(query))
         self._queries.put(query, reference)
@@ -120,6 +125,59 @@ class PodCounts:
         if _key(old) != _key(new):  # equal labels may stand in another order
             self.pod_removed(old, row)
             self.pod_added(new, row)
+
+    # CheckedState
+
+    def names(self) -> Iterable[str]:
+        """Nothing is kept of a node that the cache does not know."""
+        return ()
+
+    def differences(self, node: str) -> Iterable[Difference]:
+        """Count the pods of a node's row anew. O(its pods and the queries)."""
+        row = self._own_row(node)
+        if row is None:
+            return
+        classes, matching = self._counted(node)
+        for key, count in classes.items():
+            known = self._classes.get(key)
+            kept = 0 if known is None else known.rows.get(row, 0)
+            if kept != count:
+                yield Difference(f"pods of namespace {key[0]} with labels {dict(key[1])}", kept, count)
+        for query, counts in self._counts.items():
+            if counts.of(row) != matching[id(counts)]:
+                yield Difference(f"pods that match {query.selector}", counts.of(row), matching[id(counts)])
+
+    def rebuild(self, node: str) -> None:
+        """Write what was counted anew. O(classes)."""
+        row = self._own_row(node)
+        if row is None:
+            return
+        classes, matching = self._counted(node)
+        for key, known in list(self._classes.items()):
+            if known.rows.pop(row, 0) and not known.rows and key not in classes:
+                del self._classes[key]
+        for key, count in classes.items():
+            self._class(key).rows[row] = count
+        for counts in list(self._counts.values()):
+            counts.add(row, matching[id(counts)] - counts.of(row))
+
+    def _own_row(self, node: str) -> int | None:
+        info = self._cache.nodes_by_name.get(node)
+        return None if info is None or self._cache.infos[info.row] is not info else info.row
+
+    def _counted(self, node: str) -> tuple[Counter[ClassKey], Counter[int]]:
+        """Return how many pods of each class the cache has on a node, and how many match each query, by the identity of its counts."""
+        classes = Counter(_key(pod) for pod in self._cache.nodes_by_name[node].pods.values())
+        matching: Counter[int] = Counter()
+        for key, count in classes.items():
+            known = self._classes.get(key)
+            namespace, labels, terminating = key
+            references = self._queries.matching(namespace, dict(labels), terminating=terminating) if known is None else known.matching
+            for reference in references:
+                matching[id(reference())] += count
+        return classes, matching
+
+    # Classes
 
     def _class(self, key: ClassKey) -> PodClass:
         found = self._classes.get(key)

@@ -69,8 +69,7 @@ def damage(world: AnsweringWorld, what: str, i: int, j: int) -> None:
     row = -1 if info is None else info.row
     counted = [uid for uid, state in cache.pods.items() if not state.assumed]
     waiting = queue.waiting()
-    (checked,) = cache.checked
-    assert isinstance(checked, NumaCheck)
+    checked = next(each for each in cache.checked if isinstance(each, NumaCheck))
     numa: NumaState = checked._state
     if what == "lose node":
         cache.remove_node(name)

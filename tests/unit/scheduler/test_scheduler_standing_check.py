@@ -271,6 +271,29 @@ def lsr(name: str) -> dict[str, Any]:
     return manifest
 
 
+async def test_a_corrupted_count_of_pods_is_found_mended_and_counted(stage: Stage) -> None:
+    async with stage() as world:
+        await prepare(world)
+        spread = pod_manifest("spread")
+        selector = {"matchLabels": {"app": "web"}}
+        constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+        spread["metadata"]["labels"] = {"app": "web"}
+        spread["spec"]["topologySpreadConstraints"] = [constraint]
+        await world.create(POD, spread)
+        await world.settle()
+        counts = world.scheduler.cache.counts
+        (counted,) = counts._counts.values()
+        row = world.scheduler.cache.nodes_by_name[bound_to(world, "spread")].row
+        other = world.scheduler.cache.nodes_by_name["n1" if bound_to(world, "spread") == "n2" else "n2"].row
+        counted.add(row, 2)
+        counted.add(other, -1)
+        next(known for known in counts._classes.values() if row in known.rows).rows[row] += 1
+        await check_all(world)
+        assert all_drift(world) == 'koord_scheduler_cache_drift_total{kind="PodCounts"} 3.0'
+        assert (counted.of(row), counted.of(other), counted.total) == (1, 0, 1)
+        await assert_sound(world)
+
+
 @pytest.mark.parametrize("how", ["lost", "another", "table", "sums", "somebody", "topology"])
 async def test_a_corrupted_cpu_allocation_is_found_mended_and_counted(how: str) -> None:
     async with embedded(asyncio.get_running_loop(), load_config_object(NUMA_CONFIG)) as world:

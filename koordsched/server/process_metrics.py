@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from koordsched import __version__, tasks
 from koordsched.cluster.apiserver.traffic import SECONDS
 from koordsched.config.features import ALL_ALPHA, ALL_BETA, ALPHA, BETA, DEFAULT_GATES, DEPRECATED, FeatureGates
-from koordsched.scheduler.measures import Measure, exposition
+from koordsched.scheduler.measures import Counts, Measure, exposition
 from koordsched.server.heartbeat import LAG_BOUNDS
 
 if TYPE_CHECKING:
@@ -54,6 +54,12 @@ class ProcessMetrics:
     def watch(self, traffic: Traffic) -> None:
         """Show what is sent over a connection, too."""
         Requests(self._shown, traffic)
+        Counts(
+            self._shown,
+            "koord_scheduler_unreadable_objects_total",
+            "Objects in lists and events that could not be read and were left out.",
+            ("kind", lambda: traffic.unreadable),
+        )
         RestClient(self._shown, traffic)
 
     def watch_loop(self, heartbeat: Heartbeat) -> None:

@@ -160,5 +160,5 @@ class ApiServer:
     def _decoder(self, kind: Kind) -> KindDecoder:
         decoder = self._decoders.get(kind)
         if decoder is None:
-            decoder = self._decoders[kind] = KindDecoder(kind)
+            decoder = self._decoders[kind] = KindDecoder(kind, self._transport.traffic.unreadable)
         return decoder

@@ -9,6 +9,7 @@ and left out; the others and the order of versions are not touched by it.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
@@ -69,10 +70,11 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 class KindDecoder:
-    """Decodes answers about one kind. Keeps no state but its compiled decoders."""
+    """Decodes answers about one kind. Keeps nothing but its compiled decoders; `unreadable` counts what is left out, by plural and group."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: Kind, unreadable: Counter[str] | None = None) -> None:
         self._kind = kind
+        self._unreadable: Counter[str] = Counter() if unreadable is None else unreadable
         struct: Any = kind.struct
         self._typed = kind.struct is not Unstructured
         self._objects = msgspec.json.Decoder(struct)
@@ -116,6 +118,7 @@ class KindDecoder:
             try:
                 read = self._line(line)
             except UNDECODABLE as error:
+                self._unreadable[self._kind.plural_group] += 1
                 log.error("an event of a watch cannot be read and is left out", kind=self._kind.plural_group, error=str(error))
                 continue
             if isinstance(read, WatchEvent):
@@ -179,6 +182,7 @@ class KindDecoder:
             metadata = msgspec.json.decode(body, type=_Head).metadata
         except UNDECODABLE:
             metadata = {}
+        self._unreadable[self._kind.plural_group] += 1
         name = "/".join(str(part) for part in (metadata.get("namespace"), metadata.get("name")) if part)
         log.error("an object cannot be read and is left out", kind=self._kind.plural_group, object=name, error=str(error))
         return f'{self._kind.plural_group} "{name}"'

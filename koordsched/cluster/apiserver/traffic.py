@@ -29,6 +29,7 @@ class Traffic(msgspec.Struct):
     sent: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)  # bytes of request bodies
     received: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)  # bytes of answers, watches included
     retries: int = 0  # requests sent once more, with renewed credentials
+    unreadable: Counter[str] = msgspec.field(default_factory=Counter)  # by plural and group: objects and events left out; each time counts
     host: str = ""  # of the API server, with its port
     answers: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)  # by (method, status or "<error>"); repeated ones count
     latency: dict[str, Latency] = msgspec.field(default_factory=dict)  # by method, until the answer or, of a watch, its beginning was there

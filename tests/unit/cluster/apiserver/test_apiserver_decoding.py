@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -91,8 +92,10 @@ async def test_a_page_is_decoded_in_slices() -> None:
 
 def test_an_event_whose_object_cannot_be_read_still_moves_the_version() -> None:
     lines = line("ADDED", pod("a", "1")) + line("MODIFIED", pod("b", "2", nodeName=5)) + line("MODIFIED", pod("a", "3"))
+    unreadable: Counter[str] = Counter()
     with capture_logs() as logs:
-        events = KindDecoder(POD).batch(lines).events
+        events = KindDecoder(POD, unreadable).batch(lines).events
+    assert unreadable == {"pods": 1}
     assert [(event.type, event.object.metadata.resource_version) for event in events] == [(ADDED, "1"), (BOOKMARK, "2"), (MODIFIED, "3")]
     assert [log["object"] for log in logs] == ["web/b"]
 

@@ -70,7 +70,7 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 class KindDecoder:
-    """Decodes answers about one kind. Keeps nothing but its compiled decoders; `unreadable` counts what is left out, by plural and group."""
+    """Decodes answers about one kind. Keeps nothing but compiled decoders; `unreadable` counts what is left out, by plural and group."""
 
     def __init__(self, kind: Kind, unreadable: Counter[str] | None = None) -> None:
         self._kind = kind

@@ -24,10 +24,11 @@ from typing import TYPE_CHECKING, Generic, cast
 
 import msgspec
 
-from koordsched.backoff import Backoff
+from koordsched.backoff import Backoff, grown
 from koordsched.cluster.mirror import Arrival, Handler, Mirror, T, object_key
 from koordsched.cluster.port import BOOKMARK, Cluster, ClusterError, Gone, NotFound, TooManyRequests, WatchEvent
 from koordsched.log import get_logger
+from koordsched.tasks import call_later
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,7 +46,6 @@ SHORT_WATCH_SECONDS = 1.0
 """A watch that ended earlier than this and brought nothing is treated as an error, lest a broken server is asked in a tight loop."""
 RETRY_SECONDS, MAX_RETRY_SECONDS = 1.0, 60.0
 """When a handler that raised is told again: doubled from one failure to the next, and made up to twice as long by chance."""
-MAX_DOUBLINGS = 6
 
 
 class InformerStats(msgspec.Struct):
@@ -160,8 +160,8 @@ class Informer(Generic[T]):
             return
         if (timer := self._retries.pop(key, None)) is not None:
             timer.cancel()
-        delay = min(RETRY_SECONDS * 2.0 ** min(failures - 1, MAX_DOUBLINGS), MAX_RETRY_SECONDS) * (1.0 + self._random.random())
-        self._retries[key] = self._loop.call_later(delay, self._retry, key)
+        delay = grown(RETRY_SECONDS, MAX_RETRY_SECONDS, failures) * (1.0 + self._random.random())
+        self._retries[key] = call_later(delay, self._retry, key)
 
     def _retry(self, key: str) -> None:
         del self._retries[key]

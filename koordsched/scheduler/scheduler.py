@@ -125,7 +125,7 @@ class Scheduler:
             self._tasks.must_run(f"informer of {informer.kind.plural}", informer.run)
         await self._informers.synced()
         if self._check_interval:
-            self._spawn(self._standing_check(self._check_interval))
+            self._tasks.keep("standing check", self._standing_check)
 
     def begin(self) -> None:
         """Schedule, once everything has been handled."""
@@ -271,10 +271,10 @@ class Scheduler:
             self._flush_timer.cancel()
             self._flush_timer = None
 
-    def _standing_check(self, interval: float) -> Coroutine[None, None, None]:
+    async def _standing_check(self) -> None:
         from koordsched.scheduler.debugger import StandingCheck  # noqa: PLC0415  # simulations have none
 
-        return StandingCheck(self._sources(), self._informers, self.metrics).run(interval)
+        await StandingCheck(self._sources(), self._informers, self.metrics).run(self._check_interval)
 
     # Making the parts
 

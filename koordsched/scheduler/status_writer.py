@@ -227,7 +227,7 @@ class StatusWriter:
             if meta.uid in self._busy:  # else it was forgotten meanwhile: a bound pod takes no nomination any more
                 self._give_up(pod, error)
                 if meta.uid not in self._wanted:
-                    self._refused[meta.uid] = asyncio.get_running_loop().call_later(REFUSED_SECONDS, self._once_more, pod, said)
+                    self._refused[meta.uid] = call_later(REFUSED_SECONDS, self._once_more, pod, said)
             return None
         self._remember(pod, said)
         return None

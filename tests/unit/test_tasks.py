@@ -142,6 +142,7 @@ def test_work_and_timers_that_raise_are_named_and_counted() -> None:
 MAKERS = {"create_task", "ensure_future", "call_later", "call_at", "add_done_callback", "run_in_executor", "Thread", "Timer", "Task"}
 MADE_ELSEWHERE = {
     "clock.py: asyncio.Task": "the virtual loop's own way to make a task",
+    "cluster/apiserver/exec_plugin.py: asyncio.create_task": "the reader of what a credential plugin complains of, which `_run` waits for",
     "cluster/event_recorder.py: asyncio.create_task": "the writers of a flush, which waits for them",
     "scheduler/extenders/transport.py: threading.Thread": "the loop of a simulation's extenders; each request is waited for",
     "scheduler/relay.py: asyncio.get_running_loop().create_task": "one for many binding cycles; what they raise is taken in its loop",

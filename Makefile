@@ -33,7 +33,7 @@ endef
 LOCK = .venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.13 --generate-hashes --no-emit-index-url --custom-compile-command 'make lock'
 PIP_INSTALL = CC='$(CC)' $(@D)/bin/pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test checked sanitize lint format lock bench side-by-side churn controlplane clean
+.PHONY: help demo test checked sanitize lint format lock bench side-by-side serving-load churn controlplane clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -75,6 +75,9 @@ bench: .venv/.ready ## the benchmarks of bench/, as a table
 
 side-by-side: .venv/.ready ## ours, kube-scheduler and a null binder drain the same backlog on a real API server (ARGS="--rate 300")
 	PYTHONPATH=bench:tests .venv/bin/python -m side_by_side $(ARGS)
+
+serving-load: .venv/.ready ## a backlog is drained without and with a load on all endpoints of the ports (ARGS="--pods 5000 --rate 50")
+	PYTHONPATH=bench:tests .venv/bin/python -m serving_load $(ARGS)
 
 churn: .venv/.ready ## pods and nodes come and go for half an hour on a real API server that fails (ARGS="--minutes 30")
 	PYTHONPATH=bench:tests .venv/bin/python -m churn $(ARGS)

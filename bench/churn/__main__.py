@@ -66,9 +66,9 @@ class Churn:
         try:
             listed = come_to_rest(self._rest, self._mutator)
         except Restless as restless:
-            listed, wrong = [], [str(restless), *beliefs(running.served, self._rest, restless.untold[:5])]
+            listed, wrong = [], [str(restless), *beliefs(running, self._rest, restless.untold[:5])]
         rested = time.monotonic() - begun
-        wrong += filter(None, [drift(running.served)])
+        wrong += filter(None, [drift(running)])
         wrong += violations(self._rest, placements)
         bound = sum(bool(pod["spec"].get("nodeName")) for pod in listed)
         usage = running.process.usage()

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from support.controlplane.rest import Rest
-from support.served import Served
+from support.live import Running
 
 from churn.cluster import PODS, Json
 from churn.mutator import Mutator
@@ -52,9 +52,9 @@ def untold(listed: list[Json]) -> list[str]:
     return [pod["metadata"]["name"] for pod in listed if not pod["spec"].get("nodeName") and not refused(pod)]
 
 
-def beliefs(served: Served, rest: Rest, names: list[str]) -> list[str]:
+def beliefs(running: Running, rest: Rest, names: list[str]) -> list[str]:
     """Return what the scheduler and the API server know of these pods, to find out what happened to them."""
-    status, text = served.get("/debug/queue?limit=100000")
+    status, text = running.debug("/debug/queue?limit=5000")
     queue = json.loads(text) if status == 200 else {}
     parts = {part: held["pods"] for part, held in queue.items() if isinstance(held, dict)}
     found = [f"{part}: {pod}" for part, pods in parts.items() for pod in pods if pod["pod"].partition("/")[2] in names]
@@ -66,11 +66,11 @@ def refused(pod: Json) -> bool:
     return any(each["type"] == "PodScheduled" and each["status"] == "False" for each in conditions)
 
 
-def drift(served: Served) -> str:
+def drift(running: Running) -> str:
     """Let the scheduler compare its cache with a fresh list; return what differs, "" when nothing does."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
-        status, text = served.get("/debug/compare")
+        status, text = running.debug("/debug/compare")
         if status == 200 and json.loads(text)["ok"] is True:
             return ""
         if status == 200 or time.monotonic() > deadline:  # what differs for a moment only is not reported

@@ -67,7 +67,7 @@ class Null(NamedTuple):
 def ours(plane: ControlPlane, load: Workload) -> Ours:
     """Our scheduler with its defaults, which are kube-scheduler's: one profile of in-tree plugins; and NodeNUMAResource for CPUs."""
     fields = {"profiles": [{"schedulerName": SCHEDULER_NAME, "plugins": cpus.PLUGINS}]} if load.theme == CPUSET else {}
-    served, line = command("--config", write_config(plane.folder, _kubeconfig(plane), **fields))
+    served, line = command("--config", write_config(plane.folder, kubeconfig_of(plane), **fields))
     return Ours(line, served)
 
 
@@ -75,7 +75,7 @@ def kube_scheduler(plane: ControlPlane, _load: Workload) -> KubeScheduler:
     port = free_port()
     line = [
         str(plane.binaries.kube_scheduler),
-        f"--config={write_config(plane.folder, _kubeconfig(plane))}",
+        f"--config={write_config(plane.folder, kubeconfig_of(plane))}",
         "--bind-address=127.0.0.1",
         f"--secure-port={port}",
         f"--tls-cert-file={plane.folder / 'server.crt'}",
@@ -86,11 +86,11 @@ def kube_scheduler(plane: ControlPlane, _load: Workload) -> KubeScheduler:
 
 
 def null(plane: ControlPlane, load: Workload) -> Null:
-    line = [sys.executable, "-m", "side_by_side.null_binder", f"--kubeconfig={_kubeconfig(plane)}"]
+    line = [sys.executable, "-m", "side_by_side.null_binder", f"--kubeconfig={kubeconfig_of(plane)}"]
     return Null([*line, *(["--cpusets"] if load.theme == CPUSET else [])])
 
 
-def _kubeconfig(plane: ControlPlane) -> Path:
+def kubeconfig_of(plane: ControlPlane) -> Path:
     return plane.kubeconfig(by_token(plane.tokens[SCHEDULER])).write(plane.folder / "scheduler.kubeconfig")
 
 

@@ -40,6 +40,11 @@ class Measure(ABC):
     def collect(self) -> Iterable[Metric]:
         """Yield the values as Prometheus' metric families."""
 
+    def snapshot(self) -> Callable[[], Iterable[Metric]]:
+        """Read the values now; return a function that yields their families later, in whatever thread."""
+        families = list(self.collect())
+        return lambda: families
+
     def tidy(self) -> None:
         """Give back the memory of what can be summed up. To be called now and then."""
         return
@@ -49,15 +54,20 @@ class Measure(ABC):
         return
 
 
-def exposition(shown: Sequence[Measure], rules: MetricRules | None = None) -> bytes:
+def exposition(shown: Iterable[Measure], rules: MetricRules | None = None) -> bytes:
     """Return the values of these measures, as far as the rules let them be seen, in Prometheus' text format."""
+    families = (family for measure in shown for family in measure.collect())
+    return text_of(families if rules is None else rules.apply(families))
+
+
+def text_of(families: Iterable[Metric]) -> bytes:
+    """Write families in Prometheus' text format: the library's own, which escapes every value."""
     from prometheus_client.exposition import generate_latest  # noqa: PLC0415  # see the module's docstring
     from prometheus_client.registry import CollectorRegistry  # noqa: PLC0415
 
     class All:
         def collect(self) -> Iterable[Metric]:
-            for measure in shown:
-                yield from measure.collect() if rules is None else rules.apply(measure.collect())
+            return families
 
     registry = CollectorRegistry(auto_describe=False)
     registry.register(All())  # anything with collect()
@@ -251,11 +261,18 @@ class Distribution(Measure):
             buckets.reset()
 
     def collect(self) -> Iterable[Metric]:
+        return self.snapshot()()
+
+    def snapshot(self) -> Callable[[], Iterable[Metric]]:
+        """Read the counts only: making a sample of each bucket takes many times as long, and may be done elsewhere."""
+        read = {labels: buckets.read() for labels, buckets in self._buckets.items()}
+        return lambda: [self._family(read)]
+
+    def _family(self, read: Mapping[tuple[str, ...], tuple[list[int], float]]) -> Metric:
         from prometheus_client.core import HistogramMetricFamily  # noqa: PLC0415
 
         family = HistogramMetricFamily(self.name, self.text, labels=self.labels)
         names = [*(str(bound) for bound in self.bounds), "+Inf"]
-        for labels, buckets in self._buckets.items():
-            counts, total = buckets.read()
+        for labels, (counts, total) in read.items():
             family.add_metric(labels, list(zip(names, accumulate(counts), strict=True)), total)
-        yield family
+        return family

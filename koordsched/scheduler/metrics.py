@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from koordsched.scheduler.framework_metrics import FrameworkMeasures
 from koordsched.scheduler.measures import Count, Counts, Distribution, Level, Reading, Readings, Tally, exponential, exposition
+from koordsched.scheduler.metric_rules import MetricRules
 
 if TYPE_CHECKING:
     from koordsched.cluster.informer import Informer
     from koordsched.scheduler.measures import Buckets, Cell, Measure
-    from koordsched.scheduler.metric_rules import MetricRules
     from koordsched.scheduler.status_writer import StatusWriter
 
 Sizes = Mapping[str, Callable[[], int]]
@@ -44,7 +44,7 @@ class Metrics:
     """What is counted and measured."""
 
     def __init__(self, rules: MetricRules | None = None) -> None:
-        self._rules = rules
+        self.rules = MetricRules() if rules is None else rules  # what operators want to see
         self._shown: list[Measure] = []
         shown = self._shown
         self.framework = FrameworkMeasures(shown)
@@ -189,7 +189,7 @@ class Metrics:
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
-        return exposition(self._shown, self._rules)
+        return exposition(self._shown, self.rules)
 
     def decided(self, seconds: float) -> None:
         """Count one run of the scheduling algorithm."""

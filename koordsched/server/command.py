@@ -34,6 +34,9 @@ GC_THRESHOLDS = (50_000, 20, 100)
 """Objects that outnumber the freed ones by this make a collection (CPython's 700 means one for every few watch events). Nearly everything
 here dies by its reference count; what is left are cycles of tasks and exceptions, which may wait. Decoding and handling an initial list
 of bound pods: 49 us a pod with CPython's thresholds, 33 with these, 29 without any collection, as `koordsched.frozen` has it."""
+SWITCH_SECONDS = 0.0005
+"""How long a thread may keep Python's lock when another wants it. The scheduling loop wants it back for each of its callbacks: with
+CPython's 5 ms a few of them in a turn, beside a serving thread that is at work, are a lag of 50 ms."""
 FLAGS_VERBOSITY = 1
 CONFIG_VERBOSITY = 2
 
@@ -53,8 +56,10 @@ def run_serve(start: Start) -> int:
     set_verbosity(start.flags.v)
     say_what_starts(start)
     gc.set_threshold(*GC_THRESHOLDS)
-    orders = Orders(config=start.config, flags=start.flags, clock=clock, random=Random(), guard=DeadMan(clock))
-    with carrying_library_logs(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    sys.setswitchinterval(SWITCH_SECONDS)
+    new_loop = _loop_factory()
+    orders = Orders(config=start.config, flags=start.flags, clock=clock, random=Random(), guard=DeadMan(clock), new_loop=new_loop)
+    with carrying_library_logs(), asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(Process(orders).run())
 
 

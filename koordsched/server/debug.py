@@ -1,7 +1,7 @@
 """/debug: what the scheduler believes and whether that is true, as JSON; profiles (`profiling/`); and its verbosity.
 
-`cache` and `queue` show at most `?limit=N` nodes and pods of each part (default 1000); `compare` compares with the cluster and takes
-seconds when something differs. They are there while `enableProfiling` is on, as all of /debug is.
+`cache` and `queue` show at most `?limit=N` nodes and pods of each part; `compare` compares with the cluster and takes seconds when
+something differs. They are there while `enableProfiling` is on, as all of /debug is.
 """
 
 from __future__ import annotations
@@ -13,19 +13,28 @@ import msgspec
 from koordsched.cluster.port import ClusterError
 from koordsched.config.flag_values import BadValueError, read_level
 from koordsched.log import set_verbosity
+from koordsched.server.kept_answers import Bounds, KeptAnswers
 from koordsched.server.response import HTML, JSON, NOT_FOUND, Response, bad_request, text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
+    from koordsched.scheduler.debugger import CacheDump, QueueDump
     from koordsched.scheduler.scheduler import Scheduler
     from koordsched.server.profiling import Profiles
     from koordsched.server.request import Request
+    from koordsched.server.scheduling_loop import SchedulingLoop
+    from koordsched.slices import Slices
 
     Query = Mapping[str, list[str]]
 
-DEFAULT_LIMIT = 1000
+DEFAULT_LIMIT, HIGHEST_LIMIT = 1000, 5000
+SHARE = Bounds(1 / 100)
+COMPARISON = Bounds(1 / 50, least_seconds=5.0)
+"""The cost of a comparison is the CPU time of the scheduling thread meanwhile: it mostly waits for lists, and to look again."""
+COMPARISON_SECONDS = 300.0
 DEBUG_PATH = "/debug/"
+SHOWN = 100  # characters of a wrong value
 VERBOSITY = "flags/v"
 FLAGS_PAGE = Response(200, HTML, b"<html><head><title>/debug/flags/</title></head><body>/debug/flags/<br>flags:<br>v<br></body></html>\n")
 
@@ -33,8 +42,11 @@ FLAGS_PAGE = Response(200, HTML, b"<html><head><title>/debug/flags/</title></hea
 class DebugEndpoints:
     """What one scheduler answers below /debug."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: Scheduler, loop: SchedulingLoop) -> None:
         self._scheduler = scheduler
+        self._loop = loop
+        self._kept = KeptAnswers(scheduler.clock.perf, SHARE)
+        self._comparison = KeptAnswers(loop.cpu_seconds, COMPARISON)
         self._profiles: Profiles | None = None
 
     async def answer(self, request: Request) -> Response:
@@ -47,29 +59,42 @@ class DebugEndpoints:
         if name == "flags" or name.startswith("flags/"):
             return set_log_verbosity(request) if name == VERBOSITY else FLAGS_PAGE
         if name in {"cache", "queue"}:
-            return self._believed(name, request.query)
-        return await self._compare() if name == "compare" else NOT_FOUND
+            return await self._believed(name, request.query)
+        return await self._comparison.answer(name, self._compare) if name == "compare" else NOT_FOUND
 
     async def _profile(self, path: str, query: Query) -> Response:
         if self._profiles is None:
             from koordsched.server.profiling import Profiles  # noqa: PLC0415  # simulations, which have endpoints too, need none
 
-            self._profiles = Profiles()
+            self._profiles = Profiles(self._loop, KeptAnswers(self._scheduler.clock.perf, SHARE))
         return await self._profiles.answer(path, query)
 
-    def _believed(self, name: str, query: Query) -> Response:
-        limit = query.get("limit", [str(DEFAULT_LIMIT)])[-1]
-        if not (limit.isascii() and limit.isdigit()):
-            return bad_request(f"limit must be a number of at least 0, not {limit!r}")
+    async def _believed(self, name: str, query: Query) -> Response:
+        given = query.get("limit", [str(DEFAULT_LIMIT)])[-1]
+        limit = int(given) if given.isascii() and given.isdigit() and len(given) <= len(str(HIGHEST_LIMIT)) else -1
+        if not 0 <= limit <= HIGHEST_LIMIT:
+            return bad_request(f"limit must be a number from 0 to {HIGHEST_LIMIT}, not {given[:SHOWN]!r}")
         debugger = self._scheduler.debugger
-        return _json(debugger.cache(int(limit)) if name == "cache" else debugger.queue(int(limit)))
+        show: Callable[[int, Slices], Awaitable[CacheDump | QueueDump]] = debugger.cache if name == "cache" else debugger.queue
 
-    async def _compare(self) -> Response:
+        async def make(work: Slices) -> Response:
+            async def shown() -> CacheDump | QueueDump:
+                with work:
+                    return await show(limit, work)
+
+            dump = await self._loop.run(shown)
+            with work:
+                return _json(dump)
+
+        return await self._kept.answer((name, limit), make)
+
+    async def _compare(self, work: Slices) -> Response:
         """Compare with the cluster; 503 while there is nothing to compare."""
         if not self._scheduler.synced:
             return text(503, "handlers are not fully synchronized\n")
         try:
-            comparison = await self._scheduler.debugger.compare()
+            with work:
+                comparison = await self._loop.run(self._scheduler.debugger.compare, COMPARISON_SECONDS)
         except ClusterError as error:
             return text(503, f"no fresh list to compare with, try again: {error.message}\n")
         return _json(comparison.report())

@@ -1,92 +1,138 @@
 """Endpoints: the answers to requests, without sockets (framework.md §1.6). Paths, codes and bodies are kube-scheduler's.
 
 As there, a path is answered whatever the method is, except that DELETE resets metrics and PUT sets a debug flag.
+
+They are given in the serving thread. Health checks and what never changes are answered there; what belongs to the scheduling loop is read
+on it (`scheduling_loop`), and what costs something is kept for a while (`kept_answers`), so that asking often costs scheduling no more.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from koordsched.server.configz import configz
 from koordsched.server.debug import DEBUG_PATH, DebugEndpoints
-from koordsched.server.health import Checks, Health
+from koordsched.server.health import Health
+from koordsched.server.kept_answers import Bounds, KeptAnswers
+from koordsched.server.metrics_page import metrics_page
 from koordsched.server.plugin_routes import APIS_PATH, PluginRoutes
 from koordsched.server.pod_resources import resource_metrics
-from koordsched.server.response import JSON, METRICS, METRICS_PATH, NOT_FOUND, TEXT, Response
+from koordsched.server.response import JSON, METRICS, METRICS_PATH, NOT_FOUND, RESOURCES_PATH, SLIS_PATH, TEXT, Response
+from koordsched.server.scheduling_loop import DOES_NOT_ANSWER, SchedulingLoop, SchedulingLoopBusyError
 
 if TYPE_CHECKING:
     from koordsched.scheduler.scheduler import Scheduler
+    from koordsched.server.health import Checks
     from koordsched.server.leadership import Leadership
+    from koordsched.server.process_metrics import ProcessMetrics
     from koordsched.server.request import Request
+    from koordsched.slices import Slices
 
-__all__ = ["JSON", "METRICS", "TEXT", "Endpoints", "Response"]
+__all__ = ["JSON", "METRICS", "TEXT", "Endpoints", "ProcessContext", "Response"]
 
-RESOURCES_PATH = "/metrics/resources"
-SLIS_PATH = "/metrics/slis"
 CONFIGZ_PATH = "/configz"
-NO_CHECKS: Checks = {}
 METRICS_RESET = Response(200, TEXT, b"metrics reset\n")
+METRICS_SHARE, RESOURCES_SHARE, PLUGINS_SHARE = Bounds(1 / 30), Bounds(1 / 50), Bounds(1 / 100)
+"""What each kind of answer may take of the time; at 15 ms of work /metrics is at most half a second old."""
+
+
+class ProcessContext(msgspec.Struct, frozen=True):
+    """What a serving process has beside its scheduler: who leads, metrics of the process, further checks of /livez by name."""
+
+    leadership: Leadership | None = None
+    process: ProcessMetrics | None = None
+    liveness: Checks = {}
+
+
+ALONE = ProcessContext()
 
 
 class Endpoints:
-    """What one scheduler answers.
+    """What one scheduler answers; made on its loop.
 
-    Who ends the scheduler sets `shutting_down` first, so that it is not ready from then on; who elects it gives it `leadership`, which says
-    whether it is the one that schedules. `liveness` is what /livez is to check besides.
+    Who ends the scheduler sets `shutting_down` first, so that it is not ready from then on.
     """
 
-    def __init__(self, scheduler: Scheduler, leadership: Leadership | None = None, liveness: Checks = NO_CHECKS) -> None:
+    def __init__(self, scheduler: Scheduler, context: ProcessContext = ALONE) -> None:
         self.shutting_down = False
-        self._leadership = leadership
+        self._loop = SchedulingLoop()
+        self._leadership = leadership = context.leadership
+        self._process = context.process
         self._scheduler = scheduler
-        self._debug = DebugEndpoints(scheduler)
+        perf = scheduler.clock.perf
+        self._pages, self._pods = KeptAnswers(perf, METRICS_SHARE), KeptAnswers(perf, RESOURCES_SHARE)
+        self._shown = KeptAnswers(perf, PLUGINS_SHARE)
+        self._debug = DebugEndpoints(scheduler, self._loop)
         self._routes = PluginRoutes(scheduler.profiles.values())
+        self._configz: Response | None = None
         ping = {"ping": lambda: ""}
         elected = {} if leadership is None else {"leaderElection": leadership.health}
         ready = {**elected, "shutdown": self._goes_on, "sched-handler-sync": self._handlers_synced}
-        self._health = Health({"healthz": elected or ping, "livez": {**ping, **liveness}, "readyz": ready})
+        self._health = Health({"healthz": elected or ping, "livez": {**ping, **context.liveness}, "readyz": ready})
 
     async def answer(self, request: Request) -> Response:
         """Answer a request, if need be after asking the cluster."""
-        path = request.path
-        health = self._health.get(path, request.query)
+        health = self._health.get(request.path, request.query)
         if health is not None:
             return health
-        if path == METRICS_PATH:
-            return self._metrics(request)
-        if path == SLIS_PATH:
-            return self._slis(request)
-        if path == RESOURCES_PATH:
-            return Response(200, METRICS, await self._resources())
-        if path == CONFIGZ_PATH:
-            return Response(200, JSON, msgspec.json.encode({"componentconfig": configz(self._scheduler.config)}))
-        return await self._under_prefix(request)
+        try:
+            return await self._answer(request)
+        except SchedulingLoopBusyError:
+            return DOES_NOT_ANSWER
 
-    async def _under_prefix(self, request: Request) -> Response:
-        if request.path.startswith(APIS_PATH):
-            return self._routes.answer(request, leading=self._leads)
-        return await self._debug.answer(request) if request.path.startswith(DEBUG_PATH) else NOT_FOUND
+    async def _answer(self, request: Request) -> Response:
+        path, deleted = request.path, request.method == "DELETE"
+        if path == METRICS_PATH:
+            return await (self._reset() if deleted else self._pages.answer(path, self._metrics))
+        if path == SLIS_PATH:
+            return self._slis(deleted)
+        if path == RESOURCES_PATH:
+            return await self._pods.answer((path, self._leads), self._resources)
+        if path == CONFIGZ_PATH:
+            return self._configuration()
+        if path.startswith(APIS_PATH):
+            return await self._shown.answer((path, request.method == "GET", self._leads), partial(self._of_plugins, request))
+        return await self._debug.answer(request) if path.startswith(DEBUG_PATH) else NOT_FOUND
 
     @property
     def _leads(self) -> bool:
         return self._leadership is None or self._leadership.leading
 
-    def _metrics(self, request: Request) -> Response:
-        if request.method == "DELETE":
-            self._scheduler.metrics.reset()
-            return METRICS_RESET
-        return Response(200, METRICS, self._scheduler.metrics.text())
+    async def _metrics(self, work: Slices) -> Response:
+        metrics = self._scheduler.metrics
+        measures = [*metrics.measures, *(() if self._process is None else self._process.measures)]
+        return Response(200, METRICS, await metrics_page(measures, metrics.rules, self._loop, work))
 
-    async def _resources(self) -> bytes:
+    async def _reset(self) -> Response:
+        await self._loop.call(self._scheduler.metrics.reset)
+        self._pages.forget()
+        return METRICS_RESET
+
+    async def _resources(self, work: Slices) -> Response:
         """Return what pods request; nothing of it while another scheduler leads, which says it."""
         if not self._leads:
-            return b""
-        return await resource_metrics(self._scheduler.pods.values())
+            return Response(200, METRICS, b"")
+        pods = await self._loop.call(lambda: list(self._scheduler.pods.values()))
+        with work:
+            return Response(200, METRICS, await resource_metrics(pods, work))
 
-    def _slis(self, request: Request) -> Response:
-        if request.method == "DELETE":
+    async def _of_plugins(self, request: Request, work: Slices) -> Response:
+        def answer() -> Response:
+            with work:
+                return self._routes.answer(request, leading=self._leads)
+
+        return await self._loop.call(answer)
+
+    def _configuration(self) -> Response:
+        if self._configz is None:  # it does not change
+            self._configz = Response(200, JSON, msgspec.json.encode({"componentconfig": configz(self._scheduler.config)}))
+        return self._configz
+
+    def _slis(self, deleted: bool) -> Response:
+        if deleted:
             self._health.reset()
             return METRICS_RESET
         return self._health.slis()

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from koordsched.config import Flags
+from koordsched.scheduler.measures import exposition
 from koordsched.scheduler.metric_rules import MetricRules
 from koordsched.server.health import Health
 from koordsched.server.process_metrics import ProcessMetrics
@@ -20,16 +19,16 @@ if TYPE_CHECKING:
     from koordsched.server.request import Request
 
 DEFAULT_FLAGS = Flags()
-OK = 200
 NOT_YET = text(503, "the scheduler has not started yet\n")
 
 
 class Front:
-    """Answers requests; who may not ask has been refused already. `metrics` are shown beside the scheduler's."""
+    """Answers requests; who may not ask has been refused already. `metrics` are shown until there are endpoints, which get them."""
 
     def __init__(self, flags: Flags = DEFAULT_FLAGS) -> None:
         self._waiting_for = "not connected yet"
-        self.metrics = ProcessMetrics(flags.gates, MetricRules.of(flags))
+        self._rules = MetricRules.of(flags)
+        self.metrics = ProcessMetrics(flags.gates)
         self._endpoints: Endpoints | None = None
         ping = {"ping": lambda: ""}
         self._early = Health({"healthz": ping, "livez": ping, "readyz": {"api-server": lambda: self._waiting_for}})
@@ -44,13 +43,11 @@ class Front:
 
     async def answer(self, request: Request) -> Response:
         """Answer a request, whatever its method."""
-        response = self._early_answer(request) if self._endpoints is None else await self._endpoints.answer(request)
-        if request.path == METRICS_PATH and response.status == OK and response.content_type == METRICS:
-            return replace(response, body=response.body + self.metrics.text())
-        return response
-
-    def _early_answer(self, request: Request) -> Response:
+        if self._endpoints is not None:
+            return await self._endpoints.answer(request)
         health = self._early.get(request.path, request.query)
         if health is not None:
             return health
-        return Response(OK, METRICS, b"") if request.path == METRICS_PATH else NOT_YET
+        if request.path != METRICS_PATH:
+            return NOT_YET
+        return Response(200, METRICS, exposition(self.metrics.measures, self._rules))

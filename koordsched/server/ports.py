@@ -6,36 +6,41 @@ answered while it connects and while it stops.
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import os
 import socket
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from aiohttp import web
 
 from koordsched.log import get_logger
+from koordsched.server.connections import Connection, Connections, Limits
 from koordsched.server.mistakes import StartError
 from koordsched.server.request import Request
 from koordsched.server.response import Response, text
-from koordsched.server.tls import peer_chain
+from koordsched.server.tls import PEER_CHAIN, TlsProtocol
 
 if TYPE_CHECKING:
-    import ssl
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from OpenSSL import SSL
+
+    from koordsched.server.pace import Pace
 
 log = get_logger(__name__)
 
 HEADERS = {"Server": "koord-scheduler", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache, private"}
+HEALTH_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
 CLOSE_SECONDS = 1.0
 """How long open connections may take to end when the process does."""
 BACKLOG = 128
 MAX_BODY = 65_536
 TOO_LARGE = text(413, "request entity too large\n")
-
-Carry = Callable[[web.BaseRequest], Awaitable[web.Response]]
+TOO_SLOW = text(408, "the request's body did not come in time\n")
 
 
 class Answering(Protocol):
@@ -52,13 +57,15 @@ class Guard(Protocol):
 
 
 class Port(msgspec.Struct, frozen=True):
-    """Where to listen. `tls`, `guard`: None for plain HTTP and for a port that answers everybody. `shared`: others may listen there too."""
+    """Where to listen. `tls` begins the server's side of a connection, None: plain HTTP. `guard` None: all is let through. `shared`: others
+    may listen there too."""
 
     host: str
     number: int
-    tls: ssl.SSLContext | None = None
+    tls: Callable[[], SSL.Connection] | None = None
     guard: Guard | None = None
     shared: bool = False
+    limits: Limits = Limits()
 
     @property
     def url(self) -> str:
@@ -67,50 +74,104 @@ class Port(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def listening(ports: Sequence[Port], answering: Answering) -> AsyncIterator[None]:
-    """Answer on all ports for the length of a block; StartError when one cannot be had."""
+async def listening(ports: Sequence[Port], answering: Answering, pace: Pace | None = None) -> AsyncIterator[Sequence[Connections]]:
+    """Answer on all ports for the length of a block, which gets their connections; StartError when a port cannot be had.
+
+    `pace` holds requests up, None: nothing does.
+    """
     async with AsyncExitStack() as open_ports:
-        for port in ports:
-            runner = web.ServerRunner(web.Server(_carrier(port, answering), access_log=None), shutdown_timeout=CLOSE_SECONDS)
-            await runner.setup()
-            open_ports.push_async_callback(runner.cleanup)
-            try:
-                await _site(runner, port).start()
-            except OSError as error:
-                why = os.strerror(error.errno) if error.errno else error
-                raise StartError(f"cannot listen on {port.url}: {why}") from None
-            log.info("listening", url=port.url, authenticated=port.guard is not None)
-        yield
+        yield [await open_ports.enter_async_context(_listening(port, answering, pace)) for port in ports]
 
 
-def _site(runner: web.ServerRunner, port: Port) -> web.BaseSite:
-    """Return where to listen: an unspecified address, 0.0.0.0 or ::, means all addresses of both families, as in Go."""
+@asynccontextmanager
+async def _listening(port: Port, answering: Answering, pace: Pace | None) -> AsyncIterator[Connections]:
+    connections = Connections("plain" if port.tls is None else "secure", port.limits)
+    carrier = _Carrier(port, connections, answering, pace)
+    server = web.Server(carrier.carry, access_log=None)
+    try:
+        listener = await _listener(port, partial(_connection, port, connections, server))
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else error
+        raise StartError(f"cannot listen on {port.url}: {why}") from None
+    log.info("listening", url=port.url, authenticated=port.tls is not None)
+    async with asyncio.TaskGroup() as group:
+        following = group.create_task(connections.follow())
+        try:
+            yield connections
+        finally:
+            following.cancel()
+            listener.close()
+            await asyncio.sleep(0)  # requests that are there are begun before idle connections are closed
+            server.pre_shutdown()
+            await server.shutdown(CLOSE_SECONDS)
+            connections.abort()  # those in a handshake
+
+
+async def _listener(port: Port, connected: Callable[[], Connection]) -> asyncio.Server:
+    """Listen; an unspecified address, 0.0.0.0 or ::, means all addresses of both families, as in Go."""
+    loop = asyncio.get_running_loop()
     if ipaddress.ip_address(port.host).is_unspecified and socket.has_dualstack_ipv6():
         everywhere = socket.create_server(
             ("::", port.number), family=socket.AF_INET6, dualstack_ipv6=True, reuse_port=port.shared, backlog=BACKLOG
         )
-        return web.SockSite(runner, everywhere, ssl_context=port.tls, backlog=BACKLOG)
-    return web.TCPSite(runner, port.host, port.number, ssl_context=port.tls, reuse_port=port.shared or None, backlog=BACKLOG)
+        return await loop.create_server(connected, sock=everywhere, backlog=BACKLOG)
+    return await loop.create_server(connected, port.host, port.number, reuse_port=port.shared or None, backlog=BACKLOG)
 
 
-def _carrier(port: Port, answering: Answering) -> Carry:
-    async def carry(carried: web.BaseRequest) -> web.Response:
-        response = await _answer(carried, port.guard, answering)
+def _connection(port: Port, connections: Connections, server: web.Server) -> Connection:
+    handler = server()
+    connection = Connection(connections, handler)
+    if port.tls is not None:
+        connection.speak(TlsProtocol(port.tls(), handler, connection.opened))
+    return connection
+
+
+class _Carrier:
+    """Carries the requests of one port."""
+
+    def __init__(self, port: Port, connections: Connections, answering: Answering, pace: Pace | None) -> None:
+        self._pace = pace
+        self._guard = port.guard
+        self._limits = port.limits
+        self._connections = connections
+        self._answering = answering
+
+    async def carry(self, carried: web.BaseRequest) -> web.Response:
+        connection = self._connections.of(carried.protocol)
+        if connection is None:
+            return web.Response(status=TOO_SLOW.status)  # which goes nowhere
+        connection.asked()
+        try:
+            if self._pace is not None and carried.path not in HEALTH_PATHS:
+                await self._pace.wait()
+            response = await self._answer(carried)
+        finally:
+            connection.answered()
         headers = {**HEADERS, "Content-Type": response.content_type}
         if response.location:
             headers["Location"] = response.location
         return web.Response(status=response.status, body=response.body, headers=headers)
 
-    return carry
+    async def _answer(self, carried: web.BaseRequest) -> Response:
+        chain = carried.get_extra_info(PEER_CHAIN, ())
+        request = Request.of(carried.method, carried.raw_path, headers=carried.headers, chain=chain)
+        if self._guard is not None and (refusal := await self._guard.refusal(request)) is not None:
+            return refusal
+        if carried.body_exists:  # read only after whoever sends it was let in
+            try:
+                async with asyncio.timeout(self._limits.body):
+                    body = await _body(carried)
+            except TimeoutError:
+                return TOO_SLOW
+            if len(body) > MAX_BODY:
+                return TOO_LARGE
+            request = msgspec.structs.replace(request, body=body)
+        return await self._answering.answer(request)
 
 
-async def _answer(carried: web.BaseRequest, guard: Guard | None, answering: Answering) -> Response:
-    request = Request.of(carried.method, carried.raw_path, headers=carried.headers, chain=peer_chain(carried.get_extra_info("ssl_object")))
-    if guard is not None and (refusal := await guard.refusal(request)) is not None:
-        return refusal
-    if carried.body_exists:  # read only after whoever sends it was let in
-        body = await carried.content.read(MAX_BODY + 1)
-        if len(body) > MAX_BODY:
-            return TOO_LARGE
-        request = msgspec.structs.replace(request, body=body)
-    return await answering.answer(request)
+async def _body(carried: web.BaseRequest) -> bytes:
+    """Read the body, but not much more than is allowed."""
+    body = bytearray()
+    while len(body) <= MAX_BODY and (piece := await carried.content.read(MAX_BODY + 1)):
+        body += piece
+    return bytes(body)

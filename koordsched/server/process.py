@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from functools import partial
 from random import Random
 from typing import Any
@@ -28,14 +28,13 @@ from koordsched.log import get_logger
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
 from koordsched.server.access import World
 from koordsched.server.connecting import Connect, Connecting, Connection
-from koordsched.server.endpoints import Endpoints
+from koordsched.server.endpoints import Endpoints, ProcessContext
 from koordsched.server.front import Front
 from koordsched.server.garbage import sweep
 from koordsched.server.heartbeat import Heartbeat, watching
 from koordsched.server.leadership import Campaign, Leadership
 from koordsched.server.mistakes import StartError
-from koordsched.server.ports import Port, listening
-from koordsched.server.secure_port import secure_port
+from koordsched.server.serving_thread import Service, ServingThread, serving
 from koordsched.server.signals import Reactions, handling_signals
 from koordsched.tasks import Tasks
 
@@ -62,6 +61,7 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     connect: Connect = connect
     stop_seconds: float = STOP_SECONDS
     exit_at_once: Callable[[int], object] = os._exit
+    new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop  # of the serving thread
     guard: Guard | None = None  # ends a process that has lost the lease and cannot notice
 
 
@@ -76,6 +76,7 @@ class Process:
         self._tasks = Tasks(orders.random)
         self._heartbeat = Heartbeat(orders.clock)
         self._dumping: asyncio.Task[None] | None = None
+        self._serving: ServingThread | None = None
         self._leadership = self._candidate() if orders.config.leader_election.leader_elect else None
 
     def _candidate(self) -> Leadership:
@@ -90,7 +91,7 @@ class Process:
         try:
             with handling_signals(reactions), watching(self._heartbeat, orders.clock):
                 self._tasks.keep("heartbeat", self._heartbeat.beat)
-                async with AsyncExitStack() as ports, listening(await self._ports(ports), self._front):
+                async with serving(self._service()) as self._serving:
                     return await self._serve()
         except StartError as error:
             log.error(str(error))
@@ -98,14 +99,10 @@ class Process:
         finally:
             await self._tasks.end()
 
-    async def _ports(self, kept: AsyncExitStack) -> list[Port]:
-        orders, flags = self._orders, self._orders.flags
-        ports = []
-        if flags.secure_port:
-            ports.append(await kept.enter_async_context(secure_port(flags, World(orders.connect, orders.clock, orders.random))))
-        if flags.port:
-            ports.append(Port(flags.address or Flags().address, flags.port))
-        return ports
+    def _service(self) -> Service:
+        orders = self._orders
+        world = World(orders.connect, orders.clock, Random(orders.random.getrandbits(64)))
+        return Service(orders.flags, world, self._front, self._front.metrics.watch_connections, orders.new_loop)
 
     async def _serve(self) -> int:
         connecting = asyncio.create_task(self._connected())
@@ -153,9 +150,12 @@ class Process:
         except ExtenderSettingsError as mistake:
             raise StartError(str(mistake)) from None
         self._scheduler = scheduler
-        endpoints = Endpoints(scheduler, self._leadership, {"scheduling-loop": self._heartbeat.health})
+        context = ProcessContext(self._leadership, self._front.metrics, {"scheduling-loop": self._heartbeat.health})
+        endpoints = Endpoints(scheduler, context)
         self._front.show(endpoints)
         dying: list[asyncio.Task[Any]] = [asyncio.create_task(scheduler.until_failed())]
+        if self._serving is not None:
+            dying.append(asyncio.create_task(self._serving.ended()))
         if self._leadership is not None:
             dying.append(asyncio.create_task(self._leadership.lost()))
         starting = asyncio.create_task(self._start(scheduler))

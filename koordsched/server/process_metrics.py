@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 from koordsched import __version__, tasks
 from koordsched.cluster.apiserver.traffic import SECONDS
 from koordsched.config.features import ALL_ALPHA, ALL_BETA, ALPHA, BETA, DEFAULT_GATES, DEPRECATED, FeatureGates
-from koordsched.scheduler.measures import Counts, Measure, exposition
+from koordsched.scheduler.measures import Counts, Measure
 from koordsched.server.heartbeat import LAG_BOUNDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from prometheus_client.metrics_core import Metric
 
     from koordsched.cluster.apiserver import Traffic
-    from koordsched.scheduler.metric_rules import MetricRules
+    from koordsched.server.connections import Connections
     from koordsched.server.heartbeat import Heartbeat
     from koordsched.server.leadership import Leadership
 
@@ -43,13 +43,14 @@ BUILD = {
 class ProcessMetrics:
     """All of them, as far as they are there."""
 
-    def __init__(self, gates: FeatureGates = DEFAULT_GATES, rules: MetricRules | None = None) -> None:
-        self._rules = rules
+    def __init__(self, gates: FeatureGates = DEFAULT_GATES) -> None:
         self._shown: list[Measure] = []
         OwnProcess(self._shown, "process", "This process.")
         Build(self._shown, "kubernetes_build_info", "1, and as labels which build this is.", BUILD)
         Features(self._shown, gates)
         BackgroundWork(self._shown, "koord_scheduler_task", "Work in the background.", ["task"])
+        self._ports: list[Connections] = []
+        PortConnections(self._shown, self._ports)
 
     def watch(self, traffic: Traffic) -> None:
         """Show what is sent over a connection, too."""
@@ -70,9 +71,14 @@ class ProcessMetrics:
         """Show whether this process leads, too."""
         MasterStatus(self._shown, leadership)
 
-    def text(self) -> bytes:
-        """Return them in Prometheus' text format."""
-        return exposition(self._shown, self._rules)
+    def watch_connections(self, connections: Connections) -> None:
+        """Show the connections of a port, too."""
+        self._ports.append(connections)
+
+    @property
+    def measures(self) -> Sequence[Measure]:
+        """Return all that is measured by now."""
+        return self._shown
 
 
 class OwnProcess(Measure):
@@ -126,7 +132,7 @@ class BackgroundWork(Measure):
             ("failures", "Work in the background that failed and was given up.", tasks.failures),
         ):
             family = CounterMetricFamily(f"{self.name}_{name}", text, labels=self.labels)
-            for task, count in list(counts.items()):
+            for task, count in counts.copy().items():
                 family.add_metric([task], count)
             yield family
 
@@ -145,6 +151,31 @@ class LoopLag(Measure):
         names = [*(str(bound) for bound in LAG_BOUNDS), "+Inf"]
         family.add_metric([], list(zip(names, accumulate(self._heartbeat.lags), strict=True)), self._heartbeat.lag_sum)
         yield family
+
+
+class PortConnections(Measure):
+    """koord_scheduler_port_connections{port,stage} and koord_scheduler_port_connections_closed_total{port,reason}."""
+
+    def __init__(self, shown: list[Measure], ports: Sequence[Connections]) -> None:
+        super().__init__(shown, "koord_scheduler_port_connections", "Open connections of a port, by what they wait for.", ["port", "stage"])
+        self._ports = ports
+
+    def collect(self) -> Iterable[Metric]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415
+
+        family = GaugeMetricFamily(self.name, self.text, labels=self.labels)
+        closed = CounterMetricFamily(
+            "koord_scheduler_port_connections_closed_total",
+            "Connections that a port has closed or refused, by the limit that they met.",
+            labels=["port", "reason"],
+        )
+        for connections in self._ports:
+            for stage, count in connections.stages().items():
+                family.add_metric([connections.port, stage], count)
+            for reason, count in connections.closed.copy().items():
+                closed.add_metric([connections.port, reason], count)
+        yield family
+        yield closed
 
 
 class MasterStatus(Measure):

@@ -9,6 +9,8 @@ HTML = "text/html; charset=utf-8"
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 JSON = "application/json"
 METRICS_PATH = "/metrics"
+SLIS_PATH = "/metrics/slis"
+RESOURCES_PATH = "/metrics/resources"
 
 
 class Response(msgspec.Struct, frozen=True):

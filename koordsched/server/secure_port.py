@@ -19,7 +19,7 @@ async def secure_port(flags: Flags, world: World) -> AsyncIterator[Port]:
     try:
         gate = await delegation.start()
         certificates = ServingCertificates(flags, world.clock.now(), clients_show_theirs=delegation.asks_for_certificates)
-        port = Port(flags.bind_address, flags.secure_port, certificates.context, gate, flags.permit_port_sharing)
+        port = Port(flags.bind_address, flags.secure_port, certificates.connection, gate, flags.permit_port_sharing)
         following.keep("serving certificates", certificates.follow)
         following.keep("authority files", delegation.follow_files)
         following.keep("authorities of the cluster", delegation.follow_cluster)

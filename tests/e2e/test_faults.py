@@ -10,12 +10,10 @@ from random import Random
 from support.controlplane.credentials import SCHEDULER, by_token
 from support.controlplane.plane import ControlPlane
 from support.controlplane.rest import Rest
-from support.live import EVENTS, Launch, Running, create_node, create_pod, direct, found_equal, reason, secure_get, until
+from support.live import EVENTS, Launch, Running, create_node, create_pod, direct, found_equal, reason, until
 from support.placements import Placements
 from support.proxy import Fault, Proxy, Weather
 from support.recount import recount
-
-from koordsched.scenario.live.ports import free_port
 
 NODES = 40  # of 4 cores
 PODS, FIRST, SECOND = 1000, 400, 300
@@ -42,12 +40,12 @@ def compare_by_signal(running: Running) -> None:
 
 
 def test_all_pods_are_bound_whatever_befalls_requests_watches_and_the_api_server(plane: ControlPlane, tmp_path: Path) -> None:
-    rest, weather, port = plane.rest(), Weather(Random(7), watch_seconds=WATCH_SECONDS), free_port()
+    rest, weather = plane.rest(), Weather(Random(7), watch_seconds=WATCH_SECONDS)
     for i in range(NODES):
         create_node(rest, f"n{i}", "4")
     with Proxy(plane, weather, tmp_path) as proxy, Placements(direct(plane)) as placements:
         kubeconfig = proxy.kubeconfig(by_token(plane.tokens[SCHEDULER]))
-        running = Launch(plane, tmp_path, kubeconfig, flags=(f"--secure-port={port}", "--authorization-always-allow-paths=/*")).start()
+        running = Launch(plane, tmp_path, kubeconfig).start()
         running.await_readiness()
         weather.share = FAILING_SHARE
         weather.black_holes = {"bind"}
@@ -65,7 +63,7 @@ def test_all_pods_are_bound_whatever_befalls_requests_watches_and_the_api_server
         await_bound(placements, PODS)
         until(lambda: all(reason(rest, name) == "Unschedulable" for name in too_large), PATIENCE)
         weather.share = 0.0
-        until(lambda: found_equal(secure_get(port, "/debug/compare")), PATIENCE)
+        until(lambda: found_equal(running.debug("/debug/compare")), PATIENCE)
         compare_by_signal(running)
         outcome = running.stop()
     found = recount(rest)

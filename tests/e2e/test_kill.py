@@ -76,7 +76,7 @@ def test_ten_kills_while_two_thousand_pods_are_bound(plane: ControlPlane, tmp_pa
         await_bound(placements, FIT)
         never = [f"too-large-{i}" for i in range(TOO_LARGE)]
         until(lambda: all(reason(rest, name) == "Unschedulable" for name in never))
-        until(lambda: found_equal(running.served.get("/debug/compare")))
+        until(lambda: found_equal(running.debug("/debug/compare")))
         outcome = running.stop()
     found = recount(rest)
     assert found.overcommitted() == {}

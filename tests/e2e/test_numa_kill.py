@@ -126,7 +126,7 @@ def test_no_cpu_is_sold_twice_however_often_the_scheduler_is_killed(plane: Contr
         running = quick.start()
         running.await_readiness()
         assert views(running) == shown
-        until(lambda: found_equal(running.served.get("/debug/compare")))
+        until(lambda: found_equal(running.debug("/debug/compare")))
         outcome = running.stop()
     assert recount(rest).overcommitted() == {}
     assert placements.strayed() == []

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from koordsched.scenario.live.ports import free_port
 from support.controlplane.credentials import ADMIN, Kubeconfig
 from support.controlplane.plane import ControlPlane
 from support.controlplane.processes import Process
@@ -39,8 +40,10 @@ class Launch(NamedTuple):
         kubeconfig = self.kubeconfig.write(self.folder / "kubeconfig")
         connection = {"kubeconfig": str(kubeconfig), **self.connection}
         config = write_config(self.folder, kubeconfig, clientConnection=connection, **self.config)
-        served, line = command("--config", config, *self.flags)
-        return Running(served, self.plane.spawn(NAME, line))
+        secure = free_port()
+        open_to_all = [f"--secure-port={secure}", "--bind-address=127.0.0.1", "--authorization-always-allow-paths=/*"]
+        served, line = command("--config", config, *open_to_all, *self.flags)
+        return Running(served, self.plane.spawn(NAME, line), secure)
 
 
 class Running(NamedTuple):
@@ -48,6 +51,11 @@ class Running(NamedTuple):
 
     served: Served
     process: Process
+    secure: int
+
+    def debug(self, path: str) -> tuple[int, str]:
+        """Ask for what the plain port does not answer."""
+        return secure_get(self.secure, path)
 
     def await_readiness(self) -> None:
         self.process.wait_until(self.served.ready, PATIENCE)

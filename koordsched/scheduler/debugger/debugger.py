@@ -15,6 +15,7 @@ from koordsched.scheduler.debugger.dump import CacheDump, QueueDump, dump_cache,
 from koordsched.scheduler.debugger.fresh_list import Differing, ListWalk
 from koordsched.scheduler.debugger.slices import run_sliced
 from koordsched.scheduler.debugger.sources import pod_name
+from koordsched.slices import Slices
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -71,17 +72,18 @@ class Debugger:
 
         return await confirmed(look)
 
-    def cache(self, limit: int) -> CacheDump:
-        """Show what is believed of at most so many nodes."""
-        return dump_cache(self._sources.parts, limit)
+    async def cache(self, limit: int, work: Slices) -> CacheDump:
+        """Show what is believed of at most so many nodes; `work` is entered."""
+        return await dump_cache(self._sources.parts, limit, work.pause)
 
-    def queue(self, limit: int) -> QueueDump:
-        """Show at most so many pods of each part of the queue."""
-        return dump_queue(self._sources.parts, limit)
+    async def queue(self, limit: int, work: Slices) -> QueueDump:
+        """Show at most so many pods of each part of the queue; `work` is entered."""
+        return await dump_queue(self._sources.parts, limit, work.pause)
 
     async def log_all(self) -> None:
         """Log a dump of this moment, then the comparison."""
-        cache, queue = self.cache(LOGGED), self.queue(LOGGED)
+        with Slices(self._sources.parts.clock.perf) as work:
+            cache, queue = await self.cache(LOGGED, work), await self.queue(LOGGED, work)
         _log_cache(cache)
         _log_queue(queue)
         try:

@@ -1,6 +1,6 @@
 """What the scheduler believes, as data to log or to answer: at most so many nodes and pods, with a count of all.
 
-Amounts of cpu are in milli-cores, all others in whole units.
+Amounts of cpu are in milli-cores, all others in whole units. A dump is taken in slices: what comes or goes meanwhile may be in it or not.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from koordsched.clock import rfc3339
 from koordsched.queue.queued_pod import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from koordsched.cache.cache import Cache
     from koordsched.cache.nodes import NodeInfo
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from koordsched.queue.queued_pod import QueuedPodInfo
     from koordsched.queue.scheduling_queue import SchedulingQueue
     from koordsched.scheduler.parts import Parts
+
+    Pause = Callable[[], Awaitable[None]]  # lets others run when this has taken long enough (`koordsched.slices`)
 
 
 class NodeDump(msgspec.Struct, frozen=True):
@@ -86,36 +88,45 @@ class QueueDump(msgspec.Struct, frozen=True):
     waiting: tuple[WaitingDump, ...]
 
 
-def dump_cache(parts: Parts, limit: int) -> CacheDump:
+async def dump_cache(parts: Parts, limit: int, pause: Pause) -> CacheDump:
     """Show at most `limit` nodes, by name, and as many nodes with nominations."""
     cache, nominator = parts.cache, parts.queue.nominator
-    infos = [cache.nodes_by_name[name] for name in sorted(cache.nodes_by_name)[:limit]]
+    nodes = []
+    for name in sorted(cache.nodes_by_name)[:limit]:
+        if (info := cache.nodes_by_name.get(name)) is not None:
+            nodes.append(_node(info, cache, nominator))
+        await pause()
     return CacheDump(
         nodes_total=len(cache.nodes_by_name),
         pods_total=len(cache.pods),
         assumed_total=cache.assumed_count,
         repairs=cache.repairs,
-        nodes=tuple(_node(info, cache, nominator) for info in infos),
+        nodes=tuple(nodes),
         nominated={node: tuple(pod.key for pod in pods.values()) for node, pods in islice(nominator.nodes.items(), limit)},
     )
 
 
-def dump_queue(parts: Parts, limit: int) -> QueueDump:
+async def dump_queue(parts: Parts, limit: int, pause: Pause) -> QueueDump:
     """Show at most `limit` pods of each part."""
     queue = parts.queue
-    by_place: dict[Place, list[QueuedPodInfo]] = {}
+    by_place: dict[Place, list[QueuedPodInfo]] = {place: [] for place in Place}
     for info in queue.pending():
-        by_place.setdefault(info.place, []).append(info)
+        by_place[info.place].append(info)
+    await pause()
 
-    def part(infos: list[QueuedPodInfo]) -> PartDump:
-        return PartDump(len(infos), tuple(_pod(info, queue) for info in infos[:limit]))
+    async def part(infos: list[QueuedPodInfo]) -> PartDump:
+        shown = []
+        for info in infos[:limit]:
+            shown.append(_pod(info, queue))
+            await pause()
+        return PartDump(len(infos), tuple(shown))
 
     return QueueDump(
-        active=part(by_place.get(Place.ACTIVE, [])),
-        backoff=part(by_place.get(Place.BACKOFF, [])),
-        unschedulable=part(by_place.get(Place.UNSCHEDULABLE, [])),
-        gated=part(by_place.get(Place.GATED, [])),
-        in_flight=part(queue.in_flight),
+        active=await part(by_place[Place.ACTIVE]),
+        backoff=await part(by_place[Place.BACKOFF]),
+        unschedulable=await part(by_place[Place.UNSCHEDULABLE]),
+        gated=await part(by_place[Place.GATED]),
+        in_flight=await part(list(queue.in_flight)),
         waiting_total=len(parts.waiting_pods),
         waiting=tuple(
             WaitingDump(waiting.pod.key, waiting.node_name, _sorted(waiting.pending_plugins))

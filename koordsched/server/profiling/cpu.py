@@ -14,6 +14,7 @@ from types import FrameType
 
 PERIOD = 0.01
 MICROSECONDS = 1e6
+DEEPEST = 100  # frames of a stack
 
 
 def sample(thread: int, seconds: float, ended: Event) -> Counter[tuple[str, ...]]:
@@ -37,9 +38,9 @@ def collapsed(samples: Counter[tuple[str, ...]]) -> str:
 
 
 def stack_of(frame: FrameType | None) -> tuple[str, ...]:
-    """Return the functions of a stack, the outermost first."""
-    names = []
-    while frame is not None:
+    """Return the functions of a stack, the outermost first; of a deep one the innermost ones."""
+    names: list[str] = []
+    while frame is not None and len(names) < DEEPEST:
         names.append(f"{frame.f_code.co_qualname} ({_file(frame)}:{frame.f_lineno})")
         frame = frame.f_back
     return tuple(reversed(names))

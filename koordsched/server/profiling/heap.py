@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import gc
 import sys
+import time
 import tracemalloc
 from collections import Counter
 from pathlib import Path
 
+from koordsched.slices import PAUSE_SECONDS
+
 SHOWN = 100
+A_SLICE = 2000  # objects: a millisecond
 STATUS = Path("/proc/self/status")
 RESIDENT = ("VmRSS", "VmHWM")
 
@@ -32,7 +36,9 @@ def _resident() -> str:
 def _by_type() -> str:
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
-    for each in gc.get_objects():
+    for number, each in enumerate(gc.get_objects()):
+        if number % A_SLICE == 0:
+            time.sleep(PAUSE_SECONDS)  # other threads get the interpreter's lock at once, not after each switch interval
         name = f"{type(each).__module__}.{type(each).__qualname__}"
         counts[name] += 1
         sizes[name] += sys.getsizeof(each, 0)

@@ -7,17 +7,29 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterable
+from itertools import islice
 from types import CoroutineType, FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from koordsched.server.profiling.cpu import stack_of
+from koordsched.server.profiling.cpu import DEEPEST, stack_of
+
+if TYPE_CHECKING:
+    from koordsched.slices import Slices
 
 Stack = tuple[str, ...]
 
 
-def tasks() -> str:
+MOST_TASKS = 20_000
+"""How many are looked at: more say no more."""
+
+
+async def tasks(work: Slices) -> str:
     """Describe the tasks of the running loop: the chain of coroutines that each is in, the innermost last."""
-    return _grouped("task", [_awaits(task.get_coro()) for task in asyncio.all_tasks()])
+    stacks = []
+    for task in islice(asyncio.all_tasks(), MOST_TASKS):
+        stacks.append(_awaits(task.get_coro()))
+        await work.pause()
+    return _grouped("task", stacks)
 
 
 def threads() -> str:
@@ -29,8 +41,8 @@ def threads() -> str:
 
 def _awaits(waiting: Any) -> Stack:
     """Follow what a coroutine awaits as far as Python tells."""
-    chain = []
-    while waiting is not None:
+    chain: list[str] = []
+    while waiting is not None and len(chain) < DEEPEST:
         chain.append(_place(waiting))
         waiting = getattr(waiting, "cr_await", None) or getattr(waiting, "ag_await", None) or getattr(waiting, "gi_yieldfrom", None)
     return tuple(chain)

@@ -21,8 +21,8 @@ from OpenSSL import SSL
 from koordsched.log import get_logger
 from koordsched.server.files import FOLLOW_SECONDS
 from koordsched.server.mistakes import StartError
-from koordsched.server.tls.bridge import BridgeContext, reason_of
 from koordsched.server.tls.pairs import CertKey, FollowedPair, PairFlags, pair_of_folder, self_signed
+from koordsched.server.tls.protocol import reason_of
 from koordsched.server.tls.rules import TlsRules
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Contexts(msgspec.Struct, frozen=True):
 
 
 class ServingCertificates:
-    """The secure port's certificates; `context` is for the event loop and shows what is current."""
+    """The secure port's certificates."""
 
     def __init__(self, flags: Flags, now: float, *, clients_show_theirs: bool) -> None:
         """Read what the flags name; StartError when something cannot be used.
@@ -63,7 +63,12 @@ class ServingCertificates:
         self._made, self._files = _default(flags, now, self._bound)
         self._named = [_named_pair(text) for text in flags.tls_sni_cert_key]
         self._contexts = self._fresh_contexts()
-        self.context = BridgeContext.over(lambda: self._for_name(self._bound))
+
+    def connection(self) -> SSL.Connection:
+        """Begin the server's side of a connection, which shows what is current."""
+        connection = SSL.Connection(self._for_name(self._bound))
+        connection.set_accept_state()
+        return connection
 
     async def follow(self) -> None:
         """Read files again when they change, for ever."""
@@ -108,6 +113,7 @@ class ServingCertificates:
         context = SSL.Context(SSL.TLS_SERVER_METHOD)
         context.set_min_proto_version(self._rules.minimum)
         context.set_options(OPTIONS)
+        context.set_mode(SSL.MODE_RELEASE_BUFFERS)  # an idle connection holds no buffers
         context.set_session_cache_mode(SSL.SESS_CACHE_OFF)  # a resumed session would bring no chain of the client's
         context.set_options(SSL.OP_NO_TICKET)
         if self._rules.ciphers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from time import perf_counter
 from typing import Any
 
 from structlog.testing import capture_logs
@@ -17,6 +18,7 @@ from koordsched.cluster.port import Ref, ServerError
 from koordsched.framework.status import Code, Status
 from koordsched.scheduler.debugger.dump import NodeDump, WaitingDump
 from koordsched.simulate.world import EmbeddedWorld
+from koordsched.slices import Slices
 
 TOO_BIG = (
     "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
@@ -41,7 +43,7 @@ async def prepare(world: EmbeddedWorld) -> None:
 async def test_a_node_is_shown_with_its_amounts_and_its_pods(stage: Stage) -> None:
     async with stage() as world:
         await prepare(world)
-        dump = world.scheduler.debugger.cache(10)
+        dump = await world.scheduler.debugger.cache(10, Slices(perf_counter))
         assert (dump.nodes_total, dump.pods_total, dump.assumed_total, dump.repairs) == (1, 1, 0, 0)
         assert dump.nominated == {"n1": ("default/big",)}
         assert dump.nodes == (
@@ -62,14 +64,14 @@ async def test_a_node_of_which_only_pods_are_known_is_shown_as_unknown(stage: St
         await prepare(world)
         await world.delete(Ref(NODE, "", "n1"))
         await world.settle()
-        (shown,) = world.scheduler.debugger.cache(10).nodes
+        (shown,) = (await world.scheduler.debugger.cache(10, Slices(perf_counter))).nodes
         assert (shown.name, shown.known, shown.pods, shown.allocatable) == ("n1", False, 1, {})
 
 
 async def test_pending_pods_are_shown_with_who_refused_them_and_why(stage: Stage) -> None:
     async with stage() as world:
         await prepare(world)
-        dump = world.scheduler.debugger.queue(10)
+        dump = await world.scheduler.debugger.queue(10, Slices(perf_counter))
         assert [part.total for part in (dump.active, dump.backoff, dump.unschedulable, dump.gated, dump.in_flight)] == [0, 0, 2, 1, 0]
         shown = {each.pod: each for each in dump.unschedulable.pods}
         big = shown["default/big"]
@@ -85,10 +87,10 @@ async def test_pods_that_wait_on_permit_are_in_flight_and_show_whom_they_wait_fo
     late.permit_answer = (Status(Code.WAIT), 600.0)
     async with stage((late, "permit")) as world:
         await prepare(world)
-        dump = world.scheduler.debugger.queue(10)
+        dump = await world.scheduler.debugger.queue(10, Slices(perf_counter))
         assert (dump.waiting_total, dump.waiting) == (1, (WaitingDump("default/p", "n1", ("L",)),))
         assert [each.pod for each in dump.in_flight.pods] == ["default/p"]
-        assert world.scheduler.debugger.cache(10).nodes[0].assumed_pods == ("default/p",)
+        assert (await world.scheduler.debugger.cache(10, Slices(perf_counter))).nodes[0].assumed_pods == ("default/p",)
 
 
 async def test_a_limit_bounds_what_is_shown_but_not_the_counts(stage: Stage) -> None:
@@ -97,9 +99,12 @@ async def test_a_limit_bounds_what_is_shown_but_not_the_counts(stage: Stage) -> 
         await world.create(NODE, node_manifest("n0", "2"))
         await world.settle()
         debugger = world.scheduler.debugger
-        assert [each.name for each in debugger.cache(1).nodes] == ["n0"]
-        assert (debugger.cache(1).nodes_total, debugger.cache(0).nodes) == (2, ())
-        unschedulable = debugger.queue(1).unschedulable
+        assert [each.name for each in (await debugger.cache(1, Slices(perf_counter))).nodes] == ["n0"]
+        assert ((await debugger.cache(1, Slices(perf_counter))).nodes_total, (await debugger.cache(0, Slices(perf_counter))).nodes) == (
+            2,
+            (),
+        )
+        unschedulable = (await debugger.queue(1, Slices(perf_counter))).unschedulable
         assert (unschedulable.total, len(unschedulable.pods)) == (2, 1)
 
 

@@ -148,7 +148,7 @@ async def test_a_standby_is_warm_and_silent_and_leads_as_soon_as_it_may() -> Non
         await server.leases.patch(LEASE_REF, Patch({"spec": {"holderIdentity": ""}}))
         await until(lambda: server.nodes_of_pods()["a"])
         await until(lambda: len(server.raws(EVENT)) == 2)
-        assert 'leader_election_master_status{name="kube-scheduler"} 1.0' in (await served.get("/metrics"))[1]
+        await until(lambda: served.answers_with("/metrics", 200, 'leader_election_master_status{name="kube-scheduler"} 1.0'))
 
 
 async def test_a_standby_that_stops_leaves_the_lease_alone() -> None:

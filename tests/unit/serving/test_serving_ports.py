@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import aiohttp
 import pytest
 import uvloop
 from cryptography import x509
+from OpenSSL import SSL
 from support.controlplane.authority import Authority
 
 from koordsched.config.flags import parse_flags
@@ -145,8 +147,8 @@ async def test_a_client_that_goes_away_in_the_handshake_does_no_harm(caplog: pyt
     assert caplog.records == []
 
 
-def secure(*, clients_show_theirs: bool = False) -> ssl.SSLContext:
-    return ServingCertificates(parse_flags([]), 1_790_000_000.0, clients_show_theirs=clients_show_theirs).context
+def secure(*, clients_show_theirs: bool = False) -> Callable[[], SSL.Connection]:
+    return ServingCertificates(parse_flags([]), 1_790_000_000.0, clients_show_theirs=clients_show_theirs).connection
 
 
 def unverified() -> ssl.SSLContext:

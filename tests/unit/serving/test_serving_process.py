@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 import ssl
+import threading
 import time
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
 import aiohttp
 import pytest
 from support.fakes import config_with, node_manifest, pod_manifest
-from support.serving import ALONE, HOST, FakeServer, serving, signal_self, until
+from support.serving import ALONE, HOST, PATIENCE, FakeServer, serving, signal_self, until
 
 from koordsched import tasks
 from koordsched.api.kinds import EVENT, NODE, POD, Kind
 from koordsched.cluster.apiserver import ConnectionSettings
 from koordsched.cluster.memory import Fault
 from koordsched.cluster.port import ListPage, ServerError
+from koordsched.server.connections import Connections
 
 
 async def test_it_is_alive_from_the_beginning_and_ready_after_the_initial_lists(logged: Any) -> None:
@@ -39,7 +44,7 @@ async def test_it_is_alive_from_the_beginning_and_ready_after_the_initial_lists(
         assert "scheduler_pending_pods{" in metrics
         assert "process_cpu_seconds_total" in metrics
         server.traffic.requests["bind", "pods"] += 3
-        assert 'koord_scheduler_api_requests_total{resource="pods",verb="bind"} 3.0' in (await served.get("/metrics"))[1]
+        await until(lambda: served.answers_with("/metrics", 200, 'koord_scheduler_api_requests_total{resource="pods",verb="bind"} 3.0'))
     assert logged.of("warning")[0] == "waiting for the API server"
     assert logged.all()[0]["url"] == served.url
     assert served.run.result() == 0
@@ -268,3 +273,44 @@ async def test_a_background_task_that_fails_is_counted_and_costs_nothing_else(lo
     tasks.restarts.clear()
     error = next(line for line in logged.all() if line["level"] == "error")
     assert (error["msg"], error["task"], error["err"]) == ("a task failed and is started again", "garbage collection", "KeyError('a bug')")
+
+
+async def test_probes_are_answered_while_the_scheduling_loop_is_busy() -> None:
+    async with serving(FakeServer()) as served:
+        await served.ready()
+
+        def probe(path: str) -> bytes:
+            with urllib.request.urlopen(served.url + path, timeout=PATIENCE) as answer:
+                return bytes(answer.read())
+
+        with ThreadPoolExecutor(1) as pool:
+            asking = pool.map(probe, ["/livez", "/readyz"])
+            assert list(asking) == [b"ok", b"ok"]  # waited for on the loop itself, which does nothing else meanwhile
+
+
+async def test_a_serving_thread_that_dies_ends_the_process(logged: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    died = threading.Event()
+
+    async def fails(_self: Connections) -> None:
+        while not died.is_set():  # noqa: ASYNC110  # another thread sets it
+            await asyncio.sleep(0.01)
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(Connections, "follow", fails)
+    async with serving(FakeServer()) as served:
+        await served.ready()
+        died.set()
+        assert await served.code() == 1
+    error = next(line for line in logged.all() if line["level"] == "error")
+    assert (error["msg"], error["task"]) == ("a task that must run has ended, and so does the process", "serving thread")
+    assert "a bug" in error["err"]
+
+
+async def test_what_the_plain_port_does_not_answer_is_answered_by_the_secure_port() -> None:
+    async with serving(FakeServer()) as served:
+        await served.ready()
+        status, body = await served.get("/debug/cache")
+    assert (status, body) == (
+        403,
+        "the plain port answers health, metrics and cheap reads only: ask the secure port, which --secure-port=0 turns off\n",
+    )

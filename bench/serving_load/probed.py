@@ -1,0 +1,69 @@
+"""`python -m serving_load.probed FILE ...`: koord-scheduler, with its loop's lag while it schedules written to a file when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from pathlib import Path
+
+import msgspec
+
+from koordsched.cli import main
+from koordsched.server import command
+from koordsched.server.process import Process
+
+PERIOD = 0.005
+MILLI = 1e3
+THREADS_EVERY = 100  # looks
+LATE = (0.01, 0.02, 0.05)
+
+
+class Lags(msgspec.Struct):
+    """How late the loop was, in milliseconds: at most, on average, and how often by more than some."""
+
+    looks: int = 0
+    mean_ms: float = 0.0
+    max_ms: float = 0.0
+    over_ms: dict[str, int] = {}
+    thread_cpu_seconds: dict[str, float] = {}  # over the whole run, by the thread's name
+
+
+class Probed(Process):
+    """A serving process that is looked at."""
+
+    async def run(self) -> int:
+        looking = asyncio.create_task(self._look())
+        try:
+            return await super().run()
+        finally:
+            looking.cancel()
+            Path(sys.argv[0]).write_bytes(msgspec.json.encode(self._lags))  # noqa: ASYNC240  # at the end
+
+    async def _look(self) -> None:
+        self._lags = lags = Lags(over_ms={f"{MILLI * late:g}": 0 for late in LATE})
+        total = 0.0
+        while True:
+            due = time.perf_counter() + PERIOD
+            await asyncio.sleep(PERIOD)
+            late = time.perf_counter() - due
+            if self._scheduler is None or self._scheduler._loop_task is None:
+                continue  # it has not begun to schedule
+            total += late
+            lags.looks += 1
+            lags.mean_ms, lags.max_ms = MILLI * total / lags.looks, max(lags.max_ms, MILLI * late)
+            if lags.looks % THREADS_EVERY == 0:
+                lags.thread_cpu_seconds |= {
+                    f"{thread.name} {thread.ident}": round(time.clock_gettime(time.pthread_getcpuclockid(thread.ident)), 2)
+                    for thread in threading.enumerate()
+                    if thread.ident is not None
+                }
+            for limit in LATE:
+                lags.over_ms[f"{MILLI * limit:g}"] += late > limit
+
+
+if __name__ == "__main__":
+    del sys.argv[0]
+    setattr(command, "Process", Probed)  # noqa: B010  # it is not for others, but this is about its inside
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,174 @@
+"""The connections of a port: how many there may be, and how long each may take to say what it wants.
+
+The times and the size of headers are those of k8s.io/apiserver's server (32 s for a request's headers, 90 s between requests, 1 MiB), a
+handshake has 10 s. kube-scheduler takes any number of connections; here a connection above the limit is taken in the place of the one that
+has waited longest without a request, so that a probe gets through although somebody holds all others open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from enum import Enum
+from typing import cast
+
+import msgspec
+
+from koordsched.log import get_logger
+
+log = get_logger(__name__)
+
+LOOK_SECONDS = 1.0
+"""How often connections are looked at; times are kept as exactly."""
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """`connections` of one port at a time; seconds for a handshake, a request's headers, its body, and between requests."""
+
+    connections: int = 400
+    handshake: float = 10.0
+    headers: float = 32.0
+    body: float = 32.0
+    idle: float = 90.0
+    header_bytes: int = 1 << 20
+
+
+class Stage(Enum):
+    """What a connection is about to do, which is also why it is closed when it does not."""
+
+    HANDSHAKE = "handshake"
+    HEADERS = "headers"
+    IDLE = "idle"  # also: takes the last answer
+    ANSWER = "answer"  # ours; it takes as long as it takes
+
+
+LIMIT, SIZE = "limit", "size"
+"""Other reasons why a connection is closed: there are too many, its headers are too large."""
+
+
+class Connections:
+    """The connections of one port, on one event loop. `closed` counts by reason those that were ended here."""
+
+    def __init__(self, port: str, limits: Limits) -> None:
+        self.port = port
+        self.limits = limits
+        self.closed: Counter[str] = Counter()
+        self._open: dict[asyncio.BaseProtocol, Connection] = {}  # by the protocol that speaks HTTP
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def stages(self) -> Counter[str]:
+        """Count the open connections by what they are about to do."""
+        return Counter(connection.stage.value for connection in self._open.copy().values())
+
+    def of(self, handler: asyncio.BaseProtocol) -> Connection | None:
+        """Return the connection of a request by the protocol that has read it; None when it has been closed meanwhile."""
+        return self._open.get(handler)
+
+    def admit(self, connection: Connection) -> bool:
+        """Take a new connection, if need be in the place of the one that waits longest; False when all are being answered."""
+        if len(self._open) >= self.limits.connections:
+            waiting = [other for other in self._open.values() if other.stage is not Stage.ANSWER]
+            if not waiting:
+                self.closed[LIMIT] += 1
+                return False
+            self.end(min(waiting, key=lambda other: other.since), LIMIT)
+        self._open[connection.handler] = connection
+        return True
+
+    def end(self, connection: Connection, reason: str) -> None:
+        """Close a connection for a reason of ours."""
+        self.closed[reason] += 1
+        self.forget(connection)
+        connection.abort()
+
+    def forget(self, connection: Connection) -> None:
+        self._open.pop(connection.handler, None)
+
+    def look(self, now: float) -> None:
+        """End those whose time is over; `now` is the loop's time."""
+        for connection in [each for each in self._open.values() if each.deadline <= now]:
+            self.end(connection, connection.stage.value)
+
+    async def follow(self) -> None:
+        """Look every now and then, for ever."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            self.look(asyncio.get_running_loop().time())
+
+    def abort(self) -> None:
+        """End all that are left."""
+        for connection in list(self._open.values()):
+            connection.abort()
+
+
+class Connection(asyncio.Protocol):
+    """One connection: between the socket and what speaks TLS, if anything does, else `handler`, which speaks HTTP."""
+
+    def __init__(self, connections: Connections, handler: asyncio.Protocol) -> None:
+        self.handler = handler
+        self.stage = Stage.HEADERS
+        self.since = self.deadline = math.inf
+        self._connections = connections
+        self._inner: asyncio.Protocol = handler
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._header_bytes = 0
+
+    def speak(self, tls: asyncio.Protocol) -> None:
+        """Let this stand before the handler."""
+        self._inner = tls
+        self.stage = Stage.HANDSHAKE
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        limits = self._connections.limits
+        if not self._connections.admit(self):
+            self._transport.abort()
+            return
+        self._enter(self.stage, limits.handshake if self.stage is Stage.HANDSHAKE else limits.headers)
+        self._inner.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        limits = self._connections.limits
+        if self.stage is Stage.IDLE:
+            self._enter(Stage.HEADERS, limits.headers)
+        if self.stage is Stage.HEADERS:
+            self._header_bytes += len(data)
+            if self._header_bytes > limits.header_bytes:
+                self._connections.end(self, SIZE)
+                return
+        self._inner.data_received(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connections.forget(self)
+        self._inner.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._inner.resume_writing()
+
+    def opened(self) -> None:
+        """Note that the handshake is done."""
+        self._enter(Stage.HEADERS, self._connections.limits.headers)
+
+    def asked(self) -> None:
+        """Note that a request's headers have been read."""
+        self._enter(Stage.ANSWER, math.inf)
+
+    def answered(self) -> None:
+        """Note that there is an answer: from now on the client is to take it and to ask for something else."""
+        self._enter(Stage.IDLE, self._connections.limits.idle)
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _enter(self, stage: Stage, seconds: float) -> None:
+        self.stage, self.since = stage, self._loop.time()
+        self.deadline = self.since + seconds
+        self._header_bytes = 0

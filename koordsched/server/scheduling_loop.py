@@ -1,0 +1,61 @@
+"""SchedulingLoop: how the serving thread reads and changes what belongs to the event loop on which pods are scheduled.
+
+Cache, queue and metrics are changed by that loop without locks, so what needs a consistent view of them runs there, in slices
+(`koordsched.slices`). Everything else, such as encoding an answer, stays in the serving thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+from koordsched.server.response import text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
+T = TypeVar("T")
+
+PATIENCE_SECONDS = 10.0
+"""How long a loop may take to answer: what Prometheus waits for a scrape."""
+DOES_NOT_ANSWER = text(503, f"the scheduling loop has not answered for {PATIENCE_SECONDS:.0f} s\n")
+
+
+class SchedulingLoopBusyError(Exception):
+    """The scheduling loop has not answered in time."""
+
+
+class SchedulingLoop:
+    """The loop and the thread that make this object. On that loop itself, as in a simulation, work is simply done."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.thread = threading.get_ident()
+        self._cpu_clock = time.pthread_getcpuclockid(self.thread)
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time that the loop's thread has used."""
+        return time.clock_gettime(self._cpu_clock)
+
+    async def run(self, work: Callable[[], Coroutine[Any, Any, T]], patience: float = PATIENCE_SECONDS) -> T:
+        """Run a coroutine function on the scheduling loop; SchedulingLoopBusyError when it has not ended in time."""
+        if asyncio.get_running_loop() is self.loop:
+            return await work()
+        ended = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(), self.loop))
+        try:
+            return await asyncio.wait_for(ended, patience)
+        except TimeoutError:
+            if ended.cancelled():
+                raise SchedulingLoopBusyError from None
+            raise
+
+    async def call(self, work: Callable[[], T]) -> T:
+        """Call a function that takes next to nothing on the scheduling loop; SchedulingLoopBusyError as with `run`."""
+
+        async def called() -> T:
+            return work()
+
+        return await self.run(called)

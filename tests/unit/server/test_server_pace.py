@@ -1,0 +1,78 @@
+"""Pace: a thread that has used more than its share of CPU time waits before the next request."""
+
+from __future__ import annotations
+
+import asyncio
+
+from koordsched.server.pace import SAVED_SECONDS, SHARE, Pace
+
+COST = 0.01
+
+
+class Thread:
+    """A thread whose requests take a hundredth of a second each."""
+
+    def __init__(self) -> None:
+        self.used = 0.0
+        self.answered: list[str] = []
+        self.pace = Pace(lambda: self.used, asyncio.get_running_loop().time)
+
+    async def ask(self, name: str) -> None:
+        await self.pace.wait()
+        self.used += COST
+        self.answered.append(name)
+
+
+async def test_a_burst_after_quiet_time_is_answered_at_once() -> None:
+    thread, loop = Thread(), asyncio.get_running_loop()
+    for _ in range(int(SAVED_SECONDS / COST)):
+        await thread.ask("a")
+    assert loop.time() == 0.0
+    await asyncio.sleep(2 * SAVED_SECONDS / SHARE)
+    begun = loop.time()
+    for _ in range(int(SAVED_SECONDS / COST)):
+        await thread.ask("a")
+    assert loop.time() == begun, "and no more than that is saved up"
+    await thread.ask("a")
+    await thread.ask("a")
+    assert loop.time() > begun
+
+
+async def test_many_who_ask_get_the_share_and_no_more() -> None:
+    thread = Thread()
+
+    async def insist() -> None:
+        while True:
+            await thread.ask("a")
+
+    asking = [asyncio.create_task(insist()) for _ in range(50)]
+    await asyncio.sleep(100.0)
+    for task in asking:
+        task.cancel()
+    await asyncio.wait(asking)
+    await asyncio.sleep(1.0)
+    assert 0.95 * 100 * SHARE < thread.used - SAVED_SECONDS < 1.05 * 100 * SHARE
+
+
+async def test_requests_are_answered_in_their_order() -> None:
+    thread = Thread()
+    thread.used = 1.0
+    await asyncio.gather(*(thread.ask(name) for name in "abcde"))
+    assert thread.answered == list("abcde")
+
+
+async def test_what_was_used_in_a_flood_keeps_nobody_out_for_long() -> None:
+    thread, loop = Thread(), asyncio.get_running_loop()
+    thread.used = 1000.0
+    await thread.ask("a")
+    assert SAVED_SECONDS / SHARE <= loop.time() <= SAVED_SECONDS / SHARE + 0.1
+
+
+async def test_a_request_that_is_given_up_costs_no_turn() -> None:
+    thread = Thread()
+    thread.used = 1.0
+    asking = [asyncio.create_task(thread.ask(name)) for name in "abc"]
+    await asyncio.sleep(0)
+    asking[0].cancel()
+    await asyncio.wait(asking)
+    assert thread.answered == ["b", "c"]

@@ -1,0 +1,225 @@
+"""Connections: how many a port takes, and how long each may take; on real sockets, and with limits so small that no test waits long."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import NamedTuple
+
+import pytest
+from support.serving import HOST, until
+
+from koordsched.config.flags import parse_flags
+from koordsched.scenario.live.ports import free_port
+from koordsched.server.connections import Connections, Limits
+from koordsched.server.ports import Port, listening
+from koordsched.server.request import Request
+from koordsched.server.response import Response, text
+from koordsched.server.tls import ServingCertificates
+
+ASK = b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n"
+
+
+class Slow:
+    """Answers when it is let."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.let = asyncio.Event()
+        self.let.set()
+        self.body = "done"
+
+    async def answer(self, _request: Request) -> Response:
+        self.asked += 1
+        await self.let.wait()
+        return text(200, self.body)
+
+
+class Client(NamedTuple):
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def ended(self) -> bool:
+        """Wait until the server has closed the connection; what it said is dropped."""
+        try:
+            async with asyncio.timeout(5.0):
+                while await self.reader.read(65_536):
+                    pass
+        except ConnectionError:
+            pass
+        return True
+
+    async def status(self) -> bytes:
+        async with asyncio.timeout(5.0):
+            return (await self.reader.readline()).split()[1]
+
+    async def ask(self) -> bytes:
+        self.writer.write(ASK)
+        return await self.status()
+
+
+class Stand(NamedTuple):
+    port: Port
+    answering: Slow
+    connections: Connections
+    clients: list[Client]
+
+    async def connect(self, context: ssl.SSLContext | None = None) -> Client:
+        self.clients.append(Client(*await asyncio.open_connection(HOST, self.port.number, ssl=context)))
+        return self.clients[-1]
+
+
+@asynccontextmanager
+async def stand(limits: Limits, tls: bool = False, answering: Slow | None = None) -> AsyncIterator[Stand]:
+    certificates = ServingCertificates(parse_flags([]), 1_790_000_000.0, clients_show_theirs=False) if tls else None
+    port = Port(HOST, free_port(), None if certificates is None else certificates.connection, limits=limits)
+    answering = answering or Slow()
+    async with listening([port], answering) as (connections,):
+        here = Stand(port, answering, connections, [])
+        yield here
+        for client in here.clients:
+            client.writer.transport.abort()
+            with suppress(OSError):
+                await client.writer.wait_closed()
+
+
+def unverified() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+def looks(connections: Connections) -> Callable[[], None]:
+    """Return what looks at the connections as if it were an hour later for those that wait."""
+    return lambda: connections.look(asyncio.get_running_loop().time() + 3600)
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("said", [b"", b"GET /x HTTP/1.1\r\nHost: h\r\n"])
+async def test_headers_that_do_not_come_end_the_connection(tls: bool, said: bytes) -> None:
+    async with stand(Limits(headers=30.0), tls) as here:
+        client = await here.connect(unverified() if tls else None)
+        client.writer.write(said)
+        await until(lambda: here.connections.stages() == {"headers": 1})
+        here.connections.look(asyncio.get_running_loop().time() + 20)
+        assert len(here.connections) == 1
+        here.connections.look(asyncio.get_running_loop().time() + 31)
+        assert await client.ended()
+        assert here.connections.closed == {"headers": 1}
+        assert (len(here.connections), here.answering.asked) == (0, 0)
+
+
+async def test_headers_that_come_byte_by_byte_have_no_more_time() -> None:
+    async with stand(Limits(headers=0.3)) as here:
+        client, loop = await here.connect(), asyncio.get_running_loop()
+        await until(lambda: len(here.connections) == 1)
+        begun = loop.time()
+        client.writer.write(b"GET /")
+        while here.connections.closed["headers"] == 0:
+            client.writer.write(b"x")
+            await asyncio.sleep(0.05)
+            assert loop.time() < begun + 5.0
+        assert await client.ended()
+
+
+async def test_a_handshake_that_does_not_come_ends_the_connection() -> None:
+    async with stand(Limits(handshake=10.0), tls=True) as here:
+        client = await here.connect()
+        await until(lambda: len(here.connections) == 1)
+        here.connections.look(asyncio.get_running_loop().time() + 11)
+        assert await client.ended()
+        assert here.connections.closed == {"handshake": 1}
+
+
+async def test_an_idle_connection_is_ended_and_one_that_is_answered_is_not() -> None:
+    async with stand(Limits()) as here:
+        idle, busy = await here.connect(), await here.connect()
+        assert await idle.ask() == b"200"
+        here.answering.let.clear()
+        busy.writer.write(ASK)
+        await until(lambda: here.answering.asked == 2)
+        here.connections.look(asyncio.get_running_loop().time() + 89)
+        assert len(here.connections) == 2
+        looks(here.connections)()
+        assert await idle.ended()
+        here.answering.let.set()
+        assert await busy.status() == b"200"
+        assert here.connections.closed == {"idle": 1}
+
+
+async def test_somebody_who_does_not_take_an_answer_is_ended() -> None:
+    async with stand(Limits()) as here:
+        here.answering.body = "x" * 20_000_000
+        client = await here.connect()
+        client.writer.write(ASK)
+        await until(lambda: here.answering.asked == 1)
+        await asyncio.sleep(0.1)
+        looks(here.connections)()
+        assert await client.ended()
+        assert here.connections.closed == {"idle": 1}
+
+
+@pytest.mark.parametrize("tls", [False, True])
+async def test_one_connection_too_many_takes_the_place_of_the_one_that_waits_longest(tls: bool) -> None:
+    async with stand(Limits(connections=3), tls) as here:
+        context = unverified() if tls else None
+        first, second, third = [await here.connect(context) for _ in range(3)]
+        assert [await client.ask() for client in (third, second)] == [b"200"] * 2
+        fourth = await here.connect(context)
+        assert await fourth.ask() == b"200"
+        assert await first.ended()
+        fifth = await here.connect(context)
+        assert await fifth.ask() == b"200"
+        assert await third.ended()
+        assert (len(here.connections), here.connections.closed) == (3, {"limit": 2})
+
+
+async def test_a_connection_is_refused_when_all_others_are_being_answered() -> None:
+    async with stand(Limits(connections=2)) as here:
+        here.answering.let.clear()
+        busy = [await here.connect() for _ in range(2)]
+        for client in busy:
+            client.writer.write(ASK)
+        await until(lambda: here.answering.asked == 2)
+        assert await (await here.connect()).ended()
+        here.answering.let.set()
+        assert [await client.status() for client in busy] == [b"200"] * 2
+        assert here.connections.closed == {"limit": 1}
+
+
+@pytest.mark.parametrize("tls", [False, True])
+async def test_headers_without_end_are_not_kept(tls: bool) -> None:
+    async with stand(Limits(header_bytes=20_000), tls) as here:
+        client = await here.connect(unverified() if tls else None)
+        client.writer.write(b"GET / HTTP/1.1\r\n" + b"".join(b"X-%d: y\r\n" % number for number in range(100)))
+        for number in range(100):
+            client.writer.write(b"Cookie: %d%s\r\n" % (number, b"z" * 1000))
+        assert await client.ended()
+        assert here.answering.asked == 0
+
+
+async def test_a_body_that_does_not_come_is_refused() -> None:
+    async with stand(Limits(body=0.1)) as here:
+        client = await here.connect()
+        client.writer.write(b"PUT /x HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n12345")
+        assert await client.status() == b"408"
+        assert here.answering.asked == 0
+
+
+async def test_a_body_that_comes_in_pieces_is_read_to_its_end() -> None:
+    bodies: list[bytes] = []
+
+    class Keeping(Slow):
+        async def answer(self, request: Request) -> Response:
+            bodies.append(request.body)
+            return text(200, "")
+
+    async with stand(Limits(), answering=Keeping()) as here:
+        client = await here.connect()
+        client.writer.write(b"PUT /x HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n12345")
+        await asyncio.sleep(0.1)
+        client.writer.write(b"67890")
+        assert await client.status() == b"200"
+    assert bodies == [b"1234567890"]

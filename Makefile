@@ -33,7 +33,7 @@ endef
 LOCK = .venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.13 --generate-hashes --no-emit-index-url --custom-compile-command 'make lock'
 PIP_INSTALL = CC='$(CC)' $(@D)/bin/pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test checked sanitize lint format lock bench side-by-side serving-load churn controlplane clean
+.PHONY: help demo test checked sanitize lint format lock bench side-by-side serving-load churn mutate fuzz controlplane clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -81,6 +81,17 @@ serving-load: .venv/.ready ## a backlog is drained without and with a load on al
 
 churn: .venv/.ready ## pods and nodes come and go for half an hour on a real API server that fails (ARGS="--minutes 30")
 	PYTHONPATH=bench:tests .venv/bin/python -m churn $(ARGS)
+
+mutate: .venv/.ready ## change the sources in small ways and count what no test notices (ARGS="--sample 300 --seed 1")
+	PYTHONPATH=bench:tests .venv/bin/python -m mutate $(ARGS)
+
+ROUNDS = 5
+fuzz: .venv/.ready ## property tests with free seeds, round after round (ROUNDS=20 ARGS=tests/property/test_cache.py)
+	@for round in $$(seq $(ROUNDS)); do \
+		seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); \
+		echo "round $$round of $(ROUNDS): --hypothesis-seed=$$seed"; \
+		env -u CI .venv/bin/pytest -m hypothesis --ignore tests/e2e --numprocesses 2 -q --hypothesis-seed=$$seed $(ARGS) || exit 1; \
+	done
 
 controlplane: .venv/.ready ## etcd, kube-apiserver and kube-scheduler for e2e tests and benchmarks, built once (needs Go)
 	@PYTHONPATH=tests .venv/bin/python -m support.controlplane build

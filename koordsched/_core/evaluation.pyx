@@ -17,7 +17,6 @@ cdef extern from *:
 cnp.import_array()
 
 cdef int CHANGE_EXISTENCE = int(Change.EXISTENCE)
-cdef int CHANGE_ALL = int(Change.ALL)
 cdef enum:
     CHANGE_KINDS = 8  # bits of Change.ALL
 
@@ -163,7 +162,8 @@ cdef class Evaluation:
         cdef uint64_t codes = 0, scores = 0
         cdef Scratch scratch = self.scratch
         if change & CHANGE_EXISTENCE:
-            change = CHANGE_ALL
+            codes = scores = ~<uint64_t> 0  # another node: no answer holds, not even of a plugin that reads nothing of nodes
+            change = 0
         elif not change & self.reads:
             return
         if scratch.flag[row] == CLEAN:

@@ -133,6 +133,26 @@ def test_a_change_that_nobody_reads_makes_no_row_dirty() -> None:
     bench.evaluation.settle()
 
 
+def test_plugins_that_read_nothing_are_asked_about_a_row_that_is_another_node_now() -> None:
+    bench = Bench(3, [Filter(passes, reads=0)], [Scorer(lambda row: 10 + row, reads=0)])
+    bench.totals()
+    bench.table.set_live(1, False)
+    assert bench.totals() == {0: 10, 2: 12}
+    bench.table.set_live(1, True)
+    assert bench.totals() == {0: 10, 1: 11, 2: 12}
+    assert bench.asked == [("filter 0", [1]), ("scorer 0", [1])]
+
+
+def test_a_row_that_goes_and_comes_back_between_two_rounds_is_asked_about_anew() -> None:
+    offset = {"": 0}
+    bench = Bench(2, [Filter(passes, USAGE)], [Scorer(lambda row: offset[""] + row, reads=0)])
+    bench.totals()
+    offset[""] = 50  # the node in the row is another one
+    bench.table.set_live(1, False)
+    bench.table.set_live(1, True)
+    assert bench.totals() == {0: 0, 1: 51}
+
+
 def test_a_filter_that_was_spared_is_asked_once_the_earlier_one_passes() -> None:
     full = {0, 1}
     bench = Bench(2, [Filter(lambda row: row in full, USAGE), Filter(lambda row: row == 1, TAINTS)])

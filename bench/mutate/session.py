@@ -10,6 +10,7 @@ import resource
 import signal
 import sys
 import time
+import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -104,10 +105,12 @@ class Session:
     def _run_covered(self, items: list[pytest.Item], data_file: Path) -> None:
         jobs = self._options.jobs
         parts = [self._options.folder / f"coverage-{number}" for number in range(jobs)]
-        children = [_fork(lambda n=number: self._cover(items[n::jobs], parts[n])) for number in range(jobs)]  # type: ignore[misc] # mypy infers no lambda with a default
+        children = [
+            _fork(lambda n=number: self._cover(items[n::jobs], parts[n]), parts[number].with_suffix(".log")) for number in range(jobs)
+        ]  # type: ignore[misc] # mypy infers no lambda with a default
         for pid in children:
             _, status = os.waitpid(pid, 0)
-            assert status == 0, "the tests ended their process"
+            assert status == 0, f"the tests ended their process: see {self._options.folder}/coverage-*.log"
         data = CoverageData(basename=str(data_file))
         data.read()
         for part in parts:
@@ -124,6 +127,7 @@ class Session:
     def _cover(self, items: list[pytest.Item], data_file: Path) -> None:
         data_file.unlink(missing_ok=True)
         coverage = Coverage(data_file=str(data_file), include=[str(Path(path).absolute()) for path in self._paths], config_file=False)
+        coverage.set_option("run:disable_warnings", ["no-data-collected"])  # tests of the core alone reach no Python line
         seconds, failed = {}, []
         coverage.start()
         for item, following in zip(items, [*items[1:], None], strict=True):
@@ -160,7 +164,9 @@ class Session:
                 answer = self._options.folder / f"answer-{mutant.key.rpartition(':')[2]}"
                 answer.unlink(missing_ok=True)
                 expected = sum(self._known.seconds[test] for test in tests)
-                pid = _fork(lambda m=mutant, t=tests, a=answer: self._try(m, [items[test] for test in t], a))  # type: ignore[misc] # as above
+                pid = _fork(
+                    lambda m=mutant, t=tests, a=answer: self._try(m, [items[test] for test in t], a), self._options.folder / "mutant.log"
+                )  # type: ignore[misc] # as above
                 running[pid] = (mutant, answer, time.monotonic() + GRACE_SECONDS + PATIENCE * expected)
             time.sleep(POLL_SECONDS)
             for pid, (mutant, answer, deadline) in list(running.items()):
@@ -212,7 +218,7 @@ def _outcome(ended: bool, status: int, answer: Path) -> tuple[str, str]:
     return ("killed", killer) if killer else ("survived", "")
 
 
-def _fork(body: Callable[[], None]) -> int:
+def _fork(body: Callable[[], None], log: Path) -> int:
     """Run the body in a silent child with bounded memory that ends with it; 1 when it raises."""
     sys.stdout.flush()
     pid = os.fork()
@@ -221,12 +227,14 @@ def _fork(body: Callable[[], None]) -> int:
     code = 1
     try:
         os.setpgid(0, 0)
-        silence = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(silence, stream)
+        silence, words = os.open(os.devnull, os.O_RDWR), os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        for stream, instead in enumerate((silence, silence, words)):
+            os.dup2(instead, stream)
         resource.setrlimit(resource.RLIMIT_DATA, (DATA_BYTES, DATA_BYTES))
         body()
         code = 0
+    except BaseException:
+        traceback.print_exc()
     finally:
         os._exit(code)
 

@@ -6,6 +6,7 @@ KOORDSCHED_NUMA_EXAMPLES is the number of machines that each property is tried o
 from __future__ import annotations
 
 import os
+from collections import Counter
 from typing import NamedTuple
 
 from hypothesis import HealthCheck, given, settings
@@ -84,7 +85,10 @@ def ids(mask: int) -> frozenset[int]:
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
+def cases(
+    draw: st.DrawFn, *, required: bool | None = None, bind: CpuBindPolicy | None = None, preferring: bool = True, on_nodes: bool = True
+) -> Case:
+    """Draw a case; with `required` and `bind` the request says so, without `preferring` and `on_nodes` the CPUs may come from anywhere."""
     places = draw(layouts())
     topology = CpuTopology(places)
     most = draw(st.sampled_from([1, 1, 1, 2, 3]))
@@ -100,18 +104,18 @@ def cases(draw: st.DrawFn) -> Case:
     count = draw(st.one_of(st.integers(0, 8), st.integers(0, 16).map(lambda part: cpus.free().bit_count() * part // 16)))
     request = CpuRequest(
         count,
-        draw(bind_policies),
-        required=draw(st.integers(0, 2)) == 0,
+        draw(bind_policies) if bind is None else bind,
+        required=draw(st.integers(0, 2)) == 0 if required is None else required,
         exclusive=draw(exclusive_policies),
         strategy=draw(strategies),
     )
     restored = draw(st.lists(st.sampled_from(holders), max_size=2)) if holders else []
-    preferred = draw(st.sampled_from([0, *holders, draw(masks(topology.all))]))
+    preferred = draw(st.sampled_from([0, *holders, draw(masks(topology.all))])) if preferring else 0
     where = model.Where(
         reserved=ids(draw(masks(topology.all)) if draw(st.booleans()) else 0),
         preferred=ids(preferred),
         restored=[ids(mine) for mine in restored],
-        numa_amounts=draw(amounts(topology, count)) if draw(st.integers(0, 3)) == 0 else None,
+        numa_amounts=draw(amounts(topology, count)) if on_nodes and draw(st.integers(0, 3)) == 0 else None,
     )
     return Case(topology, cpus, twin, request, where)
 
@@ -160,31 +164,36 @@ def test_an_allocation_has_the_count_and_the_cores_required_and_only_free_cpus(c
 
 
 @machines_tried
-@given(cases())
+@given(cases(required=False, on_nodes=False))
 def test_what_is_not_required_is_refused_only_for_want_of_cpus(case: Case) -> None:
     reserved, preferred, restored, _ = case.where
-    free = case.cpus.free(mask_of(reserved), [mask_of(preferred), *map(mask_of, restored)])
-    if case.request.required or case.where.numa_amounts or free.bit_count() < case.request.count:
-        return
-    assert case.allocate().bit_count() == case.request.count
+    enough = case.cpus.free(mask_of(reserved), [mask_of(preferred), *map(mask_of, restored)]).bit_count() >= case.request.count
+    try:
+        assert case.allocate().bit_count() == case.request.count
+    except CpuShortage:
+        assert not enough
+    else:
+        assert enough
 
 
 @machines_tried
-@given(cases())
+@given(cases(required=True, bind=CpuBindPolicy.FULL_PCPUS, preferring=False, on_nodes=False))
 def test_whole_cores_are_refused_only_where_no_set_of_cores_has_the_count(case: Case) -> None:
-    reserved, preferred, restored, amounts_by_node = case.where
-    if not case.request.required or case.request.bind != CpuBindPolicy.FULL_PCPUS or amounts_by_node or preferred:
-        return
+    reserved, _, restored, _ = case.where
     whole = case.topology.full_cores(case.cpus.free(mask_of(reserved), [*map(mask_of, restored)]))
-    second_threads = (whole & ~case.topology.first_of_cores(whole)).bit_count()
-    single_threads = whole.bit_count() - 2 * second_threads
-    possible = whole.bit_count() >= case.request.count and (case.request.count % 2 == 0 or single_threads > 0)
+    sizes = Counter(Counter(case.twin.core(cpu) for cpu in cpu_ids(whole)).values())
+    sums = {0}
+    for size, cores in sizes.items():
+        sums = {total + size * taken for total in sums for taken in range(cores + 1)}
+    possible = case.request.count in sums
     try:
-        case.allocate()
+        found = case.allocate()
     except CpuShortage:
-        assert not possible
+        # The largest cores that fit are taken first, which misses a sum only where sizes do not divide each other: three threads beside others.
+        assert not possible or (3 in sizes and len(sizes) > 1)
     else:
         assert possible
+        assert case.topology.full_cores(found) == found
 
 
 @machines_tried

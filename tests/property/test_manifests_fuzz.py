@@ -183,13 +183,13 @@ def mutated(random: Random, name: str) -> Any:
             inner = inner[step]
         change = random.choice(["replace", "replace", "replace", "remove", "wrap", "add"])
         if change == "replace":
-            inner[last] = random.choice(NONSENSE)
+            inner[last] = copy.deepcopy(random.choice(NONSENSE))
         elif change == "remove":
             del inner[last]
         elif change == "wrap":
             inner[last] = [inner[last]]
         elif isinstance(inner, dict):
-            inner[random.choice(["odd", "name", "spec", "", "kind"])] = random.choice(NONSENSE)
+            inner[random.choice(["odd", "name", "spec", "", "kind"])] = copy.deepcopy(random.choice(NONSENSE))
     return body
 
 

@@ -6,6 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 from support.builders import PodBuilder, node, pod
 
+from koordsched._core.change import Change
 from koordsched.api.podinfo import PodInfo
 from koordsched.cache.cache import Cache, CacheError
 
@@ -96,6 +97,20 @@ def test_an_update_of_a_bound_pod_replaces_what_it_used() -> None:
     bind(cache, WEB.cpu("1").host_port(443), "n1")
     assert used(cache, "n1") == (1, 1000)
     assert [port.port for port in cache.columns.ports] == [443]
+
+
+def test_what_plugins_may_read_of_a_nodes_pods_is_marked_when_it_changes() -> None:
+    cache = cache_with("n1", "n2")
+    bind(cache, WEB, "n2")
+    for changed, kind in (
+        (WEB.annotation("a", "b"), Change.USAGE),
+        (WEB.annotation("a", "b").label("c", "d"), Change.USAGE),
+        (WEB.annotation("a", "b").label("c", "d").resource_version("9"), 0),
+    ):
+        position = cache.table.log_end
+        bind(cache, changed, "n2")
+        rows, kinds = cache.table.changes_since(position)
+        assert (rows.tolist(), kinds.tolist()) == (([1], [kind]) if kind else ([], []))
 
 
 def test_a_bound_pod_that_moved_is_counted_where_the_cluster_says_and_as_a_repair() -> None:

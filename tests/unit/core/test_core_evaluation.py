@@ -477,6 +477,19 @@ def test_a_forgotten_scorer_is_asked_about_every_feasible_row() -> None:
     assert bench.asked == [("scorer 1", [0, 2])]
 
 
+def test_totals_of_a_round_that_was_never_ranked_are_made_in_the_next_one() -> None:
+    score = dict.fromkeys(range(64), 10)
+    bench = Bench(64, [Filter(passes)], [Scorer(lambda row: score[row])])
+    bench.totals()
+    score[5] = 70
+    bench.table.mark(5, USAGE)
+    bench.filter()  # and nobody ranks: a probe
+    score[9] = 30
+    bench.table.mark(9, USAGE)
+    assert bench.totals() == {**dict.fromkeys(range(64), 10), 5: 70, 9: 30}
+    assert bench.winners() == [5]
+
+
 def test_rounds_that_were_not_ranked_are_caught_up_with() -> None:
     raw = {0: 1, 1: 2, 2: 3}
     bench = Bench(3, [], [Scorer(lambda row: raw[row])])

@@ -224,6 +224,15 @@ async def test_a_victim_that_never_leaves_is_given_up_and_not_chosen_again(monke
     assert api.calls == ["patch mid", "delete mid uid-default-mid"]
 
 
+async def test_a_victim_that_began_to_terminate_meanwhile_is_neither_evicted_again_nor_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(api := Api(), monkeypatch)
+    assert await bench.preempt(bench.high()) == (PostFilterResult("n1"), None)
+    bench.run("low", 0, deleted="2026-01-01T00:00:20Z")  # before the eviction has begun
+    await bench.finish()
+    assert api.calls == []
+    assert bench.services.said == ["attempted", "evicting 1", "evicted: success"]
+
+
 async def test_lower_nominations_that_do_not_fit_any_more_are_withdrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(Api(), monkeypatch)
     lower, higher = pod("lower").cpu("2").priority(5).info(), pod("higher").cpu("1").priority(10).info()

@@ -318,6 +318,14 @@ class TestReserve:
         first.unreserve("n2")
         assert bench.passing(plugin, pod_with("data", name="second")) == ["n1", "n2", "n3"]
 
+    def test_a_claim_that_was_given_back_may_be_promised_another_volume(self) -> None:
+        objects = [volume("a", storage_class="local", hosts=["n1"]), volume("b", storage_class="local", hosts=["n2"])]
+        bench, plugin = made_bench(*objects, claim("data", storage_class="local"))
+        first = Cycle(bench, plugin, pod_with("data", name="first"))
+        assert first.reserve("n1") == {"data": "a"}
+        first.unreserve("n1")
+        assert Cycle(bench, plugin, pod_with("data", name="second")).reserve("n2") == {"data": "b"}
+
     def test_a_pod_whose_claims_are_bound_has_nothing_to_reserve_or_bind(self) -> None:
         bench, plugin = made_bench(volume("v"), claim("data", volume="v"))
         cycle = Cycle(bench, plugin, pod_with("data"))

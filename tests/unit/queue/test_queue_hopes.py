@@ -128,3 +128,18 @@ def test_groups_that_lost_their_pods_are_passed_over() -> None:
     bench.queue.delete(info.pod_info)
     pass_to(bench, 1100.0)
     assert bench.queue.next_flush() is None
+
+
+def test_a_woken_pod_that_only_evictions_could_help_by_now_waits_for_its_backoff_again() -> None:
+    bench = hopeful()
+    bench.profile.passing = True
+    happen(bench)
+    pass_to(bench, 1002.0)
+    (p0,) = [info for info in bench.queue.pending() if info.key == "default/p0"]
+    bench.profile.passing = False
+    while (info := bench.queue.pop()) is not None:
+        bench.fail("Fit", info=info)
+    bench.queue.move_all(NODE_ADD, None, None)
+    assert p0.place.value != "active"
+    pass_to(bench, 1100.0)
+    assert "active" in bench.places().values()

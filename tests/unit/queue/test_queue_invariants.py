@@ -85,7 +85,7 @@ def requeue_a_flying_pod(bench: Bench) -> None:
         (age_a_backoff, "out of date"),
         (miscount_gated, "gated pods is wrong"),
         (list_a_nomination_twice, "listed twice"),
-        (keep_events_for_nobody, "nobody is in flight"),
+        (keep_events_for_nobody, "^queue: events are kept though nobody is in flight"),
         (requeue_a_flying_pod, "in flight is in a queue"),
     ],
 )

@@ -449,6 +449,29 @@ def test_the_flush_wakes_a_crowd_scout_by_scout_and_makes_a_real_attempt() -> No
     assert bench.profile.probed == []
 
 
+def test_the_flush_wakes_a_crowd_for_its_oldest_member() -> None:
+    bench = crowd(1)
+    bench.clock.time += 200
+    bench.add(pod("late"), shape="s")
+    bench.fail_all("Fit")
+    bench.clock.time += 99
+    bench.queue.flush_unschedulable(bench.clock.now())
+    assert active(bench) == ["p0"], "it has waited for more than 300 s, the other one has not"
+
+
+def test_the_flush_leaves_a_crowd_alone_whose_oldest_member_has_gone() -> None:
+    bench = crowd(1)
+    bench.clock.time += 200
+    bench.add(pod("late"), shape="s")
+    bench.fail_all("Fit")
+    p0 = bench.queue.get("default/p0")
+    assert p0 is not None
+    bench.queue.delete(p0.pod_info)
+    bench.clock.time += 99
+    bench.queue.flush_unschedulable(bench.clock.now())
+    assert active(bench) == []
+
+
 def test_the_flush_passes_over_a_crowd_that_is_awake() -> None:
     bench = crowd()
     awake(bench)

@@ -18,6 +18,7 @@ from koordsched.framework.annotations import annotate
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.interface import PostFilterResult
 from koordsched.framework.status import SKIP, Code, Status, error, unschedulable
+from koordsched.queue.events import ASSIGNED_POD_DELETE, EventHint
 from koordsched.simulate.world import EmbeddedWorld
 
 WAIT = Status(Code.WAIT)
@@ -201,6 +202,28 @@ async def test_a_refused_permit_is_undone_at_once(stage: Stage) -> None:
         check_books(world)
 
 
+class Reluctant(Late):
+    """Refuses twice at Permit, and is asked again when a pod on a node is deleted."""
+
+    def permit(self, *args: Any) -> tuple[Status | None, float]:
+        answer, _ = super().permit(*args)
+        return (unschedulable("not yet") if self.journal.count("permit L") < 3 else answer), 0.0
+
+
+async def test_a_refused_pod_is_not_helped_by_the_room_that_it_gives_back_itself(stage: Stage) -> None:
+    late = Reluctant()
+    late.events = [EventHint(ASSIGNED_POD_DELETE)]
+    async with stage((late, LATE_POINTS)) as world:
+        await begin(world)
+        await asyncio.sleep(100)  # less than the age at which it is flushed
+        assert late.journal.count("permit L") == 1
+        await world.create(POD, pod_manifest("there", nodeName="n1"))
+        await world.delete(ref("there"))
+        await world.settle()
+        assert late.journal.count("permit L") == 2, "another pod's deletion helps"
+        check_books(world)
+
+
 async def test_a_pod_that_is_deleted_while_it_waits_makes_room_at_once(stage: Stage) -> None:
     late = Late()
     late.permit_answer = (WAIT, 60.0)
@@ -231,6 +254,44 @@ async def test_a_pod_that_begins_to_terminate_while_it_waits_is_given_up(stage: 
 
 
 # PreBind, Bind
+
+
+async def test_a_pod_that_begins_to_terminate_while_it_is_bound_makes_room_for_others_at_once(stage: Stage) -> None:
+    late = Late()
+    late.gate = asyncio.Event()
+    held = pod_manifest("p", "3")
+    held["metadata"]["finalizers"] = ["example.com/held"]
+    async with stage((late, "preBind")) as world:
+        await begin(world, held, pod_manifest("waiting", "3"))
+        assert condition(world, "waiting")[0] == "Unschedulable"
+        await asyncio.sleep(100)  # its backoff is over
+        await world.delete(ref())
+        await world.settle()
+        # assumed on n1, though the other one's binding has not ended
+        assert [state.info.key for state in world.scheduler.cache.pods.values()] == ["default/waiting"]
+        late.gate.set()
+        await world.settle()
+        assert bound_to(world, "waiting") == "n1"
+
+
+async def test_a_failure_of_a_pod_that_is_gone_is_not_told_of_its_namesake(stage: Stage) -> None:
+    late = Late()
+    late.gate = asyncio.Event()
+    late.pre_bind_answer = error("boom")
+    async with stage((late, "preBind")) as world:
+        await begin(world)
+        await world.delete(ref())
+        await world.create(POD, pod_manifest("p", "100"))
+        await world.settle()
+        own = condition(world)
+        assert own[1].startswith("0/1 nodes are available: 1 Insufficient cpu.")
+        late.gate.set()
+        await asyncio.sleep(5)
+        assert condition(world) == own
+        uid = world.cluster.raw(ref())["metadata"]["uid"]
+        assert [info.uid for info in world.scheduler.queue.pending()] == [uid]
+        assert {(event["regarding"]["uid"], event["note"]) for event in world.cluster.raws(EVENT)} == {(uid, own[1])}
+        check_books(world)
 
 
 async def test_an_error_in_pre_bind_names_the_plugin(stage: Stage) -> None:

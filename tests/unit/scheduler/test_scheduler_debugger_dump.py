@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from time import perf_counter
+from types import SimpleNamespace
 from typing import Any
 
 from structlog.testing import capture_logs
+from support.builders import pod
 from support.fakes import Late, node_manifest, pod_manifest
 from support.known import known
+from support.queueing import Bench
 from support.stages import Stage
 
 from koordsched.api.kinds import NODE, POD
@@ -16,7 +19,8 @@ from koordsched.clock import rfc3339
 from koordsched.cluster.memory import Fault
 from koordsched.cluster.port import Ref, ServerError
 from koordsched.framework.status import Code, Status
-from koordsched.scheduler.debugger.dump import NodeDump, WaitingDump
+from koordsched.queue.events import NODE_ADD, EventHint
+from koordsched.scheduler.debugger.dump import NodeDump, WaitingDump, dump_queue
 from koordsched.simulate.world import EmbeddedWorld
 from koordsched.slices import Slices
 
@@ -80,6 +84,27 @@ async def test_pending_pods_are_shown_with_who_refused_them_and_why(stage: Stage
         (gated,) = dump.gated.pods
         assert (gated.attempts, gated.rejectors) == (0, ("SchedulingGates",))
         assert "waiting for scheduling gates" in gated.message
+
+
+def test_each_pod_is_shown_in_the_part_of_the_queue_where_it_waits() -> None:
+    bench = Bench({"Fit": [EventHint(NODE_ADD)], "Other": []})
+    bench.profile.gates["default/d"] = "SchedulingGates"
+    for name, plugin in (("c", "Other"), ("b", "Fit")):
+        bench.add(pod(name))
+        bench.fail(plugin)
+    bench.queue.move_all(NODE_ADD, None, None)
+    bench.add(pod("e"))
+    bench.pop()
+    bench.add(pod("a"), pod("d"))
+    dump = dump_queue(SimpleNamespace(queue=bench.queue, waiting_pods=()), 10)  # type: ignore[arg-type] # all that it reads
+    parts = {name: [each.pod for each in getattr(dump, name).pods] for name in ("active", "backoff", "unschedulable", "gated", "in_flight")}
+    assert parts == {
+        "active": ["default/a"],
+        "backoff": ["default/b"],
+        "unschedulable": ["default/c"],
+        "gated": ["default/d"],
+        "in_flight": ["default/e"],
+    }
 
 
 async def test_pods_that_wait_on_permit_are_in_flight_and_show_whom_they_wait_for(stage: Stage) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from support import stages
 from support.extender import ExtenderServer
 from support.fakes import FakePostFilter, node_manifest, pod_manifest
@@ -321,6 +322,35 @@ async def test_a_nominated_node_that_an_extender_refuses_is_one_of_many(stage: S
         await begin(world, {**pod_manifest(), "status": {"phase": "Pending", "nominatedNodeName": "n2"}})
         assert bound_to(world) == "n3"
         assert [len(args["NodeNames"]) for args in extenders.calls("filter")] == [1, 3]
+
+
+async def test_an_extender_that_fails_on_the_nominated_node_is_asked_about_all(stage: Stage, extenders: Extenders) -> None:
+    extenders.say("filter", lambda args: {"Error": "boom"} if len(args["NodeNames"]) == 1 else {"NodeNames": ["n3"]})
+    async with stage(extenders=[FILTER]) as world:
+        with capture_logs() as logs:
+            await begin(world, {**pod_manifest(), "status": {"phase": "Pending", "nominatedNodeName": "n2"}})
+        assert bound_to(world) == "n3"
+    (told,) = [each for each in logs if each["event"] == "an extender failed on the nominated node"]
+    assert (told["pod"], told["err"], told["log_level"]) == ("default/p", f'extender "{URL}": boom', "warning")
+
+
+async def test_an_ignorable_extender_that_fails_is_told_of_once_until_it_is_well_again(stage: Stage, extenders: Extenders) -> None:
+    config = {**FILTER, "bindVerb": "bind", "ignorable": True}
+    async with stage(extenders=[config]) as world:
+        with capture_logs() as logs:
+            await begin(world, pod_manifest("a"), pod_manifest("b"), nodes="n1")
+            extenders.say("filter", lambda args: {"NodeNames": args["NodeNames"]})
+            extenders.say("bind", {})
+            await world.create(POD, pod_manifest("c"))
+            await world.settle()
+            extenders.answers.clear()
+            await world.create(POD, pod_manifest("d", "100m"))
+            await world.settle()
+    told = [each for each in logs if each["event"] == "an extender fails and is ignored until it is well again"]
+    assert [(each["extender"], each["verb"], each["err"], each["log_level"]) for each in told] == [
+        (URL, "filter", f'Post "{URL}/filter": nobody there', "warning"),
+        (URL, "bind", f'Post "{URL}/bind": nobody there', "warning"),
+    ] * 2
 
 
 # The world changes while an extender thinks

@@ -213,6 +213,26 @@ async def test_a_pod_that_is_forgotten_is_not_tried_again(clock: VirtualClock) -
     assert (bench.patches, bench.writer.idle) == (1, True)
 
 
+async def test_forgetting_a_pod_stops_the_timer_of_its_next_try(clock: VirtualClock) -> None:
+    bench = Bench(clock)
+    bench.fail(error=lambda: ServerError("not now"), times=1)
+    made = await bench.pod()
+    failed: list[dict[str, Any]] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: failed.append(context))
+    try:
+        async with running(bench.writer.run()):
+            bench.writer.say(made, FULL)
+            await asyncio.sleep(0.1)
+            bench.writer.forget(made.metadata.uid)
+            bench.writer.say(made, Said("Unschedulable", "another life"))
+            await asyncio.sleep(100)
+    finally:
+        loop.set_exception_handler(None)
+    assert failed == []
+    assert (bench.patches, bench.status()["conditions"][0]["message"]) == (2, "another life")
+
+
 async def test_that_a_pod_refuses_a_word_which_was_bound_meanwhile_is_no_failure(clock: VirtualClock) -> None:
     bench = Bench(clock)
     made = await bench.pod()

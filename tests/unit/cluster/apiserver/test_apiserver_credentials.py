@@ -207,17 +207,22 @@ def jwt(expires: float) -> str:
 @LIBRARY
 async def test_an_id_token_is_used_until_refused_and_then_refreshed(server: Any) -> None:
     issued = jwt(2_000_000_000)
+    used: list[Any] = []
 
     async def issuer(request: web.Request) -> web.Response:
         if request.path == "/.well-known/openid-configuration":
             return web.json_response({"token_endpoint": f"{server.url}/token"})
-        return web.json_response({"id_token": issued, "refresh_token": "r2"})
+        used.append((await request.post())["refresh_token"])
+        return web.json_response({"id_token": issued, "refresh_token": "r2"} if len(used) == 1 else {"id_token": issued})
 
     server.answer = issuer
     source = Oidc("w", OidcSettings(server.url, "id", "secret", id_token=jwt(1_900_000_000), refresh_token="r1"))
     first, second = await source.fetch(), await source.fetch()
     assert (first.authorization, first.expires) == (f"Bearer {jwt(1_900_000_000)}", 1_900_000_000.0)
     assert (second.authorization, second.expires) == (f"Bearer {issued}", 2_000_000_000.0)
+    await source.fetch()
+    await source.fetch()
+    assert used == ["r1", "r2", "r2"], "a refresh token that the issuer rotates takes the old one's place"
 
 
 @LIBRARY

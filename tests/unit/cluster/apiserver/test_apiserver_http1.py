@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
@@ -121,6 +122,14 @@ async def test_a_connection_that_was_idle_for_too_long_is_not_used_again(
     monkeypatch.setattr(http1, "KEEPALIVE_SECONDS", 0.0)
     await ask(pool)
     assert talker.connections == 2
+
+
+async def test_a_connection_that_was_secured_otherwise_is_not_used_again(pool: ConnectionPool, talker: Talker) -> None:
+    await ask(pool)
+    with pytest.raises(NotSent):  # a new connection, on which the server does not speak TLS
+        await pool.exchange(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", ssl.create_default_context(), 5.0)
+    assert (talker.connections, len(talker.heard)) == (2, 1)
+    assert pool._all == set(), "the old connection is closed too"
 
 
 async def test_something_said_out_of_turn_ends_the_connection(pool: ConnectionPool, talker: Talker) -> None:

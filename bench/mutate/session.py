@@ -11,8 +11,8 @@ import signal
 import sys
 import time
 import traceback
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -106,8 +106,8 @@ class Session:
         jobs = self._options.jobs
         parts = [self._options.folder / f"coverage-{number}" for number in range(jobs)]
         children = [
-            _fork(lambda n=number: self._cover(items[n::jobs], parts[n]), parts[number].with_suffix(".log")) for number in range(jobs)
-        ]  # type: ignore[misc] # mypy infers no lambda with a default
+            _fork(partial(self._cover, items[number::jobs], parts[number]), parts[number].with_suffix(".log")) for number in range(jobs)
+        ]
         for pid in children:
             _, status = os.waitpid(pid, 0)
             assert status == 0, f"the tests ended their process: see {self._options.folder}/coverage-*.log"
@@ -164,9 +164,7 @@ class Session:
                 answer = self._options.folder / f"answer-{mutant.key.rpartition(':')[2]}"
                 answer.unlink(missing_ok=True)
                 expected = sum(self._known.seconds[test] for test in tests)
-                pid = _fork(
-                    lambda m=mutant, t=tests, a=answer: self._try(m, [items[test] for test in t], a), self._options.folder / "mutant.log"
-                )  # type: ignore[misc] # as above
+                pid = _fork(partial(self._try, mutant, [items[test] for test in tests], answer), self._options.folder / "mutant.log")
                 running[pid] = (mutant, answer, time.monotonic() + GRACE_SECONDS + PATIENCE * expected)
             time.sleep(POLL_SECONDS)
             for pid, (mutant, answer, deadline) in list(running.items()):
@@ -181,11 +179,12 @@ class Session:
                 answer.unlink(missing_ok=True)
 
     def _tests(self, mutant: Mutant) -> list[str]:
-        """Return the tests that run a changed line: the one that killed it last time, then the quick ones, up to the seconds of a mutant."""
+        """Return tests that run a changed line: the one that killed it last time, then the quick ones, up to the seconds of a mutant."""
         by_line = self._tests_by_line[mutant.path]
         reached = {test for line in mutant.lines for test in by_line.get(line, ()) if test in self._known.seconds}
         last = self._verdicts.killer(mutant)
-        chosen, left = [], self._options.seconds
+        chosen: list[str] = []
+        left = self._options.seconds
         for test in sorted(reached, key=lambda test: (test != last, self._known.seconds[test], test)):
             left -= self._known.seconds[test]
             if left < 0 and chosen:
@@ -233,7 +232,7 @@ def _fork(body: Callable[[], None], log: Path) -> int:
         resource.setrlimit(resource.RLIMIT_DATA, (DATA_BYTES, DATA_BYTES))
         body()
         code = 0
-    except BaseException:
+    except BaseException:  # noqa: BLE001 # the parent reads the exit code and the log
         traceback.print_exc()
     finally:
         os._exit(code)

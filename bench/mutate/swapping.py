@@ -1,4 +1,4 @@
-"""Exchanging the code of functions in the running process, wherever they are held: in modules, classes, properties, closures and callbacks."""
+"""Exchanging the code of functions in the running process, wherever they are held: modules, classes, properties, closures."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def test_whole_cores_are_refused_only_where_no_set_of_cores_has_the_count(case: 
     try:
         found = case.allocate()
     except CpuShortage:
-        # The largest cores that fit are taken first, which misses a sum only where sizes do not divide each other: three threads beside others.
+        # The largest cores that fit are taken first. That misses a sum only where sizes do not divide each other: 3 threads beside others.
         assert not possible or (3 in sizes and len(sizes) > 1)
     else:
         assert possible

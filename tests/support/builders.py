@@ -18,6 +18,7 @@ from koordsched.api.core import (
     ContainerPort,
     Node,
     NodeAffinity,
+    NodeCondition,
     NodeSelector,
     NodeSelectorTerm,
     NodeSpec,
@@ -252,6 +253,12 @@ class NodeBuilder:
 
     def resource_version(self, version: str) -> Self:
         return self._meta(resource_version=version)
+
+    def uid(self, uid: str) -> Self:
+        return self._meta(uid=uid)
+
+    def condition(self, type_: str, status: str) -> Self:
+        return self._status(conditions=(*self._made.status.conditions, NodeCondition(type=type_, status=status)))
 
     def _meta(self, **fields: object) -> Self:
         return type(self)(replace(self._made, metadata=replace(self._made.metadata, **fields)))

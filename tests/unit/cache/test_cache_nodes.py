@@ -52,6 +52,8 @@ def test_each_kind_of_fact_is_logged_as_what_it_is() -> None:
         (base.cordoned(), Change.TAINTS),
         (base.image(1000, "app:1"), Change.IMAGES),
         (base.annotation("a", "b"), Change.OBJECT),
+        (base.uid("another"), Change.OBJECT),
+        (base.condition("Ready", "False"), Change.OBJECT),
     ):
         position = cache.table.log_end
         cache.set_node(changed.build())

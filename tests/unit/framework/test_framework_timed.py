@@ -105,10 +105,9 @@ CALLS = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "method", "count", "point", "answer", "status"), CALLS, ids=[method for _, method, *_ in CALLS])
-def test_a_call_is_told_with_its_point_its_outcome_and_what_it_took(
-    kind: Any, method: str, count: int, point: str, answer: Any, status: str
-) -> None:
+@pytest.mark.parametrize("case", CALLS, ids=[method for _, method, *_ in CALLS])
+def test_a_call_is_told_with_its_point_its_outcome_and_what_it_took(case: tuple[Any, ...]) -> None:
+    kind, method, count, point, answer, status = case
     watch, metrics, clock = watched()
     plugin = Plugin(clock, answer)
     args = tuple(object() for _ in range(count))

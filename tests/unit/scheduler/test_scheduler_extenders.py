@@ -331,7 +331,7 @@ async def test_an_extender_that_fails_on_the_nominated_node_is_asked_about_all(s
             await begin(world, {**pod_manifest(), "status": {"phase": "Pending", "nominatedNodeName": "n2"}})
         assert bound_to(world) == "n3"
     (told,) = [each for each in logs if each["event"] == "an extender failed on the nominated node"]
-    assert (told["pod"], told["err"], told["log_level"]) == ("default/p", f'extender "{URL}": boom', "warning")
+    assert (told["pod"], told["err"], told["log_level"]) == ("default/p", f'extender "{URL}/filter": boom', "warning")
 
 
 async def test_an_ignorable_extender_that_fails_is_told_of_once_until_it_is_well_again(stage: Stage, extenders: Extenders) -> None:

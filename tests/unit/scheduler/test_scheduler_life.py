@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from support.fakes import LATE_POINTS, FakePostFilter, Late, config_with, node_manifest, pod_manifest
 from support.stages import Stage, condition, metric
 
@@ -107,6 +108,21 @@ async def test_stopping_leaves_pods_that_wait_on_permit_without_a_word(stage: St
         assert world.cluster.raw(Ref(POD, "default", "p"))["status"].get("conditions", []) == []
         assert world.cluster.raws(EVENT) == []
         assert world.scheduler.cache.assumed_count == 0
+
+
+async def test_stopping_tells_how_many_placements_it_leaves(stage: Stage) -> None:
+    late = Late()
+    late.permit_answer = (Status(Code.WAIT), 600.0)
+    async with stage((late, LATE_POINTS)) as world:
+        await world.create(NODE, node_manifest("n1"))
+        await world.start()
+        for name in ("a", "b"):
+            await world.create(POD, pod_manifest(name))
+        await world.settle()
+        with capture_logs() as logs:
+            await world.stop()
+    told = "placements that were not being written yet are left to the next scheduler"
+    assert [each["pods"] for each in logs if each["event"] == told] == [2]
 
 
 async def test_stopping_does_not_wait_for_what_a_plugin_waits_for(stage: Stage) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from koordsched.config.duration import Duration, DurationError, format_nanoseconds, parse_nanoseconds
@@ -47,6 +47,7 @@ words = st.sampled_from([*(f"--{name}" for name in FLAGS), "-v", "-s", "-fd", "-
 arguments = st.lists(words | st.text(max_size=8) | st.builds(lambda word, value: f"{word}={value}", words, st.text(max_size=8)), max_size=6)
 
 
+@example(["--allow-metric-labels-manifest=\x00"])
 @given(arguments)
 def test_any_command_line_is_understood_or_refused(line: list[str]) -> None:
     errors: tuple[str, ...] = ("",)

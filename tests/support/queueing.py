@@ -71,6 +71,7 @@ class FakeProfile:
     def __init__(self, hints: Mapping[str, Sequence[EventHint]] | None = None, rejectors: Rejectors | None = None) -> None:
         self.hints = dict(hints or {"Fit": ALWAYS_QUEUE})
         self.gates: dict[str, str] = {}  # pod key -> plugin that gates it
+        self.gating_fails = False  # such a plugin has failed rather than refused
         self.passing = True  # what a probe finds: a node passes
         self.hopeful = False  # what it finds where none does
         self.rejectors = rejectors  # and who refuses then
@@ -91,7 +92,7 @@ class FakeProfile:
     def _pre_enqueue(self, pod: PodInfo, preferred: str) -> Gate | None:
         self.preferred.append(preferred)
         plugin = self.gates.get(pod.key)
-        return (plugin, f"gated by {plugin}", False) if plugin else None
+        return (plugin, f"gated by {plugin}", self.gating_fails) if plugin else None
 
     def _look(self, pod: PodInfo) -> Probe:
         return (FITS, None) if self.passing else (NONE, self.rejectors)

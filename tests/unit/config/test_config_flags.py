@@ -217,6 +217,13 @@ def test_a_manifest_of_labels_that_is_none_is_named(tmp_path: Path, content: str
     assert error in found
 
 
+@pytest.mark.parametrize(("path", "error"), [("a\x00b", "embedded null byte"), ("\ud800", "surrogates not allowed")])
+def test_a_path_that_no_file_can_have_is_named(path: str, error: str) -> None:
+    (found,) = errors(f"--allow-metric-labels-manifest={path}")
+    assert found.startswith(f"--allow-metric-labels-manifest {path}: cannot be read: ")
+    assert error in found
+
+
 def write(tmp_path: Path, body: str) -> str:
     path = tmp_path / "config.yaml"
     path.write_text(f"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n{body}")

@@ -9,17 +9,19 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import msgspec
 import pytest
 import pytest_asyncio
 from support.builders import node, pod
 from support.controlplane.authority import Authority
 from support.extender import ExtenderServer, Refusal
 
+from koordsched.api.core import Pod
 from koordsched.cluster.apiserver.settings import ConnectError
 from koordsched.config.types import Extender as Config
-from koordsched.config.types import ExtenderTLSConfig
+from koordsched.config.types import ExtenderManagedResource, ExtenderTLSConfig
 from koordsched.framework.extenders import ExtenderError
 from koordsched.scheduler.extenders.extender import Extender
 from koordsched.scheduler.extenders.transport import MAX_REQUESTS, Settings, Transport, Unanswered
@@ -200,3 +202,25 @@ def test_settings_that_cannot_work_are_refused_at_once(settings: ExtenderTLSConf
     with pytest.raises(ConnectError) as caught:
         Extender(Config(url_prefix="https://e", tls_config=settings), "extenders[2]")
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("requests", "limits", "init", "wanted"),
+    [
+        ({}, {}, {}, False),
+        ({"cpu": "1"}, {"cpu": "1"}, {}, False),
+        ({"example.com/gpu": 1}, {}, {}, True),
+        ({}, {"example.com/gpu": 1}, {}, True),
+        ({}, {}, {"example.com/gpu": 1}, True),
+    ],
+)
+def test_an_extender_is_asked_about_pods_that_name_a_resource_that_it_manages(
+    requests: Any, limits: Any, init: Any, *, wanted: bool
+) -> None:
+    managed = (ExtenderManagedResource(name="example.com/gpu"),)
+    extender = Extender(Config(url_prefix="http://e", managed_resources=managed), transport=cast("Transport", object()))
+    containers = [{"name": "main", "resources": {"requests": requests, "limits": limits}}]
+    inits = [{"name": "init", "resources": {"requests": init}}]
+    made = msgspec.convert({"metadata": {"name": "p"}, "spec": {"containers": containers, "initContainers": inits}}, Pod)
+    assert extender.wants(made) is wanted
+    assert Extender(Config(url_prefix="http://e"), transport=cast("Transport", object())).wants(made)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from structlog.testing import capture_logs
 from support.builders import pod
 from support.queueing import Bench
 
@@ -145,3 +146,18 @@ def test_activating_a_gated_pod_asks_pre_enqueue() -> None:
     bench.queue.activate(pods)
     assert bench.places() == {"p": "active"}
     assert bench.metrics.incoming_pods["active", "ForceActivate"] == 1
+
+
+def test_a_pre_enqueue_that_fails_gates_the_pod_and_is_told_in_the_log() -> None:
+    bench = Bench()
+    bench.profile.gates["default/p"] = "Gang"
+    with capture_logs() as logs:
+        bench.add(pod("p"))
+        assert logs == [], "a refusal is no failure"
+        bench.profile.gates["default/q"] = "Gang"
+        bench.profile.gating_fails = True
+        bench.add(pod("q"))
+    assert bench.places() == {"p": "gated", "q": "gated"}
+    (told,) = logs
+    assert (told["event"], told["log_level"]) == ("PreEnqueue failed, the pod is gated", "error")
+    assert (told["pod"], told["plugin"], told["error"]) == ("default/q", "Gang", "gated by Gang")

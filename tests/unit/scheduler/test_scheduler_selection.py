@@ -100,6 +100,13 @@ def test_a_nominated_node_that_does_not_do_is_passed_over(nominated: str) -> Non
     assert found(world, pod("p").cpu("1").nominated(nominated)) == "n1"
 
 
+def test_a_nominated_node_is_passed_over_where_those_nominated_before_leave_no_room() -> None:
+    world = world_with("n1", "n2")
+    world.nominator.set(PREEMPTOR.info(), "n2")
+    assert found(world, pod("p").cpu("2").nominated("n2")) == "n1"
+    assert found(world, pod("p").cpu("1").nominated("n2")) == "n2"
+
+
 def test_a_nomination_on_a_node_that_is_gone_blocks_nothing() -> None:
     world = world_with("n1")
     world.nominator.set(PREEMPTOR.info(), "gone")

@@ -254,8 +254,10 @@ async def test_a_word_that_is_refused_is_counted_and_may_be_said_again(clock: Vi
     bench.fail(times=1, error=lambda: Invalid("no"))
     made = await bench.pod()
     async with running(bench.writer.run()):
-        bench.writer.say(made, FULL)
-        await asyncio.sleep(10)
+        with capture_logs() as logs:
+            bench.writer.say(made, FULL)
+            await asyncio.sleep(10)
+        assert logs == [{"event": "status not written", "log_level": "error", "pod": "default/p", "err": "no", "status": 422}]
         assert (bench.patches, bench.writer.failed, "conditions" in bench.status()) == (1, 1, False)
         bench.writer.say(made, FULL)
         await asyncio.sleep(10)

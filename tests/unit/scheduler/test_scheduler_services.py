@@ -1,0 +1,66 @@
+"""What plugins may ask of the scheduler that runs beside it: tasks, timers, and whether a nominated pod still fits."""
+
+from __future__ import annotations
+
+import asyncio
+
+from structlog.testing import capture_logs
+from support.fakes import FakeFilter, pod_manifest
+from support.stages import Stage, begin
+
+from koordsched.api.podinfo import PodInfo
+from koordsched.cache.nodes import NodeInfo
+from koordsched.framework.cycle_state import CycleState
+
+
+async def test_a_task_that_has_ended_is_forgotten_and_one_that_failed_is_told_of(stage: Stage) -> None:
+    async def work(error: Exception | None = None) -> None:
+        await asyncio.sleep(1)
+        if error is not None:
+            raise error
+
+    async with stage() as world:
+        await world.start()
+        services = world.scheduler._services
+        with capture_logs() as logs:
+            services.spawn(work())
+            services.spawn(work(KeyError("oops")))
+            assert services.running == 2
+            await asyncio.sleep(2)
+            assert services.running == 0
+        assert logs == [{"event": "a task in the background failed", "log_level": "error", "err": "KeyError('oops')"}]
+
+
+async def test_a_timer_rings_once_and_at_the_end_no_more(stage: Stage) -> None:
+    rung: list[str] = []
+    async with stage() as world:
+        await world.start()
+        services = world.scheduler._services
+        services.call_later(5.0, lambda: rung.append("first"))
+        services.call_later(50.0, lambda: rung.append("second"))
+        await asyncio.sleep(4.9)
+        assert rung == []
+        await asyncio.sleep(0.2)
+        assert rung == ["first"]
+        assert len(services._timers) == 1
+        await services.end()
+        await asyncio.sleep(100)
+    assert rung == ["first"]
+
+
+async def test_a_filter_that_fails_leaves_a_nominated_pod_its_nomination(stage: Stage) -> None:
+    class Broken(FakeFilter):
+        def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> None:
+            if self.refuse_all is not None:
+                raise KeyError("oops")
+
+    plugin = Broken()
+    async with stage((plugin, "filter")) as world:
+        await begin(world, pod_manifest("p", "1"))
+        (there,) = world.scheduler.cache.pods.values()
+        plugin.refuse_all = object()  # type: ignore[assignment] # only whether it is there matters
+        with capture_logs() as logs:
+            assert world.scheduler._services.fits(there.info, there.node, [], [])
+        (told,) = logs
+        assert (told["event"], told["log_level"]) == ("could not tell whether a nominated pod still fits", "error")
+        assert (told["pod"], told["node"]) == ("default/p", "n1")

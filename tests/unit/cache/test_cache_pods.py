@@ -109,8 +109,9 @@ def test_what_plugins_may_read_of_a_nodes_pods_is_marked_when_it_changes() -> No
     ):
         position = cache.table.log_end
         bind(cache, changed, "n2")
-        rows, kinds = cache.table.changes_since(position)
-        assert (rows.tolist(), kinds.tolist()) == (([1], [kind]) if kind else ([], []))
+        changes = cache.table.changes_since(position)
+        assert changes is not None
+        assert [column.tolist() for column in changes] == ([[1], [kind]] if kind else [[], []])
 
 
 def test_a_bound_pod_that_moved_is_counted_where_the_cluster_says_and_as_a_repair() -> None:

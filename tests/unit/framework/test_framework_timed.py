@@ -83,7 +83,7 @@ def call(made: Any, method: str, *args: Any) -> Any:
 
 def watched(*, recording: bool = True) -> tuple[Stopwatch, Executions, Clock]:
     metrics, clock = Executions(), Clock()
-    watch = Stopwatch(metrics, clock, "p")  # type: ignore[arg-type] # a count is all that evaluations need
+    watch = Stopwatch(metrics, clock, "p")
     watch.recording = recording
     return watch, metrics, clock
 

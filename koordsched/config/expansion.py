@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from itertools import accumulate
 
 from koordsched.config.catalogue import REMOVED_PLUGINS
-from koordsched.config.errors import near_miss
+from koordsched.config.errors import near_miss, shown
 from koordsched.config.merging import ALL
 from koordsched.config.types import POINTS, SETS, PluginRef, Plugins, PluginSet
 
@@ -52,9 +52,9 @@ def expand(
     points = {point: _expand_point(plugins, point, implements, report) for point in POINTS}
     if len(points["queueSort"]) != 1:
         count = len(points["queueSort"])
-        report("queueSort", f'only one queue sort plugin required for profile with scheduler name "{scheduler_name}", but got {count}')
+        report("queueSort", f"only one queue sort plugin required for profile with scheduler name {shown(scheduler_name)}, but got {count}")
     if not points["bind"]:
-        report("bind", f'at least one bind plugin is needed for profile with scheduler name "{scheduler_name}"')
+        report("bind", f"at least one bind plugin is needed for profile with scheduler name {shown(scheduler_name)}")
     refs = {point: tuple(PluginRef(name) for name in names) for point, names in points.items()}
     weights = _weights(plugins, implements, report)
     return refs | {"score": tuple(PluginRef(name, weights[name]) for name in points["score"])}
@@ -65,7 +65,7 @@ def _report_unknown(plugins: Plugins, implements: Mapping[str, frozenset[str]], 
         interface = _INTERFACES.get(name, _INTERFACES[REGISTRATION_ORDER[0]])
         for index, plugin in enumerate(plugins.at(name).enabled):
             if plugin.name not in implements and plugin.name not in REMOVED_PLUGINS:
-                report(f"{name}.enabled[{index}]", f'{interface} "{plugin.name}" does not exist{near_miss(plugin.name, implements)}')
+                report(f"{name}.enabled[{index}]", f"{interface} {shown(plugin.name)} does not exist{near_miss(plugin.name, implements)}")
 
 
 def _report_repeated(plugins: Plugins, implements: Mapping[str, frozenset[str]], report: Report) -> None:
@@ -77,7 +77,7 @@ def _report_repeated(plugins: Plugins, implements: Mapping[str, frozenset[str]],
                 own = plugins.at(point)
                 named = {entry.name for entry in own.enabled} | own.disabled_names
                 if point in implements.get(plugin.name, frozenset()) and not named & {plugin.name, ALL}:
-                    report(f"multiPoint.enabled[{index}]", f'plugin "{plugin.name}" already registered as "{_INTERFACES[point]}"')
+                    report(f"multiPoint.enabled[{index}]", f'plugin {shown(plugin.name)} already registered as "{_INTERFACES[point]}"')
                     break
         seen.add(plugin.name)
 
@@ -101,9 +101,9 @@ def _own(plugin_set: PluginSet, point: str, implements: Mapping[str, frozenset[s
         if plugin.name not in implements:
             continue
         if point not in implements[plugin.name]:
-            report(where, f'plugin "{plugin.name}" does not extend {_INTERFACES[point]} plugin')
+            report(where, f"plugin {shown(plugin.name)} does not extend {_INTERFACES[point]} plugin")
         elif plugin.name in own:
-            report(where, f'plugin "{plugin.name}" already registered as "{_INTERFACES[point]}"')
+            report(where, f'plugin {shown(plugin.name)} already registered as "{_INTERFACES[point]}"')
         else:
             own.append(plugin.name)
     return own

@@ -131,6 +131,14 @@ def test_a_configuration_changed_anywhere_is_used_or_refused_by_place(data: st.D
     check(json.dumps(value, ensure_ascii=False))
 
 
+def test_a_line_break_in_a_name_does_not_break_the_line_that_tells_of_it() -> None:
+    for point in ("preFilter", "multiPoint", "queueSort"):
+        value = copy.deepcopy(VALID)
+        value["profiles"][0]["schedulerName"] = "a\nb"
+        value["profiles"][0].setdefault("plugins", {})[point] = {"enabled": [{"name": "\nDeviceShare"}, {"name": "\nDeviceShare"}]}
+        assert check(json.dumps(value)) is None
+
+
 def test_the_configuration_that_is_changed_is_valid_itself() -> None:
     config = check(yaml.safe_dump(VALID))
     assert config is not None

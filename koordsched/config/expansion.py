@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from itertools import accumulate
 
 from koordsched.config.catalogue import REMOVED_PLUGINS
-from koordsched.config.errors import near_miss, shown
+from koordsched.config.errors import near_miss
 from koordsched.config.merging import ALL
 from koordsched.config.types import POINTS, SETS, PluginRef, Plugins, PluginSet
+from koordsched.yamltext.documents import shown
 
 Report = Callable[[str, str], None]
 

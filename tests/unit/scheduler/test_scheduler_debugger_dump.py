@@ -86,7 +86,7 @@ async def test_pending_pods_are_shown_with_who_refused_them_and_why(stage: Stage
         assert "waiting for scheduling gates" in gated.message
 
 
-def test_each_pod_is_shown_in_the_part_of_the_queue_where_it_waits() -> None:
+async def test_each_pod_is_shown_in_the_part_of_the_queue_where_it_waits() -> None:
     bench = Bench({"Fit": [EventHint(NODE_ADD)], "Other": []})
     bench.profile.gates["default/d"] = "SchedulingGates"
     for name, plugin in (("c", "Other"), ("b", "Fit")):
@@ -96,7 +96,8 @@ def test_each_pod_is_shown_in_the_part_of_the_queue_where_it_waits() -> None:
     bench.add(pod("e"))
     bench.pop()
     bench.add(pod("a"), pod("d"))
-    dump = dump_queue(SimpleNamespace(queue=bench.queue, waiting_pods=()), 10)  # type: ignore[arg-type] # all that it reads
+    with Slices(perf_counter) as work:
+        dump = await dump_queue(SimpleNamespace(queue=bench.queue, waiting_pods=()), 10, work.pause)  # type: ignore[arg-type] # all that it reads
     parts = {name: [each.pod for each in getattr(dump, name).pods] for name in ("active", "backoff", "unschedulable", "gated", "in_flight")}
     assert parts == {
         "active": ["default/a"],

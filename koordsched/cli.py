@@ -19,8 +19,9 @@ from koordsched.frozen import frozen
 from koordsched.log import be_quiet
 
 if TYPE_CHECKING:
+    from koordsched.scenario.cluster import Backend
     from koordsched.scenario.live.limits import Limits
-    from koordsched.scenario.world import Stage
+    from koordsched.scheduler.scheduler import Scheduler
     from koordsched.simulate.cpu_topology import CpuLayout
 
 INTERRUPTED = 130
@@ -117,29 +118,36 @@ def _test(arguments: list[str]) -> int:
     if parsed.kubeconfig is None and parsed.scheduler_command is not None:
         parser.error("--scheduler-command needs --kubeconfig FILE")
     if parsed.kubeconfig is None:
-        stage, limits = _embedded_stage(parsed)
+        backend, limits = _embedded_backend(parsed)
     else:
-        stage, limits = _live_stage(parser, parsed)
+        backend, limits = _live_backend(parser, parsed)
     options = ScenarioOptions(paths=tuple(parsed.paths), config=parsed.config, only=parsed.only, limits=limits)
-    return run_tests(options, stage, sys.stdout, sys.stderr)
+    return run_tests(options, backend, sys.stdout, sys.stderr)
 
 
-def _embedded_stage(parsed: argparse.Namespace) -> tuple[Stage, Limits]:
-    """Return the stage in memory, where time costs nothing."""
+def _embedded_backend(parsed: argparse.Namespace) -> tuple[Backend, Limits]:
+    """Return the backend in memory, where time costs nothing."""
+    from koordsched.scenario.cluster import HttpAnswer  # noqa: PLC0415
+    from koordsched.scenario.embedded import EmbeddedBackend  # noqa: PLC0415
     from koordsched.scenario.live.limits import Limits  # noqa: PLC0415
-    from koordsched.simulate.stage import EmbeddedStage  # noqa: PLC0415
+    from koordsched.server.endpoints import Endpoints  # noqa: PLC0415
+    from koordsched.server.request import Request  # noqa: PLC0415
 
-    return EmbeddedStage(), Limits(max_wait=math.inf if parsed.max_wait is None else parsed.max_wait, against=parsed.against)
+    async def http(scheduler: Scheduler, path: str) -> HttpAnswer:
+        response = await Endpoints(scheduler).answer(Request.of("GET", path))
+        return HttpAnswer(response.status, response.body)
+
+    return EmbeddedBackend(http), Limits(max_wait=math.inf if parsed.max_wait is None else parsed.max_wait, against=parsed.against)
 
 
-def _live_stage(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> tuple[Stage, Limits]:
-    """Return the stage on a real cluster, with a scheduler that is started there or the one that serves it."""
+def _live_backend(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> tuple[Backend, Limits]:
+    """Return the backend on a real cluster, with a scheduler that is started there or the one that serves it."""
     from random import Random  # noqa: PLC0415
 
     from koordsched.clock import RealClock  # noqa: PLC0415
+    from koordsched.scenario.live.backend import LiveBackend, LiveSettings  # noqa: PLC0415
     from koordsched.scenario.live.limits import REAL_MAX_WAIT, Limits  # noqa: PLC0415
     from koordsched.scenario.live.process import Command  # noqa: PLC0415
-    from koordsched.scenario.live.stage import LiveSettings, LiveStage  # noqa: PLC0415
 
     kubeconfig = os.path.abspath(parsed.kubeconfig)
     command = None
@@ -150,7 +158,7 @@ def _live_stage(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> 
             parser.error(f"--scheduler-command: {mistake}")
     max_wait = REAL_MAX_WAIT if parsed.max_wait is None else parsed.max_wait
     limits = Limits(max_wait=max_wait, served=command is None, against=parsed.against)
-    return LiveStage(LiveSettings(kubeconfig=kubeconfig, command=command), RealClock(), Random()), limits
+    return LiveBackend(LiveSettings(kubeconfig=kubeconfig, command=command), RealClock(), Random()), limits
 
 
 def _validate(arguments: list[str]) -> int:

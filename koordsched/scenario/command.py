@@ -11,19 +11,19 @@ from koordsched.config.flags import FlagError, parse_flags
 from koordsched.config.launch import Launch
 from koordsched.config.loading import DEFAULT_FILE, Environment, load_config_text
 from koordsched.config.sources import documents_of, read_file
+from koordsched.manifests.documents import InputError, expand
 from koordsched.plugins import installed_catalogue
+from koordsched.scenario.cluster import Backend, BackendError
 from koordsched.scenario.format import load_scenarios
 from koordsched.scenario.live.limits import UNLIMITED, Limits, differs_from_served, why_skipped
 from koordsched.scenario.model import Scenario
-from koordsched.scenario.runner import Outcome, Plan, run_scenarios
-from koordsched.scenario.world import Stage, Unplayable
-from koordsched.simulate.documents import InputError, expand
+from koordsched.scenario.runner import PlannedScenario, ScenarioResult, run_scenarios
 
 PASSED, FAILED, MALFORMED = 0, 1, 2
 
 
 class ScenarioOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line asks for. only: run scenarios whose name contains this. limits: what the stage cannot play."""
+    """What the command line asks for. only: run scenarios whose name contains this. limits: what the backend cannot run."""
 
     paths: tuple[str, ...]
     config: str | None = None
@@ -31,8 +31,8 @@ class ScenarioOptions(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = UNLIMITED
 
 
-def run_tests(options: ScenarioOptions, stage: Stage, out: TextIO, err: TextIO) -> int:
-    """Play the scenarios on the stage; a line for each goes to `out` as it ends, mistakes of the files to `err`."""
+def run_tests(options: ScenarioOptions, backend: Backend, out: TextIO, err: TextIO) -> int:
+    """Run the scenarios on the backend; a line for each goes to `out` as it ends, mistakes of the files to `err`."""
     try:
         loaded = load_scenarios(expand(list(options.paths)))
     except InputError as mistake:
@@ -48,27 +48,27 @@ def run_tests(options: ScenarioOptions, stage: Stage, out: TextIO, err: TextIO) 
         print(f"-k: {options.only!r}: no scenario has this in its name", file=err)
         return MALFORMED
 
-    def report(outcome: Outcome) -> None:
-        print(outcome.line, file=out, flush=True)
+    def report(result: ScenarioResult) -> None:
+        print(result.line, file=out, flush=True)
 
     try:
-        outcomes = run_scenarios(asked, stage, report)
-    except Unplayable as reason:
+        results = run_scenarios(asked, backend, report)
+    except BackendError as reason:
         print(reason, file=err)
         return FAILED
-    print(_count(outcomes), file=out)
-    for note in stage.notes():
+    print(_count(results), file=out)
+    for note in backend.notes():
         print(note, file=err)
-    return FAILED if any(outcome.failure for outcome in outcomes) else PASSED
+    return FAILED if any(result.failure for result in results) else PASSED
 
 
-def _count(outcomes: list[Outcome]) -> str:
-    failed = sum(bool(outcome.failure) for outcome in outcomes)
-    skipped = sum(bool(outcome.skipped) for outcome in outcomes)
-    return f"{len(outcomes) - failed - skipped} passed, {failed} failed" + (f", {skipped} skipped" if skipped else "")
+def _count(results: list[ScenarioResult]) -> str:
+    failed = sum(bool(result.failure) for result in results)
+    skipped = sum(bool(result.skipped) for result in results)
+    return f"{len(results) - failed - skipped} passed, {failed} failed" + (f", {skipped} skipped" if skipped else "")
 
 
-def _plan(scenarios: list[Scenario], options: ScenarioOptions) -> tuple[list[Plan], list[str]]:
+def _plan(scenarios: list[Scenario], options: ScenarioOptions) -> tuple[list[PlannedScenario], list[str]]:
     """Give every scenario its configuration: its own, or the common one under its flags. Returns what is wrong with the common one too."""
     common = _Common(options.config)
     served = common.under(()) if options.limits.served else None
@@ -77,7 +77,7 @@ def _plan(scenarios: list[Scenario], options: ScenarioOptions) -> tuple[list[Pla
         launch = _launch(scenario, common)
         if launch is not None:
             elsewhere = differs_from_served(scenario, served.config) if served else ""
-            plans.append(Plan(scenario, launch, elsewhere or why_skipped(scenario, launch, options.limits)))
+            plans.append(PlannedScenario(scenario, launch, elsewhere or why_skipped(scenario, launch, options.limits)))
     if options.config is not None and not common.asked:
         common.under(())  # nobody needs it, but a wrong one should not pass for right
     return plans, list(dict.fromkeys(common.mistakes))

@@ -14,11 +14,11 @@ import msgspec
 from koordsched._core.cpulist import format_cpus
 from koordsched.api.meta import JSON_ERRORS
 from koordsched.scenario.allocations import cpus_of, whole_devices_of
+from koordsched.scenario.cluster import named
 from koordsched.scenario.contains import missing
 from koordsched.scenario.model import CountRule, Expect
 from koordsched.scenario.observation import Json, Seen, events_about, node_of, state
 from koordsched.scenario.pod_expectations import Difference, check_pod
-from koordsched.scenario.world import named
 
 SHOWN_BODY = 200
 

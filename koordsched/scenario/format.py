@@ -18,6 +18,7 @@ from koordsched.config.flags import FlagError, parse_flags
 from koordsched.config.loading import Environment, load_config_object
 from koordsched.config.types import KIND as CONFIGURATION
 from koordsched.config.types import SchedulerConfiguration
+from koordsched.manifests.documents import Document, InputError, read_documents
 from koordsched.plugins import installed_catalogue
 from koordsched.scenario.format_expect import read_expect
 from koordsched.scenario.format_given import read_given, read_patch
@@ -34,7 +35,6 @@ from koordsched.scenario.model import (
 )
 from koordsched.scenario.strict import StrictReader, join, shown
 from koordsched.scenario.targets import read_target
-from koordsched.simulate.documents import Document, InputError, read_documents
 from koordsched.yamltext.documents import ROOT
 
 FIELDS = ("name", "why", "config", "args", "differs", "given", "steps")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY, POD, Kind, kind_of, unstructured_kind
+from koordsched.manifests.completion import complete_node, complete_pod
 from koordsched.scenario.model import Given
 from koordsched.scenario.observation import Json
 from koordsched.scenario.templating import with_index, with_now
-from koordsched.simulate.completion import complete_node, complete_pod
 from koordsched.simulate.cpu_topology import complete_topology
 
 ALWAYS_THERE = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})

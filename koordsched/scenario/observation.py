@@ -12,9 +12,8 @@ import msgspec
 
 from koordsched.api.kinds import EVENT, NODE, NODE_RESOURCE_TOPOLOGY, POD
 from koordsched.cluster.port import ClusterError, Ref
+from koordsched.scenario.cluster import HttpAnswer, ScenarioCluster
 from koordsched.scenario.model import Expect
-from koordsched.scenario.world import World
-from koordsched.server.endpoints import Response
 
 Json = dict[str, Any]
 
@@ -27,33 +26,33 @@ class Seen(msgspec.Struct):
     topologies: dict[str, Json] = {}  # NodeResourceTopology by node
     events: list[Json] = []
     objects: dict[Ref, Json | None] = {}
-    answers: dict[str, Response] = {}
+    answers: dict[str, HttpAnswer] = {}
 
 
-async def look(world: World, expect: Expect) -> Seen:
+async def look(cluster: ScenarioCluster, expect: Expect) -> Seen:
     """Read all that the block asks about. ClusterError."""
     seen = Seen()
     if expect.pods or expect.bound or expect.pending or expect.samenode or expect.distinctnodes or expect.samelabel or expect.disjoint:
-        seen.pods = {_key(pod): pod for pod in await world.list(POD)}
+        seen.pods = {_key(pod): pod for pod in await cluster.list(POD)}
     if expect.samelabel:
-        seen.nodes = _by_name(await world.list(NODE))
+        seen.nodes = _by_name(await cluster.list(NODE))
     if any(rule.cpuset for rule in expect.pods.values()):
-        seen.topologies = _by_name(await world.list(NODE_RESOURCE_TOPOLOGY))
+        seen.topologies = _by_name(await cluster.list(NODE_RESOURCE_TOPOLOGY))
     if expect.events:
-        seen.events = list(await world.list(EVENT))
+        seen.events = list(await cluster.list(EVENT))
     for rule in expect.objects:
-        seen.objects[rule.target] = await world.get(rule.target)
+        seen.objects[rule.target] = await cluster.get(rule.target)
     for asked in expect.http:
-        seen.answers[asked.path] = await _answer(world, asked.path)
+        seen.answers[asked.path] = await _answer(cluster, asked.path)
     return seen
 
 
-async def _answer(world: World, path: str) -> Response:
+async def _answer(cluster: ScenarioCluster, path: str) -> HttpAnswer:
     """Ask the scheduler; one that does not answer yet counts as status 0."""
     try:
-        return await world.http(path)
+        return await cluster.http(path)
     except ClusterError as error:
-        return Response(0, "text/plain", error.message.encode())
+        return HttpAnswer(0, error.message.encode())
 
 
 def node_of(pod: Json) -> str:

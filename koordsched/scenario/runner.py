@@ -1,4 +1,4 @@
-"""Run scenarios one after the other, each on a fresh world, and say how each ended."""
+"""Run scenarios one after the other, each on a fresh cluster, and say how each ended."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import msgspec
 
 from koordsched.config.launch import Launch
 from koordsched.framework.extenders import ExtenderSettingsError
+from koordsched.scenario.cluster import Backend, BackendError, ScenarioCluster
 from koordsched.scenario.model import Scenario
-from koordsched.scenario.steps import Failed, Player
-from koordsched.scenario.world import Stage, Unplayable, World
+from koordsched.scenario.steps import ScenarioFailed, StepRunner
 
 
-class Plan(msgspec.Struct, frozen=True):
-    """A scenario and what its scheduler is started with; `skip` says why it is not played, "" that it is."""
+class PlannedScenario(msgspec.Struct, frozen=True):
+    """A scenario and what its scheduler is started with; `skip` says why it does not run, "" that it does."""
 
     scenario: Scenario
     launch: Launch
     skip: str = ""
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class ScenarioResult(msgspec.Struct, frozen=True):
     """How a scenario ended; it passed unless `failure` or `skipped` says otherwise."""
 
     name: str
@@ -36,33 +36,33 @@ class Outcome(msgspec.Struct, frozen=True):
         return f"FAIL {self.name}: {' '.join(self.failure.split())}" if self.failure else f"PASS {self.name}"
 
 
-def run_scenarios(plans: Iterable[Plan], stage: Stage, report: Callable[[Outcome], None]) -> list[Outcome]:
-    """Play the scenarios; `report` is told of each as it ends. Unplayable."""
-    outcomes = []
+def run_scenarios(plans: Iterable[PlannedScenario], backend: Backend, report: Callable[[ScenarioResult], None]) -> list[ScenarioResult]:
+    """Run the scenarios in order; call `report` with each result. BackendError."""
+    results = []
     for plan in plans:
-        outcome = run_scenario(plan, stage)
-        report(outcome)
-        outcomes.append(outcome)
-    return outcomes
+        result = run_scenario(plan, backend)
+        report(result)
+        results.append(result)
+    return results
 
 
-def run_scenario(plan: Plan, stage: Stage) -> Outcome:
-    """Play one scenario. Unplayable."""
+def run_scenario(plan: PlannedScenario, backend: Backend) -> ScenarioResult:
+    """Run one scenario. BackendError."""
     scenario, launch = plan.scenario, plan.launch
     if plan.skip:
-        return Outcome(scenario.name, skipped=plan.skip)
+        return ScenarioResult(scenario.name, skipped=plan.skip)
 
-    async def script(world: World) -> None:
-        player = Player(world, launch.config.profiles[0].scheduler_name)
-        await player.create(scenario.given)
-        await player.start()
+    async def script(cluster: ScenarioCluster) -> None:
+        runner = StepRunner(cluster, launch.config.profiles[0].scheduler_name)
+        await runner.create(scenario.given)
+        await runner.start()
         for step in scenario.steps:
-            await player.play(step)
+            await runner.run(step)
 
     try:
-        stage.play(launch, script)
-    except Failed as failure:
-        return Outcome(scenario.name, str(failure))
+        backend.run(launch, script)
+    except ScenarioFailed as failure:
+        return ScenarioResult(scenario.name, str(failure))
     except ExtenderSettingsError as mistake:
-        raise Unplayable(str(mistake)) from None
-    return Outcome(scenario.name)
+        raise BackendError(str(mistake)) from None
+    return ScenarioResult(scenario.name)

@@ -14,13 +14,13 @@ from koordsched.config.errors import ConfigError
 from koordsched.config.flag_table import Flags
 from koordsched.config.loading import Environment, default_config, load_config
 from koordsched.config.types import SchedulerConfiguration
+from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions, run_embedded
 from koordsched.framework.extenders import ExtenderSettingsError
+from koordsched.manifests.documents import InputError, expand
 from koordsched.plugins import installed_catalogue
 from koordsched.simulate.cpu_topology import CpuLayout, give_topologies
-from koordsched.simulate.documents import InputError, expand
-from koordsched.simulate.simulation import Outcome, Progress, Simulation
+from koordsched.simulate.simulation import Progress, Simulation, SimulationOutcome
 from koordsched.simulate.workload import Workload, all_at_once
-from koordsched.simulate.world import EmbeddedWorld, WorldSettings, run_embedded
 
 
 class SimulateOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ def _run(options: SimulateOptions, out: TextIO, err: TextIO) -> int:
         print(mistake, file=err)
         return 1
     try:
-        outcome = play(options, config, workload, err)
+        outcome = simulate(options, config, workload, err)
     except ExtenderSettingsError as mistake:
         print(mistake, file=err)
         return 1
@@ -107,16 +107,16 @@ def load_workload(options: SimulateOptions, config: SchedulerConfiguration) -> W
     return workload
 
 
-def play(options: SimulateOptions, config: SchedulerConfiguration, workload: Workload, err: TextIO) -> Outcome:
+def simulate(options: SimulateOptions, config: SchedulerConfiguration, workload: Workload, err: TextIO) -> SimulationOutcome:
     """Run the simulation, with a progress bar where `err` is a terminal."""
-    settings = WorldSettings(config=config, flags=Flags(), seed=options.seed, lasting=workload.departs, unheard=UNHEARD, measured=False)
+    embedded = EmbeddedOptions(config=config, flags=Flags(), seed=options.seed, lasting=workload.departs, unheard=UNHEARD, measured=False)
     with _progress(err) as progress:
 
-        async def script(world: EmbeddedWorld) -> Outcome:
-            workload.notes += world.notes()
-            return await Simulation(workload, world, progress).play()
+        async def script(cluster: EmbeddedCluster) -> SimulationOutcome:
+            workload.notes += cluster.notes()
+            return await Simulation(workload, cluster, progress).run()
 
-        return run_embedded(settings, script)
+        return run_embedded(embedded, script)
 
 
 @contextmanager
@@ -130,7 +130,7 @@ def _progress(err: TextIO) -> Iterator[Progress | None]:
         yield bar.update
 
 
-def _print(options: SimulateOptions, outcome: Outcome, workload: Workload, out: TextIO) -> None:
+def _print(options: SimulateOptions, outcome: SimulationOutcome, workload: Workload, out: TextIO) -> None:
     if options.output == "json":
         out.write(outcome.result.json().decode())
         return

@@ -17,7 +17,7 @@ import msgspec
 
 from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY
 from koordsched.api.quantity import QuantityError, milli_value, value
-from koordsched.simulate.completion import Json, mapping
+from koordsched.manifests.completion import Json, mapping
 from koordsched.simulate.workload import Manifest, Workload
 
 CPU_TOPOLOGY = "node.koordinator.sh/cpu-topology"

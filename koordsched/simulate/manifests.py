@@ -23,9 +23,9 @@ from koordsched.api.kinds import (
     meant_by,
 )
 from koordsched.clock import parse_rfc3339
-from koordsched.simulate.completion import complete_claim, complete_node, complete_pod, complete_volume, mapping
+from koordsched.manifests.completion import complete_claim, complete_node, complete_pod, complete_volume, mapping
+from koordsched.manifests.documents import read_documents
 from koordsched.simulate.cpu_topology import complete_topology
-from koordsched.simulate.documents import read_documents
 from koordsched.simulate.workload import Manifest, PodArrival, Rejection, Workload
 from koordsched.yamltext.documents import shown
 

@@ -14,8 +14,8 @@ from operator import itemgetter
 from typing import Any
 
 from koordsched.api.kinds import NODE, POD
-from koordsched.simulate.completion import complete_node
-from koordsched.simulate.documents import InputError
+from koordsched.manifests.completion import complete_node
+from koordsched.manifests.documents import InputError
 from koordsched.simulate.workload import Manifest, PodArrival, Workload
 
 GPU = "nvidia.com/gpu"

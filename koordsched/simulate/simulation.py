@@ -1,4 +1,4 @@
-"""Play a workload on an embedded world, and say what became of it.
+"""Run a workload on an embedded cluster, and sum up what became of it.
 
 Everything that exists is created, the scheduler starts, pods come (and go) at their times, and the end is when nothing is left to do. All
 waiting is virtual. Objects that the cluster refuses are outcomes, not errors: a line of their own and, for pods, a place among the pending.
@@ -19,11 +19,11 @@ from koordsched.api.kinds import EVENT, NAMESPACE, NODE, NODE_RESOURCE_TOPOLOGY,
 from koordsched.api.meta import Unstructured
 from koordsched.api.resources import node_allocatable
 from koordsched.cluster.port import AlreadyExists, ClusterError, NotFound
+from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.simulate.cpu_use import CpuUse, cpu_use
 from koordsched.simulate.ledger import Ledger, LedgerHandler, requests_on_node
 from koordsched.simulate.result import Pending, Placement, Result, Summary
 from koordsched.simulate.workload import Manifest, PodArrival, Rejection, Workload
-from koordsched.simulate.world import EmbeddedWorld
 
 BREATH = 0.1
 """Virtual seconds between two looks at whether the scheduler is done: everything that is due happens in between."""
@@ -39,7 +39,7 @@ Progress = Callable[[int, int], None]
 """Is told how many pods of how many have a node."""
 
 
-class Outcome(msgspec.Struct):
+class SimulationOutcome(msgspec.Struct):
     """The result, what the cluster refused of the input, and who holds which CPUs at the end (None: no node has a topology)."""
 
     result: Result
@@ -48,11 +48,11 @@ class Outcome(msgspec.Struct):
 
 
 class Simulation:
-    """One workload on one world. `play` may be called once. progress: None, when nobody looks."""
+    """One workload on one embedded cluster. `run` may be called once. progress: None where it is not shown."""
 
-    def __init__(self, workload: Workload, world: EmbeddedWorld, progress: Progress | None) -> None:
+    def __init__(self, workload: Workload, embedded: EmbeddedCluster, progress: Progress | None) -> None:
         self._workload = workload
-        self._world = world
+        self._embedded = embedded
         self._progress = progress
         self._ledger = Ledger(self._requests_of)
         self._submitted: dict[str, Manifest] = {}  # every pod by key, in the order of creation
@@ -60,26 +60,26 @@ class Simulation:
         self._departed: set[str] = set()
         self._rejected = list(workload.rejected)
 
-    async def play(self) -> Outcome:
+    async def run(self) -> SimulationOutcome:
         """Run to the end and sum up."""
-        clock = self._world.clock
+        clock = self._embedded.clock
         begun = clock.perf()
         for manifest in self._workload.existing:
             await self._create(manifest)
         await self._note_ended_pods()
-        self._world.scheduler.watch_pods(LedgerHandler(self._ledger, self._progress and self._report))
-        await self._world.start()
+        self._embedded.scheduler.watch_pods(LedgerHandler(self._ledger, self._progress and self._report))
+        await self._embedded.start()
         await self._come_and_go()
         await self._until_done()
-        await self._world.stop()
+        await self._embedded.stop()
         seconds = clock.perf() - begun
         cpus = await self._cpu_use()
-        return Outcome(await self._sum_up(seconds, cpus), self._rejected, cpus)
+        return SimulationOutcome(await self._sum_up(seconds, cpus), self._rejected, cpus)
 
     async def _note_ended_pods(self) -> None:
         """Take note of pods that ended before the simulation began: the scheduler does not look at them."""
         for selector in ENDED_PODS:
-            for pod in (await self._world.cluster.list(POD, field_selector=selector)).items:
+            for pod in (await self._embedded.cluster.list(POD, field_selector=selector)).items:
                 if isinstance(pod, Pod):
                     self._ledger.pods[f"{pod.metadata.namespace}/{pod.metadata.name}"] = pod
 
@@ -88,29 +88,29 @@ class Simulation:
         moments = [(arrival.at, 1, arrival) for arrival in self._workload.arrivals]
         moments += [(arrival.departs, 0, arrival) for arrival in self._workload.arrivals if arrival.departs is not None]
         moments.sort(key=itemgetter(0, 1))
-        begun, reached = self._world.now(), 0.0
+        begun, reached = self._embedded.now(), 0.0
         for at, comes, arrival in moments:
             if at > reached:
                 reached = at
-                wait = begun + at - self._world.now()
+                wait = begun + at - self._embedded.now()
                 if wait > 0:
                     await asyncio.sleep(wait)
             await (self._create(arrival.manifest) if comes else self._delete(arrival))
 
     async def _until_done(self) -> None:
         """Wait until the scheduler has nothing to do at two looks in a row, or goes round in circles."""
-        quiet_since, version, idle = self._world.now(), -1, 0
+        quiet_since, version, idle = self._embedded.now(), -1, 0
         while idle < 2:  # noqa: PLR2004  # one look could come before the last change is noticed
-            await asyncio.sleep(BREATH if self._world.now() - quiet_since < PATIENCE else LONG_BREATH)
+            await asyncio.sleep(BREATH if self._embedded.now() - quiet_since < PATIENCE else LONG_BREATH)
             if self._ledger.version != version:
-                version, quiet_since = self._ledger.version, self._world.now()
-            elif self._world.now() - quiet_since > GIVE_UP:
+                version, quiet_since = self._ledger.version, self._embedded.now()
+            elif self._embedded.now() - quiet_since > GIVE_UP:
                 return
-            idle = idle + 1 if self._world.scheduler.idle() else 0
+            idle = idle + 1 if self._embedded.scheduler.idle() else 0
 
     def _requests_of(self, pod: Pod) -> Mapping[str, int]:
         """Return what the scheduler counts for a pod on a node; it took note of it right before."""
-        counted = self._world.scheduler.cache.pods.get(pod.metadata.uid)
+        counted = self._embedded.scheduler.cache.pods.get(pod.metadata.uid)
         return requests_on_node(pod) if counted is None else counted.info.resources.requests
 
     def _report(self) -> None:
@@ -122,7 +122,7 @@ class Simulation:
         if manifest.kind is POD:
             self._submitted.setdefault(key, manifest)
         try:
-            await self._world.cluster.create(manifest.kind, manifest.body)
+            await self._embedded.cluster.create(manifest.kind, manifest.body)
         except AlreadyExists as error:
             await self._is_there(manifest, error)
         except ClusterError as error:
@@ -139,7 +139,7 @@ class Simulation:
             self._reject(manifest, error)
             return
         try:
-            await self._world.patch(manifest.ref, manifest.body)
+            await self._embedded.patch(manifest.ref, manifest.body)
         except ClusterError as refusal:
             self._reject(manifest, refusal)
 
@@ -150,12 +150,13 @@ class Simulation:
         """Let a pod leave, unless it has left otherwise (preempted, refused)."""
         self._departed.add(arrival.manifest.key)
         try:
-            await self._world.delete(arrival.manifest.ref)
+            await self._embedded.delete(arrival.manifest.ref)
         except NotFound:
             return
 
     async def _cpu_use(self) -> CpuUse | None:
-        topologies = [found for found in (await self._world.cluster.list(NODE_RESOURCE_TOPOLOGY)).items if isinstance(found, Unstructured)]
+        listed = (await self._embedded.cluster.list(NODE_RESOURCE_TOPOLOGY)).items
+        topologies = [found for found in listed if isinstance(found, Unstructured)]
         if not topologies:
             return None
         pods = self._ledger.pods
@@ -163,7 +164,7 @@ class Simulation:
         return cpu_use((pod for pod in there if pod.spec.node_name), topologies)
 
     async def _sum_up(self, seconds: float, cpus: CpuUse | None) -> Result:
-        nodes = [node for node in (await self._world.cluster.list(NODE)).items if isinstance(node, Node)]
+        nodes = [node for node in (await self._embedded.cluster.list(NODE)).items if isinstance(node, Node)]
         preempted = await self._preempted()
         placements, pending = [], []
         pods, deleted = self._ledger.pods, self._ledger.deleted
@@ -175,7 +176,7 @@ class Simulation:
                 placements.append(Placement(pod=key, node=pod.spec.node_name, annotations=annotations))
             else:
                 pending.append(Pending(pod=key, reason=self._reason(key, pod, preempted)))
-        metrics = self._world.scheduler.metrics
+        metrics = self._embedded.scheduler.metrics
         summary = Summary(
             nodes=len(nodes),
             pods=len(self._submitted),
@@ -202,7 +203,7 @@ class Simulation:
         return self._untried(pod.spec.scheduler_name)
 
     def _untried(self, scheduler_name: str) -> str:
-        if scheduler_name in self._world.scheduler.profiles:
+        if scheduler_name in self._embedded.scheduler.profiles:
             return "not tried: it waits for its gang or its quota"
         return f"not tried: it is for the scheduler {scheduler_name}, which is no profile of the configuration"
 
@@ -211,7 +212,7 @@ class Simulation:
         if not self._ledger.deleted:
             return {}
         found = {}
-        for event in (await self._world.cluster.list(EVENT)).items:
+        for event in (await self._embedded.cluster.list(EVENT)).items:
             regarding: Any = getattr(event, "regarding", None)
             if getattr(event, "reason", "") == "Preempted" and regarding is not None:
                 found[f"{regarding.namespace}/{regarding.name}"] = getattr(event, "note", "")

@@ -14,7 +14,7 @@ from support.manifests import pod_manifest
 from koordsched.api.kinds import POD
 from koordsched.clock import VirtualClock, VirtualTimeLoop
 from koordsched.cluster.informer import Informer
-from koordsched.cluster.memory import Fault, Faults, MemoryCluster, Settings
+from koordsched.cluster.memory import Fault, Faults, MemoryCluster, MemoryClusterOptions
 from koordsched.cluster.port import Binding, ClusterError, Gone, Patch, Ref, ServerError, TooManyRequests
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ class InformerMachine(RuleBasedStateMachine):
         seed=st.integers(0, 9), history=st.sampled_from([2, 1000]), cut=st.sampled_from([0.0, 3.0]), pods=st.lists(NAMES, unique=True)
     )
     def start(self, seed: int, history: int, cut: float, pods: list[str]) -> None:
-        options = Settings(history=history, watch_seconds=(20, 40), bookmark_interval=10)
-        self.cluster = MemoryCluster(self.clock, random=Random(seed), faults=Faults(cut_watches_every=cut), settings=options)
+        options = MemoryClusterOptions(history=history, watch_seconds=(20, 40), bookmark_interval=10)
+        self.cluster = MemoryCluster(self.clock, random=Random(seed), faults=Faults(cut_watches_every=cut), options=options)
         for name in pods:
             self.create(name)
         self.informer: Informer[Pod] = Informer(self.cluster, POD, self.clock, Random(seed), SELECTOR)

@@ -18,7 +18,7 @@ from koordsched.api.kinds import NAMESPACE, NODE, POD
 from koordsched.cluster.port import Ref
 from koordsched.config import Environment, load_config_text
 from koordsched.config.flags import Flags
-from koordsched.simulate.world import EmbeddedWorld, WorldSettings, run_embedded
+from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions, run_embedded
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -39,7 +39,7 @@ Event = Callable[["Story"], Awaitable[None]]
 class Story:
     """A world with a scheduler, and the pods that were created in it."""
 
-    def __init__(self, world: EmbeddedWorld) -> None:
+    def __init__(self, world: EmbeddedCluster) -> None:
         self.world = world
         self.created: list[Ref] = []
         self._count = 0
@@ -109,7 +109,7 @@ events: st.SearchStrategy[Event] = st.one_of(
 @settings(max_examples=25, deadline=None)
 @given(begin=st.lists(st.tuples(pods(), st.one_of(st.none(), names)), max_size=6), then=st.lists(events, max_size=STEPS))
 def test_nobody_waits_who_would_pass(begin: list[tuple[PodBuilder, str | None]], then: list[Event]) -> None:
-    async def script(world: EmbeddedWorld) -> None:
+    async def script(world: EmbeddedCluster) -> None:
         story = Story(world)
         for name in NAMESPACES:
             await world.create(NAMESPACE, {"metadata": {"name": name}})
@@ -124,4 +124,4 @@ def test_nobody_waits_who_would_pass(begin: list[tuple[PodBuilder, str | None]],
             await asyncio.sleep(PAUSE)
             story.check()
 
-    run_embedded(WorldSettings(config=load_config_text(CONFIG, Environment()), flags=Flags()), script)
+    run_embedded(EmbeddedOptions(config=load_config_text(CONFIG, Environment()), flags=Flags()), script)

@@ -23,12 +23,12 @@ from support.ways import ways
 
 from koordsched.config.flags import parse_flags
 from koordsched.config.loading import default_config
+from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions, run_embedded
+from koordsched.manifests.documents import InputError
 from koordsched.scenario.format import load_scenarios
-from koordsched.simulate.documents import InputError
 from koordsched.simulate.manifests import load_manifests
-from koordsched.simulate.simulation import Outcome, Simulation
+from koordsched.simulate.simulation import Simulation, SimulationOutcome
 from koordsched.simulate.workload import Workload
-from koordsched.simulate.world import EmbeddedWorld, WorldSettings, run_embedded
 
 BATCH = 8
 CONFIG = default_config()
@@ -193,11 +193,11 @@ def mutated(random: Random, name: str) -> Any:
     return body
 
 
-def play(workload: Workload) -> Outcome:
-    async def script(world: EmbeddedWorld) -> Outcome:
-        return await Simulation(workload, world, lambda _done, _total: None).play()
+def play(workload: Workload) -> SimulationOutcome:
+    async def script(world: EmbeddedCluster) -> SimulationOutcome:
+        return await Simulation(workload, world, lambda _done, _total: None).run()
 
-    return run_embedded(WorldSettings(config=CONFIG, flags=FLAGS), script)
+    return run_embedded(EmbeddedOptions(config=CONFIG, flags=FLAGS), script)
 
 
 def load(text: bytes, file: Path) -> Workload:

@@ -19,7 +19,7 @@ from support.virtual_loop import run_virtual
 from koordsched.api.kinds import NODE, POD
 from koordsched.clock import VirtualClock
 from koordsched.cluster.port import ClusterError, Ref
-from koordsched.simulate.world import EmbeddedWorld
+from koordsched.embedded.cluster import EmbeddedCluster
 
 LONGEST_BACKOFF = 12.0
 FLUSH = 300.0
@@ -90,7 +90,7 @@ KINDS: list[dict[str, Any]] = [
 class Story:
     """A world to which things happen. Each step names what happens and two numbers that choose to whom and how."""
 
-    def __init__(self, world: EmbeddedWorld) -> None:
+    def __init__(self, world: EmbeddedCluster) -> None:
         self._world = world
         self._made = 0
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from support.embedded import AnsweringCluster
 from support.fakes import embedded, node_manifest, pod_manifest
 from support.sleepers import sleepers
 from support.stages import nodes_of_pods
@@ -24,7 +25,6 @@ from koordsched.cluster.port import ClusterError, Ref, ServerError
 from koordsched.config import load_config_object
 from koordsched.scenario.allocations import cpus_of
 from koordsched.simulate.cpu_topology import CpuLayout, topology_manifest
-from koordsched.simulate.stage import AnsweringWorld
 
 LONGEST_BACKOFF = 12.0
 CONFIG = {
@@ -63,7 +63,7 @@ steps = st.tuples(
 class Story:
     """A world of two nodes to which things happen."""
 
-    def __init__(self, world: AnsweringWorld) -> None:
+    def __init__(self, world: AnsweringCluster) -> None:
         self._world = world
         self._made = 0
 
@@ -138,7 +138,7 @@ class Story:
 RATIO = "koordinator.sh/resource-amplification-ratio"
 
 
-def sold_twice(world: AnsweringWorld) -> list[str]:
+def sold_twice(world: AnsweringCluster) -> list[str]:
     """Return the nodes on which two pods that run name one CPU."""
     held: dict[str, int] = {}
     found = []
@@ -152,7 +152,7 @@ def sold_twice(world: AnsweringWorld) -> list[str]:
     return found
 
 
-async def shown(world: AnsweringWorld) -> list[bytes]:
+async def shown(world: AnsweringCluster) -> list[bytes]:
     return [(await world.http(f"/apis/v1/plugins/NodeNUMAResource/nodes/n{i}")).body for i in range(2)]
 
 

@@ -15,6 +15,7 @@ from koordsched._core.change import Change
 from koordsched.config import REFERENCE, Environment, Profile, load_config_object
 from koordsched.config.flags import Flags
 from koordsched.config.types import PluginRef
+from koordsched.embedded.cluster import EmbeddedOptions
 from koordsched.framework.interface import (
     BindPlugin,
     FilterPlugin,
@@ -32,8 +33,7 @@ from koordsched.framework.interface import (
     ReservePlugin,
     ScoreNodesPlugin,
 )
-from koordsched.simulate.stage import AnsweringWorld
-from koordsched.simulate.world import WorldSettings
+from support.embedded import AnsweringCluster
 
 if TYPE_CHECKING:
     import asyncio
@@ -248,10 +248,10 @@ def pod_manifest(name: str = "p", cpu: str = "1", **spec: Any) -> dict[str, Any]
 @asynccontextmanager
 async def embedded(
     loop: Any, config: SchedulerConfiguration | None = None, seed: int = 1, flags: Flags | None = None
-) -> AsyncIterator[AnsweringWorld]:
+) -> AsyncIterator[AnsweringCluster]:
     """Make a world whose scheduler has not been started, and kill it in the end."""
-    settings = WorldSettings(config=config or config_with({}), flags=flags or Flags(), seed=seed)
-    world = AnsweringWorld(loop, settings)
+    settings = EmbeddedOptions(config=config or config_with({}), flags=flags or Flags(), seed=seed)
+    world = AnsweringCluster(loop, settings)
     try:
         yield world
     finally:

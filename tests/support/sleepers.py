@@ -6,13 +6,13 @@ from random import Random
 
 from koordsched.api.core import Pod
 from koordsched.api.podinfo import PodInfo
+from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.queue.queued_pod import UNSCHEDULABLE
 from koordsched.scheduler.selection import Selection
-from koordsched.simulate.world import EmbeddedWorld
 
 
-def sleepers(world: EmbeddedWorld) -> list[str]:
+def sleepers(world: EmbeddedCluster) -> list[str]:
     """Return the unschedulable pods for which a fresh attempt finds a node, with the node and what they were told."""
     scheduler, found = world.scheduler, []
     selection = Selection(scheduler.cache, scheduler.queue.nominator, Random(1), 0)

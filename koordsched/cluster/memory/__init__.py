@@ -7,8 +7,8 @@
 - `paging.py`    consistent pages of a list
 - `patches.py`   merge patch and strategic merge patch, copying only the changed path
 - `metadata.py`  what the server writes into metadata, and a patch's preconditions
-- `checking.py`  validation, which remembers what valid pods look like
-- `likes.py`     objects that are created like others, and share what is stored of these
+- `checking.py`  validation, which keeps what was found valid of pods
+- `templates.py` objects that differ from others in their names only share what is stored of these
 - `admission.py` what the API server fills in when a pod is created
 - `lifecycle.py` binding and deletion of one object, as values
 - `volumes.py`   claims and volumes find each other, as kube-controller-manager sees to it; on `volume_objects.py`
@@ -16,7 +16,7 @@
 - `answers.py`   the API server's error texts
 """
 
-from koordsched.cluster.memory.cluster import MemoryCluster, Settings
+from koordsched.cluster.memory.cluster import MemoryCluster, MemoryClusterOptions
 from koordsched.cluster.memory.faults import Fault, Faults, Moment, Verb
 
-__all__ = ["Fault", "Faults", "MemoryCluster", "Moment", "Settings", "Verb"]
+__all__ = ["Fault", "Faults", "MemoryCluster", "MemoryClusterOptions", "Moment", "Verb"]

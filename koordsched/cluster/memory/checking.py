@@ -1,8 +1,7 @@
 """Validation of what is written to the embedded cluster.
 
-Pods come in few shapes: thousands of them share a spec, and most share labels and annotations too. What was found right about one pod is
-not looked at again for the next, and the Structs of its like are shared; without that, validating would be three quarters of the cost of
-creating a pod.
+Thousands of pods share a spec, and most share labels and annotations too. What was found valid once is not validated again for the next
+pod, and the Structs are shared; without that, validating would be three quarters of the cost of creating a pod.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ if TYPE_CHECKING:
     from koordsched.api.meta import Object
     from koordsched.cluster.memory.store import Raw
 
-MAX_SHAPES = 4096
+MAX_KEPT = 4096
 
 
 class Checker:
-    """Decodes and validates objects; remembers what valid pods looked like."""
+    """Decodes and validates objects; keeps which specs and metadata of pods were found valid."""
 
     def __init__(self) -> None:
         self._pods: dict[bytes, Object] = {}  # a pod by its spec and status
@@ -42,10 +41,10 @@ class Checker:
         except InvalidObject as refused:
             raise answers.invalid(kind, raw["metadata"]["name"], refused.errors) from refused
 
-    def checked_like(self, kind: Kind, known: Object, raw: Raw) -> Object:
+    def checked_metadata(self, kind: Kind, known: Object, raw: Raw) -> Object:
         """Return the object that differs from a known one in its metadata only. Invalid."""
         try:
-            made = _like(kind, known, raw)
+            made = _with_metadata(kind, known, raw)
             self._check_metadata(kind, made.metadata)
         except InvalidObject as refused:
             raise answers.invalid(kind, raw["metadata"]["name"], refused.errors) from refused
@@ -63,36 +62,35 @@ class Checker:
         return pod
 
     def _checked_pod(self, raw: Raw) -> Object:
-        shape = _shape((raw.get("spec"), raw.get("status")))
-        known = self._pods.get(shape)
+        key = _json((raw.get("spec"), raw.get("status")))
+        known = self._pods.get(key)
         if known is None:
             pod = validated(POD, raw)
             _make_room(self._pods)
-            self._pods[shape] = pod
+            self._pods[key] = pod
         else:
-            pod = _like(POD, known, raw)
+            pod = _with_metadata(POD, known, raw)
             self._check_metadata(POD, pod.metadata)
         return pod
 
     def _check_metadata(self, kind: Kind, metadata: ObjectMeta) -> None:
-        """Check the name and, unless the like was found right before, the rest of what a client writes. The times are the server's own."""
+        """Check the name and, unless the same was found valid before, the rest of what a client writes. The times are the server's own."""
         errors = Errors()
-        shape = _shape((metadata.namespace, metadata.labels, metadata.annotations))
-        if shape in self._metadata:
+        key = _json((metadata.namespace, metadata.labels, metadata.annotations))
+        if key in self._metadata:
             check_object_name(errors, kind, metadata.name)
         else:
             check_metadata(errors, kind, metadata, generated=False)
         if errors.found:
             raise InvalidObject(errors.found)
         _make_room(self._metadata)
-        self._metadata.add(shape)
+        self._metadata.add(key)
 
 
-_shape = msgspec.json.Encoder().encode
-"""Write a thing as JSON, by which its like are known."""
+_json = msgspec.json.Encoder().encode
 
 
-def _like(kind: Kind, known: Object, raw: Raw) -> Object:
+def _with_metadata(kind: Kind, known: Object, raw: Raw) -> Object:
     """Decode an object that differs from a known one in its metadata only; spec and status are shared with it."""
     try:
         metadata = msgspec.convert(raw["metadata"], ObjectMeta)
@@ -103,5 +101,5 @@ def _like(kind: Kind, known: Object, raw: Raw) -> Object:
 
 def _make_room(known: dict[bytes, Object] | set[bytes]) -> None:
     """Forget what is known when it has grown too large."""
-    if len(known) >= MAX_SHAPES:
+    if len(known) >= MAX_KEPT:
         known.clear()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from koordsched.clock import Clock
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How the embedded API server behaves. Times are seconds of the loop's clock."""
 
     history: int = 65_536  # changes that a kind's watch can go back
@@ -49,14 +49,14 @@ class MemoryCluster:
     may be changed at any time. The random source is the cluster's own: uids, watch lifetimes and faults are drawn from it.
     """
 
-    def __init__(self, clock: Clock, *, random: Random, faults: Faults | None = None, settings: Settings | None = None) -> None:
+    def __init__(self, clock: Clock, *, random: Random, faults: Faults | None = None, options: MemoryClusterOptions | None = None) -> None:
         self.faults = faults or Faults()
         self.unserved: set[Kind] = set()
         self._clock = clock
         self._random = random
-        self._settings = settings or Settings()
-        self._registry = Registry(clock, random, self._settings.history)
-        self._controllers = dict.fromkeys(WATCHED, VolumeController(self._registry)) if self._settings.volume_controller else {}
+        self._options = options or MemoryClusterOptions()
+        self._registry = Registry(clock, random, self._options.history)
+        self._controllers = dict.fromkeys(WATCHED, VolumeController(self._registry)) if self._options.volume_controller else {}
         self._pages = Pages()
         self._selectors: dict[str, FieldSelector | None] = {"": None}  # as read before: `Stored.selected` knows them by identity
         self._compacted_at = clock.now()
@@ -69,7 +69,7 @@ class MemoryCluster:
     @property
     def max_silence(self) -> float:
         """Return the time of three bookmarks."""
-        return 3.0 * self._settings.bookmark_interval
+        return 3.0 * self._options.bookmark_interval
 
     @property
     def resource_version(self) -> str:
@@ -115,7 +115,7 @@ class MemoryCluster:
             version=_version(resource_version, self._registry.version),
             selector=self._selector(field_selector),
             lifetime=self._watch_lifetime(),
-            bookmark_interval=self._settings.bookmark_interval,
+            bookmark_interval=self._options.bookmark_interval,
         )
         changes = watch_changes(self._registry.kind(kind), request, lambda: self._registry.version)
         async with aclosing(changes):
@@ -215,7 +215,7 @@ class MemoryCluster:
 
     def _watch_lifetime(self) -> float:
         """Draw how long a new watch may last, in seconds."""
-        lifetime = self._random.uniform(*self._settings.watch_seconds)
+        lifetime = self._random.uniform(*self._options.watch_seconds)
         return min(lifetime, self.faults.cut_watches_every) if self.faults.cut_watches_every else lifetime
 
     def _selector(self, text: str) -> FieldSelector | None:

@@ -40,7 +40,7 @@ def check_bindable(raw: Raw, binding: Binding) -> None:
 
 
 class BoundStatuses:
-    """What becomes of pods' statuses when they are bound: the same, and shared, for all that were alike and are bound in one second."""
+    """What becomes of pods' statuses when they are bound: the same, and shared, for all that were equal and are bound in one second."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, tuple[Raw, PodStatus | None]] = {}

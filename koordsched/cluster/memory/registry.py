@@ -18,7 +18,6 @@ from koordsched.cluster.memory import answers
 from koordsched.cluster.memory.admission import PRIORITY_CLASSES, admit_pod
 from koordsched.cluster.memory.checking import Checker
 from koordsched.cluster.memory.lifecycle import BoundStatuses, check_bindable, deleted, finished
-from koordsched.cluster.memory.likes import Like, Likes, shape_of
 from koordsched.cluster.memory.metadata import (
     Identities,
     check_preconditions,
@@ -29,7 +28,8 @@ from koordsched.cluster.memory.metadata import (
     with_server_fields,
 )
 from koordsched.cluster.memory.patches import PatchError, merge_patch, strategic_merge_patch
-from koordsched.cluster.memory.store import Change, KindStore, Raw, Stored, key_of
+from koordsched.cluster.memory.store import HistoryEntry, KindStore, Raw, Stored, key_of
+from koordsched.cluster.memory.templates import Template, TemplateCache, template_key
 from koordsched.cluster.port import Binding, Invalid, Patch, PatchType, Ref
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Registry:
         self._identities = Identities(random)
         self._checker = Checker()
         self._bound_statuses = BoundStatuses()
-        self._likes = {POD: Likes(), NODE: Likes()}  # of the kinds that come in thousands
+        self._templates = {POD: TemplateCache(), NODE: TemplateCache()}  # of the kinds that come in thousands
         self._kinds: dict[Kind, KindStore] = {}
         self._moment = -1.0
         self._timestamp = ""
@@ -82,40 +82,42 @@ class Registry:
 
     def create(self, kind: Kind, body: Mapping[str, Any]) -> Stored:
         """Create the object, and its namespace on demand. AlreadyExists, Invalid, Forbidden (no such priority class)."""
-        likes = self._likes.get(kind)
-        if likes is None:
+        templates = self._templates.get(kind)
+        if templates is None:
             return self._create_anew(kind, body, None)
-        shape = shape_of(body)
-        like = likes.like(shape, self._priority_classes.end)
-        if like is not None and (stored := self._create_alike(like, kind, body["metadata"].get("name"))) is not None:
+        key = template_key(body)
+        template = templates.get(key, self._priority_classes.end)
+        if template is not None and (stored := self._create_from(template, kind, body["metadata"].get("name"))) is not None:
             return stored
-        stored = self._create_anew(kind, body, likes.with_other_metadata(body) if shape else None)
-        likes.remember(shape, body, stored.raw, stored.object())
+        stored = self._create_anew(kind, body, templates.with_other_metadata(body) if key else None)
+        templates.put(key, body, stored.raw, stored.object())
         return stored
 
-    def _create_alike(self, like: Like, kind: Kind, name: Any) -> Stored | None:
-        """Create what differs from its like in its name only. None: it cannot be, and `_create_anew` says why."""
-        store, namespace = self._kinds[kind], like.made.metadata.namespace
+    def _create_from(self, template: Template, kind: Kind, name: Any) -> Stored | None:
+        """Create what differs from its template in its name only. None: it cannot be, and `_create_anew` raises why."""
+        store, namespace = self._kinds[kind], template.object.metadata.namespace
         key = f"{namespace}/{name}" if namespace else name
-        if not like.takes(name) or key in store.objects or (namespace and namespace not in self._namespaces):
+        if not template.allows(name) or key in store.objects or (namespace and namespace not in self._namespaces):
             return None
         version = self.version + 1
-        raw, made = like.again(name, self._identities.uid(), str(version), self._now())
+        raw, made = template.renamed(name, self._identities.uid(), str(version), self._now())
         return self._add(store, key, Stored(kind, raw, version, made))
 
-    def _create_anew(self, kind: Kind, body: Mapping[str, Any], like: Like | None) -> Stored:
-        """Create an object; its like, if given, differs in its metadata only."""
+    def _create_anew(self, kind: Kind, body: Mapping[str, Any], template: Template | None) -> Stored:
+        """Create an object; a template, if given, differs from it in metadata only."""
         store = self.kind(kind)
-        raw = _own_copy(body) if like is None else {**like.raw, "metadata": _own_copy(body["metadata"])}
+        raw = _own_copy(body) if template is None else {**template.raw, "metadata": _own_copy(body["metadata"])}
         now = self._now()
         ref = identify(kind, raw, self._identities, now)
         key = key_of(ref.namespace, ref.name)
         if key in store.objects:
             raise answers.already_exists(ref)
-        if store is self._pods and like is None:
+        if store is self._pods and template is None:
             admit_pod(raw, self._priority_class, now)
         self._stamp(raw)
-        decoded: Object | None = self._checker.checked(kind, raw) if like is None else self._checker.checked_like(kind, like.made, raw)
+        decoded: Object | None = (
+            self._checker.checked(kind, raw) if template is None else self._checker.checked_metadata(kind, template.object, raw)
+        )
         if ref.namespace and ref.namespace not in self._namespaces:
             self.create(NAMESPACE, {"metadata": {"name": ref.namespace}})
             self._stamp(raw)
@@ -126,7 +128,7 @@ class Registry:
         """Take in a new object, stamped with the version of this write."""
         self.version = stored.version
         store.objects[key] = stored
-        store.record(Change(stored.version, None, stored))
+        store.record(HistoryEntry(stored.version, None, stored))
         return stored
 
     def patch(self, ref: Ref, patch: Patch) -> Stored:
@@ -185,7 +187,7 @@ class Registry:
             decoded = None
         self.version += 1
         new = self._pods.objects[key] = Stored(POD, {**raw, "metadata": metadata, "spec": spec, "status": status}, self.version, decoded)
-        self._pods.record(Change(self.version, stored, new))
+        self._pods.record(HistoryEntry(self.version, stored, new))
 
     def _now(self) -> str:
         """Write the present second; many writes happen at one moment of virtual time."""
@@ -235,7 +237,7 @@ class Registry:
         new = Stored(stored.kind, raw, self.version, decoded)
         store = self._kinds[stored.kind]
         store.objects[_key(raw)] = new
-        store.record(Change(self.version, stored, new))
+        store.record(HistoryEntry(self.version, stored, new))
         return new
 
     def _remove(self, stored: Stored, raw: Raw, decoded: Object | None = None) -> Stored:
@@ -244,7 +246,7 @@ class Registry:
         last = Stored(stored.kind, raw, self.version, decoded)
         store = self.kind(stored.kind)
         del store.objects[_key(raw)]
-        store.record(Change(self.version, stored, None, last))
+        store.record(HistoryEntry(self.version, stored, None, last))
         return last
 
 

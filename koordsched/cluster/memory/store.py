@@ -1,8 +1,8 @@
 """The objects of one kind, and the history that watches read.
 
-A `Stored` is one state of one object and never changes; a write makes a new one that shares the unchanged parts. A `Change` is what a
-write did. History is a list with a moving beginning: a watch keeps a position in it, so that any number of watches cost nothing while
-nobody writes and one list slice when somebody did.
+A `Stored` is one state of one object and never changes; a write makes a new one that shares the unchanged parts. A `HistoryEntry` is what a
+write did. History is a list with a moving beginning: a watch keeps a position in it, so that any number of watches cost nothing between
+writes and one list slice after some.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def key_of(namespace: str, name: str) -> str:
 class Stored(msgspec.Struct, eq=False, gc=False):
     """One state of one object; `version` is its resource version. The Struct is made once, when first asked for.
 
-    Neither this nor `Change` can be part of a cycle, so the garbage collector need not walk over a history of thousands.
+    Neither this nor `HistoryEntry` can be part of a cycle, so the garbage collector need not walk over a history of thousands.
     """
 
     kind: Kind
@@ -64,7 +64,7 @@ class Stored(msgspec.Struct, eq=False, gc=False):
         return Stored(self.kind, {**self.raw, "metadata": metadata}, version)
 
 
-class Change(msgspec.Struct, eq=False, gc=False):
+class HistoryEntry(msgspec.Struct, eq=False, gc=False):
     """One write: `old` is None for a creation, `new` for a deletion. `last` is the deleted object at the deletion's version."""
 
     version: int
@@ -84,7 +84,7 @@ class KindStore:
         self.cuts = 0  # how often all watches were cut
         self.cut_error: Callable[[], ClusterError] | None = None  # what the last cut ended them with
         self._limit = history
-        self._changes: list[Change] = []
+        self._changes: list[HistoryEntry] = []
         self._base = 0  # position of the first kept change
         self._waiters: set[asyncio.Future[None]] = set()
 
@@ -93,7 +93,7 @@ class KindStore:
         """Return the position after the last change."""
         return self._base + len(self._changes)
 
-    def record(self, change: Change) -> None:
+    def record(self, change: HistoryEntry) -> None:
         """Append the change and wake the watches. Versions only grow."""
         self._changes.append(change)
         if len(self._changes) >= 2 * self._limit:
@@ -107,7 +107,7 @@ class KindStore:
             return None
         return self._base + bisect_right(self._changes, version, key=attrgetter("version"))
 
-    def since(self, position: int) -> Sequence[Change] | None:
+    def since(self, position: int) -> Sequence[HistoryEntry] | None:
         """Return the changes from position on, or None when some of them are no longer known."""
         if position < self._base:
             return None

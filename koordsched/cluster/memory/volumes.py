@@ -3,7 +3,7 @@
 Reacts to each write at once, so that there is nothing to wait for in virtual time: a claim is bound to the volume that names it, or whose
 name it has; one that waits for no pod also to the smallest volume that suits; and one that a class can make a volume for gets a new one,
 as soon as its node is known where that is waited for. Phases follow. Every change is a write of its own, as it would be in a cluster.
-Reference: pkg/controller/volume/persistentvolume of Kubernetes v1.35. Off unless `Settings.volume_controller` says so.
+Reference: pkg/controller/volume/persistentvolume of Kubernetes v1.35. Off unless `MemoryClusterOptions.volume_controller` says so.
 """
 
 from __future__ import annotations

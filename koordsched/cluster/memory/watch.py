@@ -1,7 +1,7 @@
 """One watch of the embedded cluster: what happened since a version, in batches, until its time is over.
 
 A watch reads history from its own position whenever its consumer asks for more, so a slow consumer gets one large batch and delays
-nobody. What the API server does is kept: objects entering and leaving a field selector, bookmarks, an end after some minutes, 410.
+no other. What the API server does is kept: objects entering and leaving a field selector, bookmarks, an end after some minutes, 410.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from koordsched.api.kinds import Kind
     from koordsched.api.selectors import FieldSelector
-    from koordsched.cluster.memory.store import Change, KindStore
+    from koordsched.cluster.memory.store import HistoryEntry, KindStore
 
 
 class WatchRequest(msgspec.Struct, frozen=True):
@@ -70,13 +70,13 @@ async def watch_changes(
 
 
 def bookmark(kind: Kind, version: int) -> WatchEvent:
-    """Tell a watch that has seen everything up to version that it may go on from there."""
+    """Return the event that says: everything up to version has been sent."""
     metadata = ObjectMeta(resource_version=str(version))
     return WatchEvent(BOOKMARK, Object(api_version=kind.api_version, kind=kind.kind, metadata=metadata))
 
 
-def _event(change: Change, selector: FieldSelector | None) -> WatchEvent | None:
-    """Say what a change looks like through the selector, or None when it cannot be seen."""
+def _event(change: HistoryEntry, selector: FieldSelector | None) -> WatchEvent | None:
+    """Return the event that a watch with the selector gets for the change; None: neither state matches."""
     old, new = change.old, change.new
     if selector is not None:
         old = old if old is not None and old.selected(selector) else None

@@ -13,8 +13,8 @@ from typing import Any
 from koordsched.api.kinds import EVENT, NAMESPACE, POD
 from koordsched.clock import Clock
 from koordsched.cluster.port import ClusterError, Conflict, NotFound, Ref
+from koordsched.scenario.cluster import named
 from koordsched.scenario.live.api import Api, Json
-from koordsched.scenario.world import named
 
 LEFT_OVER = "koordsched.io/left-over-of-a-scenario"
 NAME_LABEL = "kubernetes.io/metadata.name"
@@ -23,7 +23,7 @@ POLL_SECONDS = 0.1
 AT_ONCE = 16
 
 
-class Made:
+class CreatedObjects:
     """What a scenario has made on the cluster: each object with its uid."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Made:
         self.uids.add(uid)
 
 
-async def clear(api: Api, made: Made, clock: Clock) -> list[str]:
+async def clear(api: Api, created: CreatedObjects, clock: Clock) -> list[str]:
     """Clear away; return what could not be, in words."""
     deadline = clock.now() + GONE_WITHIN
 
@@ -46,11 +46,11 @@ async def clear(api: Api, made: Made, clock: Clock) -> list[str]:
                 raise ClusterError(f"it is still there after {GONE_WITHIN:g}s")
             await asyncio.sleep(POLL_SECONDS)
 
-    plain = [item for item in made.refs.items() if item[0].kind is not NAMESPACE]
+    plain = [item for item in created.refs.items() if item[0].kind is not NAMESPACE]
     problems = await _all((ref, remove(ref, uid)) for ref, uid in plain if ref.kind is POD)
     problems += await _all((ref, remove(ref, uid)) for ref, uid in reversed(plain) if ref.kind is not POD)
-    problems += await _all((ref, remove(ref, uid)) for ref, uid in await _events_about(api, made))
-    return problems + await _all((ref, _leave_namespace(api, ref)) for ref in made.refs if ref.kind is NAMESPACE)
+    problems += await _all((ref, remove(ref, uid)) for ref, uid in await _events_about(api, created))
+    return problems + await _all((ref, _leave_namespace(api, ref)) for ref in created.refs if ref.kind is NAMESPACE)
 
 
 def about(event: Json) -> str:
@@ -84,9 +84,9 @@ async def _gone(api: Api, ref: Ref, uid: str) -> bool:
     return False
 
 
-async def _events_about(api: Api, made: Made) -> list[tuple[Ref, str]]:
+async def _events_about(api: Api, created: CreatedObjects) -> list[tuple[Ref, str]]:
     try:
-        events = [event["metadata"] for event in await api.list(EVENT) if about(event) in made.uids]
+        events = [event["metadata"] for event in await api.list(EVENT) if about(event) in created.uids]
     except ClusterError:
         return []  # they end by themselves, and no scenario sees another's
     return [(Ref(EVENT, metadata["namespace"], metadata["name"]), metadata.get("uid", "")) for metadata in events]

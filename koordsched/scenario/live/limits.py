@@ -15,7 +15,7 @@ from koordsched.scenario.model import KUBE_SCHEDULER, Expect, Restart, Scenario,
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a stage cannot play; the defaults are those of the embedded cluster, which plays everything.
+    """What a backend cannot play; the defaults are those of the embedded cluster, which plays everything.
 
     max_wait: seconds that a scenario may let pass. served: the scheduler runs already, with the common configuration, and is not ours to
     configure, restart or ask. against: which other scheduler is tested (model.KNOWN_SCHEDULERS), "" ours.

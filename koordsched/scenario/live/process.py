@@ -23,8 +23,8 @@ from koordsched.clock import Clock
 from koordsched.cluster.port import ClusterError
 from koordsched.config.launch import Launch
 from koordsched.config.types import API_VERSION, KIND
+from koordsched.scenario.cluster import HttpAnswer
 from koordsched.scenario.live.ports import free_port
-from koordsched.server.endpoints import Response
 
 PLACEHOLDERS = ("{kubeconfig}", "{config}", "{port}")
 NEEDED = ("{config}", "{port}")
@@ -114,7 +114,7 @@ class SchedulerProcess:
         if self._process is not None and self._process.returncode is not None:
             raise ClusterError(f"the scheduler ended with {_ending(self._process.returncode)}{self._last_words()}")
 
-    async def get(self, path: str) -> Response:
+    async def get(self, path: str) -> HttpAnswer:
         """GET a path of its secure port, whose certificate is not looked at. ClusterError: no answer."""
         self.check()
         if self._session is None:
@@ -122,7 +122,7 @@ class SchedulerProcess:
             self._session = await self._resources.enter_async_context(aiohttp.ClientSession(connector=connector, timeout=ANSWER_WITHIN))
         try:
             async with self._session.get(URL(f"https://127.0.0.1:{self._port}{path}", encoded=True)) as answer:
-                return Response(answer.status, answer.headers.get("Content-Type", ""), await answer.read())
+                return HttpAnswer(answer.status, await answer.read())
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise ClusterError(f"GET {path}: {error or type(error).__name__}") from None
 

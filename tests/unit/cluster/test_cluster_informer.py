@@ -13,7 +13,7 @@ from support.virtual_loop import running, settle
 
 from koordsched.api.kinds import DEVICE, POD
 from koordsched.cluster.informer import PAGE_SIZE, Informer
-from koordsched.cluster.memory import Fault, Faults, MemoryCluster, Settings
+from koordsched.cluster.memory import Fault, Faults, MemoryCluster, MemoryClusterOptions
 from koordsched.cluster.mirror import OBJECTS_A_TURN
 from koordsched.cluster.port import Binding, Conflict, Gone, Patch, Ref, ServerError, TooManyRequests, WatchEvent
 
@@ -422,8 +422,8 @@ async def test_a_silent_watch_is_given_up(clock: VirtualClock) -> None:
 
 async def test_a_cluster_without_bookmarks_may_be_silent(clock: VirtualClock) -> None:
     """`simulate` over months of virtual time: nothing ticks while nothing happens."""
-    quiet = Settings(bookmark_interval=1e12, watch_seconds=(1e12, 1e12))
-    cluster = MemoryCluster(clock, random=Random(1), settings=quiet)
+    quiet = MemoryClusterOptions(bookmark_interval=1e12, watch_seconds=(1e12, 1e12))
+    cluster = MemoryCluster(clock, random=Random(1), options=quiet)
     informer, story = pod_informer(cluster, clock)
     async with running(informer.run()):
         await asyncio.sleep(1e7)
@@ -445,7 +445,7 @@ async def test_watches_that_end_at_once_are_not_renewed_in_a_loop(clock: Virtual
 @pytest.mark.parametrize("seconds", [0, 0.5, 45, 1000])
 async def test_it_ends_when_cancelled_whatever_it_waits_for(clock: VirtualClock, seconds: float) -> None:
     failing = Fault(verb="list", nth=(1,), error=lambda: ServerError("down"))
-    cluster = MemoryCluster(clock, random=Random(1), faults=Faults(rules=[failing]), settings=Settings(watch_seconds=(10, 20)))
+    cluster = MemoryCluster(clock, random=Random(1), faults=Faults(rules=[failing]), options=MemoryClusterOptions(watch_seconds=(10, 20)))
     informer, _ = pod_informer(cluster, clock)
     task = asyncio.create_task(informer.run())
     await asyncio.sleep(seconds)

@@ -7,7 +7,7 @@ from typing import Any
 
 from koordsched.api.kinds import CSI_NODE, NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS, Kind
 from koordsched.clock import VirtualClock
-from koordsched.cluster.memory import MemoryCluster, Settings
+from koordsched.cluster.memory import MemoryCluster, MemoryClusterOptions
 from koordsched.cluster.port import Patch, Ref
 
 SELECTED = "volume.kubernetes.io/selected-node"
@@ -17,7 +17,7 @@ class Store:
     """A cluster with the controller, and short manifests for it."""
 
     def __init__(self, clock: VirtualClock) -> None:
-        self.cluster = MemoryCluster(clock, random=Random(1), settings=Settings(volume_controller=True))
+        self.cluster = MemoryCluster(clock, random=Random(1), options=MemoryClusterOptions(volume_controller=True))
 
     async def storage_class(self, name: str, provisioner: str = "d", mode: str = "Immediate", **metadata: Any) -> None:
         body = {"metadata": {"name": name, **metadata}, "provisioner": provisioner, "volumeBindingMode": mode}

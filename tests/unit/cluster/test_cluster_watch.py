@@ -13,7 +13,7 @@ from support.virtual_loop import running, settle
 
 from koordsched.api.core import Pod
 from koordsched.api.kinds import CONFIG_MAP, DEVICE, POD
-from koordsched.cluster.memory import MemoryCluster, Settings
+from koordsched.cluster.memory import MemoryCluster, MemoryClusterOptions
 from koordsched.cluster.port import Binding, Gone, Invalid, NotFound, Patch, Ref, ServerError, WatchEvent, WatchEventType
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ async def test_bookmarks_come_every_minute_and_carry_the_present_version(cluster
 
 
 async def test_the_server_ends_a_watch_after_some_minutes_with_a_bookmark(clock: VirtualClock) -> None:
-    cluster = MemoryCluster(clock, random=Random(1), settings=Settings(bookmark_interval=1000, watch_seconds=(30, 40)))
+    cluster = MemoryCluster(clock, random=Random(1), options=MemoryClusterOptions(bookmark_interval=1000, watch_seconds=(30, 40)))
     begun = clock.now()
     watcher = Watcher(cluster, CONFIG_MAP, cluster.resource_version)
     await watcher.run()
@@ -185,7 +185,7 @@ async def test_the_server_ends_a_watch_after_some_minutes_with_a_bookmark(clock:
 
 
 async def test_history_has_an_end(clock: VirtualClock) -> None:
-    cluster = MemoryCluster(clock, random=Random(1), settings=Settings(history=3))
+    cluster = MemoryCluster(clock, random=Random(1), options=MemoryClusterOptions(history=3))
     begin = cluster.resource_version
     for number in range(6):
         await create(cluster, DEVICE, f"d{number}")
@@ -198,7 +198,7 @@ async def test_history_has_an_end(clock: VirtualClock) -> None:
 
 
 async def test_a_watcher_that_falls_behind_history_is_told_that_it_is_gone(clock: VirtualClock) -> None:
-    cluster = MemoryCluster(clock, random=Random(1), settings=Settings(history=2))
+    cluster = MemoryCluster(clock, random=Random(1), options=MemoryClusterOptions(history=2))
     watch = cluster.watch(DEVICE, resource_version=cluster.resource_version)
     await create(cluster, DEVICE, "d")
     async with aclosing(watch):

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import msgspec
+from support.embedded import AnsweringCluster
 from support.fakes import embedded, node_manifest, pod_manifest
 from support.virtual_loop import run_virtual
 
@@ -15,7 +16,6 @@ from koordsched.cluster.memory import Fault
 from koordsched.cluster.port import Ref, ServerError
 from koordsched.config import load_config_object
 from koordsched.simulate.cpu_topology import CpuLayout, topology_manifest
-from koordsched.simulate.stage import AnsweringWorld
 
 PLUGINS = {"multiPoint": {"enabled": [{"name": "NodeNUMAResource"}]}}
 CONFIG = {
@@ -26,7 +26,7 @@ CONFIG = {
 LSR = {"koordinator.sh/qosClass": "LSR"}
 
 
-async def begin(world: AnsweringWorld, *pods: tuple[str, dict[str, str]]) -> None:
+async def begin(world: AnsweringCluster, *pods: tuple[str, dict[str, str]]) -> None:
     await world.create(NODE, node_manifest("n1", "8"))
     await world.create(NODE_RESOURCE_TOPOLOGY, topology_manifest("n1", CpuLayout.parse("1x1x4x2")))
     await world.start()
@@ -37,13 +37,13 @@ async def begin(world: AnsweringWorld, *pods: tuple[str, dict[str, str]]) -> Non
     await asyncio.sleep(5)
 
 
-def writes(world: AnsweringWorld) -> dict[tuple[str, str], int]:
+def writes(world: AnsweringCluster) -> dict[tuple[str, str], int]:
     """Return how often pods were written, by verb; their creation left out."""
     calls = {(verb, kind.plural): count for (verb, kind), count in world.cluster.calls.items() if kind is POD and count}
     return {call: count for call, count in calls.items() if call[0] not in {"list", "watch", "get", "create"}}
 
 
-async def allocated(world: AnsweringWorld) -> dict[str, str]:
+async def allocated(world: AnsweringCluster) -> dict[str, str]:
     body: Any = msgspec.json.decode((await world.http("/apis/v1/plugins/NodeNUMAResource/nodes/n1")).body)
     return {pod["name"]: pod["cpuset"] for pod in body["allocatedPods"]}
 

@@ -9,7 +9,7 @@ from support.fakes import SCHEDULER, config_with, node_manifest, pod_manifest
 from koordsched.api.kinds import EVENT, NODE, NODE_RESOURCE_TOPOLOGY, POD
 from koordsched.cluster.port import Ref
 from koordsched.config.flags import parse_flags
-from koordsched.simulate.world import EmbeddedWorld, WorldSettings, run_embedded
+from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions, run_embedded
 
 POINTS = ("preFilter", "filter", "reserve", "preBind")
 METRIC = 'koord_scheduler_malformed_objects_total{kind="NodeResourceTopology"} 1.0'
@@ -20,15 +20,15 @@ def played(script: Any) -> Any:
     """Run the script on a scheduler whose profile has NodeNUMAResource."""
     enabled = {point: {"enabled": [{"name": "NodeNUMAResource"}]} for point in POINTS}
     config = config_with({}, profiles=[{"schedulerName": SCHEDULER, "plugins": enabled}])
-    return run_embedded(WorldSettings(config=config, flags=parse_flags([])), script)
+    return run_embedded(EmbeddedOptions(config=config, flags=parse_flags([])), script)
 
 
-def events_of(world: EmbeddedWorld, kind: str) -> list[dict[str, Any]]:
+def events_of(world: EmbeddedCluster, kind: str) -> list[dict[str, Any]]:
     return [event for event in world.cluster.raws(EVENT) if event["regarding"]["kind"] == kind]
 
 
 def test_an_event_tells_of_it_on_the_node_and_pods_go_on() -> None:
-    async def script(world: EmbeddedWorld) -> tuple[list[dict[str, Any]], str, str]:
+    async def script(world: EmbeddedCluster) -> tuple[list[dict[str, Any]], str, str]:
         await world.create(NODE, node_manifest("n1"))
         await world.create(NODE_RESOURCE_TOPOLOGY, BAD)
         await world.start()

@@ -8,22 +8,22 @@ from pathlib import Path
 import pytest
 
 from koordsched.config.launch import Launch
+from koordsched.scenario.cluster import Script
 from koordsched.scenario.command import ScenarioOptions, run_tests
 from koordsched.scenario.live.limits import Limits
-from koordsched.scenario.world import Script
 
 PLAIN = "{apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration}"
 SERVED = Limits(served=True)
 AGAINST = Limits(against="kube-scheduler")
 
 
-class CountingStage:
+class CountingBackend:
     """Plays nothing, and counts what it was asked to play."""
 
     def __init__(self) -> None:
         self.played = 0
 
-    def play(self, launch: Launch, script: Script) -> None:
+    def run(self, launch: Launch, script: Script) -> None:
         self.played += 1
 
     def notes(self) -> tuple[str, ...]:
@@ -38,11 +38,11 @@ def run(tmp_path: Path, steps: str, limits: Limits, more: str = "", config: str 
     options = ScenarioOptions(
         paths=(str(tmp_path / "f.yaml"),), config=str(tmp_path / "c.yaml") if config is not None else None, limits=limits
     )
-    out, err, stage = io.StringIO(), io.StringIO(), CountingStage()
-    assert run_tests(options, stage, out, err) == 0
+    out, err, backend = io.StringIO(), io.StringIO(), CountingBackend()
+    assert run_tests(options, backend, out, err) == 0
     line, count = out.getvalue().splitlines()
     skipped = line.startswith("SKIP")
-    assert (stage.played, count) == ((0, "0 passed, 0 failed, 1 skipped") if skipped else (1, "1 passed, 0 failed"))
+    assert (backend.played, count) == ((0, "0 passed, 0 failed, 1 skipped") if skipped else (1, "1 passed, 0 failed"))
     assert err.getvalue() == ""
     return line
 
@@ -95,5 +95,5 @@ def test_plugins_that_kube_scheduler_lacks_need_not_be_declared(tmp_path: Path) 
 def test_an_unknown_scheduler_is_a_mistake_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "f.yaml").write_text("name: s\nwhy: because\nsteps: []\ndiffers: {kube-schedular: x}\n")
     err = io.StringIO()
-    assert run_tests(ScenarioOptions(paths=(str(tmp_path / "f.yaml"),)), CountingStage(), io.StringIO(), err) == 2
+    assert run_tests(ScenarioOptions(paths=(str(tmp_path / "f.yaml"),)), CountingBackend(), io.StringIO(), err) == 2
     assert "differs.kube-schedular: unknown field; did you mean 'kube-scheduler'?" in err.getvalue()

@@ -6,9 +6,10 @@ import io
 from pathlib import Path
 
 from structlog.testing import capture_logs
+from support.embedded import answer
 
 from koordsched.scenario.command import ScenarioOptions, run_tests
-from koordsched.simulate.stage import EmbeddedStage
+from koordsched.scenario.embedded import EmbeddedBackend
 
 EVERY_VERB = """
 name: every-verb
@@ -77,7 +78,7 @@ def run(tmp_path: Path, text: str) -> list[str]:
     (tmp_path / "f.yaml").write_text(text)
     out, err = io.StringIO(), io.StringIO()
     with capture_logs():
-        run_tests(ScenarioOptions(paths=(str(tmp_path / "f.yaml"),)), EmbeddedStage(), out, err)
+        run_tests(ScenarioOptions(paths=(str(tmp_path / "f.yaml"),)), EmbeddedBackend(answer), out, err)
     assert all(line.startswith("note: profile koord-scheduler without ") for line in err.getvalue().splitlines())
     return out.getvalue().splitlines()
 

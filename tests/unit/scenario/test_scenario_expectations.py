@@ -9,11 +9,11 @@ import pytest
 
 from koordsched.api.kinds import CONFIG_MAP
 from koordsched.cluster.port import Ref
+from koordsched.scenario.cluster import HttpAnswer
 from koordsched.scenario.expectations import differences
 from koordsched.scenario.format_expect import read_expect
 from koordsched.scenario.observation import Seen
 from koordsched.scenario.strict import StrictReader
-from koordsched.server.endpoints import Response
 
 STATUS = "scheduling.koordinator.sh/resource-status"
 DEVICES = "scheduling.koordinator.sh/device-allocated"
@@ -283,13 +283,13 @@ def test_events_of_either_api_are_found_by_reason_and_text() -> None:
     ],
 )
 def test_what_the_secure_port_answers(rule: Json, expected: str | None) -> None:
-    answer = Response(200, "application/json", b'{"a": {"b": 1, "name": 2}}')
+    answer = HttpAnswer(200, b'{"a": {"b": 1, "name": 2}}')
     found = said(seen(answers={"/x": answer}), {"http": [{"path": "/x", **rule}]})
     assert found == ([] if expected is None else [f"GET /x: expected {expected}"])
 
 
 def test_a_text_that_is_no_json_contains_no_map() -> None:
-    answer = Response(200, "text/plain", b"ok")
+    answer = HttpAnswer(200, b"ok")
     assert said(seen(answers={"/x": answer}), {"http": [{"path": "/x", "contains": {"a": 1}}]}) == [
         'GET /x: expected contains {"a":1}, seen no JSON: ok'
     ]

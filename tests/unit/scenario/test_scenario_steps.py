@@ -13,16 +13,15 @@ import pytest
 from koordsched.api.kinds import Kind
 from koordsched.cluster.port import AlreadyExists, ClusterError, Invalid, NotFound, Ref
 from koordsched.config.launch import Launch
+from koordsched.scenario.cluster import HttpAnswer, Script
 from koordsched.scenario.command import ScenarioOptions, run_tests
-from koordsched.scenario.world import Script
-from koordsched.server.endpoints import Response
 
 START = 1767225600.0  # 2026-01-01T00:00:00Z
 
 Json = dict[str, Any]
 
 
-class FakeWorld:
+class FakeCluster:
     """Keeps objects, notes what is asked of it, and lets things happen at times: `then(5.0, change)`."""
 
     def __init__(self) -> None:
@@ -30,9 +29,9 @@ class FakeWorld:
         self.notes: list[str] = []
         self.broken = False
         self.objects: dict[tuple[str, str, str], Json] = {}
-        self.due: list[tuple[float, Callable[[FakeWorld], None]]] = []
+        self.due: list[tuple[float, Callable[[FakeCluster], None]]] = []
 
-    def then(self, seconds: float, change: Callable[[FakeWorld], None]) -> None:
+    def then(self, seconds: float, change: Callable[[FakeCluster], None]) -> None:
         self.due.append((START + seconds, change))
 
     def bind(self, name: str, node: str) -> None:
@@ -83,52 +82,52 @@ class FakeWorld:
     async def list(self, kind: Kind) -> Sequence[Json]:
         return [body for (name, _, _), body in self.objects.items() if name == kind.kind]
 
-    async def http(self, path: str) -> Response:
+    async def http(self, path: str) -> HttpAnswer:
         raise ClusterError(f"nobody answers {path}")
 
 
-class FakeStage:
-    """Plays every script on a world that `prepare` had its hands on."""
+class FakeBackend:
+    """Plays every script on a cluster that `prepare` had its hands on."""
 
-    def __init__(self, prepare: Callable[[FakeWorld], None]) -> None:
+    def __init__(self, prepare: Callable[[FakeCluster], None]) -> None:
         self._prepare = prepare
-        self.worlds: list[FakeWorld] = []
+        self.clusters: list[FakeCluster] = []
         self.args: list[tuple[str, ...]] = []
 
-    def play(self, launch: Launch, script: Script) -> None:
+    def run(self, launch: Launch, script: Script) -> None:
         assert launch.config.profiles
-        world = FakeWorld()
-        self._prepare(world)
-        self.worlds.append(world)
+        cluster = FakeCluster()
+        self._prepare(cluster)
+        self.clusters.append(cluster)
         self.args.append(launch.args)
-        asyncio.run(_run(script, world))
+        asyncio.run(_run(script, cluster))
 
     def notes(self) -> tuple[str, ...]:
         return ()
 
 
-async def _run(script: Script, world: FakeWorld) -> None:
-    await script(world)
+async def _run(script: Script, cluster: FakeCluster) -> None:
+    await script(cluster)
 
 
-def untouched(_world: FakeWorld) -> None:
+def untouched(_cluster: FakeCluster) -> None:
     """Prepare nothing."""
 
 
 class Played:
     """What came of a file."""
 
-    def __init__(self, tmp_path: Path, text: str, prepare: Callable[[FakeWorld], None] = untouched, only: str = "") -> None:
+    def __init__(self, tmp_path: Path, text: str, prepare: Callable[[FakeCluster], None] = untouched, only: str = "") -> None:
         (tmp_path / "f.yaml").write_text(text)
         out, err = io.StringIO(), io.StringIO()
-        self.stage = FakeStage(prepare)
-        self.code = run_tests(ScenarioOptions(paths=(str(tmp_path / "f.yaml"),), only=only), self.stage, out, err)
+        self.backend = FakeBackend(prepare)
+        self.code = run_tests(ScenarioOptions(paths=(str(tmp_path / "f.yaml"),), only=only), self.backend, out, err)
         self.out = out.getvalue().splitlines()
         self.err = err.getvalue().replace(f"{tmp_path}/", "").splitlines()
 
     @property
-    def world(self) -> FakeWorld:
-        return self.stage.worlds[0]
+    def cluster(self) -> FakeCluster:
+        return self.backend.clusters[0]
 
 
 def scenario(steps: str, given: str = "[]", name: str = "s") -> str:
@@ -144,7 +143,7 @@ def test_given_objects_are_there_before_the_scheduler_starts_and_steps_come_in_o
     steps = f"[{{create: [{POD_A}]}}, {{restart: true}}, {{patch: [{patch}]}}, {{delete: [{{kind: Pod, name: a}}]}}]"
     played = Played(tmp_path, scenario(steps, given))
     assert played.err == []
-    assert played.world.notes == [
+    assert played.cluster.notes == [
         "create Node//n0",
         "create Node//n1",
         "start",
@@ -158,20 +157,20 @@ def test_given_objects_are_there_before_the_scheduler_starts_and_steps_come_in_o
 
 def test_an_expectation_is_polled_until_it_holds(tmp_path: Path) -> None:
     text = scenario("[{expect: {pods: {a: {node: n1}}}}]", f"[{POD_A}]")
-    played = Played(tmp_path, text, lambda world: world.then(7.95, lambda later: later.bind("a", "n1")))
+    played = Played(tmp_path, text, lambda cluster: cluster.then(7.95, lambda later: later.bind("a", "n1")))
     assert played.out == ["PASS s", "1 passed, 0 failed"]
-    assert played.world.time == pytest.approx(START + 8.0)
+    assert played.cluster.time == pytest.approx(START + 8.0)
 
 
 def test_an_expectation_that_does_not_come_true_within_its_time_fails_with_what_was_seen(tmp_path: Path) -> None:
     text = scenario("[{expect: {pods: {a: {node: n1}}, within: 2s}}]", f"[{POD_A}]")
-    played = Played(tmp_path, text, lambda world: world.then(2.5, lambda later: later.bind("a", "n1")))
+    played = Played(tmp_path, text, lambda cluster: cluster.then(2.5, lambda later: later.bind("a", "n1")))
     assert played.out == [
         "FAIL s: steps[0].expect: within 2s: default/a: expected on n1, seen not bound and not tried",
         "0 passed, 1 failed",
     ]
     assert played.code == 1
-    assert played.world.time == pytest.approx(START + 2.0)
+    assert played.cluster.time == pytest.approx(START + 2.0)
 
 
 def test_all_that_differs_is_said(tmp_path: Path) -> None:
@@ -183,7 +182,7 @@ def test_all_that_differs_is_said(tmp_path: Path) -> None:
 
 def test_what_must_stay_and_does_not_fails(tmp_path: Path) -> None:
     text = scenario("[{expect: {pods: {a: {gated: true}}, stays: 3s}}]", f"[{POD_A}]")
-    played = Played(tmp_path, text, lambda world: world.then(2.0, lambda later: later.bind("a", "n1")))
+    played = Played(tmp_path, text, lambda cluster: cluster.then(2.0, lambda later: later.bind("a", "n1")))
     assert played.out[0] == (
         "FAIL s: steps[0].expect: held, but not for 3s: default/a: expected held back before scheduling, seen bound to n1"
     )
@@ -191,7 +190,7 @@ def test_what_must_stay_and_does_not_fails(tmp_path: Path) -> None:
 
 
 def test_waiting_lets_time_pass(tmp_path: Path) -> None:
-    assert Played(tmp_path, scenario("[{wait: 90s}]")).world.time == START + 90
+    assert Played(tmp_path, scenario("[{wait: 90s}]")).cluster.time == START + 90
 
 
 @pytest.mark.parametrize(
@@ -214,8 +213,8 @@ def test_a_step_that_cannot_be_done_fails_the_scenario(tmp_path: Path, steps: st
 
 
 def test_a_scheduler_that_does_not_start_fails_the_scenario(tmp_path: Path) -> None:
-    def broken(world: FakeWorld) -> None:
-        world.broken = True
+    def broken(cluster: FakeCluster) -> None:
+        cluster.broken = True
 
     expected = "FAIL s: start: expected the scheduler to run, seen the lease is held by somebody else"
     assert Played(tmp_path, scenario("[]"), broken).out[0] == expected
@@ -223,7 +222,7 @@ def test_a_scheduler_that_does_not_start_fails_the_scenario(tmp_path: Path) -> N
 
 def test_namespaces_are_made_on_demand_once(tmp_path: Path) -> None:
     given = "[{kind: Pod, metadata: {name: a, namespace: team}}, {kind: Pod, metadata: {name: b, namespace: team}}]"
-    assert Played(tmp_path, scenario("[]", given)).world.notes == [
+    assert Played(tmp_path, scenario("[]", given)).cluster.notes == [
         "create Namespace//team",
         "create Pod/team/a",
         "create Pod/team/b",
@@ -233,7 +232,7 @@ def test_namespaces_are_made_on_demand_once(tmp_path: Path) -> None:
 
 def test_a_namespace_that_exists_already_takes_what_its_manifest_says(tmp_path: Path) -> None:
     given = "[{kind: Pod, metadata: {name: a, namespace: team}}, {kind: Namespace, metadata: {name: team, labels: {x: y1}}}]"
-    notes = Played(tmp_path, scenario("[]", given)).world.notes
+    notes = Played(tmp_path, scenario("[]", given)).cluster.notes
     assert notes[:2] == ["create Namespace//team", "create Pod/team/a"]
     assert notes[2].startswith("patch Namespace team {")
 
@@ -241,7 +240,10 @@ def test_a_namespace_that_exists_already_takes_what_its_manifest_says(tmp_path: 
 def test_a_namespace_that_somebody_else_made_serves_too(tmp_path: Path) -> None:
     given = "[{kind: Pod, metadata: {name: a, namespace: team}}]"
     there = {("Namespace", "", "team"): {"metadata": {"name": "team"}}}
-    assert Played(tmp_path, scenario("[]", given), lambda world: world.objects.update(there)).world.notes == ["create Pod/team/a", "start"]
+    assert Played(tmp_path, scenario("[]", given), lambda cluster: cluster.objects.update(there)).cluster.notes == [
+        "create Pod/team/a",
+        "start",
+    ]
 
 
 def test_a_scenarios_flags_decide_what_the_common_configuration_may_say(tmp_path: Path) -> None:
@@ -255,7 +257,7 @@ def test_a_scenarios_flags_decide_what_the_common_configuration_may_say(tmp_path
         (tmp_path / "f.yaml").write_text(scenario("[]") + args)
         err = io.StringIO()
         options = ScenarioOptions(paths=(str(tmp_path / "f.yaml"),), config=str(tmp_path / "c.yaml"))
-        return run_tests(options, FakeStage(untouched), io.StringIO(), err), err.getvalue()
+        return run_tests(options, FakeBackend(untouched), io.StringIO(), err), err.getvalue()
 
     assert run("args: [--feature-gates=StorageCapacityScoring=true]\n") == (0, "")
     code, said = run("")
@@ -268,19 +270,19 @@ def test_a_wrong_common_configuration_is_named_even_if_no_scenario_needs_it(tmp_
     (tmp_path / "f.yaml").write_text(scenario("[]") + own)
     (tmp_path / "c.yaml").write_text("kind: Pod\n")
     options = ScenarioOptions(paths=(str(tmp_path / "f.yaml"),), config=str(tmp_path / "c.yaml"))
-    assert run_tests(options, FakeStage(untouched), io.StringIO(), io.StringIO()) == 2
+    assert run_tests(options, FakeBackend(untouched), io.StringIO(), io.StringIO()) == 2
 
 
 def test_pods_get_the_first_profiles_scheduler_and_nodes_are_completed(tmp_path: Path) -> None:
     given = "[{kind: Pod, metadata: {name: a}}, {kind: Node, metadata: {name: n}, status: {allocatable: {cpu: '1'}}}]"
-    objects = Played(tmp_path, scenario("[]", given)).world.objects
+    objects = Played(tmp_path, scenario("[]", given)).cluster.objects
     assert objects["Pod", "default", "a"]["spec"]["schedulerName"] == "koord-scheduler"
     assert objects["Node", "", "n"]["status"]["capacity"] == {"cpu": "1", "pods": "110"}
 
 
 def test_args_reach_the_stage(tmp_path: Path) -> None:
     played = Played(tmp_path, scenario("[]") + "args: [--pod-max-in-unschedulable-pods-duration=60s]\n")
-    assert played.stage.args == [("--pod-max-in-unschedulable-pods-duration=60s",)]
+    assert played.backend.args == [("--pod-max-in-unschedulable-pods-duration=60s",)]
 
 
 def test_only_scenarios_with_the_text_in_their_name_run(tmp_path: Path) -> None:
@@ -293,12 +295,12 @@ def test_a_malformed_file_runs_nothing(tmp_path: Path) -> None:
     assert played.code == 2
     assert played.out == []
     assert played.err == ["f.yaml: document 1: steps[0].wait: 5: expected a duration such as 5s, 1m30s or 500ms"]
-    assert played.stage.worlds == []
+    assert played.backend.clusters == []
 
 
 def test_a_missing_file_or_configuration_is_malformed(tmp_path: Path) -> None:
     out, err = io.StringIO(), io.StringIO()
-    stage = FakeStage(untouched)
-    assert run_tests(ScenarioOptions(paths=(str(tmp_path / "none.yaml"),)), stage, out, err) == 2
-    assert run_tests(ScenarioOptions(paths=(), config=str(tmp_path / "none.yaml")), stage, out, err) == 2
+    backend = FakeBackend(untouched)
+    assert run_tests(ScenarioOptions(paths=(str(tmp_path / "none.yaml"),)), backend, out, err) == 2
+    assert run_tests(ScenarioOptions(paths=(), config=str(tmp_path / "none.yaml")), backend, out, err) == 2
     assert [line.startswith(f"{tmp_path}/none.yaml: ") for line in err.getvalue().splitlines()] == [True, True]

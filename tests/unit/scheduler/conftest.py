@@ -13,8 +13,8 @@ from support.stages import Stage
 from support.virtual_loop import clock, no_task_left, pytest_asyncio_loop_factories
 
 import koordsched.plugins
+from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.framework.interface import Plugin
-from koordsched.simulate.world import EmbeddedWorld
 
 __all__ = ["clock", "no_task_left", "pytest_asyncio_loop_factories"]
 
@@ -24,7 +24,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
     """Return a maker of worlds: plugins with the points they play are added to the default profile; keywords are the configuration's."""
 
     @asynccontextmanager
-    async def make(*plugins: tuple[Plugin, str], seed: int = 1, **fields: Any) -> AsyncIterator[EmbeddedWorld]:
+    async def make(*plugins: tuple[Plugin, str], seed: int = 1, **fields: Any) -> AsyncIterator[EmbeddedCluster]:
         for plugin, _ in plugins:
             monkeypatch.setitem(koordsched.plugins.REGISTRY, plugin.name, factory(plugin))
         config = config_with({plugin.name: points for plugin, points in plugins}, **fields)

@@ -14,25 +14,25 @@ from koordsched.api.kinds import EVENT, NODE, POD
 from koordsched.api.podinfo import PodInfo
 from koordsched.cluster.memory import Fault, Moment
 from koordsched.cluster.port import ClusterError, Conflict, NotFound, OutcomeUnknown, ServerError
+from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.framework.annotations import annotate
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.interface import PostFilterResult
 from koordsched.framework.status import SKIP, Code, Status, error, unschedulable
 from koordsched.queue.events import ASSIGNED_POD_DELETE, EventHint
-from koordsched.simulate.world import EmbeddedWorld
 
 WAIT = Status(Code.WAIT)
 NOBODY_TO_EVICT = "no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
 UNLIMITED = 1000  # seconds in which everything that is going to happen has happened
 
 
-def writes(world: EmbeddedWorld) -> dict[tuple[str, str], int]:
+def writes(world: EmbeddedCluster) -> dict[tuple[str, str], int]:
     """Return how often each verb was asked for, by plural; reads left out."""
     reads = {"list", "watch", "get"}
     return {(verb, kind.plural): count for (verb, kind), count in world.cluster.calls.items() if verb not in reads and count}
 
 
-def check_books(world: EmbeddedWorld) -> None:
+def check_books(world: EmbeddedCluster) -> None:
     """Hold that the cache counts what the cluster shows and the queue has lost nobody."""
     cache, scheduler = world.scheduler.cache, world.scheduler
     shown = {raw["metadata"]["uid"]: raw["spec"]["nodeName"] for raw in world.cluster.raws(POD) if raw["spec"].get("nodeName")}

@@ -15,14 +15,14 @@ from koordsched.api.core import ContainerImage, Taint
 from koordsched.api.kinds import NODE, POD
 from koordsched.cache.columns import CORDON
 from koordsched.cluster.port import MODIFIED, Ref, WatchEvent
+from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.framework.status import Code, Status
 from koordsched.scheduler.debugger import Comparison, WrongNode
-from koordsched.simulate.world import EmbeddedWorld
 
 GATED: dict[str, Any] = {"schedulingGates": [{"name": "wait"}]}
 
 
-async def prepare(world: EmbeddedWorld) -> None:
+async def prepare(world: EmbeddedCluster) -> None:
     """One node with 4 cpu, on it `bound` with 1 cpu and host port 80; `big`, which fits nowhere; `gated`; `other`, which is not ours."""
     await world.create(NODE, node_manifest("n1", zone="a"))
     container = {"name": "main", "resources": {"requests": {"cpu": "1"}}, "ports": [{"containerPort": 80, "hostPort": 80}]}
@@ -34,15 +34,15 @@ async def prepare(world: EmbeddedWorld) -> None:
     await world.settle()
 
 
-async def compared(world: EmbeddedWorld) -> Comparison:
+async def compared(world: EmbeddedCluster) -> Comparison:
     return await world.scheduler.debugger.compare_with_watch()
 
 
-def uid(world: EmbeddedWorld, name: str) -> str:
+def uid(world: EmbeddedCluster, name: str) -> str:
     return str(world.cluster.raw(Ref(POD, "default", name))["metadata"]["uid"])
 
 
-def named(world: EmbeddedWorld, name: str) -> str:
+def named(world: EmbeddedCluster, name: str) -> str:
     return f"default/{name} ({uid(world, name)})"
 
 
@@ -251,6 +251,6 @@ async def test_a_pod_that_became_unreadable_stays_counted_as_it_was(stage: Stage
         assert (found.ok, found.unreadable) == (True, ("pod default/bound",))
 
 
-def feed(world: EmbeddedWorld, obj: Any) -> None:
+def feed(world: EmbeddedCluster, obj: Any) -> None:
     """Let the pod watch bring an object that an API server would refuse."""
     world.scheduler._pods._mirror.apply(WatchEvent(MODIFIED, obj))

@@ -18,10 +18,10 @@ from koordsched.api.kinds import NODE, POD
 from koordsched.clock import rfc3339
 from koordsched.cluster.memory import Fault
 from koordsched.cluster.port import Ref, ServerError
+from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.framework.status import Code, Status
 from koordsched.queue.events import NODE_ADD, EventHint
 from koordsched.scheduler.debugger.dump import NodeDump, WaitingDump, dump_queue
-from koordsched.simulate.world import EmbeddedWorld
 from koordsched.slices import Slices
 
 TOO_BIG = (
@@ -30,7 +30,7 @@ TOO_BIG = (
 )
 
 
-async def prepare(world: EmbeddedWorld) -> None:
+async def prepare(world: EmbeddedCluster) -> None:
     """n1 with 4 cpu and `p` (1 cpu) on it; `big` (9 cpu, nominated for n1), `huge` (99 cpu) and `gated` are pending."""
     await world.create(NODE, node_manifest("n1"))
     await world.create(POD, pod_manifest("p"))
@@ -178,7 +178,7 @@ async def test_when_the_cluster_cannot_be_listed_the_watches_are_compared_with(s
         assert last["event"] == "cache comparison: equal to the cluster"
 
 
-async def logged(world: EmbeddedWorld) -> list[Any]:
+async def logged(world: EmbeddedCluster) -> list[Any]:
     """Return what the log says on SIGUSR2."""
     with capture_logs() as logs:
         await asyncio.create_task(world.scheduler.debugger.log_all())

@@ -13,11 +13,11 @@ from koordsched.api.kinds import NODE, POD, Kind
 from koordsched.cluster.memory import Fault
 from koordsched.cluster.mirror import newer
 from koordsched.cluster.port import Ref, ServerError
+from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.scheduler.debugger import Comparison, Stale
-from koordsched.simulate.world import EmbeddedWorld
 
 
-async def prepare(world: EmbeddedWorld) -> None:
+async def prepare(world: EmbeddedCluster) -> None:
     """One node with a bound pod, p."""
     await world.create(NODE, node_manifest("n1"))
     await world.create(POD, pod_manifest("p"))
@@ -25,18 +25,18 @@ async def prepare(world: EmbeddedWorld) -> None:
     await world.settle()
 
 
-async def deafen(world: EmbeddedWorld, kind: Kind, times: int | None = None) -> None:
+async def deafen(world: EmbeddedCluster, kind: Kind, times: int | None = None) -> None:
     """Let the watch of a kind fail: for ever, or so many times."""
     world.cluster.faults.rules.append(Fault(verb="watch", kind=kind, times=times, error=lambda: ServerError("down")))
     world.cluster.cut_watches(lambda: ServerError("cut"))
     await asyncio.sleep(0.01)
 
 
-def named(world: EmbeddedWorld, name: str) -> str:
+def named(world: EmbeddedCluster, name: str) -> str:
     return f"default/{name} ({world.cluster.raw(Ref(POD, 'default', name))['metadata']['uid']})"
 
 
-def version(world: EmbeddedWorld, ref: Ref) -> str:
+def version(world: EmbeddedCluster, ref: Ref) -> str:
     return str(world.cluster.raw(ref)["metadata"]["resourceVersion"])
 
 

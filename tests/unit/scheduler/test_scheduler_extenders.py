@@ -17,10 +17,10 @@ from support.stages import Stage, bound_to, metric, ref
 
 from koordsched.api.kinds import EVENT, NODE, POD
 from koordsched.cluster.port import Binding, Patch, Ref
+from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.framework.extenders import EXTENDER, ExtenderError, Victims
 from koordsched.framework.status import unschedulable
 from koordsched.scheduler.extenders.transport import Reply, Settings, Unanswered
-from koordsched.simulate.world import EmbeddedWorld
 
 Answer = Callable[[dict[str, Any]], Awaitable[Any]]
 
@@ -80,19 +80,19 @@ def only(*names: str, **rest: Any) -> Callable[[dict[str, Any]], dict[str, Any]]
     return lambda args: {"NodeNames": [name for name in args["NodeNames"] if name in names], **rest}
 
 
-def condition(world: EmbeddedWorld, name: str = "p") -> tuple[str, str]:
+def condition(world: EmbeddedCluster, name: str = "p") -> tuple[str, str]:
     """Return reason and message of PodScheduled=False, without the part of PostFilter."""
     reason, message = stages.condition(world, name)
     return reason, message.partition(" no new claims")[0]
 
 
-def said(world: EmbeddedWorld) -> list[str]:
+def said(world: EmbeddedCluster) -> list[str]:
     """Return what failed attempts said, without the part of PostFilter."""
     notes = [event["note"] for event in world.cluster.raws(EVENT) if event["reason"] == "FailedScheduling"]
     return [note.partition(" no new claims")[0] for note in notes]
 
 
-def check_books(world: EmbeddedWorld) -> None:
+def check_books(world: EmbeddedCluster) -> None:
     shown = {raw["metadata"]["uid"]: raw["spec"]["nodeName"] for raw in world.cluster.raws(POD) if raw["spec"].get("nodeName")}
     assert {uid: state.node.name for uid, state in world.scheduler.cache.pods.items()} == shown
     assert world.scheduler.queue.in_flight == []

@@ -9,13 +9,13 @@ from support.stages import Stage
 
 from koordsched.api.kinds import NODE, POD
 from koordsched.cluster.port import Ref
+from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.framework.status import unschedulable
-from koordsched.simulate.world import EmbeddedWorld
 
 FLUSHED = "scheduler_pod_scheduled_after_flush_total"
 
 
-def flushed(world: EmbeddedWorld) -> str:
+def flushed(world: EmbeddedCluster) -> str:
     return next(line for line in world.scheduler.metrics.text().decode().splitlines() if line.startswith(f"{FLUSHED} "))
 
 

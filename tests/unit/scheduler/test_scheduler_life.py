@@ -15,18 +15,18 @@ from koordsched.clock import VirtualTimeLoop
 from koordsched.cluster.memory import Fault
 from koordsched.cluster.port import Patch, Ref
 from koordsched.config.flags import parse_flags
+from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions
 from koordsched.framework.status import Code, Status, unschedulable
 from koordsched.scheduler.parts import MAX_BINDS_IN_FLIGHT
-from koordsched.simulate.world import EmbeddedWorld, WorldSettings
 
 NOT_HELPFUL = "no new claims to deallocate, preemption: 0/{nodes} nodes are available: {nodes} Preemption is not helpful for scheduling."
 
 
-def bound(world: EmbeddedWorld) -> dict[str, str]:
+def bound(world: EmbeddedCluster) -> dict[str, str]:
     return {raw["metadata"]["name"]: raw["spec"]["nodeName"] for raw in world.cluster.raws(POD) if raw["spec"].get("nodeName")}
 
 
-def message(world: EmbeddedWorld, name: str = "p") -> str:
+def message(world: EmbeddedCluster, name: str = "p") -> str:
     return condition(world, name)[1]
 
 
@@ -295,7 +295,7 @@ async def test_a_pod_that_backs_off_is_tried_early_only_with_the_gate(early: boo
     flags = parse_flags([f"--feature-gates=SchedulerPopFromBackoffQ={str(early).lower()}"])
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualTimeLoop)
-    world = EmbeddedWorld(loop, WorldSettings(config=config_with({}), flags=flags))
+    world = EmbeddedCluster(loop, EmbeddedOptions(config=config_with({}), flags=flags))
     await world.create(NODE, node_manifest("n1", "1"))
     await world.start()
     await world.create(POD, pod_manifest("p", "2"))

@@ -10,11 +10,11 @@ from support.stages import Stage
 
 from koordsched.api.kinds import NODE, POD
 from koordsched.cluster.port import Ref
+from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.framework.status import Code, Status, error, unschedulable
-from koordsched.simulate.world import EmbeddedWorld
 
 
-async def begin(world: EmbeddedWorld, *pods: dict[str, Any], nodes: str = "n1") -> None:
+async def begin(world: EmbeddedCluster, *pods: dict[str, Any], nodes: str = "n1") -> None:
     for name in nodes.split():
         await world.create(NODE, node_manifest(name))
     await world.start()
@@ -23,18 +23,18 @@ async def begin(world: EmbeddedWorld, *pods: dict[str, Any], nodes: str = "n1") 
         await world.settle()
 
 
-def found(world: EmbeddedWorld, name: str, *shown: str, **labels: str) -> dict[tuple[str, ...], float]:
+def found(world: EmbeddedCluster, name: str, *shown: str, **labels: str) -> dict[tuple[str, ...], float]:
     """Return the values of a metric with these labels that are not 0, by the values of the labels to be shown."""
     families = text_string_to_metric_families(world.scheduler.metrics.text().decode())
     samples = [sample for family in families for sample in family.samples if sample.name == f"scheduler_{name}" and sample.value]
     return {tuple(sample.labels[label] for label in shown): sample.value for sample in samples if labels.items() <= sample.labels.items()}
 
 
-def points(world: EmbeddedWorld) -> dict[tuple[str, ...], float]:
+def points(world: EmbeddedCluster) -> dict[tuple[str, ...], float]:
     return found(world, "framework_extension_point_duration_seconds_count", "extension_point", "status", profile="default-scheduler")
 
 
-def executions(world: EmbeddedWorld, plugin: str) -> dict[tuple[str, ...], float]:
+def executions(world: EmbeddedCluster, plugin: str) -> dict[tuple[str, ...], float]:
     return found(world, "plugin_execution_duration_seconds_count", "extension_point", "status", plugin=plugin)
 
 

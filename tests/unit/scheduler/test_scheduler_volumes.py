@@ -17,8 +17,8 @@ from support.stages import Stage, bound_to, condition, metric
 from koordsched.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
 from koordsched.cluster.memory import Fault, Moment
 from koordsched.cluster.port import Conflict, OutcomeUnknown, Patch, Ref
+from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.scheduler.failure import Failure
-from koordsched.simulate.world import EmbeddedWorld
 
 SELECTED = "volume.kubernetes.io/selected-node"
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
@@ -49,7 +49,7 @@ def using(name: str, *claims: str, **spec: Any) -> dict[str, Any]:
 class Storage:
     """A world with two nodes, the classes local (nothing provisions) and fast (somebody does), and no volume controller."""
 
-    def __init__(self, world: EmbeddedWorld) -> None:
+    def __init__(self, world: EmbeddedCluster) -> None:
         self.world = world
         self.cluster = world.cluster
 

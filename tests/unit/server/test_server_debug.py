@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 import pytest_asyncio
+from support.embedded import AnsweringCluster
 from support.fakes import config_with, embedded, node_manifest, pod_manifest
 
 from koordsched.api.kinds import NODE, POD
@@ -17,11 +18,10 @@ from koordsched.cluster.port import ServerError
 from koordsched.log import set_verbosity, verbosity
 from koordsched.server.endpoints import Endpoints, Response
 from koordsched.server.request import Request
-from koordsched.simulate.stage import AnsweringWorld
 
 
 @pytest_asyncio.fixture
-async def world() -> AsyncIterator[AnsweringWorld]:
+async def world() -> AsyncIterator[AnsweringCluster]:
     """n1 with a bound pod and n2; a pod that fits nowhere. The scheduler has not started."""
     async with embedded(asyncio.get_running_loop()) as made:
         for name in ("n1", "n2"):
@@ -31,13 +31,13 @@ async def world() -> AsyncIterator[AnsweringWorld]:
         yield made
 
 
-async def shown(world: AnsweringWorld, target: str) -> Any:
+async def shown(world: AnsweringCluster, target: str) -> Any:
     response = await world.http(target)
     assert (response.status, response.content_type) == (200, "application/json")
     return msgspec.json.decode(response.body)
 
 
-async def test_the_cache_is_shown(world: AnsweringWorld) -> None:
+async def test_the_cache_is_shown(world: AnsweringCluster) -> None:
     await world.start()
     found = await shown(world, "/debug/cache")
     assert (found["nodes_total"], found["pods_total"]) == (2, 1)
@@ -47,7 +47,7 @@ async def test_the_cache_is_shown(world: AnsweringWorld) -> None:
     ]
 
 
-async def test_the_queue_is_shown(world: AnsweringWorld) -> None:
+async def test_the_queue_is_shown(world: AnsweringCluster) -> None:
     await world.start()
     await world.settle()
     found = await shown(world, "/debug/queue")
@@ -60,7 +60,7 @@ async def test_the_queue_is_shown(world: AnsweringWorld) -> None:
     )
 
 
-async def test_a_limit_cuts_what_is_shown(world: AnsweringWorld) -> None:
+async def test_a_limit_cuts_what_is_shown(world: AnsweringCluster) -> None:
     await world.start()
     found = await shown(world, "/debug/cache?limit=1")
     assert (found["nodes_total"], [each["name"] for each in found["nodes"]]) == (2, ["n1"])
@@ -68,13 +68,13 @@ async def test_a_limit_cuts_what_is_shown(world: AnsweringWorld) -> None:
 
 
 @pytest.mark.parametrize("limit", ["", "-1", "many", "1.5", "²", "5001", "9" * 80])
-async def test_a_limit_that_is_no_number_is_refused(world: AnsweringWorld, limit: str) -> None:
+async def test_a_limit_that_is_no_number_is_refused(world: AnsweringCluster, limit: str) -> None:
     response = await world.http(f"/debug/cache?limit={limit}")
     assert response.status == 400
     assert response.body.decode() == f"bad request: limit must be a number from 0 to 5000, not {limit!r}\n"
 
 
-async def test_a_comparison_says_first_whether_all_is_well(world: AnsweringWorld) -> None:
+async def test_a_comparison_says_first_whether_all_is_well(world: AnsweringCluster) -> None:
     await world.start()
     await world.settle()
     found = await shown(world, "/debug/compare")
@@ -82,7 +82,7 @@ async def test_a_comparison_says_first_whether_all_is_well(world: AnsweringWorld
     assert (found["nodes"], found["pods"], found["missed_nodes"], found["wrong_nodes"]) == (2, 2, [], [])
 
 
-async def test_a_comparison_names_what_differs(world: AnsweringWorld) -> None:
+async def test_a_comparison_names_what_differs(world: AnsweringCluster) -> None:
     await world.start()
     await world.settle()
     cache = world.scheduler.cache
@@ -93,12 +93,12 @@ async def test_a_comparison_names_what_differs(world: AnsweringWorld) -> None:
     assert found["wrong_nodes"] == [{"node": "n1", "column": "label zone", "cached": "b", "actual": ""}]
 
 
-async def test_there_is_no_comparison_before_everything_was_listed(world: AnsweringWorld) -> None:
+async def test_there_is_no_comparison_before_everything_was_listed(world: AnsweringCluster) -> None:
     response = await world.http("/debug/compare")
     assert (response.status, response.body) == (503, b"handlers are not fully synchronized\n")
 
 
-async def test_a_list_that_fails_is_said_in_one_line(world: AnsweringWorld) -> None:
+async def test_a_list_that_fails_is_said_in_one_line(world: AnsweringCluster) -> None:
     await world.start()
     world.cluster.faults.rules.append(Fault(verb="list", error=lambda: ServerError("etcd is away")))
     response = await world.http("/debug/compare")
@@ -113,11 +113,11 @@ async def test_without_profiling_there_is_no_debug(what: str) -> None:
         assert (await world.http(f"/debug/{what}")).status == 404
 
 
-async def ask(world: AnsweringWorld, target: str, method: str = "GET", body: bytes = b"") -> Response:
+async def ask(world: AnsweringCluster, target: str, method: str = "GET", body: bytes = b"") -> Response:
     return await Endpoints(world.scheduler).answer(Request.of(method, target, body=body))
 
 
-async def test_the_verbosity_is_set_by_a_put(world: AnsweringWorld) -> None:
+async def test_the_verbosity_is_set_by_a_put(world: AnsweringCluster) -> None:
     before = verbosity()
     try:
         for body in (b"7", b"7\n"):
@@ -129,7 +129,7 @@ async def test_the_verbosity_is_set_by_a_put(world: AnsweringWorld) -> None:
 
 
 @pytest.mark.parametrize("body", ["x", "-1", "", "1.5", "4294967296"])
-async def test_a_verbosity_that_is_none_is_refused_in_the_words_of_go(world: AnsweringWorld, body: str) -> None:
+async def test_a_verbosity_that_is_none_is_refused_in_the_words_of_go(world: AnsweringCluster, body: str) -> None:
     before = verbosity()
     response = await ask(world, "/debug/flags/v", "PUT", body.encode())
     assert (response.status, verbosity()) == (400, before)
@@ -137,23 +137,23 @@ async def test_a_verbosity_that_is_none_is_refused_in_the_words_of_go(world: Ans
     assert response.body.decode() == f'strconv.ParseUint: parsing "{body}": {why}\n'
 
 
-async def test_the_verbosity_can_only_be_put(world: AnsweringWorld) -> None:
+async def test_the_verbosity_can_only_be_put(world: AnsweringCluster) -> None:
     response = await ask(world, "/debug/flags/v")
     assert (response.status, response.body) == (406, b"unsupported http method\n")
 
 
 @pytest.mark.parametrize("target", ["/debug/flags", "/debug/flags/", "/debug/flags/nothing", "/debug/pprof/"])
-async def test_flags_and_profiles_have_an_index(world: AnsweringWorld, target: str) -> None:
+async def test_flags_and_profiles_have_an_index(world: AnsweringCluster, target: str) -> None:
     response = await ask(world, target)
     assert (response.status, response.content_type) == (200, "text/html; charset=utf-8")
 
 
-async def test_the_index_of_profiles_is_where_go_has_it(world: AnsweringWorld) -> None:
+async def test_the_index_of_profiles_is_where_go_has_it(world: AnsweringCluster) -> None:
     response = await ask(world, "/debug/pprof")
     assert (response.status, response.location) == (302, "/debug/pprof/")
 
 
-async def test_tasks_are_listed_by_what_they_wait_for(world: AnsweringWorld) -> None:
+async def test_tasks_are_listed_by_what_they_wait_for(world: AnsweringCluster) -> None:
     async def patient() -> None:
         await asyncio.Event().wait()
 
@@ -168,11 +168,11 @@ async def test_tasks_are_listed_by_what_they_wait_for(world: AnsweringWorld) -> 
     assert "\n#\tEvent.wait:" in body
 
 
-async def test_threads_are_described(world: AnsweringWorld) -> None:
+async def test_threads_are_described(world: AnsweringCluster) -> None:
     assert "thread profile: total" in (await ask(world, "/debug/pprof/threadcreate")).body.decode()
     assert "#\tMainThread\n" in (await ask(world, "/debug/pprof/threadcreate")).body.decode()
 
 
-async def test_an_unknown_profile_is_a_404(world: AnsweringWorld) -> None:
+async def test_an_unknown_profile_is_a_404(world: AnsweringCluster) -> None:
     response = await ask(world, "/debug/pprof/nothing")
     assert (response.status, response.body) == (404, b"Unknown profile\n")

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 import pytest_asyncio
+from support.embedded import AnsweringCluster
 from support.fakes import config_with, embedded, node_manifest
 
 from koordsched.api.kinds import NODE
@@ -15,18 +16,17 @@ from koordsched.config.flags import parse_flags
 from koordsched.server.endpoints import METRICS, TEXT, Endpoints, ProcessContext, Response
 from koordsched.server.front import Front
 from koordsched.server.request import Request
-from koordsched.simulate.stage import AnsweringWorld
 
 
 @pytest_asyncio.fixture
-async def world() -> AsyncIterator[AnsweringWorld]:
+async def world() -> AsyncIterator[AnsweringCluster]:
     """A world whose scheduler has not started."""
     config = config_with({}, podMaxBackoffSeconds=7, percentageOfNodesToScore=30)
     async with embedded(asyncio.get_running_loop(), config) as made:
         yield made
 
 
-async def get(world: AnsweringWorld, target: str) -> tuple[int, str]:
+async def get(world: AnsweringCluster, target: str) -> tuple[int, str]:
     response = await ask(Endpoints(world.scheduler), target)
     return response.status, response.body.decode()
 
@@ -39,11 +39,11 @@ UNSYNCED = "[-]sched-handler-sync failed: handlers are not fully synchronized\n"
 
 
 @pytest.mark.parametrize("target", ["/healthz", "/livez", "/healthz/ping", "/livez/ping", "/readyz/shutdown"])
-async def test_a_process_that_runs_is_healthy_and_alive(world: AnsweringWorld, target: str) -> None:
+async def test_a_process_that_runs_is_healthy_and_alive(world: AnsweringCluster, target: str) -> None:
     assert await get(world, target) == (200, "ok")
 
 
-async def test_it_is_ready_only_when_everything_that_exists_was_handled(world: AnsweringWorld) -> None:
+async def test_it_is_ready_only_when_everything_that_exists_was_handled(world: AnsweringCluster) -> None:
     status, body = await get(world, "/readyz")
     assert status == 500
     assert "handlers are not fully synchronized" in body
@@ -53,12 +53,12 @@ async def test_it_is_ready_only_when_everything_that_exists_was_handled(world: A
     assert await get(world, "/readyz") == await get(world, "/readyz/sched-handler-sync") == (200, "ok")
 
 
-async def test_verbose_lists_every_check(world: AnsweringWorld) -> None:
+async def test_verbose_lists_every_check(world: AnsweringCluster) -> None:
     assert await get(world, "/livez?verbose") == (200, "[+]ping ok\nlivez check passed\n")
     assert await get(world, "/readyz?verbose=true") == (500, f"[+]shutdown ok\n{UNSYNCED}readyz check failed\n")
 
 
-async def test_a_check_can_be_excluded(world: AnsweringWorld) -> None:
+async def test_a_check_can_be_excluded(world: AnsweringCluster) -> None:
     assert await get(world, "/readyz?exclude=sched-handler-sync") == (200, "ok")
     assert await get(world, "/readyz?verbose&exclude=sched-handler-sync&exclude=ping") == (
         200,
@@ -67,7 +67,7 @@ async def test_a_check_can_be_excluded(world: AnsweringWorld) -> None:
     )
 
 
-async def test_it_is_not_ready_any_more_while_it_shuts_down(world: AnsweringWorld) -> None:
+async def test_it_is_not_ready_any_more_while_it_shuts_down(world: AnsweringCluster) -> None:
     await world.start()
     endpoints = Endpoints(world.scheduler)
     assert (await ask(endpoints, "/readyz")).status == (await ask(endpoints, "/readyz/shutdown")).status == 200
@@ -77,7 +77,7 @@ async def test_it_is_not_ready_any_more_while_it_shuts_down(world: AnsweringWorl
     assert (await ask(endpoints, "/livez")).status == (await ask(endpoints, "/healthz")).status == 200
 
 
-async def test_outcomes_of_health_checks_are_metrics(world: AnsweringWorld) -> None:
+async def test_outcomes_of_health_checks_are_metrics(world: AnsweringCluster) -> None:
     endpoints = Endpoints(world.scheduler)
     assert "kubernetes_healthcheck{" not in (await ask(endpoints, "/metrics/slis")).body.decode()
     await ask(endpoints, "/readyz?exclude=shutdown")
@@ -116,16 +116,16 @@ async def test_outcomes_of_health_checks_are_metrics(world: AnsweringWorld) -> N
         "/debug/nothing",
     ],
 )
-async def test_what_is_not_there_is_a_404(world: AnsweringWorld, target: str) -> None:
+async def test_what_is_not_there_is_a_404(world: AnsweringCluster, target: str) -> None:
     assert await get(world, target) == (404, "404 page not found\n")
 
 
 @pytest.mark.parametrize("target", ["/%68ealthz", "http://scheduler:10251/healthz?verbose=no", "/healthz?"])
-async def test_a_path_is_decoded_before_it_is_looked_up(world: AnsweringWorld, target: str) -> None:
+async def test_a_path_is_decoded_before_it_is_looked_up(world: AnsweringCluster, target: str) -> None:
     assert (await get(world, target))[0] == 200
 
 
-async def test_metrics_are_prometheus_text(world: AnsweringWorld) -> None:
+async def test_metrics_are_prometheus_text(world: AnsweringCluster) -> None:
     await world.create(NODE, node_manifest("n1"))
     await world.start()
     response = await world.http("/metrics")
@@ -133,7 +133,7 @@ async def test_metrics_are_prometheus_text(world: AnsweringWorld) -> None:
     assert b'\nscheduler_cache_size{type="nodes"} 1.0\n' in response.body
 
 
-async def test_deleting_the_metrics_resets_counts_but_not_what_is_so(world: AnsweringWorld) -> None:
+async def test_deleting_the_metrics_resets_counts_but_not_what_is_so(world: AnsweringCluster) -> None:
     await world.create(NODE, node_manifest("n1"))
     await world.start()
     added = b'\nscheduler_event_handling_duration_seconds_count{event="NodeAdd"} %d.0\n'
@@ -151,12 +151,12 @@ async def test_deleting_the_metrics_resets_counts_but_not_what_is_so(world: Answ
 
 @pytest.mark.parametrize("method", ["HEAD", "POST", "PUT", "DELETE", "OPTIONS"])
 @pytest.mark.parametrize("target", ["/configz", "/healthz", "/nothing"])
-async def test_other_methods_get_what_get_gets(world: AnsweringWorld, method: str, target: str) -> None:
+async def test_other_methods_get_what_get_gets(world: AnsweringCluster, method: str, target: str) -> None:
     endpoints = Endpoints(world.scheduler)
     assert await ask(endpoints, target, method) == await ask(endpoints, target)
 
 
-async def test_deleting_the_outcomes_of_health_checks_forgets_them(world: AnsweringWorld) -> None:
+async def test_deleting_the_outcomes_of_health_checks_forgets_them(world: AnsweringCluster) -> None:
     endpoints = Endpoints(world.scheduler)
     await ask(endpoints, "/healthz")
     assert (await ask(endpoints, "/metrics/slis", "DELETE")).body == b"metrics reset\n"
@@ -174,7 +174,7 @@ async def test_before_there_is_a_scheduler_only_health_and_process_metrics_are_a
     ]
 
 
-async def test_a_front_hands_a_reset_on_and_adds_nothing_to_its_answer(world: AnsweringWorld) -> None:
+async def test_a_front_hands_a_reset_on_and_adds_nothing_to_its_answer(world: AnsweringCluster) -> None:
     front = Front()
     front.show(Endpoints(world.scheduler))
     assert (await ask(front, "/metrics", "DELETE")).body == b"metrics reset\n"
@@ -192,7 +192,7 @@ async def test_a_front_shows_neither_disabled_metrics_of_the_scheduler_nor_of_th
     assert not [name for name in disabled if name in body]
 
 
-async def test_configz_shows_the_configuration_with_the_names_of_the_internal_type(world: AnsweringWorld) -> None:
+async def test_configz_shows_the_configuration_with_the_names_of_the_internal_type(world: AnsweringCluster) -> None:
     response = await world.http("/configz")
     assert (response.status, response.content_type) == (200, "application/json")
     shown = msgspec.json.decode(response.body)["componentconfig"]

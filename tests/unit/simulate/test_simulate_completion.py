@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from koordsched.simulate.completion import complete_node, complete_pod
+from koordsched.manifests.completion import complete_node, complete_pod
 
 
 def test_a_node_needs_only_a_name_and_allocatable() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY
-from koordsched.simulate.completion import complete_node
+from koordsched.manifests.completion import complete_node
 from koordsched.simulate.cpu_topology import CPU_TOPOLOGY, CpuLayout, complete_topology, give_topologies, topology_manifest
 from koordsched.simulate.manifests import load_manifests
 from koordsched.simulate.workload import Manifest, Workload

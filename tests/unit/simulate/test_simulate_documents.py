@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from koordsched.simulate.documents import Document, InputError, expand, parse_documents, read_documents
+from koordsched.manifests.documents import Document, InputError, expand, parse_documents, read_documents
 
 
 def values(text: str, name: str = "f.yaml") -> list[object]:

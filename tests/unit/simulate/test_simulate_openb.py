@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from koordsched.simulate.documents import InputError
+from koordsched.manifests.documents import InputError
 from koordsched.simulate.openb import load_openb
 from koordsched.simulate.workload import Workload, all_at_once
 

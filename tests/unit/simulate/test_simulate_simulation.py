@@ -7,30 +7,30 @@ from pathlib import Path
 
 import msgspec
 from structlog.testing import capture_logs
+from support.embedded import AnsweringCluster
 
 from koordsched.api.kinds import NODE, POD
 from koordsched.config.flags import Flags
 from koordsched.config.loading import default_config
-from koordsched.simulate.completion import complete_node, complete_pod
+from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions, run_embedded, run_made
+from koordsched.manifests.completion import complete_node, complete_pod
 from koordsched.simulate.manifests import load_manifests
 from koordsched.simulate.openb import load_openb
 from koordsched.simulate.result import Result
-from koordsched.simulate.simulation import Outcome, Simulation
-from koordsched.simulate.stage import AnsweringWorld
+from koordsched.simulate.simulation import Simulation, SimulationOutcome
 from koordsched.simulate.workload import Workload, all_at_once
-from koordsched.simulate.world import EmbeddedWorld, WorldSettings, run_embedded, run_world
 
 CONFIG = default_config()
 NODES = "sn,cpu_milli,memory_mib,gpu,model\n" + "".join(f"n{i},4000,8192,2,{'AB'[i % 2]}\n" for i in range(4))
 HEADER = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
 
 
-def play(workload: Workload, seed: int = 0) -> Outcome:
-    async def script(world: EmbeddedWorld) -> Outcome:
-        return await Simulation(workload, world, lambda _done, _total: None).play()
+def play(workload: Workload, seed: int = 0) -> SimulationOutcome:
+    async def script(world: EmbeddedCluster) -> SimulationOutcome:
+        return await Simulation(workload, world, lambda _done, _total: None).run()
 
     with capture_logs():
-        return run_embedded(WorldSettings(config=CONFIG, flags=Flags(), seed=seed, lasting=workload.departs), script)
+        return run_embedded(EmbeddedOptions(config=CONFIG, flags=Flags(), seed=seed, lasting=workload.departs), script)
 
 
 def trace(tmp_path: Path, rows: str) -> Workload:
@@ -153,7 +153,7 @@ def test_nothing_at_all_is_an_outcome_too() -> None:
 def test_a_pod_that_had_to_go_says_what_became_of_it(tmp_path: Path) -> None:
     workload = manifests(tmp_path, node("n1"), pod("victim", nodeName="n1"))
 
-    async def script(world: EmbeddedWorld) -> Outcome:
+    async def script(world: EmbeddedCluster) -> SimulationOutcome:
         simulation = Simulation(workload, world, lambda _done, _total: None)
         start = world.start
 
@@ -162,10 +162,10 @@ def test_a_pod_that_had_to_go_says_what_became_of_it(tmp_path: Path) -> None:
             await world.delete(workload.existing[-1].ref)
 
         world.start = start_and_delete  # type: ignore[method-assign]
-        return await simulation.play()
+        return await simulation.run()
 
     with capture_logs():
-        outcome = run_embedded(WorldSettings(config=CONFIG, flags=Flags()), script)
+        outcome = run_embedded(EmbeddedOptions(config=CONFIG, flags=Flags()), script)
     assert reasons(outcome.result) == {"default/victim": "it was deleted"}
 
 
@@ -173,16 +173,16 @@ def test_progress_is_told_up_to_the_last_pod(tmp_path: Path) -> None:
     workload = manifests(tmp_path, node("n1"), pod("a"), pod("b"))
     told: list[tuple[int, int]] = []
 
-    async def script(world: EmbeddedWorld) -> Outcome:
-        return await Simulation(workload, world, lambda done, total: told.append((done, total))).play()
+    async def script(world: EmbeddedCluster) -> SimulationOutcome:
+        return await Simulation(workload, world, lambda done, total: told.append((done, total))).run()
 
     with capture_logs():
-        run_embedded(WorldSettings(config=CONFIG, flags=Flags()), script)
+        run_embedded(EmbeddedOptions(config=CONFIG, flags=Flags()), script)
     assert told[-1] == (2, 2)
 
 
 def test_a_restarted_scheduler_finds_everything_on_the_cluster() -> None:
-    async def script(world: AnsweringWorld) -> tuple[float, list[str]]:
+    async def script(world: AnsweringCluster) -> tuple[float, list[str]]:
         begun = world.now()
         await world.create(NODE, complete_node(msgspec.json.decode(node("n1", "2"))))
 
@@ -203,8 +203,8 @@ def test_a_restarted_scheduler_finds_everything_on_the_cluster() -> None:
         assert (await world.http("/readyz")).status == 200
         return world.now() - begun, [str(item["spec"].get("nodeName")) for item in pods]
 
-    settings = WorldSettings(config=CONFIG, flags=Flags(), lasting=True)
+    settings = EmbeddedOptions(config=CONFIG, flags=Flags(), lasting=True)
     with capture_logs():
-        passed, nodes = run_world(partial(AnsweringWorld, settings=settings), script)
+        passed, nodes = run_made(partial(AnsweringCluster, options=settings), script)
     assert passed >= 86_400.0
     assert sorted(nodes) == ["None", "n1", "n1"]

@@ -1,7 +1,7 @@
-"""The embedded world: a scheduler on a cluster in memory, in virtual time.
+"""A scheduler on a cluster in memory, in virtual time.
 
-The same `Scheduler` as on a real cluster runs here, on a loop that jumps to its next timer; what it is given (clock, chance, cluster) is
-all that differs. `simulate` plays a workload on it and `test` its scenarios (`stage`). One seed, one outcome.
+The same `Scheduler` as on a real cluster runs here, on a loop that jumps to its next timer; only the clock, the random numbers and the
+cluster that it is given differ. One seed, one outcome.
 """
 
 from __future__ import annotations
@@ -17,23 +17,22 @@ from msgspec.structs import replace
 
 from koordsched.api.kinds import POD, Kind
 from koordsched.clock import VirtualClock, VirtualTimeLoop
-from koordsched.cluster.memory import MemoryCluster
-from koordsched.cluster.memory import Settings as ClusterSettings
+from koordsched.cluster.memory import MemoryCluster, MemoryClusterOptions
 from koordsched.cluster.port import NotFound, Patch, Ref
 from koordsched.config.flag_table import Flags
 from koordsched.config.types import SchedulerConfiguration
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
 
 T = TypeVar("T")
-W = TypeVar("W", bound="EmbeddedWorld")
+C = TypeVar("C", bound="EmbeddedCluster")
 
 SETTLE_SECONDS = 0.1
 SETTLE_STEPS = 10
 
 
-class WorldSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How to make a world. `lasting`: the virtual time is long (months), so the cluster is not to tick every minute.
-    `unheard`: reasons of events that nobody will look at. `measured`: whether somebody will look at the metrics of plugins."""
+class EmbeddedOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How to make an embedded cluster. `lasting`: the virtual time is long (months), so watches neither send bookmarks nor end.
+    `unheard`: reasons of events that are not recorded. `measured`: whether the metrics of plugins are recorded."""
 
     config: SchedulerConfiguration
     flags: Flags
@@ -43,18 +42,18 @@ class WorldSettings(msgspec.Struct, frozen=True, kw_only=True):
     measured: bool = True
 
 
-class EmbeddedWorld:
+class EmbeddedCluster:
     """A cluster in memory and one scheduler on it, which is not running until `start`. Lives on the running `VirtualTimeLoop`."""
 
-    def __init__(self, loop: VirtualTimeLoop, settings: WorldSettings) -> None:
+    def __init__(self, loop: VirtualTimeLoop, options: EmbeddedOptions) -> None:
         self.clock = VirtualClock(loop)
         forever = 1e12
-        manners = ClusterSettings(volume_controller=True)
-        if settings.lasting:
-            manners = replace(manners, bookmark_interval=forever, watch_seconds=(forever, forever))
-        self.cluster = MemoryCluster(self.clock, random=Random(f"cluster {settings.seed}"), settings=manners)
-        self._settings = settings
-        self._random = Random(f"scheduler {settings.seed}")
+        behaviour = MemoryClusterOptions(volume_controller=True)
+        if options.lasting:
+            behaviour = replace(behaviour, bookmark_interval=forever, watch_seconds=(forever, forever))
+        self.cluster = MemoryCluster(self.clock, random=Random(f"cluster {options.seed}"), options=behaviour)
+        self._options = options
+        self._random = Random(f"scheduler {options.seed}")
         self.scheduler = self._new_scheduler()
 
     def now(self) -> float:
@@ -75,7 +74,7 @@ class EmbeddedWorld:
         await self.scheduler.start()
 
     def notes(self) -> list[str]:
-        """Say which configured plugins play no part, since the outcome would be another with them."""
+        """Name the configured plugins that this version does not have, since the outcome would be another with them."""
         missing = {name: ", ".join(sorted(profile.missing)) for name, profile in self.scheduler.profiles.items() if profile.missing}
         return [f"note: profile {name} without {plugins}: this version does not have them" for name, plugins in missing.items()]
 
@@ -113,27 +112,27 @@ class EmbeddedWorld:
         return self.cluster.raws(kind)
 
     def _new_scheduler(self) -> Scheduler:
-        settings = self._settings
-        dependencies = Dependencies(self.cluster, self.clock, self._random, settings.flags, settings.unheard, settings.measured)
-        return Scheduler(settings.config, dependencies)
+        options = self._options
+        dependencies = Dependencies(self.cluster, self.clock, self._random, options.flags, options.unheard, options.measured)
+        return Scheduler(options.config, dependencies)
 
 
-def run_embedded(settings: WorldSettings, script: Callable[[EmbeddedWorld], Awaitable[T]]) -> T:
-    """Run a script on a fresh world in a fresh virtual time, and clear both away whatever the script raises."""
-    return run_world(partial(EmbeddedWorld, settings=settings), script)
+def run_embedded(options: EmbeddedOptions, script: Callable[[EmbeddedCluster], Awaitable[T]]) -> T:
+    """Run a script on a new embedded cluster in a new virtual time, and clear both away whatever the script raises."""
+    return run_made(partial(EmbeddedCluster, options=options), script)
 
 
-def run_world(make: Callable[[VirtualTimeLoop], W], script: Callable[[W], Awaitable[T]]) -> T:
-    """Do the same on a world that is made here."""
+def run_made(make: Callable[[VirtualTimeLoop], C], script: Callable[[C], Awaitable[T]]) -> T:
+    """Do the same on a cluster that `make` returns."""
     loop = VirtualTimeLoop()
-    outcome: list[T] = []  # not the task's result: asyncio.Runner writes its task, result and all, into a text nobody reads
+    outcome: list[T] = []  # not the task's result: asyncio.Runner writes its task, result and all, into a text that is never read
 
     async def main() -> None:
-        world = make(loop)
+        cluster = make(loop)
         try:
-            outcome.append(await script(world))
+            outcome.append(await script(cluster))
         finally:
-            await world.scheduler.kill()
+            await cluster.scheduler.kill()
 
     run_virtual(loop, main())
     return outcome[0]

@@ -49,7 +49,7 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     monkeypatch.setattr("koordsched.log._quiet", False)
-    monkeypatch.setattr("koordsched.scenario.live.world.SETTLE_SECONDS", 0.01)
+    monkeypatch.setattr("koordsched.scenario.live.cluster.SETTLE_SECONDS", 0.01)
     api = FakeApi()
     with served(api) as address:
         yield Bench(tmp_path, api, address)

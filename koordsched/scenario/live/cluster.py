@@ -1,4 +1,4 @@
-"""A world on a real cluster (`scenario.world.World`): objects through an API server, time as it passes, a scheduler beside it.
+"""A real cluster for scenarios (`scenario.cluster.ScenarioCluster`): objects through an API server, real time, a scheduler beside it.
 
 It sees only its own pods, and events about what it made, so that what else happens on the cluster disturbs no expectation.
 """
@@ -12,12 +12,12 @@ from typing import Any
 from koordsched.api.kinds import EVENT, NAMESPACE, POD, PRIORITY_CLASS, Kind, unstructured_kind
 from koordsched.clock import Clock
 from koordsched.cluster.port import AlreadyExists, ClusterError, Forbidden, NotFound, Ref
+from koordsched.scenario.cluster import HttpAnswer
 from koordsched.scenario.contains import contains
 from koordsched.scenario.live.admission import KOORDINATOR_CLASSES, corrections, needs, priority_class, with_needs
 from koordsched.scenario.live.api import Api, Json
-from koordsched.scenario.live.clearing import Made, about, clear, take_over
+from koordsched.scenario.live.clearing import CreatedObjects, about, clear, take_over
 from koordsched.scenario.live.process import SchedulerProcess
-from koordsched.server.endpoints import Response
 
 SETTLE_SECONDS = 0.3
 """How long a scheduler on the same machine takes to hear of an object and to try a pod, and then some."""
@@ -27,14 +27,14 @@ ADMITTED_WITHIN = 5.0
 POLL_SECONDS = 0.1
 
 
-class LiveWorld:
+class LiveCluster:
     """An API server and a scheduler on it: a process of ours, or (None) the one that serves the cluster anyway."""
 
     def __init__(self, api: Api, scheduler: SchedulerProcess | None, clock: Clock) -> None:
         self._api = api
         self._scheduler = scheduler
         self._clock = clock
-        self._made = Made()
+        self._created = CreatedObjects()
         self._running = False
         self._last_kind: Kind | None = None  # what was written last that the scheduler may not have heard of
 
@@ -63,7 +63,7 @@ class LiveWorld:
         """Stop the scheduler and clear away what was made; return what could not be."""
         if self._scheduler is not None:
             await self._scheduler.stop()
-        return await clear(self._api, self._made, self._clock)
+        return await clear(self._api, self._created, self._clock)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -116,12 +116,12 @@ class LiveWorld:
         except NotFound:
             return []
         if kind is POD:
-            return [pod for pod in found if pod["metadata"].get("uid") in self._made.uids]
+            return [pod for pod in found if pod["metadata"].get("uid") in self._created.uids]
         if kind is EVENT:
-            return [event for event in found if about(event) in self._made.uids]
+            return [event for event in found if about(event) in self._created.uids]
         return found
 
-    async def http(self, path: str) -> Response:
+    async def http(self, path: str) -> HttpAnswer:
         return await self._own().get(path)
 
     def check(self) -> None:
@@ -142,7 +142,7 @@ class LiveWorld:
 
     async def _create(self, ref: Ref, body: Mapping[str, Any]) -> Json:
         made = await self._api.create(ref, body)
-        self._made.add(ref, made)
+        self._created.add(ref, made)
         return made
 
     async def _create_namespace(self, ref: Ref, body: Json) -> Json:
@@ -152,7 +152,7 @@ class LiveWorld:
             taken = await take_over(self._api, ref, body)
             if taken is None:
                 raise
-        self._made.add(ref, taken)
+        self._created.add(ref, taken)
         return taken
 
     async def _create_pod(self, ref: Ref, pod: Mapping[str, Any]) -> Json:
@@ -180,7 +180,7 @@ class LiveWorld:
             raise refusal
 
     async def _ensure(self, ref: Ref, body: Json) -> None:
-        if ref in self._made.refs:
+        if ref in self._created.refs:
             return
         try:
             await self._create(ref, body)

@@ -1,6 +1,6 @@
-"""Where scenarios are played on a real cluster (`scenario.world.Stage`), one after the other: each clears away what it made.
+"""The backend that runs scenarios on a real cluster (`scenario.cluster.Backend`), one after the other: each clears away what it made.
 
-The first play looks whether the cluster is fit for it. Ctrl-C and SIGTERM end the scheduler and clear away as well.
+The first run checks whether the cluster is fit for it. Ctrl-C and SIGTERM end the scheduler and clear away as well.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from koordsched.clock import Clock
 from koordsched.cluster.apiserver import ConnectError, ConnectionSettings, connect
 from koordsched.cluster.port import ClusterError
 from koordsched.config.launch import Launch
+from koordsched.scenario.cluster import BackendError, Script
 from koordsched.scenario.live.api import Api, Json
+from koordsched.scenario.live.cluster import LiveCluster
 from koordsched.scenario.live.process import Command, SchedulerProcess
-from koordsched.scenario.live.world import LiveWorld
-from koordsched.scenario.steps import Failed
-from koordsched.scenario.world import Script, Unplayable
+from koordsched.scenario.steps import ScenarioFailed
 
 UNLIMITED = -1.0
 USER_AGENT = "koord-scheduler-test"
@@ -30,14 +30,14 @@ SHOWN_NODES = 3
 
 
 class LiveSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Which cluster to play on. command: how a scheduler is started there; None: one serves it already."""
+    """Which cluster to use. command: how a scheduler is started there; None: one serves it already."""
 
     kubeconfig: str
     command: Command | None = None
 
 
-class LiveStage:
-    """Plays each script on a world of its own, all on one cluster."""
+class LiveBackend:
+    """Runs each script on a `LiveCluster` of its own, all on one API server."""
 
     def __init__(self, settings: LiveSettings, clock: Clock, random: Random) -> None:
         self._settings = settings
@@ -45,10 +45,10 @@ class LiveStage:
         self._random = random
         self._fit = False
 
-    def play(self, launch: Launch, script: Script) -> None:
+    def run(self, launch: Launch, script: Script) -> None:
         try:
             with asyncio.Runner() as runner:
-                runner.run(self._play(launch, script))
+                runner.run(self._run(launch, script))
         except asyncio.CancelledError:
             raise KeyboardInterrupt from None
 
@@ -56,7 +56,7 @@ class LiveStage:
         """Return nothing: what the scheduler there has is for its log."""
         return ()
 
-    async def _play(self, launch: Launch, script: Script) -> None:
+    async def _run(self, launch: Launch, script: Script) -> None:
         task = asyncio.current_task()
         if task is not None:
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
@@ -64,7 +64,7 @@ class LiveStage:
         try:
             server = await connect(settings, self._clock, self._random)
         except ConnectError as error:
-            raise Unplayable(str(error)) from None
+            raise BackendError(str(error)) from None
         try:
             await self._perform(Api(server), launch, script)
         finally:
@@ -72,39 +72,39 @@ class LiveStage:
 
     async def _perform(self, api: Api, launch: Launch, script: Script) -> None:
         scheduler = SchedulerProcess(self._settings.command, launch, self._clock) if self._settings.command is not None else None
-        world = LiveWorld(api, scheduler, self._clock)
+        cluster = LiveCluster(api, scheduler, self._clock)
         try:
-            await self._look(api, world)
-            await script(world)
-            world.check()
+            await self._look(api, cluster)
+            await script(cluster)
+            cluster.check()
         except ClusterError as error:
-            await _end(world)
-            raise Failed(f"end: expected the scheduler to run, seen {error.message}") from None
+            await _end(cluster)
+            raise ScenarioFailed(f"end: expected the scheduler to run, seen {error.message}") from None
         except BaseException:
-            await _end(world)
+            await _end(cluster)
             raise
-        if left := await _end(world):
-            raise Failed(f"end: expected all to be cleared away, seen {'; '.join(left)}")
+        if left := await _end(cluster):
+            raise ScenarioFailed(f"end: expected all to be cleared away, seen {'; '.join(left)}")
 
-    async def _look(self, api: Api, world: LiveWorld) -> None:
-        """See that the cluster is fit for scenarios. Unplayable."""
+    async def _look(self, api: Api, cluster: LiveCluster) -> None:
+        """See that the cluster is fit for scenarios. BackendError."""
         try:
             if not self._fit and (inviting := inviting_nodes(await api.list(NODE))):
                 shown = ", ".join(inviting[:SHOWN_NODES]) + (", ..." if len(inviting) > SHOWN_NODES else "")
                 problem = f"it has {len(inviting)} nodes of its own that pods could land on ({shown}); cordon them, or take another cluster"
-                raise Unplayable(f"{self._settings.kubeconfig}: scenarios cannot be played on this cluster: {problem}")
-            await world.prepare()
+                raise BackendError(f"{self._settings.kubeconfig}: scenarios cannot be played on this cluster: {problem}")
+            await cluster.prepare()
         except ClusterError as error:
-            raise Unplayable(f"{self._settings.kubeconfig}: {error.message}") from None
+            raise BackendError(f"{self._settings.kubeconfig}: {error.message}") from None
         self._fit = True
 
 
-async def _end(world: LiveWorld) -> list[str]:
-    """End the world; who is interrupted meanwhile does it again."""
+async def _end(cluster: LiveCluster) -> list[str]:
+    """Clear the cluster away; when interrupted, once more from the start."""
     try:
-        return await world.end()
+        return await cluster.end()
     except asyncio.CancelledError:
-        await world.end()
+        await cluster.end()
         raise
 
 

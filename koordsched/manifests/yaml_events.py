@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import yaml
 from yaml import events
 
-from koordsched.simulate.documents import MAX_DEPTH, Document, InputError
+from koordsched.manifests.documents import MAX_DEPTH, Document, InputError
 from koordsched.yamltext.scalars import resolve
 
 MAX_UNFOLDED = 1_000_000

@@ -1,4 +1,4 @@
-"""Objects that differ in little are created from their like: each must come out as if it were the first."""
+"""Objects that differ in little are created from a template: each must come out as if it were the first."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def test_a_new_default_class_is_for_the_like_of_a_pod_too(cluster: MemoryC
     assert [pod.spec.priority for pod in pods] == [7, 7]
 
 
-async def test_changing_one_object_leaves_its_likes_alone(cluster: MemoryCluster) -> None:
+async def test_changing_one_object_leaves_its_the_others_of_its_template_alone(cluster: MemoryCluster) -> None:
     await created(cluster, NODE, node_manifest("n1"), node_manifest("n2"))
     await cluster.patch(Ref(NODE, "", "n1"), Patch({"metadata": {"labels": {"zone": "z"}}, "spec": {"unschedulable": True}}))
     await cluster.patch(Ref(NODE, "", "n1"), Patch({"status": {"allocatable": {"cpu": "1"}}}, subresource="status"))

@@ -1,7 +1,7 @@
-"""The port between a scenario and the cluster that it is played on.
+"""The port between a scenario and the cluster that it runs on.
 
-`simulate.stage` implements it for the embedded cluster, `live` for a real API server. Objects go in and come out as JSON. Every method may
-raise `ClusterError` as `koordsched.cluster.port` describes it.
+`scenario.embedded` implements it for the embedded cluster, `scenario.live` for a real API server. Objects go in and come out as JSON.
+Every method may raise `ClusterError` as `koordsched.cluster.port` describes it.
 """
 
 from __future__ import annotations
@@ -9,13 +9,21 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+import msgspec
+
 from koordsched.api.kinds import Kind
 from koordsched.cluster.port import Ref
 from koordsched.config.launch import Launch
-from koordsched.server.endpoints import Response
 
 
-class World(Protocol):
+class HttpAnswer(msgspec.Struct, frozen=True):
+    """What the scheduler's secure port answers; status 0: it does not answer yet."""
+
+    status: int
+    body: bytes
+
+
+class ScenarioCluster(Protocol):
     """A cluster and one scheduler on it, which is not running until `start`."""
 
     def now(self) -> float:
@@ -47,27 +55,27 @@ class World(Protocol):
     async def list(self, kind: Kind) -> Sequence[dict[str, Any]]:
         """Return all objects of the kind in all namespaces; none when the cluster does not serve the kind."""
 
-    async def http(self, path: str) -> Response:
+    async def http(self, path: str) -> HttpAnswer:
         """GET a path of the scheduler's secure port."""
 
 
-class Unplayable(Exception):
-    """No scenario can be played on the stage; the text says why in one line."""
+class BackendError(Exception):
+    """No scenario can run on the backend; the text says why in one line."""
 
 
-Script = Callable[[World], Awaitable[None]]
+Script = Callable[[ScenarioCluster], Awaitable[None]]
 
 
-class Stage(Protocol):
-    """Where scenarios are played."""
+class Backend(Protocol):
+    """Makes the clusters that scenarios run on."""
 
-    def play(self, launch: Launch, script: Script) -> None:
-        """Run the script on a fresh world whose scheduler is started so; clear it away after. Unplayable."""
+    def run(self, launch: Launch, script: Script) -> None:
+        """Run the script on a fresh cluster whose scheduler is started so; clear it away after. BackendError."""
 
     def notes(self) -> Sequence[str]:
-        """Say what else the user should know about what was played, a line each: plugins that the scheduler does not have."""
+        """Return what else the user should know about what ran, a line each: plugins that the scheduler does not have."""
 
 
 def named(ref: Ref) -> str:
-    """Write for a message which object is meant."""
+    """Return kind and name of an object, for a message."""
     return f"{ref.kind.kind} {ref.namespace}/{ref.name}" if ref.namespace else f"{ref.kind.kind} {ref.name}"

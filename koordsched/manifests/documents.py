@@ -90,7 +90,7 @@ def _parse(name: str, text: str) -> Iterator[Document]:
         except InputError:
             if is_json:
                 raise
-    from koordsched.simulate.yaml_events import parse_yaml  # noqa: PLC0415  # PyYAML costs 20 ms, and a trace does without
+    from koordsched.manifests.yaml_events import parse_yaml  # noqa: PLC0415  # PyYAML costs 20 ms, and a trace does without
 
     return parse_yaml(name, text)
 

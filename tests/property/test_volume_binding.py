@@ -1,4 +1,4 @@
-"""What VolumeBinding finds for all nodes at once is what a search of each node by itself finds, and no volume is ever promised twice."""
+"""What VolumeBinding finds for all nodes at once is what a search of each node by itself finds, and no volume is ever assumed twice."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from support.volumes import HOST, VolumeBench, affinity, capacity, claim, csi_dr
 from koordsched.config.args import VolumeBindingArgs
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.status import Status
-from koordsched.plugins.volumebinding.plan import BIND_CONFLICT, NOT_ENOUGH_SPACE, Plan
-from koordsched.plugins.volumebinding.plugin import PLAN, PROMISED, VolumeBinding
+from koordsched.plugins.volumebinding.filtering import BIND_CONFLICT, NOT_ENOUGH_SPACE, CompiledClaims
+from koordsched.plugins.volumebinding.plugin import ASSUMED, COMPILED, VolumeBinding
 
 ZONE = "topology.kubernetes.io/zone"
 ZONES = {"n0": "a", "n1": "a", "n2": "b", "n3": ""}
@@ -86,16 +86,16 @@ def test_all_nodes_at_once_is_each_node_by_itself(
         bench.put_object(*(capacity(f"p{i}", "fast", f"{size}Gi", reach[where]) for i, (size, where) in enumerate(pools)))
     state, info, nodes = CycleState(), pod_with(*(f"c{i}" for i in range(len(claims)))).info(), bench.cache.nodes()
     assert plugin.pre_filter(state, info, nodes) is None
-    plan: Plan = state.read(PLAN)
-    outcome = plan.ask(nodes)
+    compiled: CompiledClaims = state.read(COMPILED)
+    outcome = compiled.evaluate(nodes)
     for index, row in enumerate(nodes.rows.tolist()):
         name = nodes.info(row).name
         here = {where for where, labels in reach.items() if labels.items() <= {HOST: name, ZONE: ZONES[name]}.items()}
         enough = {} if pools is None else {size: any(most >= size and where in here for most, where in pools) for size in range(1, 5)}
         code, taken = search(name, volumes, claims, enough)
-        chosen = {each.delayed.claim.metadata.name: each.volume.metadata.name for each in plan.choices(outcome, index) if each.volume}
+        chosen = {each.claim.object.metadata.name: each.volume.metadata.name for each in compiled.decisions(outcome, index) if each.volume}
         assert (name, int(outcome.codes[index]), chosen) == (name, code, taken)
-        alone = plan.ask(bench.cache.select(np.array([row], np.int32)))
+        alone = compiled.evaluate(bench.cache.select(np.array([row], np.int32)))
         assert int(alone.codes[0]) == code
 
 
@@ -108,7 +108,7 @@ def test_all_nodes_at_once_is_each_node_by_itself(
     ),
 )
 @settings(max_examples=80)
-def test_no_volume_is_promised_to_two_claims(
+def test_no_volume_is_assumed_for_two_claims(
     volumes: list[tuple[str, int, str]], claims: list[tuple[str, int]], steps: list[tuple[str, set[str], bool]]
 ) -> None:
     bench, plugin = made(volumes, claims)
@@ -136,18 +136,18 @@ def test_no_volume_is_promised_to_two_claims(
 
 
 def check(plugin: VolumeBinding, holding: dict[str, tuple[CycleState, Any, str]]) -> None:
-    """Hold that promises are exactly what the pods that rely on them were told."""
-    told: dict[str, set[str]] = {}
+    """Hold that exactly the decisions of the pods that hold nodes are assumed."""
+    volumes: dict[str, set[str]] = {}
     nodes: dict[str, set[str]] = {}
     for state, _, where in holding.values():
-        for choice in state.read(PROMISED):
-            if choice.volume is not None:
-                told.setdefault(choice.volume.metadata.name, set()).add(choice.delayed.key)
+        for decision in state.read(ASSUMED):
+            if decision.volume is not None:
+                volumes.setdefault(decision.volume.metadata.name, set()).add(decision.claim.key)
             else:
-                nodes.setdefault(choice.delayed.key, set()).add(where)
-    assumed = plugin._world.supply.assumed
-    assert {name: {promise.what} for name, promise in assumed._volumes.items()} == told
-    assert {name: {promise.what} for name, promise in assumed._nodes.items()} == nodes
-    assert all(len(each) == 1 for each in (*told.values(), *nodes.values()))
-    owners = [next(iter(each)) for each in told.values()]
+                nodes.setdefault(decision.claim.key, set()).add(where)
+    assumed = plugin._state.inventory.assumed
+    assert {name: {each.target} for name, each in assumed._volumes.items()} == volumes
+    assert {name: {each.target} for name, each in assumed._nodes.items()} == nodes
+    assert all(len(each) == 1 for each in (*volumes.values(), *nodes.values()))
+    owners = [next(iter(each)) for each in volumes.values()]
     assert len(owners) == len(set(owners))

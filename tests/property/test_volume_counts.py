@@ -68,7 +68,7 @@ def test_counts_follow_every_event(sequence: list[tuple[Any, ...]]) -> None:
     empty(bench, there)
     assert not plugin._state._sources
     assert not plugin._state._dependents
-    assert not plugin._state.counts._places
+    assert not plugin._state.counts._nodes
 
 
 def play(bench: VolumeBench, there: Everything, kind: str, details: list[Any]) -> None:

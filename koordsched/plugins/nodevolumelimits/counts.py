@@ -1,6 +1,6 @@
-"""How many distinct volumes of each CSI driver every node has attached, and how many it can have: columns over nodes.
+"""Columns of how many distinct volumes of each CSI driver every node has attached, and of how many it can attach.
 
-Nodes stand here under the ids of their names, not under rows: a CSINode may be known before its node and stay after it.
+The index is the id of a node's name, not its row: a CSINode may be known before its node and stay after it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from koordsched.cache.columns import Vocabulary
-    from koordsched.plugins.nodevolumelimits.migration import Attached
+    from koordsched.plugins.nodevolumelimits.csi_volumes import CSIVolume
 
 NO_LIMIT = -1
 
@@ -29,8 +29,8 @@ class _Driver:
         self.attached = np.zeros(0, np.int64)
         self.limit = np.zeros(0, np.int64)
 
-    def reach(self, size: int) -> None:
-        """Make ids below size usable."""
+    def grow(self, size: int) -> None:
+        """Make room for ids below size."""
         missing = size - len(self.limit)
         if missing > 0:
             missing = max(missing, len(self.limit))
@@ -44,59 +44,59 @@ class VolumeCounts:
     def __init__(self, names: Vocabulary) -> None:
         self._names = names
         self._drivers: dict[str, _Driver] = {}
-        self._places: dict[Attached, dict[int, int]] = {}  # by volume: node -> reasons for which it is attached there
+        self._nodes: dict[CSIVolume, dict[int, int]] = {}  # by volume: node -> reasons for which it is attached there
         self._limits: dict[str, dict[str, int]] = {}  # by node: its limits by driver
 
-    def attach(self, volume: Attached, node: str, reasons: int) -> None:
+    def attach(self, volume: CSIVolume, node: str, reasons: int) -> None:
         """Add so many reasons (less than 0: take away) for which the volume is attached to the node."""
-        places = self._places.setdefault(volume, {})
-        where = self._names.intern(node)
-        before = places.get(where, 0)
+        nodes_of = self._nodes.setdefault(volume, {})
+        index = self._names.intern(node)
+        before = nodes_of.get(index, 0)
         after = before + reasons
         if after:
-            places[where] = after
+            nodes_of[index] = after
         else:
-            places.pop(where, None)
-            if not places:
-                del self._places[volume]
+            nodes_of.pop(index, None)
+            if not nodes_of:
+                del self._nodes[volume]
         if bool(before) != bool(after):
-            self._driver(volume[0]).attached[where] += 1 if after else -1
+            self._driver(volume[0]).attached[index] += 1 if after else -1
 
     def set_limits(self, node: str, limits: Mapping[str, int]) -> bool:
-        """Write what the node can attach, by driver; a driver that is not named has no limit. Whether anything changed."""
+        """Write what the node can attach, by driver; a driver that is not named has no limit. Return whether anything changed."""
         before = self._limits.pop(node, {})
         if limits:
             self._limits[node] = dict(limits)
-        where = self._names.intern(node)
+        index = self._names.intern(node)
         for driver in before.keys() | limits.keys():
-            self._driver(driver).limit[where] = limits.get(driver, NO_LIMIT)
+            self._driver(driver).limit[index] = limits.get(driver, NO_LIMIT)
         return before != limits
 
-    def exceeded(self, driver: str, volumes: Iterable[Attached], nodes: NDArray[np.int32]) -> NDArray[np.bool_] | None:
+    def exceeded(self, driver: str, volumes: Iterable[CSIVolume], nodes: NDArray[np.int32]) -> NDArray[np.bool_] | None:
         """Return for each node (by name id) whether these volumes of the driver are more than it can attach. None: no node has a limit."""
         columns = self._drivers.get(driver)
         if columns is None:
             return None
-        columns.reach(len(self._names))
+        columns.grow(len(self._names))
         wanted = list(volumes)
         new = np.full(len(nodes), len(wanted), np.int64)
         for volume in wanted:
-            places = self._places.get(volume)
-            if places:
-                new -= np.isin(nodes, np.fromiter(places, np.int32, len(places)))
+            on = self._nodes.get(volume)
+            if on:
+                new -= np.isin(nodes, np.fromiter(on, np.int32, len(on)))
         limit = columns.limit[nodes]
         exceeded: NDArray[np.bool_] = (limit != NO_LIMIT) & (new > 0) & (columns.attached[nodes] + new > limit)
         return exceeded
 
     def attached(self, node: str) -> dict[str, int]:
-        """Return how many volumes of each driver are attached to the node; to look at."""
-        where = self._names.ids.get(node, -1)
-        counts = {name: int(driver.attached[where]) for name, driver in self._drivers.items() if 0 <= where < len(driver.attached)}
+        """Return how many volumes of each driver are attached to the node, for tests and debugging."""
+        index = self._names.ids.get(node, -1)
+        counts = {name: int(driver.attached[index]) for name, driver in self._drivers.items() if 0 <= index < len(driver.attached)}
         return {name: count for name, count in counts.items() if count}
 
     def _driver(self, name: str) -> _Driver:
         found = self._drivers.get(name)
         if found is None:
             found = self._drivers[name] = _Driver()
-        found.reach(len(self._names))
+        found.grow(len(self._names))
         return found

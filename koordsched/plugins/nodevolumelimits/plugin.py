@@ -1,6 +1,6 @@
-"""NodeVolumeLimits: Filter refuses nodes that could not attach the pod's volumes as well.
+"""NodeVolumeLimits: Filter refuses nodes whose CSI drivers cannot attach the pod's volumes too.
 
-A volume counts once on its node, whether pods use it or it is (still) attached; one of the pod's own that is there already needs no room.
+A volume counts once on its node, whether pods use it or it is (still) attached; one of the pod's own that is there already counts no more.
 Reference: plugins/nodevolumelimits/csi.go of Kubernetes v1.35.
 """
 
@@ -16,8 +16,7 @@ from koordsched.api.storage import CSINode, VolumeAttachment
 from koordsched.framework.interface import FilterNodesPlugin, PreFilterPlugin
 from koordsched.framework.status import SKIP, Status, unresolvable, unschedulable
 from koordsched.framework.volumes import claim_not_found, had_a_place, hint_own_claim, volumes_of
-from koordsched.plugins.nodevolumelimits.migration import attached_disk
-from koordsched.plugins.nodevolumelimits.resolving import resolve_claim
+from koordsched.plugins.nodevolumelimits.csi_volumes import csi_disk, resolve_claim
 from koordsched.plugins.nodevolumelimits.state import AttachedVolumes, limits_of
 from koordsched.queue.events import ActionType, EventHint, EventResource, QueueingHint, cluster_event
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.handle import Handle
     from koordsched.framework.interface import Codes
-    from koordsched.plugins.nodevolumelimits.migration import Attached
+    from koordsched.plugins.nodevolumelimits.csi_volumes import CSIVolume
 
 EXCEEDED = unschedulable("node(s) exceed max volume count")
 
@@ -40,9 +39,9 @@ BY_MISSING_CLAIM = 2
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """What a pod is going to have attached, each volume once, or the claim that is missing."""
+    """The volumes that a pod needs attached, each once, or the claim that is missing."""
 
-    volumes: frozenset[Attached]
+    volumes: frozenset[CSIVolume]
     missing: str = ""
 
 
@@ -111,9 +110,9 @@ class NodeVolumeLimits(PreFilterPlugin, FilterNodesPlugin):
         )
 
 
-def _attachable(volumes: PodVolumes) -> list[Attached]:
+def _attachable(volumes: PodVolumes) -> list[CSIVolume]:
     """Return the pod's own disks that a CSI driver attaches."""
-    return [volume for disk in volumes.disks if (volume := attached_disk(disk)) is not None]
+    return [volume for disk in volumes.disks if (volume := csi_disk(disk)) is not None]
 
 
 def _after_csi_node_change(_pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:

@@ -1,7 +1,7 @@
-"""Keeps the counts true: to the pods that are counted on nodes, to attachments, and to the objects that say which volume a claim is.
+"""Keeps the counts in step with the pods on nodes, with attachments, and with the objects that say which volume a claim is.
 
-A *source* is a claim that counted pods use, or an attachment: it stands on some nodes and resolves to one volume. When an object changes,
-the sources that depend on it are resolved anew, and rows whose counts differ are marked in the node table.
+A *source* is a claim that pods on nodes use, or an attachment: it is on some nodes and resolves to one volume. When an object changes, the
+sources that depend on it are resolved again, and rows whose counts differ are marked in the node table.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from koordsched.api.kinds import CSI_NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_
 from koordsched.cluster.mirror import object_key
 from koordsched.framework.volumes import VolumeObjects
 from koordsched.plugins.nodevolumelimits.counts import VolumeCounts
-from koordsched.plugins.nodevolumelimits.migration import attached_disk
-from koordsched.plugins.nodevolumelimits.resolving import (
+from koordsched.plugins.nodevolumelimits.csi_volumes import (
     ATTACHMENT,
     CLAIM,
     CLASS,
     NOTHING,
     VOLUME,
-    Cause,
+    Dependency,
     Resolved,
+    csi_disk,
     resolve_attachment,
     resolve_claim,
 )
@@ -41,7 +41,7 @@ OBJECT = int(Change.OBJECT)
 
 
 class _Source:
-    """Where a claim or an attachment is, how often, and what it was counted as."""
+    """The nodes that a claim or an attachment is on, how often, and what it was counted as."""
 
     __slots__ = ("nodes", "resolved")
 
@@ -58,16 +58,13 @@ class AttachedVolumes:
         self.counts = VolumeCounts(handle.columns.name_column.values)
         self._cache = handle.cache
         self._attachments: Mapping[str, VolumeAttachment] = handle.informer(VOLUME_ATTACHMENT).store
-        self._sources: dict[Cause, _Source] = {}
-        self._dependents: dict[Cause, set[Cause]] = {}  # by object: the sources that resolve by it
-        self._follow(handle)
-
-    def _follow(self, handle: Handle) -> None:
+        self._sources: dict[Dependency, _Source] = {}
+        self._dependents: dict[Dependency, set[Dependency]] = {}  # by object: the sources that resolve by it
         kinds: dict[Kind, str] = {PERSISTENT_VOLUME_CLAIM: CLAIM, PERSISTENT_VOLUME: VOLUME, STORAGE_CLASS: CLASS}
         for kind, name in kinds.items():
-            handle.informer(kind).add_handler(_Changes(name, self._changed))
-        handle.informer(VOLUME_ATTACHMENT).add_handler(_Attachments(self._place_attachment))
-        handle.informer(CSI_NODE).add_handler(_Limits(self._set_limits))
+            handle.informer(kind).add_handler(_ObjectHandler(name, self._changed))
+        handle.informer(VOLUME_ATTACHMENT).add_handler(_AttachmentHandler(self._attachment_changed))
+        handle.informer(CSI_NODE).add_handler(_CSINodeHandler(self._set_limits))
         handle.cache.follow(self)
 
     # Pods
@@ -88,16 +85,16 @@ class AttachedVolumes:
         if info is None:
             raise LookupError(f"a pod was counted on row {row}, which holds no node")
         for use in volumes.claims:
-            self._place((CLAIM, use.key), info.name, by)
+            self._add((CLAIM, use.key), info.name, by)
         for disk in volumes.disks:
-            volume = attached_disk(disk)
+            volume = csi_disk(disk)
             if volume is not None:
                 self.counts.attach(volume, info.name, by)
 
     # Sources
 
-    def _place(self, key: Cause, node: str, by: int) -> None:
-        """Let the source be on the node so many times more (less than 0: less)."""
+    def _add(self, key: Dependency, node: str, by: int) -> None:
+        """Add so many times (less than 0: remove) that the source is on the node."""
         source = self._sources.get(key)
         if source is None:
             source = self._sources[key] = _Source()
@@ -113,43 +110,41 @@ class AttachedVolumes:
             self._depend(key, source, NOTHING)
             del self._sources[key]
 
-    def _resolve(self, key: Cause) -> Resolved:
+    def _resolve(self, key: Dependency) -> Resolved:
         if key[0] == CLAIM:
             return resolve_claim(self.objects, key[1])
         attachment = self._attachments.get(key[1])
         return NOTHING if attachment is None else resolve_attachment(self.objects, attachment)
 
-    def _depend(self, key: Cause, source: _Source, resolved: Resolved) -> None:
-        for cause in source.resolved.causes:
-            dependents = self._dependents.get(cause, set())
+    def _depend(self, key: Dependency, source: _Source, resolved: Resolved) -> None:
+        for dependency in source.resolved.dependencies:
+            dependents = self._dependents.get(dependency, set())
             dependents.discard(key)
             if not dependents:
-                self._dependents.pop(cause, None)
-        for cause in resolved.causes:
-            self._dependents.setdefault(cause, set()).add(key)
+                self._dependents.pop(dependency, None)
+        for dependency in resolved.dependencies:
+            self._dependents.setdefault(dependency, set()).add(key)
         source.resolved = resolved
 
     # Changes of objects
 
-    def _changed(self, cause: Cause) -> None:
-        """Resolve anew what depends on the object."""
-        for key in tuple(self._dependents.get(cause, ())):
-            self._resolve_anew(key, self._sources[key])
+    def _changed(self, dependency: Dependency) -> None:
+        """Resolve the sources again that depend on the object."""
+        for key in tuple(self._dependents.get(dependency, ())):
+            source = self._sources[key]
+            before, after = source.resolved.volume, self._resolve(key)
+            self._depend(key, source, after)
+            if before == after.volume:
+                continue
+            for node, times in source.nodes.items():
+                if before is not None:
+                    self.counts.attach(before, node, -times)
+                if after.volume is not None:
+                    self.counts.attach(after.volume, node, times)
+                self._mark(node)
 
-    def _resolve_anew(self, key: Cause, source: _Source) -> None:
-        before, after = source.resolved.volume, self._resolve(key)
-        self._depend(key, source, after)
-        if before == after.volume:
-            return
-        for node, times in source.nodes.items():
-            if before is not None:
-                self.counts.attach(before, node, -times)
-            if after.volume is not None:
-                self.counts.attach(after.volume, node, times)
-            self._mark(node)
-
-    def _place_attachment(self, attachment: VolumeAttachment, by: int) -> None:
-        self._place((ATTACHMENT, attachment.metadata.name), attachment.spec.node_name, by)
+    def _attachment_changed(self, attachment: VolumeAttachment, by: int) -> None:
+        self._add((ATTACHMENT, attachment.metadata.name), attachment.spec.node_name, by)
         self._mark(attachment.spec.node_name)
 
     def _set_limits(self, csi_node: CSINode, *, present: bool) -> None:
@@ -171,10 +166,10 @@ def limits_of(csi_node: CSINode) -> dict[str, int]:
     }
 
 
-class _Changes:
-    """Names every object that came, changed or went."""
+class _ObjectHandler:
+    """Reports every object that is added, updated or deleted."""
 
-    def __init__(self, kind: str, changed: Callable[[Cause], None]) -> None:
+    def __init__(self, kind: str, changed: Callable[[Dependency], None]) -> None:
         self._kind = kind
         self._changed = changed
 
@@ -188,24 +183,24 @@ class _Changes:
         self._changed((self._kind, object_key(obj)))
 
 
-class _Attachments:
-    """Attachments come and go; what one attaches, and to which node, never changes."""
+class _AttachmentHandler:
+    """Reports attachments; what one attaches, and to which node, never changes."""
 
-    def __init__(self, place: Callable[[VolumeAttachment, int], None]) -> None:
-        self._place = place
+    def __init__(self, changed: Callable[[VolumeAttachment, int], None]) -> None:
+        self._changed = changed
 
     def on_add(self, obj: VolumeAttachment, _arrival: Arrival) -> None:
-        self._place(obj, 1)
+        self._changed(obj, 1)
 
     def on_update(self, old: VolumeAttachment, new: VolumeAttachment) -> None:
         """Only its status is new."""
 
     def on_delete(self, obj: VolumeAttachment, _final_state: FinalState) -> None:
-        self._place(obj, -1)
+        self._changed(obj, -1)
 
 
-class _Limits:
-    """Takes the limits from CSINodes."""
+class _CSINodeHandler:
+    """Reports CSINodes."""
 
     def __init__(self, set_limits: Callable[..., None]) -> None:
         self._set = set_limits

@@ -1,20 +1,21 @@
-"""PreBind: write what was decided, then wait until the cluster's volume controller and provisioners have bound the claims.
+"""PreBind: write the decisions, then wait until the cluster's volume controller and provisioners have bound the claims.
 
 Every write names the version that the decision was made on, so of two schedulers that want one volume only one gets it. There is no
-rollback: a claim that was prebound, or given a node, is taken as it then is by the next attempt.
-Reference: BindPodVolumes in plugins/volumebinding/binder.go of Kubernetes v1.35, which looks every second; here changes wake it.
+rollback: the next attempt starts from a claim that is prebound, or has a selected node.
+Reference: BindPodVolumes in plugins/volumebinding/binder.go of Kubernetes v1.35, which polls every second; here changes end the wait.
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from koordsched.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
 from koordsched.api.volumes import BOUND_BY_CONTROLLER, SELECTED_NODE, claim_reference, is_bound, is_for
 from koordsched.cluster.port import ClusterError, Patch, Ref
 from koordsched.framework.volumes import claim_not_found, volume_not_found
-from koordsched.plugins.volumebinding.places import volume_place
+from koordsched.plugins.volumebinding.topology import volume_topology
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.clock import Clock
     from koordsched.cluster.port import Cluster
-    from koordsched.plugins.volumebinding.plan import Choice
-    from koordsched.plugins.volumebinding.shared import Shared
+    from koordsched.plugins.volumebinding.filtering import BindingDecision
+    from koordsched.plugins.volumebinding.state import VolumeState
 
-LOOK_AGAIN_SECONDS = 5.0
-"""How often it is seen whether the pod and its node are still there: their changes wake nobody."""
+RECHECK_SECONDS = 5.0
+"""How often the pod and its node are looked up: their changes do not end the wait."""
 
 TIMED_OUT = "context deadline exceeded"
 
@@ -40,33 +41,33 @@ class BindingError(Exception):
 class VolumeBinder:
     """Binds the claims of one pod at a time; any number at once."""
 
-    def __init__(self, cluster: Cluster, clock: Clock, shared: Shared, timeout: float) -> None:
+    def __init__(self, cluster: Cluster, clock: Clock, state: VolumeState, timeout: float) -> None:
         self._cluster = cluster
         self._clock = clock
-        self._shared = shared
+        self._state = state
         self._timeout = timeout
 
-    async def bind(self, choices: Iterable[Choice], pod: PodInfo, node: str) -> None:
+    async def bind(self, decisions: Iterable[BindingDecision], pod: PodInfo, node: str) -> None:
         """Write and wait. BindingError."""
-        job = _Job(self._shared, pod, node)
+        pending = _PendingBinding(self._state, pod, node)
         try:
-            for choice in choices:
-                if choice.volume is None:
-                    job.provisioned[choice.delayed.key] = await self._select_node(choice, node)
+            for decision in decisions:
+                if decision.volume is None:
+                    pending.provisioned[decision.claim.key] = await self._select_node(decision, node)
                 else:
-                    job.volumes[choice.delayed.key] = await self._prebind(choice)
+                    pending.volumes[decision.claim.key] = await self._prebind(decision)
         except ClusterError as error:
             raise BindingError(error.message) from error
         try:
-            await self._wait(job)
+            await self._wait(pending)
         except BindingError as error:
             raise BindingError(f"binding volumes: {error}") from error
 
-    async def _prebind(self, choice: Choice) -> Object:
-        """Make the volume the claim's, unless it is already. ClusterError."""
-        assert choice.volume is not None
-        name, claim = choice.volume.metadata.name, choice.delayed.claim
-        volume = self._shared.world.objects.volumes.get(name)
+    async def _prebind(self, decision: BindingDecision) -> Object:
+        """Prebind the volume to the claim, unless it is already. ClusterError."""
+        assert decision.volume is not None
+        name, claim = decision.volume.metadata.name, decision.claim.object
+        volume = self._state.objects.volumes.get(name)
         if volume is None:
             raise BindingError(volume_not_found(name))
         ref = volume.spec.claim_ref
@@ -74,92 +75,84 @@ class VolumeBinder:
             raise BindingError(f'persistentvolume "{name}" was bound to another claim meanwhile: {ref.namespace}/{ref.name}')
         if ref is not None and ref.uid:
             return volume
-        body = {"metadata": _prebound_metadata(volume), "spec": {"claimRef": claim_reference(claim)}}
+        metadata: dict[str, Any] = {"resourceVersion": volume.metadata.resource_version}
+        if ref is None:  # the controller releases what it has bound itself, but not a volume that its owner prebound
+            metadata["annotations"] = {BOUND_BY_CONTROLLER: "yes"}
+        body = {"metadata": metadata, "spec": {"claimRef": claim_reference(claim)}}
         return await self._cluster.patch(Ref(PERSISTENT_VOLUME, "", name), Patch(body))
 
-    async def _select_node(self, choice: Choice, node: str) -> Object:
-        """Ask for a volume on the node, unless that was done. ClusterError."""
-        claim = self._shared.world.objects.claims.get(choice.delayed.key)
-        if claim is None or claim.metadata.uid != choice.delayed.claim.metadata.uid:
-            raise BindingError(claim_not_found(choice.delayed.claim.metadata.name))
+    async def _select_node(self, decision: BindingDecision, node: str) -> Object:
+        """Select the node for the claim to be provisioned on, unless that was done. ClusterError."""
+        claim = self._state.objects.claims.get(decision.claim.key)
+        if claim is None or claim.metadata.uid != decision.claim.object.metadata.uid:
+            raise BindingError(claim_not_found(decision.claim.object.metadata.name))
         if claim.metadata.annotations.get(SELECTED_NODE) == node:
             return claim
         metadata = claim.metadata
         body = {"metadata": {"resourceVersion": metadata.resource_version, "annotations": {SELECTED_NODE: node}}}
         return await self._cluster.patch(Ref(PERSISTENT_VOLUME_CLAIM, metadata.namespace, metadata.name), Patch(body))
 
-    async def _wait(self, job: _Job) -> None:
+    async def _wait(self, pending: _PendingBinding) -> None:
         event = asyncio.Event()
-        claims = [*job.volumes, *job.provisioned]
-        self._shared.wait_for(claims, event)
+        claims = [*pending.volumes, *pending.provisioned]
+        self._state.wait_for(claims, event)
         deadline = self._clock.now() + self._timeout
         try:
-            while not job.done():
+            while not pending.done():
                 left = deadline - self._clock.now()
                 if left <= 0:
                     raise BindingError(TIMED_OUT)
                 event.clear()
-                await _wait_at_most(event, min(left, LOOK_AGAIN_SECONDS))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min(left, RECHECK_SECONDS)):
+                        await event.wait()
         finally:
-            self._shared.stop_waiting(claims, event)
+            self._state.stop_waiting(claims, event)
 
 
-async def _wait_at_most(event: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        return
+class _PendingBinding:
+    """The claims that a pod waits for, with the objects as they were written, compared with the informers' stores."""
 
-
-def _prebound_metadata(volume: PersistentVolume) -> dict[str, Any]:
-    """A volume that its owner gave to the claim is not marked as bound by the controller, lest it is given back when the claim goes."""
-    version = {"resourceVersion": volume.metadata.resource_version}
-    return version if volume.spec.claim_ref is not None else {**version, "annotations": {BOUND_BY_CONTROLLER: "yes"}}
-
-
-class _Job:
-    """The claims that a pod waits for, with the objects as they were written. Volumes and claims are looked at as the cluster has them."""
-
-    def __init__(self, shared: Shared, pod: PodInfo, node: str) -> None:
+    def __init__(self, state: VolumeState, pod: PodInfo, node: str) -> None:
         self.volumes: dict[str, Object] = {}  # by claim: its prebound volume
         self.provisioned: dict[str, Object] = {}  # by claim: the claim
-        self._shared = shared
+        self._state = state
         self._pod = pod
         self._node = node
 
     def done(self) -> bool:
-        """Answer whether all claims are bound. BindingError: they never will be, or not for this node."""
-        node = self._place()
+        """Answer whether all claims are bound. BindingError: they cannot be bound any more, or not for this node."""
+        node = self._check_pod_and_node()
         bound = [self._prebound_is_bound(key, written, node) for key, written in self.volumes.items()]
         bound += [self._provisioned_is_bound(key, written, node) for key, written in self.provisioned.items()]
         return all(bound)
 
-    def _place(self) -> Node:
-        found = self._shared.cache.node(self._node)
+    def _check_pod_and_node(self) -> Node:
+        """Return the node. BindingError: it, or the pod, is gone."""
+        found = self._state.cache.node(self._node)
         if found is None or found.node is None:
             raise BindingError(f'failed to get node "{self._node}": node "{self._node}" not found')
-        pod = self._shared.pods.get(self._pod.key)
+        pod = self._state.pods.get(self._pod.key)
         if pod is None or pod.metadata.uid != self._pod.uid:
             raise BindingError(f'pod does not exist any more: pod "{self._pod.pod.metadata.name}" not found')
         return found.node
 
     def _prebound_is_bound(self, key: str, written: Object, node: Node) -> bool:
         name = written.metadata.name
-        volume = self._shared.world.objects.volumes.get(name)
-        claim = self._shared.world.objects.claims.get(key)
+        volume = self._state.objects.volumes.get(name)
+        claim = self._state.objects.claims.get(key)
         if volume is None or claim is None:
             missing = f'v1.PersistentVolume "{name}"' if volume is None else f'v1.PersistentVolumeClaim "{key}"'
             raise BindingError(f"failed to check binding: could not find {missing}")
         if _older(volume, written):
             return False
-        _check_reach(volume, node)
+        _check_topology(volume, node)
         if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
             raise BindingError(f'ClaimRef got reset for pv "{name}"')
         return is_bound(claim)
 
     def _provisioned_is_bound(self, key: str, written: Object, node: Node) -> bool:
-        claim = self._shared.world.objects.claims.get(key)
+        claim = self._state.objects.claims.get(key)
         if claim is None:
             raise BindingError(f'failed to check provisioning pvc: could not find v1.PersistentVolumeClaim "{key}"')
         if _older(claim, written):
@@ -169,21 +162,21 @@ class _Job:
         if claim.metadata.annotations.get(SELECTED_NODE) != self._node:
             raise BindingError(f'provisioning failed for PVC "{claim.metadata.name}"')
         if claim.spec.volume_name:
-            volume = self._shared.world.objects.volumes.get(claim.spec.volume_name)
+            volume = self._state.objects.volumes.get(claim.spec.volume_name)
             if volume is None:
-                return False  # heard of a little later
-            _check_reach(volume, node)
+                return False  # its event comes a little later
+            _check_topology(volume, node)
         return is_bound(claim)
 
 
 def _older(seen: Object, written: Object) -> bool:
-    """Answer whether what was seen last is from before our own write."""
+    """Answer whether the store's state is from before our own write."""
     before, after = seen.metadata.resource_version, written.metadata.resource_version
     return before.isdecimal() and after.isdecimal() and int(before) < int(after)
 
 
-def _check_reach(volume: PersistentVolume, node: Node) -> None:
-    place = volume_place(volume)
-    if place is not None and not any(all(condition.holds_for(node) for condition in term) for term in place.terms):
+def _check_topology(volume: PersistentVolume, node: Node) -> None:
+    topology = volume_topology(volume)
+    if topology is not None and not any(all(condition.holds_for(node) for condition in term) for term in topology.terms):
         name = volume.metadata.name
         raise BindingError(f'pv "{name}" node affinity doesn\'t match node "{node.metadata.name}": no matching NodeSelectorTerms')

@@ -1,4 +1,4 @@
-"""A pod's claims, sorted by what is to become of them; or why the pod cannot be scheduled whatever the nodes are (framework.md §10.9)."""
+"""A pod's claims by binding mode; or why the pod cannot be scheduled whatever the nodes are (framework.md §10.9)."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from koordsched.api.volume_matching import ClaimRequest
     from koordsched.api.volumes import ClaimUse, PodVolumes
     from koordsched.framework.volumes import VolumeObjects
-    from koordsched.plugins.volumebinding.assumed import Assumed
+    from koordsched.plugins.volumebinding.inventory import AssumedBindings
 
 UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 
 LOST = "Lost"
 
 
-class Delayed(msgspec.Struct, frozen=True):
-    """A claim that waits for its pod. `selected`: the node that was chosen for it already, or ""."""
+class DelayedClaim(msgspec.Struct, frozen=True):
+    """An unbound claim with the binding mode WaitForFirstConsumer. `selected`: the node that was selected for it already, or ""."""
 
     key: str
-    claim: PersistentVolumeClaim
+    object: PersistentVolumeClaim
     storage_class: str
     selected: str
     request: ClaimRequest
@@ -44,11 +44,11 @@ class Delayed(msgspec.Struct, frozen=True):
 
 class PodClaims(msgspec.Struct, frozen=True):
     bound: tuple[PersistentVolumeClaim, ...]
-    delayed: tuple[Delayed, ...]
+    delayed: tuple[DelayedClaim, ...]
 
 
-def sort_claims(objects: VolumeObjects, assumed: Assumed, volumes: PodVolumes) -> PodClaims | Status:
-    """Return the claims by what is to become of them, or the refusal of the pod, or an error."""
+def classify_claims(objects: VolumeObjects, assumed: AssumedBindings, volumes: PodVolumes) -> PodClaims | Status:
+    """Return the pod's claims by binding mode, or the refusal of the pod, or an error."""
     found: list[PersistentVolumeClaim] = []
     for use in volumes.claims:
         claim = objects.claims.get(use.key)
@@ -56,11 +56,32 @@ def sort_claims(objects: VolumeObjects, assumed: Assumed, volumes: PodVolumes) -
         if problem or claim is None:
             return unresolvable(problem)
         found.append(claim)
-    return _sorted(objects, assumed, found)
+    bound: list[PersistentVolumeClaim] = []
+    delayed: list[DelayedClaim] = []
+    reasons: dict[str, None] = {}  # why claims that should be bound long since are not
+    for claim in found:
+        name = claim_class(claim)
+        storage_class = objects.classes.get(name) if name else None
+        if is_bound(claim):
+            bound.append(claim)
+        elif storage_class is not None and storage_class.volume_binding_mode is None:
+            return error(f'VolumeBindingMode not set for StorageClass "{name}"')
+        elif storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER and not claim.spec.volume_name:
+            key = object_key(claim)
+            selected = claim.metadata.annotations.get(SELECTED_NODE) or assumed.node_of(key)
+            try:
+                delayed.append(DelayedClaim(key, claim, name, selected, claim_request(claim)))
+            except (QuantityError, SelectorError) as mistake:
+                return unresolvable(f'persistentvolumeclaim "{claim.metadata.name}": {mistake}')
+        else:
+            reasons[UNBOUND_IMMEDIATE] = None
+            if name and storage_class is None and not claim.spec.volume_name:
+                reasons[class_not_found(name)] = None  # kube-scheduler does not name this cause
+    return unresolvable(*reasons) if reasons else PodClaims(tuple(bound), tuple(delayed))
 
 
 def _problem(use: ClaimUse, claim: PersistentVolumeClaim | None, namespace: str) -> str:
-    """Say what makes the claim useless, or ""."""
+    """Return why the pod can never run with the claim as it is, or ""."""
     if claim is None:
         if use.is_ephemeral:
             return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{use.name}"'
@@ -72,32 +93,3 @@ def _problem(use: ClaimUse, claim: PersistentVolumeClaim | None, namespace: str)
     if use.is_ephemeral and not belongs_to(claim, use):
         return f"PVC {use.key} was not created for pod {namespace}/{use.pod} (pod is not owner)"
     return ""
-
-
-def _sorted(objects: VolumeObjects, assumed: Assumed, claims: list[PersistentVolumeClaim]) -> PodClaims | Status:
-    bound: list[PersistentVolumeClaim] = []
-    delayed: list[Delayed] = []
-    reasons: dict[str, None] = {}  # why claims that should be bound long since are not
-    for claim in claims:
-        name = claim_class(claim)
-        storage_class = objects.classes.get(name) if name else None
-        if is_bound(claim):
-            bound.append(claim)
-        elif storage_class is not None and storage_class.volume_binding_mode is None:
-            return error(f'VolumeBindingMode not set for StorageClass "{name}"')
-        elif storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER and not claim.spec.volume_name:
-            try:
-                delayed.append(_delayed(claim, name, assumed))
-            except (QuantityError, SelectorError) as mistake:
-                return unresolvable(f'persistentvolumeclaim "{claim.metadata.name}": {mistake}')
-        else:
-            reasons[UNBOUND_IMMEDIATE] = None
-            if name and storage_class is None and not claim.spec.volume_name:
-                reasons[class_not_found(name)] = None  # the reference does not say so, and nobody would guess it
-    return unresolvable(*reasons) if reasons else PodClaims(tuple(bound), tuple(delayed))
-
-
-def _delayed(claim: PersistentVolumeClaim, storage_class: str, assumed: Assumed) -> Delayed:
-    key = object_key(claim)
-    selected = claim.metadata.annotations.get(SELECTED_NODE) or assumed.node_of(key)
-    return Delayed(key, claim, storage_class, selected, claim_request(claim))

@@ -1,4 +1,4 @@
-"""VolumeBinding: Filter by what the pod's claims can be given on a node, Reserve promises it, PreBind writes it and waits for it.
+"""VolumeBinding: Filter refuses nodes where the pod's claims cannot be bound, Reserve assumes the bindings, PreBind makes them.
 
 Reference: plugins/volumebinding/volume_binding.go of Kubernetes v1.35.
 """
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from koordsched._core.change import Change
+from koordsched.api.quantity import QuantityError
+from koordsched.api.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
 from koordsched.framework.interface import (
     FilterNodesPlugin,
     PreBindPlugin,
@@ -19,32 +21,38 @@ from koordsched.framework.interface import (
     ScoreNodesPlugin,
 )
 from koordsched.framework.status import SKIP, Status, error, unresolvable
+from koordsched.framework.volumes import hint_own_claim
 from koordsched.plugins.volumebinding.binding import BindingError, VolumeBinder
-from koordsched.plugins.volumebinding.claims import sort_claims
-from koordsched.plugins.volumebinding.hints import EVENTS
-from koordsched.plugins.volumebinding.plan import REASONS, Plan
+from koordsched.plugins.volumebinding.claims import classify_claims
+from koordsched.plugins.volumebinding.filtering import REASONS, CompiledClaims
+from koordsched.plugins.volumebinding.inventory import storage_limit
 from koordsched.plugins.volumebinding.scoring import CapacityScore
-from koordsched.plugins.volumebinding.shared import shared_by
+from koordsched.plugins.volumebinding.state import state_of
+from koordsched.queue.events import ActionType, EventHint, EventResource, QueueingHint, cluster_event
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
+    from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import Nodes
     from koordsched.config.args import VolumeBindingArgs
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.handle import Handle
     from koordsched.framework.interface import Codes, Scores
-    from koordsched.plugins.volumebinding.plan import Choice
-    from koordsched.queue.events import EventHint
+    from koordsched.plugins.volumebinding.filtering import BindingDecision
 
-PLAN = "PreFilterVolumeBinding"
-PROMISED = "ReserveVolumeBinding"  # the choices that were promised to this pod
+COMPILED = "PreFilterVolumeBinding"
+ASSUMED = "ReserveVolumeBinding"  # the decisions that were assumed for this pod
 
-NO_CLAIMS = unresolvable("the pod has no claims")  # only asked for where PreFilter is left out
-REFUSED = 16  # the code of a refusal that PreFilter would have told, where the configuration leaves it out
+NO_CLAIMS = unresolvable("the pod has no claims")  # only where the configuration leaves PreFilter out
+REFUSED = 16  # the code of PreFilter's refusal, where the configuration leaves PreFilter out
 
 PREDICATE, ASSUME, BIND = "predicate", "assume", "bind"
+
+MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
+
+CHANGED = ActionType.ADD | ActionType.UPDATE_OTHER
 
 
 class VolumeBinding(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNodesPlugin, ReservePlugin, PreBindPlugin):
@@ -53,10 +61,9 @@ class VolumeBinding(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNod
     reads = Change.LABELS
 
     def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
-        shared = shared_by(handle)
         self._handle = handle
-        self._world = shared.world
-        self._binder = VolumeBinder(handle.cluster, handle.clock, shared, args.bind_timeout_seconds)
+        self._state = state_of(handle)
+        self._binder = VolumeBinder(handle.cluster, handle.clock, self._state, args.bind_timeout_seconds)
         self._scoring = CapacityScore(args.shape) if args.shape else None
 
     def has_version(self, pod: PodInfo) -> bool:
@@ -64,105 +71,100 @@ class VolumeBinding(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNod
 
     def version(self, pod: PodInfo) -> Hashable:
         volumes = pod.volumes
-        return None if volumes is None else tuple([self._world.version_of(use.key) for use in volumes.claims])
+        return None if volumes is None else tuple([self._state.version_of(use.key) for use in volumes.claims])
 
     # Filter
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         if pod.volumes is None or not pod.volumes.claims:
             return SKIP
-        plan = self._plan(pod)
-        if isinstance(plan, Status):
-            return plan
-        state.write(PLAN, plan)
+        compiled = self._compile(pod)
+        if isinstance(compiled, Status):
+            return compiled
+        state.write(COMPILED, compiled)
         return None
 
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
         if pod.volumes is None or not pod.volumes.claims:
             return None
-        plan: Plan | Status = state.read(PLAN) or self._plan(pod)  # the configuration may leave the plugin out at preFilter
-        if isinstance(plan, Status):
+        # The configuration may leave PreFilter out.
+        compiled: CompiledClaims | Status = state.read(COMPILED) or self._compile(pod)
+        if isinstance(compiled, Status):
             return np.full(len(nodes.rows), REFUSED, np.int32)
-        return plan.ask(nodes).codes
+        return compiled.evaluate(nodes).codes
 
     def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
         if code == REFUSED:
-            refusal = self._plan(pod)
+            refusal = self._compile(pod)
             return refusal if isinstance(refusal, Status) else NO_CLAIMS
         return unresolvable(*(text for bit, text in REASONS.items() if code & bit))
 
-    def _plan(self, pod: PodInfo) -> Plan | Status:
+    def _compile(self, pod: PodInfo) -> CompiledClaims | Status:
         if pod.volumes is None:
             return NO_CLAIMS
-        claims = sort_claims(self._world.objects, self._world.supply.assumed, pod.volumes)
+        claims = classify_claims(self._state.objects, self._state.inventory.assumed, pod.volumes)
         if isinstance(claims, Status):
             if not claims.rejected:
                 self._handle.services.volume_stage_failed(PREDICATE)
             return claims
-        return Plan(self._world, claims)
+        return CompiledClaims(self._state, claims)
 
     # Score
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        return SKIP if self._scoring is None or state.read(PLAN) is None else None
+        return SKIP if self._scoring is None or state.read(COMPILED) is None else None
 
     def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores | None:
-        plan: Plan | None = state.read(PLAN)
-        if self._scoring is None or plan is None:
+        compiled: CompiledClaims | None = state.read(COMPILED)
+        if self._scoring is None or compiled is None:
             return None
-        return self._scoring.score(plan, plan.ask(nodes))
+        return self._scoring.score(compiled, compiled.evaluate(nodes))
 
     # Reserve
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Promise what the waiting claims get on the node."""
-        plan: Plan | None = state.read(PLAN)
-        if plan is None or not plan.waiting:
+        """Assume what the delayed claims get on the node."""
+        compiled: CompiledClaims | None = state.read(COMPILED)
+        if compiled is None or not compiled.delayed:
             return None
         node = self._handle.cache.node(node_name)
         if node is None:
             return error(f'node "{node_name}" not found')
-        choices = plan.choices(plan.ask(self._handle.cache.select(np.array([node.row], np.int32))), 0)
-        state.write(PROMISED, choices)
+        decisions = compiled.decisions(compiled.evaluate(self._handle.cache.select(np.array([node.row], np.int32))), 0)
+        state.write(ASSUMED, decisions)
+        assumed = self._state.inventory.assumed
         try:
-            for choice in choices:
-                self._promise(choice, node_name, pod.uid)
+            for decision in decisions:
+                if decision.volume is None:
+                    assumed.assume_node(decision.claim.key, node_name, pod.uid)
+                else:
+                    assumed.assume_volume(decision.volume.metadata.name, decision.claim.key, pod.uid)
         except ValueError as problem:
             self._handle.services.volume_stage_failed(ASSUME)
             return error(str(problem))
         return None
 
-    def _promise(self, choice: Choice, node_name: str, holder: str) -> None:
-        assumed = self._world.supply.assumed
-        if choice.volume is None:
-            assumed.promise_node(choice.delayed.key, node_name, holder)
-        else:
-            assumed.promise_volume(choice.volume.metadata.name, choice.delayed.key, holder)
-
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        """Give back what was promised to this pod. What was written stays written."""
-        promised: list[Choice] | None = state.read(PROMISED)
-        if promised is None:
-            return
-        assumed = self._world.supply.assumed
-        for choice in promised:
-            if choice.volume is None:
-                assumed.release_node(choice.delayed.key, pod.uid)
+        """Release what was assumed for this pod. What was written stays written."""
+        decisions: list[BindingDecision] | None = state.read(ASSUMED)
+        for decision in decisions or ():
+            if decision.volume is None:
+                self._state.inventory.assumed.release_node(decision.claim.key, pod.uid)
             else:
-                assumed.release_volume(choice.volume.metadata.name, pod.uid)
+                self._state.inventory.assumed.release_volume(decision.volume.metadata.name, pod.uid)
 
     # PreBind
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        return SKIP if state.read(PROMISED) is None else None
+        return SKIP if state.read(ASSUMED) is None else None
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Bind the claims; what was promised is then on the cluster."""
-        promised: list[Choice] | None = state.read(PROMISED)
-        if promised is None:
+        """Bind the claims; the cluster then shows what was assumed."""
+        decisions: list[BindingDecision] | None = state.read(ASSUMED)
+        if decisions is None:
             return None
         try:
-            await self._binder.bind(promised, pod, node_name)
+            await self._binder.bind(decisions, pod, node_name)
         except BindingError as problem:
             self._handle.services.volume_stage_failed(BIND)
             return error(str(problem))
@@ -173,3 +175,58 @@ class VolumeBinding(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNod
 
     def events_to_register(self) -> Sequence[EventHint]:
         return EVENTS
+
+
+def _hint(*, helps: bool) -> QueueingHint:
+    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+
+
+def _after_class_change(_pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
+    """Queue for a new class, and for one that can make volumes elsewhere now."""
+    assert isinstance(new, StorageClass)
+    return _hint(helps=not isinstance(old, StorageClass) or old.allowed_topologies != new.allowed_topologies)
+
+
+def _after_csi_node_change(_pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
+    """Queue for a new CSINode, and for one whose node has other in-tree plugins migrated."""
+    assert isinstance(new, CSINode)
+    before = old.metadata.annotations.get(MIGRATED_PLUGINS) if isinstance(old, CSINode) else None
+    return _hint(helps=old is None or before != new.metadata.annotations.get(MIGRATED_PLUGINS))
+
+
+def _after_driver_change(pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
+    """Queue when a driver that may make a volume of the pod's no longer counts its storage.
+
+    Kubernetes v1.35 looks at inline volumes only, though storage is counted for claims, and not at drivers that go.
+    """
+    assert isinstance(old, CSIDriver)
+    mine = pod.volumes is not None and (bool(pod.volumes.claims) or old.metadata.name in pod.volumes.drivers)
+    counts = isinstance(new, CSIDriver) and new.spec.storage_capacity
+    return _hint(helps=mine and old.spec.storage_capacity and not counts)
+
+
+def _after_capacity_change(_pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
+    """Queue for new storage, and where larger volumes can be made than before."""
+    assert isinstance(new, CSIStorageCapacity)
+    if not isinstance(old, CSIStorageCapacity):
+        return QueueingHint.QUEUE
+    before, now = _limit(old), _limit(new)
+    return _hint(helps=now is not None and (before is None or now > before))
+
+
+def _limit(capacity: CSIStorageCapacity) -> int | None:
+    try:
+        return storage_limit(capacity)
+    except QuantityError:
+        return None
+
+
+EVENTS = (
+    EventHint(cluster_event(EventResource.STORAGE_CLASS, CHANGED), _after_class_change),
+    EventHint(cluster_event(EventResource.PERSISTENT_VOLUME_CLAIM, CHANGED), hint_own_claim),
+    EventHint(cluster_event(EventResource.PERSISTENT_VOLUME, CHANGED)),
+    EventHint(cluster_event(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)),
+    EventHint(cluster_event(EventResource.CSI_NODE, CHANGED), _after_csi_node_change),
+    EventHint(cluster_event(EventResource.CSI_DRIVER, ActionType.UPDATE_OTHER | ActionType.DELETE), _after_driver_change),
+    EventHint(cluster_event(EventResource.CSI_STORAGE_CAPACITY, CHANGED), _after_capacity_change),
+)

@@ -1,6 +1,6 @@
-"""How full storage would be, by class, on the shape of the arguments; with the gate StorageCapacityScoring only.
+"""The utilization of storage after the pod, by class, on the shape of the arguments; with the gate StorageCapacityScoring only.
 
-Volumes that are there count by request and size; where none of the pod's claims gets one, requests count against what the class has left.
+Available volumes count by request and size; where none of the pod's claims gets one, requests count against what the class has left.
 Reference: plugins/volumebinding/scorer.go of Kubernetes v1.35.
 """
 
@@ -12,8 +12,8 @@ import numpy as np
 
 from koordsched.api.quantity import units
 from koordsched.api.volume_matching import volume_size
-from koordsched.plugins.volumebinding.places import NO_RANK
-from koordsched.plugins.volumebinding.plan import NO_VOLUME
+from koordsched.plugins.volumebinding.filtering import NO_VOLUME
+from koordsched.plugins.volumebinding.topology import NO_CANDIDATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from koordsched.config.args import UtilizationShapePoint
     from koordsched.framework.interface import Scores
-    from koordsched.plugins.volumebinding.plan import Outcome, Plan
+    from koordsched.plugins.volumebinding.filtering import ClaimDecisions, CompiledClaims
 
 SHAPE_SCALE = 10  # a shape's scores are 0..10, node scores 0..100
 FULL = 100
@@ -38,19 +38,19 @@ class _Usage:
 
 
 class CapacityScore:
-    """Scores rows by a plan's outcome."""
+    """Scores rows by what the claims get there."""
 
     def __init__(self, shape: Sequence[UtilizationShapePoint]) -> None:
         self._utilization = np.array([point.utilization for point in shape], np.int64)
         self._scores = np.array([point.score * SHAPE_SCALE for point in shape], np.int64)
 
-    def score(self, plan: Plan, outcome: Outcome) -> Scores:
+    def score(self, claims: CompiledClaims, found: ClaimDecisions) -> Scores:
         """Return 0..100 per row: the mean over the classes that count there, 0 where none does."""
-        rows = len(outcome.codes)
+        rows = len(found.codes)
         static = np.zeros(rows, np.bool_)
-        for numbers in outcome.volumes:
+        for numbers in found.volumes:
             static |= numbers != NO_VOLUME
-        usages = [*_static(plan, outcome, rows), *_dynamic(plan, outcome, ~static)]
+        usages = [*_static(claims, found, rows), *_dynamic(claims, found, ~static)]
         total, classes = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
         for usage in usages:
             total += np.where(usage.counts, self._of(usage), 0)
@@ -82,29 +82,29 @@ def _percent(usage: _Usage) -> NDArray[np.int64]:
     return np.where(exact, usage.requested * FULL // capacity, (usage.requested / capacity * FULL).astype(np.int64))
 
 
-def _static(plan: Plan, outcome: Outcome, rows: int) -> Iterable[_Usage]:
-    """Sum up requests and sizes of the volumes that claims would get."""
-    sizes = np.array([units(volume_size(volume)) for volume in plan.volumes] or [0], np.int64)
+def _static(claims: CompiledClaims, found: ClaimDecisions, rows: int) -> Iterable[_Usage]:
+    """Sum up requests and sizes of the available volumes that the claims get."""
+    sizes = np.array([units(volume_size(volume)) for volume in claims.volumes] or [0], np.int64)
     by_class: dict[str, _Usage] = {}
-    for waiting, numbers in zip(plan.waiting, outcome.volumes, strict=True):
-        usage = by_class.setdefault(waiting.delayed.storage_class, _Usage(rows))
+    for each, numbers in zip(claims.delayed, found.volumes, strict=True):
+        usage = by_class.setdefault(each.claim.storage_class, _Usage(rows))
         chosen = numbers != NO_VOLUME
-        usage.requested += np.where(chosen, units(waiting.delayed.request.size or 0), 0)
+        usage.requested += np.where(chosen, units(each.claim.request.size or 0), 0)
         usage.capacity += np.where(chosen, sizes[np.maximum(numbers, 0)], 0)
         usage.counts |= chosen
     return by_class.values()
 
 
-def _dynamic(plan: Plan, outcome: Outcome, rows: NDArray[np.bool_]) -> Iterable[_Usage]:
-    """Sum up requests against what the class has left where the volume would be made."""
+def _dynamic(claims: CompiledClaims, found: ClaimDecisions, rows: NDArray[np.bool_]) -> Iterable[_Usage]:
+    """Sum up requests against what the class has left where the volume is to be provisioned."""
     by_class: dict[str, _Usage] = {}
-    for waiting, ranks in zip(plan.waiting, outcome.pools, strict=True):
-        if not waiting.pools:
+    for each, ranks in zip(claims.delayed, found.pools, strict=True):
+        if not each.pools:
             continue
-        usage = by_class.setdefault(waiting.delayed.storage_class, _Usage(len(rows)))
-        left = np.array([pool.capacity for pool in waiting.pools], np.int64)
-        known = rows & (ranks != NO_RANK)
-        usage.requested += np.where(known, units(waiting.delayed.request.size or 0), 0)
+        usage = by_class.setdefault(each.claim.storage_class, _Usage(len(rows)))
+        left = np.array([pool.capacity for pool in each.pools], np.int64)
+        known = rows & (ranks != NO_CANDIDATE)
+        usage.requested += np.where(known, units(each.claim.request.size or 0), 0)
         usage.capacity = np.where(known, left[np.minimum(ranks, len(left) - 1)], usage.capacity)
         usage.counts |= known
     return by_class.values()

@@ -11,7 +11,7 @@ from support.volumes import VolumeBench, attachment, claim, csi_node, pod_with, 
 
 from koordsched._core.change import Change
 from koordsched.framework.status import SKIP, unresolvable, unschedulable
-from koordsched.plugins.nodevolumelimits.migration import attached_volume
+from koordsched.plugins.nodevolumelimits.csi_volumes import csi_volume_of
 from koordsched.plugins.nodevolumelimits.plugin import NodeVolumeLimits
 from koordsched.queue.events import QueueingHint
 
@@ -200,7 +200,7 @@ def test_disks_of_the_pod_count_for_their_csi_drivers() -> None:
     ],
 )
 def test_volumes_by_the_names_of_their_drivers(source: dict[str, Any], labels: dict[str, str], expected: tuple[str, str] | None) -> None:
-    assert attached_volume(volume("v", labels=labels, **source)) == expected
+    assert csi_volume_of(volume("v", labels=labels, **source)) == expected
 
 
 def test_the_version_is_what_the_pods_claims_stand_for() -> None:

@@ -53,12 +53,10 @@ class Cycle:
         assert plugin.pre_filter(self.state, self.pod, bench.cache.nodes()) is None
 
     def reserve(self, node_name: str) -> dict[str, str]:
-        """Reserve, and return what each claim was promised: a volume, or "on" and a node."""
+        """Reserve, and return what is assumed for each claim: a volume, or "on" and a node."""
         assert self.plugin.reserve(self.state, self.pod, node_name) is None
-        choices = self.state.read("ReserveVolumeBinding")
-        return {
-            choice.delayed.claim.metadata.name: choice.volume.metadata.name if choice.volume else f"on {node_name}" for choice in choices
-        }
+        decisions = self.state.read("ReserveVolumeBinding")
+        return {each.claim.object.metadata.name: each.volume.metadata.name if each.volume else f"on {node_name}" for each in decisions}
 
     def unreserve(self, node_name: str) -> None:
         self.plugin.unreserve(self.state, self.pod, node_name)
@@ -278,7 +276,7 @@ class TestProvisioning:
 
 
 class TestReserve:
-    def test_a_promised_volume_is_nobody_elses_until_it_is_given_back(self) -> None:
+    def test_an_assumed_volume_goes_to_no_other_claim_until_it_is_released(self) -> None:
         objects = [volume("v", storage_class="local"), claim("one", storage_class="local"), claim("two", storage_class="local")]
         bench, plugin = made_bench(*objects)
         cycle = Cycle(bench, plugin, pod_with("one"))
@@ -290,7 +288,7 @@ class TestReserve:
         cycle.unreserve("n1")
         assert bench.passing(plugin, pod_with("two", name="other")) == ["n1", "n2", "n3"]
 
-    def test_profiles_share_the_promises(self) -> None:
+    def test_profiles_share_the_assumed_bindings(self) -> None:
         objects = [volume("v", storage_class="local"), claim("one", storage_class="local"), claim("two", storage_class="local")]
         bench, plugin = made_bench(*objects)
         other = VolumeBinding(VolumeBindingArgs(), bench)

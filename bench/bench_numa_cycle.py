@@ -23,8 +23,8 @@ from koordsched.api.validation.decoding import decode
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.plugins.nodenumaresource.allocations import numa_state
+from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
 from koordsched.plugins.nodenumaresource.options import read_options
-from koordsched.simulate.cpu_topology import CpuLayout, topology_manifest
 
 NODES = 5_000
 LAYOUT = CpuLayout.parse("2x2x26x2")

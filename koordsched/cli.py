@@ -12,17 +12,17 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from koordsched import __version__
 from koordsched.frozen import frozen
 from koordsched.log import be_quiet
 
 if TYPE_CHECKING:
+    from koordsched.framework.tooling import Tooling
     from koordsched.scenario.cluster import Backend
     from koordsched.scenario.live.limits import Limits
     from koordsched.scheduler.scheduler import Scheduler
-    from koordsched.simulate.cpu_topology import CpuLayout
 
 INTERRUPTED = 130
 USAGE = f"""koord-scheduler {__version__}: Koordinator's scheduler for Kubernetes
@@ -95,16 +95,25 @@ def _leave(*_: object) -> NoReturn:
 
 def _simulate(arguments: list[str]) -> int:
     with frozen():
+        from koordsched.plugins import tooling  # noqa: PLC0415
         from koordsched.simulate.command import SimulateOptions, run_simulate  # noqa: PLC0415
 
     be_quiet()  # stdout is the result's, stderr is for what concerns the input
-    parser = _simulate_parser()
+    tools = tooling()
+    parser = _simulate_parser(tools)
     parsed = parser.parse_args(arguments[1:])
     if parsed.trace and (parsed.inputs or not parsed.nodes or not parsed.pods):
         parser.error("--trace needs --nodes FILE and --pods FILE, and takes no other input")
     if not parsed.trace and (not parsed.inputs or parsed.nodes or parsed.pods):
         parser.error("name manifest files or directories, or --trace openb with --nodes FILE and --pods FILE")
-    options = SimulateOptions(**{**vars(parsed), "inputs": tuple(parsed.inputs)})
+    given = vars(parsed)
+    node_options = [(option, given.pop(option.flag)) for each in tools for option in each.node_options]
+    shown_pods = {report.key: given.pop(report.flag) for each in tools for report in each.reports}
+    options = SimulateOptions(
+        **{**given, "inputs": tuple(parsed.inputs)},
+        node_options=tuple((option, value) for option, value in node_options if value is not None),
+        shown_pods=shown_pods,
+    )
     return run_simulate(options, sys.stdout, sys.stderr)
 
 
@@ -204,7 +213,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
 }
 
 
-def _simulate_parser() -> argparse.ArgumentParser:
+def _simulate_parser(tools: Sequence[Tooling]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "koord-scheduler simulate",
         description="Schedule manifests, or a public trace, on an embedded cluster in virtual time. Input and seed decide the outcome.",
@@ -222,13 +231,11 @@ def _simulate_parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="what chance begins with: tie breaks and --order random (default 0)")
     parser.add_argument("--config", metavar="FILE", help="a KubeSchedulerConfiguration (default: the one that Koordinator ships)")
     parser.add_argument("-o", dest="output", choices=["table", "json"], default="table", help="what to print (default table)")
-    parser.add_argument(
-        "--cpu-topology",
-        metavar="SxNxCxT[,linux]",
-        type=_layout,
-        help="CPUs of nodes that the input has no NodeResourceTopology for: sockets x NUMA nodes x cores x threads, such as 2x2x26x2",
-    )
-    parser.add_argument("--show-cpus", metavar="N", type=_count, default=10, help="pods with CPUs of their own in the table (default 10)")
+    for each in tools:
+        for option in each.node_options:
+            parser.add_argument(option.flag, dest=option.flag, metavar=option.metavar, type=_stating(option.parse), help=option.help)
+        for report in each.reports:
+            parser.add_argument(report.flag, dest=report.flag, metavar="N", type=_count, default=10, help=report.help)
     parser.add_argument("--limit-pods", metavar="N", type=_count, help="submit only the first N pods")
     parser.add_argument("--show-pending", metavar="N", type=_count, default=10, help="reasons of pending pods in the table (default 10)")
     return parser
@@ -268,13 +275,16 @@ def _seconds(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{text!r}: expected a duration such as 90s or 5m") from None
 
 
-def _layout(text: str) -> CpuLayout:
-    from koordsched.simulate.cpu_topology import CpuLayout  # noqa: PLC0415
+def _stating(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return the parser of a value as argparse wants it: one whose own words on a mistake are shown."""
 
-    try:
-        return CpuLayout.parse(text)
-    except ValueError as mistake:
-        raise argparse.ArgumentTypeError(str(mistake)) from None
+    def read(text: str) -> Any:
+        try:
+            return parse(text)
+        except ValueError as mistake:
+            raise argparse.ArgumentTypeError(str(mistake)) from None
+
+    return read
 
 
 def _count(text: str) -> int:

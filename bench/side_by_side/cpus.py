@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from support.controlplane.credentials import SCHEDULER
 
-from koordsched.simulate.cpu_topology import CpuLayout, topology_manifest
+from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
 
 LAYOUT = CpuLayout.parse("2x2x26x2")
 MEMORY = 512 << 30

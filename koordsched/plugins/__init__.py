@@ -1,7 +1,8 @@
 """The in-tree plugins, one package each. Nothing outside a plugin's package knows its inside; the registry below makes them.
 
 A factory gets the plugin's arguments (None when it takes none) and the handle. To add a plugin, write its package and its line here.
-Out-of-tree plugins come from the entry-point group `koordsched.plugins` (`discovery`), which is searched only for who names one.
+What packages offer to `simulate` and `test` beside the plugin is listed by `tooling`. Out-of-tree plugins come from the entry-point group
+`koordsched.plugins` (`discovery`), which is searched only when a configuration names one.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ from koordsched.plugins.volumerestrictions.plugin import VolumeRestrictions
 from koordsched.plugins.volumezone.plugin import VolumeZone
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from koordsched.config import Catalogue, SchedulerConfiguration
     from koordsched.framework.profile import PluginFactory
+    from koordsched.framework.tooling import Tooling
 
 REGISTRY: dict[str, PluginFactory] = {
     "SchedulingGates": lambda _args, _handle: SchedulingGates(),
@@ -67,6 +69,34 @@ def registry_for(config: SchedulerConfiguration) -> Mapping[str, PluginFactory]:
     """Return what makes the plugins of a configuration: the registry, with the installed out-of-tree plugins if it enables any."""
     enabled = {ref.name for profile in config.profiles for refs in profile.points.values() for ref in refs}
     return REGISTRY if enabled <= REFERENCE.points.keys() else {**installed().classes, **REGISTRY}
+
+
+def tooling() -> Sequence[Tooling]:
+    """Return what the plugins' packages offer to tools, in the order of the registry."""
+    from koordsched.plugins import (  # noqa: PLC0415  # scheduling does without
+        interpodaffinity,
+        nodeaffinity,
+        nodeports,
+        noderesourcesfit,
+        nodeunschedulable,
+        podtopologyspread,
+        schedulinggates,
+        tainttoleration,
+    )
+    from koordsched.plugins.nodenumaresource import tooling as nodenumaresource  # noqa: PLC0415
+
+    packages = (
+        schedulinggates,
+        nodeunschedulable,
+        tainttoleration,
+        nodeaffinity,
+        nodeports,
+        noderesourcesfit,
+        podtopologyspread,
+        interpodaffinity,
+        nodenumaresource,
+    )
+    return [package.TOOLING for package in packages]
 
 
 def installed_catalogue() -> Catalogue:

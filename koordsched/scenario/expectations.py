@@ -11,16 +11,18 @@ from typing import Any
 
 import msgspec
 
-from koordsched._core.cpulist import format_cpus
 from koordsched.api.meta import JSON_ERRORS
-from koordsched.scenario.allocations import cpus_of, whole_devices_of
+from koordsched.plugins import tooling
 from koordsched.scenario.cluster import named
 from koordsched.scenario.contains import missing
+from koordsched.scenario.devices import DEVICES
 from koordsched.scenario.model import CountRule, Expect
 from koordsched.scenario.observation import Json, Seen, events_about, node_of, state
 from koordsched.scenario.pod_expectations import Difference, check_pod
 
 SHOWN_BODY = 200
+
+EXCLUSIVE = (*(resource for each in tooling() for resource in each.exclusive), DEVICES)
 
 
 def differences(seen: Seen, expect: Expect) -> list[Difference]:
@@ -84,11 +86,12 @@ def check_disjoint(seen: Seen, expect: Expect) -> Iterator[Difference]:
     for (first, one), (second, other) in combinations(present, 2):
         if not node_of(one) or node_of(one) != node_of(other):
             continue
-        if shared := cpus_of(one) & cpus_of(other):
-            yield Difference("disjoint", f"{first} and {second} hold different CPUs", f"both hold {format_cpus(shared)} of {node_of(one)}")
-        for device_type, minor in sorted(whole_devices_of(one) & whole_devices_of(other)):
-            what = f"both hold {device_type} {minor} of {node_of(one)}"
-            yield Difference("disjoint", f"{first} and {second} hold different devices", what)
+        for resource in EXCLUSIVE:
+            if shared := resource.units(one) & resource.units(other):
+                for text in resource.shown(shared):
+                    yield Difference(
+                        "disjoint", f"{first} and {second} hold different {resource.name}", f"both hold {text} of {node_of(one)}"
+                    )
 
 
 def check_events(seen: Seen, expect: Expect) -> Iterator[Difference]:

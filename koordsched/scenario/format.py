@@ -19,6 +19,7 @@ from koordsched.config.loading import Environment, load_config_object
 from koordsched.config.types import KIND as CONFIGURATION
 from koordsched.config.types import SchedulerConfiguration
 from koordsched.manifests.documents import Document, InputError, read_documents
+from koordsched.manifests.strict import StrictReader, join, shown
 from koordsched.plugins import installed_catalogue
 from koordsched.scenario.format_expect import read_expect
 from koordsched.scenario.format_given import read_given, read_patch
@@ -33,7 +34,6 @@ from koordsched.scenario.model import (
     Step,
     Wait,
 )
-from koordsched.scenario.strict import StrictReader, join, shown
 from koordsched.scenario.targets import read_target
 from koordsched.yamltext.documents import ROOT
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from koordsched._core.cpulist import parse_cpus
+from koordsched.manifests.strict import StrictReader, join, shown
+from koordsched.plugins import tooling
 from koordsched.scenario.model import (
     CountRule,
-    CpusetRule,
     EventRule,
     Expect,
     HttpRule,
@@ -17,7 +17,6 @@ from koordsched.scenario.model import (
     ObjectRule,
     PodRule,
 )
-from koordsched.scenario.strict import StrictReader, join, shown
 from koordsched.scenario.targets import read_target
 
 
@@ -45,10 +44,12 @@ def _pods(reader: StrictReader, value: Any, path: str) -> dict[str, PodRule]:
 
 
 def _pod(reader: StrictReader, value: Any, path: str) -> PodRule:
-    fields = reader.mapping(value, path, POD_KEYS)
+    fields = reader.mapping(value, path, POD_KEYS.keys() | PLUGIN_KEYS.keys())
     if isinstance(value, dict) and not fields:
         reader.mistake(path, "expects nothing")
-    return PodRule(**{key: POD_KEYS[key](reader, item, join(path, key)) for key, item in fields.items()})
+    rules = {key: POD_KEYS[key](reader, item, join(path, key)) for key, item in fields.items() if key in POD_KEYS}
+    by_plugin = {key: PLUGIN_KEYS[key](reader, item, join(path, key)) for key, item in fields.items() if key in PLUGIN_KEYS}
+    return PodRule(**rules, by_plugin=by_plugin)
 
 
 def _node(reader: StrictReader, value: Any, path: str) -> NodeRule:
@@ -73,41 +74,15 @@ def _pending(reader: StrictReader, value: Any, path: str) -> bool | str:
     return value
 
 
-def _cpuset(reader: StrictReader, value: Any, path: str) -> CpusetRule:
-    fields = reader.mapping(value, path, ("count", "numa", "from", "not", "fullCores", "equals"))
-    if isinstance(value, dict) and not fields:
-        reader.mistake(path, "expects nothing")
-    return CpusetRule(
-        count=reader.number(fields["count"], join(path, "count")) if "count" in fields else None,
-        numa=frozenset(reader.numbers(fields["numa"], join(path, "numa"))) if "numa" in fields else None,
-        full_cores=reader.flag(fields["fullCores"], join(path, "fullCores")) if "fullCores" in fields else None,
-        within=_cpus(reader, fields, path, "from"),
-        without=_cpus(reader, fields, path, "not"),
-        equals=_cpus(reader, fields, path, "equals"),
-    )
-
-
-def _cpus(reader: StrictReader, fields: dict[str, Any], path: str, key: str) -> int | None:
-    """Read a CPU list, where one CPU may also be written as a number."""
-    value = fields.get(key)
-    if value is None:
-        return None
-    try:
-        return parse_cpus(str(value) if isinstance(value, int) and not isinstance(value, bool) else reader.text(value, join(path, key)))
-    except ValueError as mistake:
-        reader.mistake(join(path, key), f"{shown(value)}: {mistake}")
-        return 0
-
-
 POD_KEYS: dict[str, Callable[[StrictReader, Any, str], Any]] = {
     "node": _node,
     "pending": _pending,
     "gated": StrictReader.flag,
     "gone": StrictReader.flag,
     "annotations": StrictReader.mapping,
-    "cpuset": _cpuset,
     "nominated": StrictReader.text,
 }
+PLUGIN_KEYS: dict[str, Callable[[StrictReader, Any, str], Any]] = {check.key: check.read for each in tooling() for check in each.pod_checks}
 
 
 def _objects(reader: StrictReader, value: Any, path: str) -> tuple[ObjectRule, ...]:

@@ -14,12 +14,12 @@ from typing import Any
 
 from msgspec import inspect
 
-from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY, POD, Kind
+from koordsched.api.kinds import NODE, POD, Kind
+from koordsched.manifests.strict import StrictReader, join, shown
 from koordsched.scenario.model import Given, PatchObject
-from koordsched.scenario.strict import StrictReader, join, shown
+from koordsched.scenario.objects import SHORT_FORMS
 from koordsched.scenario.targets import read_kind, read_target
 from koordsched.scenario.templating import bad_template
-from koordsched.simulate.cpu_topology import SHORT_FORM, read_layout
 
 FIELDS = ("apiVersion", "kind", "metadata", "spec", "status")
 TOP_LEVEL: Mapping[Kind, tuple[str, ...]] = {POD: (*FIELDS, "resources", "repeat"), NODE: (*FIELDS, "repeat")}
@@ -42,8 +42,12 @@ def read_given(reader: StrictReader, value: Any, path: str) -> Given:
         body["apiVersion"] = kind.api_version
         if kind is POD and "resources" in body:
             _check_resources(reader, body, path)
-        if kind is NODE_RESOURCE_TOPOLOGY and SHORT_FORM in body:
-            _check_layout(reader, body[SHORT_FORM], path)
+        for form in SHORT_FORMS:
+            if kind is form.kind and form.field in body:
+                try:
+                    form.check(body[form.field])
+                except ValueError as mistake:
+                    reader.mistake(join(path, form.field), str(mistake))
         body = reader.mapping(body, path, TOP_LEVEL.get(kind))
         _check_fields(reader, kind, body, path)
     _check_templates(reader, body, path)
@@ -68,13 +72,6 @@ def _check_resources(reader: StrictReader, body: Mapping[str, Any], path: str) -
         reader.mistake(join(path, "resources"), "spec.containers is given too; say there what they request")
     if isinstance(body["resources"], dict):
         reader.mapping(body["resources"], join(path, "resources"), RESOURCES)
-
-
-def _check_layout(reader: StrictReader, value: Any, path: str) -> None:
-    try:
-        read_layout(value)
-    except ValueError as mistake:
-        reader.mistake(join(path, SHORT_FORM), str(mistake).removeprefix(f"{SHORT_FORM}: "))
 
 
 def _check_templates(reader: StrictReader, value: Any, path: str) -> None:

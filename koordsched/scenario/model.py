@@ -35,26 +35,15 @@ class NodeRule(Model):
     none_of: tuple[str, ...] = ()
 
 
-class CpusetRule(Model):
-    """Facts of the CPUs a pod holds; None: not asked."""
-
-    count: int | None = None
-    numa: frozenset[int] | None = None
-    within: int | None = None  # `from`; sets of CPUs, bit i being CPU i
-    without: int | None = None  # `not`
-    equals: int | None = None
-    full_cores: bool | None = None
-
-
 class PodRule(Model):
-    """What must hold of one pod; None: not asked."""
+    """What must hold of one pod; None: not asked. by_plugin: rules of plugins' own keys (`framework.tooling.PodCheck`)."""
 
     node: NodeRule | None = None
     pending: bool | str | None = None
     gated: bool | None = None
     gone: bool | None = None
     annotations: dict[str, Any] = {}
-    cpuset: CpusetRule | None = None
+    by_plugin: dict[str, Any] = {}
     nominated: str | None = None
 
 

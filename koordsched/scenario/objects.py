@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY, POD, Kind, kind_of, unstructured_kind
+from koordsched.api.kinds import NODE, POD, Kind, kind_of, unstructured_kind
 from koordsched.manifests.completion import complete_node, complete_pod
+from koordsched.plugins import tooling
 from koordsched.scenario.model import Given
 from koordsched.scenario.observation import Json
 from koordsched.scenario.templating import with_index, with_now
-from koordsched.simulate.cpu_topology import complete_topology
 
 ALWAYS_THERE = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 """Namespaces that every API server has."""
+
+SHORT_FORMS = tuple(form for each in tooling() for form in each.short_forms)
 
 
 def expand(given: Given, *, now: float, scheduler_name: str) -> Iterator[tuple[Kind, Json]]:
@@ -27,8 +29,9 @@ def expand(given: Given, *, now: float, scheduler_name: str) -> Iterator[tuple[K
 def _complete(kind: Kind, body: Json, scheduler_name: str) -> Json:
     if kind is NODE:
         return complete_node(body)
-    if kind is NODE_RESOURCE_TOPOLOGY:
-        return complete_topology(body)
+    for form in SHORT_FORMS:
+        if kind is form.kind:
+            body = form.complete(body)
     if kind.namespaced:
         body = {**body, "metadata": {"namespace": "default", **body["metadata"]}}
     return complete_pod(body, scheduler_name) if kind is POD else body

@@ -10,12 +10,16 @@ from typing import Any
 
 import msgspec
 
-from koordsched.api.kinds import EVENT, NODE, NODE_RESOURCE_TOPOLOGY, POD
+from koordsched.api.kinds import EVENT, NODE, POD, Kind
 from koordsched.cluster.port import ClusterError, Ref
+from koordsched.plugins import tooling
 from koordsched.scenario.cluster import HttpAnswer, ScenarioCluster
 from koordsched.scenario.model import Expect
 
 Json = dict[str, Any]
+
+PLUGIN_CHECKS = {check.key: check for each in tooling() for check in each.pod_checks}
+"""What plugins add below `expect.pods.NAME`, by key."""
 
 
 class Seen(msgspec.Struct):
@@ -23,7 +27,7 @@ class Seen(msgspec.Struct):
 
     pods: dict[str, Json] = {}
     nodes: dict[str, Json] = {}
-    topologies: dict[str, Json] = {}  # NodeResourceTopology by node
+    of_nodes: dict[Kind, dict[str, Json]] = {}  # objects that have a node's name, by it
     events: list[Json] = []
     objects: dict[Ref, Json | None] = {}
     answers: dict[str, HttpAnswer] = {}
@@ -36,8 +40,9 @@ async def look(cluster: ScenarioCluster, expect: Expect) -> Seen:
         seen.pods = {_key(pod): pod for pod in await cluster.list(POD)}
     if expect.samelabel:
         seen.nodes = _by_name(await cluster.list(NODE))
-    if any(rule.cpuset for rule in expect.pods.values()):
-        seen.topologies = _by_name(await cluster.list(NODE_RESOURCE_TOPOLOGY))
+    asked_keys = {key for rule in expect.pods.values() for key in rule.by_plugin}
+    for kind in {PLUGIN_CHECKS[key].node_kind for key in sorted(asked_keys)}:
+        seen.of_nodes[kind] = _by_name(await cluster.list(kind))
     if expect.events:
         seen.events = list(await cluster.list(EVENT))
     for rule in expect.objects:

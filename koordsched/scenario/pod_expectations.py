@@ -7,12 +7,10 @@ from typing import Any
 
 import msgspec
 
-from koordsched._core.cpulist import cpu_ids, format_cpus
 from koordsched.api.meta import JSON_ERRORS
-from koordsched.scenario.allocations import RESOURCE_STATUS, Cpu, cpu_topology, cpus_of, numa_nodes_of
 from koordsched.scenario.contains import missing
-from koordsched.scenario.model import CpusetRule, NodeRule, PodRule
-from koordsched.scenario.observation import Json, Seen, node_of, refusal, state, tried
+from koordsched.scenario.model import NodeRule, PodRule
+from koordsched.scenario.observation import PLUGIN_CHECKS, Json, Seen, node_of, refusal, state, tried
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -47,7 +45,7 @@ def check_pod(seen: Seen, name: str, rule: PodRule) -> Iterator[Difference]:
     if body is not None:
         for check in POD_CHECKS:
             yield from check(LookedAt(name, body, seen), rule)
-    elif any(asked not in (None, {}) for asked in (rule.node, rule.pending, rule.gated, rule.annotations, rule.cpuset, rule.nominated)):
+    elif any(asked not in (None, {}) for asked in (rule.node, rule.pending, rule.gated, rule.annotations, rule.by_plugin, rule.nominated)):
         yield Difference(name, "exists", state(None))
 
 
@@ -117,40 +115,12 @@ def _wanted(expected: Any) -> str:
     return f"contains {_json(expected)}" if isinstance(expected, dict | list) else f"equals {expected!r}"
 
 
-def _check_cpuset(pod: LookedAt, rule: PodRule) -> Iterator[Difference]:
-    if rule.cpuset is None:
-        return
-    cpus = cpus_of(pod.body)
-    topology = cpu_topology(pod.seen.topologies.get(node_of(pod.body)))
-    status = (pod.body["metadata"].get("annotations") or {}).get(RESOURCE_STATUS)
-    found = f"cpuset {format_cpus(cpus)!r} ({state(pod.body)}; resource-status {status})"
-    for expected in _cpuset_differences(rule.cpuset, cpus, topology, numa_nodes_of(pod.body)):
-        yield pod.differs(expected, found)
-
-
-def _cpuset_differences(rule: CpusetRule, cpus: int, topology: dict[int, Cpu], allocated: frozenset[int]) -> Iterator[str]:
-    """Yield what is expected of the cpuset and does not hold. Pods without CPUs of their own are asked for the NUMA nodes allocated."""
-    if rule.count is not None and cpus.bit_count() != rule.count:
-        yield f"a cpuset of {rule.count} CPUs"
-    if rule.numa is not None and rule.numa != (frozenset(topology[cpu].numa for cpu in cpu_ids(cpus) if cpu in topology) or allocated):
-        yield f"CPUs of NUMA node {','.join(map(str, sorted(rule.numa)))}"
-    if rule.within is not None and (not cpus or cpus & ~rule.within):
-        yield f"CPUs from {format_cpus(rule.within)}"
-    if rule.without is not None and cpus & rule.without:
-        yield f"CPUs not of {format_cpus(rule.without)}"
-    if rule.equals is not None and cpus != rule.equals:
-        yield f"cpuset equals {format_cpus(rule.equals)}"
-    if rule.full_cores is not None and _has_full_cores(cpus, topology) is not rule.full_cores:
-        yield "full physical cores" if rule.full_cores else "partly used physical cores"
-
-
-def _has_full_cores(cpus: int, topology: dict[int, Cpu]) -> bool:
-    """Tell whether there are CPUs, all of them known, and no core of theirs has a CPU outside the set."""
-    ids = set(cpu_ids(cpus))
-    if not ids or not ids <= topology.keys():
-        return False
-    cores = {topology[cpu].core for cpu in ids}
-    return all(cpu in ids for cpu, place in topology.items() if place.core in cores)
+def _check_by_plugin(pod: LookedAt, rule: PodRule) -> Iterator[Difference]:
+    for key, wanted in rule.by_plugin.items():
+        check = PLUGIN_CHECKS[key]
+        of_node = pod.seen.of_nodes.get(check.node_kind, {}).get(node_of(pod.body))
+        for expected in check.differences(wanted, pod.body, of_node):
+            yield pod.differs(expected, check.seen(pod.body, state(pod.body)))
 
 
 def _json(value: Any) -> str:
@@ -163,5 +133,5 @@ POD_CHECKS: tuple[Callable[[LookedAt, PodRule], Iterator[Difference]], ...] = (
     _check_gated,
     _check_nominated,
     _check_annotations,
-    _check_cpuset,
+    _check_by_plugin,
 )

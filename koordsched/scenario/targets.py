@@ -6,7 +6,7 @@ from typing import Any
 
 from koordsched.api.kinds import KINDS, Kind, kind_of, meant_by, unstructured_kind
 from koordsched.cluster.port import Ref
-from koordsched.scenario.strict import StrictReader, join, nearest
+from koordsched.manifests.strict import StrictReader, join, nearest
 
 
 def read_target(reader: StrictReader, fields: dict[str, Any], path: str) -> Ref:

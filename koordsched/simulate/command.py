@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Any, TextIO
 
 import msgspec
 
@@ -16,15 +16,18 @@ from koordsched.config.loading import Environment, default_config, load_config
 from koordsched.config.types import SchedulerConfiguration
 from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions, run_embedded
 from koordsched.framework.extenders import ExtenderSettingsError
+from koordsched.framework.tooling import NodeOption
 from koordsched.manifests.documents import InputError, expand
 from koordsched.plugins import installed_catalogue
-from koordsched.simulate.cpu_topology import CpuLayout, give_topologies
 from koordsched.simulate.simulation import Progress, Simulation, SimulationOutcome
 from koordsched.simulate.workload import Workload, all_at_once
 
 
 class SimulateOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line asks for. Either `inputs` (files) or `trace` with its two files."""
+    """What the command line asks for. Either `inputs` (files) or `trace` with its two files.
+
+    node_options: flags that plugins add, with what was read of them. shown_pods: by key of a plugin's report.
+    """
 
     inputs: tuple[str, ...] = ()
     trace: str | None = None
@@ -36,8 +39,8 @@ class SimulateOptions(msgspec.Struct, frozen=True, kw_only=True):
     output: str = "table"
     limit_pods: int | None = None
     show_pending: int = 10
-    cpu_topology: CpuLayout | None = None
-    show_cpus: int = 10
+    node_options: tuple[tuple[NodeOption, Any], ...] = ()
+    shown_pods: Mapping[str, int] = {}
 
 
 UNHEARD = frozenset({"Scheduled", "FailedScheduling"})  # placements and conditions say the same
@@ -98,8 +101,8 @@ def load_workload(options: SimulateOptions, config: SchedulerConfiguration) -> W
         from koordsched.simulate.manifests import load_manifests  # noqa: PLC0415  # the other reader
 
         workload = load_manifests(expand(list(options.inputs)), profiles)
-    if options.cpu_topology is not None:
-        give_topologies(workload, options.cpu_topology)
+    for option, value in options.node_options:
+        workload.give_nodes(option, value)
     if options.order is not None:
         workload.arrivals = all_at_once(workload.arrivals, options.order, options.seed)
     if options.limit_pods is not None:
@@ -137,8 +140,8 @@ def _print(options: SimulateOptions, outcome: SimulationOutcome, workload: Workl
     from koordsched.simulate.plain import render  # noqa: PLC0415  # JSON needs no table
     from koordsched.simulate.summary import ReportOptions, sections  # noqa: PLC0415
 
-    report = ReportOptions(peak=workload.departs, shown=options.show_pending, shown_cpus=options.show_cpus)
-    made = sections(outcome.result, report, outcome.cpus)
+    report = ReportOptions(peak=workload.departs, shown=options.show_pending, shown_pods=options.shown_pods)
+    made = sections(outcome.result, report, outcome.reports)
     if _is_terminal(out) and not os.environ.get("NO_COLOR"):
         from koordsched.simulate.terminal import show  # noqa: PLC0415  # rich is slow to import
 

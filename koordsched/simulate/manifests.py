@@ -25,7 +25,7 @@ from koordsched.api.kinds import (
 from koordsched.clock import parse_rfc3339
 from koordsched.manifests.completion import complete_claim, complete_node, complete_pod, complete_volume, mapping
 from koordsched.manifests.documents import read_documents
-from koordsched.simulate.cpu_topology import complete_topology
+from koordsched.plugins import tooling
 from koordsched.simulate.workload import Manifest, PodArrival, Rejection, Workload
 from koordsched.yamltext.documents import shown
 
@@ -44,7 +44,7 @@ COMPLETIONS: dict[Kind, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     NODE: complete_node,
     PERSISTENT_VOLUME: complete_volume,
     PERSISTENT_VOLUME_CLAIM: complete_claim,
-    NODE_RESOURCE_TOPOLOGY: complete_topology,
+    **{form.kind: form.complete for each in tooling() for form in each.short_forms},
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from koordsched.simulate.summary import Section
+from koordsched.framework.tooling import Section
 
 
 def render(sections: Iterable[Section]) -> str:

@@ -7,10 +7,12 @@ without the counts, which differ from pod to pod.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import cache
 
 import msgspec
 
+from koordsched.plugins import tooling
 from koordsched.simulate.result import Pending
 
 FIT_ERROR = re.compile(r"0/\d+ nodes are available: (?P<reasons>.*?)\.(?: (?P<preemption>[^ ].*))?", re.DOTALL)
@@ -19,39 +21,18 @@ COUNTED = re.compile(r"(?:^|, )\d+ ")
 SINGULAR = ("rejected: ", "preempted: ")
 """Beginnings of texts whose rest is about one pod only."""
 
-MEANINGS = (
-    (r"Insufficient (.+)", "these nodes have less free {0} than the pod requests"),
-    (r"Too many pods", "these nodes run as many pods as they may"),
-    (r"node\(s\) didn't match Pod's node affinity/selector", "the pod's node selector or affinity excludes these nodes"),
-    (r"node\(s\) had untolerated taint.*", "these nodes have a taint that the pod does not tolerate"),
-    (r"node\(s\) were unschedulable", "these nodes are cordoned"),
-    (r"node\(s\) didn't have free ports.*", "a host port that the pod wants is taken on these nodes"),
-    (r"node\(s\) didn't match pod topology spread constraints.*", "there the pod would break its topology spread constraints"),
-    (r"node\(s\) didn't match pod affinity rules", "no pod that this one wants to be near runs there"),
-    (r"node\(s\) didn't match pod anti-affinity rules", "a pod that this one wants to be away from runs there"),
-    (r"node\(s\) didn't satisfy existing pods anti-affinity rules", "a pod there wants to be away from this one"),
-    (r"the requested CPUs must be integer", "pods that bind CPUs must ask for whole ones"),
-    (
-        r"node\(s\) invalid CPU Topology",
-        "nothing says which CPUs these nodes have; --cpu-topology, or NodeResourceTopologies, would",
-    ),
-    (r"not enough cpus available to satisfy request", "these nodes have too few CPUs that no other pod has for itself"),
-    (r"Insufficient amplified cpu", "a pod's own CPUs count as often as these nodes are amplified, and that is too much"),
-    (r"(?:Insufficient|Unsatisfied) NUMA (.+)", "no choice of NUMA nodes there has enough {0}"),
-    (
-        r"Unaligned NUMA Hint cause .*",
-        "there is room, but on more NUMA nodes together than the policy allows, or with pods that keep apart",
-    ),
-    (r"node\(s\) NUMA Topology policy not match", "these nodes have another NUMA policy than the pod asks for"),
+OWN_EXPLANATIONS = (
     (r"rejected", "the API does not accept these pods as they are written; the lines on stderr say where"),
     (r"preempted", "it ran, and had to make room for a pod of higher priority"),
-    (
-        r"Scheduling is blocked due to non-empty scheduling gates",
-        "nobody has removed the pod's scheduling gates",
-    ),
     (r"no nodes available to schedule pods", "the input has no nodes"),
 )
-"""What a reason means, in words of a newcomer; {0} is the pattern's first group."""
+"""What texts mean that are no plugin's (`framework.tooling.Tooling.explanations`)."""
+
+
+@cache
+def explanations() -> Sequence[tuple[str, str]]:
+    """Return the patterns of texts and their meaning in words of a newcomer; {0} is the pattern's first group."""
+    return [*OWN_EXPLANATIONS, *(pair for each in tooling() for pair in each.explanations)]
 
 
 class ReasonGroup(msgspec.Struct):
@@ -86,7 +67,7 @@ def reasons_of(message: str) -> tuple[str, ...]:
 
 def meaning(reason: str) -> str:
     """Explain a reason in plain words; "" when nothing can be added to it."""
-    for pattern, text in MEANINGS:
+    for pattern, text in explanations():
         if match := re.fullmatch(pattern, reason):
             return text.format(*match.groups())
     return ""

@@ -27,24 +27,6 @@ class Pending(Output):
     reason: str
 
 
-class NumaSummary(Output):
-    """NUMA node `node` of all nodes: how many CPUs it has there, and how many of them pods have for themselves."""
-
-    node: int
-    cpus: int
-    bound: int
-
-
-class CpuSummary(Output):
-    """CPUs of all nodes with a topology, and what pods have of them for themselves at the end. pods: how many have CPUs."""
-
-    total: int
-    bound: int
-    pods: int
-    pods_on_one_numa_node: int
-    numa_nodes: list[NumaSummary]
-
-
 class Summary(Output, omit_defaults=True):
     """The numbers. pods = bound + pending. `seconds` and `decision_mean_micros` are real time; all else depends on input and seed only."""
 
@@ -55,7 +37,7 @@ class Summary(Output, omit_defaults=True):
     seconds: float
     decision_mean_micros: float
     allocation: dict[str, float]  # resource -> share of all nodes' allocatable that pods on nodes request: at the end, or at its peak
-    cpus: CpuSummary | None = None  # left out where no node has a topology
+    reports: dict[str, msgspec.Struct] = {}  # plugins' own numbers, each below its key beside the others (`framework.tooling.Report`)
 
 
 class Result(Output):
@@ -65,4 +47,9 @@ class Result(Output):
 
     def json(self) -> bytes:
         """Write the result, indented, with a newline at its end."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
+        summary = msgspec.to_builtins(self.summary)
+        summary |= summary.pop("reports", {})
+        return (
+            msgspec.json.format(msgspec.json.encode({"placements": self.placements, "pending": self.pending, "summary": summary}), indent=2)
+            + b"\n"
+        )

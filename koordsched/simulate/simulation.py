@@ -15,12 +15,12 @@ from typing import Any
 import msgspec
 
 from koordsched.api.core import Node, Pod
-from koordsched.api.kinds import EVENT, NAMESPACE, NODE, NODE_RESOURCE_TOPOLOGY, POD, PRIORITY_CLASS
-from koordsched.api.meta import Unstructured
+from koordsched.api.kinds import EVENT, NAMESPACE, NODE, POD, PRIORITY_CLASS
 from koordsched.api.resources import node_allocatable
 from koordsched.cluster.port import AlreadyExists, ClusterError, NotFound
 from koordsched.embedded.cluster import EmbeddedCluster
-from koordsched.simulate.cpu_use import CpuUse, cpu_use
+from koordsched.framework.tooling import PluginReport
+from koordsched.plugins import tooling
 from koordsched.simulate.ledger import Ledger, LedgerHandler, requests_on_node
 from koordsched.simulate.result import Pending, Placement, Result, Summary
 from koordsched.simulate.workload import Manifest, PodArrival, Rejection, Workload
@@ -40,11 +40,11 @@ Progress = Callable[[int, int], None]
 
 
 class SimulationOutcome(msgspec.Struct):
-    """The result, what the cluster refused of the input, and who holds which CPUs at the end (None: no node has a topology)."""
+    """The result, what the cluster refused of the input, and what plugins report, by key."""
 
     result: Result
     rejected: list[Rejection]
-    cpus: CpuUse | None = None
+    reports: dict[str, PluginReport] = {}
 
 
 class Simulation:
@@ -73,8 +73,8 @@ class Simulation:
         await self._until_done()
         await self._embedded.stop()
         seconds = clock.perf() - begun
-        cpus = await self._cpu_use()
-        return SimulationOutcome(await self._sum_up(seconds, cpus), self._rejected, cpus)
+        reports = await self._reports()
+        return SimulationOutcome(await self._sum_up(seconds, reports), self._rejected, reports)
 
     async def _note_ended_pods(self) -> None:
         """Take note of pods that ended before the simulation began: the scheduler does not look at them."""
@@ -154,16 +154,21 @@ class Simulation:
         except NotFound:
             return
 
-    async def _cpu_use(self) -> CpuUse | None:
-        listed = (await self._embedded.cluster.list(NODE_RESOURCE_TOPOLOGY)).items
-        topologies = [found for found in listed if isinstance(found, Unstructured)]
-        if not topologies:
-            return None
-        pods = self._ledger.pods
-        there = (pods[key] for key in self._submitted if key in pods and key not in self._ledger.deleted)
-        return cpu_use((pod for pod in there if pod.spec.node_name), topologies)
+    async def _reports(self) -> dict[str, PluginReport]:
+        """Ask plugins for their reports on the pods that are on nodes."""
+        found: dict[str, PluginReport] = {}
+        for report in (report for each in tooling() for report in each.reports):
+            objects = (await self._embedded.cluster.list(report.kind)).items
+            if not objects:
+                continue
+            pods = self._ledger.pods
+            there = (pods[key] for key in self._submitted if key in pods and key not in self._ledger.deleted)
+            made = report.make((pod for pod in there if pod.spec.node_name), objects)
+            if made is not None:
+                found[report.key] = made
+        return found
 
-    async def _sum_up(self, seconds: float, cpus: CpuUse | None) -> Result:
+    async def _sum_up(self, seconds: float, reports: dict[str, PluginReport]) -> Result:
         nodes = [node for node in (await self._embedded.cluster.list(NODE)).items if isinstance(node, Node)]
         preempted = await self._preempted()
         placements, pending = [], []
@@ -185,7 +190,7 @@ class Simulation:
             seconds=round(seconds, 3),
             decision_mean_micros=round(1e6 * metrics.decision_seconds_sum / max(metrics.decisions, 1), 1),
             allocation=self._allocation(nodes),
-            cpus=None if cpus is None else cpus.summary,
+            reports={key: report.summary for key, report in reports.items()},
         )
         return Result(placements=placements, pending=pending, summary=summary)
 

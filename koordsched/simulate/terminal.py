@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 
-from koordsched.simulate.summary import Section
+from koordsched.framework.tooling import Section
 
 
 def show(sections: Iterable[Section], out: TextIO) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from koordsched.api.kinds import Kind
+from koordsched.api.kinds import NODE, Kind
 from koordsched.cluster.port import Ref
+from koordsched.framework.tooling import NodeOption
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -72,3 +73,11 @@ class Workload(msgspec.Struct):
     def departs(self) -> bool:
         """Tell whether some pod leaves again."""
         return any(arrival.departs is not None for arrival in self.arrivals)
+
+    def give_nodes(self, option: NodeOption, value: Any) -> None:
+        """Add the option's object for each node that has none, and note what does not go with it."""
+        described = {manifest.key for manifest in self.existing if manifest.kind is option.kind}
+        bare = [manifest for manifest in self.existing if manifest.kind is NODE and manifest.key not in described]
+        self.existing += [Manifest(f"{node.origin}: {option.flag}", option.kind, option.make(value, node.body)) for node in bare]
+        if doubt := option.doubt(value, [node.body for node in bare]):
+            self.notes.append(f"note: {doubt}")

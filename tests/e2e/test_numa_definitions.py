@@ -12,7 +12,7 @@ from support.controlplane.rest import Rest
 from support.cpu_recount import QOS_CLASS, TOPOLOGIES, recount_cpus
 from support.live import PODS, Launch, create_node, create_pod, message, until
 
-from koordsched.simulate.cpu_topology import CpuLayout, topology_manifest
+from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
 
 MANIFESTS = Path(__file__).parents[2] / "config" / "rbac.yaml"
 PROFILES = [{"schedulerName": "default-scheduler", "plugins": {"multiPoint": {"enabled": [{"name": "NodeNUMAResource"}]}}}]

@@ -21,7 +21,7 @@ from support.live import PODS, Launch, Running, direct, found_equal, reason, unt
 from support.placements import Placements
 from support.recount import recount
 
-from koordsched.simulate.cpu_topology import CpuLayout, topology_manifest
+from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
 
 KILLS = int(os.environ.get("KOORDSCHED_KILLS", "3"))
 MANIFESTS = Path(__file__).parents[2] / "config" / "rbac.yaml"

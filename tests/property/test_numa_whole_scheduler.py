@@ -23,8 +23,8 @@ from koordsched.clock import VirtualClock
 from koordsched.cluster.memory import Fault
 from koordsched.cluster.port import ClusterError, Ref, ServerError
 from koordsched.config import load_config_object
-from koordsched.scenario.allocations import cpus_of
-from koordsched.simulate.cpu_topology import CpuLayout, topology_manifest
+from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
+from koordsched.plugins.nodenumaresource.tooling import cpus_of
 
 LONGEST_BACKOFF = 12.0
 CONFIG = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from koordsched._core.cpuset import CpuPlace, CpuTopology
-from koordsched.simulate.cpu_topology import CpuLayout
+from koordsched.plugins.nodenumaresource.layouts import CpuLayout
 
 
 def places(layout: str) -> list[CpuPlace]:

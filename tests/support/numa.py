@@ -15,8 +15,8 @@ from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY
 from koordsched.api.koordinator.pods import RESOURCE_SPEC, RESOURCE_STATUS
 from koordsched.api.validation import decode
 from koordsched.cluster.port import ADDED, DELETED, WatchEvent
+from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
 from koordsched.queue.nominator import Nominator
-from koordsched.simulate.cpu_topology import CpuLayout, topology_manifest
 from support.builders import NodeBuilder, PodBuilder, pod
 from support.plugins import PluginBench
 from support.world import RememberedServices

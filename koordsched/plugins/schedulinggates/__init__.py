@@ -1,1 +1,7 @@
 """SchedulingGates: keeps a pod out of the active queue while spec.schedulingGates names anything (framework.md §10.1)."""
+
+from koordsched.framework.tooling import Tooling
+
+TOOLING = Tooling(
+    explanations=((r"Scheduling is blocked due to non-empty scheduling gates", "nobody has removed the pod's scheduling gates"),)
+)

@@ -15,7 +15,7 @@ from koordsched.clock import VirtualClock
 from koordsched.cluster.memory import Fault
 from koordsched.cluster.port import Ref, ServerError
 from koordsched.config import load_config_object
-from koordsched.simulate.cpu_topology import CpuLayout, topology_manifest
+from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
 
 PLUGINS = {"multiPoint": {"enabled": [{"name": "NodeNUMAResource"}]}}
 CONFIG = {

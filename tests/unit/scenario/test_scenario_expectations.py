@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from koordsched.api.kinds import CONFIG_MAP
+from koordsched.api.kinds import CONFIG_MAP, NODE_RESOURCE_TOPOLOGY
 from koordsched.cluster.port import Ref
+from koordsched.manifests.strict import StrictReader
 from koordsched.scenario.cluster import HttpAnswer
 from koordsched.scenario.expectations import differences
 from koordsched.scenario.format_expect import read_expect
 from koordsched.scenario.observation import Seen
-from koordsched.scenario.strict import StrictReader
 
 STATUS = "scheduling.koordinator.sh/resource-status"
 DEVICES = "scheduling.koordinator.sh/device-allocated"
@@ -154,7 +154,7 @@ def holding(cpus: str, name: str = "a", node: str = "n1") -> Json:
     ],
 )
 def test_facts_of_a_cpuset(cpus: str, rule: Json, expected: str | None) -> None:
-    found = said(seen(holding(cpus), topologies=MACHINE), {"pods": {"a": {"cpuset": rule}}})
+    found = said(seen(holding(cpus), of_nodes={NODE_RESOURCE_TOPOLOGY: MACHINE}), {"pods": {"a": {"cpuset": rule}}})
     if expected is None:
         assert found == []
     else:
@@ -164,15 +164,15 @@ def test_facts_of_a_cpuset(cpus: str, rule: Json, expected: str | None) -> None:
 def test_a_pod_without_cpus_of_its_own_has_the_numa_nodes_of_its_resources() -> None:
     text = json.dumps({"numaNodeResources": [{"node": 1, "resources": {"cpu": "4"}}]})
     item = pod("a", "n1", annotations={STATUS: text})
-    assert said(seen(item, topologies=MACHINE), {"pods": {"a": {"cpuset": {"numa": [1]}}}}) == []
-    assert len(said(seen(item, topologies=MACHINE), {"pods": {"a": {"cpuset": {"numa": [0]}}}})) == 1
+    assert said(seen(item, of_nodes={NODE_RESOURCE_TOPOLOGY: MACHINE}), {"pods": {"a": {"cpuset": {"numa": [1]}}}}) == []
+    assert len(said(seen(item, of_nodes={NODE_RESOURCE_TOPOLOGY: MACHINE}), {"pods": {"a": {"cpuset": {"numa": [0]}}}})) == 1
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"cpuset": "x"}', '{"cpuset": 5, "numaNodeResources": 3}'])
 def test_an_unreadable_annotation_holds_nothing_and_raises_nothing(text: str) -> None:
     item = pod("a", "n1", annotations={STATUS: text, DEVICES: text})
     broken = {"n1": {"metadata": {"name": "n1", "annotations": {TOPOLOGY: '{"detail": [5, {"id": "x"}, {}]}'}}}}
-    assert len(said(seen(item, topologies=broken), {"pods": {"a": {"cpuset": {"count": 4}}}})) == 1
+    assert len(said(seen(item, of_nodes={NODE_RESOURCE_TOPOLOGY: broken}), {"pods": {"a": {"cpuset": {"count": 4}}}})) == 1
     assert said(seen(item, {**item, "metadata": {**item["metadata"], "name": "b"}}), {"disjoint": ["a", "b"]}) == []
 
 

@@ -125,7 +125,7 @@ def test_every_expectation_is_read(tmp_path: Path) -> None:
 def test_cpusets_are_sets(tmp_path: Path) -> None:
     rule = {"count": 4, "numa": [0, 1], "from": "0-7", "not": 3, "equals": "0-1,4-5", "fullCores": False}
     (read,) = actions(tmp_path, [{"expect": {"pods": {"a": {"cpuset": rule}}}}])
-    found = read.pods["default/a"].cpuset
+    found = read.pods["default/a"].by_plugin["cpuset"]
     assert (found.count, found.numa, found.within, found.without) == (4, {0, 1}, 0b11111111, 0b1000)
     assert (found.equals, found.full_cores) == (0b110011, False)
 

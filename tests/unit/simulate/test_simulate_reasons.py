@@ -35,4 +35,6 @@ def test_groups_come_largest_first_with_their_first_pod() -> None:
 def test_a_newcomer_is_told_what_a_reason_means() -> None:
     assert meaning("Insufficient nvidia.com/gpu") == "these nodes have less free nvidia.com/gpu than the pod requests"
     assert meaning("node(s) had untolerated taint(s)") == "these nodes have a taint that the pod does not tolerate"
+    assert meaning("Insufficient amplified cpu") == "a pod's own CPUs count as often as these nodes are amplified, and that is too much"
+    assert meaning("Insufficient NUMA cpu") == "no choice of NUMA nodes there has enough cpu"
     assert not meaning("something that a plugin of yours says")

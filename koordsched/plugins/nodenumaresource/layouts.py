@@ -9,18 +9,17 @@ is CPU c + t*cores, cores counted over the whole node. Used by `simulate --cpu-t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import msgspec
 
-from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY
+from koordsched.api.kinds import NODE_RESOURCE_TOPOLOGY
+from koordsched.api.koordinator.topology import CPU_TOPOLOGY
 from koordsched.api.quantity import QuantityError, milli_value, value
 from koordsched.manifests.completion import Json, mapping
-from koordsched.simulate.workload import Manifest, Workload
 
-CPU_TOPOLOGY = "node.koordinator.sh/cpu-topology"
 SHORT_FORM = "cpuTopology"
 MILLI = 1000
 MAX_CPUS = 4096
@@ -71,22 +70,23 @@ class CpuLayout(msgspec.Struct, frozen=True):
             yield {"id": cpu, "core": core, "socket": numa // self.numa_nodes, "node": numa}
 
 
-def give_topologies(workload: Workload, layout: CpuLayout) -> None:
-    """Give every node that the input has no NodeResourceTopology for one of this layout, and note what does not go with it."""
-    described = {manifest.key for manifest in workload.existing if manifest.kind is NODE_RESOURCE_TOPOLOGY}
-    bare = [manifest for manifest in workload.existing if manifest.kind is NODE and manifest.key not in described]
-    for node in bare:
-        topology = topology_manifest(node.key, layout, _offered(node, "memory"))
-        workload.existing.append(Manifest(f"{node.origin}: --cpu-topology", NODE_RESOURCE_TOPOLOGY, topology))
-    others = [node for node in bare if _offered(node, "cpu") != MILLI * layout.cpus]
-    if others:
-        said = f"{len(others)} of {len(bare)} nodes offer another number of CPUs than the {layout.cpus} of --cpu-topology"
-        workload.notes.append(f"note: {said}, {others[0].key} for example")
+def node_topology(layout: CpuLayout, node: Json) -> Json:
+    """Return a NodeResourceTopology of this layout for a node's manifest, with its memory."""
+    return topology_manifest(node["metadata"]["name"], layout, _allocatable(node, "memory"))
 
 
-def _offered(node: Manifest, resource: str) -> int:
+def layout_doubt(layout: CpuLayout, nodes: Sequence[Json]) -> str:
+    """Say which nodes offer another number of CPUs than the layout has, or ""."""
+    others = [node for node in nodes if _allocatable(node, "cpu") != MILLI * layout.cpus]
+    if not others:
+        return ""
+    said = f"{len(others)} of {len(nodes)} nodes offer another number of CPUs than the {layout.cpus} of --cpu-topology"
+    return f"{said}, {others[0]['metadata']['name']} for example"
+
+
+def _allocatable(node: Json, resource: str) -> int:
     """Return what a node's manifest has to offer, cpu in milli; 0 when that cannot be read."""
-    quantity = mapping(mapping(node.body.get("status")).get("allocatable")).get(resource, 0)
+    quantity = mapping(mapping(node.get("status")).get("allocatable")).get(resource, 0)
     try:
         return milli_value(quantity) if resource == "cpu" else value(quantity)
     except QuantityError:
@@ -116,24 +116,19 @@ def zones_of(layout: CpuLayout, memory: int = 0) -> list[Json]:
 def complete_topology(body: Mapping[str, Any]) -> Json:
     """Add what the short form leaves out: apiVersion, the CPUs and zones of `cpuTopology`, empty lists, capacity and available.
 
-    ValueError: `cpuTopology` is none; nobody else would name it, since it is no field of the API.
+    ValueError: `cpuTopology` is none. It is raised here because the API's validation does not know the field.
     """
     made: Json = {"apiVersion": NODE_RESOURCE_TOPOLOGY.api_version, "topologyPolicies": [], **body}
     if SHORT_FORM in made:
-        layout = read_layout(made.pop(SHORT_FORM))
+        try:
+            layout = CpuLayout.parse(str(made.pop(SHORT_FORM)))
+        except ValueError as mistake:
+            raise ValueError(f"{SHORT_FORM}: {mistake}") from None
         metadata = mapping(made.get("metadata"))
         made["metadata"] = {**metadata, "annotations": {CPU_TOPOLOGY: _annotation(layout), **mapping(metadata.get("annotations"))}}
         made.setdefault("zones", zones_of(layout))
     made["zones"] = _complete_zones(made.get("zones", []))
     return made
-
-
-def read_layout(text: Any) -> CpuLayout:
-    """Read the value of `cpuTopology`. ValueError names the key too."""
-    try:
-        return CpuLayout.parse(str(text))
-    except ValueError as mistake:
-        raise ValueError(f"{SHORT_FORM}: {mistake}") from None
 
 
 @cache

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY
+from koordsched.api.koordinator.topology import CPU_TOPOLOGY
 from koordsched.manifests.completion import complete_node
-from koordsched.simulate.cpu_topology import CPU_TOPOLOGY, CpuLayout, complete_topology, give_topologies, topology_manifest
+from koordsched.plugins.nodenumaresource.layouts import CpuLayout, complete_topology, topology_manifest
+from koordsched.plugins.nodenumaresource.tooling import TOOLING
 from koordsched.simulate.manifests import load_manifests
 from koordsched.simulate.workload import Manifest, Workload
 
@@ -92,10 +94,10 @@ def test_a_layout_that_is_none_costs_its_object_a_line(tmp_path: Path) -> None:
 
 
 def test_nodes_that_nothing_is_said_of_get_the_layout_of_the_flag() -> None:
-    layout = CpuLayout.parse("1x2x1x2")
+    (option,) = TOOLING.node_options
     own = Manifest("f", NODE_RESOURCE_TOPOLOGY, topology_manifest("described", CpuLayout.parse("1x1x1x1")))
     workload = Workload(existing=[node("described"), node("n1"), node("odd", cpu="abc", memory="-"), own])
-    give_topologies(workload, layout)
+    workload.give_nodes(option, option.parse("1x2x1x2"))
     made = {manifest.key: manifest.body for manifest in workload.existing if manifest.kind is NODE_RESOURCE_TOPOLOGY}
     assert list(made) == ["described", "n1", "odd"]
     assert made["described"] is own.body

@@ -6,7 +6,6 @@ that the format does not know gets the nearest one that it does.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection
 from typing import Any
 
@@ -91,6 +90,8 @@ def join(path: str, key: str) -> str:
 
 def nearest(word: str, known: Collection[str]) -> str:
     """Return `; did you mean 'x'?` when some known word is close, else what is known."""
+    import difflib  # noqa: PLC0415  # costs 5 ms, and only a mistake needs it
+
     close = difflib.get_close_matches(str(word), known, n=1)
     return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(sorted(known))}"
 

@@ -6,12 +6,11 @@ from support.builders import pod
 
 from koordsched.api.core import Pod
 from koordsched.api.koordinator.pods import RESOURCE_STATUS
+from koordsched.api.koordinator.topology import CPU_TOPOLOGY
 from koordsched.api.meta import ObjectMeta, Unstructured
-from koordsched.simulate.cpu_topology import CPU_TOPOLOGY, CpuLayout, topology_manifest
-from koordsched.simulate.cpu_use import CpuUse, PodCpus, cpu_use
+from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
+from koordsched.plugins.nodenumaresource.tooling import CpuSummary, CpuUse, NumaSummary, PodCpus, cpu_sections, cpu_use
 from koordsched.simulate.plain import render
-from koordsched.simulate.result import CpuSummary, NumaSummary, Result, Summary
-from koordsched.simulate.summary import ReportOptions, sections
 
 
 def topology(name: str, layout: str) -> Unstructured:
@@ -59,9 +58,7 @@ def test_the_table_shows_numa_nodes_and_the_first_pods() -> None:
         CpuSummary(total=16, bound=4, pods=2, pods_on_one_numa_node=1, numa_nodes=numa_nodes),
         [PodCpus("default/a", "n1", "0-3", "0"), PodCpus("default/b", "n1", "", "1")],
     )
-    summary = Summary(nodes=1, pods=2, bound=2, pending=0, seconds=0.0, decision_mean_micros=1.0, allocation={}, cpus=use.summary)
-    result = Result(placements=[], pending=[], summary=summary)
-    text = render(sections(result, ReportOptions(shown_cpus=1), use)[1:])
+    text = render(cpu_sections(use, 1))
     assert text == (
         "CPUs\n"
         "----\n"
@@ -78,4 +75,4 @@ def test_the_table_shows_numa_nodes_and_the_first_pods() -> None:
         "default/a  n1    0-3   0\n"
         "1 more pods; --show-cpus N lists more, -o json lists every pod.\n"
     )
-    assert [section.title for section in sections(result, ReportOptions(shown_cpus=0), use)] == ["Simulation", "CPUs"]
+    assert [section.title for section in cpu_sections(use, 0)] == ["CPUs"]

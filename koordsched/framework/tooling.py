@@ -1,0 +1,128 @@
+"""What a plugin's package offers to the tools that explain and test scheduling (`simulate`, `test`); no part of scheduling.
+
+A package that has something to offer holds a `Tooling`; `koordsched.plugins.tooling` lists them. All parts are optional. Objects are JSON
+values here, pods as manifests: a tool also looks at clusters that another scheduler serves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from koordsched.api.core import Pod
+    from koordsched.api.kinds import Kind
+    from koordsched.api.meta import Object
+    from koordsched.manifests.strict import StrictReader
+
+Json = dict[str, Any]
+
+BAR_CELLS = 30
+
+
+class ShortForm(msgspec.Struct, frozen=True):
+    """A field that manifests of a kind may have instead of what the API asks for.
+
+    check: ValueError says what is wrong with the field's value. complete: returns the whole object of any manifest of the kind, with the
+    field or without it; ValueError names the field too.
+    """
+
+    kind: Kind
+    field: str
+    check: Callable[[Any], object]
+    complete: Callable[[Mapping[str, Any]], Json]
+
+
+class NodeOption(msgspec.Struct, frozen=True):
+    """A flag of `simulate` that gives nodes an object of a kind, of their name, where the input has none.
+
+    parse: reads the flag; ValueError. make: returns the object for a node. doubt: says what does not go with these nodes, or "".
+    """
+
+    flag: str
+    metavar: str
+    help: str
+    kind: Kind
+    parse: Callable[[str], Any]
+    make: Callable[[Any, Json], Json]
+    doubt: Callable[[Any, Sequence[Json]], str]
+
+
+class ExclusiveResource(msgspec.Struct, frozen=True):
+    """Units of a node that a pod holds for itself: pods on one node hold different ones.
+
+    units: those that a pod's annotations record. shown: describes units of a node, one text for each that is worth a line.
+    """
+
+    name: str
+    units: Callable[[Json], frozenset[Any]]
+    shown: Callable[[frozenset[Any]], Sequence[str]]
+
+
+class PodCheck(msgspec.Struct, frozen=True):
+    """A key below `expect.pods.NAME` of scenarios.
+
+    read: makes a rule of the key's value, whose mistakes go to the reader. node_kind: the kind of which `differences` gets the object that
+    has the name of the pod's node, or None. differences: yields what the rule expects and does not hold. seen: describes the pod, whose
+    state is given as text.
+    """
+
+    key: str
+    read: Callable[[StrictReader, Any, str], Any]
+    node_kind: Kind
+    differences: Callable[[Any, Json, Json | None], Iterable[str]]
+    seen: Callable[[Json, str], str]
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True):
+    """A titled table. align: one of < and > per column. notes stand below it, one line each."""
+
+    title: str
+    columns: tuple[str, ...]
+    align: str
+    rows: Sequence[tuple[str, ...]]
+    notes: Sequence[str] = ()
+
+
+class PluginReport(msgspec.Struct, frozen=True):
+    """summary: a Struct for the JSON. sections: the tables, with at most so many pods."""
+
+    summary: msgspec.Struct
+    sections: Callable[[int], Sequence[Section]]
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What `simulate` reports at its end, below `key` in the JSON's summary.
+
+    flag, help: how many pods its table has at most. kind: the objects that `make` gets beside the pods on nodes, in the order of their
+    creation; there is nothing to report when it returns None, or where no object is.
+    """
+
+    key: str
+    flag: str
+    help: str
+    kind: Kind
+    make: Callable[[Iterable[Pod], Iterable[Object]], PluginReport | None]
+
+
+class Tooling(msgspec.Struct, frozen=True, kw_only=True):
+    """explanations: patterns of refusal texts, and their meaning in words of a newcomer ({0} is the pattern's first group)."""
+
+    explanations: tuple[tuple[str, str], ...] = ()
+    short_forms: tuple[ShortForm, ...] = ()
+    node_options: tuple[NodeOption, ...] = ()
+    exclusive: tuple[ExclusiveResource, ...] = ()
+    pod_checks: tuple[PodCheck, ...] = ()
+    reports: tuple[Report, ...] = ()
+
+
+def percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else "-"
+
+
+def bar(share: float) -> str:
+    filled = min(max(round(share * BAR_CELLS), 0), BAR_CELLS)
+    return "#" * filled + "." * (BAR_CELLS - filled)

@@ -79,7 +79,7 @@ def _plan(scenarios: list[Scenario], options: ScenarioOptions) -> tuple[list[Pla
             elsewhere = differs_from_served(scenario, served.config) if served else ""
             plans.append(PlannedScenario(scenario, launch, elsewhere or why_skipped(scenario, launch, options.limits)))
     if options.config is not None and not common.asked:
-        common.under(())  # nobody needs it, but a wrong one should not pass for right
+        common.under(())  # no scenario uses it, but its mistakes are to be reported
     return plans, list(dict.fromkeys(common.mistakes))
 
 

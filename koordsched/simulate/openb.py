@@ -82,7 +82,7 @@ def _node(cells: tuple[str, ...]) -> dict[str, Any]:
 
 
 class _Pods:
-    """Makes pods of rows; pods that ask for the same share their spec, which nobody writes to."""
+    """Makes pods of rows; pods with equal requests share their spec, which is never written to."""
 
     def __init__(self, scheduler_name: str) -> None:
         self._scheduler_name = scheduler_name

@@ -21,22 +21,22 @@ from koordsched.cluster.port import AlreadyExists, ClusterError, NotFound
 from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.framework.tooling import PluginReport
 from koordsched.plugins import tooling
-from koordsched.simulate.ledger import Ledger, LedgerHandler, requests_on_node
+from koordsched.simulate.pod_history import PodHistory, PodHistoryHandler, requests_on_node
 from koordsched.simulate.result import Pending, Placement, Result, Summary
 from koordsched.simulate.workload import Manifest, PodArrival, Rejection, Workload
 
-BREATH = 0.1
-"""Virtual seconds between two looks at whether the scheduler is done: everything that is due happens in between."""
-PATIENCE, LONG_BREATH = 10.0, 1.0
-"""After so many quiet seconds only retries are left, which come after whole seconds of backoff: look less often."""
-GIVE_UP = 1200.0
+POLL_SECONDS = 0.1
+"""Virtual seconds between two checks whether the scheduler is done: everything that is due happens in between."""
+QUIET_SECONDS, SLOW_POLL_SECONDS = 10.0, 1.0
+"""After so many quiet seconds only retries are left, which come after whole seconds of backoff: check less often."""
+GIVE_UP_SECONDS = 1200.0
 """Virtual seconds without a pod bound or deleted after which what the scheduler still retries counts as pending. Longer than any wait of
 its own: Permit ends after at most 15 minutes (framework.md §2.1)."""
 ENDED_PODS = ("status.phase=Succeeded", "status.phase=Failed")
 SHARE_DIGITS = 6
 
 Progress = Callable[[int, int], None]
-"""Is told how many pods of how many have a node."""
+"""Called with how many pods of how many have a node."""
 
 
 class SimulationOutcome(msgspec.Struct):
@@ -54,7 +54,7 @@ class Simulation:
         self._workload = workload
         self._embedded = embedded
         self._progress = progress
-        self._ledger = Ledger(self._requests_of)
+        self._history = PodHistory(self._requests_of)
         self._submitted: dict[str, Manifest] = {}  # every pod by key, in the order of creation
         self._refused: dict[str, str] = {}  # pod -> why the cluster did not take it
         self._departed: set[str] = set()
@@ -67,9 +67,9 @@ class Simulation:
         for manifest in self._workload.existing:
             await self._create(manifest)
         await self._note_ended_pods()
-        self._embedded.scheduler.watch_pods(LedgerHandler(self._ledger, self._progress and self._report))
+        self._embedded.scheduler.watch_pods(PodHistoryHandler(self._history, self._progress and self._report))
         await self._embedded.start()
-        await self._come_and_go()
+        await self._submit_and_delete()
         await self._until_done()
         await self._embedded.stop()
         seconds = clock.perf() - begun
@@ -77,13 +77,13 @@ class Simulation:
         return SimulationOutcome(await self._sum_up(seconds, reports), self._rejected, reports)
 
     async def _note_ended_pods(self) -> None:
-        """Take note of pods that ended before the simulation began: the scheduler does not look at them."""
+        """Record pods that ended before the simulation began: the scheduler does not watch them."""
         for selector in ENDED_PODS:
             for pod in (await self._embedded.cluster.list(POD, field_selector=selector)).items:
                 if isinstance(pod, Pod):
-                    self._ledger.pods[f"{pod.metadata.namespace}/{pod.metadata.name}"] = pod
+                    self._history.pods[f"{pod.metadata.namespace}/{pod.metadata.name}"] = pod
 
-    async def _come_and_go(self) -> None:
+    async def _submit_and_delete(self) -> None:
         """Submit and delete pods at their times; at one moment those that leave make room first."""
         moments = [(arrival.at, 1, arrival) for arrival in self._workload.arrivals]
         moments += [(arrival.departs, 0, arrival) for arrival in self._workload.arrivals if arrival.departs is not None]
@@ -98,24 +98,24 @@ class Simulation:
             await (self._create(arrival.manifest) if comes else self._delete(arrival))
 
     async def _until_done(self) -> None:
-        """Wait until the scheduler has nothing to do at two looks in a row, or goes round in circles."""
+        """Wait until the scheduler has nothing to do at two checks in a row, or only retries in vain."""
         quiet_since, version, idle = self._embedded.now(), -1, 0
-        while idle < 2:  # noqa: PLR2004  # one look could come before the last change is noticed
-            await asyncio.sleep(BREATH if self._embedded.now() - quiet_since < PATIENCE else LONG_BREATH)
-            if self._ledger.version != version:
-                version, quiet_since = self._ledger.version, self._embedded.now()
-            elif self._embedded.now() - quiet_since > GIVE_UP:
+        while idle < 2:  # noqa: PLR2004  # one check could come before the last change is noticed
+            await asyncio.sleep(POLL_SECONDS if self._embedded.now() - quiet_since < QUIET_SECONDS else SLOW_POLL_SECONDS)
+            if self._history.version != version:
+                version, quiet_since = self._history.version, self._embedded.now()
+            elif self._embedded.now() - quiet_since > GIVE_UP_SECONDS:
                 return
             idle = idle + 1 if self._embedded.scheduler.idle() else 0
 
     def _requests_of(self, pod: Pod) -> Mapping[str, int]:
-        """Return what the scheduler counts for a pod on a node; it took note of it right before."""
+        """Return what the scheduler counts for a pod on a node; its cache has seen the pod right before."""
         counted = self._embedded.scheduler.cache.pods.get(pod.metadata.uid)
         return requests_on_node(pod) if counted is None else counted.info.resources.requests
 
     def _report(self) -> None:
         assert self._progress is not None
-        self._progress(self._ledger.decided, max(len(self._workload.arrivals), len(self._submitted)))
+        self._progress(self._history.decided, max(len(self._workload.arrivals), len(self._submitted)))
 
     async def _create(self, manifest: Manifest) -> None:
         key = manifest.key
@@ -124,7 +124,7 @@ class Simulation:
         try:
             await self._embedded.cluster.create(manifest.kind, manifest.body)
         except AlreadyExists as error:
-            await self._is_there(manifest, error)
+            await self._patch_existing(manifest, error)
         except ClusterError as error:
             self._reject(manifest, error)
             if manifest.kind is POD:
@@ -133,7 +133,7 @@ class Simulation:
             if self._refused:
                 self._refused.pop(key, None)
 
-    async def _is_there(self, manifest: Manifest, error: AlreadyExists) -> None:
+    async def _patch_existing(self, manifest: Manifest, error: AlreadyExists) -> None:
         """Patch a namespace or a priority class, which may be there already (made on demand, or always there); others are there once."""
         if manifest.kind not in {NAMESPACE, PRIORITY_CLASS}:
             self._reject(manifest, error)
@@ -161,8 +161,8 @@ class Simulation:
             objects = (await self._embedded.cluster.list(report.kind)).items
             if not objects:
                 continue
-            pods = self._ledger.pods
-            there = (pods[key] for key in self._submitted if key in pods and key not in self._ledger.deleted)
+            pods = self._history.pods
+            there = (pods[key] for key in self._submitted if key in pods and key not in self._history.deleted)
             made = report.make((pod for pod in there if pod.spec.node_name), objects)
             if made is not None:
                 found[report.key] = made
@@ -172,7 +172,7 @@ class Simulation:
         nodes = [node for node in (await self._embedded.cluster.list(NODE)).items if isinstance(node, Node)]
         preempted = await self._preempted()
         placements, pending = [], []
-        pods, deleted = self._ledger.pods, self._ledger.deleted
+        pods, deleted = self._history.pods, self._history.deleted
         for key, manifest in self._submitted.items():
             pod = pods.get(key)
             stays = key not in deleted or key in self._departed
@@ -200,7 +200,7 @@ class Simulation:
             return f"rejected: {self._refused[key]}"
         if key in preempted:
             return f"preempted: {preempted[key]}"
-        if pod is None or (key in self._ledger.deleted and key not in self._departed):
+        if pod is None or (key in self._history.deleted and key not in self._departed):
             return "it was deleted"
         for condition in pod.status.conditions:
             if condition.type == "PodScheduled" and condition.status == "False" and condition.message:
@@ -213,15 +213,15 @@ class Simulation:
         return f"not tried: it is for the scheduler {scheduler_name}, which is no profile of the configuration"
 
     async def _preempted(self) -> dict[str, str]:
-        """Return what the scheduler told pods that had to make room."""
-        if not self._ledger.deleted:
+        """Return the notes of the Preempted events, by pod."""
+        if not self._history.deleted:
             return {}
         found = {}
         for event in (await self._embedded.cluster.list(EVENT)).items:
             regarding: Any = getattr(event, "regarding", None)
             if getattr(event, "reason", "") == "Preempted" and regarding is not None:
                 found[f"{regarding.namespace}/{regarding.name}"] = getattr(event, "note", "")
-        return {key: note for key, note in found.items() if key in self._ledger.deleted}
+        return {key: note for key, note in found.items() if key in self._history.deleted}
 
     def _allocation(self, nodes: list[Node]) -> dict[str, float]:
         """Return per resource what pods on nodes request of what all nodes offer; at its peak where pods leave again."""
@@ -230,7 +230,7 @@ class Simulation:
         for same, count in Counter(id(node.status) for node in nodes).items():
             for name, amount in node_allocatable(distinct[same]).items():
                 offered[name] = offered.get(name, 0) + count * amount
-        requested = self._ledger.peak if self._workload.departs else self._ledger.requested
+        requested = self._history.peak if self._workload.departs else self._history.requested
         names = [name for name in ("cpu", "memory") if name in offered] + sorted(offered.keys() - {"cpu", "memory"})
         return {name: round(requested.get(name, 0) / offered[name], SHARE_DIGITS) for name in names if offered[name]}
 

@@ -11,7 +11,7 @@
 - `templates.py` objects that differ from others in their names only share what is stored of these
 - `admission.py` what the API server fills in when a pod is created
 - `lifecycle.py` binding and deletion of one object, as values
-- `volumes.py`   claims and volumes find each other, as kube-controller-manager sees to it; on `volume_objects.py`
+- `volumes.py`   the volume controller: claims and volumes are bound as by kube-controller-manager
 - `faults.py`    what goes wrong on purpose
 - `answers.py`   the API server's error texts
 """

@@ -1,17 +1,17 @@
-"""What kube-controller-manager does with volumes and claims, as far as scheduling can see it; and what a provisioner would make.
+"""What kube-controller-manager does with volumes and claims, as far as scheduling can see it; and what a provisioner does.
 
-Reacts to each write at once, so that there is nothing to wait for in virtual time: a claim is bound to the volume that names it, or whose
-name it has; one that waits for no pod also to the smallest volume that suits; and one that a class can make a volume for gets a new one,
-as soon as its node is known where that is waited for. Phases follow. Every change is a write of its own, as it would be in a cluster.
+Reacts to each write at once, so that nothing waits in virtual time: a claim is bound to the volume that names it, or whose name it has; one
+with immediate binding also to the smallest volume that suits; and one whose class can provision gets a new volume, with delayed binding as
+soon as its node is selected. Phases follow. Every change is a write of its own, as in a cluster.
 Reference: pkg/controller/volume/persistentvolume of Kubernetes v1.35. Off unless `MemoryClusterOptions.volume_controller` says so.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from koordsched.api.core import PersistentVolume, PersistentVolumeClaim
-from koordsched.api.kinds import CSI_NODE, NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
+from koordsched.api.kinds import CSI_NODE, NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS, Kind
 from koordsched.api.quantity import QuantityError
 from koordsched.api.selectors import SelectorError
 from koordsched.api.storage import StorageClass
@@ -30,8 +30,7 @@ from koordsched.api.volumes import (
     volume_class,
 )
 from koordsched.cluster.memory.store import key_of
-from koordsched.cluster.memory.volume_objects import VolumeObjects
-from koordsched.cluster.port import Ref
+from koordsched.cluster.port import Patch, Ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,14 +44,14 @@ DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 
 WATCHED = frozenset({PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS})
-"""Kinds whose writes there is something to do about."""
+"""Kinds whose writes the controller reacts to."""
 
 
 class VolumeController:
-    """Keeps claims and volumes together. `wrote` and `deleted` are to be called after each change of a watched kind."""
+    """Binds claims and volumes. `wrote` and `deleted` are called after each change of a watched kind."""
 
     def __init__(self, registry: Registry) -> None:
-        self._objects = VolumeObjects(registry)
+        self._objects = VolumeStore(registry)
 
     def wrote(self, written: Object) -> None:
         """React to a creation or a change."""
@@ -97,7 +96,7 @@ class VolumeController:
             self._objects.set_phase(PERSISTENT_VOLUME, volume, RELEASED if uid else AVAILABLE)
 
     def _waiting_for(self, volume: PersistentVolume) -> list[str]:
-        """Return the claims that a free volume may be what they wait for."""
+        """Return the claims that a free volume may suit."""
         name = volume.metadata.name
         return [
             key_of(claim.metadata.namespace, claim.metadata.name)
@@ -120,7 +119,7 @@ class VolumeController:
             self._objects.set_phase(PERSISTENT_VOLUME_CLAIM, claim, "Pending")
 
     def _find(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
-        """Return a volume for a claim that has none, if need be a new one; None while there is to be waited."""
+        """Return a volume for a claim that has none, if need be a new one; None: there is none yet."""
         key = key_of(claim.metadata.namespace, claim.metadata.name)
         for name in sorted(self._objects.named.get(key, ())):
             volume = self._objects.volume(name)
@@ -161,7 +160,7 @@ class VolumeController:
         return self._objects.storage_class(name)
 
     def _provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass, node: str) -> PersistentVolume | None:
-        """Make a volume as the class's driver would: as large as asked for, within reach of the node."""
+        """Create a volume as the class's driver does: as large as requested, accessible from the node."""
         name = f"pvc-{claim.metadata.uid}"
         spec: Raw = {
             "capacity": {"storage": claim.spec.resources.requests.get("storage", "0")},
@@ -181,7 +180,7 @@ class VolumeController:
         return self._objects.create_volume(body)
 
     def _topology(self, driver: str, node: str) -> Iterator[Raw]:
-        """Yield what a volume's nodes must be like: as the chosen one is, in the labels that its driver goes by."""
+        """Yield the conditions of a new volume's node affinity: the selected node's values of the driver's topology keys."""
         csi_node, chosen = self._objects.raw(CSI_NODE, node), self._objects.raw(NODE, node)
         labels = (chosen or {}).get("metadata", {}).get("labels") or {}
         for known in ((csi_node or {}).get("spec") or {}).get("drivers") or ():
@@ -191,7 +190,7 @@ class VolumeController:
                         yield {"key": key, "operator": "In", "values": [labels[key]]}
 
     def _bind(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
-        """Let both sides name each other, and say that it is done. What is so already is not written."""
+        """Write to each side the other's name, and that both are bound. What is written already is not written again."""
         ours: dict[str, str] = {} if claimed_by(volume) else {BOUND_BY_CONTROLLER: "yes"}
         if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
             self._objects.patch(
@@ -214,3 +213,70 @@ def _size(volume: PersistentVolume) -> int | None:
         return volume_size(volume)
     except QuantityError:
         return None
+
+
+class VolumeStore:
+    """Lookups by key, and volumes by the claim that they name or else by their class."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.named: dict[str, set[str]] = {}  # by claim: volumes that name it
+        self.free: dict[str, set[str]] = {}  # by class: volumes that name no claim
+        self._registry = registry
+        self._indexed: dict[str, tuple[dict[str, set[str]], str]] = {}  # by volume: where it is in the two above
+
+    def set_phase(self, kind: Kind, obj: PersistentVolume | PersistentVolumeClaim, phase: str) -> None:
+        if obj.status.phase != phase:
+            ref = Ref(kind, obj.metadata.namespace, obj.metadata.name)
+            self._registry.patch(ref, Patch({"status": {"phase": phase}}, subresource="status"))
+
+    def patch(self, kind: Kind, obj: Object, body: dict[str, Any]) -> None:
+        self._registry.patch(Ref(kind, obj.metadata.namespace, obj.metadata.name), Patch(body))
+
+    def create_volume(self, body: Raw) -> PersistentVolume | None:
+        made = self._registry.create(PERSISTENT_VOLUME, body).object()
+        if not isinstance(made, PersistentVolume):
+            return None
+        self.index(made)
+        return made
+
+    def raw(self, kind: Kind, name: str) -> Raw | None:
+        stored = self._registry.kind(kind).objects.get(name)
+        return None if stored is None else stored.raw
+
+    def volume(self, name: str) -> PersistentVolume | None:
+        stored = self._registry.kind(PERSISTENT_VOLUME).objects.get(name)
+        found = stored.object() if stored is not None else None
+        return found if isinstance(found, PersistentVolume) else None
+
+    def claim(self, key: str) -> PersistentVolumeClaim | None:
+        stored = self._registry.kind(PERSISTENT_VOLUME_CLAIM).objects.get(key)
+        found = stored.object() if stored is not None else None
+        return found if isinstance(found, PersistentVolumeClaim) else None
+
+    def storage_class(self, name: str) -> StorageClass | None:
+        stored = self._registry.kind(STORAGE_CLASS).objects.get(name)
+        found = stored.object() if stored is not None else None
+        return found if isinstance(found, StorageClass) else None
+
+    def claims(self) -> list[PersistentVolumeClaim]:
+        found = [stored.object() for stored in self._registry.kind(PERSISTENT_VOLUME_CLAIM).objects.values()]
+        return [claim for claim in found if isinstance(claim, PersistentVolumeClaim)]
+
+    def classes(self) -> list[StorageClass]:
+        found = [stored.object() for stored in self._registry.kind(STORAGE_CLASS).objects.values()]
+        return [known for known in found if isinstance(known, StorageClass)]
+
+    # Index
+
+    def index(self, volume: PersistentVolume) -> None:
+        """Index a volume as it is now."""
+        name, claim = volume.metadata.name, claimed_by(volume)
+        self.unindex(name)
+        index, key = (self.named, claim) if claim else (self.free, volume_class(volume))
+        index.setdefault(key, set()).add(name)
+        self._indexed[name] = (index, key)
+
+    def unindex(self, name: str) -> None:
+        place = self._indexed.pop(name, None)
+        if place is not None:
+            place[0][place[1]].discard(name)

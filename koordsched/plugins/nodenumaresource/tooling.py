@@ -1,4 +1,4 @@
-"""What `simulate` and `test` know of NodeNUMAResource: texts, CPU layouts in short, and who holds which CPUs.
+"""What `simulate` and `test` know of NodeNUMAResource: texts, CPU layouts in short, and the CPUs that pods hold.
 
 Read from what a scheduler wrote on pods (nodenumaresource.md §1) and from NodeResourceTopologies (§2). An annotation that cannot be read
 counts as nothing, as it does for the scheduler.

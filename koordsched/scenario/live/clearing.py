@@ -59,7 +59,7 @@ def about(event: Json) -> str:
 
 
 async def take_over(api: Api, ref: Ref, body: Json) -> Json | None:
-    """Give a namespace that an earlier scenario left what a manifest says; None: it is somebody else's, or is not there any more."""
+    """Give a namespace that an earlier scenario left what a manifest says; None: no scenario made it, or it is gone."""
     try:
         metadata = (await api.get(ref))["metadata"]
         if LEFT_OVER not in (metadata.get("annotations") or {}):

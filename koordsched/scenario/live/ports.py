@@ -9,7 +9,7 @@ PORTS = range(20_000, 32_768)  # below those that outgoing connections are given
 
 
 def free_port() -> int:
-    """Return a port on loopback where nobody listens; whoever asks next may get it, too, by a small chance."""
+    """Return a free port on loopback. By a small chance the next call returns it, too."""
     while True:
         port = secrets.choice(PORTS)
         with socket.socket() as probe:

@@ -156,7 +156,7 @@ class SchedulerProcess:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
-        self._process = None  # only now: who is interrupted above may come again
+        self._process = None  # only now: a call that is interrupted above is repeated
 
     def _last_words(self) -> str:
         """Return the end of its log for a message."""

@@ -1,6 +1,6 @@
-"""What became of each pod, kept while it happens from the scheduler's own watch.
+"""The history of each pod, recorded from the scheduler's own watch.
 
-`Ledger` is a state machine without I/O; `LedgerHandler` feeds it. It must follow rather than look at the end: pods leave again, preempted
+`PodHistory` is a state machine without I/O; `PodHistoryHandler` feeds it. The state at the end is not enough: pods leave again, preempted
 ones vanish, and the share of the cluster that is taken has its peak in between.
 """
 
@@ -21,10 +21,10 @@ def requests_on_node(pod: Pod) -> Mapping[str, int]:
     return pod_resources(pod, counted_on_node=True).requests
 
 
-class Ledger:
+class PodHistory:
     """The last state of every pod that ever was, by namespace/name, and what the bound ones request.
 
-    requests_of: asked once for each pod that is bound; who has computed it already need not do so again.
+    requests_of: called once for each pod that is bound, so that a caller that has computed its requests can return them.
     """
 
     def __init__(self, requests_of: RequestsOf = requests_on_node) -> None:
@@ -39,7 +39,7 @@ class Ledger:
         self.version = 0  # grows with every pod that is bound or deleted
 
     def put(self, pod: Pod, *, gone: bool = False) -> None:
-        """Take in a pod's new state; gone: it was its last."""
+        """Record a pod's new state; gone: it was its last."""
         key = object_key(pod)
         self.pods[key] = pod
         if gone:
@@ -60,13 +60,13 @@ class Ledger:
             self.version += 1
 
     def _leave(self, key: str) -> None:
-        """Count the pod no longer, if it was. The highest sums are noted where they end."""
+        """Stop counting the pod, if it was counted. The peak is noted before."""
         if key in self._counted:
             self._note_peak()
             self._sum(self._counted.pop(key), -1)
 
     def _sum_up(self) -> None:
-        """Add what was taken since it was last asked for. Pods that ask for the same mostly share what says so."""
+        """Add the requests of the pods bound since the last call. Pods with equal requests mostly share one mapping."""
         distinct = {id(requests): requests for requests in self._taken}
         for same, pods in Counter(map(id, self._taken)).items():
             self._sum(distinct[same], pods)
@@ -95,20 +95,20 @@ class Ledger:
         return dict(self._peak)
 
 
-class LedgerHandler:
-    """Feeds the ledger with what the scheduler sees of pods, and tells when it changed, where that is asked for."""
+class PodHistoryHandler:
+    """Feeds the history with what the scheduler sees of pods; `changed` is called when a pod on a node changed."""
 
-    def __init__(self, ledger: Ledger, changed: Callable[[], None] | None) -> None:
-        self._ledger = ledger
+    def __init__(self, history: PodHistory, changed: Callable[[], None] | None) -> None:
+        self._history = history
         self._changed = changed
 
     def on_add(self, pod: Pod, _arrival: Arrival) -> None:
-        self._ledger.put(pod)
+        self._history.put(pod)
 
     def on_update(self, _old: Pod, new: Pod) -> None:
-        self._ledger.put(new)
+        self._history.put(new)
         if self._changed is not None and new.spec.node_name:
             self._changed()
 
     def on_delete(self, pod: Pod, _final_state: FinalState) -> None:
-        self._ledger.put(pod, gone=True)
+        self._history.put(pod, gone=True)

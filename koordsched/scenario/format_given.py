@@ -17,9 +17,8 @@ from msgspec import inspect
 from koordsched.api.kinds import NODE, POD, Kind
 from koordsched.manifests.strict import StrictReader, join, shown
 from koordsched.scenario.model import Given, PatchObject
-from koordsched.scenario.objects import SHORT_FORMS
+from koordsched.scenario.objects import SHORT_FORMS, bad_template
 from koordsched.scenario.targets import read_kind, read_target
-from koordsched.scenario.templating import bad_template
 
 FIELDS = ("apiVersion", "kind", "metadata", "spec", "status")
 TOP_LEVEL: Mapping[Kind, tuple[str, ...]] = {POD: (*FIELDS, "resources", "repeat"), NODE: (*FIELDS, "repeat")}

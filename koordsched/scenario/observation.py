@@ -37,7 +37,7 @@ async def look(cluster: ScenarioCluster, expect: Expect) -> Seen:
     """Read all that the block asks about. ClusterError."""
     seen = Seen()
     if expect.pods or expect.bound or expect.pending or expect.samenode or expect.distinctnodes or expect.samelabel or expect.disjoint:
-        seen.pods = {_key(pod): pod for pod in await cluster.list(POD)}
+        seen.pods = {f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": pod for pod in await cluster.list(POD)}
     if expect.samelabel:
         seen.nodes = _by_name(await cluster.list(NODE))
     asked_keys = {key for rule in expect.pods.values() for key in rule.by_plugin}
@@ -97,10 +97,6 @@ def events_about(seen: Seen, pod: str) -> Iterable[tuple[str, str]]:
         subject = event.get("regarding") or event.get("involvedObject") or {}
         if subject.get("kind", "Pod") == "Pod" and f"{subject.get('namespace', '')}/{subject.get('name', '')}" == pod:
             yield event.get("reason", ""), event.get("note") or event.get("message") or ""
-
-
-def _key(pod: Json) -> str:
-    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
 
 
 def _by_name(objects: Iterable[Json]) -> dict[str, Json]:

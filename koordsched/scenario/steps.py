@@ -14,9 +14,8 @@ from koordsched.cluster.port import AlreadyExists, ClusterError, Ref
 from koordsched.scenario.cluster import ScenarioCluster, named
 from koordsched.scenario.expectations import differences
 from koordsched.scenario.model import Create, Delete, Expect, Given, Patch, Restart, Step, Wait
-from koordsched.scenario.objects import ALWAYS_THERE, expand
+from koordsched.scenario.objects import ALWAYS_THERE, expand, with_now
 from koordsched.scenario.observation import look
-from koordsched.scenario.templating import with_now
 
 POLL_SECONDS = 0.1
 

@@ -142,7 +142,8 @@ class VolumeInventory:
     def available(self, storage_class: str) -> list[SizedVolume]:
         """Return the volumes of the class that are neither bound nor assumed, the smallest first."""
         volumes = self._available.get(storage_class, {})
-        return sorted((found for name, found in volumes.items() if not self.assumed.claim_of(name)), key=_by_size)
+        free = (found for name, found in volumes.items() if not self.assumed.claim_of(name))
+        return sorted(free, key=lambda each: (each.size, each.name))
 
     def prebound_to(self, claim: str, storage_class: str) -> list[SizedVolume]:
         """Return the volumes of the class that name the claim, and the one that is assumed for it, by name."""
@@ -205,10 +206,6 @@ class VolumeInventory:
         index, key = self._indexes.get(volume, (self._prebound, ""))
         if index is self._available:
             self._versions[key] += 1
-
-
-def _by_size(found: SizedVolume) -> tuple[int, str]:
-    return found.size, found.name
 
 
 def storage_limit(capacity: CSIStorageCapacity) -> int | None:

@@ -50,18 +50,14 @@ class CapacityScore:
         static = np.zeros(rows, np.bool_)
         for numbers in found.volumes:
             static |= numbers != NO_VOLUME
-        usages = [*_static(claims, found, rows), *_dynamic(claims, found, ~static)]
         total, classes = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-        for usage in usages:
-            total += np.where(usage.counts, self._of(usage), 0)
+        for usage in [*_static(claims, found, rows), *_dynamic(claims, found, ~static)]:
+            full = (usage.capacity == 0) | (usage.requested > usage.capacity)
+            utilization = np.where(full, FULL, _percent(usage))
+            total += np.where(usage.counts, self._interpolated(utilization), 0)
             classes += usage.counts
         mean = total / np.maximum(classes, 1)
         return np.floor(mean + 0.5).astype(np.int64)  # halves up: no score is negative
-
-    def _of(self, usage: _Usage) -> NDArray[np.int64]:
-        full = (usage.capacity == 0) | (usage.requested > usage.capacity)
-        percent = np.where(full, FULL, _percent(usage))
-        return self._interpolated(percent)
 
     def _interpolated(self, percent: NDArray[np.int64]) -> NDArray[np.int64]:
         """Follow the shape's lines, in integers that are rounded towards zero."""

@@ -88,7 +88,7 @@ class VolumeUsers:
 
 
 def _add(counts: dict[K, int], key: K, by: int) -> None:
-    """Count, and forget what nobody has any more."""
+    """Count, and drop what is no longer used."""
     total = counts.get(key, 0) + by
     if total:
         counts[key] = total

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from koordsched.scenario.templating import bad_template, with_index, with_now
+from koordsched.scenario.objects import bad_template, with_index, with_now
 
 NEW_YEAR = 1767225600.0  # 2026-01-01T00:00:00Z
 

@@ -26,7 +26,7 @@ from koordsched.frozen import frozen
 from koordsched.scheduler.debugger import StandingCheck
 from koordsched.scheduler.debugger import standing_check as standing
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
-from koordsched.simulate.cpu_topology import CpuLayout, topology_manifest
+from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
 
 NODES, PODS = 5_000, 50_000
 CPUS_OF_A_NODE = 64

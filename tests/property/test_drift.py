@@ -24,8 +24,8 @@ from koordsched.cluster.port import ClusterError, Ref, ServerError
 from koordsched.config import load_config_object
 from koordsched.plugins.nodenumaresource.allocations import NumaState
 from koordsched.plugins.nodenumaresource.checking import NumaCheck
-from koordsched.simulate.cpu_topology import CpuLayout, topology_manifest
-from koordsched.simulate.stage import AnsweringWorld
+from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
+from support.embedded import AnsweringCluster
 
 CONFIG = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -36,7 +36,7 @@ NODES = ("n0", "n1", "n2")
 numbers = st.integers(0, 7)
 
 
-async def begin(world: AnsweringWorld) -> None:
+async def begin(world: AnsweringCluster) -> None:
     """Three nodes with 8 CPUs, labels, images and taints here and there; pods with ports, CPUs of their own, and one that does not fit."""
     for i, name in enumerate(NODES):
         manifest = node_manifest(name, "8", zone=f"z{i % 2}")
@@ -60,7 +60,7 @@ def pod_of(name: str, i: int) -> dict[str, Any]:
     return manifest
 
 
-def damage(world: AnsweringWorld, what: str, i: int, j: int) -> None:
+def damage(world: AnsweringCluster, what: str, i: int, j: int) -> None:
     """Let one thing be wrong."""
     scheduler = world.scheduler
     cache, queue = scheduler.cache, scheduler.queue
@@ -142,7 +142,7 @@ DAMAGES = (
 )
 
 
-def anew(world: AnsweringWorld) -> Cache:
+def anew(world: AnsweringCluster) -> Cache:
     """Return a cache that is filled from the watched objects."""
     made = Cache()
     for found in world.scheduler._nodes.store.values():
@@ -197,7 +197,7 @@ def test_nothing_is_mended_where_nothing_is_wrong(sequence: list[tuple[str, int,
     run_virtual(body)
 
 
-async def play(world: AnsweringWorld, number: int, what: str, i: int, j: int) -> None:
+async def play(world: AnsweringCluster, number: int, what: str, i: int, j: int) -> None:
     raws = world.cluster.raws(POD)
     ref = Ref(POD, "default", raws[i % len(raws)]["metadata"]["name"]) if raws else None
     faults = world.cluster.faults.rules

@@ -23,8 +23,8 @@ from koordsched.config import load_config_object
 from koordsched.plugins.nodenumaresource.allocations import NumaState
 from koordsched.plugins.nodenumaresource.usage import Allocation
 from koordsched.scheduler.debugger.debugger import ASKED_FOR, PAGE
-from koordsched.simulate.cpu_topology import CpuLayout, topology_manifest
-from koordsched.simulate.world import EmbeddedWorld
+from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
+from koordsched.embedded.cluster import EmbeddedCluster
 
 NUMA_CONFIG = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -33,7 +33,7 @@ NUMA_CONFIG = {
 }
 
 
-async def prepare(world: EmbeddedWorld) -> None:
+async def prepare(world: EmbeddedCluster) -> None:
     """Two nodes with 4 cpu each; `bound` with 1 cpu and host port 80; `big`, which fits nowhere."""
     for name in ("n1", "n2"):
         await world.create(NODE, node_manifest(name, zone="a"))
@@ -44,14 +44,14 @@ async def prepare(world: EmbeddedWorld) -> None:
     await world.settle()
 
 
-async def deafen(world: EmbeddedWorld, kind: Kind) -> None:
+async def deafen(world: EmbeddedCluster, kind: Kind) -> None:
     """Let the watch of a kind fail for ever."""
     world.cluster.faults.rules.append(Fault(verb="watch", kind=kind, error=lambda: ServerError("down")))
     world.cluster.cut_watches(lambda: ServerError("cut"))
     await asyncio.sleep(0.01)
 
 
-async def assert_sound(world: EmbeddedWorld) -> None:
+async def assert_sound(world: EmbeddedCluster) -> None:
     assert (await world.scheduler.debugger.compare()).ok
     world.scheduler.queue.check_invariants()
 
@@ -251,7 +251,7 @@ async def test_what_is_on_its_way_is_not_reported(stage: Stage) -> None:
 # What plugins keep
 
 
-async def prepare_numa(world: EmbeddedWorld) -> tuple[NumaState, str]:
+async def prepare_numa(world: EmbeddedCluster) -> tuple[NumaState, str]:
     """A node with 8 CPUs, two of which `p` holds; return the state and the pod's uid."""
     await world.create(NODE, node_manifest("n1", "8"))
     await world.create(NODE_RESOURCE_TOPOLOGY, topology_manifest("n1", CpuLayout.parse("2x1x2x2"), 1 << 33))

@@ -23,10 +23,10 @@ from koordsched.cluster.port import ListPage, NotFound, Ref, WatchEvent
 from koordsched.config import load_config_object
 from koordsched.config.flags import Flags
 from koordsched.frozen import frozen
+from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
 from koordsched.scheduler.debugger import StandingCheck
 from koordsched.scheduler.debugger import standing_check as standing
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
-from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
 
 NODES, PODS = 5_000, 50_000
 CPUS_OF_A_NODE = 64

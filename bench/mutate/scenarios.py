@@ -8,10 +8,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from support.embedded import answer
 
 from koordsched.scenario.command import ScenarioOptions, run_tests
+from koordsched.scenario.embedded import EmbeddedBackend
 from koordsched.scenario.format import load_scenarios
-from koordsched.simulate.stage import EmbeddedStage
 
 FOLDER = Path("tests/scenarios").absolute()
 
@@ -29,7 +30,7 @@ class ScenarioItem(pytest.Item):
 
     def runtest(self) -> None:
         out, err = io.StringIO(), io.StringIO()
-        code = run_tests(ScenarioOptions(paths=(str(self.path),), only=self.name), EmbeddedStage(), out, err)
+        code = run_tests(ScenarioOptions(paths=(str(self.path),), only=self.name), EmbeddedBackend(answer), out, err)
         assert code == 0, out.getvalue() + err.getvalue()
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.builders import node, pod
 from support.drift import all_drift, check_all, standing_check
+from support.embedded import AnsweringCluster
 from support.fakes import embedded, node_manifest, pod_manifest
 from support.virtual_loop import run_virtual, running
 
@@ -25,7 +26,6 @@ from koordsched.config import load_config_object
 from koordsched.plugins.nodenumaresource.allocations import NumaState
 from koordsched.plugins.nodenumaresource.checking import NumaCheck
 from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
-from support.embedded import AnsweringCluster
 
 CONFIG = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.scheduler.debugger import StandingCheck
 from koordsched.scheduler.debugger.standing_check import TURNS
-from koordsched.embedded.cluster import EmbeddedCluster
 from support.stages import metric
 
 

@@ -10,12 +10,12 @@ from support.stages import Stage, nodes_of_pods
 
 from koordsched.api.kinds import NODE, POD
 from koordsched.cluster.port import Ref
-from koordsched.simulate.world import EmbeddedWorld
+from koordsched.embedded.cluster import EmbeddedCluster
 
 N1 = Ref(NODE, "", "n1")
 
 
-async def nominated(world: EmbeddedWorld) -> None:
+async def nominated(world: EmbeddedCluster) -> None:
     """Let "high" be nominated for n1, of whose four cores two are taken, and "low", which would fit there, stand back for it."""
     await world.create(NODE, node_manifest("n1", disk="ssd"))
     await world.create(POD, pod_manifest("there", "2", nodeName="n1", priority=1000))
@@ -27,7 +27,7 @@ async def nominated(world: EmbeddedWorld) -> None:
     assert nodes_of_pods(world) == {"there": "n1", "high": "", "low": ""}
 
 
-def nomination(world: EmbeddedWorld) -> str | None:
+def nomination(world: EmbeddedCluster) -> str | None:
     found: str | None = world.cluster.raw(Ref(POD, "default", "high"))["status"].get("nominatedNodeName")
     return found
 

@@ -20,11 +20,11 @@ from koordsched.cache.columns import CORDON
 from koordsched.cluster.memory import Fault
 from koordsched.cluster.port import Gone, ListPage, Ref, ServerError, Unreadable
 from koordsched.config import load_config_object
+from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.plugins.nodenumaresource.allocations import NumaState
+from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
 from koordsched.plugins.nodenumaresource.usage import Allocation
 from koordsched.scheduler.debugger.debugger import ASKED_FOR, PAGE
-from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
-from koordsched.embedded.cluster import EmbeddedCluster
 
 NUMA_CONFIG = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",

@@ -10,7 +10,7 @@ import msgspec
 
 from koordsched.framework.row_refusals import NO_REFUSALS
 from koordsched.framework.status import Code, Status
-from koordsched.queue.queued_pod import Rejectors
+from koordsched.queue.hints import Rejectors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -51,7 +51,7 @@ from koordsched.framework.stopwatch import (
 )
 from koordsched.framework.topologymanager import unite
 from koordsched.log import get_logger
-from koordsched.queue.profile import EVICTION, FITS, NONE, Probe, Prospect
+from koordsched.queue.profile import FEASIBLE, INFEASIBLE, NEEDS_PREEMPTION, ProbeOutcome, ProbeResult
 
 if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
@@ -127,20 +127,20 @@ class Profile:
         self.watch.ended(POST_FILTER, status, started)
         return result, status
 
-    def prospect(self, pod: PodInfo) -> tuple[Prospect, Diagnosis | None]:
-        """Tell how an attempt of this pod could end otherwise than refused now: a node passes, or PostFilter might find a way.
+    def probe(self, pod: PodInfo) -> tuple[ProbeOutcome, Diagnosis | None]:
+        """Estimate, without an attempt, whether some node passes the pod's filters now or PostFilter may help it.
 
-        With the reasons, where no node passes.
+        The second part is the diagnosis where no node passes.
         """
         diagnosis = self.shapes.why_infeasible(pod)
         if diagnosis is None:
-            return FITS, None
-        return EVICTION if self._may_be_helped(pod, diagnosis) else NONE, diagnosis
+            return FEASIBLE, None
+        return NEEDS_PREEMPTION if self._may_be_helped(pod, diagnosis) else INFEASIBLE, diagnosis
 
-    def look(self, pod: PodInfo) -> Probe:
-        """Tell whether some node passes, and else who refuses the pod; PostFilter is not asked."""
+    def probe_without_preemption(self, pod: PodInfo) -> ProbeResult:
+        """Answer whether some node passes, and else which plugins refuse the pod; PostFilter is not asked."""
         diagnosis = self.shapes.why_infeasible(pod)
-        return (FITS, None) if diagnosis is None else (NONE, diagnosis.rejectors)
+        return (FEASIBLE, None) if diagnosis is None else (INFEASIBLE, diagnosis.rejectors)
 
     def unchanged_since_failure(self, pod: PodInfo) -> bool:
         """Answer whether the pod's shape failed and nothing changed since that could matter to it."""

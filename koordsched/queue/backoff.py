@@ -1,11 +1,9 @@
-"""The backoff queue: pods that may be tried again when their penalty is over (framework.md §3.3).
-
-Two heaps, because a refused pod may be popped early when nothing else is to do, and one that failed with an error may not: hammering an
-API server that is in trouble helps nobody. Expiries are whole seconds, so that pods that fail within one second keep their order.
-"""
+"""The backoff queue (framework.md §3.3), and the shape groups that wait for a backoff before an attempt at preemption."""
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import math
 from typing import TYPE_CHECKING
 
@@ -16,16 +14,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from koordsched.queue.profile import QueueSettings
-    from koordsched.queue.queued_pod import QueuedPodInfo
+    from koordsched.queue.queued_pod import QueuedPodInfo, UnschedulableGroup
 
 
 class BackoffQueue:
-    """Pods by the second at which their backoff ends."""
+    """Pods by the second at which their backoff ends.
+
+    A refused pod may be popped early when no other pod is active, one that failed with an error may not, to spare an API server that is in
+    trouble; so each kind has its heap. Expiries are whole seconds, so that pods that fail within one second keep their order.
+    """
 
     def __init__(self, settings: QueueSettings) -> None:
         self._settings = settings
-        self._rejected = PodHeap()  # podBackoffQ
-        self._failed = PodHeap()  # podErrorBackoffQ
+        self._rejected: PodHeap[QueuedPodInfo] = PodHeap()  # podBackoffQ
+        self._failed: PodHeap[QueuedPodInfo] = PodHeap()  # podErrorBackoffQ
 
     def __len__(self) -> int:
         return len(self._rejected) + len(self._failed)
@@ -42,7 +44,7 @@ class BackoffQueue:
         return self._settings.pop_from_backoff and len(self._rejected) > 0
 
     def duration(self, info: QueuedPodInfo) -> float:
-        """Return the pod's penalty in seconds: initial * 2^(n-1) up to the maximum for the n-th failure in a row; 0 before the first."""
+        """Return the pod's backoff in seconds: initial * 2^(n-1) up to the maximum for the n-th failure in a row; 0 before the first."""
         settings = self._settings
         return grown(settings.initial_backoff, settings.max_backoff, info.consecutive_errors_count or info.unschedulable_count)
 
@@ -54,7 +56,7 @@ class BackoffQueue:
         return info.backoff_expiry
 
     def is_backing_off(self, info: QueuedPodInfo, now: float) -> bool:
-        """Answer whether the penalty lasts. The second of the expiry still counts, as in kube-scheduler: the wait is in (d, d + 1]."""
+        """Answer whether the backoff lasts. The second of the expiry still counts, as in kube-scheduler: the wait is in (d, d + 1]."""
         expiry = self.expiry(info)
         return expiry > 0 and math.floor(now) <= expiry
 
@@ -67,17 +69,47 @@ class BackoffQueue:
             self._failed.remove(key)
 
     def pop_early(self) -> QueuedPodInfo | None:
-        """Take the refused pod whose backoff ends first, over or not; None if there is none or the settings forbid it."""
+        """Remove and return the refused pod whose backoff ends first, over or not; None if there is none or the settings forbid it."""
         return self._rejected.pop() if self.may_pop_early else None
 
     def pop_expired(self, now: float) -> Iterator[QueuedPodInfo]:
-        """Take the pods whose backoff is over, refused ones first."""
+        """Remove and yield the pods whose backoff is over, refused ones first."""
         for heap in (self._rejected, self._failed):
             while (info := heap.peek()) is not None and not self.is_backing_off(info, now):
                 heap.pop()
                 yield info
 
     def next_expiry(self) -> float | None:
-        """Return the moment from which `pop_expired` has something to give; None when nobody backs off."""
+        """Return the moment from which `pop_expired` yields a pod; None if no pod backs off."""
         heads = [info for heap in (self._rejected, self._failed) if (info := heap.peek()) is not None]
         return min(self.expiry(info) for info in heads) + 1.0 if heads else None
+
+
+class PreemptionBackoff:
+    """Parked shape groups that fit on no node but may preempt, by the second at which the backoff of their first pod ends.
+
+    Only an attempt can find out whether preemption helps, and it costs a search for victims. On a full cluster nearly every event makes
+    preemption look possible, and nearly all of these attempts would fail. So such a pod is not popped early, as pods in the backoff queue
+    are, but tried when its backoff is over. An event after which a node fits moves the group before.
+    """
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, UnschedulableGroup]] = []
+        self._count = itertools.count()
+
+    def add(self, group: UnschedulableGroup, expiry: float, label: str) -> None:
+        """Let the group, which is not in, wait until this second. label: of the event since which preemption may help."""
+        group.preemption_event = label
+        heapq.heappush(self._heap, (expiry, next(self._count), group))
+
+    def pop_due(self, now: float) -> Iterator[tuple[UnschedulableGroup, str]]:
+        """Remove and yield the groups whose second is over, with their events' labels; not those that moved or lost their pods."""
+        while self._heap and self._heap[0][0] < int(now):
+            group = heapq.heappop(self._heap)[2]
+            if group.preemption_event and group.members:
+                label, group.preemption_event = group.preemption_event, ""
+                yield group, label
+
+    def next_expiry(self) -> float | None:
+        """Return the moment from which `pop_due` may yield a group; None if no group waits."""
+        return self._heap[0][0] + 1.0 if self._heap else None

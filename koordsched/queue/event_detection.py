@@ -1,6 +1,6 @@
 """What changed between two states of a node or a pod, as cluster events (framework.md §3.4).
 
-Changes that no plugin can care for (a heartbeat, capacity, images, addresses) make no event at all, so that they cost nothing further on.
+Changes that no plugin reads (a heartbeat, capacity, images, addresses) make no event, so that they cost nothing further on.
 Callers: the scheduler's event handlers, and the queue itself for updates of waiting pods.
 """
 
@@ -31,9 +31,9 @@ def node_events(old: Node, new: Node) -> list[ClusterEvent]:
 
 
 def pod_update_events(old: PodInfo, new: PodInfo) -> list[ClusterEvent]:
-    """Return one event for each kind of change of a pending or assigned pod; a change of no special kind is a plain Update.
+    """Return one event for each kind of change of a pending or assigned pod; any other change is a plain Update.
 
-    For assigned pods both PodInfos must count resources as running ones do.
+    For assigned pods both PodInfos must count resources as those of running pods.
     """
     actions = list(_pod_actions(old, new))
     if not actions:
@@ -44,7 +44,7 @@ def pod_update_events(old: PodInfo, new: PodInfo) -> list[ClusterEvent]:
 
 def _node_actions(old: Node, new: Node) -> Iterator[ActionType]:
     if old.spec.unschedulable and not new.spec.unschedulable:
-        yield ActionType.UPDATE_NODE_TAINT  # kube-scheduler has no action of its own for uncordoning
+        yield ActionType.UPDATE_NODE_TAINT  # kube-scheduler has no separate action for uncordoning
     if not _same_amounts(old.status.allocatable, new.status.allocatable):
         yield ActionType.UPDATE_NODE_ALLOCATABLE
     if old.metadata.labels != new.metadata.labels:
@@ -65,7 +65,7 @@ def _pod_actions(old: PodInfo, new: PodInfo) -> Iterator[ActionType]:
     if old.pod.spec.scheduling_gates and not new.pod.spec.scheduling_gates:
         yield ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
     if len(old.pod.spec.tolerations) != len(new.pod.spec.tolerations):
-        yield ActionType.UPDATE_POD_TOLERATION  # the API server lets tolerations only be added
+        yield ActionType.UPDATE_POD_TOLERATION  # the API server allows tolerations only to be added
     if _claim_names(old.pod) != _claim_names(new.pod):
         yield ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM
 
@@ -86,7 +86,7 @@ def _condition_statuses(node: Node) -> dict[str, str]:
 
 
 def _same_amounts(old: ResourceList, new: ResourceList) -> bool:
-    """Compare by value: 1 and 1000m are one amount. What cannot be read differs from everything that is written otherwise."""
+    """Compare by value: 1 and 1000m are equal. An amount that cannot be parsed equals only the same text."""
     if old == new:
         return True
     if old.keys() != new.keys():

@@ -1,7 +1,7 @@
 """Cluster events and queueing hints: what may make a refused pod schedulable.
 
-The names, the action bits and the matching rule are kube-scheduler's (framework.md §3.5). A plugin declares the events that may help a pod
-that it refused, each with a hint; the queue asks the hints when such an event happens.
+The names, the action bits and the matching rule are kube-scheduler's (framework.md §3.5). A plugin registers the events that may help a pod
+that it refused, each with a queueing hint; the queue calls the hint when such an event happens.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class EventResource(Enum):
     ASSIGNED_POD = "AssignedPod"
     UNSCHEDULABLE_POD = "UnschedulablePod"
     NODE = "Node"
-    NAMESPACE = "Namespace"  # kube-scheduler knows no such event: its plugins learn of a namespace's labels at the next attempt
+    NAMESPACE = "Namespace"  # not in kube-scheduler: there a namespace's labels are read again at the next attempt
     PERSISTENT_VOLUME = "PersistentVolume"
     PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
     CSI_NODE = "storage.k8s.io/CSINode"
@@ -66,7 +66,7 @@ class EventResource(Enum):
     WILDCARD = "*"
 
 
-_WILDCARD = EventResource.WILDCARD  # asked for at every event, and looking a member up on its class is slow in CPython 3.11
+_WILDCARD = EventResource.WILDCARD  # read at every event, and looking a member up on its class is slow in CPython 3.11
 
 
 class QueueingHint(Enum):
@@ -75,11 +75,11 @@ class QueueingHint(Enum):
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """Which waiting pods an event concerns; by default all."""
+    """The pods that an event concerns; by default all."""
 
-    max_priority: int | None = None  # a nomination that went away helps pods of its priority and below
-    exclude_uid: str = ""  # a pod whose own refusal freed something
-    only_uid: str = ""  # an update of the waiting pod itself
+    max_priority: int | None = None  # the end of a nomination helps pods of its priority and below
+    exclude_uid: str = ""  # the pod whose own refusal caused the event
+    only_uid: str = ""  # the updated pod, for an update of a waiting pod
 
     def covers(self, pod: PodInfo) -> bool:
         if self.max_priority is not None and pod.priority > self.max_priority:
@@ -87,11 +87,11 @@ class Scope(msgspec.Struct, frozen=True):
         return pod.uid != self.exclude_uid and self.only_uid in {"", pod.uid}
 
 
-EVERYBODY = Scope()
+ALL_PODS = Scope()
 
 
 class ClusterEvent(msgspec.Struct, frozen=True, cache_hash=True):
-    """What happened (or what a plugin waits for): a kind of object and the action bits. `label` is the metric's event label."""
+    """A kind of object and the action bits: of what happened, or of what a plugin registered. `label` is the metric's event label."""
 
     resource: EventResource
     action: ActionType
@@ -100,7 +100,7 @@ class ClusterEvent(msgspec.Struct, frozen=True, cache_hash=True):
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether the event concerns every waiting pod, whatever refused it."""
+        """Whether the event concerns all pods, whichever plugins refused them."""
         return self.resource is _WILDCARD and self.action == ActionType.ALL
 
     def matches(self, incoming: ClusterEvent) -> bool:
@@ -159,16 +159,26 @@ SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"
 BACKOFF_COMPLETE = "BackoffComplete"
 POP_FROM_BACKOFF_Q = "PopFromBackoffQ"
 POD_POPPED = "PodPopped"
-UNCHANGED_SINCE_FAILURE = "UnchangedSinceFailure"  # ours: sent back without an attempt, for nothing changed that its shape failed on
+UNCHANGED_SINCE_FAILURE = (
+    "UnchangedSinceFailure"  # not in kube-scheduler: returned without an attempt, as nothing changed since its shape failed
+)
 
 
 HintFn = Callable[[PodInfo, Object | None, Object | None], QueueingHint]
-"""Answer whether the change old -> new may let this waiting pod pass. It may read of the pod only what the plugin signs (plus the uid, to
-know its own events), so that one answer serves all waiting pods of a shape. Raising counts as QUEUE."""
+"""Answer whether the change old -> new may let this unschedulable pod pass. It may read of the pod only what the plugin signs (and the uid,
+to recognise an update of the pod itself), so that one answer is right for all pods of a shape. Raising counts as QUEUE."""
 
 
 class EventHint(msgspec.Struct, frozen=True):
-    """An event that may help, and the hint that decides; None: always QUEUE."""
+    """A registered event and its queueing hint; None: always QUEUE."""
 
     event: ClusterEvent
     hint: HintFn | None = None
+
+
+class ObservedEvent(msgspec.Struct, frozen=True):
+    """A ClusterEvent that happened, with the object it is about before and after. One is made for every pod that is bound."""
+
+    event: ClusterEvent
+    old: Object | None
+    new: Object | None

@@ -1,27 +1,38 @@
-"""A heap of waiting pods from which any pod can be taken by its key.
+"""A heap of pods from which any pod can be removed by its key.
 
-Pods mostly come in the order in which they leave: such a pod is appended to a run and costs one comparison, only others go through the
-heap. Removal is lazy: an entry that is no longer the pod's own stays until it comes to the front or the dead outnumber the living.
-Equal orders are broken by `QueuedPodInfo.sequence`, so that the order never depends on how the heap was filled.
+Most pods are added in the order in which they leave: such a pod is appended to a sorted run, which costs one comparison; only others go
+through the heap. Removal is lazy: an entry that is no longer the pod's own stays until it comes to the front or such entries outnumber the
+pods. Equal orders are broken by the pod's `sequence`, so that the order never depends on how the heap was filled.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import deque
-from typing import TYPE_CHECKING, Any
-
-from koordsched.queue.queued_pod import QueuedPodInfo, SortKey
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-Entry = tuple[Any, ...]  # the order's parts, sequence, number of the insertion (never equal), pod; flat, since nested tuples compare slowly
 
-_SMALL = 64  # entries; below it dead ones are not worth removing
+class HeapPod(Protocol):
+    """What the heap reads of a pod."""
+
+    key: str
+    sequence: int
 
 
-class PodHeap:
+PodT = TypeVar("PodT", bound=HeapPod)
+
+SortKey = tuple[float, ...]
+"""A pod's order; smaller comes first."""
+
+Entry = tuple[Any, ...]  # the order's parts, sequence, insertion number (unique), pod; flat, since nested tuples compare slowly
+
+_SMALL = 64  # entries; with fewer, removing stale ones is not worth it
+
+
+class PodHeap(Generic[PodT]):
     """Pods by order, each key at most once. All but `in_order` and iteration are O(log n) amortised."""
 
     __slots__ = ("_heap", "_inserted", "_live", "_run")
@@ -38,11 +49,11 @@ class PodHeap:
     def __contains__(self, key: str) -> bool:
         return key in self._live
 
-    def __iter__(self) -> Iterator[QueuedPodInfo]:
+    def __iter__(self) -> Iterator[PodT]:
         """Yield the pods in no particular order; the heap must not change meanwhile."""
         return (entry[-1] for entry in self._live.values())
 
-    def add(self, order: SortKey, info: QueuedPodInfo) -> None:
+    def add(self, order: SortKey, info: PodT) -> None:
         """Put the pod in, or give it a new order if it is in."""
         self._inserted += 1
         entry = (*order, info.sequence, self._inserted, info)
@@ -53,7 +64,7 @@ class PodHeap:
         else:
             heapq.heappush(self._heap, entry)
 
-    def remove(self, key: str) -> QueuedPodInfo | None:
+    def remove(self, key: str) -> PodT | None:
         """Take the pod out; None if it is not in."""
         entry = self._live.pop(key, None)
         if entry is None:
@@ -61,27 +72,27 @@ class PodHeap:
         if len(self._run) + len(self._heap) > max(_SMALL, 2 * len(self._live)):
             self._run = deque(sorted(self._live.values()))
             self._heap.clear()
-        info: QueuedPodInfo = entry[-1]
+        info: PodT = entry[-1]
         return info
 
-    def peek(self) -> QueuedPodInfo | None:
+    def peek(self) -> PodT | None:
         """Return the first pod; None if there is none."""
         front: Sequence[Entry] = self._run
-        if not front or self._heap or self._live.get(front[0][-1].key) is not front[0]:  # what _front would return, for most calls
+        if not front or self._heap or self._live.get(front[0][-1].key) is not front[0]:  # what _front would return in most calls
             front = self._front()
         return front[0][-1] if front else None
 
-    def pop(self) -> QueuedPodInfo | None:
+    def pop(self) -> PodT | None:
         """Take the first pod out; None if there is none."""
         front = self._front()
         if not front:
             return None
         entry = heapq.heappop(self._heap) if front is self._heap else self._run.popleft()
-        info: QueuedPodInfo = entry[-1]
+        info: PodT = entry[-1]
         del self._live[info.key]
         return info
 
-    def in_order(self) -> list[QueuedPodInfo]:
+    def in_order(self) -> list[PodT]:
         """Return all pods, first to last."""
         return [entry[-1] for entry in sorted(self._live.values())]
 

@@ -1,37 +1,17 @@
-"""Who wants to hear of which event, and what their queueing hints answer (framework.md §3.5).
+"""The events that each plugin registered, with their queueing hints (framework.md §3.5).
 
-`hints_for` makes the table of a profile from its plugins. `HintBook` answers from it which registrations an event reaches, given the
-plugins that refused a pod; those answers are cached, so an event costs one dictionary lookup for each distinct set of rejectors.
+`hints_for` makes a profile's table from its plugins. `EventRegistry` answers from it which registrations match an event, given the plugins
+that refused a pod; its answers are cached, so an event costs one dictionary lookup for each distinct set of rejectors.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-import msgspec
-
-from koordsched.log import get_logger
-from koordsched.queue.events import (
-    ActionType,
-    ClusterEvent,
-    EventHint,
-    EventResource,
-    HintFn,
-    QueueingHint,
-    cluster_event,
-)
+from koordsched.queue.events import ActionType, ClusterEvent, EventHint, EventResource, HintFn, cluster_event
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from koordsched.api.meta import Object
-    from koordsched.api.podinfo import PodInfo
-    from koordsched.clock import Clock
-    from koordsched.queue.profile import QueueMetrics
-    from koordsched.queue.queued_pod import Rejectors
-
-log = get_logger(__name__)
 
 ALWAYS_QUEUE: tuple[EventHint, ...] = tuple(
     EventHint(cluster_event(resource, ActionType.ALL))
@@ -48,13 +28,27 @@ ALWAYS_QUEUE: tuple[EventHint, ...] = tuple(
         EventResource.DEVICE_CLASS,
     )
 )
-"""What a plugin without EventsToRegister, or an extender, is taken to wait for, as in kube-scheduler."""
+"""The registrations of a plugin without EventsToRegister and of an extender, as in kube-scheduler."""
 
 _TAINT_UPDATE = EventHint(cluster_event(EventResource.NODE, ActionType.UPDATE_NODE_TAINT))
 
 
+class Rejectors(NamedTuple):
+    """The plugins that refused a pod. A Queue answer of a pending one skips the backoff."""
+
+    unschedulable: frozenset[str]
+    pending: frozenset[str]
+
+    @property
+    def all(self) -> frozenset[str]:
+        return self.unschedulable | self.pending if self.pending else self.unschedulable
+
+    def union(self, other: Rejectors) -> Rejectors:
+        return Rejectors(self.unschedulable | other.unschedulable, self.pending | other.pending)
+
+
 class HintSource(Protocol):
-    """A plugin, as far as the queue knows it."""
+    """What `hints_for` reads of a plugin."""
 
     @property
     def name(self) -> str: ...
@@ -65,7 +59,7 @@ class HintSource(Protocol):
 def hints_for(plugins: Iterable[HintSource]) -> dict[str, Sequence[EventHint]]:
     """Return plugin name -> events with hints, for the plugins that can refuse a pod (PreEnqueue to Permit), with the defaults applied.
 
-    A plugin that registers nothing (None) waits for everything; an empty sequence means the 5-minute flush only.
+    A plugin that returns None gets ALWAYS_QUEUE; with an empty sequence only the 5-minute flush moves the pods it refused.
     """
     table = {}
     for plugin in plugins:
@@ -75,7 +69,7 @@ def hints_for(plugins: Iterable[HintSource]) -> dict[str, Sequence[EventHint]]:
 
 
 def _with_taint_updates(registered: Sequence[EventHint]) -> Sequence[EventHint]:
-    """Let who waits for new nodes also wait for taint changes: kube-scheduler did not call such a plugin while a node was tainted."""
+    """Add taint changes where new nodes are registered, as kube-scheduler does for plugins that it did not run on a tainted node."""
     actions = ActionType(0)
     for hint in registered:
         if hint.event.resource is EventResource.NODE:
@@ -85,48 +79,13 @@ def _with_taint_updates(registered: Sequence[EventHint]) -> Sequence[EventHint]:
     return registered
 
 
-class Verdict(IntEnum):
-    """What an event means for a waiting pod; the larger wins."""
-
-    SKIP = 0
-    AFTER_BACKOFF = 1
-    IMMEDIATELY = 2  # a pending plugin said Queue: the backoff is ignored
-
-
-SKIP: Final = Verdict.SKIP
-AFTER_BACKOFF: Final = Verdict.AFTER_BACKOFF
-IMMEDIATELY: Final = Verdict.IMMEDIATELY
-_HINT_SKIP: Final = QueueingHint.SKIP
-_HINT_QUEUE: Final = QueueingHint.QUEUE
-
-
-class Opinion(NamedTuple):
-    """A verdict; not `certain` means that only hint functions spoke for it, so a probe may overrule it."""
-
-    verdict: Verdict
-    certain: bool
-
-
-NOT_HELPFUL = Opinion(SKIP, certain=True)
-MAYBE_HELPFUL = Opinion(AFTER_BACKOFF, certain=False)
-SURELY_HELPFUL = Opinion(AFTER_BACKOFF, certain=True)
-
-
 class Registration(NamedTuple):
     plugin: str
     hint: HintFn | None
 
 
-class Change(msgspec.Struct, frozen=True):
-    """An event with the object it is about, before and after. One is made for every pod that is bound."""
-
-    event: ClusterEvent
-    old: Object | None
-    new: Object | None
-
-
-class Interests:
-    """The registrations of one set of plugins. For a gated pod only events that its gating plugin registered count."""
+class EventSubscriptions:
+    """The registrations of one set of plugins. For a gated pod an event counts only if its gating plugin registered it."""
 
     __slots__ = ("_cache", "_gating_plugin", "_hints", "_plugins")
 
@@ -137,7 +96,7 @@ class Interests:
         self._cache: dict[ClusterEvent, tuple[Registration, ...]] = {}
 
     def matching(self, event: ClusterEvent) -> tuple[Registration, ...]:
-        """Return the registrations to ask, those without a hint function first."""
+        """Return the registrations that match the event, those without a hint function first."""
         found = self._cache.get(event)
         if found is None:
             found = self._cache[event] = self._find(event)
@@ -155,65 +114,22 @@ class Interests:
         return tuple(sorted(found, key=lambda registration: registration.hint is not None))
 
 
-class HintBook:
-    """A profile's hints: hands out one Interests per set of plugins."""
+class EventRegistry:
+    """A profile's registrations: one EventSubscriptions per set of plugins."""
 
     def __init__(self, hints: Mapping[str, Sequence[EventHint]]) -> None:
         self._hints = hints
-        self._interests: dict[tuple[frozenset[str], str], Interests] = {}
-        self._everybody = Interests(hints, frozenset(hints))
+        self._subscriptions: dict[tuple[frozenset[str], str], EventSubscriptions] = {}
+        self.all_plugins = EventSubscriptions(hints, frozenset(hints))
 
-    @property
-    def everybody(self) -> Interests:
-        """The interests of all plugins, for a shape of which nobody knows who refuses it now."""
-        return self._everybody
-
-    def interests(self, plugins: frozenset[str], gating_plugin: str = "") -> Interests:
+    def subscriptions(self, plugins: frozenset[str], gating_plugin: str = "") -> EventSubscriptions:
+        """Return the registrations of these plugins, always as the same object."""
         key = (plugins, gating_plugin)
-        found = self._interests.get(key)
+        found = self._subscriptions.get(key)
         if found is None:
-            found = self._interests[key] = Interests(self._hints, plugins, gating_plugin)
+            found = self._subscriptions[key] = EventSubscriptions(self._hints, plugins, gating_plugin)
         return found
 
     def registered(self, event: ClusterEvent) -> bool:
-        """Answer whether any plugin of the profile wants to hear of the event."""
-        return event.is_wildcard or bool(self._everybody.matching(event))
-
-
-class Oracle:
-    """Asks hint functions, measures them, and takes a raised exception for Queue so that no pod is stuck for a plugin's bug."""
-
-    def __init__(self, clock: Clock, metrics: QueueMetrics) -> None:
-        self._perf = clock.perf
-        self._metrics = metrics
-
-    def ask(self, registrations: Sequence[Registration], rejectors: Rejectors, pod: PodInfo, change: Change) -> Opinion:
-        """Return what the registrations of an event mean for a pod that these plugins refused.
-
-        A registration without a hint function is certain only if its plugin is known to refuse the pod.
-        """
-        best = NOT_HELPFUL
-        for plugin, hint in registrations:
-            pending = plugin in rejectors.pending
-            if best is not NOT_HELPFUL and not pending:
-                continue  # only a pending plugin can still raise the verdict
-            if hint is not None and self._call(plugin, hint, pod, change) is _HINT_SKIP:
-                continue
-            certain = hint is None and (pending or plugin in rejectors.unschedulable)
-            if pending:
-                return Opinion(IMMEDIATELY, certain or (best is SURELY_HELPFUL))
-            best = SURELY_HELPFUL if certain else MAYBE_HELPFUL
-            if not rejectors.pending:
-                break
-        return best
-
-    def _call(self, plugin: str, hint: HintFn, pod: PodInfo, change: Change) -> QueueingHint:
-        started = self._perf()
-        try:
-            answer = hint(pod, change.old, change.new)
-            label = "QueueSkip" if answer is _HINT_SKIP else "Queue"
-        except Exception:  # a plugin may raise anything, and the pod must not pay for it
-            log.exception("queueing hint failed, the pod is retried", plugin=plugin, cluster_event=change.event.label, pod=pod.key)
-            answer, label = _HINT_QUEUE, "Error"
-        self._metrics.hint_duration(plugin, change.event.label, label, self._perf() - started)
-        return answer
+        """Answer whether any plugin of the profile registered the event."""
+        return event.is_wildcard or bool(self.all_plugins.matching(event))

@@ -1,7 +1,7 @@
-"""Pods in flight and the events they missed (framework.md §3.3).
+"""Pods in flight, and the events since they were popped (framework.md §3.3).
 
-A pod that is being scheduled is in no queue, so an event that would have woken it finds nobody. Events seen while any pod is in flight are
-therefore kept until every pod popped before them is done, and put to a pod that comes back.
+A pod that is being scheduled is in no queue, so an event cannot move it. Events are therefore kept until every pod popped before them is
+done; when such a pod fails, they are evaluated for it.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ from koordsched.queue.events import POD_POPPED
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from koordsched.queue.events import Scope
-    from koordsched.queue.hints import Change
+    from koordsched.queue.events import ObservedEvent, Scope
     from koordsched.queue.queued_pod import QueuedPodInfo
 
 
-class Missed(NamedTuple):
-    """An event seen while pods were in flight, and which pods it concerns."""
+class InFlightEvent(NamedTuple):
+    """An event that happened while pods were in flight, and the pods it concerns."""
 
     number: int  # position in the one order of pops and events
-    change: Change
+    observed: ObservedEvent
     scope: Scope
 
 
@@ -32,7 +31,7 @@ class InFlight:
 
     def __init__(self) -> None:
         self.pods: OrderedDict[str, tuple[int, QueuedPodInfo]] = OrderedDict()  # oldest first, by uid; OrderedDict finds the first in O(1)
-        self._events: deque[Missed] = deque()
+        self._events: deque[InFlightEvent] = deque()
         self._number = 0
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
@@ -45,25 +44,25 @@ class InFlight:
 
     def events_by_label(self) -> dict[str, int]:
         """Return the gauge inflight_events: how many pods and events of each label are kept. O(events)."""
-        return {POD_POPPED: len(self.pods), **Counter(missed.change.event.label for missed in self._events)}
+        return {POD_POPPED: len(self.pods), **Counter(kept.observed.event.label for kept in self._events)}
 
     def start(self, info: QueuedPodInfo) -> None:
         """Keep events for this pod from now on."""
         self._number += 1
         self.pods[info.uid] = (self._number, info)
 
-    def record(self, change: Change, scope: Scope) -> None:
-        """Remember the event if anybody may want to know it."""
+    def record(self, observed: ObservedEvent, scope: Scope) -> None:
+        """Keep the event if any pod is in flight."""
         if self.pods:
             self._number += 1
-            self._events.append(Missed(self._number, change, scope))
+            self._events.append(InFlightEvent(self._number, observed, scope))
 
-    def missed(self, uid: str) -> list[Missed] | None:
+    def missed(self, uid: str) -> list[InFlightEvent] | None:
         """Return the events since the pod was popped, oldest first; None if it is not in flight."""
         found = self.pods.get(uid)
         if found is None:
             return None
-        events: list[Missed] = []
+        events: list[InFlightEvent] = []
         for event in reversed(self._events):
             if event.number < found[0]:
                 break
@@ -72,7 +71,7 @@ class InFlight:
         return events
 
     def finish(self, uid: str) -> None:
-        """Forget the pod, and the events that no other pod in flight precedes."""
+        """Remove the pod, and the events before which no other pod in flight was popped."""
         if self.pods.pop(uid, None) is None or not self._events:
             return
         oldest = next(iter(self.pods.values()))[0] if self.pods else self._number + 1

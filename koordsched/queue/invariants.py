@@ -1,11 +1,11 @@
-"""What must hold between any two calls of the scheduling queue. Tests check it after every step; production never does: it is O(pods)."""
+"""What must hold between any two calls of the scheduling queue. Tests check it after every step, production never: it is O(pods)."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from koordsched.queue.queued_pod import Place
+from koordsched.queue.queued_pod import QueuePlace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,8 +21,8 @@ def check(queues: SubQueues, inflight: InFlight) -> None:
     _check_groups(queues)
     _check_nominations(queues)
     for info in inflight:
-        _require(info.place is Place.IN_FLIGHT or queues.get(info.key) is not info, "a pod in flight is in a queue", queues, info)
-    _require(len(inflight.pods) > 0 or inflight.events == 0, "events are kept though nobody is in flight", queues)
+        _require(info.place is QueuePlace.IN_FLIGHT or queues.get(info.key) is not info, "a pod in flight is in a queue", queues, info)
+    _require(len(inflight.pods) > 0 or inflight.events == 0, "events are kept though no pod is in flight", queues)
 
 
 def _check_places(queues: SubQueues) -> None:
@@ -30,10 +30,10 @@ def _check_places(queues: SubQueues) -> None:
     for key, times in found.items():
         _require(times == 1, f"{key} is in {times} queues", queues, queues.get(key))
     _require(found.keys() == {info.key for info in queues}, "a pod is lost or in no queue", queues)
-    for place, part in ((Place.ACTIVE, queues.active), (Place.BACKOFF, queues.backoff)):
+    for place, part in ((QueuePlace.ACTIVE, queues.active), (QueuePlace.BACKOFF, queues.backoff)):
         for info in part:
-            _require(info.place is place, f"is in the {place.value} queue but says {info.place.name}", queues, info)
-            _require(info.group is None and not info.gated, "is among the unschedulable pods or gated as well", queues, info)
+            _require(info.place is place, f"is in the {place.value} queue but its place is {info.place.name}", queues, info)
+            _require(info.group is None and not info.gated, "is in a group of unschedulable pods or gated as well", queues, info)
     _check_backoff(queues)
 
 
@@ -47,15 +47,18 @@ def _check_backoff(queues: SubQueues) -> None:
 def _check_groups(queues: SubQueues) -> None:
     for group in queues.unschedulable.groups:
         _require(len(group.members) > 0, f"the group {group.key} is empty", queues)
-        _require(group.by_shape or not group.awake, f"the group {group.key} is awake but moves as a whole", queues)
+        _require(group.by_shape or not group.active, f"the group {group.key} is active but moves as a whole", queues)
         for info in group.members:
-            expected = Place.GATED if group.gating_plugin else Place.UNSCHEDULABLE
-            _require(info.place is expected and info.group is group, f"is in {group.key} but says otherwise", queues, info)
-            _require(bool(info.rejectors.all), "waits for an event but nobody refused it", queues, info)
-        if group.awake:
-            scout = group.scout
+            expected = QueuePlace.GATED if group.gating_plugin else QueuePlace.UNSCHEDULABLE
+            _require(info.place is expected and info.group is group, f"is in {group.key} but has another place", queues, info)
+            _require(bool(info.rejectors.all), "is unschedulable but no plugin refused it", queues, info)
+        if group.active:
+            probe_pod = group.probe_pod
             _require(
-                scout is not None and scout.place is Place.ACTIVE and scout.scout_of is group, f"{group.key} has no scout", queues, scout
+                probe_pod is not None and probe_pod.place is QueuePlace.ACTIVE and probe_pod.probe_pod_of is group,
+                f"{group.key} has no probe pod",
+                queues,
+                probe_pod,
             )
     gated = sum(info.gated for info in queues.unschedulable)
     _require(gated == queues.unschedulable.gated, "the number of gated pods is wrong", queues)
@@ -69,5 +72,5 @@ def _check_nominations(queues: SubQueues) -> None:
 
 def _require(holds: bool, message: str, queues: SubQueues, info: QueuedPodInfo | None = None) -> None:
     if not holds:
-        story: Iterable[object] = queues.history.story(info.key) if info is not None else ()
-        raise AssertionError("\n".join([f"{info or 'queue'}: {message}", *map(str, story)]))
+        history: Iterable[object] = queues.history.of(info.key) if info is not None else ()
+        raise AssertionError("\n".join([f"{info or 'queue'}: {message}", *map(str, history)]))

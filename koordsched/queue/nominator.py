@@ -1,7 +1,7 @@
-"""Nominations: pending pods for which a node is being made free (framework.md §3.4).
+"""Nominations: pending pods for which preemption makes room on a node (framework.md §3.4).
 
-What is here may be ahead of the API server: a preemptor is nominated the moment it is decided, before the write, so that the pods tried
-right after it do not take the room. Filters count a nominated pod against pods of the same or lower priority.
+A nomination is made here when preemption decides, before it is written to the API server, so that the pods tried right after do not take
+the room. Filters count a nominated pod against pods of the same or lower priority.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class NominationFollower(Protocol):
-    """Who keeps facts about nominations. Told of each change right after it was made."""
+    """Keeps facts about nominations. Called right after each change."""
 
     def nominated(self, pod: PodInfo, node: str) -> None: ...
 
@@ -43,7 +43,7 @@ class Nominator:
         return self._pods
 
     def node_of(self, uid: str) -> str:
-        """Return the node the pod is nominated for, "" for none."""
+        """Return the node that the pod is nominated for, "" for none."""
         return self._nodes.get(uid, "")
 
     def pods_on(self, node: str) -> list[PodInfo]:
@@ -55,21 +55,21 @@ class Nominator:
         return None if node is None else self._pods[node][uid]
 
     def ahead(self, pod: PodInfo, node: str) -> list[PodInfo]:
-        """Return the pods nominated for the node that this pod must make room for: other pods of at least its priority."""
+        """Return the other pods nominated for the node that count for this pod: those of its priority or higher."""
         pods = self._pods.get(node)
         if pods is None:
             return []
         return [other for uid, other in pods.items() if uid != pod.uid and other.priority >= pod.priority]
 
     def follow(self, follower: NominationFollower) -> None:
-        """Tell the follower of all nominations there are, and of every change from now on."""
+        """Call the follower for all nominations there are, and for every change from now on."""
         self._followers.append(follower)
         for node, pods in self._pods.items():
             for pod in pods.values():
                 follower.nominated(pod, node)
 
     def set(self, pod: PodInfo, node: str) -> None:
-        """Nominate the pod for the node instead of any other; "" withdraws. The caller knows that the pod exists and is not bound."""
+        """Nominate the pod for the node instead of any other; "" withdraws. The pod must exist and not be bound."""
         if self._nodes:
             self.remove(pod.uid)
         if node:

@@ -1,6 +1,6 @@
-"""What the queue asks of a scheduling profile, of the configuration and of the metrics: functions and numbers, no plugin.
+"""What the queue needs of a scheduling profile, of the configuration and of the metrics: functions and numbers, no plugin.
 
-The framework builds a `QueueProfile` per profile, so that the queue stays below it in the layers and can be tested with plain functions.
+The scheduler makes one `QueueProfile` per profile. So the queue does not import the framework, and is tested with plain functions.
 """
 
 from __future__ import annotations
@@ -15,53 +15,54 @@ if TYPE_CHECKING:
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.queue.events import EventHint
-    from koordsched.queue.queued_pod import QueuedPodInfo, Rejectors, SortKey
+    from koordsched.queue.heap import SortKey
+    from koordsched.queue.hints import Rejectors
+    from koordsched.queue.queued_pod import QueuedPodInfo
 
-Gate = tuple[str, str, bool]
+PreEnqueueRefusal = tuple[str, str, bool]
 """A PreEnqueue refusal: plugin, message, and whether it was an error instead of a refusal."""
 
 
-class Prospect(IntEnum):
-    """What an attempt of a pod could come to, as far as can be told without making it."""
+class ProbeOutcome(IntEnum):
+    """An estimate of what an attempt of a pod would find."""
 
-    NONE = 0  # it would be refused again
-    FITS = 1  # some node passes its filters
-    EVICTION = 2  # no node does, but evicting others may make room
-
-
-NONE: Final = Prospect.NONE
-FITS: Final = Prospect.FITS
-EVICTION: Final = Prospect.EVICTION
+    INFEASIBLE = 0  # no node passes its filters, and preemption cannot help
+    FEASIBLE = 1  # some node passes its filters
+    NEEDS_PREEMPTION = 2  # no node passes its filters, but preemption may help
 
 
-Probe = tuple[Prospect, "Rejectors | None"]
-"""What a probe found, and which plugins refuse the shape now. None: nobody knows, so every registered event of any plugin is put to the
-shape until the next attempt, which is as right and only slower."""
+INFEASIBLE: Final = ProbeOutcome.INFEASIBLE
+FEASIBLE: Final = ProbeOutcome.FEASIBLE
+NEEDS_PREEMPTION: Final = ProbeOutcome.NEEDS_PREEMPTION
+
+
+ProbeResult = tuple[ProbeOutcome, "Rejectors | None"]
+"""The outcome of a probe, and the plugins that refuse the shape now. None: not known; then the events of all plugins are considered for
+the shape until its next attempt, which gives the same result more slowly."""
 
 
 class QueueProfile(msgspec.Struct, frozen=True):
-    """What one profile does for the queue. `probe`, `look` and `unchanged_since_failure` are only asked about pods that have a
-    shape, were refused by PreFilter or Filter plugins alone, are not nominated and not gated."""
+    """What one profile does for the queue. The last three functions are called only for pods that `refused_by_shape` is true of."""
 
     sort_key: Callable[[QueuedPodInfo], SortKey]
-    """Smaller comes first. Read when the pod enters the queue, changes, or comes back from an attempt."""
+    """Smaller comes first. Called when the pod enters the queue, changes, or returns from an attempt."""
 
-    pre_enqueue: Callable[[PodInfo, str], Gate | None]
-    """Return the first refusal, asking the named plugin first ("" for none) and then in profile order; None: the pod may enter."""
+    pre_enqueue: Callable[[PodInfo, str], PreEnqueueRefusal | None]
+    """Return the first refusal, of the named plugin ("" for none), then in profile order; None: the pod may enter."""
 
     hints: Mapping[str, Sequence[EventHint]]
     """Plugin name -> events that may help a pod it refused, with the defaults of `hints_for` applied."""
 
-    probe: Callable[[PodInfo], Probe]
-    """Tell the prospect of a pod of this shape and priority, and who refuses it where no node passes. Must be incremental and may hope when
-    in doubt; a wrong NONE leaves pods waiting."""
+    probe: Callable[[PodInfo], ProbeResult]
+    """Estimate what an attempt of a pod of this shape and priority would find. Must be incremental. In doubt it must not answer INFEASIBLE,
+    which leaves pods unschedulable that could be bound."""
 
-    look: Callable[[PodInfo], Probe]
-    """As `probe`, but without what evictions could do: NONE where no node passes. For who will be tried for their sake anyway."""
+    probe_without_preemption: Callable[[PodInfo], ProbeResult]
+    """As `probe`, but INFEASIBLE wherever no node passes. Cheaper, for groups that wait for an attempt at preemption anyway."""
 
     unchanged_since_failure: Callable[[PodInfo], bool]
-    """Answer whether the pod's shape failed in PreFilter or Filter and nothing changed since that could matter to it, nominations
-    included. In doubt, no."""
+    """Answer whether the pod's shape failed in PreFilter or Filter and nothing that could matter to it changed since, nominations
+    included. In doubt, False."""
 
 
 class QueueSettings(msgspec.Struct, frozen=True):
@@ -70,11 +71,11 @@ class QueueSettings(msgspec.Struct, frozen=True):
     initial_backoff: float = 1.0
     max_backoff: float = 10.0
     max_in_unschedulable: float = 300.0
-    pop_from_backoff: bool = True  # gate SchedulerPopFromBackoffQ: pods that back off are tried when nothing else is to do
+    pop_from_backoff: bool = True  # gate SchedulerPopFromBackoffQ: refused pods that back off are popped when no pod is active
 
 
 class QueueMetrics(Protocol):
-    """Where the queue counts (framework.md §12). Gauges are read from `SchedulingQueue` instead."""
+    """The metrics that the queue writes (framework.md §12). Gauges are read from `SchedulingQueue`."""
 
     def incoming(self, queue: str, event: str) -> None:
         """Count queue_incoming_pods_total."""
@@ -86,10 +87,10 @@ class QueueMetrics(Protocol):
         """Move the gauge unschedulable_pods."""
 
     def probe_skipped(self, profile: str) -> None:
-        """Count a probe that found no node for a shape, so that an event moved none of its pods, or a moved one went back."""
+        """Count a probe that found no node for a shape, so that none of its pods moved, or a moved one returned without an attempt."""
 
     def retry_skipped(self, profile: str) -> None:
-        """Count a woken pod that was sent back without an attempt because its shape would have failed again."""
+        """Count a moved pod that returned without an attempt because its shape would have failed again."""
 
 
 class NoMetrics:

@@ -1,50 +1,79 @@
-"""Who is where: the active queue, the backoff queue and the unschedulable pods, and the only code that moves a pod between them.
+"""The active queue, the backoff queue and the unschedulable pods, and the only code that moves a pod between them.
 
-A pod is in exactly one of them, and `QueuedPodInfo.place` says in which. Entering the active or the backoff queue runs PreEnqueue; a pod
-that it refuses lands among the unschedulable pods, gated. Nothing here decides what an event means: that is `waking`.
+A pod is in exactly one of them, and `QueuedPodInfo.place` names it. Before a pod enters the active or the backoff queue PreEnqueue runs; a
+pod that it refuses joins the unschedulable pods, gated. Which pods an event moves is decided in `moving`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
 
 from koordsched.log import get_logger
 from koordsched.queue.backoff import BackoffQueue
 from koordsched.queue.events import POP_FROM_BACKOFF_Q
 from koordsched.queue.heap import PodHeap
-from koordsched.queue.hints import HintBook
-from koordsched.queue.history import History
+from koordsched.queue.hints import EventRegistry
 from koordsched.queue.nominator import Nominator
-from koordsched.queue.queued_pod import ACTIVE, BACKOFF, GATED, NOWHERE, UNSCHEDULABLE, Place, QueuedPodInfo, Rejectors
-from koordsched.queue.unschedulable import Group, UnschedulablePods
+from koordsched.queue.queued_pod import ACTIVE, BACKOFF, GATED, NOWHERE, UNSCHEDULABLE
+from koordsched.queue.unschedulable import UnschedulablePods
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.clock import Clock
+    from koordsched.queue.hints import Rejectors
     from koordsched.queue.profile import QueueMetrics, QueueProfile, QueueSettings
+    from koordsched.queue.queued_pod import QueuedPodInfo, QueuePlace, UnschedulableGroup
 
 log = get_logger(__name__)
 
 
+class Transition(NamedTuple):
+    """One transition of a pod."""
+
+    time: float  # seconds since the epoch
+    key: str
+    place: QueuePlace  # the place it came to
+    event: str  # the cause: the metric's event label
+
+    def __str__(self) -> str:
+        return f"{self.time:.3f} {self.key} -> {self.place.name} ({self.event})"
+
+
+class History:
+    """The last transitions of all pods together."""
+
+    def __init__(self, length: int = 20_000) -> None:
+        # The fields of a Transition: making one costs 1 us.
+        self._transitions: deque[tuple[float, str, QueuePlace, str]] = deque(maxlen=length)
+
+    def record(self, time: float, key: str, place: QueuePlace, event: str) -> None:
+        self._transitions.append((time, key, place, event))
+
+    def of(self, key: str) -> list[Transition]:
+        """Return the pod's remembered transitions, oldest first. O(length)."""
+        return [Transition(*fields) for fields in self._transitions if fields[1] == key]
+
+
 class SubQueues:
-    """The three queues and the pods in them."""
+    """The three queues and the pods in them, their nominations and their history."""
 
     def __init__(self, clock: Clock, profiles: Mapping[str, QueueProfile], settings: QueueSettings, metrics: QueueMetrics) -> None:
-        self.books = {name: HintBook(profile.hints) for name, profile in profiles.items()}
-        self.active = PodHeap()
+        self.registries = {name: EventRegistry(profile.hints) for name, profile in profiles.items()}
+        self.active: PodHeap[QueuedPodInfo] = PodHeap()
         self.backoff = BackoffQueue(settings)
-        self.unschedulable = UnschedulablePods(self.books)
+        self.unschedulable = UnschedulablePods(self.registries)
         self.nominator = Nominator()
         self.history = History()
-        self.on_backoff: Callable[[], None] = lambda: None  # called when a pod has begun to back off: there may be an earlier expiry
+        self.on_backoff: Callable[[], None] = lambda: None  # called when a backoff has begun, as there may be an earlier expiry
         self.arrivals = asyncio.Event()  # set whenever something may have become poppable
         self._clock = clock
         self._profiles = profiles
         self._metrics = metrics
-        self._pods: dict[str, QueuedPodInfo] = {}  # by key, whatever the place
+        self._pods: dict[str, QueuedPodInfo] = {}  # by key, in whichever queue
         self._sequence = 0
 
     def __len__(self) -> int:
@@ -67,7 +96,7 @@ class SubQueues:
         return self.backoff.is_backing_off(info, self._clock.now())
 
     def stamp(self, info: QueuedPodInfo, now: float) -> None:
-        """Let the pod's time in the queue begin now, behind all that came before."""
+        """Let the pod's time in the queue begin now, after all pods that came before."""
         info.timestamp = now
         info.backoff_expiry = None
         self._sequence += 1
@@ -75,11 +104,11 @@ class SubQueues:
         info.sort_key = self._profiles[info.profile].sort_key(info)
 
     def sort(self, info: QueuedPodInfo) -> None:
-        """Read the pod's sort key anew. A queue that holds the pod must be told."""
+        """Compute the pod's sort key anew. A heap that holds the pod does not notice: add the pod to it again."""
         info.sort_key = self.profile(info).sort_key(info)
 
     def replace(self, info: QueuedPodInfo, pod_info: PodInfo) -> None:
-        """Give a waiting pod its new state where it is, in its new order."""
+        """Give a pending pod its new state and order in the queue that it is in."""
         info.pod_info = pod_info
         self.sort(info)
         if info.place is ACTIVE:
@@ -91,14 +120,14 @@ class SubQueues:
             info.group.members.add(info.sort_key, info)
 
     def enter_active(self, info: QueuedPodInfo, event: str) -> bool:
-        """Move the pod to the active queue, if PreEnqueue lets it; coming from the backoff queue it has passed that already."""
-        was_kept_out = info.initial_attempt_timestamp is None or info.gated
+        """Move the pod to the active queue if it passes PreEnqueue, which a pod from the backoff queue has done already."""
+        first_time = info.initial_attempt_timestamp is None or info.gated
         if info.place is not BACKOFF and not self._admit(info):
-            self.place_unschedulable(info, event)
+            self.enter_unschedulable(info, event)
             return False
         if info.place is not NOWHERE:
             self._withdraw(info)
-        if was_kept_out:  # a gated pod's nomination counts only from now on
+        if first_time:  # the nomination of a gated pod counts only from now on
             node = info.pod_info.pod.status.nominated_node_name
             if node and info.uid not in self.nominator:
                 self.nominator.set(info.pod_info, node)
@@ -111,9 +140,9 @@ class SubQueues:
         return True
 
     def enter_backoff(self, info: QueuedPodInfo, event: str) -> bool:
-        """Move the pod to the backoff queue, if PreEnqueue lets it."""
+        """Move the pod to the backoff queue if it passes PreEnqueue."""
         if not self._admit(info):
-            self.place_unschedulable(info, event)
+            self.enter_unschedulable(info, event)
             return False
         self._withdraw(info)
         self.backoff.add(info)
@@ -123,8 +152,8 @@ class SubQueues:
         self.on_backoff()
         return True
 
-    def place_unschedulable(self, info: QueuedPodInfo, event: str) -> Group:
-        """Let the pod wait for an event, in its group."""
+    def enter_unschedulable(self, info: QueuedPodInfo, event: str) -> UnschedulableGroup:
+        """Move the pod to the unschedulable pods, into its group."""
         self._withdraw(info)
         group = self._join(info)
         self._arrive(info, GATED if info.gating_plugin else UNSCHEDULABLE, event)
@@ -132,7 +161,7 @@ class SubQueues:
         return group
 
     def regroup(self, info: QueuedPodInfo) -> None:
-        """Find the group anew for a waiting pod that changed or was nominated, without having been tried."""
+        """Move an unschedulable pod that changed or was nominated to the group that is now its own, without an attempt."""
         place = info.place
         self._withdraw(info)
         self.sort(info)
@@ -141,26 +170,26 @@ class SubQueues:
         info.place = place
         if group.by_shape:
             self.adopt(info, own, group.rejectors.union(own))
-            self.unschedulable.distrust_rejectors(group)  # they were found for another spec
+            self.unschedulable.mark_rejectors_unknown(group)  # those of the pod were found for another spec
 
     def adopt(self, info: QueuedPodInfo, own: Rejectors, rejectors: Rejectors) -> None:
-        """Let a shape group, and the pod that just joined it with rejectors of its own, have these rejectors from now on."""
+        """Give these rejectors to the shape group that the pod just joined; own: the pod's until then."""
         group = info.group
         if group is None:
             raise LookupError(f"{info!r} is in no group")
-        if own == rejectors == group.rejectors and not group.distrusted:
+        if own == rejectors == group.rejectors and not group.rejectors_unknown:
             return
         self._recount(group.profile, group.rejectors, rejectors, len(group.members) - 1)
         self._recount(group.profile, own, rejectors, 1)
         self.unschedulable.set_rejectors(group, rejectors)
 
-    def take_over(self, info: QueuedPodInfo, rejectors: Rejectors) -> None:
+    def replace_rejectors(self, info: QueuedPodInfo, rejectors: Rejectors) -> None:
         """Replace the rejectors of a pod that is in no group, the gauge included."""
         self._recount(info.profile, info.rejectors, rejectors, 1)
         info.set_rejectors(rejectors)
 
-    def set_rejectors(self, group: Group, rejectors: Rejectors) -> None:
-        """Let these be the rejectors of all members of a shape group."""
+    def set_rejectors(self, group: UnschedulableGroup, rejectors: Rejectors) -> None:
+        """Give these rejectors to all members of a shape group."""
         if rejectors != group.rejectors:
             self._recount(group.profile, group.rejectors, rejectors, len(group.members))
         self.unschedulable.set_rejectors(group, rejectors)
@@ -171,13 +200,13 @@ class SubQueues:
             self._metrics.unschedulable_pods(plugin, info.profile, delta)
 
     def remove(self, info: QueuedPodInfo) -> None:
-        """Take the pod out of whichever queue it is in."""
+        """Remove the pod from the queue that it is in."""
         self._withdraw(info)
         info.place = NOWHERE
         del self._pods[info.key]
 
     def remove_head(self) -> QueuedPodInfo | None:
-        """Take out the first active pod or, when there is none, the refused pod whose backoff ends first; None: nothing to do."""
+        """Remove and return the first active pod or, if there is none, the refused pod whose backoff ends first."""
         info = self.active.pop()
         if info is not None:
             info.place = NOWHERE
@@ -189,8 +218,8 @@ class SubQueues:
             self.remove(info)
         return info
 
-    def mark(self, info: QueuedPodInfo, place: Place, event: str) -> None:
-        """Write into the pod and the history where it is now."""
+    def mark(self, info: QueuedPodInfo, place: QueuePlace, event: str) -> None:
+        """Write the pod's new place into the pod and the history."""
         info.place = place
         info.since = self._clock.now()
         self.history.record(info.since, info.key, place, event)
@@ -200,7 +229,8 @@ class SubQueues:
         refusal = self._profiles[info.profile].pre_enqueue(info.pod_info, info.gating_plugin)
         if refusal is None:
             if info.gating_plugin:
-                self._ungate(info)
+                self._withdraw(info)
+                info.gating_plugin = info.gating_message = ""
             return True
         plugin, message, is_error = refusal
         if is_error:
@@ -213,13 +243,8 @@ class SubQueues:
         info.unschedulable_plugins.add(plugin)
         return False
 
-    def _ungate(self, info: QueuedPodInfo) -> None:
-        self._withdraw(info)
-        info.gating_plugin = ""
-        info.gating_message = ""
-
     def _withdraw(self, info: QueuedPodInfo) -> None:
-        """Take the pod out of its structure while keeping it known: it is about to enter another one."""
+        """Remove the pod from its queue, but not from `_pods`: it is about to enter another queue."""
         if info.place is ACTIVE:
             self.active.remove(info.key)
         elif info.place is BACKOFF:
@@ -228,17 +253,17 @@ class SubQueues:
             self.unschedulable.leave(info)
         info.place = NOWHERE
 
-    def _join(self, info: QueuedPodInfo) -> Group:
+    def _join(self, info: QueuedPodInfo) -> UnschedulableGroup:
         return self.unschedulable.join(info, nominated=info.uid in self.nominator)
 
-    def _arrive(self, info: QueuedPodInfo, place: Place, event: str) -> None:
+    def _arrive(self, info: QueuedPodInfo, place: QueuePlace, event: str) -> None:
         self._pods[info.key] = info
         self.mark(info, place, event)
 
     def _recount(self, profile: str, old: Rejectors, new: Rejectors, pods: int) -> None:
-        self._shift(profile, new.all - old.all, pods)
-        self._shift(profile, old.all - new.all, -pods)
-
-    def _shift(self, profile: str, plugins: Iterable[str], pods: int) -> None:
-        for plugin in plugins if pods else ():
-            self._metrics.unschedulable_pods(plugin, profile, pods)
+        """Move the gauge of unschedulable pods for a number of pods whose rejectors change."""
+        if pods:
+            for plugin in new.all - old.all:
+                self._metrics.unschedulable_pods(plugin, profile, pods)
+            for plugin in old.all - new.all:
+                self._metrics.unschedulable_pods(plugin, profile, -pods)

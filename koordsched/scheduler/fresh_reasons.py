@@ -84,7 +84,7 @@ class FreshReasons:
         if diagnosis is None or message is None:
             return  # an event in between woke it: an attempt will tell
         shape.told[pod.priority] = diagnosis.message
-        outdated = (info for info in self._parts.queue.alike(pod) if info.last_message != message)
+        outdated = (info for info in self._parts.queue.shape_group_of(pod) if info.last_message != message)
         told = list(islice(outdated, PODS_A_TURN))
         for info in told:
             info.last_message = message

@@ -21,7 +21,7 @@ from koordsched.framework.profile import Profile
 from koordsched.log import get_logger
 from koordsched.plugins import registry_for
 from koordsched.queue.hints import hints_for
-from koordsched.queue.profile import NONE, QueueProfile, QueueSettings
+from koordsched.queue.profile import INFEASIBLE, QueueProfile, QueueSettings
 from koordsched.queue.scheduling_queue import SchedulingQueue
 from koordsched.scheduler.cycle import Cycle
 from koordsched.scheduler.extenders.hints import HINTS
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from koordsched.cluster.mirror import Handler
     from koordsched.config import SchedulerConfiguration
     from koordsched.queue.events import EventHint
-    from koordsched.queue.profile import Probe
+    from koordsched.queue.profile import ProbeResult
     from koordsched.queue.queued_pod import QueuedPodInfo
     from koordsched.scheduler.debugger import Debugger, Sources
     from koordsched.scheduler.extenders.chain import Chain
@@ -288,7 +288,7 @@ class Scheduler:
                 pre_enqueue=profile.gate,
                 hints=hints_for(profile.refusing) | self._hints_of_extenders(),
                 probe=partial(self._probe, profile),
-                look=profile.look,
+                probe_without_preemption=profile.probe_without_preemption,
                 unchanged_since_failure=profile.unchanged_since_failure,
             )
             for name, profile in self.profiles.items()
@@ -305,14 +305,14 @@ class Scheduler:
         search = Search(selection, chain, self.cache, self._pods.store) if chain.choosing else None
         self.cycle.ask_extenders(search, Binder(chain, self._parts.cluster) if chain.binding else None)
 
-    def _probe(self, profile: Profile, pod: PodInfo) -> Probe:
-        """Tell the prospect of a waiting pod; where it has none, let the pods of its shape be told if the reasons are new to them."""
-        prospect, diagnosis = profile.prospect(pod)
+    def _probe(self, profile: Profile, pod: PodInfo) -> ProbeResult:
+        """Probe for a waiting pod; where the outcome is INFEASIBLE, report reasons that are new to the pods of its shape."""
+        outcome, diagnosis = profile.probe(pod)
         if diagnosis is None:
-            return prospect, None
-        if prospect is NONE:
+            return outcome, None
+        if outcome is INFEASIBLE:
             self._reasons.found(profile, pod, diagnosis)
-        return prospect, diagnosis.rejectors
+        return outcome, diagnosis.rejectors
 
     def _sign_again(self, concerns: Concerns) -> None:
         """Give the pods that wait the shapes they have now that plugins sign them differently."""

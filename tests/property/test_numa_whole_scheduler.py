@@ -1,6 +1,6 @@
 """The whole scheduler with NodeNUMAResource on the embedded cluster, through any sequence of changes.
 
-No pod sleeps that could be scheduled, no CPU is sold twice by a recount from the annotations, though bindings and patches fail, and a
+No schedulable pod stays parked, no CPU is sold twice by a recount from the annotations, though bindings and patches fail, and a
 scheduler that starts again shows of every node what the one before it showed.
 """
 
@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from support.embedded import AnsweringCluster
 from support.fakes import embedded, node_manifest, pod_manifest
-from support.sleepers import sleepers
+from support.parked import parked_but_schedulable
 from support.stages import nodes_of_pods
 from support.virtual_loop import run_virtual
 
@@ -163,7 +163,7 @@ beginnings = st.lists(st.tuples(st.just("add pod"), numbers, numbers), min_size=
 @example([("add pod", 0, 0), ("add pod", 0, 0), ("add pod", 0, 0)], [("no topology", 0, 0), ("topology", 0, 1)])
 @example([("add pod", 1, 0), ("add pod", 1, 0), ("add pod", 1, 0)], [("delete pod", 0, 0)])
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_no_pod_sleeps_no_cpu_is_sold_twice_and_a_restart_changes_nothing(beginning: list[Step], changes: list[Step]) -> None:
+def test_no_feasible_pod_is_parked_no_cpu_is_sold_twice_and_a_restart_changes_nothing(beginning: list[Step], changes: list[Step]) -> None:
     async def body(_clock: VirtualClock) -> None:
         async with embedded(asyncio.get_running_loop(), load_config_object(CONFIG)) as world:
             story = Story(world)
@@ -172,7 +172,7 @@ def test_no_pod_sleeps_no_cpu_is_sold_twice_and_a_restart_changes_nothing(beginn
                 await story.play(step)
             world.cluster.faults.rules.clear()
             await asyncio.sleep(LONGEST_BACKOFF)
-            assert sleepers(world) == []
+            assert parked_but_schedulable(world) == []
             assert sold_twice(world) == []
             assert (await world.scheduler.debugger.compare()).ok
             before, bound = await shown(world), nodes_of_pods(world)

@@ -1,6 +1,6 @@
 """The queue against the plainest model of kube-scheduler's: every pod asked alone, all that an event may help moved at once, no probes.
 
-With each shape at a priority of its own, and nobody backing off, both must bind the same pods to the same nodes at every step. As long as
+With each shape at a priority of its own, and no pod backing off, both must bind the same pods to the same nodes at every step. As long as
 only filters refuse, the queue must try shapes in the same order and only leave out attempts that the model makes in vain. (What is no
 filter, here the quota, no probe can foresee.)
 """
@@ -40,7 +40,7 @@ class PlainModel:
     def __init__(self) -> None:
         self.world = World()
         self.active: list[str] = []  # uids, in order of arrival
-        self.waiting: dict[str, frozenset[str]] = {}  # uid -> who refused it, in order of refusal
+        self.waiting: dict[str, frozenset[str]] = {}  # uid -> the plugins that refused it, in order of refusal
 
     def add(self, need: Need, copies: int, first: int) -> None:
         for i in range(copies):

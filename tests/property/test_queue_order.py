@@ -21,7 +21,8 @@ operations = st.lists(st.one_of(st.tuples(names, st.integers(0, 3)), names, st.n
 
 @given(operations)
 def test_the_heap_gives_what_a_sorted_list_gives(happening: list[tuple[str, int] | str | None]) -> None:
-    heap, model = PodHeap(), dict[str, tuple[int, int]]()
+    heap: PodHeap[QueuedPodInfo] = PodHeap()
+    model: dict[str, tuple[int, int]] = {}
     infos = {name: QueuedPodInfo(pod(name).info(), 0.0) for name in "abcdefgh"}
     for number, info in enumerate(infos.values()):
         info.sequence = -number

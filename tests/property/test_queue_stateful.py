@@ -1,4 +1,4 @@
-"""Any sequence of events, attempts, failures and updates: no pod is lost or in two queues, and none sleeps that could be scheduled."""
+"""Any sequence of events, attempts, failures and updates: no pod is lost or in two queues, and none that could be scheduled is parked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from support.queueing import HandClock, RememberedMetrics
 
 from koordsched.api.podinfo import PodInfo
 from koordsched.queue.events import ASSIGNED_POD_DELETE
-from koordsched.queue.queued_pod import Place, QueuedPodInfo
+from koordsched.queue.queued_pod import QueuedPodInfo, QueuePlace
 
 needs = st.builds(Need, room=st.integers(1, 3), level=st.integers(0, 2))
 offers = st.builds(Need, room=st.integers(0, 6), level=st.integers(0, 2))
@@ -110,7 +110,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.flying)
     @rule(index=indexes)
-    def come_back(self, index: int) -> None:
+    def requeue_failed(self, index: int) -> None:
         info, outcome = self.flying.pop(index % len(self.flying))
         self._come_back(info, outcome)
 
@@ -159,7 +159,7 @@ class QueueMachine(RuleBasedStateMachine):
             assert set(self.queue.inflight_events().values()) <= {0}
 
     @rule()
-    def nobody_sleeps_who_could_be_scheduled(self) -> None:
+    def no_pod_that_could_be_scheduled_is_parked(self) -> None:
         while self.flying:
             self._come_back(*self.flying.pop(0))
         self.open_all_gates()
@@ -169,12 +169,12 @@ class QueueMachine(RuleBasedStateMachine):
             while (info := self.queue.pop()) is not None:
                 self._attempt(info, comes_back_at_once=True, with_error=False)
         for info in self.queue.pending():
-            assert info.place is Place.UNSCHEDULABLE
+            assert info.place is QueuePlace.UNSCHEDULABLE
             need = self.world.needs[info.uid]
-            assert not self.world.would_schedule(need), [str(step) for step in self.queue.story(info.key)]
+            assert not self.world.would_schedule(need), [str(step) for step in self.queue.history(info.key)]
 
     def teardown(self) -> None:
-        self.nobody_sleeps_who_could_be_scheduled()
+        self.no_pod_that_could_be_scheduled_is_parked()
 
     def _pick(self, index: int) -> PodInfo:
         return list(self.pods.values())[index % len(self.pods)]

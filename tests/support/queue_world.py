@@ -2,7 +2,7 @@
 
 A node has room and a level. The filter Level refuses nodes below the pod's level, then the filter Room refuses nodes without enough room;
 Quota, no filter, refuses when too many pods run; Gate is a PreEnqueue plugin. The hints are complete: they never miss a change that helps
-against their own plugin, but they do not look at anybody else's.
+against their own plugin, but they do not look at those of other plugins.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from koordsched.queue.events import (
     QueueingHint,
     cluster_event,
 )
-from koordsched.queue.profile import FITS, NONE, Gate, Probe, QueueProfile
-from koordsched.queue.queued_pod import Rejectors
+from koordsched.queue.hints import Rejectors
+from koordsched.queue.profile import FEASIBLE, INFEASIBLE, PreEnqueueRefusal, ProbeResult, QueueProfile
 from koordsched.queue.scheduling_queue import SchedulingQueue
 from support.builders import pod as build_pod
 from support.queueing import PROFILE, HandClock, RememberedMetrics, by_priority
@@ -46,7 +46,7 @@ class Need(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What an attempt found: a node, or who refused the pod and whether all of them were filters."""
+    """What an attempt found: a node, or the plugins that refused the pod and whether all of them were filters."""
 
     node: str
     rejectors: frozenset[str]
@@ -101,7 +101,7 @@ class World:
         self.version += 1
 
     def set_node(self, name: str, offer: Need) -> list[tuple[ClusterEvent, Object | None, Object]]:
-        """Change the node and return what happened."""
+        """ObservedEvent the node and return what happened."""
         old = self.nodes.get(name)
         self.nodes[name] = offer
         self.version += 1
@@ -120,22 +120,22 @@ class World:
         return (QUOTA, Unstructured(raw={"quota": old}), Unstructured(raw={"quota": quota}))
 
     def queue(self, clock: HandClock, metrics: RememberedMetrics, *, names_rejectors: bool) -> SchedulingQueue:
-        """Make a queue for this world. names_rejectors: the profile can tell who refuses a shape now."""
+        """Make a queue for this world. names_rejectors: the profile knows which plugins refuse a shape now."""
         profile = QueueProfile(
             sort_key=by_priority,
             pre_enqueue=self._pre_enqueue,
             hints=self.hints,
             probe=partial(self._probe, names_rejectors=names_rejectors),
-            look=partial(self._probe, names_rejectors=names_rejectors),
+            probe_without_preemption=partial(self._probe, names_rejectors=names_rejectors),
             unchanged_since_failure=lambda pod: self.failed_at.get(self.needs[pod.uid]) == self.version,
         )
         return SchedulingQueue(clock, {PROFILE: profile}, metrics=metrics)
 
-    def _probe(self, pod: PodInfo, *, names_rejectors: bool) -> Probe:
+    def _probe(self, pod: PodInfo, *, names_rejectors: bool) -> ProbeResult:
         need = self.needs[pod.uid]
         if self.passes(need):
-            return FITS, None
-        return NONE, Rejectors(self._filter(need)[1], frozenset()) if names_rejectors else None
+            return FEASIBLE, None
+        return INFEASIBLE, Rejectors(self._filter(need)[1], frozenset()) if names_rejectors else None
 
     def pod(self, name: str, need: Need, *, priority: int = 0, version: int = 1, has_shape: bool = True) -> PodInfo:
         """Make a state of a pod."""
@@ -157,7 +157,7 @@ class World:
                 return name, frozenset()
         return "", frozenset(rejectors)
 
-    def _pre_enqueue(self, pod: PodInfo, preferred: str) -> Gate | None:
+    def _pre_enqueue(self, pod: PodInfo, preferred: str) -> PreEnqueueRefusal | None:
         return ("Gate", "wait", False) if pod.uid in self.gated else None
 
     def _level(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:

@@ -7,13 +7,14 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from koordsched.queue.hints import ALWAYS_QUEUE
-from koordsched.queue.profile import EVICTION, FITS, NONE, Gate, Probe, QueueProfile, QueueSettings
+from koordsched.queue.profile import FEASIBLE, INFEASIBLE, NEEDS_PREEMPTION, PreEnqueueRefusal, ProbeResult, QueueProfile, QueueSettings
 from koordsched.queue.scheduling_queue import SchedulingQueue
 
 if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.queue.events import EventHint
-    from koordsched.queue.queued_pod import QueuedPodInfo, Rejectors
+    from koordsched.queue.hints import Rejectors
+    from koordsched.queue.queued_pod import QueuedPodInfo
     from support.builders import PodBuilder
 
 PROFILE = "default-scheduler"
@@ -73,8 +74,8 @@ class FakeProfile:
         self.gates: dict[str, str] = {}  # pod key -> plugin that gates it
         self.gating_fails = False  # such a plugin has failed rather than refused
         self.passing = True  # what a probe finds: a node passes
-        self.hopeful = False  # what it finds where none does
-        self.rejectors = rejectors  # and who refuses then
+        self.may_preempt = False  # what it finds where none does: preemption may help: preemption may help
+        self.rejectors = rejectors  # and the plugins that refuse then
         self.unchanged = False
         self.probed: list[str] = []
         self.preferred: list[str] = []  # the plugin to ask first, as handed to PreEnqueue
@@ -85,23 +86,23 @@ class FakeProfile:
             pre_enqueue=self._pre_enqueue,
             hints=self.hints,
             probe=self._probe,
-            look=self._look,
+            probe_without_preemption=self._probe_without_preemption,
             unchanged_since_failure=lambda _: self.unchanged,
         )
 
-    def _pre_enqueue(self, pod: PodInfo, preferred: str) -> Gate | None:
+    def _pre_enqueue(self, pod: PodInfo, preferred: str) -> PreEnqueueRefusal | None:
         self.preferred.append(preferred)
         plugin = self.gates.get(pod.key)
         return (plugin, f"gated by {plugin}", self.gating_fails) if plugin else None
 
-    def _look(self, pod: PodInfo) -> Probe:
-        return (FITS, None) if self.passing else (NONE, self.rejectors)
+    def _probe_without_preemption(self, pod: PodInfo) -> ProbeResult:
+        return (FEASIBLE, None) if self.passing else (INFEASIBLE, self.rejectors)
 
-    def _probe(self, pod: PodInfo) -> Probe:
+    def _probe(self, pod: PodInfo) -> ProbeResult:
         self.probed.append(pod.key)
         if self.passing:
-            return FITS, None
-        return EVICTION if self.hopeful else NONE, self.rejectors
+            return FEASIBLE, None
+        return NEEDS_PREEMPTION if self.may_preempt else INFEASIBLE, self.rejectors
 
 
 class Bench:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from koordsched.clock import rfc3339
-from koordsched.queue.queued_pod import Place
+from koordsched.queue.queued_pod import QueuePlace
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -109,7 +109,7 @@ async def dump_cache(parts: Parts, limit: int, pause: Pause) -> CacheDump:
 async def dump_queue(parts: Parts, limit: int, pause: Pause) -> QueueDump:
     """Show at most `limit` pods of each part."""
     queue = parts.queue
-    by_place: dict[Place, list[QueuedPodInfo]] = {place: [] for place in Place}
+    by_place: dict[QueuePlace, list[QueuedPodInfo]] = {place: [] for place in QueuePlace}
     for info in queue.pending():
         by_place[info.place].append(info)
     await pause()
@@ -122,10 +122,10 @@ async def dump_queue(parts: Parts, limit: int, pause: Pause) -> QueueDump:
         return PartDump(len(infos), tuple(shown))
 
     return QueueDump(
-        active=await part(by_place[Place.ACTIVE]),
-        backoff=await part(by_place[Place.BACKOFF]),
-        unschedulable=await part(by_place[Place.UNSCHEDULABLE]),
-        gated=await part(by_place[Place.GATED]),
+        active=await part(by_place[QueuePlace.ACTIVE]),
+        backoff=await part(by_place[QueuePlace.BACKOFF]),
+        unschedulable=await part(by_place[QueuePlace.UNSCHEDULABLE]),
+        gated=await part(by_place[QueuePlace.GATED]),
         in_flight=await part(list(queue.in_flight)),
         waiting_total=len(parts.waiting_pods),
         waiting=tuple(

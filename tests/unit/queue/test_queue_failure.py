@@ -13,7 +13,7 @@ from koordsched.queue.events import (
     QueueingHint,
     Scope,
 )
-from koordsched.queue.queued_pod import Place
+from koordsched.queue.queued_pod import QueuePlace
 
 
 def hinted_bench() -> Bench:
@@ -129,7 +129,7 @@ def test_a_pod_that_is_in_a_queue_already_is_left_there() -> None:
     (p,) = bench.add(pod("p"))
     info = bench.pop()
     bench.queue.add(p)
-    assert bench.queue.add_unschedulable_if_not_present(info) is Place.ACTIVE
+    assert bench.queue.add_unschedulable_if_not_present(info) is QueuePlace.ACTIVE
     assert info.unschedulable_count == 0
     assert bench.queue.in_flight == []
     bench.queue.check_invariants()

@@ -14,7 +14,7 @@ def waiting(name: str, sequence: int = 0) -> QueuedPodInfo:
     return info
 
 
-def drain(heap: PodHeap) -> list[str]:
+def drain(heap: PodHeap[QueuedPodInfo]) -> list[str]:
     names = []
     while (info := heap.pop()) is not None:
         names.append(info.key.partition("/")[2])
@@ -22,7 +22,7 @@ def drain(heap: PodHeap) -> list[str]:
 
 
 def test_pods_come_out_in_order_and_ties_by_sequence() -> None:
-    heap = PodHeap()
+    heap: PodHeap[QueuedPodInfo] = PodHeap()
     for name, order, sequence in (("d", 2.0, 1), ("b", 1.0, 8), ("a", 1.0, 7), ("c", 1.0, 9)):
         heap.add((order,), waiting(name, sequence))
     assert [info.key for info in heap.in_order()] == ["default/a", "default/b", "default/c", "default/d"]
@@ -30,7 +30,7 @@ def test_pods_come_out_in_order_and_ties_by_sequence() -> None:
 
 
 def test_a_removed_pod_does_not_come_out() -> None:
-    heap = PodHeap()
+    heap: PodHeap[QueuedPodInfo] = PodHeap()
     a, b = waiting("a"), waiting("b", 1)
     heap.add((0.0,), a)
     heap.add((0.0,), b)
@@ -42,7 +42,7 @@ def test_a_removed_pod_does_not_come_out() -> None:
 
 
 def test_adding_a_pod_again_moves_it() -> None:
-    heap = PodHeap()
+    heap: PodHeap[QueuedPodInfo] = PodHeap()
     a, b = waiting("a"), waiting("b", 1)
     heap.add((0.0,), a)
     heap.add((1.0,), b)
@@ -52,7 +52,7 @@ def test_adding_a_pod_again_moves_it() -> None:
 
 
 def test_pods_out_of_order_come_out_between_those_that_came_in_order() -> None:
-    heap = PodHeap()
+    heap: PodHeap[QueuedPodInfo] = PodHeap()
     for name, order in (("b", 2.0), ("d", 4.0), ("c", 3.0), ("e", 5.0), ("a", 1.0), ("f", 6.0)):
         heap.add((order,), waiting(name))
     heap.remove("default/e")
@@ -64,7 +64,7 @@ def test_pods_out_of_order_come_out_between_those_that_came_in_order() -> None:
 
 
 def test_a_heap_of_which_only_the_last_in_order_is_left_takes_others_before_it() -> None:
-    heap = PodHeap()
+    heap: PodHeap[QueuedPodInfo] = PodHeap()
     a, z = waiting("a"), waiting("z")
     heap.add((9.0,), z)
     heap.add((1.0,), a)
@@ -74,7 +74,7 @@ def test_a_heap_of_which_only_the_last_in_order_is_left_takes_others_before_it()
 
 
 def test_the_dead_do_not_pile_up() -> None:
-    heap = PodHeap()
+    heap: PodHeap[QueuedPodInfo] = PodHeap()
     for i in range(1000):
         heap.add((float(i),), waiting(f"p{i}", i))
     for i in range(990):
@@ -84,7 +84,7 @@ def test_the_dead_do_not_pile_up() -> None:
 
 
 def test_an_empty_heap_has_nothing() -> None:
-    heap = PodHeap()
+    heap: PodHeap[QueuedPodInfo] = PodHeap()
     assert heap.peek() is None
     assert heap.pop() is None
     assert list(heap) == []

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from support.builders import pod
 
-from koordsched.queue.events import EVERYBODY, NODE_ADD, NODE_DELETE, ClusterEvent
-from koordsched.queue.hints import Change
+from koordsched.queue.events import ALL_PODS, NODE_ADD, NODE_DELETE, ClusterEvent, ObservedEvent
 from koordsched.queue.inflight import InFlight
 from koordsched.queue.queued_pod import QueuedPodInfo
 
@@ -17,13 +16,13 @@ def start(inflight: InFlight, name: str) -> str:
 
 
 def record(inflight: InFlight, event: ClusterEvent) -> None:
-    inflight.record(Change(event, None, None), EVERYBODY)
+    inflight.record(ObservedEvent(event, None, None), ALL_PODS)
 
 
 def missed(inflight: InFlight, uid: str) -> list[str]:
     events = inflight.missed(uid)
     assert events is not None
-    return [event.change.event.label for event in events]
+    return [event.observed.event.label for event in events]
 
 
 def test_a_pod_misses_what_happens_after_it_was_popped_in_order() -> None:
@@ -36,7 +35,7 @@ def test_a_pod_misses_what_happens_after_it_was_popped_in_order() -> None:
     assert missed(inflight, b) == ["NodeDelete"]
 
 
-def test_nothing_is_kept_while_nobody_is_in_flight() -> None:
+def test_nothing_is_kept_while_no_pod_is_in_flight() -> None:
     inflight = InFlight()
     record(inflight, NODE_ADD)
     assert inflight.events == 0
@@ -68,8 +67,8 @@ def test_events_stay_while_the_oldest_pod_is_in_flight() -> None:
 
 def test_of_a_pod_that_is_not_in_flight_nothing_is_known() -> None:
     inflight = InFlight()
-    inflight.finish("nobody")
-    assert inflight.missed("nobody") is None
+    inflight.finish("unknown")
+    assert inflight.missed("unknown") is None
     assert list(inflight) == []
 
 

@@ -1,4 +1,4 @@
-"""The invariants are able to fail, and tell the story of the pod that broke them."""
+"""The invariants are able to fail, and show the history of the pod that broke them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import pytest
 from support.builders import pod
 from support.queueing import Bench
 
-from koordsched.queue.events import EVERYBODY, NODE_ADD
-from koordsched.queue.hints import Change
-from koordsched.queue.queued_pod import Place
+from koordsched.queue.events import ALL_PODS, NODE_ADD, ObservedEvent
+from koordsched.queue.queued_pod import QueuePlace
 
 
 def full_bench() -> Bench:
-    """Return a queue with a scout, a crowd, a pod that backs off and one in flight."""
+    """Return a queue with a probe pod, the rest of its group, a pod that backs off and one in flight."""
     bench = Bench()
     bench.add(*(pod(f"p{i}") for i in range(3)), shape="s")
     bench.fail_all("Fit")
@@ -40,12 +39,12 @@ def put_a_pod_in_two_queues(bench: Bench) -> None:
 def misplace_a_pod(bench: Bench) -> None:
     info = bench.queue.get("default/p1")
     assert info is not None
-    info.place = Place.BACKOFF
+    info.place = QueuePlace.BACKOFF
 
 
-def forget_the_scout(bench: Bench) -> None:
+def forget_the_probe_pod(bench: Bench) -> None:
     (group,) = bench.queue._queues.unschedulable.groups
-    group.scout = None
+    group.probe_pod = None
 
 
 def age_a_backoff(bench: Bench) -> None:
@@ -55,7 +54,7 @@ def age_a_backoff(bench: Bench) -> None:
 
 
 def miscount_gated(bench: Bench) -> None:
-    bench.queue._queues.unschedulable._gated += 1
+    bench.queue._queues.unschedulable.gated += 1
 
 
 def list_a_nomination_twice(bench: Bench) -> None:
@@ -65,8 +64,8 @@ def list_a_nomination_twice(bench: Bench) -> None:
     nominator._pods["n2"] = {p.uid: p}
 
 
-def keep_events_for_nobody(bench: Bench) -> None:
-    bench.queue._inflight.record(Change(NODE_ADD, None, None), EVERYBODY)
+def keep_events_without_a_pod_in_flight(bench: Bench) -> None:
+    bench.queue._inflight.record(ObservedEvent(NODE_ADD, None, None), ALL_PODS)
     bench.queue._inflight.pods.clear()
 
 
@@ -80,12 +79,12 @@ def requeue_a_flying_pod(bench: Bench) -> None:
     [
         (lose_a_pod, "lost"),
         (put_a_pod_in_two_queues, "in 2 queues"),
-        (misplace_a_pod, "says otherwise"),
-        (forget_the_scout, "has no scout"),
+        (misplace_a_pod, "has another place"),
+        (forget_the_probe_pod, "has no probe pod"),
         (age_a_backoff, "out of date"),
         (miscount_gated, "gated pods is wrong"),
         (list_a_nomination_twice, "listed twice"),
-        (keep_events_for_nobody, "^queue: events are kept though nobody is in flight"),
+        (keep_events_without_a_pod_in_flight, "^queue: events are kept though no pod is in flight"),
         (requeue_a_flying_pod, "in flight is in a queue"),
     ],
 )
@@ -96,7 +95,7 @@ def test_a_broken_invariant_is_noticed(break_it: Callable[[Bench], None], messag
         bench.queue.check_invariants()
 
 
-def test_the_error_tells_the_story_of_the_pod() -> None:
+def test_the_error_shows_the_history_of_the_pod() -> None:
     bench = full_bench()
     misplace_a_pod(bench)
     with pytest.raises(AssertionError, match=r"default/p1 -> UNSCHEDULABLE \(ScheduleAttemptFailure\)"):

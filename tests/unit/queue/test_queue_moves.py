@@ -51,7 +51,7 @@ def test_an_event_that_the_rejectors_did_not_register_moves_nothing() -> None:
     assert bench.places() == {"a": "unschedulable", "b": "backoff"}
 
 
-def test_an_event_that_nobody_registered_is_not_even_kept_for_pods_in_flight() -> None:
+def test_an_event_that_no_plugin_registered_is_not_even_kept_for_pods_in_flight() -> None:
     bench = Bench({"A": [EventHint(NODE_ADD)]})
     bench.add(pod("p"))
     bench.pop()

@@ -58,7 +58,7 @@ def test_an_update_that_names_no_node_keeps_the_nomination_in_memory() -> None:
     assert nominator.pods_on("n1") == [new]
 
 
-def test_an_update_sets_moves_and_clears_the_nomination_that_the_api_server_tells() -> None:
+def test_an_update_sets_moves_and_clears_the_nomination_of_the_api_server() -> None:
     nominator = Nominator()
     none, first, second = pod("p").info(), pod("p").nominated("n1").info(), pod("p").nominated("n2").info()
     nominator.update(none, first)

@@ -10,7 +10,7 @@ from support.queueing import Bench, pod_of
 
 from koordsched.queue.events import NODE_ADD
 from koordsched.queue.profile import QueueSettings
-from koordsched.queue.queued_pod import Place
+from koordsched.queue.queued_pod import QueuePlace
 
 
 def test_pods_are_popped_by_priority_then_by_arrival() -> None:
@@ -84,7 +84,7 @@ def test_a_pod_whose_uid_is_in_flight_already_is_dropped(again: bool) -> None:
     if again:
         bench.add(pod("other").priority(-1))
     assert bench.popped() == (["other"] if again else [])
-    assert bench.queue.where("default/p")[0] is Place.IN_FLIGHT
+    assert bench.queue.where("default/p")[0] is QueuePlace.IN_FLIGHT
     bench.queue.check_invariants()
 
 
@@ -130,12 +130,12 @@ def test_incoming_pods_are_counted_by_queue_and_event() -> None:
 def test_the_queue_tells_where_a_pod_is_since_when_and_its_story() -> None:
     bench = Bench()
     bench.add(pod("p"))
-    assert bench.queue.where("default/p") == (Place.ACTIVE, 1000.0)
+    assert bench.queue.where("default/p") == (QueuePlace.ACTIVE, 1000.0)
     bench.clock.time = 1003.0
     bench.fail("Fit")
-    assert bench.queue.where("default/p") == (Place.UNSCHEDULABLE, 1003.0)
-    assert bench.queue.where("default/nobody") == (Place.NONE, 0.0)
-    assert [str(step) for step in bench.queue.story("default/p")] == [
+    assert bench.queue.where("default/p") == (QueuePlace.UNSCHEDULABLE, 1003.0)
+    assert bench.queue.where("default/unknown") == (QueuePlace.NONE, 0.0)
+    assert [str(step) for step in bench.queue.history("default/p")] == [
         "1000.000 default/p -> ACTIVE (UnschedulablePodAdd)",
         "1003.000 default/p -> IN_FLIGHT (PodPopped)",
         "1003.000 default/p -> UNSCHEDULABLE (ScheduleAttemptFailure)",

@@ -17,7 +17,7 @@ def yes(waiting: PodInfo, old: Object | None, new: Object | None) -> QueueingHin
     return QueueingHint.QUEUE
 
 
-def crowd() -> Bench:
+def failed_group() -> Bench:
     """Return a queue where p0, p1 and p2 of one shape were refused in Filter and no longer back off."""
     bench = Bench({"Fit": [EventHint(NODE_ADD, yes)]})
     bench.add(*(pod(f"p{i}") for i in range(3)), shape="s")
@@ -35,14 +35,14 @@ def reshape(bench: Bench, **shapes: Hashable) -> None:
 
 
 def test_a_pod_of_another_shape_no_longer_shares_the_fate_of_its_group() -> None:
-    bench = crowd()
+    bench = failed_group()
     bench.profile.passing = False
     reshape(bench, p1="t")
     bench.queue.move_all(NODE_ADD, None, None)
     assert bench.profile.probed == ["default/p0", "default/p1"]
     first = bench.queue.get("default/p0")
     assert first is not None
-    assert [name_of(info.key) for info in bench.queue.alike(first.pod_info)] == ["p0", "p2"]
+    assert [name_of(info.key) for info in bench.queue.shape_group_of(first.pod_info)] == ["p0", "p2"]
 
 
 def test_pods_that_are_about_to_be_tried_or_in_flight_get_their_shape_too() -> None:
@@ -54,8 +54,8 @@ def test_pods_that_are_about_to_be_tried_or_in_flight_get_their_shape_too() -> N
     assert bench.places() == {"waiting": "active"}
 
 
-def test_pods_of_an_awake_group_that_change_their_shape_move_on() -> None:
-    bench = crowd()
+def test_pods_of_an_active_group_that_change_their_shape_move_on() -> None:
+    bench = failed_group()
     bench.queue.move_all(NODE_ADD, None, None)
     assert bench.places() == {"p0": "active", "p1": "unschedulable", "p2": "unschedulable"}
     reshape(bench, p2="t")

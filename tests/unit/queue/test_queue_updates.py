@@ -18,7 +18,7 @@ from koordsched.queue.events import (
     QueueingHint,
     cluster_event,
 )
-from koordsched.queue.queued_pod import Place
+from koordsched.queue.queued_pod import QueuePlace
 
 TOLERATION = cluster_event(EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE_POD_TOLERATION)
 POD_UPDATE = cluster_event(EventResource.POD, ActionType.UPDATE)
@@ -72,7 +72,7 @@ def test_a_pod_that_backs_off_is_replaced_in_place() -> None:
     new = changing.update(pod("p").label("a", "b"))
     info = bench.queue.get("default/p")
     assert info is not None
-    assert (info.place, info.pod_info) == (Place.BACKOFF, new)
+    assert (info.place, info.pod_info) == (QueuePlace.BACKOFF, new)
 
 
 def test_an_unschedulable_pod_is_moved_by_a_change_of_its_own_that_a_rejector_cares_for() -> None:
@@ -123,7 +123,7 @@ def test_a_change_of_one_pod_asks_no_other_pod() -> None:
     assert bench.places() == {"p": "active", "other": "unschedulable"}
 
 
-def test_a_pod_that_changes_its_shape_leaves_its_crowd() -> None:
+def test_a_pod_that_changes_its_shape_leaves_its_group() -> None:
     bench = Bench(HINTS)
     changing = Versions(bench, pod("p"), shape="s")
     bench.add(pod("q"), shape="s")
@@ -131,10 +131,10 @@ def test_a_pod_that_changes_its_shape_leaves_its_crowd() -> None:
     bench.wait_out_backoff()
     changing.update(pod("p").annotation("note", "x"), shape="t")
     bench.queue.move_all(NODE_ADD, None, None)
-    assert bench.places() == {"p": "active", "q": "active"}, "one scout for each shape"
+    assert bench.places() == {"p": "active", "q": "active"}, "one probe_pod for each shape"
 
 
-def test_a_pod_that_leaves_an_awake_crowd_moves_at_once() -> None:
+def test_a_pod_that_leaves_an_active_group_moves_at_once() -> None:
     bench = Bench(HINTS)
     bench.add(pod("q"), shape="s")
     changing = Versions(bench, pod("p"), shape="s")
@@ -218,10 +218,10 @@ def nomination_bench() -> Bench:
 
 
 def moved(bench: Bench) -> list[str]:
-    return sorted(name_of(info.key) for info in bench.queue.pending() if info.place is Place.ACTIVE and info.attempts)
+    return sorted(name_of(info.key) for info in bench.queue.pending() if info.place is QueuePlace.ACTIVE and info.attempts)
 
 
-def test_a_nominated_pod_that_is_deleted_wakes_pods_of_its_priority_and_below() -> None:
+def test_a_nominated_pod_that_is_deleted_moves_pods_of_its_priority_and_below() -> None:
     bench = nomination_bench()
     (gone,) = bench.add(pod("gone").priority(5).nominated("n1"))
     bench.queue.delete(gone)
@@ -229,7 +229,7 @@ def test_a_nominated_pod_that_is_deleted_wakes_pods_of_its_priority_and_below() 
     assert len(bench.queue.nominator) == 0
 
 
-def test_a_nomination_that_moves_or_goes_wakes_pods_of_its_priority_and_below() -> None:
+def test_a_nomination_that_moves_or_goes_moves_pods_of_its_priority_and_below() -> None:
     for update in (pod("p").priority(5).nominated("n2"), pod("p").priority(5)):
         bench = nomination_bench()
         changing = Versions(bench, pod("p").priority(5).nominated("n1"))
@@ -239,7 +239,7 @@ def test_a_nomination_that_moves_or_goes_wakes_pods_of_its_priority_and_below() 
         assert moved(bench) == ["low", "same"]
 
 
-def test_a_new_nomination_wakes_nobody() -> None:
+def test_a_new_nomination_moves_no_pod() -> None:
     bench = nomination_bench()
     changing = Versions(bench, pod("p").priority(5))
     changing.update(pod("p").priority(5).nominated("n1"))
@@ -247,7 +247,7 @@ def test_a_new_nomination_wakes_nobody() -> None:
     assert bench.queue.nominator.node_of("uid-default-p") == "n1"
 
 
-def test_a_pod_bound_by_somebody_else_is_forgotten_without_an_event() -> None:
+def test_a_pod_bound_by_another_scheduler_is_forgotten_without_an_event() -> None:
     bench = nomination_bench()
     (bound,) = bench.add(pod("bound").priority(5).nominated("n1"))
     bench.queue.forget(bound)

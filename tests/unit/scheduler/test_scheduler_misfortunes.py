@@ -67,7 +67,7 @@ async def test_a_pre_flight_error_ends_the_wait_on_permit_too(stage: Stage) -> N
         assert world.cluster.raw(P)["spec"].get("nodeName") == "n1"
 
 
-async def test_an_error_while_a_scout_is_judged_does_not_end_the_scheduling_loop(stage: Stage) -> None:
+async def test_an_error_while_a_probe_pod_is_judged_does_not_end_the_scheduling_loop(stage: Stage) -> None:
     class Flaky(FakeFilter):
         answers: Sequence[Status | None] = ()
         count = 0
@@ -90,7 +90,7 @@ async def test_an_error_while_a_scout_is_judged_does_not_end_the_scheduling_loop
         for i in range(3):
             await world.create(POD, pod_manifest(f"q{i}"))
         await asyncio.sleep(30)
-        flaky.answers = [None, unschedulable("full"), error("boom")]  # probe, first scout, unchanged_since_failure of the second
+        flaky.answers = [None, unschedulable("full"), error("boom")]  # probe, first probe pod, unchanged_since_failure of the second
         await world.patch(Ref(NODE, "", "n1"), {"metadata": {"labels": {"a": "b"}}})
         await asyncio.sleep(20)
         assert not known(world.scheduler._loop_task).done()
@@ -112,7 +112,7 @@ async def test_a_pod_whose_binding_and_deletion_were_both_missed_leaves_the_cach
         assert not world.scheduler.cache.pods
 
 
-async def test_all_pods_of_a_shape_hear_what_its_scout_found(stage: Stage) -> None:
+async def test_all_pods_of_a_shape_get_the_reason_that_its_probe_pod_found(stage: Stage) -> None:
     async with stage() as world:
         await world.create(NODE, node_manifest("n1"))
         await world.start()

@@ -1,4 +1,4 @@
-"""Pods that sleep although they could run: what no wake-up may leave behind."""
+"""Pods that are parked although they could be scheduled: there must be none once all events were handled."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from koordsched.queue.queued_pod import UNSCHEDULABLE
 from koordsched.scheduler.selection import Selection
 
 
-def sleepers(world: EmbeddedCluster) -> list[str]:
-    """Return the unschedulable pods for which a fresh attempt finds a node, with the node and what they were told."""
+def parked_but_schedulable(world: EmbeddedCluster) -> list[str]:
+    """Return the unschedulable pods for which a fresh attempt finds a node, with the node and their last message."""
     scheduler, found = world.scheduler, []
     selection = Selection(scheduler.cache, scheduler.queue.nominator, Random(1), 0)
     for info in scheduler.queue.pending():
@@ -23,5 +23,5 @@ def sleepers(world: EmbeddedCluster) -> list[str]:
         assert isinstance(stored, Pod)
         _, node = selection.find(scheduler.profiles[info.profile], PodInfo(stored))
         if not isinstance(node, Diagnosis):
-            found.append(f"{info.key} would go to {node}, but sleeps: {info.last_message} {scheduler.queue.story(info.key)}")
+            found.append(f"{info.key} would go to {node}, but is parked: {info.last_message} {scheduler.queue.history(info.key)}")
     return found

@@ -1,4 +1,4 @@
-"""Waking pods of one shape that Filter refused (docs/decisions/0003-waking-by-shape.md)."""
+"""Moving the pods of one shape that Filter refused (docs/decisions/0003-moving-by-shape.md)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from koordsched.queue.events import (
     Scope,
     cluster_event,
 )
-from koordsched.queue.queued_pod import Rejectors
+from koordsched.queue.hints import Rejectors
 
 NODE_LABEL = cluster_event(EventResource.NODE, ActionType.UPDATE_NODE_LABEL)
 
@@ -32,7 +32,7 @@ def yes(waiting: PodInfo, old: Object | None, new: Object | None) -> QueueingHin
 HINTS = {"Fit": [EventHint(NODE_ADD, yes)], "Taint": [EventHint(NODE_LABEL, yes)], "Always": [EventHint(NODE_DELETE)]}
 
 
-def crowd(size: int = 3, *, plugins: Sequence[str] = ("Fit",), bench: Bench | None = None) -> Bench:
+def failed_group(size: int = 3, *, plugins: Sequence[str] = ("Fit",), bench: Bench | None = None) -> Bench:
     """Return a queue where p0, p1... of one shape were refused in Filter and no longer back off."""
     bench = bench or Bench(HINTS)
     bench.add(*(pod(f"p{i}") for i in range(size)), shape="s")
@@ -42,7 +42,7 @@ def crowd(size: int = 3, *, plugins: Sequence[str] = ("Fit",), bench: Bench | No
     return bench
 
 
-def awake(bench: Bench) -> None:
+def help_the_shape(bench: Bench) -> None:
     bench.queue.move_all(NODE_ADD, None, None)
     bench.queue.check_invariants()
 
@@ -52,24 +52,24 @@ def active(bench: Bench) -> list[str]:
 
 
 def test_no_pod_moves_when_the_probe_finds_no_node() -> None:
-    bench = crowd()
+    bench = failed_group()
     bench.profile.passing = False
-    awake(bench)
+    help_the_shape(bench)
     assert active(bench) == []
     assert bench.profile.probed == ["default/p0"]
     assert bench.metrics.probes_skipped == 1
 
 
-def test_one_scout_is_moved_when_the_probe_finds_a_node() -> None:
-    bench = crowd()
-    awake(bench)
+def test_one_probe_pod_is_moved_when_the_probe_finds_a_node() -> None:
+    bench = failed_group()
+    help_the_shape(bench)
     assert bench.places() == {"p0": "active", "p1": "unschedulable", "p2": "unschedulable"}
     assert bench.metrics.incoming_pods == {("active", "NodeAdd"): 1}
 
 
-def test_each_popped_scout_is_followed_by_the_next_and_all_come_in_order() -> None:
-    bench = crowd()
-    awake(bench)
+def test_each_popped_probe_pod_is_followed_by_the_next_and_all_come_in_order() -> None:
+    bench = failed_group()
+    help_the_shape(bench)
     order = []
     while (info := bench.queue.pop()) is not None:
         order.append((name_of(info.key), active(bench)))
@@ -78,18 +78,18 @@ def test_each_popped_scout_is_followed_by_the_next_and_all_come_in_order() -> No
     assert order == [("p0", ["p1"]), ("p1", ["p2"]), ("p2", [])]
 
 
-def test_crowds_and_single_pods_are_merged_as_if_all_had_been_moved_at_once() -> None:
+def test_groups_and_single_pods_are_merged_as_if_all_had_been_moved_at_once() -> None:
     bench = Bench(HINTS)
     for i in range(3):
         for name, priority, shape in (("s", 2, "s"), ("t", 2, "t"), ("u", 3, "u"), ("single", 2, None)):
             bench.add(pod(f"{name}{i}").priority(priority), shape=shape)
     bench.fail_all("Fit")
     bench.wait_out_backoff()
-    awake(bench)
+    help_the_shape(bench)
     assert bench.popped() == ["u0", "u1", "u2", "s0", "t0", "single0", "s1", "t1", "single1", "s2", "t2", "single2"]
 
 
-def test_members_that_back_off_go_to_the_backoff_queue_and_the_first_that_does_not_is_the_scout() -> None:
+def test_members_that_back_off_go_to_the_backoff_queue_and_the_first_that_does_not_is_the_probe_pod() -> None:
     bench = Bench(HINTS)
     bench.add(*(pod(f"p{i}") for i in range(4)), shape="s")
     infos = [bench.pop() for _ in range(4)]
@@ -99,15 +99,15 @@ def test_members_that_back_off_go_to_the_backoff_queue_and_the_first_that_does_n
     for info in infos[:2]:
         bench.fail("Fit", info=info)
     bench.clock.time += 0.5
-    awake(bench)
+    help_the_shape(bench)
     assert bench.places() == {"p2": "active", "p3": "unschedulable", "p0": "unschedulable", "p1": "unschedulable"}
     assert [name_of(bench.pop().key) for _ in range(2)] == ["p2", "p3"]
     assert bench.places() == {"p0": "backoff", "p1": "backoff"}
 
 
-def test_when_a_scout_fails_the_rest_stays_asleep_and_the_next_one_is_sent_back_without_an_attempt() -> None:
-    bench = crowd(5)
-    awake(bench)
+def test_when_a_probe_pod_fails_the_rest_stays_parked_and_the_next_one_returns_without_an_attempt() -> None:
+    bench = failed_group(5)
+    help_the_shape(bench)
     bench.fail("Fit")
     bench.profile.unchanged = True
     assert bench.queue.pop() is None
@@ -119,76 +119,76 @@ def test_when_a_scout_fails_the_rest_stays_asleep_and_the_next_one_is_sent_back_
     bench.queue.check_invariants()
 
 
-def test_a_sleeping_crowd_wakes_again_at_the_next_event() -> None:
-    bench = crowd()
-    awake(bench)
+def test_a_parked_group_moves_again_at_the_next_event() -> None:
+    bench = failed_group()
+    help_the_shape(bench)
     bench.fail("Fit")
     bench.profile.unchanged = True
     bench.queue.pop()
     bench.profile.unchanged = False
-    awake(bench)
+    help_the_shape(bench)
     assert bench.popped() == ["p1", "p2", "p0"]
 
 
-def test_a_new_event_while_awake_asks_nobody() -> None:
-    bench = crowd()
-    awake(bench)
-    awake(bench)
+def test_a_new_event_while_a_group_is_active_calls_no_hint() -> None:
+    bench = failed_group()
+    help_the_shape(bench)
+    help_the_shape(bench)
     assert bench.profile.probed == ["default/p0"]
     assert active(bench) == ["p0"]
 
 
-def test_a_scout_of_an_earlier_awakening_that_was_not_popped_yet_stays_the_scout() -> None:
-    bench = crowd()
-    awake(bench)
+def test_a_probe_pod_of_an_earlier_activation_that_was_not_popped_yet_stays_the_probe_pod() -> None:
+    bench = failed_group()
+    help_the_shape(bench)
     bench.fail("Fit")
     assert active(bench) == ["p1"]
-    awake(bench)
+    help_the_shape(bench)
     assert active(bench) == ["p1"]
     assert bench.popped() == ["p1", "p2", "p0"]
 
 
-def test_a_pod_that_fails_later_joins_the_sleeping_crowd_and_is_tried_in_its_turn() -> None:
-    bench = crowd(2)
+def test_a_pod_that_fails_later_joins_the_parked_group_and_is_tried_in_its_turn() -> None:
+    bench = failed_group(2)
     bench.add(pod("later"), shape="s")
     bench.fail("Fit")
     bench.wait_out_backoff()
-    awake(bench)
+    help_the_shape(bench)
     assert bench.popped() == ["p0", "p1", "later"]
 
 
-def test_a_fresh_pod_of_the_shape_that_fails_puts_the_crowd_to_sleep() -> None:
-    bench = crowd(3)
-    awake(bench)
+def test_a_fresh_pod_of_the_shape_that_fails_parks_the_group() -> None:
+    bench = failed_group(3)
+    help_the_shape(bench)
     bench.add(pod("fresh").priority(0), pod("first").priority(9), shape="s")
     assert name_of(bench.fail("Fit").key) == "first"
-    assert name_of(bench.pop().key) == "p0", "another priority is another crowd"
+    assert name_of(bench.pop().key) == "p0", "another priority is another group"
     assert active(bench) == ["fresh", "p1"] or active(bench) == ["p1", "fresh"]
 
 
-def test_a_crowd_woken_after_an_attempt_began_is_not_put_to_sleep_by_its_failure() -> None:
+def test_a_group_activated_after_an_attempt_began_is_not_parked_by_its_failure() -> None:
     bench = Bench({"Fit": [EventHint(NODE_ADD, yes)], "Deaf": ()})
     bench.add(pod("slow"), shape="s")
     slow = bench.pop()
-    bench = crowd(3, bench=bench)
-    awake(bench)
+    bench = failed_group(3, bench=bench)
+    help_the_shape(bench)
     bench.fail("Deaf", info=slow)
-    assert bench.popped() == ["p0", "p1", "p2", "slow"], "what slow saw is older than what woke the others"
+    assert bench.popped() == ["p0", "p1", "p2", "slow"], "what slow saw is older than the event that moved the others"
     bench.queue.check_invariants()
 
 
-def test_higher_priorities_of_a_shape_are_woken_and_tried_first_and_do_not_answer_for_lower_ones() -> None:
+def test_higher_priorities_of_a_shape_are_moved_and_tried_first_and_their_failure_says_nothing_of_lower_ones() -> None:
     bench = Bench(HINTS)
     for i in range(2):
         bench.add(pod(f"low{i}").priority(1), pod(f"high{i}").priority(2), shape="s")
     bench.fail_all("Fit")
     bench.wait_out_backoff()
-    awake(bench)
+    help_the_shape(bench)
     assert active(bench) == ["high0", "low0"]
     assert sorted(bench.profile.probed) == ["default/high0", "default/low0"]
 
 
-def test_only_the_priorities_in_scope_are_woken() -> None:
+def test_only_the_priorities_in_scope_are_moved() -> None:
     bench = Bench(HINTS)
     bench.add(pod("low").priority(1), pod("high").priority(2), shape="s")
     bench.fail_all("Fit")
@@ -197,8 +197,8 @@ def test_only_the_priorities_in_scope_are_woken() -> None:
     assert bench.places() == {"low": "active", "high": "unschedulable"}
 
 
-def test_a_pod_alone_is_not_woken_by_what_it_caused_itself_but_a_crowd_is() -> None:
-    bench = crowd(1)
+def test_a_pod_alone_is_not_moved_by_what_it_caused_itself_but_a_group_is() -> None:
+    bench = failed_group(1)
     bench.queue.move_all(NODE_ADD, None, None, Scope(exclude_uid="uid-default-p0"))
     assert active(bench) == []
     bench.add(pod("p1"), shape="s")
@@ -208,14 +208,14 @@ def test_a_pod_alone_is_not_woken_by_what_it_caused_itself_but_a_crowd_is() -> N
 
 
 def test_a_registration_without_a_hint_function_asks_no_probe() -> None:
-    bench = crowd(plugins=["Fit", "Always"])
+    bench = failed_group(plugins=["Fit", "Always"])
     bench.profile.passing = False
     bench.queue.move_all(NODE_DELETE, None, None)
     assert active(bench) == ["p0"]
     assert bench.profile.probed == []
 
 
-def test_a_pending_plugin_wakes_a_crowd_that_backs_off_even_if_it_is_awake() -> None:
+def test_a_pending_plugin_moves_a_group_that_backs_off_even_if_it_is_active() -> None:
     bench = Bench({"Fit": [EventHint(NODE_ADD, yes)], "Later": [EventHint(NODE_DELETE, yes)]})
     bench.add(*(pod(f"p{i}") for i in range(3)), shape="s")
     for info in [bench.pop() for _ in range(3)]:
@@ -225,25 +225,25 @@ def test_a_pending_plugin_wakes_a_crowd_that_backs_off_even_if_it_is_awake() -> 
     assert bench.popped() == ["p0", "p1", "p2"]
 
 
-def test_when_the_scout_is_deleted_the_next_takes_its_place() -> None:
-    bench = crowd()
-    awake(bench)
+def test_when_the_probe_pod_is_deleted_the_next_takes_its_place() -> None:
+    bench = failed_group()
+    help_the_shape(bench)
     bench.queue.delete(pod("p0").info())
     bench.queue.check_invariants()
     assert bench.popped() == ["p1", "p2"]
 
 
-def test_when_the_scout_is_gated_the_next_takes_its_place() -> None:
-    bench = crowd(bench=Bench(HINTS | {"Gang": ()}))
+def test_when_the_probe_pod_is_gated_the_next_takes_its_place() -> None:
+    bench = failed_group(bench=Bench(HINTS | {"Gang": ()}))
     bench.profile.gates["default/p0"] = "Gang"
-    awake(bench)
+    help_the_shape(bench)
     assert bench.places() == {"p0": "gated", "p1": "active", "p2": "unschedulable"}
 
 
 def test_all_members_take_over_the_rejectors_of_the_latest_real_attempt() -> None:
-    """Otherwise p1 and p2 would sleep through the event that helps against the new obstacle."""
-    bench = crowd()
-    awake(bench)
+    """Otherwise p1 and p2 would miss the event that helps against the new obstacle."""
+    bench = failed_group()
+    help_the_shape(bench)
     bench.fail("Taint")
     assert bench.metrics.unschedulable == {"Fit": 1, "Taint": 2}, "p1 is active and carries its own until it is popped"
     bench.profile.unchanged = True
@@ -256,29 +256,29 @@ def test_all_members_take_over_the_rejectors_of_the_latest_real_attempt() -> Non
 
 
 def test_after_a_fruitless_probe_every_plugin_is_listened_to_because_another_one_may_refuse_now() -> None:
-    bench = crowd()
+    bench = failed_group()
     bench.profile.passing = False
     bench.queue.move_all(NODE_LABEL, None, None)
     assert bench.profile.probed == [], "Fit does not care for labels"
-    awake(bench)
+    help_the_shape(bench)
     bench.profile.passing = True
     bench.queue.move_all(NODE_LABEL, None, None)
     assert active(bench) == ["p0"]
 
 
 def test_after_a_fruitless_probe_others_without_a_hint_function_are_probed_too() -> None:
-    bench = crowd()
+    bench = failed_group()
     bench.profile.passing = False
-    awake(bench)
+    help_the_shape(bench)
     bench.queue.move_all(NODE_DELETE, None, None)
     assert active(bench) == []
     assert bench.metrics.probes_skipped == 2
 
 
 def test_a_real_attempt_narrows_the_interests_again() -> None:
-    bench = crowd(1)
+    bench = failed_group(1)
     bench.profile.passing = False
-    awake(bench)
+    help_the_shape(bench)
     bench.queue.activate([pod("p0").info()])
     bench.fail("Fit")
     bench.queue.move_all(NODE_LABEL, None, None)
@@ -287,24 +287,24 @@ def test_a_real_attempt_narrows_the_interests_again() -> None:
 
 def test_after_a_fruitless_probe_the_shape_listens_to_those_who_refuse_it_now() -> None:
     now_taint = Rejectors(frozenset({"Taint"}), frozenset())
-    bench = crowd(bench=Bench(HINTS, rejectors=now_taint))
+    bench = failed_group(bench=Bench(HINTS, rejectors=now_taint))
     bench.profile.passing = False
-    awake(bench)
+    help_the_shape(bench)
     info = bench.queue.get("default/p2")
     assert info is not None
     assert info.rejectors == now_taint
     assert bench.metrics.unschedulable == {"Fit": 0, "Taint": 3}
     bench.profile.passing = True
-    awake(bench)
+    help_the_shape(bench)
     assert active(bench) == [], "Fit no longer refuses"
     bench.queue.move_all(NODE_LABEL, None, None)
     assert active(bench) == ["p0"]
 
 
 def test_a_profile_that_names_no_rejector_leaves_every_plugin_listened_to() -> None:
-    bench = crowd(bench=Bench(HINTS, rejectors=Rejectors(frozenset(), frozenset())))
+    bench = failed_group(bench=Bench(HINTS, rejectors=Rejectors(frozenset(), frozenset())))
     bench.profile.passing = False
-    awake(bench)
+    help_the_shape(bench)
     bench.profile.passing = True
     bench.queue.move_all(NODE_LABEL, None, None)
     assert active(bench) == ["p0"]
@@ -321,18 +321,18 @@ def test_a_missed_event_that_a_probe_finds_fruitless_leaves_the_pod_waiting() ->
     bench.profile.passing = True
     bench.wait_out_backoff()
     bench.queue.move_all(NODE_LABEL, None, None)
-    assert bench.places() == {"p": "active"}, "who refuses it after the missed event is not known"
+    assert bench.places() == {"p": "active"}, "which plugins refuse it after the missed event is not known"
 
 
 def test_a_pod_never_tried_is_tried_though_its_shape_failed_and_nothing_changed() -> None:
-    bench = crowd()
+    bench = failed_group()
     bench.profile.unchanged = True
     bench.add(pod("fresh"), shape="s")
     assert bench.popped() == ["fresh"]
 
 
 def test_a_pod_that_failed_with_an_error_is_tried_again_though_its_shape_failed() -> None:
-    bench = crowd()
+    bench = failed_group()
     bench.profile.unchanged = True
     bench.add(pod("error"), shape="s")
     bench.fail()
@@ -342,15 +342,15 @@ def test_a_pod_that_failed_with_an_error_is_tried_again_though_its_shape_failed(
 
 
 def test_an_activated_pod_is_tried_though_nothing_changed() -> None:
-    bench = crowd()
+    bench = failed_group()
     bench.profile.unchanged = True
     bench.queue.activate([pod("p1").info()])
     assert bench.popped() == ["p1"]
 
 
 def test_a_pod_popped_from_backoff_is_sent_back_when_nothing_changed() -> None:
-    bench = crowd()
-    awake(bench)
+    bench = failed_group()
+    help_the_shape(bench)
     p0 = bench.pop()
     bench.queue.move_all(NODE_ADD, None, None)
     bench.fail("Fit", info=p0)
@@ -362,12 +362,12 @@ def test_a_pod_popped_from_backoff_is_sent_back_when_nothing_changed() -> None:
 
 
 def test_one_pop_sends_back_a_bounded_number_of_pods_so_that_others_can_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("koordsched.queue.scheduling_queue._MAX_SENT_BACK", 2)
+    monkeypatch.setattr("koordsched.queue.scheduling_queue._MAX_UNTRIED", 2)
     bench = Bench(HINTS)
     bench.add(*(pod(f"p{i}") for i in range(4)), shape="s")
     for info in [bench.pop() for _ in range(4)]:
         bench.fail("Fit", info=info)
-    awake(bench)
+    help_the_shape(bench)
     assert set(bench.places().values()) == {"backoff"}
     bench.add(pod("p4"), shape="s")
     bench.fail("Fit")
@@ -380,24 +380,24 @@ def test_one_pop_sends_back_a_bounded_number_of_pods_so_that_others_can_run(monk
 
 def test_a_nominated_pod_is_moved_without_a_probe_and_apart_from_its_shape() -> None:
     """The room it waits for counts against the others of its shape, not against itself."""
-    bench = crowd()
+    bench = failed_group()
     nominated = pod("p1").info()
     nominated.shape = "s"
     bench.queue.nominate(nominated, "n1")
     bench.queue.check_invariants()
     bench.profile.passing = False
     bench.profile.unchanged = True
-    awake(bench)
+    help_the_shape(bench)
     assert bench.places() == {"p0": "unschedulable", "p1": "active", "p2": "unschedulable"}
     assert bench.popped() == ["p1"]
 
 
 def test_hints_are_asked_once_for_all_nominated_pods_of_a_shape_and_all_of_them_move() -> None:
-    bench = crowd()
+    bench = failed_group()
     for info in bench.queue.pending():
         bench.queue.nominate(info.pod_info, "n1")
     bench.metrics.hints.clear()
-    awake(bench)
+    help_the_shape(bench)
     assert bench.metrics.hints == {("Fit", "NodeAdd", "Queue"): 1}
     assert active(bench) == ["p0", "p1", "p2"]
 
@@ -415,27 +415,27 @@ def test_an_event_for_low_priorities_reaches_only_those_of_the_nominated_pods_of
 
 
 def test_a_pod_that_loses_its_nomination_shares_the_fate_of_its_shape_again() -> None:
-    bench = crowd()
+    bench = failed_group()
     p1 = bench.queue.get("default/p1")
     assert p1 is not None
     bench.queue.nominate(p1.pod_info, "n1")
     bench.queue.nominate(p1.pod_info, "")
     bench.queue.check_invariants()
-    awake(bench)
+    help_the_shape(bench)
     assert bench.popped() == ["p0", "p1", "p2"]
 
 
-def test_a_member_of_an_awake_crowd_that_is_nominated_moves_at_once() -> None:
-    bench = crowd(2)
-    awake(bench)
+def test_a_member_of_an_active_group_that_is_nominated_moves_at_once() -> None:
+    bench = failed_group(2)
+    help_the_shape(bench)
     p1 = bench.queue.get("default/p1")
     assert p1 is not None
     bench.queue.nominate(p1.pod_info, "n1")
     assert active(bench) == ["p0", "p1"]
 
 
-def test_the_flush_wakes_a_crowd_scout_by_scout_and_makes_a_real_attempt() -> None:
-    bench = crowd()
+def test_the_flush_moves_a_group_one_probe_pod_at_a_time_and_makes_a_real_attempt() -> None:
+    bench = failed_group()
     bench.clock.time += 1000
     bench.profile.passing = False
     bench.profile.unchanged = True
@@ -449,8 +449,8 @@ def test_the_flush_wakes_a_crowd_scout_by_scout_and_makes_a_real_attempt() -> No
     assert bench.profile.probed == []
 
 
-def test_the_flush_wakes_a_crowd_for_its_oldest_member() -> None:
-    bench = crowd(1)
+def test_the_flush_moves_a_group_for_its_oldest_pod() -> None:
+    bench = failed_group(1)
     bench.clock.time += 200
     bench.add(pod("late"), shape="s")
     bench.fail_all("Fit")
@@ -459,8 +459,8 @@ def test_the_flush_wakes_a_crowd_for_its_oldest_member() -> None:
     assert active(bench) == ["p0"], "it has waited for more than 300 s, the other one has not"
 
 
-def test_the_flush_leaves_a_crowd_alone_whose_oldest_member_has_gone() -> None:
-    bench = crowd(1)
+def test_the_flush_leaves_a_group_parked_whose_oldest_pod_has_gone() -> None:
+    bench = failed_group(1)
     bench.clock.time += 200
     bench.add(pod("late"), shape="s")
     bench.fail_all("Fit")
@@ -472,19 +472,19 @@ def test_the_flush_leaves_a_crowd_alone_whose_oldest_member_has_gone() -> None:
     assert active(bench) == []
 
 
-def test_the_flush_passes_over_a_crowd_that_is_awake() -> None:
-    bench = crowd()
-    awake(bench)
+def test_the_flush_passes_over_a_group_that_is_active() -> None:
+    bench = failed_group()
+    help_the_shape(bench)
     bench.clock.time += 1000
     bench.queue.flush_unschedulable(bench.clock.now())
     assert active(bench) == ["p0"]
     assert not bench.pop().after_flush
 
 
-def test_a_scout_sent_back_untried_puts_the_crowd_to_sleep_and_leaves_every_plugin_listened_to() -> None:
-    """Its shape failed at another priority, so the rejectors that this crowd knows may be older than that."""
-    bench = crowd()
-    awake(bench)
+def test_a_probe_pod_returned_untried_parks_the_group_and_leaves_the_events_of_all_plugins_considered() -> None:
+    """Its shape failed at another priority, so the rejectors of this group may be older than that."""
+    bench = failed_group()
+    help_the_shape(bench)
     bench.profile.unchanged = True
     assert bench.queue.pop() is None
     bench.queue.check_invariants()
@@ -494,23 +494,23 @@ def test_a_scout_sent_back_untried_puts_the_crowd_to_sleep_and_leaves_every_plug
     assert active(bench) == ["p0"]
 
 
-def test_a_pod_that_comes_to_sort_before_a_waiting_scout_is_moved_ahead_of_it() -> None:
+def test_a_pod_that_comes_to_sort_before_a_waiting_probe_pod_is_moved_ahead_of_it() -> None:
     bench = Bench(HINTS)
     (old,) = bench.add(pod("old").resource_version("1"), shape="t")
     bench.fail("Taint")
     bench.clock.time += 1
-    crowd(bench=bench)
-    awake(bench)
+    failed_group(bench=bench)
+    help_the_shape(bench)
     bench.fail("Fit")
     assert active(bench) == ["p1"]
     changed = pod("old").annotation("note", "x").resource_version("2").info()
     changed.shape = "s"
     bench.queue.update(old, changed)
-    awake(bench)
+    help_the_shape(bench)
     assert bench.popped() == ["old", "p1", "p2", "p0"]
 
 
-def test_a_pending_plugin_lifts_the_backoff_of_a_crowd_that_is_awake_already() -> None:
+def test_a_pending_plugin_lifts_the_backoff_of_a_group_that_is_active_already() -> None:
     bench = Bench({"Fit": [EventHint(NODE_ADD, yes)], "Later": [EventHint(NODE_DELETE, yes)]})
     bench.add(*(pod(f"p{i}") for i in range(3)), shape="s")
     infos = [bench.pop() for _ in range(3)]
@@ -518,16 +518,16 @@ def test_a_pending_plugin_lifts_the_backoff_of_a_crowd_that_is_awake_already() -
     bench.wait_out_backoff()
     for info in infos[1:]:
         bench.fail("Fit", pending=["Later"], info=info)
-    awake(bench)
+    help_the_shape(bench)
     bench.queue.move_all(NODE_DELETE, None, None)
     assert name_of(bench.pop().key) == "p0"
     assert bench.places() == {"p1": "active", "p2": "unschedulable"}
 
 
 @pytest.mark.parametrize("size", [1, 3])
-def test_a_woken_pod_whose_room_others_have_taken_goes_back_without_an_attempt(size: int) -> None:
-    bench = crowd(size)
-    awake(bench)
+def test_a_moved_pod_whose_room_others_have_taken_returns_without_an_attempt(size: int) -> None:
+    bench = failed_group(size)
+    help_the_shape(bench)
     bench.profile.passing = False
     assert bench.queue.pop() is None
     bench.queue.check_invariants()
@@ -535,11 +535,11 @@ def test_a_woken_pod_whose_room_others_have_taken_goes_back_without_an_attempt(s
     assert bench.metrics.retries_skipped == 1
     bench.profile.passing = True
     bench.queue.move_all(NODE_LABEL, None, None)
-    assert active(bench) == ["p0"], "who refuses it by now is not known: it hears of everything"
+    assert active(bench) == ["p0"], "which plugins refuse it now is not known: the events of all are considered"
 
 
-def test_a_pod_woken_by_an_event_that_counts_as_helpful_is_tried_whatever_a_probe_finds() -> None:
-    bench = crowd(2, plugins=("Always",))
+def test_a_pod_moved_by_an_event_that_counts_as_helpful_is_tried_whatever_a_probe_finds() -> None:
+    bench = failed_group(2, plugins=("Always",))
     bench.queue.move_all(NODE_DELETE, None, None)
     bench.profile.passing = False
     assert bench.popped() == ["p0", "p1"]

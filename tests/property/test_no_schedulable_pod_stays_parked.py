@@ -1,4 +1,4 @@
-"""No pod sleeps that could be scheduled (framework.md §14): the whole scheduler on the embedded cluster, through any sequence of changes.
+"""No schedulable pod stays parked (framework.md §14): the whole scheduler on the embedded cluster, through any sequence of changes.
 
 After the last change and the longest backoff, and before the 5-minute flush could hide anything, every pod among the unschedulable ones is
 given a fresh attempt: all plugins are asked about all nodes anew. None may find a node. It holds for whatever plugins are registered.
@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from support.fakes import embedded, node_manifest, pod_manifest
-from support.sleepers import sleepers
+from support.parked import parked_but_schedulable
 from support.virtual_loop import run_virtual
 
 from koordsched.api.kinds import NODE, POD
@@ -164,7 +164,7 @@ def test_after_any_sequence_of_changes_no_unschedulable_pod_would_pass_a_fresh_a
                 await story.play(step)
             await asyncio.sleep(LONGEST_BACKOFF)
             assert clock.now() - began < FLUSH
-            assert sleepers(world) == []
+            assert parked_but_schedulable(world) == []
             world.scheduler.queue.check_invariants()
 
     run_virtual(body)

@@ -14,12 +14,12 @@ def yes(waiting: PodInfo, old: Object | None, new: Object | None) -> QueueingHin
     return QueueingHint.QUEUE
 
 
-def hopeful(size: int = 2) -> Bench:
+def preemptible(size: int = 2) -> Bench:
     """Return a queue whose pods of one shape failed at 1000 and back off until 1002."""
     bench = Bench({"Fit": [EventHint(NODE_ADD, yes)]})
     bench.add(*(pod(f"p{i}") for i in range(size)), shape="s")
     bench.fail_all("Fit")
-    bench.profile.passing, bench.profile.hopeful = False, True
+    bench.profile.passing, bench.profile.may_preempt = False, True
     return bench
 
 
@@ -36,7 +36,7 @@ def pass_to(bench: Bench, time: float) -> None:
 
 def test_a_shape_that_only_evictions_could_help_is_not_tried_before_its_backoff_is_over() -> None:
     """Though nothing else is to do: a pod that fits would be popped early."""
-    bench = hopeful()
+    bench = preemptible()
     for _ in range(3):
         happen(bench)
     assert bench.places() == {"p0": "unschedulable", "p1": "unschedulable"}
@@ -44,19 +44,19 @@ def test_a_shape_that_only_evictions_could_help_is_not_tried_before_its_backoff_
     assert bench.queue.next_flush() == 1002.0
     pass_to(bench, 1002.0)
     assert bench.places() == {"p0": "active", "p1": "unschedulable"}
-    assert bench.metrics.incoming_pods["active", "NodeAdd"] == 1, "under the event that gave the hope"
+    assert bench.metrics.incoming_pods["active", "NodeAdd"] == 1, "under the event since which preemption may help"
     assert bench.queue.next_flush() is None
 
 
 def test_it_is_tried_at_once_when_its_backoff_is_over_already() -> None:
-    bench = hopeful()
+    bench = preemptible()
     bench.wait_out_backoff()
     happen(bench)
     assert bench.places() == {"p0": "active", "p1": "unschedulable"}
 
 
 def test_a_node_that_fits_ends_the_waiting() -> None:
-    bench = hopeful()
+    bench = preemptible()
     happen(bench)
     bench.profile.passing = True
     happen(bench)
@@ -65,8 +65,8 @@ def test_a_node_that_fits_ends_the_waiting() -> None:
     assert bench.queue.pop() is None
 
 
-def test_who_hopes_is_not_asked_again_what_evictions_could_do() -> None:
-    bench = hopeful()
+def test_for_a_group_that_awaits_preemption_its_effect_is_not_estimated_again() -> None:
+    bench = preemptible()
     happen(bench)
     bench.profile.probed.clear()
     happen(bench)
@@ -76,8 +76,8 @@ def test_who_hopes_is_not_asked_again_what_evictions_could_do() -> None:
     assert bench.places() == {"p0": "active", "p1": "unschedulable"}
 
 
-def test_a_failed_attempt_ends_the_hope_of_its_shape() -> None:
-    bench = hopeful(4)
+def test_a_failed_attempt_ends_the_waiting_of_its_shape() -> None:
+    bench = preemptible(4)
     happen(bench)
     pass_to(bench, 1002.0)
     bench.fail("Fit")
@@ -87,8 +87,8 @@ def test_a_failed_attempt_ends_the_hope_of_its_shape() -> None:
     assert set(bench.places().values()) == {"unschedulable"}
 
 
-def test_an_event_during_the_attempt_gives_hope_again() -> None:
-    bench = hopeful(1)
+def test_after_an_event_during_the_attempt_the_group_awaits_preemption_again() -> None:
+    bench = preemptible(1)
     happen(bench)
     pass_to(bench, 1002.0)
     info = bench.pop()
@@ -101,18 +101,18 @@ def test_an_event_during_the_attempt_gives_hope_again() -> None:
 
 
 def test_a_pod_that_comes_first_and_backs_off_longer_is_waited_for() -> None:
-    bench = hopeful()
+    bench = preemptible()
     happen(bench)
     bench.add(pod("important").priority(0), shape="s")
     bench.clock.time = 1001.5
     bench.fail("Fit")
     assert bench.places()["important"] == "unschedulable"
     pass_to(bench, 1002.0)
-    assert bench.places()["p0"] == "unschedulable", "the failure at 1001.5 was the shape's last word"
+    assert bench.places()["p0"] == "unschedulable", "the failure at 1001.5 was the latest of the shape"
 
 
-def test_a_hopeful_pod_that_changes_is_tried() -> None:
-    bench = hopeful(1)
+def test_a_pod_that_awaits_preemption_and_changes_is_tried() -> None:
+    bench = preemptible(1)
     happen(bench)
     info = bench.queue.get("default/p0")
     assert info is not None
@@ -121,7 +121,7 @@ def test_a_hopeful_pod_that_changes_is_tried() -> None:
 
 
 def test_groups_that_lost_their_pods_are_passed_over() -> None:
-    bench = hopeful(1)
+    bench = preemptible(1)
     happen(bench)
     info = bench.queue.get("default/p0")
     assert info is not None

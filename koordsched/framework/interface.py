@@ -174,7 +174,7 @@ class PostFilterPlugin(Plugin):
         """
 
     def may_help(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
-        """Answer whether `post_filter` would do anything for a pod that failed so. The queue asks before it wakes pods: be quick.
+        """Answer whether `post_filter` would do anything for a pod that failed so. The queue calls this before it moves pods: be quick.
 
         In doubt True, which costs an attempt; a wrong False leaves pods waiting.
         """

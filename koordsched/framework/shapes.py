@@ -5,7 +5,7 @@ What they are for: docs/architecture.md "The hot path".
 Pods whose signatures are equal share a `Shape`. It keeps what PreFilter prepared, each filter's code and each scorer's raw score for every
 node, and the totals (`_core.Evaluation`). Before it is used it is brought up to date with the node table's change log and the versions that
 plugins name, so the result is that of asking every plugin about every node; a property test holds this (tests/property/test_shapes.py).
-Called by the scheduling cycle, and by the queue to ask whether waking a pod can help. Nothing awaits. Parts: `shape` (what is known),
+Called by the scheduling cycle, and by the queue's probes. Nothing awaits. Parts: `shape` (what is known),
 `shapes_kept` (which are kept), `shapes_filtering`, `shapes_scoring`, `shapes_reasons`.
 """
 

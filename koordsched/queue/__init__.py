@@ -9,6 +9,4 @@ In reading order:
   unschedulable pods (`unschedulable`), and the transitions between them. `heap` is what they are made of.
 - `inflight`: pods that are being scheduled, and the events since they were popped. `nominator`: nominated pods.
 - `invariants`: checked by tests after every step.
-
-Imports inside this package have no circle.
 """

@@ -159,9 +159,7 @@ SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"
 BACKOFF_COMPLETE = "BackoffComplete"
 POP_FROM_BACKOFF_Q = "PopFromBackoffQ"
 POD_POPPED = "PodPopped"
-UNCHANGED_SINCE_FAILURE = (
-    "UnchangedSinceFailure"  # not in kube-scheduler: returned without an attempt, as nothing changed since its shape failed
-)
+UNCHANGED_SINCE_FAILURE = "UnchangedSinceFailure"  # not in kube-scheduler: returned without an attempt, see Mover.return_untried
 
 
 HintFn = Callable[[PodInfo, Object | None, Object | None], QueueingHint]

@@ -72,5 +72,5 @@ def _check_nominations(queues: SubQueues) -> None:
 
 def _require(holds: bool, message: str, queues: SubQueues, info: QueuedPodInfo | None = None) -> None:
     if not holds:
-        history: Iterable[object] = queues.history.of(info.key) if info is not None else ()
+        history: Iterable[object] = queues.history(info.key) if info is not None else ()
         raise AssertionError("\n".join([f"{info or 'queue'}: {message}", *map(str, history)]))

@@ -138,8 +138,8 @@ class Mover:
             if group.by_shape and (registrations[0].hint is not None or not _registered_without_hint(registrations, group)):
                 # Before the hints: after most events no node passes, and then the hints need not be called. What preemption could do costs
                 # more to estimate than all else, so it is left out where an attempt at preemption is due anyway.
-                profile, preemption_due = self._queues.profile(head), group.preemption_event and not group.rejectors.pending
-                outcome, rejectors = profile.probe_without_preemption(head.pod_info) if preemption_due else self._probe(head)
+                preemption_due = group.preemption_event and not group.rejectors.pending
+                outcome, rejectors = self._probe_without_preemption(head) if preemption_due else self._probe(head)
                 if outcome is INFEASIBLE:
                     if rejectors is not group.rejectors or group.rejectors_unknown:  # mostly they are the same
                         self._update_rejectors(group, rejectors)
@@ -375,6 +375,9 @@ class Mover:
         if found[0] is INFEASIBLE:
             self._metrics.probe_skipped(info.profile)
         return found
+
+    def _probe_without_preemption(self, info: QueuedPodInfo) -> ProbeResult:
+        return self._queues.profile(info).probe_without_preemption(info.pod_info)
 
     def _refused_by_shape(self, info: QueuedPodInfo) -> bool:
         return refused_by_shape(info, nominated=info.uid in self._queues.nominator)

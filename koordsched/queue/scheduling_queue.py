@@ -299,13 +299,13 @@ class SchedulingQueue:
             yield from group.members
 
     def where(self, key: str) -> tuple[QueuePlace, float]:
-        """Return where the pod is and since when (seconds since the epoch); (QueuePlace.INFEASIBLE, 0) if the queue does not know it."""
+        """Return where the pod is and since when (seconds since the epoch); (QueuePlace.NONE, 0) if the queue does not know it."""
         info = self._queues.get(key) or next((info for info in self._inflight if info.key == key), None)
         return (info.place, info.since) if info is not None else (NOWHERE, 0.0)
 
     def history(self, key: str) -> list[Transition]:
         """Return the pod's remembered transitions, oldest first."""
-        return self._queues.history.of(key)
+        return self._queues.history(key)
 
     def check_invariants(self) -> None:
         """Raise AssertionError, with the pod's history, if any pod is lost, in two queues, or out of order."""

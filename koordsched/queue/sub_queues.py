@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
+HISTORY = 20_000  # transitions that are remembered, of all pods together
+
 
 class Transition(NamedTuple):
     """One transition of a pod."""
@@ -43,23 +45,8 @@ class Transition(NamedTuple):
         return f"{self.time:.3f} {self.key} -> {self.place.name} ({self.event})"
 
 
-class History:
-    """The last transitions of all pods together."""
-
-    def __init__(self, length: int = 20_000) -> None:
-        # The fields of a Transition: making one costs 1 us.
-        self._transitions: deque[tuple[float, str, QueuePlace, str]] = deque(maxlen=length)
-
-    def record(self, time: float, key: str, place: QueuePlace, event: str) -> None:
-        self._transitions.append((time, key, place, event))
-
-    def of(self, key: str) -> list[Transition]:
-        """Return the pod's remembered transitions, oldest first. O(length)."""
-        return [Transition(*fields) for fields in self._transitions if fields[1] == key]
-
-
 class SubQueues:
-    """The three queues and the pods in them, their nominations and their history."""
+    """The three queues and the pods in them, their nominations and their last transitions."""
 
     def __init__(self, clock: Clock, profiles: Mapping[str, QueueProfile], settings: QueueSettings, metrics: QueueMetrics) -> None:
         self.registries = {name: EventRegistry(profile.hints) for name, profile in profiles.items()}
@@ -67,7 +54,6 @@ class SubQueues:
         self.backoff = BackoffQueue(settings)
         self.unschedulable = UnschedulablePods(self.registries)
         self.nominator = Nominator()
-        self.history = History()
         self.on_backoff: Callable[[], None] = lambda: None  # called when a backoff has begun, as there may be an earlier expiry
         self.arrivals = asyncio.Event()  # set whenever something may have become poppable
         self._clock = clock
@@ -75,6 +61,9 @@ class SubQueues:
         self._metrics = metrics
         self._pods: dict[str, QueuedPodInfo] = {}  # by key, in whichever queue
         self._sequence = 0
+        self._transitions: deque[tuple[float, str, QueuePlace, str]] = deque(
+            maxlen=HISTORY
+        )  # see Transition, which costs 1 us to make
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -121,13 +110,13 @@ class SubQueues:
 
     def enter_active(self, info: QueuedPodInfo, event: str) -> bool:
         """Move the pod to the active queue if it passes PreEnqueue, which a pod from the backoff queue has done already."""
-        first_time = info.initial_attempt_timestamp is None or info.gated
+        newly_admitted = info.initial_attempt_timestamp is None or info.gated
         if info.place is not BACKOFF and not self._admit(info):
             self.enter_unschedulable(info, event)
             return False
         if info.place is not NOWHERE:
             self._withdraw(info)
-        if first_time:  # the nomination of a gated pod counts only from now on
+        if newly_admitted:  # the nomination of a gated pod counts only from now on
             node = info.pod_info.pod.status.nominated_node_name
             if node and info.uid not in self.nominator:
                 self.nominator.set(info.pod_info, node)
@@ -219,10 +208,14 @@ class SubQueues:
         return info
 
     def mark(self, info: QueuedPodInfo, place: QueuePlace, event: str) -> None:
-        """Write the pod's new place into the pod and the history."""
+        """Write the pod's new place into the pod and its history."""
         info.place = place
         info.since = self._clock.now()
-        self.history.record(info.since, info.key, place, event)
+        self._transitions.append((info.since, info.key, place, event))
+
+    def history(self, key: str) -> list[Transition]:
+        """Return the pod's remembered transitions, oldest first. O(HISTORY)."""
+        return [Transition(*fields) for fields in self._transitions if fields[1] == key]
 
     def _admit(self, info: QueuedPodInfo) -> bool:
         """Run PreEnqueue and write its outcome into the pod."""

@@ -106,7 +106,7 @@ def refreshed(old: PodInfo, pod: Pod, profile: Profile) -> PodInfo:
 
 
 def _record_outcome(failure: Failure) -> None:
-    """Write into the queue's item who refused the pod, so that the right events wake it."""
+    """Write into the queue's item which plugins refused the pod, so that their events move it."""
     info, diagnosis, status = failure.info, failure.diagnosis, failure.status
     info.last_message = failure.message
     if diagnosis is not None:

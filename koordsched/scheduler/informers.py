@@ -47,7 +47,7 @@ ANNOUNCED: dict[Kind, EventResource] = {
     VOLUME_ATTACHMENT: EventResource.VOLUME_ATTACHMENT,
     NODE_RESOURCE_TOPOLOGY: EventResource.CUSTOM,
 }
-"""Kinds whose changes may wake waiting pods (framework.md §3.5); those of custom resources are known by their plural and group."""
+"""Kinds whose changes may move unschedulable pods (framework.md §3.5); those of custom resources are known by their plural and group."""
 
 
 class Informers:

@@ -101,7 +101,7 @@ class World:
         self.version += 1
 
     def set_node(self, name: str, offer: Need) -> list[tuple[ClusterEvent, Object | None, Object]]:
-        """ObservedEvent the node and return what happened."""
+        """Change the node and return what happened."""
         old = self.nodes.get(name)
         self.nodes[name] = offer
         self.version += 1

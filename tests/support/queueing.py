@@ -74,7 +74,7 @@ class FakeProfile:
         self.gates: dict[str, str] = {}  # pod key -> plugin that gates it
         self.gating_fails = False  # such a plugin has failed rather than refused
         self.passing = True  # what a probe finds: a node passes
-        self.may_preempt = False  # what it finds where none does: preemption may help: preemption may help
+        self.may_preempt = False  # what it finds where none does: preemption may help
         self.rejectors = rejectors  # and the plugins that refuse then
         self.unchanged = False
         self.probed: list[str] = []

@@ -509,7 +509,7 @@ async def test_pods_to_activate_are_tried_when_this_one_is_placed(stage: Stage) 
         assert info.attempts == 1
         late.activate = [info.pod_info]
         judge.refuse_all = None
-        world.scheduler.cache.table.mark(world.scheduler.cache.nodes_by_name["n1"].row, 1)  # no event: nobody else is woken
+        world.scheduler.cache.table.mark(world.scheduler.cache.nodes_by_name["n1"].row, 1)  # no event: no other pod is moved
         await world.create(POD, pod_manifest("waker"))
         await world.settle()
         assert (bound_to(world, "waker"), bound_to(world, "sleeper"), info.attempts) == ("n1", "n1", 2)

@@ -32,9 +32,6 @@ class BackoffQueue:
     def __len__(self) -> int:
         return len(self._rejected) + len(self._failed)
 
-    def __contains__(self, key: str) -> bool:
-        return key in self._rejected or key in self._failed
-
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         yield from self._rejected
         yield from self._failed

@@ -46,9 +46,6 @@ class PodHeap(Generic[PodT]):
     def __len__(self) -> int:
         return len(self._live)
 
-    def __contains__(self, key: str) -> bool:
-        return key in self._live
-
     def __iter__(self) -> Iterator[PodT]:
         """Yield the pods in no particular order; the heap must not change meanwhile."""
         return (entry[-1] for entry in self._live.values())

@@ -34,10 +34,6 @@ def _check_places(queues: SubQueues) -> None:
         for info in part:
             _require(info.place is place, f"is in the {place.value} queue but its place is {info.place.name}", queues, info)
             _require(info.group is None and not info.gated, "is in a group of unschedulable pods or gated as well", queues, info)
-    _check_backoff(queues)
-
-
-def _check_backoff(queues: SubQueues) -> None:
     for info in queues.backoff:
         computed = info.backoff_expiry
         info.backoff_expiry = None

@@ -139,7 +139,9 @@ class Mover:
                 # Before the hints: after most events no node passes, and then the hints need not be called. What preemption could do costs
                 # more to estimate than all else, so it is left out where an attempt at preemption is due anyway.
                 preemption_due = group.preemption_event and not group.rejectors.pending
-                outcome, rejectors = self._probe_without_preemption(head) if preemption_due else self._probe(head)
+                outcome, rejectors = (
+                    self._queues.profile(head).probe_without_preemption(head.pod_info) if preemption_due else self._probe(head)
+                )
                 if outcome is INFEASIBLE:
                     if rejectors is not group.rejectors or group.rejectors_unknown:  # mostly they are the same
                         self._update_rejectors(group, rejectors)
@@ -160,7 +162,7 @@ class Mover:
         return self._evaluator.evaluate(subscriptions.matching(observed.event), info.rejectors, info.pod_info, observed)
 
     def requeue(self, info: QueuedPodInfo, strategy: QueueingStrategy, event: str) -> None:
-        """Move a pod where the strategy, which is not SKIP, says. event: its label."""
+        """Move a pod according to the strategy, which is not SKIP. event: its label."""
         if strategy is AFTER_BACKOFF and self._queues.is_backing_off(info):
             self._queues.enter_backoff(info, event)
         else:
@@ -375,9 +377,6 @@ class Mover:
         if found[0] is INFEASIBLE:
             self._metrics.probe_skipped(info.profile)
         return found
-
-    def _probe_without_preemption(self, info: QueuedPodInfo) -> ProbeResult:
-        return self._queues.profile(info).probe_without_preemption(info.pod_info)
 
     def _refused_by_shape(self, info: QueuedPodInfo) -> bool:
         return refused_by_shape(info, nominated=info.uid in self._queues.nominator)

@@ -91,22 +91,3 @@ class QueueMetrics(Protocol):
 
     def retry_skipped(self, profile: str) -> None:
         """Count a moved pod that returned without an attempt because its shape would have failed again."""
-
-
-class NoMetrics:
-    """Count nothing."""
-
-    def incoming(self, queue: str, event: str) -> None:
-        pass
-
-    def hint_duration(self, plugin: str, event: str, hint: str, seconds: float) -> None:
-        pass
-
-    def unschedulable_pods(self, plugin: str, profile: str, delta: int) -> None:
-        pass
-
-    def probe_skipped(self, profile: str) -> None:
-        pass
-
-    def retry_skipped(self, profile: str) -> None:
-        pass

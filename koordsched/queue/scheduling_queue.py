@@ -28,7 +28,6 @@ from koordsched.queue.events import (
 from koordsched.queue.inflight import InFlight
 from koordsched.queue.invariants import check
 from koordsched.queue.moving import SKIP, HintEvaluator, Mover
-from koordsched.queue.profile import NoMetrics, QueueMetrics, QueueProfile, QueueSettings
 from koordsched.queue.queued_pod import ACTIVE, BACKOFF, IN_FLIGHT, NOWHERE, UNSCHEDULABLE, QueuedPodInfo, QueuePlace
 from koordsched.queue.sub_queues import SubQueues
 
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.clock import Clock
     from koordsched.queue.nominator import Nominator
+    from koordsched.queue.profile import QueueMetrics, QueueProfile, QueueSettings
     from koordsched.queue.sub_queues import Transition
 
 log = get_logger(__name__)
@@ -58,19 +58,12 @@ class Sizes(NamedTuple):
 class SchedulingQueue:
     """Active, backoff and unschedulable pods, pods in flight, and nominations."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        profiles: Mapping[str, QueueProfile],
-        settings: QueueSettings | None = None,
-        metrics: QueueMetrics | None = None,
-    ) -> None:
+    def __init__(self, clock: Clock, profiles: Mapping[str, QueueProfile], settings: QueueSettings, metrics: QueueMetrics) -> None:
         self._clock = clock
-        self._settings = settings or QueueSettings()
-        self._metrics = metrics or NoMetrics()
-        self._queues = SubQueues(clock, profiles, self._settings, self._metrics)
+        self._settings = settings
+        self._queues = SubQueues(clock, profiles, settings, metrics)
         self._inflight = InFlight()
-        self._mover = Mover(self._queues, HintEvaluator(clock, self._metrics), self._metrics)
+        self._mover = Mover(self._queues, HintEvaluator(clock, metrics), metrics)
         self._registered: dict[ClusterEvent, bool] = {}
         self._cycle = 0
 
@@ -170,7 +163,7 @@ class SchedulingQueue:
             await self._queues.arrivals.wait()
 
     def add_unschedulable_if_not_present(self, info: QueuedPodInfo) -> QueuePlace:
-        """Return a pod whose attempt failed to the queue, with the outcome written into it; the answer is the place it comes to."""
+        """Return a pod whose attempt failed to the queue, with the outcome written into it. Its new place is returned."""
         waiting = self._queues.get(info.key)
         if waiting is not None:
             log.error("a pod returned to the queue but is there already", pod=info.key, uid=info.uid, place=waiting.place.value)

@@ -61,12 +61,7 @@ class SubQueues:
         self._metrics = metrics
         self._pods: dict[str, QueuedPodInfo] = {}  # by key, in whichever queue
         self._sequence = 0
-        self._transitions: deque[tuple[float, str, QueuePlace, str]] = deque(
-            maxlen=HISTORY
-        )  # see Transition, which costs 1 us to make
-
-    def __len__(self) -> int:
-        return len(self._pods)
+        self._transitions: deque[tuple[float, str, QueuePlace, str]] = deque(maxlen=HISTORY)  # a Transition costs 1 us to make
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         return iter(self._pods.values())

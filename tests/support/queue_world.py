@@ -23,7 +23,7 @@ from koordsched.queue.events import (
     cluster_event,
 )
 from koordsched.queue.hints import Rejectors
-from koordsched.queue.profile import FEASIBLE, INFEASIBLE, PreEnqueueRefusal, ProbeResult, QueueProfile
+from koordsched.queue.profile import FEASIBLE, INFEASIBLE, PreEnqueueRefusal, ProbeResult, QueueProfile, QueueSettings
 from koordsched.queue.scheduling_queue import SchedulingQueue
 from support.builders import pod as build_pod
 from support.queueing import PROFILE, HandClock, RememberedMetrics, by_priority
@@ -129,7 +129,7 @@ class World:
             probe_without_preemption=partial(self._probe, names_rejectors=names_rejectors),
             unchanged_since_failure=lambda pod: self.failed_at.get(self.needs[pod.uid]) == self.version,
         )
-        return SchedulingQueue(clock, {PROFILE: profile}, metrics=metrics)
+        return SchedulingQueue(clock, {PROFILE: profile}, QueueSettings(), metrics)
 
     def _probe(self, pod: PodInfo, *, names_rejectors: bool) -> ProbeResult:
         need = self.needs[pod.uid]

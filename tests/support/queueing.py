@@ -119,7 +119,7 @@ class Bench:
         self.metrics = RememberedMetrics()
         self.profile = FakeProfile(hints, rejectors)
         profiles = {PROFILE: self.profile.build()}
-        self.queue = SchedulingQueue(self.clock, profiles, settings, self.metrics)
+        self.queue = SchedulingQueue(self.clock, profiles, settings or QueueSettings(), self.metrics)
 
     def pop(self) -> QueuedPodInfo:
         """Pop a pod that must be there."""

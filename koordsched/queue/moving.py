@@ -115,7 +115,7 @@ class Mover:
         self._evaluator = evaluator
         self._metrics = metrics
         self.preemption_backoff = PreemptionBackoff()
-        self.activations = 0  # of groups; tells attempts that began before an activation from those that began after it
+        self.activations = 0  # how often a group became active; compared with QueuedPodInfo.popped_at
 
     # An event happened.
 

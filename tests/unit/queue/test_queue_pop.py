@@ -127,7 +127,7 @@ def test_incoming_pods_are_counted_by_queue_and_event() -> None:
     }
 
 
-def test_the_queue_tells_where_a_pod_is_since_when_and_its_story() -> None:
+def test_the_queue_shows_where_a_pod_is_since_when_and_its_story() -> None:
     bench = Bench()
     bench.add(pod("p"))
     assert bench.queue.where("default/p") == (QueuePlace.ACTIVE, 1000.0)

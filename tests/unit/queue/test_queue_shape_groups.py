@@ -275,7 +275,7 @@ def test_after_a_fruitless_probe_others_without_a_hint_function_are_probed_too()
     assert bench.metrics.probes_skipped == 2
 
 
-def test_a_real_attempt_narrows_the_interests_again() -> None:
+def test_a_real_attempt_narrows_the_subscriptions_again() -> None:
     bench = failed_group(1)
     bench.profile.passing = False
     help_the_shape(bench)

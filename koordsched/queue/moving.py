@@ -1,10 +1,11 @@
 """Which unschedulable pods an event moves, and where to (framework.md §3.5; the reasons: docs/decisions/0003-moving-by-shape.md).
 
 Unschedulable pods wait in groups (`queued_pod.UnschedulableGroup`). `Mover.move_all` moves a group unless, checked in this order,
-1. none of the plugins that refused it registered the event (`hints.EventRegistry`),
-2. it is a shape group that is active already, or the event's `Scope` covers none of its pods,
-3. a probe finds that its pods still fit on no node (shape groups only),
+1. none of the plugins that refused it registered the event (`hints.EventRegistry`); of a gated group: its gating plugin did not,
+2. it is a shape group that is active already, without a pending plugin; or the event's `Scope` covers none of its pods,
+3. a probe finds that its pods still fit on no node (shape groups only, and not if a rejector registered the event without a hint),
 4. the queueing hints of all plugins that registered the event answer Skip (`HintEvaluator`).
+A wildcard event skips 1, 3 and 4 and moves no gated pods.
 If preemption may help, but no node fits, a shape group moves when the backoff of its first pod is over (`backoff.PreemptionBackoff`).
 
 A rejector group moves as a whole, as in kube-scheduler. A shape group becomes active: its first member goes to the active queue as the

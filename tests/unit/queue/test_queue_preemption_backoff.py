@@ -130,8 +130,8 @@ def test_groups_that_lost_their_pods_are_passed_over() -> None:
     assert bench.queue.next_flush() is None
 
 
-def test_a_woken_pod_that_only_evictions_could_help_by_now_waits_for_its_backoff_again() -> None:
-    bench = hopeful()
+def test_a_moved_pod_that_only_evictions_could_help_by_now_waits_for_its_backoff_again() -> None:
+    bench = preemptible()
     bench.profile.passing = True
     happen(bench)
     pass_to(bench, 1002.0)

@@ -148,7 +148,7 @@ def test_activating_a_gated_pod_asks_pre_enqueue() -> None:
     assert bench.metrics.incoming_pods["active", "ForceActivate"] == 1
 
 
-def test_a_pre_enqueue_that_fails_gates_the_pod_and_is_told_in_the_log() -> None:
+def test_a_pre_enqueue_that_fails_gates_the_pod_and_is_logged() -> None:
     bench = Bench()
     bench.profile.gates["default/p"] = "Gang"
     with capture_logs() as logs:
@@ -158,6 +158,6 @@ def test_a_pre_enqueue_that_fails_gates_the_pod_and_is_told_in_the_log() -> None
         bench.profile.gating_fails = True
         bench.add(pod("q"))
     assert bench.places() == {"p": "gated", "q": "gated"}
-    (told,) = logs
-    assert (told["event"], told["log_level"]) == ("PreEnqueue failed, the pod is gated", "error")
-    assert (told["pod"], told["plugin"], told["error"]) == ("default/q", "Gang", "gated by Gang")
+    (logged,) = logs
+    assert (logged["event"], logged["log_level"]) == ("PreEnqueue failed, the pod is gated", "error")
+    assert (logged["pod"], logged["plugin"], logged["error"]) == ("default/q", "Gang", "gated by Gang")

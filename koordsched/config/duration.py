@@ -90,5 +90,14 @@ def _decimal(value: int, unit: int) -> str:
 
 
 def _quoted(text: str) -> str:
-    shown = text if len(text) <= _SHOWN_TEXT else text[:_SHOWN_TEXT] + "..."
-    return f'"{shown}"'
+    """Quote as Go's time package does: what is no printable ASCII by its bytes, so that a message stays one line."""
+    shown = "".join(_escaped(character) for character in text[:_SHOWN_TEXT])
+    return f'"{shown}..."' if len(text) > _SHOWN_TEXT else f'"{shown}"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    if " " <= character <= "\x7e":
+        return character
+    return "".join(f"\\x{byte:02x}" for byte in character.encode(errors="surrogatepass"))

@@ -41,6 +41,8 @@ def test_a_duration_is_the_sum_of_its_numbers_with_units(text: str, seconds: flo
         ("-", 'time: invalid duration "-"'),
         ("s", 'time: invalid duration "s"'),
         (".", 'time: invalid duration "."'),
+        ("\n", r'time: invalid duration "\x0a"'),
+        ('1"\\\xa0', r'time: unknown unit "\"\\\xc2\xa0" in duration "1\"\\\xc2\xa0"'),
         ("10x", 'time: unknown unit "x" in duration "10x"'),
         ("1 s", 'time: unknown unit " s" in duration "1 s"'),
         ("3000000h", 'time: invalid duration "3000000h"'),

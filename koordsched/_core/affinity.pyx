@@ -31,6 +31,8 @@ def occupied(NodeTable table not None, Py_ssize_t attribute, list counters not N
     cdef uint8_t* flag = <uint8_t*> cnp.PyArray_DATA(flags)
     cdef RowCounts counts
     for counts in counters:
+        if counts.total == 0 and counts.table is table:
+            continue
         _check_table(counts, table)
         with nogil:
             _mark(value, counts.count, extent, flag)

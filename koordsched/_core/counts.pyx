@@ -19,7 +19,7 @@ cdef class RowCounts:
 
     def __init__(self, NodeTable table not None):
         self.table = table
-        self.count = np.zeros(table.capacity, np.int32)
+        self.count = np.zeros(0, np.int32)  # made by `ensure`: what counts nothing takes no room
 
     def add(self, Py_ssize_t row, int32_t amount):
         self.reach(row)

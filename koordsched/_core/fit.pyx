@@ -12,8 +12,8 @@ cnp.import_array()
 def filter_fit(NodeTable table not None, Request request not None, cnp.ndarray rows not None):
     if request.ids.shape[0] > MAX_IDS:
         raise ValueError(f"a request of {request.ids.shape[0]} resources: a reason code holds {MAX_IDS}")
-    if request.ids[request.ids.shape[0] - 1] >= table.resources:
-        raise IndexError(f"resource {request.ids[request.ids.shape[0] - 1]} of {table.resources}")
+    if request.largest >= table.resources:
+        raise IndexError(f"resource {request.largest} of {table.resources}")
     cdef Rows asked = rows_of(rows)
     cdef cnp.ndarray codes = zero_codes(asked)
     cdef int32_t* out = codes_in(codes)

@@ -214,12 +214,12 @@ cdef class Occupancy:
         else:
             kind = <int32_t> len(self.requests)
             self.requests.append(request)
-        wide = max(self.table.resources, request.ids[request.ids.shape[0] - 1] + 1)
+        wide = max(self.table.resources, request.largest + 1)
         if kind >= self.levels.shape[0] or wide > self.amounts.shape[1]:
             self._widen(kind + 1, wide)
         for i in range(self.amounts.shape[1]):
             self.amounts[kind, i] = 0
-        for i in range(request.ids.shape[0]):
+        for i in range(request.counted):
             self.amounts[kind, request.ids[i]] = request.amounts[i]
         self.levels[kind] = level
         self.uses[kind] = 1

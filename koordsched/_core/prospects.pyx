@@ -55,8 +55,8 @@ cdef class Prospects:
             self.victim = np.zeros(2 * occupancy.widest, np.uint8)
         if self.left.shape[0] != occupancy.allowed.shape[0]:
             self.left = np.zeros(occupancy.allowed.shape[0], np.int64)
-        if self.request.ids[self.request.ids.shape[0] - 1] >= occupancy.amounts.shape[1]:
-            occupancy._widen(0, self.request.ids[self.request.ids.shape[0] - 1] + 1)
+        if self.request.largest >= occupancy.amounts.shape[1]:
+            occupancy._widen(0, self.request.largest + 1)
         self.amounts = &occupancy.amounts[0, 0]
         self.stride = occupancy.amounts.shape[1]
         self.levels = &occupancy.levels[0]

@@ -11,8 +11,11 @@ cdef enum:
 
 cdef class Request:
     """What one pod adds to a row."""
-    cdef const int32_t[::1] ids         # resource ids, ascending; ids[0] is RESOURCE_PODS
+    cdef const int32_t[::1] ids         # resource ids; ids[0] is RESOURCE_PODS
     cdef const int64_t[::1] amounts     # same length; > 0
+    cdef Py_ssize_t counted             # the first so many are added to rows; the others are of resources that no row has, in a column of 0
+    cdef int32_t largest                # of the ids
+    cdef readonly tuple names           # of the resources, if the caller gave them
     cdef readonly int64_t nonzero_cpu     # milli-cores with the default for containers that ask for none
     cdef readonly int64_t nonzero_memory  # bytes, likewise
 

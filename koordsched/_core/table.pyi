@@ -4,12 +4,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 class Request:
-    """What one pod adds to a row: resource ids (ascending, the first is "pods") with amounts > 0, and the nonzero amounts for scores.
+    """What one pod adds to a row: resource ids (the first is "pods") with amounts > 0, and the nonzero amounts for scores.
 
-    The ids must exist in the table (`NodeTable.ensure_resources`).
+    The ids must exist in the table (`NodeTable.ensure_resources`). The last `absent` amounts are of resources that no row has: they are
+    compared with rows, in a column that is always 0, but not added to them. names: of the resources, for who tells which is short.
     """
 
-    def __init__(self, ids: Sequence[int], amounts: Sequence[int], nonzero_cpu: int, nonzero_memory: int) -> None: ...
+    def __init__(
+        self,
+        ids: Sequence[int],
+        amounts: Sequence[int],
+        nonzero_cpu: int,
+        nonzero_memory: int,
+        names: tuple[str, ...] = (),
+        absent: int = 0,
+    ) -> None: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
     def __len__(self) -> int: ...
     @property
     def nonzero_cpu(self) -> int: ...
@@ -55,6 +66,12 @@ class NodeTable:
     def ensure_resources(self, count: int) -> None:
         """Make resource ids 0..count-1 usable."""
 
+    def clear_resource(self, resource: int) -> None:
+        """Set a column's amounts to 0 without logging it: no answer may depend on it any more."""
+
+    def drop_last_resources(self, count: int) -> None:
+        """Keep the first `count` columns, which are no fewer than 4, and give memory back when few are left."""
+
     def set_allocatable(self, row: int, amounts: Mapping[int, int]) -> bool:
         """Set all of the row's allocatable amounts (ids not named: 0). Whether anything changed."""
 
@@ -71,6 +88,9 @@ class NodeTable:
 
     def new_attribute(self) -> int:
         """Make one more attribute column (all 0) and return its id."""
+
+    def drop_last_attributes(self, count: int) -> None:
+        """Keep the first `count` attribute columns, and give memory back when few are left."""
 
     def set_attribute(self, attribute: int, row: int, value: int, change: int) -> bool:
         """Set the value and log `change`, unless it is that already. Whether it changed."""

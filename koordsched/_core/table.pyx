@@ -15,12 +15,17 @@ cdef Py_ssize_t BLOCK = 64  # rows are allocated in multiples of this; a bit col
 
 cdef class Request:
 
-    def __init__(self, ids, amounts, int64_t nonzero_cpu, int64_t nonzero_memory):
+    def __init__(self, ids, amounts, int64_t nonzero_cpu, int64_t nonzero_memory, names=(), absent=0):
         # array, not numpy: a request has about three entries, and one is made for every pod that differs.
         self.ids = array("i", ids)
         self.amounts = array("q", amounts)
         if self.ids.shape[0] != self.amounts.shape[0] or self.ids.shape[0] == 0:
             raise ValueError(f"a request needs as many ids as amounts and at least one: got {len(ids)} and {len(amounts)}")
+        if not 0 <= absent < self.ids.shape[0]:
+            raise ValueError(f"{absent} of {len(ids)} amounts cannot be of resources without a column: the first is that of the pods")
+        self.counted = self.ids.shape[0] - absent
+        self.largest = max(ids)
+        self.names = names
         self.nonzero_cpu = nonzero_cpu
         self.nonzero_memory = nonzero_memory
 
@@ -123,6 +128,19 @@ cdef class NodeTable:
             self.requested = _wider(self.requested, count)
         self.resources = max(self.resources, count)
 
+    def clear_resource(self, Py_ssize_t resource):
+        """Set a column's amounts to 0 without a word in the log: no answer depends on it any more."""
+        if resource < 0 or resource >= self.resources:
+            raise IndexError(f"resource {resource} of {self.resources}")
+        self.allocatable[resource, :] = 0
+        self.requested[resource, :] = 0
+
+    def drop_last_resources(self, Py_ssize_t count):
+        """Keep the first `count` columns, and give memory back when few are left."""
+        self.resources = min(self.resources, max(4, count))
+        self.allocatable = _narrower(self.allocatable, self.resources, 8)
+        self.requested = _narrower(self.requested, self.resources, 8)
+
     def set_allocatable(self, Py_ssize_t row, dict amounts):
         self.check_row(row)
         cdef Py_ssize_t i
@@ -175,6 +193,14 @@ cdef class NodeTable:
         self.attributes += 1
         return self.attributes - 1
 
+    def drop_last_attributes(self, Py_ssize_t count):
+        """Keep the first `count` columns, and give memory back when few are left."""
+        if count > self.attributes:
+            raise IndexError(f"attribute {count} of {self.attributes}")
+        self.attribute[count:self.attributes, :] = 0
+        self.attributes = count
+        self.attribute = _narrower(self.attribute, count, 16)
+
     def set_attribute(self, Py_ssize_t attribute, Py_ssize_t row, int32_t value, int change):
         self.check_row(row)
         if attribute < 0 or attribute >= self.attributes:
@@ -226,6 +252,12 @@ cdef class NodeTable:
         if self.bit_count[column]:
             raise ValueError(f"bit column {column} still has {self.bit_count[column]} rows")
         self._free_bits[column] = None
+        while self._next_bit and self._next_bit - 1 in self._free_bits:
+            self._next_bit -= 1
+            del self._free_bits[self._next_bit]
+        if 16 < self.bit.shape[0] > 4 * self._next_bit:
+            self.bit = _narrower(self.bit, self._next_bit, 16)
+            self.bit_count = np.array(self.bit_count[:self.bit.shape[0]])
 
     def set_bit(self, Py_ssize_t column, Py_ssize_t row):
         self.check_bit(column)
@@ -334,7 +366,7 @@ cdef class NodeTable:
 
 cdef void _apply(NodeTable table, Py_ssize_t row, Request request, int64_t sign) noexcept:
     cdef Py_ssize_t i
-    for i in range(request.ids.shape[0]):
+    for i in range(request.counted):
         table.requested[request.ids[i], row] += sign * request.amounts[i]
     table.nonzero[0, row] += sign * request.nonzero_cpu
     table.nonzero[1, row] += sign * request.nonzero_memory
@@ -346,6 +378,14 @@ def _wider(column, Py_ssize_t count):
     new = np.zeros((max(count, 2 * old.shape[0]), old.shape[1]), old.dtype)
     new[:old.shape[0]] = old
     return new
+
+
+def _narrower(column, Py_ssize_t count, Py_ssize_t least):
+    """Return the columns, or a copy with less room when `count`, the number in use, is less than a quarter of what there is room for."""
+    old = np.asarray(column)
+    if old.shape[0] <= least or count > old.shape[0] // 4:
+        return column
+    return np.array(old[:max(least, 2 * count)])
 
 
 def _longer(column, Py_ssize_t length):

@@ -32,7 +32,7 @@ class OwnerReference(Api):
     controller: bool = False
 
 
-class ObjectMeta(Api):
+class ObjectMeta(Api, weakref=True):
     name: str = ""
     namespace: str = ""
     uid: str = ""

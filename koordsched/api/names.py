@@ -27,7 +27,7 @@ def is_dns_subdomain(text: str) -> bool:
     return len(text) <= MAX_SUBDOMAIN and _DNS_SUBDOMAIN.fullmatch(text) is not None
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def is_qualified_name(text: str) -> bool:
     """Answer whether the text is a label key, a taint key or a resource name: [prefix/]name."""
     prefix, slash, name = text.rpartition("/")
@@ -41,7 +41,7 @@ def is_label_value(text: str) -> bool:
     return not text or (len(text) <= MAX_LABEL and _NAME_PART.fullmatch(text) is not None)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def is_extended_resource_name(name: str) -> bool:
     """Answer whether the resource is neither built in nor of kubernetes.io: domain/name that could stand in a quota."""
     if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):
@@ -49,7 +49,7 @@ def is_extended_resource_name(name: str) -> bool:
     return is_qualified_name(f"requests.{name}")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def is_scalar_resource_name(name: str) -> bool:
     """Answer whether scheduling counts the resource besides cpu, memory and ephemeral-storage."""
     return name.startswith(("hugepages-", "attachable-volumes-")) or "kubernetes.io/" in name or is_extended_resource_name(name)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from koordsched.api.resources import PodResources, host_ports, pod_resources
+from koordsched.api.sharing import MANY_NAMES, names_in
 from koordsched.api.volumes import pod_volumes
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ class PodInfo:
     Raises QuantityError (names the path and the value) when the pod's resources cannot be read.
     """
 
-    __slots__ = ("key", "pod", "ports", "priority", "resources", "shape", "uid", "volumes")
+    __slots__ = ("__weakref__", "key", "pod", "ports", "priority", "resources", "shape", "uid", "volumes")
 
     pod: Pod
     key: str  # namespace/name
@@ -41,8 +43,22 @@ class PodInfo:
         self.priority = pod.spec.priority or 0
         self.resources = pod_resources(pod, counted_on_node=counted_on_node)
         self.ports = host_ports(pod)
+        if len(self.ports) > MANY_NAMES:
+            self._share_ports()
         self.volumes = pod_volumes(pod) if pod.spec.volumes else None
         self.shape = None
+
+    def _share_ports(self) -> None:
+        key = hash(self.ports)
+        found = _LONG_PORTS.get(key)
+        if found is not None and found.ports == self.ports:
+            self.ports = found.ports
+        _LONG_PORTS[key] = self
+
+    @property
+    def names_much(self) -> bool:
+        """Whether the pod names hundreds of things: what is derived from it must not be kept longer than the pod."""
+        return names_in(self.pod.spec) + len(self.pod.metadata.labels) > MANY_NAMES
 
     def with_pod(self, pod: Pod) -> PodInfo:
         """Return the same facts for a newer state of the pod that differs in nothing they are derived from."""
@@ -52,3 +68,6 @@ class PodInfo:
         other.resources, other.ports, other.shape = self.resources, self.ports, self.shape
         other.volumes = self.volumes
         return other
+
+
+_LONG_PORTS: WeakValueDictionary[int, PodInfo] = WeakValueDictionary()  # by hash: the last pod with such a long list of host ports

@@ -53,7 +53,7 @@ class QuantityError(ValueError):
         return QuantityError(self.value, path)
 
 
-@lru_cache(maxsize=65536, typed=True)
+@lru_cache(maxsize=16384, typed=True)
 def nano(quantity: Quantity) -> int:
     """Return the exact value in units of 10^-9, at most int64's maximum of whole units in magnitude; QuantityError when it is none."""
     if isinstance(quantity, str):
@@ -67,13 +67,13 @@ def nano(quantity: Quantity) -> int:
     raise QuantityError(quantity)
 
 
-@lru_cache(maxsize=65536, typed=True)
+@lru_cache(maxsize=16384, typed=True)
 def value(quantity: Quantity) -> int:
     """Return whole units (bytes, devices, pods), rounded away from zero, within int64."""
     return units(nano(quantity))
 
 
-@lru_cache(maxsize=65536, typed=True)
+@lru_cache(maxsize=16384, typed=True)
 def milli_value(quantity: Quantity) -> int:
     """Return thousandths (milli-CPUs), rounded away from zero, within int64."""
     return millis(nano(quantity))

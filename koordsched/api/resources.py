@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from koordsched.api.core import Container, ContainerPort, ContainerStatus, Node, Pod, Quantity, ResourceList
 
+MANY_WRITTEN = 128  # quantities; a pod with more is worked out each time
+
 DEFAULT_MILLI_CPU = 100  # counted at scoring for a container that says nothing about cpu
 DEFAULT_MEMORY = 200 * 1024 * 1024  # the same for memory, bytes
 
@@ -86,12 +88,16 @@ def pod_resources(pod: Pod, *, counted_on_node: bool) -> PodResources:
             containers = (tuple(own[0].resources.requests.items()),)
         else:
             containers = tuple([tuple(container.resources.requests.items()) for container in own])
-    return _resources_of(
-        containers,
-        tuple([_init_request(container, request_of) for container in spec.init_containers]) if spec.init_containers else (),
-        tuple(spec.overhead.items()) if spec.overhead else (),
-        tuple(spec.resources.requests.items()) if spec.resources is not None else (),
-    )
+    inits = tuple([_init_request(container, request_of) for container in spec.init_containers]) if spec.init_containers else ()
+    overhead = tuple(spec.overhead.items()) if spec.overhead else ()
+    pod_level = tuple(spec.resources.requests.items()) if spec.resources is not None else ()
+    if len(containers) > 1 or inits:
+        many = sum(map(len, containers)) + sum(len(written) for _, written in inits) > MANY_WRITTEN
+    else:
+        many = len(containers) == 1 and len(containers[0]) > MANY_WRITTEN
+    if many or len(overhead) > MANY_WRITTEN or len(pod_level) > MANY_WRITTEN:
+        return _resources_of.__wrapped__(containers, inits, overhead, pod_level)  # not memoised: it would outlive the pod
+    return _resources_of(containers, inits, overhead, pod_level)
 
 
 def node_allocatable(node: Node) -> dict[str, int]:

@@ -5,8 +5,11 @@
                              +--forget--> (pending)       +-- add (bound by somebody else, or at start)
 
 Assumed pods never expire: they leave by being seen bound, by forget, or by deletion. A pod may arrive before its node and stay after it:
-the row is then a ghost, counted but never offered. Called from informers' handlers and the scheduling cycle, on one thread, never across an
-await; every method is O(facts of one object).
+the row is then a ghost, counted but never offered. Anybody may bind pods to nodes that do not exist, so all nodes that are known from bound
+pods alone share one row, on which no amounts are counted; such a node gets a row of its own when it appears.
+
+Called from informers' handlers and the scheduling cycle, on one thread, never across an await. Every method is O(facts of one object), but
+for a node that is the first to offer a resource: then all pods are looked at.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from koordsched._core.change import Change
 from koordsched.api.resources import node_allocatable
 from koordsched.cache.columns import BASE_RESOURCES, CORDON, Columns
 from koordsched.cache.node_order import NodeOrder
@@ -24,20 +28,22 @@ from koordsched.cache.signatures import Signatures
 from koordsched.log import get_logger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     import numpy as np
     from numpy.typing import NDArray
 
     from koordsched.api.core import Node
+    from koordsched._core.table import Request
+    from koordsched.api.podinfo import PodInfo
     from koordsched.cache.checked_state import CheckedState
-from koordsched._core.change import Change
-from koordsched.api.podinfo import PodInfo
 
 log = get_logger(__name__)
 
 OBJECT = int(Change.OBJECT)
 USAGE = int(Change.USAGE)
+
+NO_ROW = -1
 
 
 class CacheError(Exception):
@@ -49,7 +55,7 @@ class PodState:
 
     __slots__ = ("assumed", "info", "node", "request")
 
-    def __init__(self, info: PodInfo, node: NodeInfo, request: Any, *, assumed: bool) -> None:
+    def __init__(self, info: PodInfo, node: NodeInfo, request: Request, *, assumed: bool) -> None:
         self.info = info
         self.node = node
         self.request = request
@@ -66,6 +72,9 @@ class PodFollower(Protocol):
     def pod_added(self, pod: PodInfo, row: int) -> None: ...
 
     def pod_removed(self, pod: PodInfo, row: int) -> None: ...
+
+    def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:
+        """The node of a pod that was counted on the row of unknown nodes has become known, and has a row of its own."""
 
     def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
         """An assumed pod was seen bound, or a bound one changed in nothing that columns hold; labels and deletionTimestamp may differ."""
@@ -88,6 +97,9 @@ class Cache:
         self.checked: list[CheckedState] = []  # what plugins keep, to be compared with the objects now and then
         self.counts = PodCounts(self)
         self.signatures = Signatures()
+        self._unknown_row = NO_ROW  # of nodes that only bound pods have told of; NO_ROW while there is none
+        self._unknown = 0  # how many these are
+        self.columns.recount_with(self._recount)
         self.repairs = 0  # times an event contradicted what was believed (koord_scheduler_cache_repairs_total)
 
     # Reading
@@ -137,21 +149,69 @@ class Cache:
         self._release_if_empty(info)
 
     def _node_entry(self, name: str) -> NodeInfo:
+        """Return the node with a row of its own."""
         info = self.nodes_by_name.get(name)
         if info is None:
-            row = self.table.acquire_row()
-            info = self.nodes_by_name[name] = NodeInfo(name, row, self.columns)
-            if row == len(self.infos):
-                self.infos.append(info)
-            else:
-                self.infos[row] = info
+            info = self.nodes_by_name[name] = NodeInfo(name, self.table.acquire_row(), self.columns)
+            self._set_info(info.row, info)
+        elif info.shares_row:
+            self._give_row(info)
         return info
 
+    def _unknown_entry(self, name: str) -> NodeInfo:
+        """Return the node, which may share its row with others of which nothing but pods is known."""
+        info = self.nodes_by_name.get(name)
+        if info is None:
+            if self._unknown_row == NO_ROW:
+                self._unknown_row = self.table.acquire_row()
+                self._set_info(self._unknown_row, None)
+            self._unknown += 1
+            info = self.nodes_by_name[name] = NodeInfo(name, self._unknown_row, self.columns, shares_row=True)
+        return info
+
+    def _set_info(self, row: int, info: NodeInfo | None) -> None:
+        if row == len(self.infos):
+            self.infos.append(info)
+        else:
+            self.infos[row] = info
+
+    def _give_row(self, info: NodeInfo) -> None:
+        """Count the pods of a node that shared its row on a row of its own."""
+        old, info.row, info.shares_row = info.row, self.table.acquire_row(), False
+        self._set_info(info.row, info)
+        for pod in info.pods.values():
+            self._count(info, pod, self.pods[pod.uid].request)
+            for follower in self._followers:
+                follower.pod_moved(pod, old, info.row)
+        self._leave_unknown_row()
+
+    def _leave_unknown_row(self) -> None:
+        self._unknown -= 1
+        if not self._unknown:
+            self.table.release_row(self._unknown_row)
+            self._unknown_row = NO_ROW
+
     def _release_if_empty(self, info: NodeInfo) -> None:
-        if info.node is None and not info.pods:
-            del self.nodes_by_name[info.name]
+        if info.node is not None or info.pods:
+            return
+        del self.nodes_by_name[info.name]
+        if info.shares_row:
+            self._leave_unknown_row()
+        else:
             self.infos[info.row] = None
             self.table.release_row(info.row)
+
+    def _recount(self, resources: Collection[str]) -> None:
+        """Count again what pods request after resources got a column, or before they lose theirs (`Columns.recount_with`)."""
+        names = set(resources)
+        for state in self.pods.values():
+            if names.isdisjoint(state.info.resources.requests):
+                continue
+            request = self.columns.request(state.info.resources)
+            if not state.node.shares_row:
+                self.table.subtract(state.node.row, state.request)
+                self.table.add(state.node.row, request)
+            state.request = request
 
     # Pods
 
@@ -201,22 +261,29 @@ class Cache:
             follower.pod_replaced(before, info, state.node.row)
 
     def _put(self, info: PodInfo, node_name: str, *, assumed: bool) -> None:
-        node = self._node_entry(node_name)
+        told_by_pod = not assumed and info.pod.spec.node_name == node_name
+        node = self._unknown_entry(node_name) if told_by_pod else self._node_entry(node_name)
         request = self.columns.request(info.resources)
-        self.table.add(node.row, request)
-        if info.ports:
-            self.columns.use_ports(node.row, info.ports)
+        self._count(node, info, request)
         node.pods[info.uid] = info
         self.pods[info.uid] = PodState(info, node, request, assumed=assumed)
         self.assumed_count += assumed
         for follower in self._followers:
             follower.pod_added(info, node.row)
 
+    def _count(self, node: NodeInfo, pod: PodInfo, request: Request) -> None:
+        """Count what a pod uses on the node's row, unless it is that of unknown nodes."""
+        if not node.shares_row:
+            self.table.add(node.row, request)
+            if pod.ports:
+                self.columns.host_ports.use(node.row, pod.ports)
+
     def _take(self, uid: str, state: PodState) -> None:
         node = state.node
-        self.table.subtract(node.row, state.request)
-        if state.info.ports:
-            self.columns.free_ports(node.row, state.info.ports)
+        if not node.shares_row:
+            self.table.subtract(node.row, state.request)
+            if state.info.ports:
+                self.columns.host_ports.free(node.row, state.info.ports)
         del node.pods[uid], self.pods[uid]
         self.assumed_count -= state.assumed
         for follower in self._followers:
@@ -251,7 +318,7 @@ class Cache:
     def _put_quietly(self, node: NodeInfo, pod: PodInfo) -> None:
         self.table.add_quietly(node.row, self.columns.request(pod.resources))
         if pod.ports:
-            self.columns.use_ports(node.row, pod.ports)
+            self.columns.host_ports.use(node.row, pod.ports)
         node.pods[pod.uid] = pod
         for follower in self._followers:
             follower.pod_added(pod, node.row)
@@ -259,7 +326,7 @@ class Cache:
     def _take_quietly(self, node: NodeInfo, pod: PodInfo) -> None:
         self.table.subtract_quietly(node.row, self.columns.request(pod.resources))
         if pod.ports:
-            self.columns.free_ports(node.row, pod.ports)
+            self.columns.host_ports.free(node.row, pod.ports)
         del node.pods[pod.uid]
         for follower in self._followers:
             follower.pod_removed(pod, node.row)
@@ -269,24 +336,24 @@ class Cache:
     def rewrite(self, name: str) -> None:
         """Write a row anew from the node and the pods that are kept of it, because its columns were found wrong. Followers are not told."""
         info = self.nodes_by_name[name]
-        self.order.drop(info)
-        self.columns.erase(info.row, info.node)
-        if info.node is not None:
-            self.order.put(info, info.node)
-            self.columns.write_node(info.row, None, info.node, node_allocatable(info.node))
-        for uid, pod in list(info.pods.items()):
-            state = self.pods.get(uid)
-            if state is not None and state.node is not info:  # counted elsewhere
-                del info.pods[uid]
-                continue
-            request = self.columns.request(pod.resources)
-            self.pods[uid] = PodState(pod, info, request, assumed=state is not None and state.assumed)
-            self.table.add(info.row, request)
-            self.columns.use_ports(info.row, pod.ports)
+        if not info.shares_row:
+            self.order.drop(info)
+            self.columns.erase(info.row, info.node)
         for uid, state in list(self.pods.items()):
             if state.node is info and uid not in info.pods:
                 del self.pods[uid]
+        for uid, pod in list(info.pods.items()):
+            before = self.pods.get(uid)
+            if before is not None and before.node is not info:  # counted elsewhere
+                del info.pods[uid]
+                continue
+            request = self.columns.request(pod.resources)
+            self.pods[uid] = PodState(pod, info, request, assumed=before is not None and before.assumed)
+            self._count(info, pod, request)
         self.assumed_count = sum(state.assumed for state in self.pods.values())
+        if info.node is not None:  # after the pods, which may have to be counted again for its resources
+            self.order.put(info, info.node)
+            self.columns.write_node(info.row, None, info.node, node_allocatable(info.node))
         self._release_if_empty(info)
 
     # Tools
@@ -297,17 +364,19 @@ class Cache:
 
     def _describe(self, info: NodeInfo) -> dict[str, Any]:
         columns, table, row = self.columns, self.table, info.row
-        resources = {name: (info.allocatable(name), info.requested(name)) for name in columns.resource_names}
+        named = columns.resources.keys() | {name for pod in info.pods.values() for name in pod.resources.requests}
+        resources = {name: (info.allocatable(name), info.requested(name)) for name in sorted(named)}
         labels = {key: column.values.names[table.attribute_of(column.attribute, row)] for key, column in columns.labels.items()}
-        taints = [columns.taints[i] for i in columns.taint_sets[table.attribute_of(columns.taint_set_attribute, row)]]
+        taints = [columns.taints.names[i] for i in columns.taint_sets.names[table.attribute_of(columns.taint_set_attribute, row)]]
+        ports = {port for pod in info.pods.values() for port in pod.ports} if info.shares_row else columns.host_ports.on_row(row)
         return {
             "live": table.is_live(row),
             "resources": {name: pair for name, pair in resources.items() if name in BASE_RESOURCES or any(pair)},
             "labels": {key: value for key, value in labels.items() if table.attribute_of(columns.labels[key].attribute, row)},
-            "taints": [(taint.key, taint.value, taint.effect) for taint in taints if taint is not CORDON],
+            "taints": [(taint.key, taint.value, taint.effect) for taint in taints if taint != CORDON],
             "cordoned": CORDON in taints,
             "images": sorted(name for name, image in columns.images.items() if table.has_bit(image.bit, row)),
-            "ports": sorted(port for port, bit in columns.ports.items() if table.has_bit(bit, row)),
+            "ports": sorted(ports),
             "pods": sorted(info.pods),
         }
 

@@ -15,13 +15,17 @@ if TYPE_CHECKING:
 
 
 class NodeInfo:
-    """One node and the pods on it (bound and assumed). `node` is None while only its pods are known (a ghost)."""
+    """One node and the pods on it (bound and assumed). `node` is None while only its pods are known (a ghost).
 
-    __slots__ = ("_columns", "name", "node", "pods", "row")
+    `shares_row`: nothing but bound pods has told of the node so far, and `row` is that of all such nodes; no amounts are counted there.
+    """
 
-    def __init__(self, name: str, row: int, columns: Columns) -> None:
+    __slots__ = ("_columns", "name", "node", "pods", "row", "shares_row")
+
+    def __init__(self, name: str, row: int, columns: Columns, *, shares_row: bool = False) -> None:
         self.name = name
         self.row = row
+        self.shares_row = shares_row
         self.node: Node | None = None
         self.pods: dict[str, PodInfo] = {}  # by uid
         self._columns = columns
@@ -32,9 +36,13 @@ class NodeInfo:
         return 0 if found is None else self._columns.table.allocatable_of(self.row, found)
 
     def requested(self, resource: str) -> int:
-        """Return what the node's pods request of the resource, in the same units."""
+        """Return what the node's pods request of the resource, in the same units. O(pods) for one that no node offers."""
         found = self._columns.resources.get(resource)
-        return 0 if found is None else self._columns.table.requested_of(self.row, found)
+        if found is not None and not self.shares_row:
+            return self._columns.table.requested_of(self.row, found)
+        if resource == "pods":
+            return len(self.pods)
+        return sum(pod.resources.requests.get(resource, 0) for pod in self.pods.values())
 
 
 class Nodes:

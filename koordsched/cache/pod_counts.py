@@ -121,6 +121,10 @@ class PodCounts:
                 del self._classes[key]
         self._tell(known, row, -1)
 
+    def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:
+        self.pod_removed(pod, old_row)
+        self.pod_added(pod, row)
+
     def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
         if _key(old) != _key(new):  # equal labels may stand in another order
             self.pod_removed(old, row)

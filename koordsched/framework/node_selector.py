@@ -94,8 +94,8 @@ class CompiledNodeSelector:
         self._terms = terms
         self._weights = weights
         self._verdicts: dict[Condition, _Verdicts] = {condition: _Verdicts(condition) for term in terms for condition in term}
-        self._columnless: list[_Verdicts] = list(self._verdicts.values())  # of labels that no node has had so far
         self._compiled: Terms | None = None
+        self._generation = -1  # of the columns when columns and verdicts were looked up
 
     def matches_node(self, node: Node) -> bool:
         """Answer whether the node matches any term."""
@@ -120,39 +120,36 @@ class CompiledNodeSelector:
         return scores
 
     def _current(self) -> Terms:
-        """Return the compiled terms, made anew when a value, or the first value of a label, appeared since."""
-        if self._columnless:
-            self._find_columns()
+        """Return the compiled terms, made anew when a value or a column appeared since, or ids may stand for other values."""
+        if self._generation != self._columns.generation:
+            self._generation = self._columns.generation
+            for known in self._verdicts.values():
+                known.begin_anew(self._columns)
+            self._compiled = None
         if self._compiled is None:
             verdicts = {condition: known.as_condition() for condition, known in self._verdicts.items()}
             self._compiled = Terms([[verdicts[condition] for condition in term] for term in self._terms], self._weights)
         return self._compiled
 
-    def _find_columns(self) -> None:
-        still = [known for known in self._columnless if not known.find_column(self._columns)]
-        if len(still) < len(self._columnless):
-            self._compiled = None
-        self._columnless = still
-
 
 class _Verdicts:
     """What one condition says of each value id of its column, as far as values were known when it was last asked."""
 
+    __slots__ = ("_column", "_condition", "_known")
+
     def __init__(self, condition: Condition) -> None:
         self._condition = condition
         self._column: LabelColumn | None = None
-        self._known = bytearray([condition.holds(None)])  # id 0: absent
+        self._known = bytearray()
 
-    def find_column(self, columns: Columns) -> bool:
-        """Answer whether the column is known now. A selector must not make columns: pods may name any key."""
+    def begin_anew(self, columns: Columns) -> None:
+        """Forget what is known, and look the column up; only labels that some node has have one."""
         condition = self._condition
+        self._known = bytearray([condition.holds(None)])  # id 0: absent
         if not condition.is_field:
             self._column = columns.labels.get(condition.key)
-        elif condition.key == NAME_FIELD:
-            self._column = columns.name_column
         else:
-            return True  # other fields have no column and never will
-        return self._column is not None
+            self._column = columns.name_column if condition.key == NAME_FIELD else None
 
     def as_condition(self) -> tuple[int, bytes]:
         """Return the condition in the form that Terms takes."""

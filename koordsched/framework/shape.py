@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 class ShapeKey:
     """The identity of a shape: one object for equal signatures, so that looking it up hashes no strings."""
 
-    __slots__ = ("__weakref__", "parts", "told")
+    __slots__ = ("__weakref__", "is_large", "parts", "told")
 
-    def __init__(self, parts: tuple[Hashable, ...]) -> None:
+    def __init__(self, parts: tuple[Hashable, ...], *, is_large: bool = False) -> None:
         self.parts = parts
+        self.is_large = is_large  # its pods name so much that nothing about them may be kept longer than they are
         self.told: dict[int, str] = {}  # for who tells pods why they wait: by priority, what those of this shape have been told of nodes
 
 

@@ -53,6 +53,7 @@ class Shapes:
         self._what_if = WhatIf(plan, cache)
         self._scratch = Scratch()
         self._kept = KeptShapes(budget)
+        cache.columns.call_when_renewed(self._kept.clear)
         self._keys: WeakValueDictionary[tuple[Hashable, ...], ShapeKey] = WeakValueDictionary()
 
     def __len__(self) -> int:
@@ -65,7 +66,7 @@ class Shapes:
         if found is None:
             if UNSIGNABLE in parts:
                 return None
-            found = self._keys[parts] = ShapeKey(parts)
+            found = self._keys[parts] = ShapeKey(parts, is_large=pod.names_much)
         return found
 
     # Choosing

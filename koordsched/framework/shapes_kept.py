@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from koordsched._core.evaluation import Evaluation
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_BUDGET", "KeptShapes"]
 
 DEFAULT_BUDGET = 128 << 20  # bytes of a profile's shapes: 195 of them with 5,000 nodes, in truth about half of it
+
+KEPT_LARGE = 4  # shapes of pods that name thousands of things: some megabytes each, gone with the last of their pods
 
 USED_ONCE = 4
 """Shapes that wait for their second use. With more of them fewer have to be evaluated twice before they are kept, but their columns, 0.3 MB
@@ -38,17 +41,27 @@ class KeptShapes:
         self._once: OrderedDict[ShapeKey, Shape] = OrderedDict()
         self._left: OrderedDict[ShapeKey, None] = OrderedDict()
         self._again: OrderedDict[ShapeKey, Shape] = OrderedDict()
+        self._large: WeakKeyDictionary[ShapeKey, Shape] = WeakKeyDictionary()
         self._spare: list[Evaluation] = []  # used again: allocating anew costs page faults
 
     def __len__(self) -> int:
-        return len(self._once) + len(self._again)
+        return len(self._once) + len(self._again) + len(self._large)
+
+    def clear(self) -> None:
+        """Let all shapes go. Their columns are not used again: somebody may be about to use one of them."""
+        self._once.clear()
+        self._left.clear()
+        self._again.clear()
+        self._large.clear()
 
     def peek(self, key: ShapeKey) -> Shape | None:
         """Return the shape, if it is kept, without counting it as a use."""
-        return self._again.get(key) or self._once.get(key)
+        return self._large.get(key) if key.is_large else self._again.get(key) or self._once.get(key)
 
     def use(self, key: ShapeKey) -> Shape | None:
         """Return the shape, if it is kept."""
+        if key.is_large:
+            return self._large.get(key)
         shape = self._again.get(key)
         if shape is not None:
             self._again.move_to_end(key)
@@ -76,6 +89,11 @@ class KeptShapes:
 
     def add(self, key: ShapeKey, shape: Shape) -> None:
         """Keep a shape that is used now."""
+        if key.is_large:
+            while len(self._large) >= KEPT_LARGE:
+                self._large.popitem()
+            self._large[key] = shape
+            return
         if key in self._left:
             del self._left[key]
             self._keep(key, shape)

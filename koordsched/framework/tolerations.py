@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from koordsched.api.core import Toleration
+    from koordsched.api.podinfo import PodInfo
     from koordsched.cache.columns import Columns
+    from koordsched.framework.cycle_state import CycleState
 
 NO_SCHEDULE = "NoSchedule"
 NO_EXECUTE = "NoExecute"
@@ -27,6 +29,9 @@ PREFER_NO_SCHEDULE = "PreferNoSchedule"
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
 """Whoever tolerates this taint may go to a cordoned node."""
 
+NO_TAINT_SAYS = -1  # the id of a text that is in no taint
+
+LONG_LIST = 64  # longer lists of tolerations are compiled each time
 KEPT_LISTS = 1024  # compiled lists of tolerations; each takes 12 bytes a taint set
 
 _EFFECTS = {NO_SCHEDULE: Effect.REFUSES, NO_EXECUTE: Effect.REFUSES, PREFER_NO_SCHEDULE: Effect.REPELS}
@@ -60,41 +65,67 @@ class Tolerances:
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
-        self._sets = TaintSets()
-        self.cordons = False  # whether any node was ever cordoned, as far as `refresh` knows
-        self.repels = False  # whether any node ever had a PreferNoSchedule taint
-        self._ids: dict[str, int] = {"": 0}  # every key, value and effect of a taint or a toleration
         self._compiled = lru_cache(maxsize=KEPT_LISTS)(self._compile)
+        self.version = 0  # what was compiled before it changed must be compiled anew
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._generation = self._columns.generation
+        self._sets = TaintSets()
+        self.cordons = False  # whether any node is cordoned, or was not long ago, as far as `refresh` knows
+        self.repels = False  # whether any node has a PreferNoSchedule taint, or had one not long ago
+        self._ids: dict[str, int] = {"": 0}  # every key, value and effect of a taint
+        self._renew()
+
+    def _renew(self) -> None:
+        self._compiled.cache_clear()
+        self.version += 1
 
     def compile(self, tolerations: tuple[Toleration, ...]) -> Tolerance:
-        """Return the compiled tolerations; ask them only after `refresh`."""
-        return self._compiled(tolerations)
+        """Return the compiled tolerations, up to date with all taints; true for this `version` only."""
+        self.refresh()
+        return self._compile(tolerations) if len(tolerations) > LONG_LIST else self._compiled(tolerations)
 
     def refresh(self) -> None:
         """Learn the taint sets that appeared since; O(1) when there are none."""
+        if self._generation != self._columns.generation:
+            self._begin_anew()
         if self._sets.sets < len(self._columns.taint_sets):
             self._learn()
 
     def _learn(self) -> None:
-        for taint in self._columns.taints[self._sets.taints :]:
+        texts = len(self._ids)
+        for taint in self._columns.taints.names[self._sets.taints :]:
             if taint.key == CORDON.key:
                 self._add(UNSCHEDULABLE_TAINT, Effect.CORDONS)
                 self.cordons = True
             else:
                 self._add(taint, _EFFECTS.get(taint.effect, Effect.NOTHING))
                 self.repels = self.repels or taint.effect == PREFER_NO_SCHEDULE
-        for members in self._columns.taint_sets[self._sets.sets :]:
+        for members in self._columns.taint_sets.names[self._sets.sets :]:
             self._sets.add_set(members)
+        if len(self._ids) > texts:
+            self._renew()
 
     def _add(self, taint: Taint, effect: Effect) -> None:
-        self._sets.add_taint(self._id(taint.key), self._id(taint.value), self._id(taint.effect), effect)
+        key, value, effect_id = (self._ids.setdefault(text, len(self._ids)) for text in (taint.key, taint.value, taint.effect))
+        self._sets.add_taint(key, value, effect_id, effect)
 
     def _compile(self, tolerations: tuple[Toleration, ...]) -> Tolerance:
         return Tolerance(self._sets, [self._entry(toleration) for toleration in tolerations])
 
     def _entry(self, toleration: Toleration) -> tuple[int, Operator, int, int]:
         operator = _OPERATORS.get(toleration.operator, Operator.NEVER)
-        return self._id(toleration.key), operator, self._id(toleration.value), self._id(toleration.effect)
+        ids = self._ids  # only what taints say has one: anybody may create tolerations
+        key, value, effect = (ids.get(text, NO_TAINT_SAYS) for text in (toleration.key, toleration.value, toleration.effect))
+        return key, operator, value, effect
 
-    def _id(self, text: str) -> int:
-        return self._ids.setdefault(text, len(self._ids))
+
+def compiled_for(state: CycleState, name: str, tolerances: Tolerances, pod: PodInfo) -> Tolerance:
+    """Return the pod's compiled tolerations, kept in the state of its cycle under this name."""
+    tolerances.refresh()
+    found: tuple[int, Tolerance] | None = state.read(name)
+    if found is None or found[0] != tolerances.version:
+        found = (tolerances.version, tolerances.compile(pod.pod.spec.tolerations))
+        state.write(name, found)
+    return found[1]

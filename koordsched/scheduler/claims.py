@@ -31,6 +31,7 @@ class Claims:
         self._nominator = nominator
         self._occupancy = Occupancy(cache.table)
         self._existence = cache.table.existence
+        self._generation = cache.columns.generation
         nominator.follow(self)
 
     def rows(self) -> Rows:
@@ -67,10 +68,11 @@ class Claims:
             self._occupancy.remove(found.row, pod)
 
     def _follow_nodes(self) -> None:
-        """Find the rows of all nominated nodes again if nodes have come or gone."""
-        if self._existence == self._cache.table.existence:
+        """Find the rows of all nominated nodes again if nodes have come or gone, and what they ask for if resources have."""
+        table, columns = self._cache.table, self._cache.columns
+        if self._existence == table.existence and self._generation == columns.generation:
             return
-        self._existence = self._cache.table.existence
+        self._existence, self._generation = table.existence, columns.generation
         self._occupancy.clear()
         for name, pods in self._nominator.nodes.items():
             found = self._cache.node(name)

@@ -109,14 +109,14 @@ def damage_columns(cache: Cache, row: int, what: str, j: int) -> None:
     elif what == "labels":
         columns.set_labels(row, {}, {"zone": f"wrong{j}", "more": "x"})
     elif what == "taints":
-        columns.set_taints(row, (Taint(key="wrong", value=f"{j}", effect="NoSchedule"),))
+        columns.set_taints(row, (), (Taint(key="wrong", value=f"{j}", effect="NoSchedule"),))
     elif what == "images":
         columns.set_images(row, (), (ContainerImage(names=(f"wrong:{j}",), size_bytes=1),))
     elif what == "ports":
-        columns.use_ports(row, pod().host_port(8000 + j).info().ports)
+        columns.host_ports.use(row, pod().host_port(8000 + j).info().ports)
     elif what == "no ports":
-        ports = [port for port, bit in columns.ports.items() if cache.table.has_bit(bit, row)]
-        columns.free_ports(row, ports[:1])
+        for port in columns.host_ports.on_row(row)[:1]:
+            columns.host_ports.free(row, (port,))
     elif what == "allocatable":
         columns.set_allocatable(row, {"cpu": 1000 * j, "example.com/gpu": j})
     elif what == "live":

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SHARED_TEXTS = 4096  # decoded annotations kept: templates repeat them, and so do nodes of equal hardware
+LONG_TEXT = 64 << 10  # characters; longer texts are decoded each time: anybody may write annotations
 _SHOWN = 80  # characters of a value that is shown
 
 
@@ -43,7 +44,9 @@ def shown(value: str) -> str:
 def read_annotation(annotations: Mapping[str, str], key: str, shape: type[T]) -> T | None:
     """Return the decoded annotation; None when it is absent or null. Malformed when it is no JSON of that shape."""
     text = annotations.get(key)
-    return None if text is None else cast("T | None", _shared(key, text, cast("Hashable", shape)))
+    if text is None:
+        return None
+    return read_text(key, text, shape) if len(text) > LONG_TEXT else cast("T | None", _shared(key, text, cast("Hashable", shape)))
 
 
 def read_text(key: str, text: str, shape: type[T]) -> T | None:

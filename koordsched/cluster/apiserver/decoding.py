@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
 from msgspec.structs import force_setattr
 
+from koordsched.api.kinds import POD
 from koordsched.api.meta import JSON_ERRORS, Api, Object, ObjectMeta, Unstructured
+from koordsched.api.sharing import share
 from koordsched.api.validation import InvalidObject, decode
 from koordsched.cluster.apiserver.errors import Status
 from koordsched.cluster.port import BOOKMARK, DELETED, ListPage, WatchEvent, WatchEventType
 from koordsched.log import get_logger
 
 if TYPE_CHECKING:
+    from koordsched.api.core import Pod
     from koordsched.api.kinds import Kind
 
 T = TypeVar("T", bound=Object)
@@ -108,7 +111,7 @@ class KindDecoder:
         """Decode whole lines of a watch."""
         if self._typed:
             try:
-                return Batch(self._events.decode_lines(lines))
+                return Batch(self._shared(self._events.decode_lines(lines)))
             except JSON_ERRORS:
                 pass  # a null, a bookmark, an ERROR or nonsense: look at each line
         events: list[WatchEvent] = []
@@ -126,6 +129,15 @@ class KindDecoder:
             else:
                 return Batch(events, read.status, read.lost)
         return Batch(events)
+
+    def _shared(self, events: list[WatchEvent]) -> list[WatchEvent]:
+        """Let pods that name thousands of things have equal parts in common."""
+        if self._kind is POD:
+            for event in events:
+                pod = share(cast("Pod", event.object))
+                if pod is not event.object:
+                    force_setattr(event, "object", pod)
+        return events
 
     def _line(self, text: bytes) -> WatchEvent | Batch:
         """Read one event; a Batch without events says that the watch ends here."""
@@ -167,14 +179,15 @@ class KindDecoder:
         if isinstance(raw, dict):
             raw.setdefault("apiVersion", self._kind.api_version)
             raw.setdefault("kind", self._kind.kind)
-        return decode(self._kind, raw)
+        found = decode(self._kind, raw)
+        return share(cast("Pod", found)) if self._kind is POD else found
 
     def _named(self, obj: Object) -> Object:
         """Say what the items of a list leave out. The object is new, nobody else has seen it: it may still be changed."""
         if not obj.kind:
             force_setattr(obj, "api_version", self._kind.api_version)
             force_setattr(obj, "kind", self._kind.kind)
-        return obj
+        return share(cast("Pod", obj)) if self._kind is POD else obj
 
     def _report(self, body: msgspec.Raw, error: Exception) -> str:
         """Log that an object cannot be read, and return its name."""

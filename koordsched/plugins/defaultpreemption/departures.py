@@ -45,6 +45,9 @@ class Departures:
         if self._awaited and not self._cache.trying:
             self._tell(pod.uid)
 
+    def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:
+        """Nobody waits for a pod to move."""
+
     def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
         if self._awaited:
             self._tell(new.uid)

@@ -48,6 +48,7 @@ class Occupants:
         self._kept = False  # the occupancy holds all pods but for what is noted
         self._structure = -1
         self._existence = -1
+        self._generation = cache.columns.generation
         self._claims: dict[str, Claim] = {}  # by uid
         self.odd_claims: dict[str, int] = {}  # uid -> row, of nominated pods whose presence means more than less room
         self._pinned: dict[str, None] = {}  # uids of pods that cannot be sent away
@@ -80,7 +81,9 @@ class Occupants:
 
     def bring_up_to_date(self) -> Occupancy:
         """Bring all that was noted into the occupancy."""
-        if not self._kept or self._structure != self._budgets.structure:
+        generation = self._cache.columns.generation
+        if not self._kept or self._structure != self._budgets.structure or self._generation != generation:
+            self._generation = generation
             self._begin_anew()
         noted, self._noted = self._noted, []
         for pod, row, came in noted:
@@ -99,7 +102,7 @@ class Occupants:
         if self._cache.trying:
             return
         self._levels[pod.priority] += 1
-        if self._kept:
+        if self._kept and self._is_node(row):
             self._noted.append((pod, row, True))
             if len(self._noted) > MAX_NOTED:
                 self._forget()
@@ -110,15 +113,23 @@ class Occupants:
         self._levels[pod.priority] -= 1
         if self._pinned:
             self._pinned.pop(pod.uid, None)
-        if self._kept:
+        if self._kept and self._is_node(row):
             self._noted.append((pod, row, False))
 
-    def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
+    def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:
         if self._kept:
+            self._noted.append((pod, row, True))
+
+    def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
+        if self._kept and self._is_node(row):
             self._noted += ((old, row, False), (new, row, True))
         if old.priority != new.priority:
             self._levels[old.priority] -= 1
             self._levels[new.priority] += 1
+
+    def _is_node(self, row: int) -> bool:
+        """Answer whether the row is that of one node. Nobody can be evicted from nodes that are not known, which share a row."""
+        return self._cache.infos[row] is not None
 
     # NominationFollower
 
@@ -144,7 +155,8 @@ class Occupants:
         self._kept = True
         self.occupancy.clear()
         for state in self._cache.pods.values():
-            self._put(state.info, state.node.row)
+            if not state.node.shares_row:
+                self._put(state.info, state.node.row)
         self._place_claims()
 
     def _put(self, pod: PodInfo, row: int) -> None:

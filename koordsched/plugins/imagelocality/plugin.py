@@ -29,6 +29,7 @@ LEAST = 23 * MIB  # less than this of images on a node is worth nothing
 MOST = 1000 * MIB  # per container; more than this is worth no more
 
 KEPT_LISTS = 1024
+LONG_LIST = 64  # images; longer lists are weighed each time
 
 Worth = tuple[tuple[int, int], ...]  # bit column and value of each image that some node has, one entry a container
 
@@ -60,7 +61,8 @@ class ImageLocality(ScoreNodesPlugin):
         if now != self._weighed_at:
             self._weights.cache_clear()
             self._weighed_at = now
-        return self._weights(_images(pod))
+        images = _images(pod)
+        return self._weigh(images) if len(images) > LONG_LIST else self._weights(images)
 
     def _weigh(self, images: tuple[str, ...]) -> tuple[Worth, BitWeights]:
         known, table = self._columns.images, self._columns.table

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from enum import Enum
 from typing import TYPE_CHECKING
-from weakref import ref
+from weakref import WeakKeyDictionary, finalize, ref
 
 from koordsched._core.counts import RowCounts
 from koordsched.log import get_logger
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
-MAX_UNOWNED = 10_000  # terms without an owner that are kept; some 500 bytes each
+MAX_UNOWNED = 4_000  # terms without an owner that are kept; some 500 bytes each
 
 Pair = tuple[str, str]
 Need = tuple[str | None, Pair | str | None]
@@ -41,33 +41,53 @@ class Kind(Enum):
     PREFERRED = "preferred affinity or anti-affinity"
 
 
-class OwnedTerm:
-    """A distinct term, and how many of its owners are on each row. Its dense counts exist while somebody holds them."""
+class OwnedAffinity:
+    """What pods say that say the same: its distinct terms with how often it names each, and how many such pods are on each row."""
 
-    __slots__ = ("_counts", "kind", "rows", "term", "weight")
+    __slots__ = ("rows", "terms")
+
+    def __init__(self) -> None:
+        self.rows: dict[int, int] = {}
+        self.terms: dict[OwnedTerm, int] = {}
+
+    def change(self, row: int, amount: int, *, quietly: bool) -> None:
+        """Let so many more pods (less than 0: fewer) be on the row."""
+        left = self.rows.get(row, 0) + amount
+        if left:
+            self.rows[row] = left
+        else:
+            del self.rows[row]
+        for owned, times in self.terms.items():
+            owned.count(row, amount * times, quietly=quietly)
+
+
+class OwnedTerm:
+    """A distinct term, and who has it. How many owners are on each row is counted while somebody holds the counts."""
+
+    __slots__ = ("_counts", "kind", "owners", "term", "weight")
 
     def __init__(self, kind: Kind, term: Term, weight: int) -> None:
         self.kind = kind
         self.term = term
         self.weight = weight  # of a preferred one; negative: anti-affinity
-        self.rows: dict[int, int] = {}
+        self.owners: tuple[OwnedAffinity, ...] = ()
         self._counts: ref[RowCounts] | None = None
+
+    @property
+    def is_owned(self) -> bool:
+        return any(owner.rows for owner in self.owners)
 
     def counts(self, cache: Cache) -> RowCounts:
         """Return the owners by row, which stay true for as long as somebody holds them."""
         found = self._counts() if self._counts is not None else None
         if found is None:
             found = RowCounts(cache.table)
-            found.add_all(self.rows)
+            for owner in self.owners:
+                found.add_all(owner.rows, owner.terms[self])
             self._counts = ref(found)
         return found
 
-    def change(self, row: int, amount: int, *, quietly: bool) -> None:
-        left = self.rows.get(row, 0) + amount
-        if left:
-            self.rows[row] = left
-        else:
-            del self.rows[row]
+    def count(self, row: int, amount: int, *, quietly: bool) -> None:
         counts = self._counts() if self._counts is not None else None
         if counts is None:
             return
@@ -90,12 +110,14 @@ class ExistingTerms:
         self.reader = AffinityReader()
         self.log: list[OwnedTerm] = []
         self.generation = 0
-        self.keys: frozenset[str] = frozenset()  # labels that the selectors of terms, known or forgotten, read
+        self.keys: frozenset[str] = frozenset()  # labels that the selectors of known terms read
         self.wild = False  # whether there ever was a term that means pods without any label
         self.matter = False  # whether some pod without terms of its own may be meant by one
         self.selects_namespaces = False
         self._distinct: dict[tuple[Kind, Term, int], OwnedTerm] = {}
-        self._owned_by: dict[Affinity, tuple[OwnedTerm, ...]] = {}
+        self._owned_by: dict[Affinity, OwnedAffinity] = {}
+        self._large: WeakKeyDictionary[Affinity, OwnedAffinity] = WeakKeyDictionary()  # of many terms that no counted pod has
+        self._gone: list[OwnedAffinity] = []  # of `_large`, those that no pod says any more
         self._by_need: dict[Need, list[OwnedTerm]] = {}
         self._limit = MAX_UNOWNED
         self._said: set[str] = set()
@@ -106,14 +128,25 @@ class ExistingTerms:
     def read(self, pod: Pod) -> Affinity | None:
         """Return what a pod says about others, and know its terms from now on."""
         affinity = self.reader.read(pod)
-        if affinity is not None and affinity not in self._owned_by:
+        if affinity is not None and affinity not in self._owned_by and affinity not in self._large:
             self._learn(affinity)
         return affinity
 
-    def _learn(self, affinity: Affinity) -> tuple[OwnedTerm, ...]:
+    def _learn(self, affinity: Affinity) -> OwnedAffinity:
         if len(self.log) > self._limit and not self._cache.trying:
             self._forget_unowned()
-        found = self._owned_by[affinity] = tuple(self._intern(*each) for each in _kinds(affinity))
+        found = OwnedAffinity()
+        alone = (found,)  # one for all terms that only these pods have
+        if affinity.is_large:
+            self._large[affinity] = found
+            finalize(affinity, _forget, ref(self), found).atexit = False
+        else:
+            self._owned_by[affinity] = found
+        for each in _kinds(affinity):
+            owned = self._intern(*each)
+            if owned not in found.terms:
+                owned.owners = (*owned.owners, found) if owned.owners else alone
+            found.terms[owned] = found.terms.get(owned, 0) + 1
         keys = frozenset(key for term in affinity.terms() for key in term.label_keys()) - self.keys
         wild = not self.wild and any(term.is_wild() for term in affinity.terms())
         if keys or wild:
@@ -139,12 +172,31 @@ class ExistingTerms:
     def _forget_unowned(self) -> None:
         """Begin the log anew without the older terms that nobody owns. The newest stay: their pods may be pending."""
         recent = len(self.log) - MAX_UNOWNED // 2
-        kept = [owned for i, owned in enumerate(self.log) if owned.rows or i >= recent]
+        self._keep([owned for i, owned in enumerate(self.log) if i >= recent or owned.is_owned])
+
+    def forget(self, gone: OwnedAffinity) -> None:
+        """Begin the log anew without many terms that no pod has any more."""
+        self._gone.append(gone)
+        if self._cache.trying:
+            return  # later
+        going = {owned for each in self._gone for owned in each.terms}
+        self._gone.clear()
+        self._keep([owned for owned in self.log if owned not in going or owned.is_owned])
+
+    def _keep(self, kept: list[OwnedTerm]) -> None:
         self.log, self._by_need, self.selects_namespaces = [], {}, False
         self._distinct = {(owned.kind, owned.term, owned.weight): owned for owned in kept}
-        self._owned_by.clear()
+        self._owned_by = {affinity: owner for affinity, owner in self._owned_by.items() if owner.rows}
+        known = set(kept)
+        for affinity, owner in list(self._large.items()):
+            if not known.issuperset(owner.terms):
+                del self._large[affinity]  # learned anew when a pod that says it is read
+        unowned = set(self._large.values())
         for owned in kept:
+            owned.owners = tuple([owner for owner in owned.owners if owner.rows or owner in unowned])
             self._file(owned)
+        # Signatures that were made before hold more labels than these; that does no harm.
+        self.keys = frozenset(key for owned in kept for key in owned.term.label_keys())
         self.generation += 1
         self._limit = len(kept) + MAX_UNOWNED
 
@@ -167,6 +219,10 @@ class ExistingTerms:
         if pod.pod.spec.affinity is not None:
             self._change(pod, row, -1)
 
+    def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:
+        self.pod_removed(pod, old_row)
+        self.pod_added(pod, row)
+
     def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
         if (old.pod.spec.affinity is None and new.pod.spec.affinity is None) or old.pod is new.pod:
             return
@@ -181,13 +237,24 @@ class ExistingTerms:
         if affinity.problem:
             self._say(pod, affinity.problem)
         quietly = self._cache.trying
-        for owned in self._owned_by.get(affinity) or self._learn(affinity):
-            owned.change(row, amount, quietly=quietly)
+        owned = self._owned_by.get(affinity) or self._large.get(affinity) or self._learn(affinity)
+        if affinity.is_large and not owned.rows:
+            self._owned_by[affinity] = owned  # lives as long as pods that have it are counted
+        owned.change(row, amount, quietly=quietly)
+        if affinity.is_large and not owned.rows:
+            del self._owned_by[affinity]
 
     def _say(self, pod: PodInfo, problem: str) -> None:
         if problem not in self._said:
             self._said.add(problem)
             log.warning("affinity terms of a pod cannot be understood and are left out", pod=pod.key, problem=problem)
+
+
+def _forget(terms: ref[ExistingTerms], gone: OwnedAffinity) -> None:
+    """Called when nobody holds what pods said any more."""
+    known = terms()
+    if known is not None:
+        known.forget(gone)
 
 
 def _kinds(affinity: Affinity) -> Iterator[tuple[Kind, Term, int]]:

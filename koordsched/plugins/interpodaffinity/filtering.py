@@ -34,6 +34,7 @@ class Filtering:
 
     def __init__(self, known: Interests, interest: Interest) -> None:
         table = known.cache.table
+        self._unreachable = interest.unreachable
         self._wanted: list[tuple[int, bytes | None]] = []  # topology key, its flags; None: the key is enough
         self._wanted_own: list[Counter] = []
         self._refusing: list[tuple[int, int, bytes]] = []  # reason, topology key, flags
@@ -52,8 +53,9 @@ class Filtering:
                 else:
                     self._refusing.append((reason, attribute, occupied(table, attribute, counts)))
         # Whether no node can be refused. Terms that mean the pod may be known without anybody having them.
-        self.idle = not interest.together and not interest.apart and not any(counter.counts.total for counter in interest.existing)
-        self.key: Hashable = (self.idle, tuple(self._wanted), tuple(self._refusing))
+        wants = interest.unreachable or bool(interest.together) or bool(interest.apart)
+        self.idle = not wants and not any(counter.counts.total for counter in interest.existing)
+        self.key: Hashable = (self.idle, self._unreachable, tuple(self._wanted), tuple(self._refusing))
 
     def _nobody(self) -> bool:
         if any(flags is not None and any(flags) for _, flags in self._wanted):
@@ -63,6 +65,8 @@ class Filtering:
     def refuse(self, nodes: Nodes) -> Codes:
         """Return a code per row. The pod's affinity is the first reason, then its anti-affinity, then that of the pods that are there."""
         table, rows = nodes.table, nodes.rows
+        if self._unreachable:
+            return np.full(len(rows), BY_AFFINITY, np.int32)
         codes = np.zeros(len(rows), np.int32)
         for attribute, flags in self._wanted:
             refuse_unless(table, attribute, flags, rows, codes, BY_AFFINITY)

@@ -46,6 +46,7 @@ class Interest:
         self._labels = dict(labels)
         self.own = affinity or NO_TERMS
         self.together: tuple[Counter, ...] = ()  # pods that match all required terms, once for each topology key
+        self.unreachable = False  # no node has the topology key of some required term
         self.apart: tuple[Counter, ...] = ()  # pods that match a required anti-affinity term
         self.existing: tuple[Counter, ...] = ()  # owners of required anti-affinity terms that mean this pod
         self.wishes: tuple[Counter, ...] = ()  # everything that scores
@@ -131,9 +132,14 @@ class Interest:
         before, wishes_before = self._filter_parts(), self.wishes
         own = self.own
         self.matches_itself = bool(own.required) and all(self.matches(term) for term in own.required)
+        # A topology key that no node has divides nothing: there is nothing to count. Anybody may name such keys.
+        columns = self._known.cache.columns.labels
+        self.unreachable = any(term.topology_key not in columns for term in own.required)
         self.together = tuple(self._together())
-        self.apart = tuple(self._counter((term,), term.topology_key) for term in own.required_anti)
-        self.existing = tuple(self._owners(owned, 1) for owned in self.means if owned.kind is Kind.REQUIRED_ANTI)
+        self.apart = tuple(self._counter((term,), term.topology_key) for term in own.required_anti if term.topology_key in columns)
+        self.existing = tuple(
+            self._owners(owned, 1) for owned in self.means if owned.kind is Kind.REQUIRED_ANTI and owned.term.topology_key in columns
+        )
         self.wishes = tuple(self._wishes())
         if self._filter_serial == 0 or before != self._filter_parts():
             self._filter_serial = next(self._known.serials)
@@ -143,20 +149,26 @@ class Interest:
             self._score_serial = next(self._known.serials)
 
     def _filter_parts(self) -> tuple[object, ...]:
-        return self.together, self.apart, self.existing, self.matches_itself
+        return self.unreachable, self.together, self.apart, self.existing, self.matches_itself
 
     def _together(self) -> Iterator[Counter]:
         required = self.own.required
-        for key in dict.fromkeys(term.topology_key for term in required):
+        columns = self._known.cache.columns.labels
+        for key in dict.fromkeys(term.topology_key for term in required if term.topology_key in columns):
             yield self._counter(required, key)
 
     def _wishes(self) -> Iterator[Counter]:
+        columns = self._known.cache.columns.labels
         for term, weight in self.own.preferred:
+            if term.topology_key not in columns:
+                continue
             yield self._counter((term,), term.topology_key, weight)
         args = self._known.args
         if args.ignore_preferred_terms_of_existing_pods and not self.own.preferred:
             return  # neither theirs nor, with them, their required ones
         for owned in self.means:
+            if owned.term.topology_key not in columns:
+                continue
             if owned.kind is Kind.PREFERRED:
                 yield self._owners(owned, owned.weight)
             elif owned.kind is Kind.REQUIRED and args.hard_pod_affinity_weight:

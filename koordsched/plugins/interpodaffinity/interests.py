@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from itertools import count
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from koordsched._core.affinity import is_unique
 from koordsched._core.change import Change
 from koordsched._core.counts import Changes
+from koordsched.framework.shape import ShapeKey
 from koordsched.plugins.interpodaffinity.existing import existing_terms_of
 from koordsched.plugins.interpodaffinity.interest import Interest
 
@@ -38,11 +40,24 @@ class Interests:
         self._unique: dict[int, bool] = {}  # by topology key, as long as no node's labels change
         self._unique_at = 0
         self._by_signature: OrderedDict[Signature, Interest] = OrderedDict()
+        self._large: WeakKeyDictionary[ShapeKey, Interest] = WeakKeyDictionary()
         self._by_shape: dict[Hashable, Interest | None] = {}
-        cache.signatures.call(lambda _: self._by_shape.clear())
+        cache.signatures.call(lambda _: self._forget_shapes())
+        cache.columns.call_when_renewed(self._renew)
+
+    def _renew(self) -> None:
+        """Forget everything that may hold ids of columns or values."""
+        self._unique.clear()
+        self._by_signature.clear()
+        self._forget_shapes()
+
+    def _forget_shapes(self) -> None:
+        self._by_shape.clear()
+        self._large.clear()
 
     def attribute(self, key: str) -> int:
-        return self.cache.columns.label(key).attribute
+        """Return the column of a topology key that some node has."""
+        return self.cache.columns.labels[key].attribute
 
     def is_unique(self, attribute: int) -> bool:
         """Answer whether each value of a topology key is one node's own."""
@@ -77,6 +92,12 @@ class Interests:
         shape = pod.shape
         if shape is None:
             return self._of_signature(self.sign(pod))
+        if isinstance(shape, ShapeKey) and shape.is_large:
+            large = self._large.get(shape)
+            signature = self.sign(pod) if large is None else None
+            if signature is not None:
+                large = self._large[shape] = Interest(self, signature)
+            return large
         try:
             return self._by_shape[shape]
         except KeyError:

@@ -7,7 +7,9 @@ cannot be understood are left out and named in `problem`. Weights of preferred a
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -20,8 +22,13 @@ if TYPE_CHECKING:
     from koordsched.api.core import Pod, PodAffinityTerm
 
 KEPT_AFFINITIES = 16_384  # read affinities kept for pods that say the same; some 2 kB each
+MANY_TERMS = 64
+LONG = 4096  # bytes; what is longer is kept only as long as somebody needs it
 
 POSITIVE = frozenset({"In", "Exists"})  # operators that no pod without the label satisfies
+
+
+Key = tuple[bytes, str, tuple[tuple[str, str], ...]]
 
 
 class Term(msgspec.Struct, frozen=True, cache_hash=True):
@@ -42,13 +49,18 @@ class Term(msgspec.Struct, frozen=True, cache_hash=True):
         return not selector.nothing and not selector.equal and all(other.operator not in POSITIVE for other in selector.others)
 
 
-class Affinity(msgspec.Struct, frozen=True, cache_hash=True):
+class Affinity(msgspec.Struct, frozen=True, cache_hash=True, weakref=True):
     """The terms of one pod, in the order in which they stand. `problem` names what cannot be understood; "" when all can."""
 
     required: tuple[Term, ...] = ()
     required_anti: tuple[Term, ...] = ()
     preferred: tuple[tuple[Term, int], ...] = ()
     problem: str = ""
+
+    @property
+    def is_large(self) -> bool:
+        """Whether there are so many terms that they must not be kept longer than the pods that have them."""
+        return len(self.required) + len(self.required_anti) + len(self.preferred) > MANY_TERMS
 
     def terms(self) -> Iterator[Term]:
         yield from self.required
@@ -62,7 +74,8 @@ class AffinityReader:
 
     def __init__(self) -> None:
         self._encode = msgspec.msgpack.Encoder().encode
-        self._read: dict[tuple[bytes, str, tuple[tuple[str, str], ...]], Affinity | None] = {}
+        self._read: dict[Key, Affinity | None] = {}
+        self._long: WeakValueDictionary[Key, Affinity] = WeakValueDictionary()  # kept by those who hold them
 
     def read(self, pod: Pod) -> Affinity | None:
         """Return what the pod says about other pods; None when it says nothing."""
@@ -71,6 +84,8 @@ class AffinityReader:
             return None
         written = self._encode((affinity.pod_affinity, affinity.pod_anti_affinity))
         labels = tuple(pod.metadata.labels.items()) if b"atchLabelKeys" in written else ()
+        if len(written) > LONG:
+            return self._read_long(pod, (blake2b(written).digest(), pod.metadata.namespace, labels))
         key = (written, pod.metadata.namespace, labels)
         try:
             return self._read[key]
@@ -79,6 +94,14 @@ class AffinityReader:
                 self._read.clear()
             found = self._read[key] = read_affinity(pod)
             return found
+
+    def _read_long(self, pod: Pod, key: Key) -> Affinity | None:
+        found = self._long.get(key)
+        if found is None:
+            found = read_affinity(pod)
+            if found is not None:
+                self._long[key] = found
+        return found
 
 
 def read_affinity(pod: Pod) -> Affinity | None:
@@ -111,6 +134,8 @@ class _Reading:
     def __init__(self, pod: Pod) -> None:
         self._pod = pod
         self.problems: list[str] = []
+        self._own_namespace = frozenset({pod.metadata.namespace})
+        self._selectors: dict[LabelSelectorMatcher, LabelSelectorMatcher] = {}  # one for all terms that select alike
 
     def terms(self, name: str, written: list[PodAffinityTerm] | tuple[PodAffinityTerm, ...]) -> list[Term | None]:
         """Return each term, None for one that cannot be understood. Reference: the names are those of its parse errors."""
@@ -133,8 +158,8 @@ class _Reading:
             namespace_selector = label_selector_matcher(term.namespace_selector) if term.namespace_selector is not None else NOTHING
         except SelectorError as error:
             raise SelectorError(f"namespaceSelector.{error}") from error
-        namespaces = frozenset(term.namespaces) if named else frozenset({self._pod.metadata.namespace})
-        return Term(term.topology_key, namespaces, namespace_selector, selector)
+        namespaces = frozenset(term.namespaces) if named else self._own_namespace
+        return Term(term.topology_key, namespaces, namespace_selector, self._selectors.setdefault(selector, selector))
 
     def _with_label_keys(self, selector: LabelSelectorMatcher, term: PodAffinityTerm) -> LabelSelectorMatcher:
         """Add `key In [value]` and `key NotIn [value]` for the keys that the pod has, unless an API server has done so already."""

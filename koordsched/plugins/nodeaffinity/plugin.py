@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from koordsched.framework.interface import (
     ScoreNodesPlugin,
 )
 from koordsched.framework.node_selector import CompiledNodeSelector, required_terms
+from koordsched.framework.shape import ShapeKey
 from koordsched.framework.status import SKIP, Status, error, unresolvable
 from koordsched.plugins.nodeaffinity.terms import Weighted, named_nodes, node_affinity, preferred_error, weighted_terms
 from koordsched.queue.events import ActionType, EventHint, EventResource, QueueingHint, cluster_event
@@ -61,6 +63,7 @@ class NodeAffinity(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNode
         required = added.required_during_scheduling_ignored_during_execution if added else None
         self._added = CompiledNodeSelector(self._columns, required_terms({}, required)) if required else None
         self._added_preferred = weighted_terms(added)
+        self._large: WeakKeyDictionary[ShapeKey, CompiledNodeSelector] = WeakKeyDictionary()
         self._compiled = lru_cache(maxsize=KEPT_SELECTORS)(self._compile)
 
     def sign(self, pod: PodInfo) -> Hashable:
@@ -96,7 +99,16 @@ class NodeAffinity(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNode
     def _selector(self, pod: PodInfo) -> CompiledNodeSelector:
         affinity = node_affinity(pod)
         required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-        return self._compiled(tuple(pod.pod.spec.node_selector.items()), required)
+        pairs = tuple(pod.pod.spec.node_selector.items())
+        key = pod.shape
+        if not isinstance(key, ShapeKey):
+            return self._compile(pairs, required)  # nothing keeps it, for it may name much
+        if not key.is_large:
+            return self._compiled(pairs, required)
+        found = self._large.get(key)
+        if found is None:
+            found = self._large[key] = self._compile(pairs, required)
+        return found
 
     def _compile(self, pairs: tuple[tuple[str, str], ...], required: NodeSelector | None) -> CompiledNodeSelector:
         return CompiledNodeSelector(self._columns, required_terms(dict(pairs), required))

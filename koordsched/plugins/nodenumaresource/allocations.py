@@ -38,7 +38,7 @@ class NumaState:
     def __init__(self, handle: Handle) -> None:
         self._cache = handle.cache
         self._resource = handle.columns.resource
-        self._index = handle.columns.name_column.values.intern
+        self._names = handle.columns.name_column.values  # held for every node of which something is known
         self.table = NumaTable(handle.cache.table, handle.columns.name_column.attribute)
         self._nodes: dict[str, NodeNuma] = {}
         self._where: dict[str, NodeNuma] = {}  # by uid: where the pod's allocation is
@@ -62,7 +62,7 @@ class NumaState:
 
     def node(self, name: str) -> NodeNuma:
         """Return the node; one without topology and pods when nothing is known of it. Valid until something changes."""
-        return self._nodes.get(name) or NodeNuma(name, self._index(name), self._resource)
+        return self._nodes.get(name) or NodeNuma(name, self._names.ids.get(name, 0), self._resource)
 
     def allocation(self, uid: str) -> Allocation | None:
         """Return what the pod holds."""
@@ -115,6 +115,9 @@ class NumaState:
             if self._cache.trying:
                 self._aside[pod.uid] = allocation
 
+    def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:
+        """Allocations are kept by the names of nodes."""
+
     def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
         after = new.pod.metadata.annotations
         if RESOURCE_STATUS not in after:
@@ -129,7 +132,7 @@ class NumaState:
             if pod.pod.spec.node_name:  # a pod that is only assumed may still say what an earlier attempt gave it, or what it wishes for
                 self._read(pod, row)
         elif pod.uid in self._aside:
-            self._put(self._name(row), self._aside.pop(pod.uid))
+            self._put(self._name(row, pod), self._aside.pop(pod.uid))
 
     def _read(self, pod: PodInfo, row: int) -> None:
         """Account what the pod's annotations say; they are left alone when they cannot be read or say nothing."""
@@ -139,13 +142,11 @@ class NumaState:
             log.warning("what a pod was given cannot be read and is not counted", pod=pod.key, problem=str(error))
             return
         if written is not None:
-            self.reserve(self._name(row), written)
+            self.reserve(self._name(row, pod), written)
 
-    def _name(self, row: int) -> str:
+    def _name(self, row: int, pod: PodInfo) -> str:
         info = self._cache.infos[row]
-        if info is None:
-            raise LookupError(f"a pod was counted on row {row}, which holds no node")
-        return info.name
+        return pod.pod.spec.node_name if info is None else info.name  # the row of unknown nodes is that of no one of them
 
     # Nodes
 
@@ -168,13 +169,14 @@ class NumaState:
     def _entry(self, name: str) -> NodeNuma:
         found = self._nodes.get(name)
         if found is None:
-            found = self._nodes[name] = NodeNuma(name, self._index(name), self._resource)
+            found = self._nodes[name] = NodeNuma(name, self._names.hold(name), self._resource)
             self.table.clear_node(found.index)
         return found
 
     def _drop_unknown(self, node: NodeNuma) -> None:
         if node.unknown and self._nodes.pop(node.name, None) is not None:
             self.table.clear_node(node.index)
+            self._names.release(node.index)
 
     # Mending
 
@@ -188,8 +190,9 @@ class NumaState:
         old = self._nodes.pop(name, None)
         for uid in [uid for uid, node in self._where.items() if node.name == name]:
             del self._where[uid]
-        self.table.clear_node(self._index(name))
         node = self._entry(name)
+        if old is not None:
+            self._names.release(old.index)
         self._describe(node, *described, 1 if old is None else old.max_ref_count)
         for allocation in allocations:
             self.release(allocation.uid)

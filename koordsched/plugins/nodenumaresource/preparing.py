@@ -50,9 +50,12 @@ class Preparing:
         self._default_bind_policy = default_bind_policy
         self._columns = columns
         self._known: dict[Hashable, Prepared | Status | None] = {}
+        columns.call_when_renewed(self._known.clear)
 
     def prepare(self, pod: PodInfo) -> Prepared | Status | None:
         """Return the pod's demand, the refusal of the pod as a whole, or None for a pod that requests nothing."""
+        if len(pod.resources.requests) > MAX_RESOURCES:
+            return self._work_out(pod)  # a refusal, which is not kept: it would keep all the names
         key = key_of(pod)
         if key not in self._known:
             if len(self._known) >= MAX_KEPT:
@@ -75,6 +78,7 @@ class Preparing:
         if isinstance(designated, Status):
             return designated
         terms = NumaTerms(demand.policy, demand.required, demand.numa_policy, demand.numa_exclusive)
-        amounts = {self._columns.resource(name): amount for name, amount in requests.items() if amount > 0}
+        known = self._columns.resources  # what no node offers is in no NUMA node either
+        amounts = {known[name]: amount for name, amount in requests.items() if amount > 0 and name in known}
         modest = not demand.binds and not demand.numa_policy and designated is None
         return Prepared(demand, NumaRequest(amounts, self._columns.resource_names, terms), modest, designated)

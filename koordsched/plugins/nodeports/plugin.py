@@ -1,6 +1,6 @@
 """NodePorts: Filter refuses nodes whose pods use a host port that conflicts with one of the pod's.
 
-Which bit columns conflict is looked up when the filter is asked, not in PreFilter: a port gets its column when the first pod uses it. Rows
+Which bit columns conflict is looked up when the filter is asked, not in PreFilter: ports get a column when the first pod uses them. Rows
 that were answered before stay right all the same, since only rows whose own ports changed can get another answer.
 Reference: plugins/nodeports/node_ports.go of Kubernetes v1.35.
 """
@@ -13,6 +13,7 @@ from koordsched._core.bitset import filter_bits
 from koordsched._core.change import Change
 from koordsched.api.core import Pod
 from koordsched.api.resources import host_ports
+from koordsched.cache.host_ports import ips_conflict
 from koordsched.framework.interface import FilterNodesPlugin, PreFilterPlugin
 from koordsched.framework.status import SKIP, Status, unschedulable
 from koordsched.queue.events import ActionType, EventHint, EventResource, QueueingHint, cluster_event
@@ -23,14 +24,11 @@ if TYPE_CHECKING:
     from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
     from koordsched.api.resources import HostPort
-    from koordsched.cache.columns import Columns
     from koordsched.cache.nodes import Nodes
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.interface import Codes, Flags
 
 REFUSAL = unschedulable("node(s) didn't have free ports for the requested pod ports")
-
-ANY_IP = "0.0.0.0"  # noqa: S104 - compared with, not bound to
 
 
 class NodePorts(PreFilterPlugin, FilterNodesPlugin):
@@ -42,7 +40,7 @@ class NodePorts(PreFilterPlugin, FilterNodesPlugin):
         return None if pod.ports else SKIP
 
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes:
-        return filter_bits(nodes.table, _conflicting_bits(nodes.columns, pod), nodes.rows)
+        return filter_bits(nodes.table, nodes.columns.host_ports.conflicting_bits(pod.ports), nodes.rows)
 
     def swayed_by_departures(self, state: CycleState, pod: PodInfo, nodes: Nodes, codes: Codes) -> Flags:
         refused: Flags = codes != 0
@@ -58,22 +56,8 @@ class NodePorts(PreFilterPlugin, FilterNodesPlugin):
         )
 
 
-def _conflicting_bits(columns: Columns, pod: PodInfo) -> list[int]:
-    """Return the bit columns of the host ports in use that conflict with one of the pod's. O(IPs that the same numbers are used on)."""
-    return [
-        bit
-        for wanted in pod.ports
-        for used, bit in columns.ports_by_number.get((wanted.protocol, wanted.port), {}).items()
-        if _ips_conflict(wanted.ip, used.ip)
-    ]
-
-
 def _conflict(one: HostPort, other: HostPort) -> bool:
-    return one.port == other.port and one.protocol == other.protocol and _ips_conflict(one.ip, other.ip)
-
-
-def _ips_conflict(one: str, other: str) -> bool:
-    return one == other or ANY_IP in {one, other}
+    return one.port == other.port and one.protocol == other.protocol and ips_conflict(one.ip, other.ip)
 
 
 def _after_pod_delete(pod: PodInfo, old: Object | None, _new: Object | None) -> QueueingHint:

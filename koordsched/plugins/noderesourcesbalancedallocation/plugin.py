@@ -37,7 +37,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScoreNodesPlugin):
         self._columns = handle.columns
         self._resources = [spec.name for spec in args.resources]
         self._always_scored = all(name in ALWAYS_SCORED for name in self._resources)
-        self._ids = [handle.columns.resource(name) for name in self._resources] if self._always_scored else []
+        self._ids = [handle.columns.resource_id(name) for name in self._resources] if self._always_scored else []
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         if not any(self._amounts(pod)):
@@ -62,7 +62,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScoreNodesPlugin):
             return Allocation(self._ids, self._amounts(pod), [1] * len(self._ids))
         amounts = zip(self._resources, self._amounts(pod), strict=True)
         scored = {name: amount for name, amount in amounts if _is_scored(name, amount)}
-        return Allocation([self._columns.resource(name) for name in scored], list(scored.values()), [1] * len(scored))
+        return Allocation([self._columns.resource_id(name) for name in scored], list(scored.values()), [1] * len(scored))
 
 
 def _is_scored(resource: str, amount: int) -> bool:

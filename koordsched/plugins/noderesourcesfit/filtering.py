@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koordsched._core.fit import MAX_IDS, UNRESOLVABLE
-from koordsched._core.table import Request
 from koordsched.api.names import is_extended_resource_name
 from koordsched.framework.status import Status, unresolvable, unschedulable
 
 if TYPE_CHECKING:
+    from koordsched._core.table import Request
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.columns import Columns
     from koordsched.config.args import NodeResourcesFitArgs
@@ -45,9 +45,7 @@ class Requests:
         checked = self.checked(pod)
         if len(checked) == len(pod.resources.requests):
             return self._columns.request(pod.resources)
-        amounts = {0: 1} | {self._columns.resource(name): amount for name, amount in checked.items() if amount > 0}
-        ids = sorted(amounts)
-        return Request(ids, [amounts[i] for i in ids], pod.resources.nonzero_cpu, pod.resources.nonzero_memory)
+        return self._columns.new_request(pod.resources, checked)
 
     def refuse(self, request: Request) -> Status | None:
         """Refuse a pod of more resources than a reason code has bits for. Kubernetes knows no such limit; no node offers so many."""
@@ -57,8 +55,8 @@ class Requests:
         return unresolvable(TOO_MANY_RESOURCES.format(count=count, limit=MAX_RESOURCES))
 
     def explain(self, request: Request, code: int) -> Status:
-        reasons = [self._reason(resource) for bit, resource in enumerate(request.amounts_by_id) if code >> bit & 1]
+        reasons = [self._reason(resource) for bit, resource in enumerate(request.names) if code >> bit & 1]
         return unresolvable(*reasons) if code & UNRESOLVABLE else unschedulable(*reasons)
 
-    def _reason(self, resource: int) -> str:
-        return INSUFFICIENT.format(resource=self._columns.resource_names[resource]) if resource else TOO_MANY_PODS
+    def _reason(self, resource: str) -> str:
+        return TOO_MANY_PODS if resource == "pods" else INSUFFICIENT.format(resource=resource)

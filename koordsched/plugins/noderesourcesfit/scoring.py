@@ -40,7 +40,7 @@ class Scoring:
         self._names = [spec.name for spec in strategy.resources]
         self._weights = [spec.weight for spec in strategy.resources]
         self._always_scored = all(name in ALWAYS_SCORED for name in self._names)
-        self._ids = [columns.resource(name) for name in self._names] if self._always_scored else []
+        self._ids = [columns.resource_id(name) for name in self._names] if self._always_scored else []
 
     def sign(self, pod: PodInfo) -> Hashable:
         """Return the pod's requests; with hugepages scored also those of its containers alone."""
@@ -54,7 +54,7 @@ class Scoring:
         if self._always_scored:
             return Allocation(self._ids, [counted.get(name, 0) for name in self._names], self._weights)
         specs = [spec for spec in self._resources if _is_scored(spec.name, counted)]
-        ids = [self._columns.resource(spec.name) for spec in specs]
+        ids = [self._columns.resource_id(spec.name) for spec in specs]
         return Allocation(ids, [counted.get(spec.name, 0) for spec in specs], [spec.weight for spec in specs])
 
 

@@ -12,13 +12,12 @@ from koordsched._core.change import Change
 from koordsched.api.core import Node, Pod
 from koordsched.framework.interface import FilterNodesPlugin
 from koordsched.framework.status import Status, unresolvable
-from koordsched.framework.tolerations import UNSCHEDULABLE_TAINT, tolerances_of, tolerates
+from koordsched.framework.tolerations import UNSCHEDULABLE_TAINT, compiled_for, tolerances_of, tolerates
 from koordsched.queue.events import ActionType, EventHint, EventResource, QueueingHint, cluster_event
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from koordsched._core.tolerance import Tolerance
     from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import Nodes
@@ -41,10 +40,7 @@ class NodeUnschedulable(FilterNodesPlugin):
         self._tolerances.refresh()
         if not self._tolerances.cordons:
             return None
-        tolerance: Tolerance | None = state.read(self.name)
-        if tolerance is None:
-            tolerance = self._tolerances.compile(pod.pod.spec.tolerations)
-            state.write(self.name, tolerance)
+        tolerance = compiled_for(state, self.name, self._tolerances, pod)
         return tolerance.refuse_cordoned(nodes.table, nodes.columns.taint_set_attribute, nodes.rows)
 
     def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:

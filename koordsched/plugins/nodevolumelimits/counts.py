@@ -41,7 +41,7 @@ class _Driver:
 class VolumeCounts:
     """Attachments and limits. A volume that is attached for several reasons counts once on its node."""
 
-    def __init__(self, names: Vocabulary) -> None:
+    def __init__(self, names: Vocabulary[str]) -> None:
         self._names = names
         self._drivers: dict[str, _Driver] = {}
         self._nodes: dict[CSIVolume, dict[int, int]] = {}  # by volume: node -> reasons for which it is attached there
@@ -50,7 +50,7 @@ class VolumeCounts:
     def attach(self, volume: CSIVolume, node: str, reasons: int) -> None:
         """Add so many reasons (less than 0: take away) for which the volume is attached to the node."""
         nodes_of = self._nodes.setdefault(volume, {})
-        index = self._names.intern(node)
+        index = self._names.hold(node)  # while the volume is there
         before = nodes_of.get(index, 0)
         after = before + reasons
         if after:
@@ -61,13 +61,21 @@ class VolumeCounts:
                 del self._nodes[volume]
         if bool(before) != bool(after):
             self._driver(volume[0]).attached[index] += 1 if after else -1
+        if before or not after:
+            self._names.release(index)
+        if before and not after:
+            self._names.release(index)
 
     def set_limits(self, node: str, limits: Mapping[str, int]) -> bool:
         """Write what the node can attach, by driver; a driver that is not named has no limit. Return whether anything changed."""
         before = self._limits.pop(node, {})
         if limits:
             self._limits[node] = dict(limits)
-        index = self._names.intern(node)
+        index = self._names.hold(node)  # while it has limits
+        if before or not limits:
+            self._names.release(index)
+        if before and not limits:
+            self._names.release(index)
         for driver in before.keys() | limits.keys():
             self._driver(driver).limit[index] = limits.get(driver, NO_LIMIT)
         return before != limits

@@ -71,25 +71,27 @@ class AttachedVolumes:
 
     def pod_added(self, pod: PodInfo, row: int) -> None:
         if pod.volumes is not None:
-            self._count(pod.volumes, row, 1)
+            self._count(pod, pod.volumes, row, 1)
 
     def pod_removed(self, pod: PodInfo, row: int) -> None:
         if pod.volumes is not None:
-            self._count(pod.volumes, row, -1)
+            self._count(pod, pod.volumes, row, -1)
+
+    def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:
+        """Volumes are counted by the names of nodes."""
 
     def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
         """A pod's volumes never change."""
 
-    def _count(self, volumes: PodVolumes, row: int, by: int) -> None:
+    def _count(self, pod: PodInfo, volumes: PodVolumes, row: int, by: int) -> None:
         info = self._cache.infos[row]
-        if info is None:
-            raise LookupError(f"a pod was counted on row {row}, which holds no node")
+        node = pod.pod.spec.node_name if info is None else info.name  # the row of unknown nodes is that of no one of them
         for use in volumes.claims:
-            self._add((CLAIM, use.key), info.name, by)
+            self._add((CLAIM, use.key), node, by)
         for disk in volumes.disks:
             volume = csi_disk(disk)
             if volume is not None:
-                self.counts.attach(volume, info.name, by)
+                self.counts.attach(volume, node, by)
 
     # Sources
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from typing import TYPE_CHECKING
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from koordsched._core.counts import RowCounts
+from koordsched.framework.shape import ShapeKey
 from koordsched.plugins.podtopologyspread.places import Places
 
 if TYPE_CHECKING:
@@ -46,11 +47,18 @@ class Spreads:
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
+        self._large: WeakKeyDictionary[ShapeKey, Spread] = WeakKeyDictionary()
         self._kept: OrderedDict[Hashable, Spread] = OrderedDict()
+        cache.columns.call_when_renewed(self._renew)
         self._places: WeakValueDictionary[Hashable, Places] = WeakValueDictionary()
 
     def get(self, key: Hashable, demand: Callable[[], Demand]) -> Spread:
         """Return the spread of that key, made of `demand` on first use."""
+        if isinstance(key, ShapeKey) and key.is_large:
+            large = self._large.get(key)
+            if large is None:
+                large = self._large[key] = self._new(demand())
+            return large
         found = self._kept.get(key)
         if found is None:
             found = self._kept[key] = self._new(demand())
@@ -59,6 +67,12 @@ class Spreads:
         else:
             self._kept.move_to_end(key)
         return found
+
+    def _renew(self) -> None:
+        """Forget everything that may hold ids of columns or values."""
+        self._kept.clear()
+        self._large.clear()
+        self._places.clear()
 
     def _new(self, demand: Demand) -> Spread:
         key = (demand.node_selector, demand.required, demand.tolerations, demand.honors_taints)

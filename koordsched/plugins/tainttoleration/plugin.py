@@ -13,7 +13,7 @@ from koordsched._core.change import Change
 from koordsched.api.core import Node, Taint
 from koordsched.framework.interface import FilterNodesPlugin, Normalize, PreScorePlugin, ScoreNodesPlugin
 from koordsched.framework.status import Status, unresolvable
-from koordsched.framework.tolerations import first_untolerated, tolerances_of
+from koordsched.framework.tolerations import compiled_for, first_untolerated, tolerances_of
 from koordsched.queue.events import ActionType, EventHint, EventResource, QueueingHint, cluster_event
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class TaintToleration(FilterNodesPlugin, PreScorePlugin, ScoreNodesPlugin):
 
     def taint(self, code: int) -> Taint:
         """Return the taint that a reason code stands for."""
-        return self._columns.taints[code - 1]
+        return self._columns.taints.names[code - 1]
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         # Never SKIP: a node without such taints scores 100, and that is in every total. There is nothing else to do.
@@ -61,12 +61,7 @@ class TaintToleration(FilterNodesPlugin, PreScorePlugin, ScoreNodesPlugin):
         return tolerance.count_repelling(nodes.table, nodes.columns.taint_set_attribute, nodes.rows)
 
     def _tolerance(self, state: CycleState, pod: PodInfo) -> Tolerance:
-        tolerance: Tolerance | None = state.read(self.name)
-        if tolerance is None:
-            tolerance = self._tolerances.compile(pod.pod.spec.tolerations)
-            state.write(self.name, tolerance)
-        self._tolerances.refresh()
-        return tolerance
+        return compiled_for(state, self.name, self._tolerances, pod)
 
     def events_to_register(self) -> Sequence[EventHint]:
         return (

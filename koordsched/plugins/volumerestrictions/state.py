@@ -65,6 +65,10 @@ class VolumeUsers:
         if pod.volumes is not None:
             self._count(pod.volumes, row, -1)
 
+    def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:
+        self.pod_removed(pod, old_row)
+        self.pod_added(pod, row)
+
     def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
         """A pod's volumes never change."""
 

@@ -136,7 +136,7 @@ async def dump_queue(parts: Parts, limit: int, pause: Pause) -> QueueDump:
 
 
 def _node(info: NodeInfo, cache: Cache, nominator: Nominator) -> NodeDump:
-    names = cache.columns.resource_names
+    names = [*cache.columns.resources]
     return NodeDump(
         name=info.name,
         known=info.node is not None,

@@ -39,7 +39,7 @@ def wrong_facts(cache: Cache, name: str, actual: Actual) -> list[WrongNode]:
     """Return in what the cache is wrong about a node, sorted by column."""
     info = cache.nodes_by_name.get(name)
     ours = {} if info is None else dict(_cached(cache, info))
-    theirs = dict(_derived(cache.columns, actual))
+    theirs = dict(_derived(cache.columns, actual)) if info is None or not info.shares_row else dict(_pods(actual.pods, actual.assumed))
     if info is not None:
         for column, mine, current in _versions(info, actual):
             ours[column], theirs[column] = mine, current
@@ -55,13 +55,16 @@ def wrong_facts(cache: Cache, name: str, actual: Actual) -> list[WrongNode]:
 
 
 def _cached(cache: Cache, info: NodeInfo) -> Iterator[tuple[str, Any]]:
-    """Yield what the columns say of a node's row."""
+    """Yield what the columns say of a node's row. On the row of unknown nodes nothing is counted: they have pods alone."""
+    yield from _pods(info.pods, {uid for uid in info.pods if cache.is_assumed(uid)})
+    if info.shares_row:
+        return
     table, columns, row = cache.table, cache.columns, info.row
     if table.is_live(row):
         yield "live", True
     if cache.order.has(row):
         yield "in the order of nodes", True
-    for resource in columns.resource_names:
+    for resource in columns.resources:
         if amount := info.allocatable(resource):
             yield f"allocatable {resource}", amount
         if amount := info.requested(resource):
@@ -72,18 +75,18 @@ def _cached(cache: Cache, info: NodeInfo) -> Iterator[tuple[str, Any]]:
     for key, label in columns.labels.items():
         if value := label.values.names[table.attribute_of(label.attribute, row)]:
             yield f"label {key}", value
-    yield from _taints([columns.taints[i] for i in columns.taint_sets[table.attribute_of(columns.taint_set_attribute, row)]])
+    yield from _taints([columns.taints.names[i] for i in columns.taint_sets.names[table.attribute_of(columns.taint_set_attribute, row)]])
     yield from _bits(columns, set(table.bits_of(row)))
-    yield from _pods(info.pods, {uid for uid in info.pods if cache.is_assumed(uid)})
 
 
 def _bits(columns: Columns, bits: set[int]) -> Iterator[tuple[str, Any]]:
     for name, image in columns.images.items():
         if image.bit in bits:
             yield f"image {name}", True
-    for port, bit in columns.ports.items():
-        if bit in bits:
-            yield f"host port {port.protocol} {port.ip}:{port.port}", True
+    for used in columns.host_ports.lists():
+        if used.bit in bits:
+            for port in used.ports:
+                yield f"host port {port.protocol} {port.ip}:{port.port}", True
 
 
 def _of_node(node: Node, allocatable: Mapping[str, int]) -> Iterator[tuple[str, Any]]:
@@ -129,7 +132,7 @@ def _taints(taints: Iterable[Taint]) -> Iterator[tuple[str, Any]]:
     taints = list(taints)
     if CORDON in taints:
         yield "cordoned", True
-    if text := ",".join(f"{taint.key}={taint.value}:{taint.effect}" for taint in taints if taint is not CORDON):
+    if text := ",".join(f"{taint.key}={taint.value}:{taint.effect}" for taint in taints if taint != CORDON):
         yield "taints", text
 
 

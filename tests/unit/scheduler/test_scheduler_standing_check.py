@@ -72,8 +72,8 @@ async def test_a_corrupted_row_is_found_mended_counted_and_logged(stage: Stage) 
         row = cache.nodes_by_name[name].row
         cache.table.add(row, cache.columns.request(pod().cpu("3").memory("1Gi").info().resources))
         cache.columns.set_labels(row, {}, {"zone": "b"})
-        cache.columns.free_ports(row, pod().host_port(80).info().ports)
-        cache.columns.set_taints(row, (CORDON,))
+        cache.columns.host_ports.free(row, pod().host_port(80).info().ports)
+        cache.columns.set_taints(row, (), (CORDON,))
         with capture_logs() as logs:
             await check_all(world)
         # cpu, memory, pods, both non-zero amounts, label, port, cordon

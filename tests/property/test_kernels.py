@@ -62,7 +62,7 @@ def table_of(rows: list[Row]) -> NodeTable:
     for given_row in rows:
         row = made.acquire_row()
         made.set_allocatable(row, dict(enumerate(given_row.allocatable)))
-        made.add(row, Request(list(range(RESOURCES)), given_row.requested, *given_row.nonzero))
+        made.add(row, Request(list(range(RESOURCES)), given_row.requested, given_row.nonzero[0], given_row.nonzero[1]))
         made.set_live(row, True)
     return made
 

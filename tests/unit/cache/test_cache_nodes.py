@@ -100,7 +100,10 @@ def test_bit_columns_of_images_and_ports_that_nobody_has_are_used_again() -> Non
     first = cache.columns.images["a"].bit
     cache.set_node(node("n1").build())
     cache.assume_pod(pod("web").host_port(80).info(), "n1")
-    assert list(cache.columns.ports.values()) == [first]
+    assert [used.bit for used in cache.columns.host_ports.lists()] == [first]
+
+
+HOST_PORT_80 = pod("any").host_port(80).info().ports
 
 
 def test_a_port_that_two_pods_of_a_node_use_is_free_when_both_are_gone() -> None:
@@ -109,9 +112,9 @@ def test_a_port_that_two_pods_of_a_node_use_is_free_when_both_are_gone() -> None
         cache.assume_pod(pod(name).host_port(80).info(), "n1")
     cache.forget_pod("uid-default-a")
     cache.forget_pod("uid-default-c")
-    assert len(cache.columns.ports) == 1
+    assert len(cache.columns.host_ports) == 1
     cache.forget_pod("uid-default-b")
-    assert (cache.columns.ports, cache.columns.ports_by_number) == ({}, {})
+    assert (len(cache.columns.host_ports), cache.columns.host_ports.conflicting_bits(HOST_PORT_80)) == (0, [])
 
 
 def test_a_node_whose_size_cannot_be_read_changes_nothing() -> None:

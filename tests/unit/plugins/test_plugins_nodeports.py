@@ -51,7 +51,7 @@ def test_a_port_is_free_again_when_the_last_of_its_users_is_gone() -> None:
     assert bench.passing(NodePorts(), pod().host_port(80)) == []
     bench.cache.remove_pod("uid-default-two")
     assert bench.passing(NodePorts(), pod().host_port(80)) == ["n"]
-    assert bench.columns.ports_by_number == {}
+    assert len(bench.columns.host_ports) == 0
 
 
 def test_a_column_that_is_used_again_for_another_port_is_not_mixed_up() -> None:

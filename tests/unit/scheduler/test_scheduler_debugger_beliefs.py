@@ -151,8 +151,8 @@ async def test_columns_that_drifted_are_named_with_both_values(stage: Stage) -> 
         cache.table.add(row, cache.columns.request(pod().cpu("250m").memory("1Gi").info().resources))
         cache.columns.set_allocatable(row, {"pods": 110, "cpu": 4000, "memory": 8 * 2**30, "example.com/gpu": 8})
         cache.columns.set_labels(row, {}, {"zone": "b"})
-        cache.columns.free_ports(row, pod().host_port(80).info().ports)
-        cache.columns.use_ports(row, pod().host_port(443, "UDP").info().ports)
+        cache.columns.host_ports.free(row, pod().host_port(80).info().ports)
+        cache.columns.host_ports.use(row, pod().host_port(443, "UDP").info().ports)
         cache.columns.set_taints(row, (Taint(key="t", value="v", effect="NoSchedule"), CORDON))
         cache.columns.set_images(row, (), (ContainerImage(names=("i:1",), size_bytes=1),))
         assert (await compared(world)).wrong_nodes == (

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from koordsched.api.core import Node
     from koordsched._core.table import Request
+    from koordsched.api.core import Node
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.checked_state import CheckedState
 

@@ -12,6 +12,7 @@ from support.affinity import Far, term, with_affinity
 from support.builders import NodeBuilder, PodBuilder, node, pod, requirement
 from support.world import World
 
+from koordsched._core.change import Change
 from koordsched.api.core import TopologySpreadConstraint
 from koordsched.api.meta import LabelSelector
 from koordsched.cache import columns as columns_module
@@ -140,6 +141,21 @@ class HostilePods(RuleBasedStateMachine):
             uid = data.draw(st.sampled_from(sorted(self.bound)))
             del self.bound[uid]
             self.cache.remove_pod(uid)
+
+    @rule(name=st.sampled_from([*KNOWN, *STRANGE, "steady"]), value=st.integers(0, 1))
+    def mend_wrong_row(self, name: str, value: int) -> None:
+        """What was held for a row is held as before when the row was wrong and is written anew."""
+        info, table, columns = self.cache.nodes_by_name.get(name), self.cache.table, self.cache.columns
+        if info is None:
+            return
+        if not info.shares_row:
+            for attribute in range(table.attributes):
+                table.set_attribute(attribute, info.row, value, int(Change.LABELS))
+            for used in columns.host_ports.lists():
+                table.clear_bit(used.bit, info.row)
+            table.set_allocatable(info.row, {1: 77})
+            table.add(info.row, columns.request(pod().cpu("3").request(resource("a"), 5).info().resources))
+        self.cache.rewrite(name)
 
     @rule(data=st.data())
     def attempt_pending_pods(self, data: st.DataObject) -> None:

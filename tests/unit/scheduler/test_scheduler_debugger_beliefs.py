@@ -153,7 +153,7 @@ async def test_columns_that_drifted_are_named_with_both_values(stage: Stage) -> 
         cache.columns.set_labels(row, {}, {"zone": "b"})
         cache.columns.host_ports.free(row, pod().host_port(80).info().ports)
         cache.columns.host_ports.use(row, pod().host_port(443, "UDP").info().ports)
-        cache.columns.set_taints(row, (Taint(key="t", value="v", effect="NoSchedule"), CORDON))
+        cache.columns.set_taints(row, (), (Taint(key="t", value="v", effect="NoSchedule"), CORDON))
         cache.columns.set_images(row, (), (ContainerImage(names=("i:1",), size_bytes=1),))
         assert (await compared(world)).wrong_nodes == (
             WrongNode("n1", "allocatable example.com/gpu", 8, 0),

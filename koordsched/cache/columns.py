@@ -7,8 +7,10 @@ no node offers has the column `ABSENT`, in which every row has 0, and a label th
 Columns and ids are counted by how many nodes have them. One that no node has any more stays for a while, since a node may come back with
 it; when there are too many of these they are forgotten together, and only then may an id be used for another name. Id 0 is always "absent".
 
-`generation` counts the moments at which an id may have got another meaning, or a name a column: what was compiled to ids before must be
+`generation` counts the moments at which a name got a column or lost it, or ids were forgotten: what was compiled to columns before must be
 compiled anew. Caches of compiled things are emptied by a call (`call_when_renewed`), made within `write_node`, `clear_node` or `resource`.
+`meanings` counts these moments, too, and each time that a forgotten id is used for another name, which no row had at that moment: who keeps
+something by the *names* of ids (does the selector match?) must look again; what is kept by ids alone (pods in a domain) stays true.
 """
 
 from __future__ import annotations
@@ -48,14 +50,15 @@ IDLE_IDS = 1024  # ids of values, names and taints that are kept likewise, or as
 class Vocabulary(Generic[N]):
     """Dense ids from 1 on for what is held; 0 stands for absent. An id that nobody holds keeps its name until `forget_idle`."""
 
-    __slots__ = ("_free", "_uses", "idle", "ids", "names")
+    __slots__ = ("_call_when_reused", "_free", "_uses", "idle", "ids", "names")
 
-    def __init__(self, absent: N) -> None:
+    def __init__(self, absent: N, call_when_reused: Callable[[], None]) -> None:
         self.names: list[N] = [absent]  # by id; `absent` for an id that is not in use
         self.ids: dict[N, int] = {}
         self.idle = 0  # ids with a name that nobody holds
         self._uses = [0]
         self._free: list[int] = []
+        self._call_when_reused = call_when_reused
 
     def __len__(self) -> int:
         """Return one more than the largest id."""
@@ -75,6 +78,7 @@ class Vocabulary(Generic[N]):
         if self._free:
             found = self._free.pop()
             self.names[found] = name
+            self._call_when_reused()
         else:
             found = len(self.names)
             self.names.append(name)
@@ -110,10 +114,10 @@ class LabelColumn:
 
     __slots__ = ("attribute", "rows", "values")
 
-    def __init__(self, attribute: int) -> None:
+    def __init__(self, attribute: int, call_when_reused: Callable[[], None]) -> None:
         self.attribute = attribute
         self.rows = 0  # that have the label
-        self.values: Vocabulary[str] = Vocabulary("")
+        self.values: Vocabulary[str] = Vocabulary("", call_when_reused)
 
 
 class Image:
@@ -133,14 +137,15 @@ class Columns:
         self.table = NodeTable()
         self.shared = Shared()
         self.generation = 0
+        self.meanings = 0
         self.resource_names: list[str] = [*BASE_RESOURCES, ""]  # by id; "" where there is none
         self.resources: dict[str, int] = {name: index for index, name in enumerate(BASE_RESOURCES)}
         self.table.ensure_resources(len(self.resource_names))
         self.taint_set_attribute = self.table.new_attribute()
-        self.name_column = LabelColumn(self.table.new_attribute())  # the node's name, for metadata.name selectors
+        self.name_column = LabelColumn(self.table.new_attribute(), self._count_meaning)  # the node's name, for metadata.name selectors
         self.labels: dict[str, LabelColumn] = {}
-        self.taints: Vocabulary[Taint] = Vocabulary(NO_TAINT)  # without the time at which they were added
-        self.taint_sets: Vocabulary[tuple[int, ...]] = Vocabulary(())  # ids of taints, in the node's order
+        self.taints: Vocabulary[Taint] = Vocabulary(NO_TAINT, self._count_meaning)  # without the time at which they were added
+        self.taint_sets: Vocabulary[tuple[int, ...]] = Vocabulary((), self._count_meaning)  # ids of taints, in the node's order
         self.images: dict[str, Image] = {}
         self.images_version = 0  # counts changes of any node's images
         self.host_ports = HostPorts(self.table)
@@ -204,11 +209,15 @@ class Columns:
     def _renew(self, resources: Collection[str]) -> None:
         """Begin a new generation. resources: those that got a column, or lost theirs (which still holds what is counted)."""
         self.generation += 1
+        self.meanings += 1
         self._requests.clear()
         if resources:
             self._recount(resources)
         for hook in self._renewals:
             hook()
+
+    def _count_meaning(self) -> None:
+        self.meanings += 1
 
     def _forget_if_many(self) -> None:
         many_names = self.name_column.values.has_too_many_idle()  # plugins release names, too
@@ -287,7 +296,7 @@ class Columns:
         found = self.labels.get(key)
         if found is None:
             attribute = self._free_attributes.pop() if self._free_attributes else self.table.new_attribute()
-            found = self.labels[key] = LabelColumn(attribute)
+            found = self.labels[key] = LabelColumn(attribute, self._count_meaning)
             self._renew(())
         if not found.rows:
             self._idle_labels.discard(key)

@@ -95,7 +95,7 @@ class CompiledNodeSelector:
         self._weights = weights
         self._verdicts: dict[Condition, _Verdicts] = {condition: _Verdicts(condition) for term in terms for condition in term}
         self._compiled: Terms | None = None
-        self._generation = -1  # of the columns when columns and verdicts were looked up
+        self._meanings = -1  # of the columns when columns and verdicts were looked up
 
     def matches_node(self, node: Node) -> bool:
         """Answer whether the node matches any term."""
@@ -121,8 +121,8 @@ class CompiledNodeSelector:
 
     def _current(self) -> Terms:
         """Return the compiled terms, made anew when a value or a column appeared since, or ids may stand for other values."""
-        if self._generation != self._columns.generation:
-            self._generation = self._columns.generation
+        if self._meanings != self._columns.meanings:
+            self._meanings = self._columns.meanings
             for known in self._verdicts.values():
                 known.begin_anew(self._columns)
             self._compiled = None

@@ -70,7 +70,7 @@ class Tolerances:
         self._begin_anew()
 
     def _begin_anew(self) -> None:
-        self._generation = self._columns.generation
+        self._meanings = self._columns.meanings
         self._sets = TaintSets()
         self.cordons = False  # whether any node is cordoned, or was not long ago, as far as `refresh` knows
         self.repels = False  # whether any node has a PreferNoSchedule taint, or had one not long ago
@@ -88,7 +88,7 @@ class Tolerances:
 
     def refresh(self) -> None:
         """Learn the taint sets that appeared since; O(1) when there are none."""
-        if self._generation != self._columns.generation:
+        if self._meanings != self._columns.meanings:
             self._begin_anew()
         if self._sets.sets < len(self._columns.taint_sets):
             self._learn()

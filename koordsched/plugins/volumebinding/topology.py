@@ -119,7 +119,7 @@ class CandidatesPerRow:
         self._everywhere: list[int] = []
         self._by_label: dict[str, dict[str, list[int]]] = {}  # label -> value -> ranks
         self._by_terms: dict[NodeTerms, list[int]] = {}
-        self._generation = matcher.columns.generation
+        self._meanings = matcher.columns.meanings
         self._tables: dict[str, NDArray[np.int32]] = {}  # by label: value id -> ranks
         for rank, topology in enumerate(topologies):
             for ranks in self._lists_of(topology):
@@ -146,8 +146,8 @@ class CandidatesPerRow:
 
     def _by_value(self, key: str, rows: NDArray[np.int32]) -> list[NDArray[np.int32]]:
         columns = self._matcher.columns
-        if self._generation != columns.generation:
-            self._generation = columns.generation
+        if self._meanings != columns.meanings:
+            self._meanings = columns.meanings
             self._tables.clear()
         column = columns.labels.get(key)
         if column is None:

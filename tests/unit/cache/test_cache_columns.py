@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 from support.builders import node, pod
 
+from koordsched._core.change import Change
+from koordsched.api.core import Toleration
 from koordsched.cache.cache import Cache
+from koordsched.framework.node_selector import CompiledNodeSelector, required_terms
+from koordsched.framework.tolerations import tolerances_of
 
 GPU = "example.com/gpu"
 
@@ -36,3 +41,46 @@ def test_nodes_that_are_known_from_bound_pods_alone_share_a_row_until_they_appea
     for i in range(200):
         cache.remove_pod(f"uid-default-p{i}")
     assert ([*cache.nodes_by_name], cache.table.requested_of(row, 1)) == (["x7"], 0)
+
+
+def test_a_row_that_is_written_anew_holds_what_it_held_and_its_pods_ports_once() -> None:
+    cache = Cache()
+    there = node("n1").cpu("4").label("zone", "a").taint("t", "NoSchedule").allocatable(GPU, 8)
+    cache.set_node(there.build())
+    for name in ("a", "b"):
+        cache.set_pod(pod(name).cpu("1").host_port(80).on("n1").info(), "n1")
+    row, columns = cache.nodes_by_name["n1"].row, cache.columns
+    before = cache.describe()
+    cache.table.set_attribute(columns.taint_set_attribute, row, 0, int(Change.TAINTS))
+    cache.rewrite("n1")
+    assert cache.describe() == before
+    for name in ("a", "b"):
+        cache.remove_pod(f"uid-default-{name}")
+    assert len(columns.host_ports) == 0
+    cache.remove_node("n1")
+    columns.forget_unused()
+    kept = (columns.taints.ids, columns.taint_sets.ids, columns.labels, columns.name_column.values.ids, GPU in columns.resources)
+    assert kept == ({}, {}, {}, {}, False)
+
+
+def test_a_forgotten_id_that_stands_for_another_name_is_looked_at_again() -> None:
+    """A compiled selector and compiled tolerations have seen the id while it stood for nothing."""
+    cache = Cache()
+    columns = cache.columns
+    for name, zone in (("n1", "a"), ("n2", "b"), ("n3", "c")):
+        cache.set_node(node(name).label("zone", zone).taint(zone, "NoSchedule").build())
+    cache.set_node(node("n1").label("zone", "b").taint("b", "NoSchedule").build())
+    columns.forget_unused()
+    selector = CompiledNodeSelector(columns, required_terms({"zone": "d"}, None))
+    tolerances, tolerations = tolerances_of(columns), (Toleration(key="b", operator="Exists"), Toleration(key="c", operator="Exists"))
+
+    def answers() -> list[tuple[int, int]]:
+        rows = np.array([cache.nodes_by_name[name].row for name in ("n1", "n2", "n3")], np.int32)
+        refused = tolerances.compile(tolerations).refuse(cache.table, columns.taint_set_attribute, rows)
+        return [(int(matches), int(code > 0)) for matches, code in zip(selector.matches_rows(rows), refused, strict=True)]
+
+    assert answers() == [(0, 0), (0, 0), (0, 0)]
+    generation, ids = columns.generation, len(columns.labels["zone"].values)
+    cache.set_node(node("n2").label("zone", "d").taint("d", "NoSchedule").build())
+    assert answers() == [(0, 0), (1, 1), (0, 0)]
+    assert (columns.generation, len(columns.labels["zone"].values)) == (generation, ids)  # the id was used again

@@ -256,3 +256,5 @@ async def embedded(
         yield world
     finally:
         await world.scheduler.kill()
+    failed = {informer.kind.plural: informer.handler_errors for informer in world.scheduler._informers if informer.handler_errors}
+    assert not failed, f"handlers of these kinds raised, which a scheduler only logs: {failed}"

@@ -177,7 +177,7 @@ async def test_plugins_that_this_version_does_not_have_are_named_at_the_start() 
 async def test_a_dump_and_a_comparison_are_logged_in_lines_that_say_how_much_there_is(stage: Stage) -> None:
     nominated = {**pod_manifest("big", "9", preemptionPolicy="Never"), "status": {"phase": "Pending", "nominatedNodeName": "n1"}}
     async with stage() as world:
-        await begin(world, pod_manifest("p"), nominated)
+        await begin(world, pod_manifest("p", priority=1), nominated)
         world.cluster.faults.rules.append(Fault(verb="list", error=lambda: ServerError("down")))
         with capture_logs() as logs:
             await world.scheduler.debugger.log_all()
@@ -187,7 +187,7 @@ async def test_a_dump_and_a_comparison_are_logged_in_lines_that_say_how_much_the
             {"event": "dump: cache", "log_level": "info", "nodes": 1, "pods": 1, "assumed": 0, "repairs": 0},
             {"event": "dump: nodes", "log_level": "info", "first": 1, "total": 1},
         ]
-        assert told[2] == {"event": "dump: nominations", "log_level": "info", "by_node": {"n1": ["default/big"]}}
+        assert told[2] == {"event": "dump: nominations", "log_level": "info", "by_node": {"n1": ("default/big",)}}
         assert told[3:9] == [
             {**part, "event": "dump: active pods"},
             {**part, "event": "dump: backoff pods"},

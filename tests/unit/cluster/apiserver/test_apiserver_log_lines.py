@@ -12,12 +12,13 @@ import msgspec
 import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
+from support.controlplane.authority import Authority
 from support.virtual_loop import run_virtual, running
 
 from koordsched.api.kinds import NODE, POD, RESERVATION
-from koordsched.clock import RealClock, VirtualClock
+from koordsched.clock import Clock, RealClock, VirtualClock
 from koordsched.cluster.apiserver import identity
-from koordsched.cluster.apiserver.credentials import Credential, CredentialError, Fixed
+from koordsched.cluster.apiserver.credentials import Credential, CredentialError
 from koordsched.cluster.apiserver.decoding import KindDecoder
 from koordsched.cluster.apiserver.identity import Identity
 from koordsched.cluster.apiserver.target import Pem, Target, TlsSettings
@@ -83,7 +84,7 @@ async def test_a_streaming_list_that_breaks_off(server: Any, connected: Any) -> 
         await api.list(NODE)
     (told,) = logs
     text = "no streaming list this time; listing in pages"
-    assert told == {"event": text, "log_level": "info", "kind": "nodes", "error": "etcd is away"}
+    assert told == {"event": text, "log_level": "info", "kind": "nodes", "error": f"GET {server.url}/api/v1/nodes: 500: etcd is away"}
 
 
 # Credentials
@@ -94,7 +95,7 @@ class Source:
 
     poll_seconds = None
 
-    def __init__(self, clock: VirtualClock, error: Exception) -> None:
+    def __init__(self, clock: Clock, error: Exception) -> None:
         self._clock = clock
         self._error: Exception | None = None
         self._later = error
@@ -126,13 +127,11 @@ def test_credentials_that_cannot_be_renewed(error: Exception, keys: dict[str, ob
     assert logs == [{"event": "credentials cannot be renewed; the old ones are used until that works", **keys}]
 
 
-async def test_certificates_that_change_into_nonsense(
-    clock: RealClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, authority: Any
-) -> None:
+async def test_certificates_that_change_into_nonsense(clock: RealClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(identity, "FILES_SECONDS", 0.01)
     path = tmp_path / "ca.crt"
-    path.write_bytes(authority.certificate)
-    target = Target(server="https://h", credentials=Fixed(), tls=TlsSettings(authority=Pem("ca", str(path))))
+    path.write_bytes(Authority().certificate)
+    target = Target(server="https://h", credentials=Source(clock, KeyError("not yet")), tls=TlsSettings(authority=Pem("ca", str(path))))
     held = Identity(target, clock, Random(1))
     await held.start()
     async with running(held.run()), asyncio.timeout(10):

@@ -24,7 +24,8 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     paths = list(python_files([str(path) for path in config().source_paths]))
     chosen = [path for path in paths if fnmatch.fnmatch(path, arguments.only)]
-    mutants = [mutant for mutant in sample(chosen, arguments.sample, arguments.seed) if arguments.mutant in mutant.key]
+    drawn = sample(chosen, arguments.sample, arguments.seed)
+    mutants = [mutant for mutant in drawn.mutants if arguments.mutant in mutant.key]
     verdicts = Verdicts(folder / "verdicts.jsonl", state_of([*paths, *map(str, Path("tests").rglob("*.py"))]))
     session = Session(Options(folder, arguments.jobs, arguments.seconds), paths, mutants, verdicts)
     pytest_arguments = ["tests", "--ignore=tests/e2e", "-p", "no:cacheprovider", "-p", "no:terminal", "--capture=no"]
@@ -32,7 +33,9 @@ def main() -> int:
     code = pytest.main(pytest_arguments, plugins=[session])
     if code not in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}:
         return int(code)
-    share = verdicts.show(mutants, Console(width=TABLE_WIDTH), every=arguments.all)
+    console = Console(width=TABLE_WIDTH)
+    share = verdicts.show(mutants, console, every=arguments.all)
+    console.print(drawn.out_of_reach)
     return 0 if share >= arguments.target else 1
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, ParentNodeProvider, PositionProvider
@@ -44,19 +46,40 @@ class Mutant:
         return f"{self.path}:{self.lines.start}"
 
 
-def sample(paths: Sequence[str], count: int, seed: int) -> list[Mutant]:
-    """Return `count` mutants (or all there are), chosen with equal chance among all of these files."""
+class Sample(NamedTuple):
+    """`mutants` of those that mutmut offers: what it leaves out is nowhere counted as covered."""
+
+    mutants: list[Mutant]
+    offered: int  # in all files: of functions' bodies, and
+    at_import: int  # of what runs while a module is imported: constants, fields of classes
+    drawn: int  # until there were enough mutants; of these
+    not_exchangeable: int  # are default arguments, closures over other names, and what is no program
+
+    @property
+    def out_of_reach(self) -> str:
+        return (
+            f"out of reach: {self.at_import} of {self.offered + self.at_import} mutants, which are run by an import (constants, fields of "
+            f"classes), and {self.not_exchangeable} of {self.drawn} drawn ones (default arguments, closures over other names, no program)"
+        )
+
+
+def sample(paths: Sequence[str], count: int, seed: int) -> Sample:
+    """Choose `count` mutants (or all there are), with equal chance among all of these files."""
     sources = [MutableSource(path) for path in paths]
     candidates = [(source, mutation) for source in sources for mutation in source.mutations]
     Random(seed).shuffle(candidates)
     chosen: dict[str, Mutant] = {}
+    drawn = not_exchangeable = 0
     for source, mutation in candidates:
         if len(chosen) == count:
             break
+        drawn += 1
         mutant = source.mutant(mutation)
-        if mutant is not None:
+        if mutant is None:
+            not_exchangeable += 1
+        else:
             chosen.setdefault(mutant.key, mutant)
-    return list(chosen.values())
+    return Sample(list(chosen.values()), len(candidates), sum(source.at_import for source in sources), drawn, not_exchangeable)
 
 
 def python_files(folders: Sequence[str]) -> Iterator[str]:
@@ -65,14 +88,21 @@ def python_files(folders: Sequence[str]) -> Iterator[str]:
         yield from sorted(str(path) for path in Path(folder).rglob("*.py"))
 
 
+_DECORATOR = re.compile(r"^( *)@(?=[\w.]+(\(.*\))?$)", re.MULTILINE)
+_HIDDEN, _HIDDEN_DECORATOR = r"\1# hidden from mutmut: @", re.compile(r"^( *)# hidden from mutmut: @", re.MULTILINE)
+"""mutmut leaves out functions that are decorated (properties, context managers), because it makes copies of them. Here only their code is
+exchanged, so it sees their decorators as comments."""
+
+
 class MutableSource:
-    """One file and the mutations that mutmut offers for the bodies of its functions."""
+    """One file and the mutations that mutmut offers for the bodies of its functions. at_import: how many others it offers."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._source = Path(path).read_text()
-        self._module, mutations, _, _ = create_mutations(path, self._source)
+        self._module, mutations, _, _ = create_mutations(path, _DECORATOR.sub(_HIDDEN, self._source))
         self.mutations = [mutation for mutation in mutations if isinstance(mutation.contained_by_top_level_function, cst.FunctionDef)]
+        self.at_import = len(mutations) - len(self.mutations)
 
     @cached_property
     def _metadata(self) -> tuple[Mapping[cst.CSTNode, CodeRange], Mapping[cst.CSTNode, cst.CSTNode]]:
@@ -85,7 +115,8 @@ class MutableSource:
         changed = self._module.deep_replace(mutation.original_node, mutation.mutated_node)
         assert isinstance(changed, cst.Module)
         function = self._qualified(mutation.contained_by_top_level_function)
-        mutant = Mutant(self._path, function, self._source, changed.code, self._statement_lines(mutation.original_node))
+        mutated = _HIDDEN_DECORATOR.sub(r"\1@", changed.code)
+        mutant = Mutant(self._path, function, self._source, mutated, self._statement_lines(mutation.original_node))
         try:
             return mutant if exchanges(self._path, self._source, mutant.mutated) else None
         except (SyntaxError, NotExchangeable):

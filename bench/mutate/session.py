@@ -72,6 +72,7 @@ class Session:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
             self._failed = report.nodeid
+            print(report.nodeid, report.longreprtext, sep="\n", file=sys.stderr)  # in a fork, stderr is its log
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         for path in self._paths:
@@ -121,7 +122,7 @@ class Session:
             self._known.seconds |= outcome["seconds"]
             for failed in outcome["failed"]:
                 self._known.seconds.pop(failed, None)
-                print(f"not asked, fails unchanged: {failed}", flush=True)
+                print(f"not asked, fails unchanged: {failed} (see {part.with_suffix('.log')})", flush=True)
         data.write()
 
     def _cover(self, items: list[pytest.Item], data_file: Path) -> None:

@@ -7,6 +7,7 @@ from base64 import b64encode
 from typing import TYPE_CHECKING
 
 import aiohttp
+from multidict import CIMultiDict
 from yarl import URL
 
 from koordsched.cluster.apiserver.http1 import KEEPALIVE_SECONDS
@@ -15,8 +16,6 @@ from koordsched.cluster.apiserver.wire import TRANSPORT_ERRORS, Answer, max_body
 
 if TYPE_CHECKING:
     import ssl
-
-    from multidict import CIMultiDict
 
     from koordsched.cluster.apiserver.call import Call, Pool
     from koordsched.cluster.apiserver.settings import ConnectionSettings
@@ -42,6 +41,8 @@ class Sessions:
         Without a time limit of its own, as a watch is, the call has that of a request until then: an API server says at once that it
         watches, so silence before that means that nobody has heard.
         """
+        if self._proxy_headers and not url.startswith("https:"):  # aiohttp sends them only where it asks the proxy for a tunnel
+            headers = CIMultiDict([*headers.items(), *self._proxy_headers.items()])
         try:
             async with asyncio.timeout(self._settings.request_timeout if call.seconds is None else None):
                 return await self._session(call.pool).request(

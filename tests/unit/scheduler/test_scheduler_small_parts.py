@@ -1,0 +1,170 @@
+"""Small parts of the scheduler whose exact behaviour larger tests do not look at."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from support.builders import node, pod
+from support.drift import check_all
+from support.fakes import node_manifest, pod_manifest
+from support.known import known
+from support.stages import Stage, begin, metric, ref
+
+from koordsched.api.kinds import NODE, POD
+from koordsched.api.podinfo import PodInfo
+from koordsched.clock import VirtualClock
+from koordsched.cluster.memory import Fault, MemoryCluster
+from koordsched.cluster.port import Ref, ServerError
+from koordsched.config.types import Extender as ExtenderConfig
+from koordsched.scheduler.debugger.slices import PODS_A_SLICE, Work
+from koordsched.scheduler.extenders.extender import Extender
+from koordsched.scheduler.extenders.transport import Reply
+from koordsched.scheduler.metric_rules import MetricRules
+from koordsched.scheduler.metrics import Metrics
+from koordsched.scheduler.status_writer import Said, StatusWriter
+
+N1 = Ref(NODE, "", "n1")
+
+
+# The status writer
+
+
+async def test_a_nomination_is_written_with_the_words_that_are_not_written_yet(clock: VirtualClock) -> None:
+    cluster = MemoryCluster(clock, random=Random(1))
+    writer = StatusWriter(cluster, clock, Random(1))
+    made = await cluster.create(POD, {**pod_manifest(), "status": {"phase": "Pending"}})
+    writer.say(made, Said("Unschedulable", "full"))  # type: ignore[arg-type] # a pod
+    writer.nominate(PodInfo(made), "n1")  # type: ignore[arg-type] # a pod
+    await writer.flush()
+    status = cluster.raw(ref())["status"]
+    assert status["nominatedNodeName"] == "n1"
+    assert [(each["reason"], each["message"]) for each in status["conditions"]] == [("Unschedulable", "full")]
+    assert cluster.calls["patch status", POD] == 1
+
+
+async def test_a_nomination_alone_is_written_without_a_condition(clock: VirtualClock) -> None:
+    cluster = MemoryCluster(clock, random=Random(1))
+    writer = StatusWriter(cluster, clock, Random(1))
+    made = await cluster.create(POD, {**pod_manifest(), "status": {"phase": "Pending"}})
+    writer.nominate(PodInfo(made), "n1")  # type: ignore[arg-type] # a pod
+    await writer.flush()
+    assert cluster.raw(ref())["status"] == {"phase": "Pending", "nominatedNodeName": "n1"}
+
+
+# Metrics
+
+
+def test_a_disabled_metric_is_not_shown() -> None:
+    name = "scheduler_preemption_attempts_total"
+    assert name in Metrics().text().decode()
+    assert name not in Metrics(MetricRules(frozenset({name}))).text().decode()
+
+
+async def test_searches_with_and_without_a_node_are_counted_with_their_seconds(stage: Stage) -> None:
+    async with stage() as world:
+        await begin(world, pod_manifest("p"), pod_manifest("big", "9"))
+        metrics = world.scheduler.metrics
+        assert metrics.decisions == 2
+        assert 0.0 < metrics.decision_seconds_sum < 30.0
+        assert metric(world, "scheduler_scheduling_algorithm_duration_seconds_count") == 2
+
+
+# The debugger
+
+
+def test_a_slice_is_over_when_its_work_is_done_and_not_before() -> None:
+    work = Work()
+    for _ in range(2):
+        assert not work.done(PODS_A_SLICE - 0.5)
+        assert work.done(0.5)
+    assert work.done(PODS_A_SLICE + 1.0)
+
+
+async def test_a_bound_pod_that_the_cache_knows_in_an_older_version_is_found(stage: Stage) -> None:
+    async with stage() as world:
+        await begin(world, pod_manifest("p"))
+        (state,) = world.scheduler.cache.pods.values()
+        latest = state.info.pod.metadata.resource_version
+        state.info.pod = replace(state.info.pod, metadata=replace(state.info.pod.metadata, resource_version="1"))
+        state.node.pods[state.info.uid].pod = state.info.pod
+        found = await world.scheduler.debugger.compare_with_watch()
+        facts = [(wrong.node, wrong.column, wrong.cached, wrong.actual) for wrong in found.wrong_nodes]
+        assert facts == [("n1", "version of pod default/p", "1", latest)]
+
+
+async def test_pending_pods_of_which_the_queue_has_older_versions_are_listed_by_name(stage: Stage) -> None:
+    async with stage() as world:
+        await begin(world, *(pod_manifest(name, "9") for name in ("c", "a", "b")))
+        for name in ("c", "a", "b"):
+            info = known(world.scheduler.queue.get(f"default/{name}"))
+            old = info.pod_info.pod
+            info.pod_info.pod = replace(old, metadata=replace(old.metadata, resource_version="1"))
+        found = await world.scheduler.debugger.compare_with_watch()
+        assert [(stale.object.partition(" ")[0], stale.watched) for stale in found.stale] == [
+            ("default/a", "1"),
+            ("default/b", "1"),
+            ("default/c", "1"),
+        ]
+
+
+async def test_a_pod_that_ended_unseen_is_taken_out_although_it_still_exists(stage: Stage) -> None:
+    async with stage() as world:
+        await begin(world, pod_manifest("p"))
+        world.cluster.faults.rules.append(Fault(verb="watch", kind=POD, error=lambda: ServerError("down")))
+        world.cluster.cut_watches(lambda: ServerError("cut"))
+        await asyncio.sleep(0.01)
+        await world.patch(ref(), {"status": {"phase": "Succeeded"}})
+        await check_all(world)
+        assert "default/p" not in world.scheduler.pods
+        assert world.scheduler.cache.pods == {}
+        assert metric(world, 'koord_scheduler_cache_drift_total{kind="watch"}') == 1
+
+
+# Nominations
+
+
+async def test_only_pods_of_the_same_or_a_lower_priority_hear_of_a_nomination_that_ends(stage: Stage) -> None:
+    async with stage() as world:
+        await world.create(NODE, node_manifest("n1", "4"))
+        nominated = pod_manifest("nominated", "9", priority=100, preemptionPolicy="Never")
+        await world.create(POD, {**nominated, "status": {"phase": "Pending", "nominatedNodeName": "n1"}})
+        await world.start()
+        moved: list[tuple[Any, ...]] = []
+        move_all = world.scheduler.queue.move_all
+
+        def noting(*args: Any) -> None:
+            moved.append(args)
+            move_all(*args)
+
+        world.scheduler._parts.queue.move_all = noting  # type: ignore[method-assign] # to see what is said
+        await world.settle()
+        await world.delete(N1)
+        await world.settle()
+    (event, old, new, scope) = next(args for args in moved if args[0].label == "AssignedPodDelete")
+    assert (event.label, old.metadata.name, old.status.nominated_node_name, new) == ("AssignedPodDelete", "nominated", "n1", None)
+    assert scope.max_priority == 100
+
+
+# Extenders
+
+
+@pytest.mark.parametrize(
+    ("prefix", "url"), [("http://e/", "http://e/filter"), ("http://e/X//", "http://e/X/filter"), ("http://e", "http://e/filter")]
+)
+async def test_an_extenders_address_is_its_prefix_a_slash_and_the_verb(prefix: str, url: str) -> None:
+    class Noting:
+        def __init__(self) -> None:
+            self.asked: list[str] = []
+
+        async def post(self, url: str, _body: bytes) -> Reply:
+            self.asked.append(url)
+            return Reply(200, b'{"NodeNames": ["n1"]}')
+
+    transport: Any = Noting()
+    extender = Extender(ExtenderConfig(url_prefix=prefix, filter_verb="filter", node_cache_capable=True), transport=transport)
+    answer = await extender.filter(pod("p").build(), [node("n1").build()])
+    assert (answer.remaining, transport.asked[-1]) == (("n1",), url)

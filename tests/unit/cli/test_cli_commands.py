@@ -10,7 +10,6 @@ import signal
 from pathlib import Path
 
 import pytest
-import structlog
 
 import koordsched
 from koordsched.cli import main
@@ -29,7 +28,6 @@ def _default_logs(monkeypatch: pytest.MonkeyPatch) -> object:
     thresholds, on_sigterm = gc.get_threshold(), signal.getsignal(signal.SIGTERM)
     yield
     signal.signal(signal.SIGTERM, on_sigterm)
-    structlog.reset_defaults()
     write_logs(None)
     gc.set_threshold(*thresholds)
 

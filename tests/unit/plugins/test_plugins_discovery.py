@@ -14,7 +14,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import structlog
 from support.builders import node, pod
 from support.plugins import PluginBench
 
@@ -112,13 +111,6 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     installed.cache_clear()
     for module in [name for name in sys.modules if name.partition(".")[0] in {"acme", "koordsched_nodegeneration"}]:
         del sys.modules[module]
-
-
-@pytest.fixture(autouse=True)
-def _default_logs() -> Iterator[None]:
-    """Undo what a command configures of logging."""
-    yield
-    structlog.reset_defaults()
 
 
 @pytest.fixture

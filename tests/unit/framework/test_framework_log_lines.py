@@ -13,7 +13,7 @@ from koordsched.api.podinfo import PodInfo
 from koordsched.framework.interface import Plugin
 from koordsched.framework.profile import Profile
 from koordsched.framework.status import unschedulable
-from koordsched.queue.profile import EVICTION, FITS
+from koordsched.queue.profile import FEASIBLE, NEEDS_PREEMPTION
 
 
 class BuggyFilter(VersionedFilter):
@@ -53,8 +53,8 @@ def test_a_filter_that_fails_while_a_pod_is_probed() -> None:
     made, info = profile_of(filter=[judge])
     judge.broken = True
     with capture_logs() as logs:
-        assert made.prospect(info) == (FITS, None)
-        assert made.look(info) == (FITS, None)
+        assert made.probe(info) == (FEASIBLE, None)
+        assert made.probe_without_preemption(info) == (FEASIBLE, None)
     assert logs == [bug("could not tell whether a waiting pod would fit")] * 2
 
 
@@ -75,8 +75,8 @@ def test_a_post_filter_that_fails_may_help() -> None:
     judge.refuse_all = unschedulable("full")
     made, info = profile_of(filter=[judge], postFilter=[BuggyPostFilter("Q", (None, None))])
     with capture_logs() as logs:
-        outcome, diagnosis = made.prospect(info)
-    assert outcome == EVICTION
+        outcome, diagnosis = made.probe(info)
+    assert outcome == NEEDS_PREEMPTION
     assert diagnosis is not None
     assert diagnosis.message == "0/1 nodes are available: 1 full."
     assert logs == [bug("could not tell whether PostFilter would help a waiting pod")]

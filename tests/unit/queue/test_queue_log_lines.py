@@ -22,14 +22,14 @@ def test_a_second_entry_of_a_pod_in_flight_is_dropped_and_logged() -> None:
     assert logs == [{"event": text, "log_level": "error", "pod": "default/p", "uid": info.uid}]
 
 
-def test_a_pod_that_comes_back_although_it_waits_is_kept_where_it_is_and_logged() -> None:
+def test_a_pod_that_returns_although_it_waits_is_kept_where_it_is_and_logged() -> None:
     bench = Bench()
     bench.add(pod("p"))
     info = bench.pop()
     bench.fail("Fit", info=info)
     with capture_logs() as logs:
         assert bench.queue.add_unschedulable_if_not_present(info) is info.place
-    text = "a pod came back to the queue but is there already"
+    text = "a pod returned to the queue but is there already"
     assert logs == [{"event": text, "log_level": "error", "pod": "default/p", "uid": info.uid, "place": info.place.value}]
     assert bench.places() == {"p": "unschedulable"}
     bench.queue.check_invariants()

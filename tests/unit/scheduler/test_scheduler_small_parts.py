@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from structlog.testing import capture_logs
 from support.builders import node, pod
 from support.drift import check_all
 from support.fakes import node_manifest, pod_manifest
@@ -20,6 +21,9 @@ from koordsched.clock import VirtualClock
 from koordsched.cluster.memory import Fault, MemoryCluster
 from koordsched.cluster.port import Ref, ServerError
 from koordsched.config.types import Extender as ExtenderConfig
+from koordsched.scheduler.debugger.comparison import Comparison
+from koordsched.scheduler.debugger.debugger import _log_comparison
+from koordsched.scheduler.debugger.mending import mend
 from koordsched.scheduler.debugger.slices import PODS_A_SLICE, Work
 from koordsched.scheduler.extenders.extender import Extender
 from koordsched.scheduler.extenders.transport import Reply
@@ -168,3 +172,29 @@ async def test_an_extenders_address_is_its_prefix_a_slash_and_the_verb(prefix: s
     extender = Extender(ExtenderConfig(url_prefix=prefix, filter_verb="filter", node_cache_capable=True), transport=transport)
     answer = await extender.filter(pod("p").build(), [node("n1").build()])
     assert (answer.remaining, transport.asked[-1]) == (("n1",), url)
+
+
+# Comparisons
+
+
+@pytest.mark.parametrize(("count", "more"), [(99, []), (100, []), (101, ["and 1 more"]), (150, ["and 50 more"])])
+def test_a_log_line_of_a_comparison_lists_a_hundred_findings_and_counts_the_rest(count: int, more: list[str]) -> None:
+    names = [f"n{i:03}" for i in range(count)]
+    with capture_logs() as logs:
+        _log_comparison(Comparison(missed_nodes=tuple(names), nodes=count))
+    (told,) = logs
+    assert (told["event"], told["log_level"]) == ("cache comparison: different from the cluster", "warning")
+    assert list(told["missed_nodes"]) == names[:100] + more
+
+
+async def test_a_pod_that_exists_and_waits_is_left_in_the_queue_when_its_namesakes_uid_is_mended(stage: Stage) -> None:
+    async with stage() as world:
+        await begin(world, pod_manifest("big", "9"))
+        uid = known(world.scheduler.queue.get("default/big")).uid
+        scheduler = world.scheduler
+        counted: list[str] = []
+        found = Comparison(redundant_pods=("default/big (stranger)", f"default/big ({uid})"))
+        for _ in mend(scheduler._sources(), found, counted.append):
+            pass
+        assert known(scheduler.queue.get("default/big")).uid == uid
+        assert counted == []

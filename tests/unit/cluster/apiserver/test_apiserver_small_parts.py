@@ -1,0 +1,57 @@
+"""Small parts of the adapter whose exact behaviour larger tests do not look at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from structlog.testing import capture_logs
+
+from koordsched.api.kinds import POD
+from koordsched.cluster.apiserver.credentials import CredentialError
+from koordsched.cluster.apiserver.decoding import KindDecoder
+from koordsched.cluster.apiserver.errors import Sent
+from koordsched.cluster.apiserver.kubeconfig import read_kubeconfig
+from koordsched.cluster.apiserver.oidc import Oidc, OidcSettings
+from koordsched.cluster.port import BOOKMARK
+
+
+def test_an_error_shows_the_address_without_the_query() -> None:
+    assert str(Sent("GET", "http://h/api/v1/pods?a=b?c=d")) == "GET http://h/api/v1/pods"
+    assert Sent("GET", "https://h:6443/api/v1/pods").address == "https://h:6443"
+
+
+def test_a_bookmark_says_of_which_kind_it_is() -> None:
+    line = {"type": "MODIFIED", "object": {"metadata": {"name": "a", "namespace": "web", "resourceVersion": "12"}, "spec": 5}}
+    with capture_logs():
+        [event] = KindDecoder(POD).batch(msgspec.json.encode(line) + b"\n").events
+    assert event.type is BOOKMARK
+    assert (event.object.api_version, event.object.kind, event.object.metadata.resource_version) == ("v1", "Pod", "12")
+
+
+@pytest.mark.parametrize(
+    ("cluster", "told"),
+    [
+        ({"insecure_skip_tls_verify": True}, {"insecure-skip-tls-verify": True}),
+        ({"tls_server_name": "k8s"}, {"tls-server-name": "k8s"}),
+        ({"proxy_url": "http://proxy:3128"}, {"proxy-url": "http://proxy:3128"}),
+        ({"extensions": [{"name": "client.authentication.k8s.io/exec", "extension": {"a": 1}}]}, {"config": {"a": 1}}),
+        ({"extensions": [{"name": "other", "extension": {"a": 1}}]}, {}),
+    ],
+)
+def test_an_exec_plugin_that_asks_for_it_is_told_of_the_cluster(kubeconfig: Any, cluster: dict[str, Any], told: dict[str, Any]) -> None:
+    plugin = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "./plugin",
+        "provideClusterInfo": True,
+        "interactiveMode": "Never",
+    }
+    found: Any = read_kubeconfig(kubeconfig("https://h", {"exec": plugin}, **cluster)).credentials
+    assert found.cluster == {"server": "https://h", **told}
+
+
+async def test_an_authority_that_is_no_certificate_is_an_error_with_the_issuers_address() -> None:
+    settings = OidcSettings("https://issuer", "id", "secret", refresh_token="r", idp_certificate_authority_data="w6k=")  # a UTF-8 letter
+    with pytest.raises(CredentialError, match=r"^w: https://issuer gives no new id-token: "):
+        await Oidc("w", settings).fetch()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import importlib
 import json
@@ -30,6 +31,7 @@ PATIENCE = 5.0  # times what the tests took before, and
 GRACE_SECONDS = 20.0
 POLL_SECONDS = 0.01
 NEAR = 10.0
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -236,6 +238,7 @@ def _fork(body: Callable[[], None], log: Path) -> int:
     code = 1
     try:
         os.setpgid(0, 0)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a mutant in an endless loop must not outlive a run that is killed
         silence, words = os.open(os.devnull, os.O_RDWR), os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         for stream, instead in enumerate((silence, silence, words)):
             os.dup2(instead, stream)

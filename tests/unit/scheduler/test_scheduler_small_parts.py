@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 from support.builders import node, pod
 from support.drift import check_all
-from support.fakes import node_manifest, pod_manifest
+from support.fakes import Late, node_manifest, pod_manifest
 from support.known import known
-from support.stages import Stage, begin, metric, ref
+from support.stages import Stage, begin, condition, metric, ref
 
 from koordsched.api.kinds import NODE, POD
 from koordsched.api.podinfo import PodInfo
@@ -21,6 +21,7 @@ from koordsched.clock import VirtualClock
 from koordsched.cluster.memory import Fault, MemoryCluster
 from koordsched.cluster.port import Ref, ServerError
 from koordsched.config.types import Extender as ExtenderConfig
+from koordsched.framework.status import Code, Status
 from koordsched.scheduler.debugger.comparison import Comparison
 from koordsched.scheduler.debugger.debugger import _log_comparison
 from koordsched.scheduler.debugger.mending import mend
@@ -198,3 +199,20 @@ async def test_a_pod_that_exists_and_waits_is_left_in_the_queue_when_its_namesak
             pass
         assert known(scheduler.queue.get("default/big")).uid == uid
         assert counted == []
+
+
+# Handlers
+
+
+async def test_a_pod_that_begins_to_terminate_while_it_waits_on_permit_is_told_that_it_was_removed(stage: Stage) -> None:
+    late = Late()
+    late.permit_answer = (Status(Code.WAIT), 60.0)
+    held = pod_manifest()
+    held["metadata"]["finalizers"] = ["example.com/held"]
+    async with stage((late, "permit")) as world:
+        await begin(world, held)
+        await world.delete(ref())
+        await world.settle()
+        assert condition(world) == ("Unschedulable", "0/1 nodes are available: 1 removed.")
+        assert len(world.scheduler._parts.waiting_pods) == 0
+        assert world.scheduler.cache.pods == {}

@@ -120,7 +120,7 @@ class Oidc:
         data = base64.b64decode(self._settings.idp_certificate_authority_data)
         if self._settings.idp_certificate_authority:
             data += b"\n" + read_limited(self._settings.idp_certificate_authority)
-        return ssl.create_default_context(cadata=data.decode("ascii", errors="replace") or None)
+        return ssl.create_default_context(cadata=data.decode("ascii", errors="backslashreplace") or None)
 
 
 def _why(error: Exception) -> str:

@@ -49,7 +49,7 @@ def make_context(settings: TlsSettings, material: Material) -> ssl.SSLContext:
 
 def _trusting(settings: TlsSettings, authority: bytes) -> ssl.SSLContext:
     try:
-        return ssl.create_default_context(cadata=authority.decode("ascii", errors="replace"))
+        return ssl.create_default_context(cadata=authority.decode("ascii", errors="backslashreplace"))
     except (ssl.SSLError, ValueError):
         where = settings.authority
         raise ConnectError(f"{where.where}: {where.file or 'the data'}: holds no PEM certificate") from None

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from structlog.testing import capture_logs
+from support.controlplane.authority import Authority
 
 from koordsched.api.kinds import POD
 from koordsched.cluster.apiserver.credentials import CredentialError
@@ -14,6 +15,9 @@ from koordsched.cluster.apiserver.decoding import KindDecoder
 from koordsched.cluster.apiserver.errors import Sent
 from koordsched.cluster.apiserver.kubeconfig import read_kubeconfig
 from koordsched.cluster.apiserver.oidc import Oidc, OidcSettings
+from koordsched.cluster.apiserver.settings import ConnectError
+from koordsched.cluster.apiserver.target import Pem, TlsSettings
+from koordsched.cluster.apiserver.tls import make_context, read_material
 from koordsched.cluster.port import BOOKMARK
 
 
@@ -55,3 +59,15 @@ async def test_an_authority_that_is_no_certificate_is_an_error_with_the_issuers_
     settings = OidcSettings("https://issuer", "id", "secret", refresh_token="r", idp_certificate_authority_data="w6k=")  # a UTF-8 letter
     with pytest.raises(CredentialError, match=r"^w: https://issuer gives no new id-token: "):
         await Oidc("w", settings).fetch()
+
+
+def test_an_authority_may_have_comments_in_any_script() -> None:
+    comment = "# Autorité de certification \N{GREEK SMALL LETTER ALPHA}\n".encode()
+    settings = TlsSettings(authority=Pem("ca", data=comment + Authority().certificate))
+    assert len(make_context(settings, read_material(settings)).get_ca_certs()) == 1
+
+
+def test_an_authority_of_comments_alone_is_named() -> None:
+    settings = TlsSettings(authority=Pem("ca", data="é".encode()))
+    with pytest.raises(ConnectError, match=r"^ca: the data: holds no PEM certificate$"):
+        make_context(settings, read_material(settings))

@@ -10,7 +10,7 @@ from support.fakes import Fake, profile_config, registry_of
 from support.plugins import PluginBench
 
 from koordsched.framework.cycle_state import CycleState
-from koordsched.framework.interface import BindPlugin, PermitPlugin, PostBindPlugin, PreBindPlugin, ReservePlugin
+from koordsched.framework.interface import BindPlugin, PermitPlugin, Plugin, PostBindPlugin, PreBindPlugin, ReservePlugin
 from koordsched.framework.profile import Profile
 from koordsched.framework.status import Status
 
@@ -55,7 +55,8 @@ class Noting(Fake, ReservePlugin, PermitPlugin, PreBindPlugin, BindPlugin, PostB
 @pytest.mark.parametrize("sampled", [False, True])
 async def test_state_pod_and_node_come_to_each_point(*, sampled: bool) -> None:
     plugin = Noting("N")
-    made = Profile(profile_config(**{point: [plugin] for point in POINTS}), registry_of(plugin), PluginBench())
+    points: dict[str, list[Plugin]] = {point: [plugin] for point in POINTS}
+    made = Profile(profile_config(**points), registry_of(plugin), PluginBench())
     state = CycleState()
     state.sampled = sampled
     assert made.run_reserve(state, POD, "n1") is None

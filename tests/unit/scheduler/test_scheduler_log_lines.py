@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
+from support.builders import node
 from support.drift import check_all, standing_check
 from support.fakes import FakeFilter, FakePostFilter, Late, config_with, embedded, node_manifest, pod_manifest
+from support.known import known
 from support.stages import Stage, begin, bound_to, condition, metric, ref
 
 from koordsched.api.kinds import NODE, POD
@@ -68,7 +71,7 @@ class BuggyPostFilter(FakePostFilter):
         raise KeyError("oops")
 
 
-def failures(logs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def failures(logs: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [dict(line) for line in logs if line["log_level"] in {"error", "warning"}]
 
 
@@ -276,7 +279,7 @@ async def test_what_is_mended_is_logged_with_both_values(stage: Stage) -> None:
         assert failures(logs) == [row]
 
 
-@pytest.mark.parametrize("lost", ["node", "counted pod", "waiting pod"])
+@pytest.mark.parametrize("lost", ["node", "strange node", "counted pod", "waiting pod"])
 async def test_what_is_taken_in_again_is_logged(stage: Stage, lost: str) -> None:
     async with stage() as world:
         await begin(world, pod_manifest("p"), pod_manifest("big", "9"))
@@ -285,6 +288,9 @@ async def test_what_is_taken_in_again_is_logged(stage: Stage, lost: str) -> None
         if lost == "node":
             scheduler.cache.remove_node("n1")
             said = {"kind": "node", "object": "n1", "column": "exists", "cached": False, "actual": True}
+        elif lost == "strange node":
+            scheduler.cache.set_node(node("n9").build())
+            said = {"kind": "node", "object": "n9", "column": "exists", "cached": True, "actual": False}
         elif lost == "counted pod":
             scheduler.cache.remove_pod(next(iter(scheduler.cache.pods)))
         else:
@@ -314,7 +320,7 @@ async def test_a_change_that_the_watch_did_not_tell_of_is_logged_with_both_versi
         assert told == [
             {"event": text, "log_level": "error", "kind": "nodes", "object": "n1", "cached": watched, "actual": actual},
         ]
-        assert world.scheduler.cache.nodes_by_name["n1"].node.metadata.labels == {"zone": "b"}
+        assert known(world.scheduler.cache.nodes_by_name["n1"].node).metadata.labels == {"zone": "b"}
 
 
 async def test_an_object_that_cannot_be_read_when_it_is_asked_for_is_logged_and_left(stage: Stage) -> None:

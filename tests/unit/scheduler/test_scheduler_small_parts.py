@@ -145,7 +145,7 @@ async def test_only_pods_of_the_same_or_a_lower_priority_hear_of_a_nomination_th
             moved.append(args)
             move_all(*args)
 
-        world.scheduler._parts.queue.move_all = noting  # type: ignore[method-assign] # to see what is said
+        world.scheduler._parts.queue.move_all = noting  # type: ignore[method-assign, assignment] # to see what is said
         await world.settle()
         await world.delete(N1)
         await world.settle()

@@ -105,19 +105,18 @@ def measure() -> dict[str, object]:
     before_us = run.place_identical(IDENTICAL) * 1e6
     tracemalloc.start()
     found: dict[str, object] = {}
+    run.attempt(0)
     start = run.traced()
-    plain = run.attempt(0)
-    one_plain = run.traced()
     big = run.attempt(NAMES)
-    found["pending_kB"] = (run.traced() - one_plain) // 1000
-    del plain, big
+    found["pending_kB"] = (run.traced() - start) // 1000
+    del big
     found["pending_gone_kB"] = (run.traced() - start) // 1000
     for kind, count, names, distinct in (("bound", BOUND, NAMES, False), ("bound_distinct", DISTINCT, FEW_NAMES, True)):
-        start = run.traced()
         uids = run.bind(count, 0)
         without = run.traced()
         for uid in uids:
             run.world.cache.remove_pod(uid)
+        start = run.traced()
         uids = run.bind(count, names, distinct=distinct)
         found[f"{kind}_kB"] = (run.traced() - without) // 1000
         for uid in uids:

@@ -159,15 +159,15 @@ def _pod_resources(total: Exact, nonzero: Exact, scoring: Exact) -> PodResources
     requests = {name: _rounded(name, amount) for name, amount in total.items() if amount and _counts(name)}
     nonzero_cpu, nonzero_memory = millis(nonzero.get("cpu", 0)), units(nonzero.get("memory", 0))
     scoring_cpu, scoring_memory = millis(scoring.get("cpu", 0)), units(scoring.get("memory", 0))
-    derived = (("nonzero", nonzero_cpu), ("nonzero", nonzero_memory), ("scoring", scoring_cpu), ("scoring", scoring_memory))
-    key = (*sorted(requests.items()), *derived)
+    names = sorted(requests)
+    key: tuple[str | int, ...] = (*names, *[requests[name] for name in names], nonzero_cpu, nonzero_memory, scoring_cpu, scoring_memory)
     found = _KNOWN.get(key)
     if found is None:
         found = _KNOWN[key] = PodResources(requests, nonzero_cpu, nonzero_memory, scoring_cpu, scoring_memory)
     return found
 
 
-_KNOWN: WeakValueDictionary[tuple[tuple[str, int], ...], PodResources] = WeakValueDictionary()
+_KNOWN: WeakValueDictionary[tuple[str | int, ...], PodResources] = WeakValueDictionary()
 
 _DEFAULTS: Exact = {"cpu": DEFAULT_MILLI_CPU * NANO_PER_MILLI, "memory": DEFAULT_MEMORY * NANO_PER_UNIT}
 

@@ -79,7 +79,8 @@ def parse_term(term: NodeSelectorTerm) -> Term | None:
 
 def required_terms(node_selector: Mapping[str, str], required: NodeSelector | None) -> list[Term]:
     """Return the terms of which a node must match one: the plain map's pairs and, with a selector, one of its terms."""
-    pairs = tuple(Condition(key, "In", (value,)) for key, value in node_selector.items())
+    lists: dict[str, tuple[str]] = {}  # one for all labels that must have the same value: a pod may name thousands
+    pairs = tuple([Condition(key, "In", lists.setdefault(value, (value,))) for key, value in node_selector.items()])
     if required is None:
         return [pairs]
     parsed = [parse_term(term) for term in required.node_selector_terms]
@@ -93,7 +94,7 @@ class CompiledNodeSelector:
         self._columns = columns
         self._terms = terms
         self._weights = weights
-        self._verdicts: dict[Condition, _Verdicts] = {condition: _Verdicts(condition) for term in terms for condition in term}
+        self._verdicts: dict[Condition, _Verdicts] = {}  # on what some node has; a pod may name thousands of other things
         self._compiled: Terms | None = None
         self._meanings = -1  # of the columns when columns and verdicts were looked up
 
@@ -123,13 +124,23 @@ class CompiledNodeSelector:
         """Return the compiled terms, made anew when a value or a column appeared since, or ids may stand for other values."""
         if self._meanings != self._columns.meanings:
             self._meanings = self._columns.meanings
-            for known in self._verdicts.values():
-                known.begin_anew(self._columns)
+            looked_up = ((condition, self._column(condition)) for term in self._terms for condition in term)
+            self._verdicts = {condition: _Verdicts(condition, column) for condition, column in looked_up if column is not None}
             self._compiled = None
         if self._compiled is None:
-            verdicts = {condition: known.as_condition() for condition, known in self._verdicts.items()}
-            self._compiled = Terms([[verdicts[condition] for condition in term] for term in self._terms], self._weights)
+            self._compiled = Terms([[self._as_condition(condition) for condition in term] for term in self._terms], self._weights)
         return self._compiled
+
+    def _column(self, condition: Condition) -> LabelColumn | None:
+        """Return the column that the condition is about; only labels that some node has have one."""
+        if not condition.is_field:
+            return self._columns.labels.get(condition.key)
+        return self._columns.name_column if condition.key == NAME_FIELD else None
+
+    def _as_condition(self, condition: Condition) -> tuple[int, bytes]:
+        """Return the condition in the form that Terms takes."""
+        verdicts = self._verdicts.get(condition)
+        return (NO_COLUMN, bytes([condition.holds(None)])) if verdicts is None else verdicts.up_to_date()
 
 
 class _Verdicts:
@@ -137,24 +148,13 @@ class _Verdicts:
 
     __slots__ = ("_column", "_condition", "_known")
 
-    def __init__(self, condition: Condition) -> None:
+    def __init__(self, condition: Condition, column: LabelColumn) -> None:
         self._condition = condition
-        self._column: LabelColumn | None = None
-        self._known = bytearray()
-
-    def begin_anew(self, columns: Columns) -> None:
-        """Forget what is known, and look the column up; only labels that some node has have one."""
-        condition = self._condition
+        self._column = column
         self._known = bytearray([condition.holds(None)])  # id 0: absent
-        if not condition.is_field:
-            self._column = columns.labels.get(condition.key)
-        else:
-            self._column = columns.name_column if condition.key == NAME_FIELD else None
 
-    def as_condition(self) -> tuple[int, bytes]:
-        """Return the condition in the form that Terms takes."""
-        if self._column is None:
-            return NO_COLUMN, bytes(self._known)
+    def up_to_date(self) -> tuple[int, bytes]:
+        """Return the column and the verdicts on all values that it has by now."""
         self._extend(self._column.values.names, self._column.values.ids)
         return self._column.attribute, bytes(self._known)
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 MAX_UNOWNED = 4_000  # terms without an owner that are kept; some 500 bytes each
+KEPT_PROBLEMS = 1_000  # texts about terms that cannot be understood, each of which is logged once
 
 Pair = tuple[str, str]
 Need = tuple[str | None, Pair | str | None]
@@ -111,7 +112,7 @@ class ExistingTerms:
         self.log: list[OwnedTerm] = []
         self.generation = 0
         self.keys: frozenset[str] = frozenset()  # labels that the selectors of known terms read
-        self.wild = False  # whether there ever was a term that means pods without any label
+        self.wild = False  # whether a known term means pods without any label
         self.matter = False  # whether some pod without terms of its own may be meant by one
         self.selects_namespaces = False
         self._distinct: dict[tuple[Kind, Term, int], OwnedTerm] = {}
@@ -197,6 +198,8 @@ class ExistingTerms:
             self._file(owned)
         # Signatures that were made before hold more labels than these; that does no harm.
         self.keys = frozenset(key for owned in kept for key in owned.term.label_keys())
+        self.wild = any(owned.term.is_wild() for owned in kept)
+        self.matter = bool(self.keys) or self.wild
         self.generation += 1
         self._limit = len(kept) + MAX_UNOWNED
 
@@ -246,6 +249,8 @@ class ExistingTerms:
 
     def _say(self, pod: PodInfo, problem: str) -> None:
         if problem not in self._said:
+            if len(self._said) >= KEPT_PROBLEMS:
+                self._said.clear()
             self._said.add(problem)
             log.warning("affinity terms of a pod cannot be understood and are left out", pod=pod.key, problem=problem)
 

@@ -70,7 +70,8 @@ class NodeAffinity(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNode
         spec = pod.pod.spec
         if not spec.node_selector and spec.affinity is None:
             return None
-        return (tuple(spec.node_selector.items()), node_affinity(pod))
+        pairs = spec.node_selector
+        return ((*pairs, *pairs.values()), node_affinity(pod))  # one tuple, for a pod may name thousands of labels
 
     # Filter
 

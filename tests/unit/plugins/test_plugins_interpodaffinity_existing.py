@@ -15,6 +15,7 @@ from koordsched.api.meta import LabelSelector
 from koordsched.cache.cache import Cache
 from koordsched.plugins.interpodaffinity import existing
 from koordsched.plugins.interpodaffinity.existing import ExistingTerms, Kind, OwnedTerm, existing_terms_of
+from koordsched.plugins.interpodaffinity.terms import MANY_TERMS
 
 
 def avoiding(app: str, name: str = "p") -> PodBuilder:
@@ -132,3 +133,17 @@ def test_a_cache_that_nobody_holds_goes_with_its_terms() -> None:
     del cache
     gc.collect()
     assert gone() is None
+
+
+def test_pods_are_asked_about_no_longer_when_the_terms_that_could_mean_them_are_forgotten() -> None:
+    """A pod of many terms, one of which means pods without labels, costs other pods nothing after it has gone."""
+    cache = cache_of("n0")
+    terms = existing_terms_of(cache)
+    far = Far(required=[term(f"key-{i}", selector(None, requirement(f"label-{i}", "NotIn", "x"))) for i in range(MANY_TERMS + 1)])
+    put(cache, with_affinity(pod("p"), far=far), "n0")
+    assert (terms.wild, terms.matter, len(terms.keys)) == (True, True, MANY_TERMS + 1)
+    cache.remove_pod("uid-default-p")
+    gc.collect()
+    assert (terms.log, terms.wild, terms.matter, terms.keys) == ([], False, False, frozenset())
+    put(cache, with_affinity(pod("q"), far=far), "n0")
+    assert (terms.wild, terms.matter) == (True, True)

@@ -79,8 +79,10 @@ def _shared_labels(meta: ObjectMeta) -> ObjectMeta:
 
 
 def names_in(spec: PodSpec) -> int:
-    """Return about how many things the spec names: resources, ports, labels of nodes, taints, terms, containers."""
-    count = len(spec.node_selector) + len(spec.tolerations) + len(spec.topology_spread_constraints) + len(spec.volumes)
+    """Return about how many things the spec names: resources, ports, labels of nodes, taints, terms and what they select, containers."""
+    count = len(spec.node_selector) + len(spec.tolerations) + len(spec.volumes)
+    for constraint in spec.topology_spread_constraints:
+        count += 1 + _names_in_selector(constraint.label_selector) + len(constraint.match_label_keys)
     for containers in (spec.containers, spec.init_containers):
         for container in containers:
             count += 1 + len(container.resources.requests) + len(container.resources.limits) + len(container.ports)
@@ -96,6 +98,19 @@ def _names_in_affinity(affinity: Affinity) -> int:
         count += len(terms) + sum(1 + len(each.values) for term in terms for each in (*term.match_expressions, *term.match_fields))
     for pods in (affinity.pod_affinity, affinity.pod_anti_affinity):
         if pods is not None:
-            count += len(pods.required_during_scheduling_ignored_during_execution)
-            count += len(pods.preferred_during_scheduling_ignored_during_execution)
+            for term in pods.required_during_scheduling_ignored_during_execution:
+                count += _names_in_term(term)
+            for weighted in pods.preferred_during_scheduling_ignored_during_execution:
+                count += _names_in_term(weighted.pod_affinity_term)
     return count
+
+
+def _names_in_term(term: PodAffinityTerm) -> int:
+    selected = _names_in_selector(term.label_selector) + _names_in_selector(term.namespace_selector)
+    return 1 + selected + len(term.namespaces) + len(term.match_label_keys) + len(term.mismatch_label_keys)
+
+
+def _names_in_selector(selector: LabelSelector | None) -> int:
+    if selector is None:
+        return 0
+    return len(selector.match_labels) + sum([1 + len(each.values) for each in selector.match_expressions])

@@ -133,6 +133,10 @@ class Shapes:
         """Return why no node is feasible. overruled: what only nominated pods keep from it."""
         if shape.diagnosis is not None and not len(overruled):
             return shape.diagnosis
+        if isinstance(pod.shape, ShapeKey) and pod.shape.is_large:
+            # The diagnosis holds the pod, and the shape the diagnosis. Held with its key, the shape would outlive its pods.
+            pod = pod.with_pod(pod.pod)
+            pod.shape = None
         diagnosis = diagnose(shape, pod, overruled, self._cache.table.live_count)
         diagnosis.supposing = self.suppose(shape)
         shape.diagnosis = None if len(overruled) else diagnosis

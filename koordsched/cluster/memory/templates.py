@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from koordsched.cluster.memory.store import Raw
 
 MAX_TEMPLATES = 4096
+LONG = 16 << 10  # bytes; what is longer is read each time
 HOSTNAME = "kubernetes.io/hostname"
 
 _write = msgspec.json.Encoder().encode
@@ -73,7 +74,7 @@ class TemplateCache:
 
     def put(self, key: bytes, body: Mapping[str, Any], raw: Raw, made: Object) -> None:
         """Keep what was made of a body with this key."""
-        if not key or (raw.get("spec") or {}).get("nodeName"):
+        if not key or len(key) > LONG or (raw.get("spec") or {}).get("nodeName"):
             return
         template = Template(raw, made, _is_labelled(body["metadata"]))
         for templates, each in ((self._by_all_but_name, key), (self._by_spec, _all_but_metadata(body))):

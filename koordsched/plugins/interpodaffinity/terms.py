@@ -21,14 +21,13 @@ if TYPE_CHECKING:
 
     from koordsched.api.core import Pod, PodAffinityTerm
 
-KEPT_AFFINITIES = 16_384  # read affinities kept for pods that say the same; some 2 kB each
-MANY_TERMS = 64
-LONG = 4096  # bytes; what is longer is kept only as long as somebody needs it
+KEPT_BYTES = 4 << 20  # of written affinities that are kept, read, for pods that say the same; read they take a few times as much
+LONG = 2048  # bytes; what is longer, however few terms it is, is kept only as long as somebody needs it
 
 POSITIVE = frozenset({"In", "Exists"})  # operators that no pod without the label satisfies
 
 
-Key = tuple[bytes, str, tuple[tuple[str, str], ...]]
+Key = tuple[bytes, str]  # what is written, with the labels that it depends on, or a digest of that; and the namespace
 
 
 class Term(msgspec.Struct, frozen=True, cache_hash=True):
@@ -50,17 +49,16 @@ class Term(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class Affinity(msgspec.Struct, frozen=True, cache_hash=True, weakref=True):
-    """The terms of one pod, in the order in which they stand. `problem` names what cannot be understood; "" when all can."""
+    """The terms of one pod, in the order in which they stand. `problem` names what cannot be understood; "" when all can.
+
+    is_large: they name so much that they must not be kept longer than the pods that have them.
+    """
 
     required: tuple[Term, ...] = ()
     required_anti: tuple[Term, ...] = ()
     preferred: tuple[tuple[Term, int], ...] = ()
     problem: str = ""
-
-    @property
-    def is_large(self) -> bool:
-        """Whether there are so many terms that they must not be kept longer than the pods that have them."""
-        return len(self.required) + len(self.required_anti) + len(self.preferred) > MANY_TERMS
+    is_large: bool = False
 
     def terms(self) -> Iterator[Term]:
         yield from self.required
@@ -75,7 +73,8 @@ class AffinityReader:
     def __init__(self) -> None:
         self._encode = msgspec.msgpack.Encoder().encode
         self._read: dict[Key, Affinity | None] = {}
-        self._long: WeakValueDictionary[Key, Affinity] = WeakValueDictionary()  # kept by those who hold them
+        self._kept_bytes = 0
+        self._large: WeakValueDictionary[Key, Affinity] = WeakValueDictionary()  # kept by those who hold them
 
     def read(self, pod: Pod) -> Affinity | None:
         """Return what the pod says about other pods; None when it says nothing."""
@@ -83,28 +82,31 @@ class AffinityReader:
         if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
             return None
         written = self._encode((affinity.pod_affinity, affinity.pod_anti_affinity))
-        labels = tuple(pod.metadata.labels.items()) if b"atchLabelKeys" in written else ()
+        if b"atchLabelKeys" in written:
+            written += self._encode(pod.metadata.labels)
         if len(written) > LONG:
-            return self._read_long(pod, (blake2b(written).digest(), pod.metadata.namespace, labels))
-        key = (written, pod.metadata.namespace, labels)
+            return self._read_large(pod, (blake2b(written).digest(), pod.metadata.namespace))
+        key = (written, pod.metadata.namespace)
         try:
             return self._read[key]
         except KeyError:
-            if len(self._read) >= KEPT_AFFINITIES:
+            if self._kept_bytes > KEPT_BYTES:
                 self._read.clear()
+                self._kept_bytes = 0
+            self._kept_bytes += len(written)
             found = self._read[key] = read_affinity(pod)
             return found
 
-    def _read_long(self, pod: Pod, key: Key) -> Affinity | None:
-        found = self._long.get(key)
+    def _read_large(self, pod: Pod, key: Key) -> Affinity | None:
+        found = self._large.get(key)
         if found is None:
-            found = read_affinity(pod)
+            found = read_affinity(pod, is_large=True)
             if found is not None:
-                self._long[key] = found
+                self._large[key] = found
         return found
 
 
-def read_affinity(pod: Pod) -> Affinity | None:
+def read_affinity(pod: Pod, *, is_large: bool = False) -> Affinity | None:
     """Read a pod's affinity and anti-affinity to other pods; None when it has no term."""
     affinity = pod.spec.affinity
     together, apart = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else (None, None)
@@ -125,6 +127,7 @@ def read_affinity(pod: Pod) -> Affinity | None:
             *((term, -weighted.weight) for term, weighted in zip(dislikes, preferred_anti, strict=True) if term is not None),
         ),
         ", ".join(reading.problems),
+        is_large,
     )
 
 

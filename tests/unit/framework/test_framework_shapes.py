@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from support.builders import PodBuilder, node, pod
 from support.fakes import FakeFilter, FakePreFilter, FakePreScore, FakeScore, VersionedFilter, VersionedScore
+from support.world import World
 
 from koordsched._core.change import Change
+from koordsched.api.core import TopologySpreadConstraint
+from koordsched.api.meta import LabelSelector, LabelSelectorRequirement
+from koordsched.api.sharing import MANY_NAMES
 from koordsched.cache.cache import Cache
 from koordsched.framework.interface import UNSIGNABLE, FilterPlugin, Normalize, PreFilterResult, PreScorePlugin, ScorePlugin
 from koordsched.framework.lift import PluginError
@@ -579,3 +584,19 @@ def test_a_custom_normalisation_follows_rows_that_sit_out() -> None:
     assert [shape.evaluation.scores(row)[1] for row in (0, 1)] == [50, 100]
     bench.shapes.reinstate(shape, np.array([2], np.int32))
     assert bench.totals(info) == {"n1": 25, "n2": 50, "n3": 100}
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_the_shape_of_a_pod_that_names_much_goes_with_it(fits: bool) -> None:
+    """Also when the pod was refused, and why is kept with the shape."""
+    world = World()
+    world.cache.set_node(node("n1").cpu("4").build())
+    names = tuple(f"name-{i}" for i in range(MANY_NAMES + 1))
+    selects = LabelSelector(match_expressions=(LabelSelectorRequirement("app", "In", names),))
+    many = TopologySpreadConstraint(1, "kubernetes.io/hostname" if fits else "zone", "ScheduleAnyway" if fits else "DoNotSchedule", selects)
+    info = world.signed(pod("p").spread(many).info())
+    assert isinstance(world.selection.find(world.profile, info)[1], str) == fits
+    assert len(world.profile.shapes) == 1
+    del info, many, selects
+    gc.collect()
+    assert len(world.profile.shapes) == 0

@@ -7,6 +7,7 @@ import weakref
 from collections import Counter
 
 import pytest
+from msgspec.structs import replace
 from support.affinity import Far, Near, selector, term, with_affinity
 from support.builders import PodBuilder, pod, requirement
 from support.counted import cache_of
@@ -15,7 +16,8 @@ from koordsched.api.meta import LabelSelector
 from koordsched.cache.cache import Cache
 from koordsched.plugins.interpodaffinity import existing
 from koordsched.plugins.interpodaffinity.existing import ExistingTerms, Kind, OwnedTerm, existing_terms_of
-from koordsched.plugins.interpodaffinity.terms import MANY_TERMS
+
+MANY = 300  # names that make an affinity large
 
 
 def avoiding(app: str, name: str = "p") -> PodBuilder:
@@ -139,11 +141,29 @@ def test_pods_are_asked_about_no_longer_when_the_terms_that_could_mean_them_are_
     """A pod of many terms, one of which means pods without labels, costs other pods nothing after it has gone."""
     cache = cache_of("n0")
     terms = existing_terms_of(cache)
-    far = Far(required=[term(f"key-{i}", selector(None, requirement(f"label-{i}", "NotIn", "x"))) for i in range(MANY_TERMS + 1)])
+    far = Far(required=[term(f"key-{i}", selector(None, requirement(f"label-{i}", "NotIn", "x"))) for i in range(MANY)])
     put(cache, with_affinity(pod("p"), far=far), "n0")
-    assert (terms.wild, terms.matter, len(terms.keys)) == (True, True, MANY_TERMS + 1)
+    assert (terms.wild, terms.matter, len(terms.keys)) == (True, True, MANY)
     cache.remove_pod("uid-default-p")
     gc.collect()
     assert (terms.log, terms.wild, terms.matter, terms.keys) == ([], False, False, frozenset())
     put(cache, with_affinity(pod("q"), far=far), "n0")
     assert (terms.wild, terms.matter) == (True, True)
+
+
+def test_terms_that_select_thousands_of_labels_or_namespaces_go_with_their_pod() -> None:
+    """However few terms there are: what a pod that has gone named is kept by nobody."""
+    cache = cache_of("n0")
+    terms = existing_terms_of(cache)
+    names = tuple(f"name-{i}" for i in range(MANY))
+    for far in (
+        Far(required=[term("zone", selector(None, requirement("app", "In", *names)))]),
+        Far(preferred=[(1, term("zone", selector(None, requirement("app", "In", *names))))]),
+        Far(required=[replace(term("zone", {"app": "x"}), namespaces=names)]),
+    ):
+        put(cache, with_affinity(pod("p"), far=far), "n0")
+        assert len(terms.log) == 1
+        cache.remove_pod("uid-default-p")
+        del far
+        gc.collect()
+        assert terms.log == []

@@ -65,7 +65,7 @@ def restated(pod: Pod, raw: Raw) -> Pod | None:
 
     None: as `BoundStatuses.bound`.
     """
-    status = _status(raw["status"])
+    status = _status(raw.get("status") or {})  # a patch may have taken it away
     if status is None:
         return None
     return replace(pod, metadata=replace(pod.metadata, resource_version=raw["metadata"]["resourceVersion"]), status=status)

@@ -149,3 +149,12 @@ async def test_a_whole_unstructured_object_can_be_patched(cluster: MemoryCluster
     assert isinstance(patched, Unstructured)
     assert patched.raw["data"] == {"b": "2", "c": "3"}
     assert patched.metadata.generation == 2
+
+
+async def test_a_patch_may_take_a_pods_status_away(cluster: MemoryCluster) -> None:
+    await create_pod(cluster)
+    await cluster.patch(POD_REF, Patch({"status": {"nominatedNodeName": "n"}}, subresource="status"))
+    pod = await cluster.patch(POD_REF, Patch({"status": None}, PatchType.MERGE, "status"))
+    assert isinstance(pod, Pod)
+    assert pod.status.nominated_node_name == ""
+    assert await cluster.get(POD_REF) == pod

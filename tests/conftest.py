@@ -49,5 +49,5 @@ def _no_exception_left_to_the_loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 
 def _what_happened(context: dict[str, Any]) -> str:
-    told = [f"{key}: {value!r}" for key, value in context.items() if key != "message"]
-    return f"{context['message']} ({', '.join(told)})"
+    rest = [f"{key}: {value!r}" for key, value in context.items() if key != "message"]
+    return f"{context['message']} ({', '.join(rest)})"

@@ -11,7 +11,7 @@ from support.controlplane.credentials import SCHEDULER, by_token
 from support.controlplane.plane import ControlPlane
 from support.extender import ExtenderServer, Refusal
 from support.live import NAME, PODS, create_node, create_pod, message, nodes_of_pods, until
-from support.served import PATIENCE, Ended, Served, command, ended, write_config
+from support.served import TIMEOUT, Ended, Served, command, ended, write_config
 
 GPU = "example.com/gpu"
 
@@ -22,10 +22,10 @@ def scheduling(plane: ControlPlane, folder: Path, **fields: Any) -> Iterator[tup
     kubeconfig = plane.kubeconfig(by_token(plane.tokens[SCHEDULER])).write(folder / "kubeconfig")
     served, line = command("--config", write_config(folder, kubeconfig, **fields))
     process = plane.spawn(NAME, line)
-    process.wait_until(served.ready, PATIENCE)
+    process.wait_until(served.ready, TIMEOUT)
     outcome: list[Ended] = []
     yield served, outcome
-    outcome.append(ended(process.stop(PATIENCE), process.log.read_text()))
+    outcome.append(ended(process.stop(TIMEOUT), process.log.read_text()))
 
 
 def bind(plane: ControlPlane, args: dict[str, str]) -> None:

@@ -27,7 +27,7 @@ from support.live import create_node, create_pod, direct, until
 from support.placements import Placements
 from support.proxy import Proxy, Weather
 from support.recount import recount
-from support.served import PATIENCE, command, ended, write_config
+from support.served import TIMEOUT, command, ended, write_config
 
 KILLS = int(os.environ.get("KOORDSCHED_FAILOVER_KILLS", "3"))
 STALLS = int(os.environ.get("KOORDSCHED_FAILOVER_STALLS", "1"))
@@ -84,7 +84,7 @@ class Contestant:
         return self.process
 
     def await_readiness(self) -> None:
-        self.process.wait_until(self.served.ready, PATIENCE)
+        self.process.wait_until(self.served.ready, TIMEOUT)
 
     @property
     def leads(self) -> bool:
@@ -93,7 +93,7 @@ class Contestant:
 
     def ended(self) -> tuple[int, str]:
         """Wait for its own end; return its exit code and its log."""
-        code = self.process.wait(PATIENCE)
+        code = self.process.wait(TIMEOUT)
         return code, ended(code, self.process.log.read_text()).text
 
 
@@ -139,14 +139,14 @@ def load(plane: ControlPlane) -> Iterator[None]:
     thread.join()
 
 
-def bind_of_a_pod_since(placements: Placements, moment: float, patience: float) -> float:
+def bind_of_a_pod_since(placements: Placements, moment: float, timeout: float) -> float:
     """Return when the first of the pods that were created after this moment was seen bound."""
 
     def found() -> float:
         stories = list(placements.stories.values())
         return min((story.bound for story in stories if story.seen > moment and story.bound), default=0.0)
 
-    return float(until(found, patience))
+    return float(until(found, timeout))
 
 
 def fill(rest: Rest) -> None:
@@ -177,7 +177,7 @@ def test_kills_of_the_leader_under_load(plane: ControlPlane, tmp_path: Path) -> 
     both = pair(plane, tmp_path)
     with Placements(direct(plane)) as placements, load(plane):
         for _ in range(KILLS):
-            bind_of_a_pod_since(placements, time.monotonic(), PATIENCE)
+            bind_of_a_pod_since(placements, time.monotonic(), TIMEOUT)
             time.sleep(random.uniform(0.0, 2 * TIMES.retry))
             both.leader.process.kill()
             killed = time.monotonic()
@@ -200,13 +200,13 @@ def test_terminations_of_the_leader_under_load(plane: ControlPlane, tmp_path: Pa
     both = pair(plane, tmp_path, DEFAULT)
     with Placements(direct(plane)) as placements, load(plane):
         for _ in range(KILLS):
-            bind_of_a_pod_since(placements, time.monotonic(), PATIENCE)
+            bind_of_a_pod_since(placements, time.monotonic(), TIMEOUT)
             told = time.monotonic()
             both.leader.process.signal(signal.SIGTERM)
             code, text = both.leader.ended()
             assert (code, "Traceback" in text) == (0, False)
             assert "released leader lease" in text
-            took.append(bind_of_a_pod_since(placements, time.monotonic(), PATIENCE) - told)
+            took.append(bind_of_a_pod_since(placements, time.monotonic(), TIMEOUT) - told)
             both.leader.start()
             both.leader.await_readiness()
             both = both.swapped()
@@ -250,7 +250,7 @@ def stop_in_a_burst(plane: ControlPlane, folder: Path, random: Random) -> int:
         assert (code, "Leaderelection lost" in text, "Traceback" in text) == (1, True, False)
         assert weather.seen["bind", "pods"] == sent
         check_nothing_wrong(rest, placements)
-        both.standby.process.stop(PATIENCE)
+        both.standby.process.stop(TIMEOUT)
     return sent
 
 

@@ -20,7 +20,7 @@ PODS, FIRST, SECOND = 1000, 400, 300
 TOO_LARGE = 10
 FAILING_SHARE = 0.05
 WATCH_SECONDS = 2.0
-PATIENCE = 120.0
+TIMEOUT = 120.0
 """Faults cost waiting: a pod whose binding failed is tried again after up to ten seconds, and once more when that fails, too."""
 
 
@@ -30,13 +30,13 @@ def create_pods(rest: Rest, names: range) -> None:
 
 
 def await_bound(placements: Placements, count: int) -> None:
-    until(lambda: placements.bound >= count, PATIENCE)
+    until(lambda: placements.bound >= count, TIMEOUT)
 
 
 def compare_by_signal(running: Running) -> None:
     """Let it compare its cache with a fresh list, and read what it says in the log."""
     running.process.signal(signal.SIGUSR2)
-    until(lambda: "cache comparison: equal to the cluster" in running.process.log.read_text(), PATIENCE)
+    until(lambda: "cache comparison: equal to the cluster" in running.process.log.read_text(), TIMEOUT)
 
 
 def test_all_pods_are_bound_whatever_befalls_requests_watches_and_the_api_server(plane: ControlPlane, tmp_path: Path) -> None:
@@ -61,9 +61,9 @@ def test_all_pods_are_bound_whatever_befalls_requests_watches_and_the_api_server
         plane.start_api_server()
         create_pods(rest, range(FIRST + SECOND, PODS))
         await_bound(placements, PODS)
-        until(lambda: all(reason(rest, name) == "Unschedulable" for name in too_large), PATIENCE)
+        until(lambda: all(reason(rest, name) == "Unschedulable" for name in too_large), TIMEOUT)
         weather.share = 0.0
-        until(lambda: found_equal(running.debug("/debug/compare")), PATIENCE)
+        until(lambda: found_equal(running.debug("/debug/compare")), TIMEOUT)
         compare_by_signal(running)
         outcome = running.stop()
     found = recount(rest)

@@ -11,7 +11,7 @@ from support.controlplane.plane import ControlPlane
 from support.controlplane.processes import Process
 from support.controlplane.rest import Refused, Rest
 from support.live import create_node, create_pod, nodes_of_pods, until
-from support.served import PATIENCE, Served, command, ended, write_config
+from support.served import TIMEOUT, Served, command, ended, write_config
 
 from koordsched.scenario.live.ports import free_port
 
@@ -47,18 +47,18 @@ def test_each_schedules_while_the_other_is_stopped(plane: ControlPlane, tmp_path
         theirs = start_kube_scheduler(plane, tmp_path)
         first = until(lambda: holder(rest))
         served, ours = start_ours(plane, token, tmp_path)
-        ours.wait_until(served.ready, PATIENCE)
+        ours.wait_until(served.ready, TIMEOUT)
         create_pod(rest, "by-theirs", "1")
         until(lambda: nodes_of_pods(rest)["by-theirs"] == "n1")
         assert holder(rest) == first
 
-        theirs.stop(PATIENCE)
+        theirs.stop(TIMEOUT)
         create_pod(rest, "by-ours", "1")
         until(lambda: nodes_of_pods(rest)["by-ours"] == "n1")
         assert holder(rest) not in {"", first}
 
         start_kube_scheduler(plane, tmp_path)
-        outcome = ended(ours.stop(PATIENCE), ours.output())
+        outcome = ended(ours.stop(TIMEOUT), ours.output())
         create_pod(rest, "by-theirs-again", "1")
         until(lambda: nodes_of_pods(rest)["by-theirs-again"] == "n1")
     assert outcome.code == 0

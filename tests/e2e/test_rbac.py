@@ -12,7 +12,7 @@ from support.controlplane.plane import ControlPlane
 from support.controlplane.rest import Rest
 from support.live import EVENTS, PODS, create_node, create_pod, reason, until
 from support.secure import Asked, Door
-from support.served import PATIENCE, command, ended, write_config
+from support.served import TIMEOUT, command, ended, write_config
 
 from koordsched.scenario.live.ports import free_port
 
@@ -77,7 +77,7 @@ def test_the_rights_of_the_manifests_are_enough_for_everything(plane: ControlPla
         create_priority_class(rest, "high", 1000)
         create_volume(rest)
         process = plane.spawn("koord-scheduler-by-rbac", line)  # a log of its own: it is read whole
-        process.wait_until(door.ready, PATIENCE)
+        process.wait_until(door.ready, TIMEOUT)
         until(lambda: [lease["metadata"]["name"] for lease in rest.get(LEASES)["items"]] == ["koord-scheduler"])
 
         create_special_pod(rest, "low", "2")
@@ -99,7 +99,7 @@ def test_the_rights_of_the_manifests_are_enough_for_everything(plane: ControlPla
         assert door.ask(Asked(headers={"Authorization": f"Bearer {plane.tokens[ADMIN]}"})).status == 200
         assert door.ask(Asked(headers={"Authorization": f"Bearer {plane.tokens[STRANGER]}"})).status == 403
         assert door.ask(Asked(path="/configz", pair=plane.authority.client("boss", ("system:masters",)))).status == 200
-        code = process.stop(PATIENCE)
+        code = process.stop(TIMEOUT)
         outcome = ended(code, process.output())
     assert code == 0
     assert "forbidden: User" not in outcome.text

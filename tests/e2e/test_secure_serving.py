@@ -16,7 +16,7 @@ from support.controlplane.credentials import ADMIN, SCHEDULER, STRANGER, Identit
 from support.controlplane.plane import ControlPlane
 from support.live import until
 from support.secure import Answered, Asked, Door, answered
-from support.served import PATIENCE, command, write_config
+from support.served import TIMEOUT, command, write_config
 
 from koordsched.scenario.live.ports import free_port
 
@@ -52,7 +52,7 @@ class Cast(NamedTuple):
         _, ours = command("--config", write_config(self.folder, kubeconfig), f"--secure-port={doors[HERE].port}", "--port=0", *flags)
         processes = [self.plane.spawn(THERE, theirs), self.plane.spawn(HERE, ours)]
         for process, door in zip(processes, doors.values(), strict=True):
-            process.wait_until(door.ready, PATIENCE)
+            process.wait_until(door.ready, TIMEOUT)
         return doors
 
     def bearer(self, identity: Identity) -> dict[str, str]:
@@ -188,7 +188,7 @@ def test_certificate_files_are_replaced_while_it_serves_and_no_request_is_lost(c
     files = [f"--tls-cert-file={folder / 'crt'}", f"--tls-private-key-file={folder / 'key'}", "--bind-address=127.0.0.1"]
     _, line = command("--config", write_config(folder, kubeconfig), f"--secure-port={door.port}", "--port=0", *files)
     process = cast.plane.spawn(HERE, line)
-    process.wait_until(door.ready, PATIENCE)
+    process.wait_until(door.ready, TIMEOUT)
     assert shown() == first
     kept = door.connection()
     assert answered(kept, Asked(path="/livez")).body == b"ok"
@@ -199,4 +199,4 @@ def test_certificate_files_are_replaced_while_it_serves_and_no_request_is_lost(c
     (folder / "crt").write_text("nonsense")
     until(lambda: "the one before stays" in process.output())
     assert (door.ask(Asked(path="/livez")).body, shown()) == (b"ok", second)
-    assert process.stop(PATIENCE) == 0
+    assert process.stop(TIMEOUT) == 0

@@ -12,7 +12,7 @@ from support.controlplane.credentials import SCHEDULER, by_token
 from support.controlplane.plane import ControlPlane
 from support.controlplane.processes import Process
 from support.live import NAME, create_node, create_pod, message, nodes_of_pods, reason, until
-from support.served import PATIENCE, Ended, Served, command, ended, write_config
+from support.served import TIMEOUT, Ended, Served, command, ended, write_config
 
 from koordsched.scenario.live.ports import free_port
 
@@ -22,12 +22,12 @@ def start(plane: ControlPlane, folder: Path, *flags: str) -> tuple[Served, Proce
     kubeconfig = plane.kubeconfig(by_token(plane.tokens[SCHEDULER])).write(folder / "kubeconfig")
     served, line = command("--config", write_config(folder, kubeconfig), *flags)
     process = plane.spawn(NAME, line)
-    process.wait_until(served.ready, PATIENCE)
+    process.wait_until(served.ready, TIMEOUT)
     return served, process
 
 
 def stop(process: Process) -> Ended:
-    code = process.stop(PATIENCE)
+    code = process.stop(TIMEOUT)
     return ended(code, process.output())
 
 
@@ -80,7 +80,7 @@ def test_a_stop_amid_binding_leaves_nothing_half_done(plane: ControlPlane, tmp_p
 def test_a_signal_during_the_start_ends_it_cleanly(plane: ControlPlane, tmp_path: Path) -> None:
     served, line = command("--config", write_config(tmp_path, plane.kubeconfig().write(tmp_path / "kubeconfig")))
     process = plane.spawn(NAME, line)
-    process.wait_until(lambda: served.get("/livez")[0] == 200, PATIENCE)
+    process.wait_until(lambda: served.get("/livez")[0] == 200, TIMEOUT)
     assert stop(process).code == 0
 
 

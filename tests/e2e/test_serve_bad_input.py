@@ -13,7 +13,7 @@ import pytest
 from support.controlplane.authority import Authority
 from support.controlplane.credentials import STRANGER, Kubeconfig, by_token
 from support.controlplane.plane import ControlPlane
-from support.served import PATIENCE, POLL_SECONDS, Ended, command, ended, run, write_config
+from support.served import POLL_SECONDS, TIMEOUT, Ended, command, ended, run, write_config
 
 from koordsched.scenario.live.ports import free_port
 
@@ -116,14 +116,14 @@ def waits(file: Path, reason: str, log: Path) -> tuple[Ended, tuple[int, str]]:
     with log.open("w") as output:
         process = subprocess.Popen(line, stdout=output, stderr=output)
     try:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while reason not in log.read_text():
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(POLL_SECONDS)
         readyz = served.get("/readyz")
         assert served.get("/healthz") == (200, "ok")
         process.terminate()
-        process.wait(PATIENCE)
+        process.wait(TIMEOUT)
     finally:
         process.kill()
     outcome = ended(process.returncode, log.read_text())

@@ -1,6 +1,6 @@
 """A credential plugin for kubeconfig's `exec` whose credentials live for seconds. A program of its own: it imports nothing of ours.
 
-    credential_plugin.py CALLS token SECONDS [told]      a token that says until when it is good; "told": the plugin says so, too
+    credential_plugin.py CALLS token SECONDS [expiry]    a token that says until when it is good; "expiry": the plugin says so, too
     credential_plugin.py CALLS certificates FOLDER       the first of the pairs EXPIRY.crt, EXPIRY.key that is good for another two seconds
 
 Each call adds a line to the file CALLS.
@@ -17,9 +17,9 @@ TOKEN = "good-until-"
 MARGIN_SECONDS = 2.0
 
 
-def token(seconds: str, *told: str) -> dict[str, str]:
+def token(seconds: str, *expiry: str) -> dict[str, str]:
     expires = time.time() + float(seconds)
-    return {"token": f"{TOKEN}{expires}", **({"expirationTimestamp": written(expires)} if told else {})}
+    return {"token": f"{TOKEN}{expires}", **({"expirationTimestamp": written(expires)} if expiry else {})}
 
 
 def certificate(folder: str) -> dict[str, str]:

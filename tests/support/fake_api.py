@@ -60,7 +60,7 @@ class FakeApi:
         return _discovery(root) if path == root else self._of_kind(method, path, body or {})
 
     def put(self, path: str, body: Json) -> Json:
-        """Keep an object as somebody else would make it."""
+        """Keep an object as another client would make it."""
         self._uids += 1
         kept = {**body, "metadata": {"uid": f"u{self._uids}", **body["metadata"]}}
         self.objects[path] = kept

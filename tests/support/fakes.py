@@ -1,7 +1,7 @@
 """Plugins whose answers a test sets, and ways to make a profile or a scheduler of them.
 
-Every fake signs its pods, so that they share a shape, unless told otherwise; what it is asked it writes into `asked` or into a journal that
-several of them may share.
+Every fake signs its pods, so that they share a shape, unless the test says otherwise. What it is asked it writes into `asked` or into a
+journal that several of them may share.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from support.controlplane.credentials import ADMIN, Kubeconfig
 from support.controlplane.plane import ControlPlane
 from support.controlplane.processes import Process
 from support.controlplane.rest import Rest, Server
-from support.served import PATIENCE, Ended, Served, command, ended, write_config
+from support.served import TIMEOUT, Ended, Served, command, ended, write_config
 
 NAME = "koord-scheduler"
 PODS = "/api/v1/namespaces/default/pods"
@@ -58,19 +58,19 @@ class Running(NamedTuple):
         return secure_get(self.secure, path)
 
     def await_readiness(self) -> None:
-        self.process.wait_until(self.served.ready, PATIENCE)
+        self.process.wait_until(self.served.ready, TIMEOUT)
 
     def stop(self) -> Ended:
         """Ask it to end, and return how it ended; the log is that of all starts."""
-        code = self.process.stop(PATIENCE)
+        code = self.process.stop(TIMEOUT)
         return ended(code, self.process.output())
 
 
-def until(holds: Callable[[], Any], patience: float = PATIENCE) -> Any:
+def until(holds: Callable[[], Any], timeout: float = TIMEOUT) -> Any:
     """Wait until it holds, and return what it returned."""
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while not (found := holds()):
-        assert time.monotonic() < deadline, f"not within {patience} s"
+        assert time.monotonic() < deadline, f"not within {timeout} s"
         time.sleep(POLL_SECONDS)
     return found
 
@@ -98,12 +98,12 @@ def nodes_of_pods(rest: Rest) -> dict[str, str]:
 
 
 def reason(rest: Rest, name: str) -> str:
-    """Return why the pod is not scheduled, "" while nobody has said so."""
+    """Return why the pod is not scheduled, "" while its condition is missing."""
     return _scheduled(rest, name).get("reason", "")
 
 
 def message(rest: Rest, name: str) -> str:
-    """Return what the pod is told of that, "" while nobody has said anything."""
+    """Return the message of the pod's condition PodScheduled, "" while it is missing."""
     return _scheduled(rest, name).get("message", "")
 
 
@@ -114,12 +114,12 @@ def _scheduled(rest: Rest, name: str) -> dict[str, str]:
 
 
 def secure_get(port: int, path: str) -> tuple[int, str]:
-    """Ask a scheduler on loopback over its secure port, whose certificate it signed itself; status 0 when nobody answers."""
+    """Ask a scheduler on loopback over its secure port, whose certificate it signed itself; status 0 without an answer."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     try:
-        with urllib.request.urlopen(f"https://127.0.0.1:{port}{path}", context=context, timeout=PATIENCE) as answer:
+        with urllib.request.urlopen(f"https://127.0.0.1:{port}{path}", context=context, timeout=TIMEOUT) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as refusal:
         return refusal.code, refusal.read().decode()

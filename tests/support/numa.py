@@ -57,7 +57,7 @@ def holding(builder: PodBuilder, cpuset: str, amounts: dict[int, dict[str, str]]
 
 
 class NumaBench(PluginBench):
-    """A plugin bench on which Nodes and NodeResourceTopologies come, change and go as watches tell it: plugins first, then the cache."""
+    """A plugin bench on which Nodes and NodeResourceTopologies come, change and go as watches report it: plugins first, then the cache."""
 
     def __init__(self, *nodes: NodeBuilder) -> None:
         super().__init__(*nodes)
@@ -66,23 +66,23 @@ class NumaBench(PluginBench):
     def set(self, builder: NodeBuilder) -> None:
         node = builder.build()
         node = replace(node, metadata=replace(node.metadata, resource_version=str(next(VERSIONS))))
-        self._tell(WatchEvent(ADDED, node), NODE)
+        self._report(WatchEvent(ADDED, node), NODE)
         self.cache.set_node(node)
 
     def remove(self, name: str) -> None:
         """Let the node be deleted."""
-        self._tell(WatchEvent(DELETED, self.informer(NODE).store[name]), NODE)
+        self._report(WatchEvent(DELETED, self.informer(NODE).store[name]), NODE)
         self.cache.remove_node(name)
 
     def describe(self, nrt: Unstructured) -> None:
         """Let the topology come, or replace the one of its name."""
-        self._tell(WatchEvent(ADDED, nrt), NODE_RESOURCE_TOPOLOGY)
+        self._report(WatchEvent(ADDED, nrt), NODE_RESOURCE_TOPOLOGY)
 
     def undescribe(self, name: str) -> None:
         """Let the topology be deleted."""
-        self._tell(WatchEvent(DELETED, self.informer(NODE_RESOURCE_TOPOLOGY).store[name]), NODE_RESOURCE_TOPOLOGY)
+        self._report(WatchEvent(DELETED, self.informer(NODE_RESOURCE_TOPOLOGY).store[name]), NODE_RESOURCE_TOPOLOGY)
 
-    def _tell(self, event: WatchEvent, kind: Kind) -> None:
+    def _report(self, event: WatchEvent, kind: Kind) -> None:
         mirror = self.informer(kind)._mirror
         mirror.apply(event)
         assert not mirror.handler_errors

@@ -63,7 +63,7 @@ class Weather:
         self.share = 0.0  # of requests that fail
         self.watch_seconds = watch_seconds  # how long a watch that begins now lasts before it is cut
         self.black_holes: set[str] = set()  # verbs whose next hang lasts until the client has had enough
-        self.gone: set[str] = set()  # resources whose next watch is told that its version is gone
+        self.gone: set[str] = set()  # resources whose next watch learns that its version is gone
         self.authorize: Callable[[str], str | None] = lambda header: header  # the Authorization to send on; None: 401
         self.seen: Counter[tuple[str, str]] = Counter()  # requests by verb and resource
         self.befell: Counter[tuple[str, Fault]] = Counter()  # faults by verb
@@ -117,8 +117,8 @@ class Proxy:
         connector = aiohttp.TCPConnector(ssl=trusted, limit=0)
         timeout = aiohttp.ClientTimeout(total=None)
         async with aiohttp.ClientSession(self._plane.url, connector=connector, timeout=timeout, auto_decompress=False) as upstream:
-            relay = Relay(self.weather, upstream)
-            runner = web.ServerRunner(web.Server(relay.handle), shutdown_timeout=0.1)
+            forwarder = Forwarder(self.weather, upstream)
+            runner = web.ServerRunner(web.Server(forwarder.handle), shutdown_timeout=0.1)
             await runner.setup()
             await web.TCPSite(runner, "127.0.0.1", self.port, ssl_context=self._tls).start()
             self._started.set()
@@ -126,7 +126,7 @@ class Proxy:
             await runner.cleanup()
 
 
-class Relay:
+class Forwarder:
     """Sends requests on, or not."""
 
     def __init__(self, weather: Weather, upstream: aiohttp.ClientSession) -> None:
@@ -160,13 +160,13 @@ class Relay:
 
     async def _send_on(self, request: web.BaseRequest, authorization: str, *, lose_answer: bool) -> web.StreamResponse:
         try:
-            return await self._relay(request, authorization, lose_answer=lose_answer)
+            return await self._forward(request, authorization, lose_answer=lose_answer)
         except aiohttp.ClientConnectorError:
             return status(503, "ServiceUnavailable", "no API server behind the proxy")
         except (aiohttp.ClientError, OSError):
             return reset(request)
 
-    async def _relay(self, request: web.BaseRequest, authorization: str, *, lose_answer: bool) -> web.StreamResponse:
+    async def _forward(self, request: web.BaseRequest, authorization: str, *, lose_answer: bool) -> web.StreamResponse:
         headers = {name: value for name, value in request.headers.items() if name.lower() not in HOP_BY_HOP}
         headers["Authorization"] = authorization
         body = await request.read() if request.can_read_body else None
@@ -192,7 +192,7 @@ class Relay:
 
 
 def asked_by(request: web.BaseRequest) -> Asked:
-    """Tell verb and resource: after /api/v1 or /apis/GROUP/VERSION maybe namespaces/NAME, then RESOURCE[/NAME[/SUBRESOURCE]]."""
+    """Return verb and resource: after /api/v1 or /apis/GROUP/VERSION maybe namespaces/NAME, then RESOURCE[/NAME[/SUBRESOURCE]]."""
     parts = request.path.strip("/").split("/")
     rest = parts[2:] if parts[0] == "api" else parts[3:]
     if rest[:1] == ["namespaces"] and len(rest) > 2:  # in a namespace

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from support.controlplane.authority import KeyPair
 
-PATIENCE = 20.0
+TIMEOUT = 20.0
 
 
 class Asked(NamedTuple):
@@ -45,7 +45,7 @@ class Door(NamedTuple):
     host: str = "127.0.0.1"
 
     def ask(self, asked: Asked) -> Answered:
-        """Ask over a connection of its own; OSError when nobody answers."""
+        """Ask over a connection of its own; OSError without an answer."""
         connection = self.connection(asked.pair)
         try:
             return answered(connection, asked)
@@ -66,7 +66,7 @@ class Door(NamedTuple):
             with tempfile.NamedTemporaryFile() as file:
                 Path(file.name).write_bytes(pair.certificate + pair.key)
                 context.load_cert_chain(file.name)
-        return http.client.HTTPSConnection(self.host, self.port, timeout=PATIENCE, context=context)
+        return http.client.HTTPSConnection(self.host, self.port, timeout=TIMEOUT, context=context)
 
 
 def answered(connection: http.client.HTTPSConnection, asked: Asked) -> Answered:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from koordsched.scenario.live.ports import free_port
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 POLL_SECONDS = 0.05
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
@@ -41,7 +41,7 @@ class Served(NamedTuple):
     port: int
 
     def get(self, path: str) -> tuple[int, str]:
-        """Ask for a path; status 0 while nobody listens."""
+        """Ask for a path; status 0 while no server listens."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
                 return answer.status, answer.read().decode()
@@ -53,10 +53,10 @@ class Served(NamedTuple):
     def ready(self) -> bool:
         return self.get("/readyz")[0] == 200
 
-    def await_readiness(self, patience: float = PATIENCE) -> None:
-        deadline = time.monotonic() + patience
+    def await_readiness(self, timeout: float = TIMEOUT) -> None:
+        deadline = time.monotonic() + timeout
         while not self.ready():
-            assert time.monotonic() < deadline, f"not ready after {patience} s: {self.get('/readyz')}"
+            assert time.monotonic() < deadline, f"not ready after {timeout} s: {self.get('/readyz')}"
             time.sleep(POLL_SECONDS)
 
 
@@ -76,10 +76,10 @@ def command(*flags: str | Path, port: int | None = None) -> tuple[Served, list[s
     return served, [*line, *map(str, flags)]
 
 
-def run(line: Sequence[str], patience: float = PATIENCE, environment: Mapping[str, str] | None = None) -> Ended:
+def run(line: Sequence[str], timeout: float = TIMEOUT, environment: Mapping[str, str] | None = None) -> Ended:
     """Run a command line to its own end; subprocess.TimeoutExpired when it does not end."""
     done = subprocess.run(
-        line, check=False, timeout=patience, capture_output=True, text=True, env=dict(environment or os.environ), stdin=subprocess.DEVNULL
+        line, check=False, timeout=timeout, capture_output=True, text=True, env=dict(environment or os.environ), stdin=subprocess.DEVNULL
     )
     return ended(done.returncode, done.stdout + done.stderr)
 

@@ -25,7 +25,7 @@ from support.fakes import config_with
 
 HOST = "127.0.0.1"
 ALONE = {"leaderElection": {"leaderElect": False}}
-PATIENCE = 5.0  # seconds that anything here may take
+TIMEOUT = 5.0  # seconds that anything here may take
 
 
 class FakeServer(MemoryCluster):
@@ -80,7 +80,7 @@ class Served(msgspec.Struct):
             return response.status, await response.text()
 
     async def code(self) -> int:
-        return await asyncio.wait_for(asyncio.shield(self.run), PATIENCE)
+        return await asyncio.wait_for(asyncio.shield(self.run), TIMEOUT)
 
     async def ready(self) -> None:
         await until(lambda: self.answers_with("/readyz", 200))
@@ -95,7 +95,7 @@ class Served(msgspec.Struct):
 
 async def until(holds: Callable[[], Any]) -> None:
     """Wait until something holds."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             found = holds()
             if await found if asyncio.iscoroutine(found) else found:
@@ -116,7 +116,7 @@ async def serving(server: FakeServer, *arguments: str, **orders: Any) -> AsyncIt
     finally:
         if not task.done():
             signal_self(signal.SIGTERM)
-        assert await asyncio.wait_for(task, PATIENCE) is not None
+        assert await asyncio.wait_for(task, TIMEOUT) is not None
 
 
 def signal_self(number: signal.Signals) -> None:

@@ -48,7 +48,7 @@ class Authority:
         return self._issue(self._builder(x509.Name(subject), key.public_key()), key, ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
 
     def client(self, user: str, groups: tuple[str, ...] = (), expires: datetime | None = None) -> KeyPair:
-        """Issue a certificate that the API server takes for this user ("": nobody), for a day or until it expires (whole seconds)."""
+        """Issue a certificate for this user ("": one without a name), valid for a day or until it expires (whole seconds)."""
         organisations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
         names = [x509.NameAttribute(NameOID.COMMON_NAME, user)] if user else []
         name = x509.Name([*organisations, *names])

@@ -65,7 +65,7 @@ def find_or_build(environ: Mapping[str, str], say: Callable[[str], None]) -> Bin
 
 
 def given(folder: Path) -> Binaries:
-    """Take a folder somebody pointed at; what it lacks is not looked for elsewhere, since versions would mix."""
+    """Take the folder of the environment; what it lacks is not looked for elsewhere, since versions would mix."""
     if missing := missing_from(folder, REQUIRED):
         raise ControlPlaneUnavailable(f"KUBEBUILDER_ASSETS={folder} has no {missing}")
     return Binaries(folder)

@@ -58,7 +58,7 @@ def await_each(rest: Rest, manifest: dict[str, Any], *, served: bool) -> None:
 
 
 def is_served(rest: Rest, path: str) -> bool:
-    """Tell whether objects can be listed; an API server that has just started says for a moment that it is too busy for them."""
+    """Return whether objects can be listed; an API server that has just started says for a moment that it is too busy for them."""
     try:
         rest.get(f"{path}?limit=1")
     except Refused as refused:

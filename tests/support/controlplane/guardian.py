@@ -1,6 +1,6 @@
 """Run as a script beside a control plane: when the process that started it is gone, ends everything and removes the folder.
 
-It leads the process group that every program of the control plane joins, and reads a pipe that nobody writes to. The read returns when
+It leads the process group that every program of the control plane joins, and reads a pipe that is never written to. The read returns when
 the other end is closed, and the kernel closes it however the owner dies, kill -9 included. Unlike PR_SET_PDEATHSIG this does not
 depend on which thread started the program, and it needs no code between fork and exec.
 """

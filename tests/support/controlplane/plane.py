@@ -157,7 +157,7 @@ class ControlPlane:
 
 
 def api_server_ready(client: Rest) -> bool:
-    """Tell whether it calls itself ready and has made, which it does a moment later, what everybody takes for granted."""
+    """Return whether it calls itself ready and has made, a moment later, the Service `kubernetes` that every client relies on."""
     try:
         client.get("/readyz")
         client.get(f"{NAMESPACES}/default/services/kubernetes")

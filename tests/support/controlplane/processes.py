@@ -91,11 +91,11 @@ class Process:
         """Send a signal; nothing happens when the program has ended."""
         self._process.send_signal(number)
 
-    def stop(self, patience: float) -> int:
-        """Ask the program to end, kill it after `patience` seconds, and return its exit code (negative: the signal)."""
+    def stop(self, timeout: float) -> int:
+        """Ask the program to end, kill it after `timeout` seconds, and return its exit code (negative: the signal)."""
         self._process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return self._process.wait(patience)
+            return self._process.wait(timeout)
         return self.kill()
 
     def kill(self) -> int:
@@ -103,18 +103,18 @@ class Process:
         self._process.kill()
         return self._process.wait()
 
-    def wait(self, patience: float) -> int:
-        """Wait for the program's own end and return its exit code; subprocess.TimeoutExpired after `patience` seconds."""
-        return self._process.wait(patience)
+    def wait(self, timeout: float) -> int:
+        """Wait for the program's own end and return its exit code; subprocess.TimeoutExpired after `timeout` seconds."""
+        return self._process.wait(timeout)
 
-    def wait_until(self, ready: Callable[[], bool], patience: float) -> None:
-        """Poll until the program is ready; StartFailed when it ends before that or `patience` seconds have passed."""
-        deadline = time.monotonic() + patience
+    def wait_until(self, ready: Callable[[], bool], timeout: float) -> None:
+        """Poll until the program is ready; StartFailed when it ends before that or `timeout` seconds have passed."""
+        deadline = time.monotonic() + timeout
         while not ready():
             if not self.running:
                 raise StartFailed(f"{self.name} ended with exit code {self._process.returncode}:\n{self.log_tail()}")
             if time.monotonic() > deadline:
-                raise StartFailed(f"{self.name} was not ready after {patience:.0f} s:\n{self.log_tail()}")
+                raise StartFailed(f"{self.name} was not ready after {timeout:.0f} s:\n{self.log_tail()}")
             time.sleep(POLL_SECONDS)
 
     def usage(self) -> Usage:

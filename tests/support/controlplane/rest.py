@@ -71,7 +71,7 @@ class Rest:
         return self.request("DELETE", path)
 
     def request(self, method: str, path: str, body: Mapping[str, Any] | None = None, accept: str = JSON) -> Any:
-        """Send one request and return the decoded answer; Refused for a status of 400 and more, OSError when nobody answers."""
+        """Send one request and return the decoded answer; Refused for a status of 400 and more, OSError when the server does not answer."""
         kind = MERGE_PATCH if method == "PATCH" else JSON
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": self._authorization, "Accept": accept, "Content-Type": kind}

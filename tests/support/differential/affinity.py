@@ -93,7 +93,7 @@ def pod_selector(random: Random) -> Json:
 
 
 def uses(selector: Json, key: str) -> bool:
-    """Tell whether a selector names this key: the API server refuses it in matchLabelKeys then."""
+    """Return whether a selector names this key: the API server refuses it in matchLabelKeys then."""
     return key in selector.get("matchLabels", {}) or any(each["key"] == key for each in selector.get("matchExpressions", ()))
 
 
@@ -103,5 +103,5 @@ NAMESPACE_SELECTORS: tuple[Json, ...] = (
     {"matchLabels": {"team": TEAMS[0]}},
     {"matchExpressions": [{"key": "team", "operator": "Exists"}]},
     {"matchExpressions": [{"key": "team", "operator": "In", "values": list(TEAMS)}]},
-    {"matchLabels": {"team": "nobody"}},
+    {"matchLabels": {"team": "absent"}},
 )

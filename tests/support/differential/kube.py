@@ -23,7 +23,7 @@ from support.differential.storage import claims_of
 from support.live import secure_get
 
 NAME = "kube-scheduler"
-PATIENCE_SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 PREEMPTION_SECONDS = 5.0
 POLL_SECONDS = 0.005
 SCORED = re.compile(
@@ -74,7 +74,7 @@ class KubeScheduler:
         line = [str(self._plane.binaries.kube_scheduler), *flags, "-v=2", "--vmodule=schedule_one=10"]
         self._process = self._plane.spawn(NAME, line)
         self._read = self._process.log.stat().st_size  # of earlier ones
-        self._process.wait_until(lambda: secure_get(port, "/readyz")[0] == 200, PATIENCE_SECONDS)
+        self._process.wait_until(lambda: secure_get(port, "/readyz")[0] == 200, TIMEOUT_SECONDS)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -97,7 +97,7 @@ class KubeScheduler:
         return Decision(node, message, nominated, {} if message else scores(lines), lines)
 
     def _until_decided(self, path: str, *, needs_volumes: bool) -> Json:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while time.monotonic() < deadline:
             seen: Json = self._rest.get(path)
             if seen["spec"].get("nodeName") or unscheduled(seen):
@@ -105,7 +105,7 @@ class KubeScheduler:
             if needs_volumes:
                 attend(self._rest)
             time.sleep(POLL_SECONDS)
-        raise Silent(f"kube-scheduler said nothing of {path} in {PATIENCE_SECONDS:.0f} s:\n{self._process.log_tail()}")
+        raise Silent(f"kube-scheduler said nothing of {path} in {TIMEOUT_SECONDS:.0f} s:\n{self._process.log_tail()}")
 
     def _until_bound(self, path: str) -> Json:
         """Let a pod that something was evicted for take its node, for which it may have to wait some seconds in the queue."""
@@ -117,15 +117,15 @@ class KubeScheduler:
 
     def _said_of(self, pod: str) -> list[str]:
         """Return what was logged about the pod since the last time."""
-        with self._process.log.open(encoding="utf-8", errors="replace") as log:
-            log.seek(self._read)
-            lines = log.readlines()
-            self._read = log.tell()
-        return [line.rstrip() for line in lines if f'pod="{pod}"' in line]
+        new = self._process.log.read_bytes()[self._read :]
+        new = new[: new.rfind(b"\n") + 1]  # a line that is being written is read the next time
+        self._read += len(new)
+        lines = new.decode(errors="replace").split("\n")
+        return [line for line in lines if f'pod="{pod}"' in line]
 
 
 def unscheduled(pod: Json) -> str:
-    """Return the message of a pod that could not be scheduled, "" while nobody has said so."""
+    """Return the message of a pod that could not be scheduled, "" before it has a condition."""
     for condition in pod["status"].get("conditions", ()):
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return str(condition.get("message", ""))

@@ -29,7 +29,7 @@ from support.differential.scoring import Score, scores_of
 
 CONFIG = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\npercentageOfNodesToScore: 100\n"
 KEPT = frozenset({"name", "namespace", "labels", "annotations", "ownerReferences"})
-PATIENCE_SECONDS = 30.0  # virtual
+TIMEOUT_SECONDS = 30.0  # virtual
 STEP_SECONDS = 0.05
 
 
@@ -143,7 +143,7 @@ class Ours:
         before = self._cluster.raws(POD)
         self._said.about = pod["metadata"]["name"]
         await self._cluster.create(POD, pod)
-        for _ in range(int(PATIENCE_SECONDS / STEP_SECONDS)):
+        for _ in range(int(TIMEOUT_SECONDS / STEP_SECONDS)):
             await asyncio.sleep(STEP_SECONDS)
             if self._said.message:
                 evicted = lost(before, self._cluster.raws(POD))

@@ -131,7 +131,7 @@ def tolerations(random: Random) -> Json:
 
 
 def node_selector(random: Random) -> Json:
-    labels = [("disk", random.choice(DISKS)), ("topology.kubernetes.io/zone", random.choice(ZONES)), ("nobody", "has-it")]
+    labels = [("disk", random.choice(DISKS)), ("topology.kubernetes.io/zone", random.choice(ZONES)), ("no-node", "has-it")]
     return {"spec": {"nodeSelector": dict(random.sample(labels[:2] if random.random() < 0.9 else labels, 1))}}
 
 

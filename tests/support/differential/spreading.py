@@ -7,7 +7,7 @@ from random import Random
 from support.differential.affinity import HOSTNAME, ZONE, pod_selector, uses
 from support.differential.choosing import Json
 
-KEYS = (ZONE, HOSTNAME, "disk", "nobody-has-it")
+KEYS = (ZONE, HOSTNAME, "disk", "no-node-has-it")
 HARD = "DoNotSchedule"
 
 

@@ -14,7 +14,7 @@ CAPACITY_DRIVER = "capacity.example.com"
 STATIC, DYNAMIC, ZONAL, CAPACITY, AT_ONCE = "static", "dynamic", "zonal", "capacity", "at-once"
 BOUND_BY = {"pv.kubernetes.io/bind-completed": "yes"}
 ONE_POD = "ReadWriteOncePod"
-MISSING = "nobody-made-it"
+MISSING = "never-made"
 WAITING_CLASSES = (STATIC, STATIC, DYNAMIC, ZONAL, CAPACITY)
 
 
@@ -91,7 +91,7 @@ def bound_pair(random: Random, name: str, nodes: list[str]) -> list[Json]:
 
 
 def volume(random: Random, name: str, nodes: list[str]) -> Json:
-    """Return a volume that nobody has claimed, reachable from everywhere, from a zone or from a node."""
+    """Return a volume that no claim has bound, reachable from everywhere, from a zone or from a node."""
     labels: Json = {}
     spec: Json = {"capacity": {"storage": size(random)}, "accessModes": ["ReadWriteOnce"], "storageClassName": STATIC}
     spec |= {"csi": {"driver": DRIVER, "volumeHandle": name}}

@@ -47,5 +47,5 @@ ASKED_IMAGES = (
     "db:2",
     "docker.io/library/db:2",
     "localhost:5000/tool",
-    "nobody/has:it",
+    "no-node/has:it",
 )

@@ -16,7 +16,7 @@ from typing import Any
 import aiohttp
 import pytest
 from support.fakes import config_with, node_manifest, pod_manifest
-from support.serving import ALONE, HOST, PATIENCE, FakeServer, serving, signal_self, until
+from support.serving import ALONE, HOST, TIMEOUT, FakeServer, serving, signal_self, until
 
 from koordsched import tasks
 from koordsched.api.kinds import EVENT, NODE, POD, Kind
@@ -280,7 +280,7 @@ async def test_probes_are_answered_while_the_scheduling_loop_is_busy() -> None:
         await served.ready()
 
         def probe(path: str) -> bytes:
-            with urllib.request.urlopen(served.url + path, timeout=PATIENCE) as answer:
+            with urllib.request.urlopen(served.url + path, timeout=TIMEOUT) as answer:
                 return bytes(answer.read())
 
         with ThreadPoolExecutor(1) as pool:

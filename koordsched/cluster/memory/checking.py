@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
+from cachetools import LRUCache
 
 from koordsched.api.kinds import POD, Kind
 from koordsched.api.meta import ObjectMeta
@@ -31,8 +32,8 @@ class Checker:
     """Decodes and validates objects; keeps which specs and metadata of pods were found valid."""
 
     def __init__(self) -> None:
-        self._pods: dict[bytes, Object] = {}  # a pod by its spec and status
-        self._metadata: set[bytes] = set()  # a pod's namespace, labels and annotations
+        self._pods: LRUCache[bytes, Object] = LRUCache(MAX_KEPT)  # a pod by its spec and status
+        self._metadata: LRUCache[bytes, None] = LRUCache(MAX_KEPT)  # keys: an object's namespace, labels and annotations
 
     def checked(self, kind: Kind, raw: Raw) -> Object:
         """Return the object that the raw state describes. Invalid: all that an API server would refuse, each with path and value."""
@@ -66,7 +67,6 @@ class Checker:
         known = self._pods.get(key)
         if known is None:
             pod = validated(POD, raw)
-            _make_room(self._pods)
             self._pods[key] = pod
         else:
             pod = _with_metadata(POD, known, raw)
@@ -83,8 +83,7 @@ class Checker:
             check_metadata(errors, kind, metadata, generated=False)
         if errors.found:
             raise InvalidObject(errors.found)
-        _make_room(self._metadata)
-        self._metadata.add(key)
+        self._metadata[key] = None
 
 
 _json = msgspec.json.Encoder().encode
@@ -97,9 +96,3 @@ def _with_metadata(kind: Kind, known: Object, raw: Raw) -> Object:
     except (msgspec.ValidationError, RecursionError):
         return decode(kind, raw)  # which says what is wrong, if anything is
     return msgspec.structs.replace(known, metadata=metadata)
-
-
-def _make_room(known: dict[bytes, Object] | set[bytes]) -> None:
-    """Forget what is known when it has grown too large."""
-    if len(known) >= MAX_KEPT:
-        known.clear()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from cachetools import LRUCache
 from msgspec.structs import replace
 
 from koordsched.api.names import is_dns_subdomain, is_label_value
@@ -56,8 +57,8 @@ class TemplateCache:
     """Templates of one kind by what clients sent: by all but the name, and by all but the metadata."""
 
     def __init__(self) -> None:
-        self._by_all_but_name: dict[bytes, Template] = {}
-        self._by_spec: dict[bytes, Template] = {}
+        self._by_all_but_name: LRUCache[bytes, Template] = LRUCache(MAX_TEMPLATES)
+        self._by_spec: LRUCache[bytes, Template] = LRUCache(MAX_TEMPLATES)
         self._writes = 0  # to priority classes, when the two were empty
 
     def get(self, key: bytes, class_writes: int) -> Template | None:
@@ -66,7 +67,10 @@ class TemplateCache:
             self._writes = class_writes
             self._by_all_but_name.clear()
             self._by_spec.clear()
-        return self._by_all_but_name.get(key)
+        try:
+            return self._by_all_but_name[key]  # half the time of `get`
+        except KeyError:
+            return None
 
     def with_other_metadata(self, body: Mapping[str, Any]) -> Template | None:
         """Return a template that differs in its metadata only. Called after `get`, for a body that has a key."""
@@ -77,10 +81,8 @@ class TemplateCache:
         if not key or len(key) > LONG or (raw.get("spec") or {}).get("nodeName"):
             return
         template = Template(raw, made, _is_labelled(body["metadata"]))
-        for templates, each in ((self._by_all_but_name, key), (self._by_spec, _all_but_metadata(body))):
-            if len(templates) >= MAX_TEMPLATES:
-                templates.clear()
-            templates[each] = template
+        self._by_all_but_name[key] = template
+        self._by_spec[_all_but_metadata(body)] = template
 
 
 def template_key(body: Mapping[str, Any]) -> bytes:

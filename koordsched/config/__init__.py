@@ -3,7 +3,8 @@
 A configuration goes through these modules in order: `documents` (text to plain values), `decoding` (to the Structs of `types`), `defaults`,
 `merging` (the user's plugins over the default ones), `overrides` (flags), `validation`, `completion` (arguments: `args`,
 `koordinator_args` and their validation; points: `expansion`). `loading` runs them and collects every mistake into one `ConfigError`;
-`writing` goes the other way. `catalogue` knows the plugins, `flags` and `features` the command line, `validate` is the subcommand.
+`writing` goes the other way. `extension_points` is the table of points, `catalogue` knows the plugins, `flags` and `features` the command
+line, `validate` is the subcommand.
 
 What a simulation does without, and so need not import, is imported from its own module: `flags`, `validate`, `warnings`, `writing`.
 """
@@ -21,11 +22,10 @@ from koordsched.config.loading import (
     load_config_object,
     load_config_text,
 )
-from koordsched.config.types import POINTS, PluginArgs, PluginRef, Profile, SchedulerConfiguration
+from koordsched.config.types import PluginArgs, PluginRef, Profile, SchedulerConfiguration
 
 __all__ = [
     "DEFAULT_GATES",
-    "POINTS",
     "REFERENCE",
     "Catalogue",
     "ConfigError",

@@ -12,32 +12,18 @@ from itertools import accumulate
 
 from koordsched.config.catalogue import REMOVED_PLUGINS
 from koordsched.config.errors import near_miss
+from koordsched.config.extension_points import EXTENSION_POINTS
 from koordsched.config.merging import ALL
-from koordsched.config.types import POINTS, SETS, PluginRef, Plugins, PluginSet
+from koordsched.config.types import SETS, PluginRef, Plugins, PluginSet
 from koordsched.yamltext.documents import shown
 
 Report = Callable[[str, str], None]
 
-REGISTRATION_ORDER = (
-    "preFilter",
-    "filter",
-    "postFilter",
-    "reserve",
-    "preScore",
-    "score",
-    "preBind",
-    "bind",
-    "postBind",
-    "permit",
-    "preEnqueue",
-    "queueSort",
-)
-"""The order in which the reference fills the points, so which of them a message names first."""
-
 MAX_NODE_SCORE = 100
 MAX_TOTAL_SCORE = 2**63 - 1
 
-_INTERFACES = {point: f"{point[0].upper()}{point[1:]}Plugin" for point in POINTS}
+_FILLED = sorted(EXTENSION_POINTS, key=lambda point: point.filled)
+_INTERFACES = {point.name: point.interface for point in EXTENSION_POINTS}
 
 
 def expand(
@@ -50,12 +36,13 @@ def expand(
     """
     _report_unknown(plugins, implements, report)
     _report_repeated(plugins, implements, report)
-    points = {point: _expand_point(plugins, point, implements, report) for point in POINTS}
-    if len(points["queueSort"]) != 1:
-        count = len(points["queueSort"])
-        report("queueSort", f"only one queue sort plugin required for profile with scheduler name {shown(scheduler_name)}, but got {count}")
-    if not points["bind"]:
-        report("bind", f"at least one bind plugin is needed for profile with scheduler name {shown(scheduler_name)}")
+    points = {point.name: _expand_point(plugins, point.name, implements, report) for point in EXTENSION_POINTS}
+    for point in EXTENSION_POINTS:
+        needed, count = f"{point.required} {point.words} plugin", len(points[point.name])
+        if point.required == "only one" and count != 1:
+            report(point.name, f"{needed} required for profile with scheduler name {shown(scheduler_name)}, but got {count}")
+        if point.required == "at least one" and not count:
+            report(point.name, f"{needed} is needed for profile with scheduler name {shown(scheduler_name)}")
     refs = {point: tuple(PluginRef(name) for name in names) for point, names in points.items()}
     weights = _weights(plugins, implements, report)
     return refs | {"score": tuple(PluginRef(name, weights[name]) for name in points["score"])}
@@ -63,7 +50,7 @@ def expand(
 
 def _report_unknown(plugins: Plugins, implements: Mapping[str, frozenset[str]], report: Report) -> None:
     for name in SETS:
-        interface = _INTERFACES.get(name, _INTERFACES[REGISTRATION_ORDER[0]])
+        interface = _INTERFACES.get(name, _FILLED[0].interface)
         for index, plugin in enumerate(plugins.at(name).enabled):
             if plugin.name not in implements and plugin.name not in REMOVED_PLUGINS:
                 report(f"{name}.enabled[{index}]", f"{interface} {shown(plugin.name)} does not exist{near_miss(plugin.name, implements)}")
@@ -74,11 +61,11 @@ def _report_repeated(plugins: Plugins, implements: Mapping[str, frozenset[str]],
     seen: set[str] = set()
     for index, plugin in enumerate(plugins.multi_point.enabled):
         if plugin.name in seen:
-            for point in REGISTRATION_ORDER:
-                own = plugins.at(point)
+            for point in _FILLED:
+                own = plugins.at(point.name)
                 named = {entry.name for entry in own.enabled} | own.disabled_names
-                if point in implements.get(plugin.name, frozenset()) and not named & {plugin.name, ALL}:
-                    report(f"multiPoint.enabled[{index}]", f'plugin {shown(plugin.name)} already registered as "{_INTERFACES[point]}"')
+                if point.name in implements.get(plugin.name, frozenset()) and not named & {plugin.name, ALL}:
+                    report(f"multiPoint.enabled[{index}]", f'plugin {shown(plugin.name)} already registered as "{point.interface}"')
                     break
         seen.add(plugin.name)
 

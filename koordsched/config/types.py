@@ -24,22 +24,6 @@ KIND = "KubeSchedulerConfiguration"
 COMPUTED = Meta(extra={"computed": True})
 """Marks a field that is worked out and cannot stand in a file."""
 
-POINTS = (
-    "preEnqueue",
-    "queueSort",
-    "preFilter",
-    "filter",
-    "postFilter",
-    "preScore",
-    "score",
-    "reserve",
-    "permit",
-    "preBind",
-    "bind",
-    "postBind",
-)
-"""The extension points, in the order of a pod's way. multiPoint is no point: it is spread over them."""
-
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Config(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -122,7 +106,7 @@ class Plugins(Config):
 
 _ATTRIBUTES = {info.encode_name: info.name for info in msgspec.structs.fields(Plugins)}
 SETS = tuple(_ATTRIBUTES)
-"""The names of all plugin sets in the file: the extension points, then multiPoint."""
+"""The names of all plugin sets in the file: the extension points, then multiPoint, which is no point but is spread over them."""
 
 
 class PluginConfig(Config):

@@ -20,13 +20,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from enum import Enum
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from koordsched._core.change import Change
+from koordsched.config import extension_points
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from koordsched._core.table import Request
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import NodeInfo, Nodes
+    from koordsched.config.extension_points import ExtensionPoint
     from koordsched.framework.annotations import Annotations
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.diagnosis import Diagnosis
@@ -67,6 +69,8 @@ class Normalize(Enum):
 class Plugin(ABC):
     """Base of all plugins."""
 
+    extension_point: ClassVar[ExtensionPoint]
+    """Of each interface below: the entry of `config.extension_points` at which its plugins stand."""
     name: str
     signs: Sequence[str] = ()
     """Attributes of a PodInfo, such as "pod.spec.tolerations", for a plugin that reads nothing else of a pod: read once for all plugins
@@ -101,12 +105,16 @@ class Plugin(ABC):
 
 
 class PreEnqueuePlugin(Plugin):
+    extension_point = extension_points.PRE_ENQUEUE
+
     @abstractmethod
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Refuse to let the pod into the active queue (gate it) by any Status."""
 
 
 class QueueSortPlugin(Plugin):
+    extension_point = extension_points.QUEUE_SORT
+
     @abstractmethod
     def sort_key(self, info: QueuedPodInfo) -> tuple[float, ...]:
         """Return a key: pods with smaller keys are scheduled first. Read when the pod enters a queue."""
@@ -119,6 +127,8 @@ class PreFilterResult(msgspec.Struct, frozen=True):
 
 
 class PreFilterPlugin(Plugin):
+    extension_point = extension_points.PRE_FILTER
+
     @abstractmethod
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> PreFilterResult | Status | None:
         """Prepare the cycle. SKIP turns this plugin's Filter off. What is written to state must not be changed later: it is shared by all
@@ -128,6 +138,7 @@ class PreFilterPlugin(Plugin):
 class FilterNodesPlugin(Plugin):
     """A columnar filter."""
 
+    extension_point = extension_points.FILTER
     reads: Change = Change.ALL
 
     @abstractmethod
@@ -153,6 +164,7 @@ class FilterNodesPlugin(Plugin):
 class FilterPlugin(Plugin):
     """A filter that looks at one node at a time."""
 
+    extension_point = extension_points.FILTER
     reads: Change = Change.ALL
 
     @abstractmethod
@@ -166,6 +178,8 @@ class PostFilterResult(msgspec.Struct, frozen=True):
 
 
 class PostFilterPlugin(Plugin):
+    extension_point = extension_points.POST_FILTER
+
     @abstractmethod
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
         """Try to make the pod schedulable after no node was feasible. Success (None) stops; Unschedulable goes on to the next plugin.
@@ -186,6 +200,7 @@ class PostFilterPlugin(Plugin):
 
 
 class PreScorePlugin(Plugin):
+    extension_point = extension_points.PRE_SCORE
     skips_by_feasible: bool = False  # whether SKIP depends on which nodes are feasible
 
     @abstractmethod
@@ -200,6 +215,7 @@ class PreScorePlugin(Plugin):
 class ScoreNodesPlugin(Plugin):
     """A columnar scorer."""
 
+    extension_point = extension_points.SCORE
     reads: Change = Change.ALL
     normalize: Normalize = Normalize.NONE
     depends_on_feasible: bool = False
@@ -216,6 +232,7 @@ class ScoreNodesPlugin(Plugin):
 class ScorePlugin(Plugin):
     """A scorer that looks at one node at a time."""
 
+    extension_point = extension_points.SCORE
     reads: Change = Change.ALL
     normalize: Normalize = Normalize.NONE
     depends_on_feasible: bool = False
@@ -228,6 +245,8 @@ class ScorePlugin(Plugin):
 
 
 class ReservePlugin(Plugin):
+    extension_point = extension_points.RESERVE
+
     @abstractmethod
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None: ...
 
@@ -237,12 +256,15 @@ class ReservePlugin(Plugin):
 
 
 class PermitPlugin(Plugin):
+    extension_point = extension_points.PERMIT
+
     @abstractmethod
     def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, float]:
         """Approve (None), refuse, or WAIT for at most the returned seconds."""
 
 
 class PreBindPlugin(Plugin):
+    extension_point = extension_points.PRE_BIND
     takes_time: bool = True
     """Whether pre_bind waits for others, so that the pod's nomination is worth a request; not if all it does is to note annotations.
     Such a pre_bind is cancelled when the scheduler stops, and the pod unreserved."""
@@ -258,17 +280,28 @@ class PreBindPlugin(Plugin):
 class PreBindPatchPlugin(Plugin):
     """Stands at preBind and writes what the PreBind plugins have noted (`framework.annotations`), after all of them."""
 
+    extension_point = extension_points.PRE_BIND
+
     @abstractmethod
     async def patch(self, pod: PodInfo, annotations: Annotations) -> Status | None:
         """Write the annotations in one request, or SKIP to leave them to the next such plugin. An error undoes the pod's placement."""
 
 
 class BindPlugin(Plugin):
+    extension_point = extension_points.BIND
+
     @abstractmethod
     async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         """Bind the pod, or SKIP to leave it to the next bind plugin."""
 
 
 class PostBindPlugin(Plugin):
+    extension_point = extension_points.POST_BIND
+
     @abstractmethod
     def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None: ...
+
+
+def extension_points_of(plugin: type[Plugin]) -> frozenset[str]:
+    """Return the names of the extension points whose interfaces the class inherits from."""
+    return frozenset(base.__dict__["extension_point"].name for base in plugin.__mro__ if "extension_point" in base.__dict__)

@@ -1,7 +1,8 @@
 """Profile: one scheduling profile's plugins at their extension points, and how each point is run (framework.md §2.1).
 
-The columns of PreFilter, Filter, PreScore and Score are run by `shapes`; here is everything that happens once a pod, timed: what is run is
-in `points`. A point without plugins is not run and not timed. Answers are values: None for success, a Status with its plugin otherwise.
+PreFilter, Filter, PreScore and Score are run by `shapes`, for many pods at once. Here are the points that are run for each pod, in order.
+All are alike: plugins are asked in their order, an answer is None for success or else a Status that names its plugin, the point is timed,
+and in a sampled cycle each plugin is. A point without plugins is neither run nor timed.
 """
 
 from __future__ import annotations
@@ -9,7 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from koordsched.framework import points
+from koordsched.config.extension_points import (
+    BIND,
+    EXTENSION_POINTS,
+    PERMIT,
+    POST_BIND,
+    POST_FILTER,
+    PRE_BIND,
+    PRE_ENQUEUE,
+    RESERVE,
+    ExtensionPoint,
+)
+from koordsched.framework.annotations import noted_annotations
 from koordsched.framework.interface import (
     BindPlugin,
     FilterNodesPlugin,
@@ -30,25 +42,9 @@ from koordsched.framework.interface import (
     ScorePlugin,
 )
 from koordsched.framework.plan import Evaluators, Plan
-from koordsched.framework.points import Points
 from koordsched.framework.shapes import Shapes
-from koordsched.framework.status import SKIP, Code, Status
-from koordsched.framework.stopwatch import (
-    BIND,
-    PERMIT,
-    POST_BIND,
-    POST_FILTER,
-    PRE_BIND,
-    PRE_ENQUEUE,
-    PRE_FLIGHT,
-    RESERVE,
-    SUCCESS,
-    UNRESERVE,
-    FrameworkMetrics,
-    Sampling,
-    Stopwatch,
-    unwatched,
-)
+from koordsched.framework.status import SKIP, SKIPS, Code, Status
+from koordsched.framework.stopwatch import PRE_FLIGHT, SUCCESS, UNRESERVE, FrameworkMetrics, Sampling, Stopwatch, unwatched
 from koordsched.framework.topologymanager import unite
 from koordsched.log import get_logger
 from koordsched.queue.profile import FEASIBLE, INFEASIBLE, NEEDS_PREEMPTION, ProbeOutcome, ProbeResult
@@ -56,7 +52,6 @@ from koordsched.queue.profile import FEASIBLE, INFEASIBLE, NEEDS_PREEMPTION, Pro
 if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.config import Profile as ProfileConfig
-    from koordsched.config.types import PluginRef
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.diagnosis import Diagnosis
     from koordsched.framework.handle import Handle
@@ -67,65 +62,103 @@ P = TypeVar("P", bound=Plugin)
 PluginFactory = Callable[[Any, "Handle"], Plugin]
 
 WAITING = Status(Code.WAIT)
-REFUSING = ("preEnqueue", "preFilter", "filter", "reserve", "permit")  # points whose refusals events may cure
 
 
 class Profile:
-    """A scheduling profile, ready to run."""
+    """A scheduling profile, ready to run. Attributes with the name of an extension point list its plugins in running order."""
 
     def __init__(
         self, config: ProfileConfig, registry: Mapping[str, PluginFactory], handle: Handle, metrics: FrameworkMetrics | None = None
     ) -> None:
         self.name = config.scheduler_name
         self.percentage_of_nodes_to_score = config.percentage_of_nodes_to_score
-        refs = [ref for refs in config.points.values() for ref in refs]
-        self.missing = sorted({ref.name for ref in refs if ref.name not in registry})  # known names that this version has no plugin for
-        made = {name: registry[name](config.args.get(name), handle) for name in dict.fromkeys(ref.name for ref in refs) if name in registry}
-        self.made: Mapping[str, Plugin] = made
-        unite(made.values())
-        at = _Configured(config.points, made)
-        self.queue_sort: QueueSortPlugin = at.get("queueSort", QueueSortPlugin)[0]
-        self.plugins = at.points()
+        names = dict.fromkeys(ref.name for refs in config.points.values() for ref in refs)
+        self.missing = sorted(name for name in names if name not in registry)  # known names that this version has no plugin for
+        self.made: Mapping[str, Plugin] = {name: registry[name](config.args.get(name), handle) for name in names if name in registry}
+        unite(self.made.values())
+
+        def at(point: ExtensionPoint) -> list[Plugin]:
+            return [self.made[ref.name] for ref in config.points.get(point.name, ()) if ref.name in self.made]
+
+        def implementing(interface: type[P]) -> list[P]:
+            return [plugin for plugin in at(interface.extension_point) if isinstance(plugin, interface)]
+
+        weights = {ref.name: ref.weight for ref in config.points.get("score", ())}
+        self.queue_sort = implementing(QueueSortPlugin)[0]
+        self.pre_enqueue = implementing(PreEnqueuePlugin)
+        self.pre_filter = implementing(PreFilterPlugin)
+        self.filter = [plugin for plugin in at(FilterPlugin.extension_point) if isinstance(plugin, FilterNodesPlugin | FilterPlugin)]
+        self.post_filter = implementing(PostFilterPlugin)
+        self.pre_score = implementing(PreScorePlugin)
+        self.score = [plugin for plugin in at(ScorePlugin.extension_point) if isinstance(plugin, ScoreNodesPlugin | ScorePlugin)]
+        self.reserve = implementing(ReservePlugin)
+        self.permit = implementing(PermitPlugin)
+        self.pre_bind = implementing(PreBindPlugin)
+        self.pre_bind_patch = implementing(PreBindPatchPlugin)
+        self.bind = implementing(BindPlugin)
+        self.post_bind = implementing(PostBindPlugin)
+        self.refusing = list({plugin.name: plugin for point in EXTENSION_POINTS if point.refuses for plugin in at(point)}.values())
+
         self.watch = unwatched() if metrics is None else Stopwatch(metrics, handle.clock.perf, self.name)
         self._perf = self.watch.perf
-        self._timed = self.plugins.timed(self.watch)
-        self._gate_sampling = Sampling()
-        self._let_in = self.watch.point(PRE_ENQUEUE, SUCCESS)
+        self._pre_enqueue_sampling = Sampling()
+        self._observe_admitted = self.watch.point(PRE_ENQUEUE.label, SUCCESS)
         plan = Plan(
             Evaluators(
-                pre_enqueue=self.plugins.pre_enqueue,
-                pre_filter=at.get("preFilter", PreFilterPlugin),
-                filter=at.filters(),
-                pre_score=at.get("preScore", PreScorePlugin),
-                score=at.scorers(),
+                pre_enqueue=self.pre_enqueue,
+                pre_filter=self.pre_filter,
+                filter=self.filter,
+                pre_score=self.pre_score,
+                score=[(plugin, weights[plugin.name]) for plugin in self.score],
             )
         )
         self.shapes = Shapes(plan, handle.cache, watch=self.watch)
-        names = dict.fromkeys(ref.name for point in REFUSING for ref in config.points.get(point, ()))
-        self.refusing = [made[name] for name in names if name in made]
 
-    @property
-    def post_filter(self) -> list[PostFilterPlugin]:
-        return self.plugins.post_filter
+    # PreEnqueue
 
-    def gate(self, pod: PodInfo, first: str) -> tuple[str, str, bool] | None:
-        """Run PreEnqueue: (plugin, message, whether it was an error) of the first refusal, asking the plugin `first` first."""
-        plugins = self._timed.pre_enqueue if self._gate_sampling.next() else self.plugins.pre_enqueue
+    def run_pre_enqueue(self, pod: PodInfo, first: str) -> tuple[str, str, bool] | None:
+        """Return (plugin, message, whether it is an error) of the first refusal. The plugin `first` is asked before the others."""
+        sampled = self._pre_enqueue_sampling.next()
         started = self._perf()
-        refusal = points.pre_enqueue(plugins, pod, first)
-        if refusal is None:
-            self._let_in.observe(self._perf() - started)
-            return None
-        plugin, status = refusal
-        self.watch.ended(PRE_ENQUEUE, status, started)
-        return plugin, status.message, status.code is Code.ERROR
+        for plugin in sorted(self.pre_enqueue, key=lambda plugin: plugin.name != first) if first else self.pre_enqueue:
+            pre_enqueue = self.watch.timed(plugin.name, PRE_ENQUEUE.label, plugin.pre_enqueue) if sampled else plugin.pre_enqueue
+            status = pre_enqueue(pod)
+            if status is not None:
+                self.watch.ended(PRE_ENQUEUE.label, status, started)
+                return plugin.name, status.message, status.code is Code.ERROR
+        self._observe_admitted.observe(self._perf() - started)
+        return None
+
+    # PostFilter, and what it is estimated to do
 
     async def run_post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
-        """Run PostFilter, as `points.post_filter` says."""
+        """Try to make the pod schedulable.
+
+        Success and UnschedulableAndUnresolvable stop; Unschedulable goes on, reasons add up and the last result stays; an error replaces
+        everything.
+        """
         started = self._perf()
-        result, status = await points.post_filter((self._timed if state.sampled else self.plugins).post_filter, state, pod, diagnosis)
-        self.watch.ended(POST_FILTER, status, started)
-        return result, status
+        reasons: list[str] = []
+        result: PostFilterResult | None = None
+        outcome: Status | None = Status(Code.UNSCHEDULABLE)
+        for plugin in self.post_filter:
+            post_filter = plugin.post_filter
+            if state.sampled:
+                post_filter = self.watch.timed_async(plugin.name, POST_FILTER.label, post_filter)
+            found, status = await post_filter(state, pod, diagnosis)
+            if status is None:
+                result, outcome = found, None
+                break
+            if not status.rejected:
+                result, outcome = None, status.with_plugin(plugin.name)
+                break
+            reasons += status.reasons
+            result = found if found is not None else result
+            outcome = Status(Code.UNSCHEDULABLE, tuple(reasons))
+            if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                break
+        self.watch.ended(POST_FILTER.label, outcome, started)
+        return result, outcome
 
     def probe(self, pod: PodInfo) -> tuple[ProbeOutcome, Diagnosis | None]:
         """Estimate, without an attempt, whether some node passes the pod's filters now or PostFilter may help it.
@@ -149,7 +182,7 @@ class Profile:
 
     def _may_be_helped(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
         try:
-            for plugin in self.plugins.post_filter:  # a loop, not any(): this is asked once an event and waiting shape
+            for plugin in self.post_filter:  # a loop, not any(): this is asked once an event and waiting shape
                 if plugin.may_help(pod, diagnosis):
                     return True
         except Exception:
@@ -159,100 +192,142 @@ class Profile:
 
     def message_of(self, pod: PodInfo, diagnosis: Diagnosis) -> str | None:
         """Return the text of an attempt that would fail so, PostFilter's part included; None when only an attempt can tell."""
-        if not self.plugins.post_filter:
-            return diagnosis.message
-        status = points.foreseen_post_filter(self.plugins.post_filter, pod, diagnosis)
-        return None if status is None else f"{diagnosis.message} {status.message}"
+        reasons: list[str] = []
+        for plugin in self.post_filter:
+            status = plugin.foreseen(pod, diagnosis)
+            if status is None:
+                return None
+            reasons += status.reasons
+            if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                break
+        return f"{diagnosis.message} {', '.join(reasons)}" if self.post_filter else diagnosis.message
+
+    # Reserve
 
     def run_reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        if not self.plugins.reserve:
+        """Stop at the first answer that is not success."""
+        if not self.reserve:
             return None
         started = self._perf()
-        status = points.reserve((self._timed if state.sampled else self.plugins).reserve, state, pod, node_name)
-        self.watch.ended(RESERVE, status, started)
+        status = None
+        for plugin in self.reserve:
+            reserve = self.watch.timed(plugin.name, RESERVE.label, plugin.reserve) if state.sampled else plugin.reserve
+            status = reserve(state, pod, node_name)
+            if status is not None:
+                status = _named(status, plugin, f'running Reserve plugin "{plugin.name}": ')
+                break
+        self.watch.ended(RESERVE.label, status, started)
         return status
 
     def run_unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
         """Undo Reserve of all plugins, in reverse order, whether or not each was run."""
-        if not self.plugins.reserve:
+        if not self.reserve:
             return
         started = self._perf()
-        for plugin in reversed((self._timed if state.sampled else self.plugins).reserve):
-            plugin.unreserve(state, pod, node_name)
+        for plugin in reversed(self.reserve):
+            unreserve = self.watch.timed(plugin.name, UNRESERVE, plugin.unreserve) if state.sampled else plugin.unreserve
+            unreserve(state, pod, node_name)
         self.watch.ended(UNRESERVE, None, started)
 
+    # Permit
+
     def run_permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, dict[str, float]]:
-        """Run Permit: (refusal or error, {}) or (None, plugins to wait for with their timeouts in seconds)."""
-        if not self.plugins.permit:
-            return None, {}
+        """Return (refusal or error, {}) or (None, plugins to wait for with their timeouts in seconds)."""
+        waits: dict[str, float] = {}
+        if not self.permit:
+            return None, waits
         started = self._perf()
-        status, waits = points.permit((self._timed if state.sampled else self.plugins).permit, state, pod, node_name)
-        self.watch.ended(PERMIT, WAITING if waits else status, started)
-        return status, waits
+        refusal = None
+        for plugin in self.permit:
+            permit = self.watch.timed(plugin.name, PERMIT.label, plugin.permit) if state.sampled else plugin.permit
+            status, timeout = permit(state, pod, node_name)
+            if status is None:
+                continue
+            if status.code is not Code.WAIT:
+                refusal, waits = _named(status, plugin, f'running Permit plugin "{plugin.name}": '), {}
+                break
+            waits[plugin.name] = timeout
+        self.watch.ended(PERMIT.label, WAITING if waits else refusal, started)
+        return refusal, waits
+
+    # PreBind
 
     def pre_bind_work(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[list[PreBindPlugin], Status | None]:
         """Ask PreBindPreFlight which PreBind plugins have something to do for this pod."""
-        if not self.plugins.pre_bind:
-            return [], None
+        work: list[PreBindPlugin] = []
+        if not self.pre_bind:
+            return work, None
         started = self._perf()
-        work, status = points.pre_bind_pre_flight((self._timed if state.sampled else self.plugins).pre_bind, state, pod, node_name)
-        self.watch.ended(PRE_FLIGHT, status if work or status else SKIP, started)
-        return work, status
+        failure = None
+        for plugin in self.pre_bind:
+            pre_flight = plugin.pre_bind_pre_flight
+            if state.sampled:
+                pre_flight = self.watch.timed(plugin.name, PRE_FLIGHT, pre_flight)
+            status = pre_flight(state, pod, node_name)
+            if status is None:
+                work.append(plugin)
+            elif status.code is not SKIPS:
+                failure, work = _named(status, plugin, f'running PreBindPreFlight "{plugin.name}": '), []
+                break
+        self.watch.ended(PRE_FLIGHT, failure if work or failure else SKIP, started)
+        return work, failure
 
     async def run_pre_bind(self, work: list[PreBindPlugin], state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Run PreBind of what `pre_bind_work` returned, and write what it has noted."""
+        """Run PreBind of the plugins that `pre_bind_work` returned, then write the annotations that they have noted.
+
+        The first answer that is not success ends it. Annotations are written by the first PreBindPatch plugin that does not skip; without
+        one they are lost, which is a warning of the configuration (frameworkext.md §1.1).
+        """
         started = self._perf()
-        status = await points.pre_bind(work, state, pod, node_name)
-        if status is None:
-            patching = (self._timed if state.sampled else self.plugins).pre_bind_patch
-            status = await points.pre_bind_patch(patching, state, pod)
-        self.watch.ended(PRE_BIND, status, started)
+        status = None
+        for plugin in work:
+            pre_bind = self.watch.timed_async(plugin.name, PRE_BIND.label, plugin.pre_bind) if state.sampled else plugin.pre_bind
+            status = await pre_bind(state, pod, node_name)
+            if status is not None:
+                status = _named(status, plugin, f'running PreBind plugin "{plugin.name}": ')
+                break
+        annotations = noted_annotations(state) if status is None else {}
+        for writer in self.pre_bind_patch if annotations else ():
+            patch = self.watch.timed_async(writer.name, PRE_BIND.label, writer.patch) if state.sampled else writer.patch
+            status = await patch(pod, annotations)
+            if status is None:
+                break
+            if status.code is not SKIPS:
+                status = _named(status, writer, f'running PreBind plugin "{writer.name}": ')
+                break
+            status = None
+        self.watch.ended(PRE_BIND.label, status, started)
         return status
+
+    # Bind
 
     async def run_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         """Bind by the first plugin that does not skip."""
         started = self._perf()
-        status = await points.bind((self._timed if state.sampled else self.plugins).bind, state, pod, node_name)
-        self.watch.ended(BIND, status, started)
+        status: Status | None = Status(Code.ERROR, ("no bind plugin was willing to bind the pod",))
+        for plugin in self.bind:
+            bind = self.watch.timed_async(plugin.name, BIND.label, plugin.bind) if state.sampled else plugin.bind
+            answer = await bind(state, pod, node_name)
+            if answer is None or answer.code is not SKIPS:
+                status = None if answer is None else _named(answer, plugin, f'running Bind plugin "{plugin.name}": ')
+                break
+        self.watch.ended(BIND.label, status, started)
         return status
 
+    # PostBind
+
     def run_post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        if not self.plugins.post_bind:
+        if not self.post_bind:
             return
         started = self._perf()
-        for plugin in (self._timed if state.sampled else self.plugins).post_bind:
-            plugin.post_bind(state, pod, node_name)
-        self.watch.ended(POST_BIND, None, started)
+        for plugin in self.post_bind:
+            post_bind = self.watch.timed(plugin.name, POST_BIND.label, plugin.post_bind) if state.sampled else plugin.post_bind
+            post_bind(state, pod, node_name)
+        self.watch.ended(POST_BIND.label, None, started)
 
 
-class _Configured:
-    """The configured order of plugins, by extension point and role."""
-
-    def __init__(self, points: Mapping[str, tuple[PluginRef, ...]], made: Mapping[str, Plugin]) -> None:
-        self._points = points
-        self._made = made
-
-    def get(self, point: str, role: type[P]) -> list[P]:
-        plugins = [self._made[ref.name] for ref in self._points.get(point, ()) if ref.name in self._made]
-        return [plugin for plugin in plugins if isinstance(plugin, role)]
-
-    def points(self) -> Points:
-        return Points(
-            pre_enqueue=self.get("preEnqueue", PreEnqueuePlugin),
-            post_filter=self.get("postFilter", PostFilterPlugin),
-            reserve=self.get("reserve", ReservePlugin),
-            permit=self.get("permit", PermitPlugin),
-            pre_bind=self.get("preBind", PreBindPlugin),
-            pre_bind_patch=self.get("preBind", PreBindPatchPlugin),
-            bind=self.get("bind", BindPlugin),
-            post_bind=self.get("postBind", PostBindPlugin),
-        )
-
-    def filters(self) -> list[FilterNodesPlugin | FilterPlugin]:
-        return [plugin for plugin in self.get("filter", Plugin) if isinstance(plugin, FilterNodesPlugin | FilterPlugin)]
-
-    def scorers(self) -> list[tuple[ScoreNodesPlugin | ScorePlugin, int]]:
-        weights = {ref.name: ref.weight for ref in self._points.get("score", ())}
-        return [
-            (plugin, weights[plugin.name]) for plugin in self.get("score", Plugin) if isinstance(plugin, ScoreNodesPlugin | ScorePlugin)
-        ]
+def _named(status: Status, plugin: Plugin, context: str) -> Status:
+    """Name the plugin in its answer; an error also says what was being run."""
+    if status.rejected:
+        return status.with_plugin(plugin.name)
+    return Status(status.code, (context + status.message,), plugin.name)

@@ -8,12 +8,15 @@ Who keeps the numbers is told apart by `FrameworkMetrics`, so that the framework
 from __future__ import annotations
 
 from itertools import cycle
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+
+from koordsched.framework.status import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
-    from koordsched.framework.status import Status
+P = ParamSpec("P")
+R = TypeVar("R")
 
 PRE_ENQUEUE = "PreEnqueue"
 PRE_FILTER = "PreFilter"
@@ -192,6 +195,28 @@ class Stopwatch:
         """Observe a plugin that took so long to answer with this status."""
         self._metrics.plugin_execution(plugin, point, SUCCESS if status is None else status.code.value).observe(seconds)
 
+    def timed(self, plugin: str, point: str, call: Callable[P, R]) -> Callable[P, R]:
+        """Return a plugin's method that is observed."""
+
+        def timed_call(*args: P.args, **kwargs: P.kwargs) -> R:
+            started = self.perf()
+            answer = call(*args, **kwargs)
+            self.executed(plugin, point, _status_of(answer), started)
+            return answer
+
+        return timed_call
+
+    def timed_async(self, plugin: str, point: str, call: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[Any, Any, R]]:
+        """Return a plugin's method that is observed until its answer is there."""
+
+        async def timed_call(*args: P.args, **kwargs: P.kwargs) -> R:
+            started = self.perf()
+            answer = await call(*args, **kwargs)
+            self.executed(plugin, point, _status_of(answer), started)
+            return answer
+
+        return timed_call
+
     def evaluations(self, plugin: str, point: str) -> Counter:
         """Return the number of questions to a plugin, to be counted up."""
         return self._metrics.plugin_evaluation(plugin, point, self._profile)
@@ -214,3 +239,10 @@ class Unwatched(Stopwatch):
 def unwatched() -> Stopwatch:
     """Return a stopwatch that nobody reads."""
     return Unwatched()
+
+
+def _status_of(answer: object) -> Status | None:
+    """Return the status in a plugin's answer; None is success."""
+    if isinstance(answer, tuple):
+        return next((part for part in answer if isinstance(part, Status)), None)
+    return answer if isinstance(answer, Status) else None

@@ -9,48 +9,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from koordsched.framework.interface import (
-    BindPlugin,
     Codes,
     FilterNodesPlugin,
-    PermitPlugin,
     Plugin,
-    PostBindPlugin,
-    PostFilterPlugin,
-    PostFilterResult,
-    PreBindPatchPlugin,
-    PreBindPlugin,
-    PreEnqueuePlugin,
     PreFilterPlugin,
     PreFilterResult,
     PreScorePlugin,
-    ReservePlugin,
     ScoreNodesPlugin,
     Scores,
 )
 from koordsched.framework.status import SKIPS, Status
 from koordsched.framework.stopwatch import (
-    BIND,
     FILTER,
-    PERMIT,
-    POST_BIND,
-    POST_FILTER,
-    PRE_BIND,
-    PRE_ENQUEUE,
     PRE_FILTER,
-    PRE_FLIGHT,
     PRE_SCORE,
-    RESERVE,
     SCORE,
-    UNRESERVE,
     Stopwatch,
 )
 
 if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import Nodes
-    from koordsched.framework.annotations import Annotations
     from koordsched.framework.cycle_state import CycleState
-    from koordsched.framework.diagnosis import Diagnosis
 
 P = TypeVar("P", bound=Plugin)
 
@@ -123,81 +103,3 @@ class TimedScore(Timed[ScoreNodesPlugin], ScoreNodesPlugin):
         scores = self._plugin.score_nodes(state, pod, nodes)
         self._executed(SCORE, None, started)
         return scores
-
-
-class TimedPreEnqueue(Timed[PreEnqueuePlugin], PreEnqueuePlugin):
-    def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        started = self._perf()
-        status = self._plugin.pre_enqueue(pod)
-        self._executed(PRE_ENQUEUE, status, started)
-        return status
-
-
-class TimedPostFilter(Timed[PostFilterPlugin], PostFilterPlugin):
-    async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
-        started = self._perf()
-        result, status = await self._plugin.post_filter(state, pod, diagnosis)
-        self._executed(POST_FILTER, status, started)
-        return result, status
-
-
-class TimedReserve(Timed[ReservePlugin], ReservePlugin):
-    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        started = self._perf()
-        status = self._plugin.reserve(state, pod, node_name)
-        self._executed(RESERVE, status, started)
-        return status
-
-    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        started = self._perf()
-        self._plugin.unreserve(state, pod, node_name)
-        self._executed(UNRESERVE, None, started)
-
-
-class TimedPermit(Timed[PermitPlugin], PermitPlugin):
-    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, float]:
-        started = self._perf()
-        status, timeout = self._plugin.permit(state, pod, node_name)
-        self._executed(PERMIT, status, started)
-        return status, timeout
-
-
-class TimedPreBind(Timed[PreBindPlugin], PreBindPlugin):
-    def __init__(self, plugin: PreBindPlugin, watch: Stopwatch) -> None:
-        super().__init__(plugin, watch)
-        self.takes_time = plugin.takes_time
-
-    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        started = self._perf()
-        status = self._plugin.pre_bind_pre_flight(state, pod, node_name)
-        self._executed(PRE_FLIGHT, status, started)
-        return status
-
-    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        started = self._perf()
-        status = await self._plugin.pre_bind(state, pod, node_name)
-        self._executed(PRE_BIND, status, started)
-        return status
-
-
-class TimedPreBindPatch(Timed[PreBindPatchPlugin], PreBindPatchPlugin):
-    async def patch(self, pod: PodInfo, annotations: Annotations) -> Status | None:
-        started = self._perf()
-        status = await self._plugin.patch(pod, annotations)
-        self._executed(PRE_BIND, status, started)
-        return status
-
-
-class TimedBind(Timed[BindPlugin], BindPlugin):
-    async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        started = self._perf()
-        status = await self._plugin.bind(state, pod, node_name)
-        self._executed(BIND, status, started)
-        return status
-
-
-class TimedPostBind(Timed[PostBindPlugin], PostBindPlugin):
-    def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        started = self._perf()
-        self._plugin.post_bind(state, pod, node_name)
-        self._executed(POST_BIND, None, started)

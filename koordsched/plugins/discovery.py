@@ -17,47 +17,12 @@ import msgspec
 
 from koordsched.config.catalogue import REFERENCE, Catalogue
 from koordsched.config.types import PluginArgs
-from koordsched.framework.interface import (
-    BindPlugin,
-    FilterNodesPlugin,
-    FilterPlugin,
-    PermitPlugin,
-    Plugin,
-    PostBindPlugin,
-    PostFilterPlugin,
-    PreBindPatchPlugin,
-    PreBindPlugin,
-    PreEnqueuePlugin,
-    PreFilterPlugin,
-    PreScorePlugin,
-    QueueSortPlugin,
-    ReservePlugin,
-    ScoreNodesPlugin,
-    ScorePlugin,
-)
+from koordsched.framework.interface import Plugin, extension_points_of
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP = "koordsched.plugins"
-
-ROLES: dict[type[Plugin], str] = {
-    PreEnqueuePlugin: "preEnqueue",
-    QueueSortPlugin: "queueSort",
-    PreFilterPlugin: "preFilter",
-    FilterPlugin: "filter",
-    FilterNodesPlugin: "filter",
-    PostFilterPlugin: "postFilter",
-    PreScorePlugin: "preScore",
-    ScorePlugin: "score",
-    ScoreNodesPlugin: "score",
-    ReservePlugin: "reserve",
-    PermitPlugin: "permit",
-    PreBindPlugin: "preBind",
-    PreBindPatchPlugin: "preBind",
-    BindPlugin: "bind",
-    PostBindPlugin: "postBind",
-}
 
 
 class Installed(msgspec.Struct, frozen=True):
@@ -88,7 +53,7 @@ def read_entries(entries: Iterable[EntryPoint]) -> Installed:
             catalogue = catalogue.with_unusable(name, f"entry point {_described(rivals[0])}: {unusable}")
         else:
             classes[name] = cls
-            catalogue = catalogue.with_plugin(name, _points(cls), getattr(cls, "Args", None))
+            catalogue = catalogue.with_plugin(name, extension_points_of(cls), getattr(cls, "Args", None))
     return Installed(classes, catalogue)
 
 
@@ -115,7 +80,7 @@ def _checked(found: Any, name: str) -> type[Plugin]:
     if not (isinstance(found, type) and issubclass(found, Plugin)):
         seen = f"class {found.__name__}" if isinstance(found, type) else f"an object of type {type(found).__name__}"
         raise _UnusableError(f"expected a class that inherits from koordsched.framework.interface.Plugin, seen {seen}")
-    if not _points(found):
+    if not extension_points_of(found):
         raise _UnusableError(f"class {found.__name__} inherits no role of koordsched.framework.interface, such as FilterPlugin")
     if inspect.isabstract(found):
         raise _UnusableError(f"class {found.__name__} does not define {', '.join(sorted(found.__abstractmethods__))}")
@@ -130,10 +95,6 @@ def _checked(found: Any, name: str) -> type[Plugin]:
     except TypeError as error:
         raise _UnusableError(f"class {found.__name__} cannot be made as {found.__name__}(args, handle): {error}") from None
     return found
-
-
-def _points(cls: type[Plugin]) -> frozenset[str]:
-    return frozenset(point for role, point in ROLES.items() if issubclass(cls, role))
 
 
 def _described(entry: EntryPoint) -> str:

@@ -285,7 +285,7 @@ class Scheduler:
         return {
             name: QueueProfile(
                 sort_key=profile.queue_sort.sort_key,
-                pre_enqueue=profile.gate,
+                pre_enqueue=profile.run_pre_enqueue,
                 hints=hints_for(profile.refusing) | self._hints_of_extenders(),
                 probe=partial(self._probe, profile),
                 probe_without_preemption=profile.probe_without_preemption,

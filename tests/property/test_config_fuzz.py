@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.ways import ways
 
-from koordsched.config import POINTS, REFERENCE, ConfigError, ConfigMistake, SchedulerConfiguration, load_config_text
+from koordsched.config import REFERENCE, ConfigError, ConfigMistake, SchedulerConfiguration, load_config_text
+from koordsched.config.extension_points import EXTENSION_POINTS
 from koordsched.config.loading import DEFAULT_FILE
 from koordsched.config.writing import dump_config
 
@@ -112,7 +113,7 @@ def check(text: str | bytes) -> SchedulerConfiguration | None:
 
 def check_points(config: SchedulerConfiguration) -> None:
     for profile in config.profiles:
-        assert tuple(profile.points) == POINTS
+        assert tuple(profile.points) == tuple(point.name for point in EXTENSION_POINTS)
         assert len(profile.points["queueSort"]) == 1
         assert profile.points["bind"]
         for point, refs in profile.points.items():

@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
-from koordsched.config import POINTS, ConfigError, Profile, empty_config, load_config_object
+from koordsched.config import ConfigError, Profile, empty_config, load_config_object
 from koordsched.config.catalogue import REFERENCE
 from koordsched.config.expansion import expand
+from koordsched.config.extension_points import EXTENSION_POINTS
 from koordsched.config.merging import merge_plugin_set
-from koordsched.config.types import Plugin, Plugins, PluginSet
+from koordsched.config.types import SETS, Plugin, Plugins, PluginSet
+
+POINTS = tuple(point.name for point in EXTENSION_POINTS)
 
 PRE_FILTER = [
     "NodeAffinity",
@@ -244,6 +247,10 @@ def test_a_sum_of_weights_that_is_negative_on_the_way_is_refused(
 def test_default_pre_bind_is_appended_unless_it_is_there_or_disabled(pre_bind: dict[str, Any], expected: list[str]) -> None:
     """frameworkext.md §1.1 item 2."""
     assert names(profile({"preBind": pre_bind}), "preBind") == expected
+
+
+def test_a_file_has_a_plugin_set_for_each_extension_point_and_for_multi_point() -> None:
+    assert (*POINTS, "multiPoint") == SETS
 
 
 def test_an_out_of_tree_plugin_is_known_through_its_catalogue() -> None:

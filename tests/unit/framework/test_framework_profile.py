@@ -40,15 +40,15 @@ def test_plugins_that_are_not_there_are_named_and_left_out() -> None:
     config = profile_config(reserve=[Late("A")])
     config.points["reserve"] = (PluginRef("Unknown"), PluginRef("A"))
     made = Profile(config, registry_of(Late("A")), PluginBench())
-    assert (made.missing, [plugin.name for plugin in made.plugins.reserve]) == (["Unknown"], ["A"])
+    assert (made.missing, [plugin.name for plugin in made.reserve]) == (["Unknown"], ["A"])
 
 
 def test_a_plugin_is_one_object_at_all_its_points_in_the_order_of_each_point() -> None:
     first, second = Late("A"), Late("B")
     made = profile_of(reserve=[first, second], permit=[second, first], preBind=[first])
-    assert made.plugins.reserve == [first, second]
-    assert made.plugins.permit == [second, first]
-    assert made.plugins.pre_bind == [first]
+    assert made.reserve == [first, second]
+    assert made.permit == [second, first]
+    assert made.pre_bind == [first]
 
 
 # PreEnqueue
@@ -64,10 +64,10 @@ class Gate(PreEnqueuePlugin):
 
 def test_the_first_gate_in_order_answers_but_the_named_one_is_asked_before() -> None:
     made = profile_of(preEnqueue=[Gate("A", None), Gate("B", unschedulable("b")), Gate("C", error("c"))])
-    assert made.gate(POD, "") == ("B", "b", False)
-    assert made.gate(POD, "C") == ("C", "c", True)
-    assert made.gate(POD, "A") == ("B", "b", False)
-    assert profile_of(preEnqueue=[Gate("A", None)]).gate(POD, "") is None
+    assert made.run_pre_enqueue(POD, "") == ("B", "b", False)
+    assert made.run_pre_enqueue(POD, "C") == ("C", "c", True)
+    assert made.run_pre_enqueue(POD, "A") == ("B", "b", False)
+    assert profile_of(preEnqueue=[Gate("A", None)]).run_pre_enqueue(POD, "") is None
 
 
 # PostFilter
@@ -227,7 +227,7 @@ async def test_nothing_is_written_when_nothing_was_noted_or_a_pre_bind_failed() 
 
 async def test_a_patch_that_fails_names_its_plugin() -> None:
     made = profile_of(preBind=[Noting("A", [], a="1"), Writing("W", [], error("gone"))])
-    status = await made.run_pre_bind(made.plugins.pre_bind, CycleState(), POD, "n1")
+    status = await made.run_pre_bind(made.pre_bind, CycleState(), POD, "n1")
     assert status == Status(Code.ERROR, ('running PreBind plugin "W": gone',), "W")
 
 

@@ -7,8 +7,27 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.builders import pod
+from support.fakes import Fake, profile_config, registry_of
+from support.plugins import PluginBench
 
+from koordsched.clock import RealClock
 from koordsched.framework import timed
+from koordsched.framework.annotations import annotate
+from koordsched.framework.cycle_state import CycleState
+from koordsched.framework.diagnosis import Diagnosis
+from koordsched.framework.interface import (
+    BindPlugin,
+    PermitPlugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PostFilterResult,
+    PreBindPatchPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    ReservePlugin,
+)
+from koordsched.framework.profile import Profile
 from koordsched.framework.status import SKIP, Status, unschedulable
 from koordsched.framework.stopwatch import Histogram, Stopwatch, Untold
 
@@ -43,11 +62,13 @@ class Count:
     count = 0
 
 
-class Clock:
-    now = 100.0
+class Clock(RealClock):
+    """A clock whose readings a test sets."""
 
-    def __call__(self) -> float:
-        return self.now
+    seconds = 100.0
+
+    def perf(self) -> float:
+        return self.seconds
 
 
 class Plugin:
@@ -62,7 +83,7 @@ class Plugin:
 
     def _do(self, *args: Any) -> Any:
         self.asked.append(args)
-        self.clock.now += TICK
+        self.clock.seconds += TICK
         return self.answer
 
     async def _do_later(self, *args: Any) -> Any:
@@ -83,7 +104,7 @@ def call(made: Any, method: str, *args: Any) -> Any:
 
 def watched(*, recording: bool = True) -> tuple[Stopwatch, Executions, Clock]:
     metrics, clock = Executions(), Clock()
-    watch = Stopwatch(metrics, clock, "p")
+    watch = Stopwatch(metrics, clock.perf, "p")
     watch.recording = recording
     return watch, metrics, clock
 
@@ -92,16 +113,6 @@ CALLS = [
     (timed.CountedPreFilter, "pre_filter", 3, "PreFilter", NO, "Unschedulable"),
     (timed.CountedPreScore, "pre_score", 3, "PreScore", NO, "Unschedulable"),
     (timed.TimedScore, "score_nodes", 3, "Score", np.array([1]), "Success"),
-    (timed.TimedPreEnqueue, "pre_enqueue", 1, "PreEnqueue", NO, "Unschedulable"),
-    (timed.TimedPostFilter, "post_filter", 3, "PostFilter", (None, NO), "Unschedulable"),
-    (timed.TimedReserve, "reserve", 3, "Reserve", NO, "Unschedulable"),
-    (timed.TimedReserve, "unreserve", 3, "Unreserve", None, "Success"),
-    (timed.TimedPermit, "permit", 3, "Permit", (NO, 7.0), "Unschedulable"),
-    (timed.TimedPreBind, "pre_bind_pre_flight", 3, "PreBindPreFlight", NO, "Unschedulable"),
-    (timed.TimedPreBind, "pre_bind", 3, "PreBind", NO, "Unschedulable"),
-    (timed.TimedPreBindPatch, "patch", 2, "PreBind", NO, "Unschedulable"),
-    (timed.TimedBind, "bind", 3, "Bind", NO, "Unschedulable"),
-    (timed.TimedPostBind, "post_bind", 3, "PostBind", None, "Success"),
 ]
 
 
@@ -114,6 +125,113 @@ def test_a_call_is_told_with_its_point_its_outcome_and_what_it_took(case: tuple[
     assert call(kind(plugin, watch), method, *args) == answer
     assert plugin.asked == [args]
     assert metrics.seen == [("P", point, status, TICK)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        (None, "Success"),
+        (NO, "Unschedulable"),
+        ((None, NO), "Unschedulable"),
+        ((None, 7.0), "Success"),
+        (7, "Success"),
+    ],
+)
+async def test_the_status_of_an_answer_is_what_the_answer_holds(answer: Any, status: str) -> None:
+    watch, metrics, clock = watched()
+    plugin = Plugin(clock, answer)
+    assert watch.timed("P", "Reserve", plugin.reserve)("state", "n1") == answer
+    assert await watch.timed_async("P", "Bind", plugin.bind)("pod") == answer
+    assert metrics.seen == [("P", "Reserve", status, TICK), ("P", "Bind", status, TICK)]
+
+
+class EachPoint(
+    Fake, PreEnqueuePlugin, PostFilterPlugin, ReservePlugin, PermitPlugin, PreBindPlugin, PreBindPatchPlugin, BindPlugin, PostBindPlugin
+):
+    """Takes a tick at each point. PostFilter and Permit refuse."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__("P")
+        self.clock = clock
+
+    def _tick(self) -> None:
+        self.clock.seconds += TICK
+
+    def pre_enqueue(self, *args: Any) -> Status | None:
+        self._tick()
+        return None
+
+    async def post_filter(self, *args: Any) -> tuple[PostFilterResult | None, Status | None]:
+        self._tick()
+        return None, NO
+
+    def reserve(self, *args: Any) -> Status | None:
+        self._tick()
+        return None
+
+    def unreserve(self, *args: Any) -> None:
+        self._tick()
+
+    def permit(self, *args: Any) -> tuple[Status | None, float]:
+        self._tick()
+        return NO, 0.0
+
+    def pre_bind_pre_flight(self, *args: Any) -> Status | None:
+        self._tick()
+        return None
+
+    async def pre_bind(self, state: CycleState, *args: Any) -> None:
+        annotate(state, {"a": "1"})
+        self._tick()
+
+    async def patch(self, *args: Any) -> Status | None:
+        self._tick()
+        return None
+
+    async def bind(self, *args: Any) -> Status | None:
+        self._tick()
+        return None
+
+    def post_bind(self, *args: Any) -> None:
+        self._tick()
+
+
+async def test_in_a_sampled_cycle_each_plugin_is_observed_at_each_point() -> None:
+    metrics, clock, bench = Executions(), Clock(), PluginBench()
+    bench.clock = clock
+    plugin = EachPoint(clock)
+    made = Profile(
+        profile_config(
+            preEnqueue=[plugin], postFilter=[plugin], reserve=[plugin], permit=[plugin], preBind=[plugin], bind=[plugin], postBind=[plugin]
+        ),
+        registry_of(plugin),
+        bench,
+        metrics,
+    )
+    pod_info, state = pod("p").info(), CycleState()
+    state.sampled = True
+    for _ in range(3):
+        made.run_pre_enqueue(pod_info, "")  # the third is the first that is sampled
+    await made.run_post_filter(state, pod_info, Diagnosis.without_nodes())
+    made.run_reserve(state, pod_info, "n1")
+    made.run_unreserve(state, pod_info, "n1")
+    made.run_permit(state, pod_info, "n1")
+    work, _ = made.pre_bind_work(state, pod_info, "n1")
+    await made.run_pre_bind(work, state, pod_info, "n1")
+    await made.run_bind(state, pod_info, "n1")
+    made.run_post_bind(state, pod_info, "n1")
+    assert metrics.seen == [
+        ("P", "PreEnqueue", "Success", TICK),
+        ("P", "PostFilter", "Unschedulable", TICK),
+        ("P", "Reserve", "Success", TICK),
+        ("P", "Unreserve", "Success", TICK),
+        ("P", "Permit", "Unschedulable", TICK),
+        ("P", "PreBindPreFlight", "Success", TICK),
+        ("P", "PreBind", "Success", TICK),
+        ("P", "PreBind", "Success", TICK),
+        ("P", "Bind", "Success", TICK),
+        ("P", "PostBind", "Success", TICK),
+    ]
 
 
 @pytest.mark.parametrize(("kind", "method"), [(timed.CountedPreFilter, "pre_filter"), (timed.CountedPreScore, "pre_score")])
@@ -139,8 +257,3 @@ def test_filter_succeeds_when_a_node_passes_and_else_says_why_the_first_did_not(
     assert made.filter_nodes("state", "pod", "nodes") is plugin.answer  # type: ignore[arg-type] # they are handed on
     assert plugin.asked == [("state", "pod", "nodes"), *explained]
     assert metrics.seen == [("P", "Filter", status, TICK)]
-
-
-def test_what_takes_time_does_so_when_it_is_timed() -> None:
-    watch, _, clock = watched()
-    assert timed.TimedPreBind(Plugin(clock), watch).takes_time  # type: ignore[arg-type] # it has what is asked

@@ -19,12 +19,13 @@ from support.plugins import PluginBench
 
 import koordsched
 from koordsched.cli import main
-from koordsched.config import POINTS, ConfigError, Environment, load_config_text
+from koordsched.config import ConfigError, Environment, load_config_text
 from koordsched.config.catalogue import REFERENCE
+from koordsched.config.extension_points import EXTENSION_POINTS
 from koordsched.framework import interface
 from koordsched.framework.cycle_state import CycleState
 from koordsched.plugins import REGISTRY, installed_catalogue, registry_for
-from koordsched.plugins.discovery import ROLES, installed
+from koordsched.plugins.discovery import installed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,10 +135,12 @@ def mistakes(text: str) -> list[str]:
 # What is found
 
 
-def test_every_role_of_the_contract_is_an_extension_point() -> None:
-    roles = {cls for cls in vars(interface).values() if inspect.isclass(cls) and issubclass(cls, interface.Plugin)}
-    assert set(ROLES) == roles - {interface.Plugin}
-    assert set(ROLES.values()) == set(POINTS)
+def test_each_interface_names_an_extension_point_and_each_point_has_one() -> None:
+    interfaces = {cls for cls in vars(interface).values() if inspect.isclass(cls) and issubclass(cls, interface.Plugin)} - {
+        interface.Plugin
+    }
+    assert {point for cls in interfaces for point in interface.extension_points_of(cls)} == {point.name for point in EXTENSION_POINTS}
+    assert all(len(interface.extension_points_of(cls)) == 1 for cls in interfaces)
 
 
 def test_a_plugin_plays_the_points_of_its_roles_and_its_class_makes_it(site: Site) -> None:

@@ -17,7 +17,7 @@ from support.world import NoCluster, World
 from koordsched.api.podinfo import PodInfo
 from koordsched.config import empty_config
 from koordsched.config.flags import parse_flags
-from koordsched.scheduler.relay import Relay
+from koordsched.scheduler.binding_tasks import BindingTasks
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
 
 ROUNDS = 2000
@@ -84,4 +84,4 @@ def _stop_binding(scheduler: Scheduler) -> None:
     """Leave the pods assumed; the next one gets a binding task of its own."""
     for task in scheduler.cycle.binding.drop():
         task.cancel()
-    scheduler.cycle.binding = Relay()
+    scheduler.cycle.binding = BindingTasks()

@@ -31,7 +31,7 @@ from koordsched.cluster.informer import Informer
 from koordsched.cluster.mirror import Arrival, FinalState
 from koordsched.cluster.port import Binding, Cluster, Patch, PatchType, Ref
 from koordsched.frozen import frozen
-from koordsched.scheduler.parts import MAX_BINDS_IN_FLIGHT
+from koordsched.scheduler.context import MAX_BINDS_IN_FLIGHT
 from koordsched.scheduler.scheduler import LIVE_PODS, PODS_A_TURN
 from koordsched.server.command import GC_THRESHOLDS
 from side_by_side.cpus import cpu_annotations

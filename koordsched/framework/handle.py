@@ -1,4 +1,4 @@
-"""Handle: what a plugin may use of its surroundings, given to it when it is made."""
+"""Handle: the scheduler as a plugin sees it, given to it when it is made. `scheduler/plugin_handle.py` implements it."""
 
 from __future__ import annotations
 
@@ -6,21 +6,44 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Callable, Coroutine, Iterable
 
+    from koordsched.api.core import Pod
     from koordsched.api.kinds import Kind
+    from koordsched.api.meta import Object
+    from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
     from koordsched.cache.columns import Columns
+    from koordsched.cache.nodes import NodeInfo
     from koordsched.clock import Clock
+    from koordsched.cluster.event_series import EventText
     from koordsched.cluster.informer import Informer
     from koordsched.cluster.port import Cluster
     from koordsched.config.features import FeatureGates
     from koordsched.framework.extenders import PreemptionExtenders
-    from koordsched.framework.services import Services
     from koordsched.framework.waiting import WaitingPods
+    from koordsched.queue.nominator import Nominator
+
+
+class PreemptionMetrics(Protocol):
+    """Where preemption counts (framework.md §12)."""
+
+    def attempted(self) -> None:
+        """Count preemption_attempts_total."""
+
+    def evicting(self, victims: int) -> None:
+        """Observe preemption_victims."""
+
+    def evicted(self, result: str, seconds: float) -> None:
+        """Count a task that evicted pods; result is success or error."""
 
 
 class Handle(Protocol):
-    """The scheduler as a plugin sees it; the same for all plugins of all profiles."""
+    """What a plugin may read of the scheduler and have done by it, beyond the one pod that it is asked about.
+
+    The same for all plugins of all profiles. What stands after `informer` is for plugins of a scheduler that runs, not while they are made:
+    `nominator` and what changes the queue raise LookupError then.
+    """
 
     @property
     def cluster(self) -> Cluster: ...
@@ -38,11 +61,43 @@ class Handle(Protocol):
     def extenders(self) -> PreemptionExtenders | None: ...
     @property
     def gates(self) -> FeatureGates: ...
-    @property
-    def services(self) -> Services:
-        """What the scheduler does for plugins once it runs; not to be asked for while they are made."""
 
     def informer(self, kind: Kind) -> Informer[Any]:
-        """Return the mirror of a kind of object: a store to read and changes to follow. To be asked for while the plugin is made only:
-        nothing is scheduled before its first list has been handled. Pods and nodes are in the cache; who wants more adds a handler there.
+        """Return the informer of a kind of object: a store to read and changes to follow. To be asked for while the plugin is made only:
+        nothing is scheduled before its first list has been handled. Pods and nodes are in the cache; a plugin that needs more of them adds
+        a handler there.
         """
+
+    @property
+    def nominator(self) -> Nominator:
+        """The nominations, to read and to follow."""
+
+    @property
+    def preemption_metrics(self) -> PreemptionMetrics: ...
+
+    def volume_stage_failed(self, operation: str) -> None:
+        """Count scheduler_volume_scheduling_stage_error_total; operation is predicate, assume or bind."""
+
+    def malformed_object(self, kind: str) -> None:
+        """Count koord_scheduler_malformed_objects_total: an object of that kind came that cannot be read, or only in part."""
+
+    def activate(self, pods: Iterable[PodInfo]) -> None:
+        """Move pods that wait to the active queue, whether or not they back off."""
+
+    def withdraw_nomination(self, pod: PodInfo) -> None:
+        """Clear the node for which the pod was nominated, here and on the cluster."""
+
+    def fits(self, pod: PodInfo, node: NodeInfo, add: Iterable[PodInfo], remove: Iterable[PodInfo]) -> bool:
+        """Answer whether the pod could go to the node with these pods more and those less; True if that cannot be found out."""
+
+    def event(self, profile: str, regarding: Pod, text: EventText, related: Pod) -> None:
+        """Record an event in the name of a profile."""
+
+    def event_on(self, regarding: Object, text: EventText) -> None:
+        """Record an event about an object for which no profile is responsible."""
+
+    def spawn(self, work: Coroutine[None, None, None]) -> None:
+        """Run this in the background. It must not raise; it is cancelled when the scheduler stops."""
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call this after so many seconds unless the scheduler has stopped by then."""

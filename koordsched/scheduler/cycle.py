@@ -22,9 +22,8 @@ from koordsched.framework.status import Code, Status
 from koordsched.framework.waiting import WaitingPod
 from koordsched.log import get_logger
 from koordsched.queue.events import ASSIGNED_POD_DELETE, Scope
+from koordsched.scheduler.binding_tasks import BindingTasks, CancellableWaits
 from koordsched.scheduler.failure import CLEAR_NOMINATION, Failure, bound_to
-from koordsched.scheduler.patience import Patience
-from koordsched.scheduler.relay import Relay
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
@@ -34,10 +33,10 @@ if TYPE_CHECKING:
     from koordsched.framework.interface import PostFilterResult
     from koordsched.framework.profile import Profile
     from koordsched.queue.queued_pod import QueuedPodInfo
+    from koordsched.scheduler.context import SchedulerContext
     from koordsched.scheduler.extenders.binding import Binder
     from koordsched.scheduler.extenders.search import Search
     from koordsched.scheduler.failure import FailureHandler
-    from koordsched.scheduler.parts import Parts
     from koordsched.scheduler.selection import Selection
 
 log = get_logger(__name__)
@@ -60,15 +59,15 @@ class Attempt(msgspec.Struct, eq=False):
 class Cycle:
     """Takes pods from the queue to their nodes."""
 
-    def __init__(self, parts: Parts, profiles: Mapping[str, Profile], selection: Selection, failures: FailureHandler) -> None:
+    def __init__(self, parts: SchedulerContext, profiles: Mapping[str, Profile], selection: Selection, failures: FailureHandler) -> None:
         self._parts = parts
         self._profiles = profiles
         self._selection = selection
         self._failures = failures
         self._search: Search | None = None
         self._binder: Binder | None = None
-        self._patience = Patience()
-        self.binding = Relay()
+        self._waits = CancellableWaits()
+        self.binding = BindingTasks()
 
     def ask_extenders(self, search: Search | None, binder: Binder | None) -> None:
         """Let extenders have a say in where pods go, and bind them."""
@@ -211,7 +210,7 @@ class Cycle:
         """
         left = 0
         while tasks := self.binding.tasks:
-            left += self._patience.leave()
+            left += self._waits.cancel()
             await asyncio.wait(tasks, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         return left
 
@@ -221,7 +220,7 @@ class Cycle:
         try:
             status = await self._run_binding(attempt)
         except asyncio.CancelledError:
-            if self._patience.over:
+            if self._waits.cancelled:
                 self._take_back(attempt)
             raise
         except Exception as error:
@@ -245,7 +244,7 @@ class Cycle:
                 return status
         self._parts.queue.done(pod.uid)  # from here on a failure is retried after a backoff, whatever happened meanwhile
         if work:  # takes no slot: volumes take minutes
-            status = await profile.run_pre_bind(self._patience.with_plugins(work), state, pod, node)
+            status = await profile.run_pre_bind(self._waits.around(work), state, pod, node)
         if status is not None:
             return status
         taken = False
@@ -254,7 +253,7 @@ class Cycle:
         if not taken:
             slots = self._parts.bind_slots
             if slots.locked():
-                with self._patience.waits():
+                with self._waits.wait():
                     await slots.acquire()
             else:
                 await slots.acquire()  # not `async with`: that is two coroutines more for every pod
@@ -269,7 +268,7 @@ class Cycle:
     async def _wait_on_permit(self, waiting: WaitingPod) -> Status | None:
         begun = self._parts.clock.now()
         try:
-            with self._patience.waits():
+            with self._waits.wait():
                 status = await waiting.outcome()
         finally:
             self._parts.waiting_pods.remove(waiting.pod.uid)

@@ -1,7 +1,12 @@
-"""What happens to a pod whose attempt failed: it goes back to the queue, and its author is told why (framework.md §6)."""
+"""What happens to a pod whose attempt failed (framework.md §6): it goes back to the queue, and its condition and an event say why.
+
+`ConditionRefresher` keeps the conditions of pods that are not tried again true while the reasons change.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,7 +15,9 @@ from msgspec.structs import replace
 from koordsched.api.podinfo import PodInfo
 from koordsched.cluster.event_series import EventText
 from koordsched.framework.interface import PostFilterResult
-from koordsched.scheduler.status_writer import Said
+from koordsched.framework.shapes import ShapeKey
+from koordsched.scheduler.status_writer import PodStatusUpdate
+from koordsched.tasks import call_later
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,13 +27,17 @@ if TYPE_CHECKING:
     from koordsched.framework.profile import Profile
     from koordsched.framework.status import Status
     from koordsched.queue.queued_pod import QueuedPodInfo
-    from koordsched.scheduler.fresh_reasons import FreshReasons
-    from koordsched.scheduler.parts import Parts
+    from koordsched.scheduler.context import SchedulerContext
 
 CLEAR_NOMINATION = PostFilterResult("")
 
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
+
+PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 5.0
+"""Doubled from turn to turn while reasons go on changing: on a cluster that changes every second each turn is an event and a status for
+most pending pods, more than can be read."""
+PODS_A_TURN = 100
 
 
 class Failure(msgspec.Struct, eq=False):
@@ -49,46 +60,127 @@ class Failure(msgspec.Struct, eq=False):
 class FailureHandler:
     """Nominates, requeues, and writes the event and the condition, in this order."""
 
-    def __init__(self, parts: Parts, pods: Mapping[str, Pod], reasons: FreshReasons) -> None:
+    def __init__(self, context: SchedulerContext, pods: Mapping[str, Pod], conditions: ConditionRefresher) -> None:
         """pods: the watched pods by key, as the cluster has them."""
-        self._parts = parts
+        self._context = context
         self._pods = pods
-        self._reasons = reasons
+        self._conditions = conditions
 
     def handle(self, failure: Failure) -> None:
-        parts, info = self._parts, failure.info
+        context, info = self._context, failure.info
         result = "unschedulable" if failure.rejected else "error"
-        parts.metrics.attempted(result, info.profile, parts.clock.perf() - failure.started)
+        context.metrics.attempted(result, info.profile, context.clock.perf() - failure.started)
         _record_outcome(failure)
         stored = self._pods.get(info.key)
         if stored is None or stored.metadata.uid != info.uid or stored.spec.node_name:
-            parts.queue.done(info.uid)
-            parts.status_writer.forget(info.uid)
+            context.queue.done(info.uid)
+            context.status_writer.forget(info.uid)
             return
         if stored.metadata.resource_version != info.pod_info.pod.metadata.resource_version:
             info.pod_info = refreshed(info.pod_info, stored, failure.profile)
         if failure.diagnosis is None:
             info.pod_info.shape = failure.profile.shapes.key(info.pod_info)  # signatures may have changed while it was binding
         if failure.nominate is not None:
-            # Before it is requeued: a pod that waits for victims to leave says nothing about the others of its shape.
-            parts.queue.nominate(info.pod_info, failure.nominate.nominated_node_name)
-        parts.queue.add_unschedulable_if_not_present(info)
+            # Before it is requeued: from a pod that waits for victims to leave nothing follows for the others of its shape.
+            context.queue.nominate(info.pod_info, failure.nominate.nominated_node_name)
+        context.queue.add_unschedulable_if_not_present(info)
         reason = UNSCHEDULABLE if failure.rejected else SCHEDULER_ERROR
         nominated = None if failure.nominate is None else failure.nominate.nominated_node_name
-        tell(parts, stored, Said(reason, failure.message, nominated))
+        report(context, stored, PodStatusUpdate(reason, failure.message, nominated))
         if failure.diagnosis is not None and failure.diagnosis.of_shape:
-            self._reasons.found(failure.profile, info.pod_info, failure.diagnosis)
+            self._conditions.note(failure.profile, info.pod_info, failure.diagnosis)
+
+
+def _record_outcome(failure: Failure) -> None:
+    """Write into the queue's item which plugins refused the pod, so that their events move it."""
+    info, diagnosis, status = failure.info, failure.diagnosis, failure.status
+    info.last_message = failure.message
+    if diagnosis is not None:
+        info.set_rejectors(diagnosis.rejectors)
+        info.rejected_in_filter = bool(diagnosis.plugins) and diagnosis.of_shape
+    elif status is not None and status.rejected and status.plugin:
+        info.unschedulable_plugins = {status.plugin}
+
+
+def report(context: SchedulerContext, pod: Pod, update: PodStatusUpdate) -> None:
+    """Record an event and write the condition that say why the pod is pending."""
+    context.events(pod.spec.scheduler_name).event(pod, EventText("Warning", "FailedScheduling", "Scheduling", update.message))
+    context.status_writer.update(pod, update)
+
+
+class ConditionRefresher:
+    """Keeps the conditions of pending pods true without retrying the pods.
+
+    The queue does not retry a pod that cannot succeed. But nodes come, go and change, and with them the reasons: a pod that waits since
+    "0/3 nodes" should not say so when there are five. So when the queue found that an event helps no pod of a shape, and the reasons differ
+    from those that its pods have, their conditions are written anew: after a second, and where reasons go on changing every five; so many
+    pods a time that a large group does not flood the API server. What PostFilter would add is part of the message; where only an attempt
+    could find that out, conditions are left alone.
+    """
+
+    def __init__(self, context: SchedulerContext, pods: Mapping[str, Pod]) -> None:
+        self._context = context
+        self._pods = pods
+        self._changed: dict[tuple[ShapeKey, int], tuple[Profile, PodInfo]] = {}  # a pod of each, by shape and priority
+        self._timer: asyncio.TimerHandle | None = None  # set while anything has changed
+        self._pause = PAUSE_SECONDS  # before the last turn
+        self._last_turn = -MAX_PAUSE_SECONDS
+
+    @property
+    def pending(self) -> bool:
+        """Whether any condition is still to be written anew."""
+        return bool(self._changed)
+
+    def note(self, profile: Profile, pod: PodInfo, diagnosis: Diagnosis) -> None:
+        """Take note of why the pod's shape is refused now. O(1) while that stays the same."""
+        shape = pod.shape
+        if not isinstance(shape, ShapeKey) or shape.told.get(pod.priority) == diagnosis.message:
+            return
+        known, shape.told[pod.priority] = shape.told.get(pod.priority, ""), diagnosis.message
+        if known:
+            self._report_later(profile, pod, shape)
+
+    def stop(self) -> None:
+        """Write nothing any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _report_later(self, profile: Profile, pod: PodInfo, shape: ShapeKey) -> None:
+        if self._timer is None:
+            calm = asyncio.get_running_loop().time() - self._last_turn > self._pause
+            self._pause = PAUSE_SECONDS if calm else min(2 * self._pause, MAX_PAUSE_SECONDS)
+            self._timer = call_later(self._pause, self._report_all)
+        self._changed[shape, pod.priority] = (profile, pod)
+
+    def _report_all(self) -> None:
+        self._timer = None
+        self._last_turn = asyncio.get_running_loop().time()
+        changed, self._changed = self._changed, {}
+        for (shape, _), (profile, pod) in changed.items():
+            self._report(profile, pod, shape)
+
+    def _report(self, profile: Profile, pod: PodInfo, shape: ShapeKey) -> None:
+        """Write the conditions of some of the shape's pods; if there may be more, go on in the next turn."""
+        diagnosis = profile.shapes.why_infeasible(pod)
+        message = None if diagnosis is None else profile.message_of(pod, diagnosis)
+        if diagnosis is None or message is None:
+            return  # an event in between moved it: an attempt will find the reasons
+        shape.told[pod.priority] = diagnosis.message
+        outdated = (info for info in self._context.queue.shape_group_of(pod) if info.last_message != message)
+        reported = list(islice(outdated, PODS_A_TURN))
+        for info in reported:
+            info.last_message = message
+            stored = self._pods.get(info.key)
+            if stored is not None and stored.metadata.uid == info.uid:
+                report(self._context, stored, PodStatusUpdate(UNSCHEDULABLE, message))
+        if len(reported) == PODS_A_TURN:
+            self._pause = PAUSE_SECONDS  # it is the same turn still
+            self._report_later(profile, reported[-1].pod_info, shape)
 
 
 def bound_to(pod: Pod, node: str) -> Pod:
     """Return an assumed pod as it would look bound: hints ask where the room is that a pod gives back."""
     return replace(pod, spec=replace(pod.spec, node_name=node))
-
-
-def tell(parts: Parts, pod: Pod, said: Said) -> None:
-    """Say in the pod's events and its condition why it is pending."""
-    parts.events(pod.spec.scheduler_name).event(pod, EventText("Warning", "FailedScheduling", "Scheduling", said.message))
-    parts.status_writer.say(pod, said)
 
 
 def refreshed(old: PodInfo, pod: Pod, profile: Profile) -> PodInfo:
@@ -103,14 +195,3 @@ def refreshed(old: PodInfo, pod: Pod, profile: Profile) -> PodInfo:
     info = PodInfo(pod)
     info.shape = profile.shapes.key(info)
     return info
-
-
-def _record_outcome(failure: Failure) -> None:
-    """Write into the queue's item which plugins refused the pod, so that their events move it."""
-    info, diagnosis, status = failure.info, failure.diagnosis, failure.status
-    info.last_message = failure.message
-    if diagnosis is not None:
-        info.set_rejectors(diagnosis.rejectors)
-        info.rejected_in_filter = bool(diagnosis.plugins) and diagnosis.of_shape
-    elif status is not None and status.rejected and status.plugin:
-        info.unschedulable_plugins = {status.plugin}

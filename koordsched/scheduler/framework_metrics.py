@@ -52,7 +52,7 @@ class FrameworkMeasures:
 
 
 class PreemptionMeasures:
-    """`framework.services.PreemptionMetrics`."""
+    """`framework.handle.PreemptionMetrics`."""
 
     def __init__(self, shown: list[Measure]) -> None:
         self._victims = (

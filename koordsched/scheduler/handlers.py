@@ -1,12 +1,24 @@
-"""What the cluster says, brought into the cache first and then to the queue's attention (framework.md §3.4 and §4).
+"""Handlers of what the informers report: nodes, pods, and the other kinds whose changes may move pods (framework.md §3.4, §3.5 and §4).
 
-Called by informers, synchronously: when the queue is told of a change, the node table shows it already.
+Called by informers, synchronously. A change goes to the cache and the plugins first and then to the queue, so when the queue looks for the
+pods that it may help, the node table and the plugins' facts are up to date.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from koordsched.api.kinds import (
+    CSI_DRIVER,
+    CSI_NODE,
+    CSI_STORAGE_CAPACITY,
+    NAMESPACE,
+    NODE_RESOURCE_TOPOLOGY,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    STORAGE_CLASS,
+    VOLUME_ATTACHMENT,
+)
 from koordsched.api.podinfo import PodInfo
 from koordsched.api.quantity import QuantityError
 from koordsched.cluster.event_series import EventText
@@ -21,32 +33,35 @@ from koordsched.queue.events import (
     UNSCHEDULABLE_POD_ADD,
     UNSCHEDULABLE_POD_DELETE,
     UNSCHEDULABLE_POD_UPDATE,
+    ActionType,
+    EventResource,
+    cluster_event,
 )
 from koordsched.scheduler.failure import bound_to, refreshed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from koordsched.api.core import Node, Pod
+    from koordsched.api.kinds import Kind
+    from koordsched.api.meta import Object
     from koordsched.cluster.mirror import FinalState
-    from koordsched.framework.profile import Profile
-    from koordsched.scheduler.parts import Parts
+    from koordsched.queue.events import ClusterEvent
+    from koordsched.scheduler.context import SchedulerContext
 
 log = get_logger(__name__)
 
 
 class NodeHandler:
-    """Nodes into the cache."""
+    """Brings nodes into the cache."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._perf = parts.clock.perf
-        self._handling = parts.metrics.event_handling
+    def __init__(self, context: SchedulerContext) -> None:
+        self._context = context
+        self._perf = context.clock.perf
+        self._handling = context.metrics.event_handling
 
     def on_add(self, node: Node, _arrival: Arrival) -> None:
         started = self._perf()
         if self._set(node):
-            self._parts.queue.move_all(NODE_ADD, None, node)
+            self._context.queue.move_all(NODE_ADD, None, node)
         self._handling(NODE_ADD.label).observe(self._perf() - started)
 
     def on_update(self, old: Node, new: Node) -> None:
@@ -57,34 +72,34 @@ class NodeHandler:
         setting = self._perf() - started
         for event in node_events(old, new):
             started = self._perf()
-            self._parts.queue.move_all(event, old, new)
+            self._context.queue.move_all(event, old, new)
             self._handling(event.label).observe(setting + self._perf() - started)
 
     def on_delete(self, node: Node, _final_state: FinalState) -> None:
         started = self._perf()
-        self._parts.cache.remove_node(node.metadata.name)
-        self._parts.queue.move_all(NODE_DELETE, node, None)
+        self._context.cache.remove_node(node.metadata.name)
+        self._context.queue.move_all(NODE_DELETE, node, None)
         self._handling(NODE_DELETE.label).observe(self._perf() - started)
 
     def _set(self, node: Node) -> bool:
         try:
-            self._parts.cache.set_node(node)
+            self._context.cache.set_node(node)
         except QuantityError as error:
             # No pod may go to a node whose size is not known, and none may be lost because of it.
             log.error("node left out: its resources cannot be read", node=node.metadata.name, path=error.path, err=str(error))
-            self._parts.cache.remove_node(node.metadata.name)
+            self._context.cache.remove_node(node.metadata.name)
             return False
         return True
 
 
 class PodHandler:
-    """Bound pods into the cache, pending ones of our profiles into the queue."""
+    """Brings bound pods into the cache, and pending ones of our profiles into the queue."""
 
-    def __init__(self, parts: Parts, profiles: Mapping[str, Profile]) -> None:
-        self._parts = parts
-        self._profiles = profiles
-        self._perf = parts.clock.perf
-        self._handling = parts.metrics.event_handling
+    def __init__(self, context: SchedulerContext) -> None:
+        self._context = context
+        self._profiles = context.profiles
+        self._perf = context.clock.perf
+        self._handling = context.metrics.event_handling
         self._pending_added = self._handling(UNSCHEDULABLE_POD_ADD.label)
         self._bound_added = self._handling(ASSIGNED_POD_ADD.label)
 
@@ -115,16 +130,16 @@ class PodHandler:
         info = self._assumed(pod) or self._read(pod, counted_on_node=True)
         if info is None:
             return
-        self._parts.cache.set_pod(info, pod.spec.node_name)
-        self._parts.queue.move_all(ASSIGNED_POD_ADD, None, pod)
+        self._context.cache.set_pod(info, pod.spec.node_name)
+        self._context.queue.move_all(ASSIGNED_POD_ADD, None, pod)
         self._bound_added.observe(self._perf() - started)
 
     def _was_bound(self, old: Pod, new: Pod) -> None:
-        """Count it where it is now; if it waited in our queue somebody else bound it."""
-        self._parts.status_writer.forget(new.metadata.uid)
-        waiting = self._parts.queue.get(_key(old))
+        """Count it where it is now; if it is in our queue, another scheduler bound it."""
+        self._context.status_writer.forget(new.metadata.uid)
+        waiting = self._context.queue.get(_key(old))
         if waiting is not None:
-            self._parts.queue.forget(waiting.pod_info)
+            self._context.queue.forget(waiting.pod_info)
         self._add_bound(new)
 
     def _update_bound(self, old: Pod, new: Pod) -> None:
@@ -132,16 +147,16 @@ class PodHandler:
         before, after = self._read(old, counted_on_node=True), self._read(new, counted_on_node=True)
         if after is None:
             return
-        self._parts.cache.set_pod(after, new.spec.node_name)
+        self._context.cache.set_pod(after, new.spec.node_name)
         setting = self._perf() - started
         for event in pod_update_events(before, after) if before is not None else ():
             started = self._perf()
-            self._parts.queue.move_all(event, old, new)
+            self._context.queue.move_all(event, old, new)
             self._handling(event.label).observe(setting + self._perf() - started)
 
     def _assumed(self, pod: Pod) -> PodInfo | None:
         """Return the facts of a pod that we bound ourselves, which need not be derived again: nothing runs yet that could differ."""
-        state = self._parts.cache.pods.get(pod.metadata.uid)
+        state = self._context.cache.pods.get(pod.metadata.uid)
         if state is None or pod.status.container_statuses or pod.status.init_container_statuses:
             return None
         before = state.info.pod.spec
@@ -158,29 +173,29 @@ class PodHandler:
         if profile is None or info is None:
             return
         info.shape = profile.shapes.key(info)
-        self._parts.queue.add(info)
+        self._context.queue.add(info)
         self._pending_added.observe(self._perf() - started)
 
     def _update_pending(self, old: Pod, new: Pod) -> None:
         profile = self._profiles.get(new.spec.scheduler_name)
         if profile is None:
             return
-        if self._parts.cache.is_assumed(new.metadata.uid):
+        if self._context.cache.is_assumed(new.metadata.uid):
             self._update_assumed(old, new)
             return
         started = self._perf()
-        waiting = self._parts.queue.get(_key(new))
+        waiting = self._context.queue.get(_key(new))
         before = waiting.pod_info if waiting is not None else self._read(old)
         try:
             after = refreshed(before, new, profile) if before is not None else None
         except QuantityError as error:
-            self._say_unreadable(new, error)
+            self._report_unreadable(new, error)
             return
         if before is None or after is None:
             self._add_pending(new)
         else:
             after.shape = after.shape or profile.shapes.key(after)
-            self._parts.queue.update(before, after)
+            self._context.queue.update(before, after)
             took = self._perf() - started
             self._handling(UNSCHEDULABLE_POD_UPDATE.label).observe(took)
             for event in pod_update_events(before, after):
@@ -191,47 +206,88 @@ class PodHandler:
         """An assumed pod that is being deleted makes room at once; other changes are the kubelet's business."""
         if new.metadata.deletion_timestamp is None or old.metadata.deletion_timestamp is not None:
             return
-        waiting = self._parts.waiting_pods.get(new.metadata.uid)
+        waiting = self._context.waiting_pods.get(new.metadata.uid)
         if waiting is not None:
             waiting.reject("", "removed")
             return
-        node = self._parts.cache.pods[new.metadata.uid].node.name
-        self._parts.cache.forget_pod(new.metadata.uid)
-        self._parts.queue.move_all(ASSIGNED_POD_DELETE, bound_to(new, node), None)
+        node = self._context.cache.pods[new.metadata.uid].node.name
+        self._context.cache.forget_pod(new.metadata.uid)
+        self._context.queue.move_all(ASSIGNED_POD_DELETE, bound_to(new, node), None)
 
     # Either
 
     def _delete(self, pod: Pod) -> None:
         started = self._perf()
         uid = pod.metadata.uid
-        self._parts.status_writer.forget(uid)
-        waiting_on_permit = self._parts.waiting_pods.get(uid)
+        self._context.status_writer.forget(uid)
+        waiting_on_permit = self._context.waiting_pods.get(uid)
         if waiting_on_permit is not None:
             waiting_on_permit.reject("", "removed")
-        waiting = self._parts.queue.get(_key(pod))
+        waiting = self._context.queue.get(_key(pod))
         if waiting is not None and waiting.uid == uid:
-            self._parts.queue.delete(waiting.pod_info)
+            self._context.queue.delete(waiting.pod_info)
             self._handling(UNSCHEDULABLE_POD_DELETE.label).observe(self._perf() - started)
-        counted = self._parts.cache.pods.get(uid)
+        counted = self._context.cache.pods.get(uid)
         if pod.spec.node_name or (counted is not None and counted.assumed):
-            # Assumed: whatever becomes of its binding, it is gone, or has ended, and nothing will be heard of it again.
-            self._parts.cache.remove_pod(uid)
-            self._parts.queue.move_all(ASSIGNED_POD_DELETE, pod if counted is None else bound_to(pod, counted.node.name), None)
+            # Assumed: whatever becomes of its binding, it is gone, or has ended, and no event of it follows.
+            self._context.cache.remove_pod(uid)
+            self._context.queue.move_all(ASSIGNED_POD_DELETE, pod if counted is None else bound_to(pod, counted.node.name), None)
             self._handling(ASSIGNED_POD_DELETE.label).observe(self._perf() - started)
 
     def _read(self, pod: Pod, *, counted_on_node: bool = False) -> PodInfo | None:
         try:
             return PodInfo(pod, counted_on_node=counted_on_node)
         except QuantityError as error:
-            self._say_unreadable(pod, error)
+            self._report_unreadable(pod, error)
             return None
 
-    def _say_unreadable(self, pod: Pod, error: QuantityError) -> None:
-        """Tell the pod's author where they look; the pod is left alone until it changes."""
+    def _report_unreadable(self, pod: Pod, error: QuantityError) -> None:
+        """Report it in the log and in an event of the pod, which is left alone until it changes."""
         log.error("pod left out: its resources cannot be read", pod=_key(pod), path=error.path, err=str(error))
         if pod.spec.scheduler_name in self._profiles:
             text = EventText("Warning", "FailedScheduling", "Scheduling", f"{error.path}: {error}")
-            self._parts.events(pod.spec.scheduler_name).event(pod, text)
+            self._context.events(pod.spec.scheduler_name).event(pod, text)
+
+
+EVENT_RESOURCES: dict[Kind, EventResource] = {
+    NAMESPACE: EventResource.NAMESPACE,
+    PERSISTENT_VOLUME: EventResource.PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM: EventResource.PERSISTENT_VOLUME_CLAIM,
+    STORAGE_CLASS: EventResource.STORAGE_CLASS,
+    CSI_NODE: EventResource.CSI_NODE,
+    CSI_DRIVER: EventResource.CSI_DRIVER,
+    CSI_STORAGE_CAPACITY: EventResource.CSI_STORAGE_CAPACITY,
+    VOLUME_ATTACHMENT: EventResource.VOLUME_ATTACHMENT,
+    NODE_RESOURCE_TOPOLOGY: EventResource.CUSTOM,
+}
+"""Other kinds whose changes may move unschedulable pods (framework.md §3.5). Custom resources are known by plural and group."""
+
+
+class ObjectHandler:
+    """Moves the pods that a change of another kind may help. Added after the handlers of plugins, which keep the facts that hints read."""
+
+    def __init__(self, context: SchedulerContext, kind: Kind) -> None:
+        resource = EVENT_RESOURCES[kind]
+        custom = kind.plural_group if resource is EventResource.CUSTOM else ""
+        self._queue = context.queue
+        self._perf, self._handling = context.clock.perf, context.metrics.event_handling
+        self._add = cluster_event(resource, ActionType.ADD, custom)
+        self._update = cluster_event(resource, ActionType.UPDATE_OTHER, custom)
+        self._delete = cluster_event(resource, ActionType.DELETE, custom)
+
+    def on_add(self, obj: Object, _arrival: Arrival) -> None:
+        self._move(self._add, None, obj)
+
+    def on_update(self, old: Object, new: Object) -> None:
+        self._move(self._update, old, new)
+
+    def on_delete(self, obj: Object, _final_state: FinalState) -> None:
+        self._move(self._delete, obj, None)
+
+    def _move(self, event: ClusterEvent, old: Object | None, new: Object | None) -> None:
+        started = self._perf()
+        self._queue.move_all(event, old, new)
+        self._handling(event.label).observe(self._perf() - started)
 
 
 def _key(pod: Pod) -> str:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from koordsched.api.core import Node
     from koordsched.api.podinfo import PodInfo
     from koordsched.cluster.mirror import Arrival, FinalState
+    from koordsched.framework.handle import Handle
     from koordsched.framework.profile import Profile
-    from koordsched.framework.services import Services
-    from koordsched.scheduler.parts import Parts
+    from koordsched.scheduler.context import SchedulerContext
 
 log = get_logger(__name__)
 
@@ -30,10 +30,10 @@ log = get_logger(__name__)
 class NominationKeeper:
     """A handler of nodes; the cache shows their changes already."""
 
-    def __init__(self, parts: Parts, profiles: Mapping[str, Profile], services: Services) -> None:
+    def __init__(self, parts: SchedulerContext, profiles: Mapping[str, Profile], handle: Handle) -> None:
         self._parts = parts
         self._profiles = profiles
-        self._services = services
+        self._handle = handle
 
     def on_add(self, node: Node, _arrival: Arrival) -> None:
         """A nomination that was read before its node was waits for this."""
@@ -64,7 +64,7 @@ class NominationKeeper:
 
     def _withdraw(self, pod: PodInfo, name: str) -> None:
         log.info("a nomination no longer holds", pod=pod.key, node=name)
-        self._services.withdraw_nomination(pod)
+        self._handle.withdraw_nomination(pod)
         was = replace(pod.pod, status=replace(pod.pod.status, nominated_node_name=name))
         self._parts.queue.move_all(ASSIGNED_POD_DELETE, was, None, Scope(max_priority=pod.priority))
-        self._services.activate([pod])
+        self._handle.activate([pod])

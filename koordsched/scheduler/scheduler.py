@@ -1,8 +1,8 @@
 """Scheduler: one scheduler on one cluster, from its first list to its last event.
 
 Makes the parts, runs their tasks and ends them. `start` returns when everything that exists has been handled and pods are being scheduled;
-who is to wait before the latter calls `fill` and, when it is its turn, `begin`. `stop` ends cleanly (nothing in flight, nothing unsaid),
-`kill` as a process that dies: what must survive is on the cluster.
+a standby calls `fill` and, when it leads, `begin`. `stop` ends cleanly (nothing in flight, nothing unwritten), `kill` as a process that
+dies: what must survive is on the cluster.
 """
 
 from __future__ import annotations
@@ -23,18 +23,14 @@ from koordsched.plugins import registry_for
 from koordsched.queue.hints import hints_for
 from koordsched.queue.profile import INFEASIBLE, QueueProfile, QueueSettings
 from koordsched.queue.scheduling_queue import SchedulingQueue
+from koordsched.scheduler.context import Dependencies, SchedulerContext
 from koordsched.scheduler.cycle import Cycle
 from koordsched.scheduler.extenders.hints import HINTS
-from koordsched.scheduler.failure import FailureHandler
-from koordsched.scheduler.fresh_reasons import FreshReasons
-from koordsched.scheduler.handlers import NodeHandler, PodHandler
-from koordsched.scheduler.metric_rules import MetricRules
-from koordsched.scheduler.metrics import Metrics
+from koordsched.scheduler.failure import ConditionRefresher, FailureHandler
+from koordsched.scheduler.handlers import EVENT_RESOURCES, NodeHandler, ObjectHandler, PodHandler
 from koordsched.scheduler.nominations import NominationKeeper
-from koordsched.scheduler.parts import Dependencies, Parts, Surroundings
+from koordsched.scheduler.plugin_handle import PluginHandle
 from koordsched.scheduler.selection import Selection
-from koordsched.scheduler.services import SchedulerServices
-from koordsched.scheduler.status_writer import StatusWriter
 from koordsched.tasks import TaskFailure, Tasks, call_later
 
 if TYPE_CHECKING:
@@ -68,37 +64,40 @@ class Scheduler:
     def __init__(self, config: SchedulerConfiguration, dependencies: Dependencies) -> None:
         self.config = config
         self.clock = dependencies.clock
-        self.metrics = Metrics(MetricRules.of(dependencies.flags))
-        surroundings = Surroundings(dependencies)
-        self.cache = surroundings.cache
-        self._informers = surroundings.informers
+        self._context = context = SchedulerContext(dependencies)
+        self.metrics = context.metrics
+        self.cache = context.cache
+        self.status_writer = context.status_writer
+        self._informers = context.informers
         self._nodes: Informer[Node] = self._informers.of(NODE)
         self._pods: Informer[Pod] = self._informers.of(POD, LIVE_PODS)
-        self._extenders = surroundings.extenders = _extenders(config, self.cache)
+        self._extenders = _extenders(config, self.cache)
+        self._handle = PluginHandle(context, dependencies.flags.gates, self._extenders)
         registry = registry_for(config)
         measures = self.metrics.framework if dependencies.measured else None
-        self.profiles = {profile.scheduler_name: Profile(profile, registry, surroundings, measures) for profile in config.profiles}
+        for profile in config.profiles:
+            context.profiles[profile.scheduler_name] = Profile(profile, registry, self._handle, measures)
+        self.profiles = context.profiles
         self.queue = SchedulingQueue(self.clock, self._queue_profiles(), self._queue_settings(dependencies), self.metrics)
-        self.status_writer = StatusWriter(dependencies.cluster, self.clock, dependencies.random)
-        parts = Parts(surroundings, self.metrics, self.queue, self.status_writer)
-        self._services = surroundings.services = SchedulerServices(parts, self.profiles)
+        context.queue = self.queue
         host = socket.gethostname()
         for name in self.profiles:
             source = EventSource(name, f"{name}-{host}")
             manners = Manners(self._busy, dependencies.unheard)
-            parts.recorders[name] = EventRecorder(dependencies.cluster, self.clock, dependencies.random, source, manners)
+            context.recorders[name] = EventRecorder(dependencies.cluster, self.clock, dependencies.random, source, manners)
+        self._recorders = list(context.recorders.values())
         self.queue.call_on_backoff(self._arm)
-        self._parts = parts
-        self._recorders = list(parts.recorders.values())
         selection = Selection(self.cache, self.queue.nominator, dependencies.random, config.percentage_of_nodes_to_score)
-        self._reasons = FreshReasons(parts, self._pods.store)
-        self.cycle = Cycle(parts, self.profiles, selection, FailureHandler(parts, self._pods.store, self._reasons))
+        self._conditions = ConditionRefresher(context, self._pods.store)
+        self.cycle = Cycle(context, self.profiles, selection, FailureHandler(context, self._pods.store, self._conditions))
         if self._extenders is not None:
             self._ask_extenders(self._extenders, selection)
-        self._nodes.add_handler(NodeHandler(parts))
-        self._nodes.add_handler(NominationKeeper(parts, self.profiles, self._services))
-        self._pods.add_handler(PodHandler(parts, self.profiles))
-        self._informers.announce(self.queue, self.metrics.event_handling)
+        self._nodes.add_handler(NodeHandler(context))
+        self._nodes.add_handler(NominationKeeper(context, self.profiles, self._handle))
+        self._pods.add_handler(PodHandler(context))
+        for informer in self._informers:
+            if informer.kind in EVENT_RESOURCES:
+                informer.add_handler(ObjectHandler(context, informer.kind))
         self.cache.signatures.call(self._sign_again)
         self._tasks = Tasks(dependencies.random, self._fail)
         self._loop_task: asyncio.Task[None] | None = None
@@ -136,7 +135,7 @@ class Scheduler:
         self._loop_task = self._tasks.must_run("scheduling loop", self._schedule)
 
     def watch_pods(self, handler: Handler[Pod]) -> None:
-        """Tell the handler of every live pod there is and of every change, after the scheduler itself has taken note."""
+        """Report every live pod that there is and every change to the handler, after the scheduler itself has taken note."""
         self._pods.add_handler(handler)
 
     @property
@@ -150,16 +149,16 @@ class Scheduler:
         return self._pods.store
 
     def idle(self) -> bool:
-        """Answer whether there is nothing to try, nothing on its way, and every pending pod has been told why."""
+        """Answer whether there is nothing to try, nothing on its way, and the condition of every pending pod is written."""
         sizes = self.queue.sizes()
         return (
-            not (sizes.active or sizes.backoff or self.queue.in_flight or self.cycle.binding or self._reasons.pending)
-            and not self._services.running
+            not (sizes.active or sizes.backoff or self.queue.in_flight or self.cycle.binding or self._conditions.pending)
+            and not self._handle.running
             and self.status_writer.idle
         )
 
     async def stop(self) -> None:
-        """Stop popping, finish what is being bound, say what is unsaid, and end."""
+        """Stop popping, finish what is being bound, write what is not written yet, and end."""
         await self.settle()
         await self.status_writer.flush()
         for recorder in self._recorders:
@@ -168,19 +167,19 @@ class Scheduler:
     async def settle(self) -> None:
         """Stop popping and finish what is being bound: nothing is decided from then on. The first part of `stop`, which may follow.
 
-        What only waits (on Permit, for volumes, for its turn to be bound) is left: a standby must not wait for it, nor an autoscaler hear
-        that such a pod is unschedulable.
+        What only waits (on Permit, for volumes, for its turn to be bound) is left: a standby must not wait for it, and no condition
+        may say that such a pod is unschedulable, since autoscalers read it.
         """
         if self._loop_task is not None:
             self._loop_task.cancel()
             await asyncio.wait([self._loop_task])
         if left := await self.cycle.wind_up():
             log.info("placements that were not being written yet are left to the next scheduler", pods=left)
-        await self._services.end()
+        await self._handle.end()
         await self._tasks.end()
         if self._extenders is not None:
             await self._extenders.close()
-        self._reasons.stop()
+        self._conditions.stop()
         self._disarm()
         self._raise_failure()
 
@@ -195,8 +194,8 @@ class Scheduler:
     async def kill(self) -> None:
         """End at once, as a process does that is killed: nothing is finished, undone or written."""
         self._disarm()
-        self._reasons.stop()
-        await self._services.end()
+        self._conditions.stop()
+        await self._handle.end()
         await self._tasks.end()
         binding = self.cycle.binding.drop()
         for task in binding:
@@ -255,7 +254,7 @@ class Scheduler:
             self.queue.flush_backoff(math.floor(self.clock.now() + 1e-6))
             self._arm()
         except Exception as error:  # noqa: BLE001  # it ends the process
-            self._fail("flush of the backoff queue", error)  # or nobody would ever set the timer again
+            self._fail("flush of the backoff queue", error)  # or the timer would never be set again
 
     async def _flush_unschedulable(self) -> None:
         while True:
@@ -295,7 +294,7 @@ class Scheduler:
         }
 
     def _hints_of_extenders(self) -> dict[str, Sequence[EventHint]]:
-        """Let every event retry the pods that an extender refused: nobody knows what it looks at."""
+        """Let every event retry the pods that an extender refused: what it looks at is not known."""
         return {EXTENDER: HINTS} if self._extenders is not None and self._extenders.choosing else {}
 
     def _ask_extenders(self, chain: Chain, selection: Selection) -> None:
@@ -303,7 +302,7 @@ class Scheduler:
         from koordsched.scheduler.extenders.search import Search  # noqa: PLC0415
 
         search = Search(selection, chain, self.cache, self._pods.store) if chain.choosing else None
-        self.cycle.ask_extenders(search, Binder(chain, self._parts.cluster) if chain.binding else None)
+        self.cycle.ask_extenders(search, Binder(chain, self._context.cluster) if chain.binding else None)
 
     def _probe(self, profile: Profile, pod: PodInfo) -> ProbeResult:
         """Probe for a waiting pod; where the outcome is INFEASIBLE, report reasons that are new to the pods of its shape."""
@@ -311,7 +310,7 @@ class Scheduler:
         if diagnosis is None:
             return outcome, None
         if outcome is INFEASIBLE:
-            self._reasons.found(profile, pod, diagnosis)
+            self._conditions.note(profile, pod, diagnosis)
         return outcome, diagnosis.rejectors
 
     def _sign_again(self, concerns: Concerns) -> None:
@@ -349,7 +348,7 @@ class Scheduler:
         )
         tasks: dict[str, Callable[[], int]] = {
             "binding": lambda: len(self.cycle.binding),
-            "preemption": lambda: self._services.running,
+            "preemption": lambda: self._handle.running,
         }
         chain = self._extenders
         if chain is not None:
@@ -366,7 +365,7 @@ class Scheduler:
 
     @property
     def debugger(self) -> Debugger:
-        """Return what shows the scheduler's beliefs and compares them with the cluster."""
+        """Return what shows the scheduler's state and compares it with the cluster."""
         from koordsched.scheduler.debugger import Debugger  # noqa: PLC0415  # most runs never ask
 
         return Debugger(self._sources())
@@ -374,7 +373,7 @@ class Scheduler:
     def _sources(self) -> Sources:
         from koordsched.scheduler.debugger import Sources  # noqa: PLC0415  # as above
 
-        return Sources(self._parts, self._nodes, self._pods, self.profiles)
+        return Sources(self._context, self._nodes, self._pods, self.profiles)
 
 
 def _extenders(config: SchedulerConfiguration, cache: Cache) -> Chain | None:

@@ -1,9 +1,9 @@
 """Writes why a pod is pending into its PodScheduled condition, and nominations, without making the scheduler wait (framework.md §6).
 
-What is to be said of a pod replaces what was not yet written of it, so a pod costs one request however often it is tried meanwhile; what is
-on the cluster already is not written again. One pod's writes are in order, different pods' go in parallel, and binds come first. What
-fails is tried again for as long as the pod is pending: without its condition nobody adds a node for it. What was refused for a reason that
-does not look as if it would pass is tried again rarely.
+An update of a pod replaces one that was not written yet, so a pod costs one request however often it is tried meanwhile; what is on the
+cluster already is not written again. One pod's writes are in order, different pods' go in parallel, and binds come first. A write that
+fails is tried again for as long as the pod is pending: without the condition no autoscaler adds a node for it. A write that was refused
+for a reason that does not look as if it would pass is tried again rarely.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ log = get_logger(__name__)
 
 POD_SCHEDULED = "PodScheduled"
 WRITERS = 4
-TRIES = 4  # at a clean stop; as many failures in a row are said in the log
+TRIES = 4  # at a clean stop; as many failures in a row are logged
 RETRY_SECONDS, MAX_RETRY_SECONDS = 0.2, 30.0  # doubled from one try to the next,
 JITTER = 0.2  # and lengthened by up to this part: after an outage thousands of pods are not to be written in the same moment
-REFUSED_SECONDS = 300.0  # after which what was refused is tried again, unless something newer is said before
+REFUSED_SECONDS = 300.0  # after which what was refused is tried again, unless there is a newer update before
 MAY_PASS = (TooManyRequests, ServerError, OutcomeUnknown, Unauthorized, Forbidden)
 """Not the pod's fault. Forbidden: an API server that has just started refuses everything until it has read its roles."""
 
 
-class Said(msgspec.Struct, frozen=True):
-    """What a pod's status says, or is to say, about scheduling: reason and message of PodScheduled=False, and the nominated node.
+class PodStatusUpdate(msgspec.Struct, frozen=True):
+    """What a pod's status has, or is to have, of scheduling: reason and message of PodScheduled=False, and the nominated node.
 
     An empty reason leaves the condition alone; nominated None leaves the nomination alone, "" clears it.
     """
@@ -64,15 +64,15 @@ class Said(msgspec.Struct, frozen=True):
 
 
 class StatusWriter:
-    """Keeps pods' conditions true to the scheduler's last word. `run` is a task of the scheduler."""
+    """Writes the latest update of each pod. `run` is a task of the scheduler."""
 
     def __init__(self, cluster: Cluster, clock: Clock, random: Random) -> None:
         self._cluster = cluster
         self._clock = clock
         self._random = random
-        self._written: dict[str, Said] = {}  # by uid: what was written last; while the pod is pending
-        self._wanted: dict[str, tuple[Pod, Said]] = {}  # by uid: not written yet
-        self._known: set[str] = set()  # uids of which anything was ever said, until they are forgotten
+        self._written: dict[str, PodStatusUpdate] = {}  # by uid: what was written last; while the pod is pending
+        self._wanted: dict[str, tuple[Pod, PodStatusUpdate]] = {}  # by uid: not written yet
+        self._known: set[str] = set()  # uids of which any update was ever wanted, until they are forgotten
         self._busy: set[str] = set()  # uids with a request under way
         self._failures: dict[str, int] = {}  # by uid: failed tries in a row
         self._waiting: dict[str, asyncio.TimerHandle] = {}  # by uid: wanted, but not before this
@@ -86,28 +86,28 @@ class StatusWriter:
 
     @property
     def unwritten(self) -> int:
-        """Return how many pods' last word is not written yet."""
+        """Return of how many pods the latest update is not written yet."""
         return len(self._wanted.keys() | self._busy)
 
-    def say(self, pod: Pod, said: Said) -> None:
-        """Say this of the pod, if it does not say so already."""
+    def update(self, pod: Pod, update: PodStatusUpdate) -> None:
+        """Write this of the pod soon, if its status does not have it already."""
         uid = pod.metadata.uid
         if uid not in self._wanted and uid not in self._busy:
-            if not self._differs(pod, said):
+            if not self._differs(pod, update):
                 return
             self._ready.put_nowait(uid)
         self._not_refused(uid)
         self._known.add(uid)
-        self._wanted[uid] = (pod, said)
+        self._wanted[uid] = (pod, update)
 
     def nominate(self, pod: PodInfo, node: str) -> None:
-        """Say which node the pod is about to be bound to, because that will take a while."""
+        """Write to which node the pod is about to be bound, because that will take a while."""
         waiting = self._wanted.get(pod.uid)
         reason, message = (waiting[1].reason, waiting[1].message) if waiting else ("", "")
-        self.say(pod.pod, Said(reason, message, node))
+        self.update(pod.pod, PodStatusUpdate(reason, message, node))
 
     def forget(self, uid: str) -> None:
-        """Say nothing more about a pod: it is bound or gone."""
+        """Write nothing more of a pod: it is bound or gone."""
         if uid not in self._known:
             return
         self._known.discard(uid)
@@ -143,7 +143,7 @@ class StatusWriter:
         self._stop_timers()
 
     def abandon(self) -> int:
-        """Drop what is not written, because another scheduler has the word now; after `run` has ended. Return of how many pods."""
+        """Drop what is not written, because another scheduler leads now; after `run` has ended. Return of how many pods."""
         self._stop_timers()
         dropped = self.unwritten
         self._wanted.clear()
@@ -155,10 +155,10 @@ class StatusWriter:
                 timer.cancel()
             timers.clear()
 
-    def _differs(self, pod: Pod, said: Said) -> bool:
+    def _differs(self, pod: Pod, update: PodStatusUpdate) -> bool:
         known = self._written.get(pod.metadata.uid) or _on_cluster(pod)
-        return bool(said.reason and (said.reason, said.message) != (known.reason, known.message)) or (
-            said.nominated is not None and said.nominated != (known.nominated or "")
+        return bool(update.reason and (update.reason, update.message) != (known.reason, known.message)) or (
+            update.nominated is not None and update.nominated != (known.nominated or "")
         )
 
     async def _write_ready(self) -> None:
@@ -172,12 +172,12 @@ class StatusWriter:
         del self._waiting[uid]
         self._ready.put_nowait(uid)
 
-    def _once_more(self, pod: Pod, said: Said) -> None:
+    def _once_more(self, pod: Pod, update: PodStatusUpdate) -> None:
         del self._refused[pod.metadata.uid]
-        self.say(pod, said)
+        self.update(pod, update)
 
     def _not_refused(self, uid: str) -> None:
-        """Try what was refused no more: something newer is said, or nothing at all."""
+        """Try what was refused no more: there is a newer update, or the pod is forgotten."""
         if (timer := self._refused.pop(uid, None)) is not None:
             timer.cancel()
 
@@ -204,17 +204,17 @@ class StatusWriter:
             return None  # forgotten meanwhile
         self._busy.discard(uid)
         if error is not None:
-            self._wanted.setdefault(uid, wanted)  # what was said meanwhile is newer
+            self._wanted.setdefault(uid, wanted)  # an update that came meanwhile is newer
             return self._delay(wanted[0], error)
         self._failures.pop(uid, None)
         if uid in self._wanted:
             self._ready.put_nowait(uid)
         return None
 
-    async def _request(self, pod: Pod, said: Said) -> ClusterError | None:
+    async def _request(self, pod: Pod, update: PodStatusUpdate) -> ClusterError | None:
         """Write, and remember that it is written; return an error that may pass."""
         meta = pod.metadata
-        patch = Patch(self._body(pod, said), PatchType.STRATEGIC, "status")
+        patch = Patch(self._body(pod, update), PatchType.STRATEGIC, "status")
         try:
             await self._cluster.patch(Ref(POD, meta.namespace, meta.name), patch)
         except NotFound:
@@ -227,9 +227,9 @@ class StatusWriter:
             if meta.uid in self._busy:  # else it was forgotten meanwhile: a bound pod takes no nomination any more
                 self._give_up(pod, error)
                 if meta.uid not in self._wanted:
-                    self._refused[meta.uid] = call_later(REFUSED_SECONDS, self._once_more, pod, said)
+                    self._refused[meta.uid] = call_later(REFUSED_SECONDS, self._once_more, pod, update)
             return None
-        self._remember(pod, said)
+        self._remember(pod, update)
         return None
 
     def _delay(self, pod: Pod, error: ClusterError) -> float:
@@ -242,36 +242,36 @@ class StatusWriter:
         delay = grown(RETRY_SECONDS, MAX_RETRY_SECONDS, failures) * (1.0 + JITTER * self._random.random())
         return max(delay, error.retry_after) if isinstance(error, TooManyRequests) else delay
 
-    def _remember(self, pod: Pod, said: Said) -> None:
+    def _remember(self, pod: Pod, update: PodStatusUpdate) -> None:
         uid = pod.metadata.uid
         if uid not in self._busy:
             return  # forgotten meanwhile
         known = self._written.get(uid) or _on_cluster(pod)
-        nominated = said.nominated if said.nominated is not None else known.nominated
-        self._written[uid] = Said(said.reason or known.reason, said.message or known.message, nominated)
+        nominated = update.nominated if update.nominated is not None else known.nominated
+        self._written[uid] = PodStatusUpdate(update.reason or known.reason, update.message or known.message, nominated)
 
     def _give_up(self, pod: Pod, error: ClusterError) -> None:
         self.failed += 1
         self._failures.pop(pod.metadata.uid, None)
         log.error("status not written", pod=f"{pod.metadata.namespace}/{pod.metadata.name}", err=error.message, status=error.status)
 
-    def _body(self, pod: Pod, said: Said) -> dict[str, Any]:
+    def _body(self, pod: Pod, update: PodStatusUpdate) -> dict[str, Any]:
         status: dict[str, Any] = {}
-        if said.reason:
-            status["conditions"] = [self._condition(pod, said)]
-        if said.nominated is not None:
-            status["nominatedNodeName"] = said.nominated or None
+        if update.reason:
+            status["conditions"] = [self._condition(pod, update)]
+        if update.nominated is not None:
+            status["nominatedNodeName"] = update.nominated or None
         return {"metadata": {"uid": pod.metadata.uid}, "status": status}
 
-    def _condition(self, pod: Pod, said: Said) -> dict[str, Any]:
+    def _condition(self, pod: Pod, update: PodStatusUpdate) -> dict[str, Any]:
         """Return the condition; its transition time stays while the status stays False."""
         before = _pod_scheduled(pod)
         since = before.last_transition_time if before is not None and before.status == "False" else None
         condition: dict[str, Any] = {
             "type": POD_SCHEDULED,
             "status": "False",
-            "reason": said.reason,
-            "message": said.message,
+            "reason": update.reason,
+            "message": update.message,
             "lastTransitionTime": since or rfc3339(self._clock.now()),
         }
         if pod.metadata.generation:
@@ -283,8 +283,8 @@ def _pod_scheduled(pod: Pod) -> PodCondition | None:
     return next((condition for condition in pod.status.conditions if condition.type == POD_SCHEDULED), None)
 
 
-def _on_cluster(pod: Pod) -> Said:
+def _on_cluster(pod: Pod) -> PodStatusUpdate:
     condition = _pod_scheduled(pod)
     if condition is None or condition.status != "False":
-        return Said(nominated=pod.status.nominated_node_name)
-    return Said(condition.reason, condition.message, pod.status.nominated_node_name)
+        return PodStatusUpdate(nominated=pod.status.nominated_node_name)
+    return PodStatusUpdate(condition.reason, condition.message, pod.status.nominated_node_name)

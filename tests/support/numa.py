@@ -16,10 +16,8 @@ from koordsched.api.koordinator.pods import RESOURCE_SPEC, RESOURCE_STATUS
 from koordsched.api.validation import decode
 from koordsched.cluster.port import ADDED, DELETED, WatchEvent
 from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
-from koordsched.queue.nominator import Nominator
 from support.builders import NodeBuilder, PodBuilder, pod
 from support.plugins import PluginBench
-from support.world import RememberedServices
 
 if TYPE_CHECKING:
     from koordsched.api.kinds import Kind
@@ -59,10 +57,6 @@ def holding(builder: PodBuilder, cpuset: str, amounts: dict[int, dict[str, str]]
 class NumaBench(PluginBench):
     """A plugin bench on which Nodes and NodeResourceTopologies come, change and go as watches report it: plugins first, then the cache."""
 
-    def __init__(self, *nodes: NodeBuilder) -> None:
-        super().__init__(*nodes)
-        self.services = RememberedServices(Nominator())
-
     def set(self, builder: NodeBuilder) -> None:
         node = builder.build()
         node = replace(node, metadata=replace(node.metadata, resource_version=str(next(VERSIONS))))
@@ -86,9 +80,3 @@ class NumaBench(PluginBench):
         mirror = self.informer(kind)._mirror
         mirror.apply(event)
         assert not mirror.handler_errors
-
-    @property
-    def said(self) -> list[str]:
-        """Return what plugins have had said."""
-        said: list[str] = self.services.said
-        return said

@@ -12,7 +12,8 @@ from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.interface import PreFilterPlugin, PreFilterResult, PreScorePlugin
 from koordsched.framework.status import Code, Status
 from koordsched.framework.waiting import WaitingPods
-from koordsched.scheduler.informers import Informers
+from koordsched.scheduler.context import Informers
+from support.world import RecordedActions
 
 if TYPE_CHECKING:
     from koordsched.api.kinds import Kind
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
 ENTRY_REASONS = tuple[str, ...]
 
 
-class PluginBench:
+class PluginBench(RecordedActions):
     """A cache with nodes and pods, and a handle for plugins (`koordsched.framework.handle.Handle`)."""
 
     def __init__(self, *nodes: NodeBuilder, cluster: Any = None) -> None:
+        super().__init__()
         self.cache = Cache()
         self.cluster = cluster
         self.random = random.Random(1)
@@ -37,7 +39,6 @@ class PluginBench:
         self.waiting_pods = WaitingPods()
         self.extenders: Any = None
         self.gates = FeatureGates()
-        self.services: Any = None
         self.informers = Informers(cluster, self.clock, self.random)
         for builder in nodes:
             self.set(builder)

@@ -31,7 +31,6 @@ from support.plugins import PluginBench
 
 if TYPE_CHECKING:
     from koordsched.api.meta import Object
-    from support.builders import NodeBuilder
 
 VERSIONS = count(1)
 
@@ -116,22 +115,8 @@ def with_volumes(builder: PodBuilder, *volumes: dict[str, Any]) -> PodBuilder:
     return PodBuilder(replace(before, spec=replace(before.spec, volumes=(*before.spec.volumes, *read.spec.volumes))))
 
 
-class StageErrors:
-    """Counts what would be counted as failed stages."""
-
-    def __init__(self) -> None:
-        self.failed: list[str] = []
-
-    def volume_stage_failed(self, operation: str) -> None:
-        self.failed.append(operation)
-
-
 class VolumeBench(PluginBench):
     """A plugin bench with claims, volumes and so on."""
-
-    def __init__(self, *nodes: NodeBuilder, cluster: Any = None) -> None:
-        super().__init__(*nodes, cluster=cluster)
-        self.services = StageErrors()
 
     def put_object(self, *objects: Object) -> None:
         """Let the mirrors have the objects, as new ones or in the place of those that they have."""

@@ -22,11 +22,10 @@ from koordsched.config.features import FeatureGates
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.extenders import PreemptionExtenders
 from koordsched.framework.profile import PluginFactory, Profile
-from koordsched.framework.services import Services
 from koordsched.framework.waiting import WaitingPods
 from koordsched.plugins import REGISTRY
 from koordsched.queue.nominator import Nominator
-from koordsched.scheduler.informers import Informers
+from koordsched.scheduler.context import Informers
 from koordsched.scheduler.selection import Selection
 
 EMPTY_CONFIG = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -44,11 +43,11 @@ class NoCluster:
     """Stands where a plugin expects a cluster; nothing may be asked of it."""
 
 
-class RememberedServices:
-    """Takes note of what plugins have done. Nothing runs in the background: what is spawned is kept."""
+class RecordedActions:
+    """The part of a handle by which plugins have something done: it is noted. Nothing runs in the background: what is spawned is kept."""
 
-    def __init__(self, nominator: Nominator) -> None:
-        self.nominator = nominator
+    def __init__(self) -> None:
+        self.nominator = Nominator()
         self.preemption_metrics = self
         self.said: list[str] = []
         self.spawned: list[Coroutine[None, None, None]] = []
@@ -91,13 +90,14 @@ class RememberedServices:
         self.said.append(f"in {seconds:g} s")
 
 
-class World:
+class World(RecordedActions):
     """A cache and the profiles of a configuration on it."""
 
     cluster: Cluster
     waiting_pods: WaitingPods
 
     def __init__(self, setup: Setup | None = None, cache: Cache | None = None) -> None:
+        super().__init__()
         config, environment, registry = setup or Setup()
         self.cluster = NoCluster()  # type: ignore[assignment]
         self.clock: Clock = RealClock()
@@ -106,8 +106,6 @@ class World:
         self.waiting_pods = WaitingPods()
         self.extenders: PreemptionExtenders | None = None
         self.gates = FeatureGates()
-        self.nominator = Nominator()
-        self.services: Services = RememberedServices(self.nominator)
         self.informers = Informers(self.cluster, self.clock, self.random)
         loaded = load_config_text(config, environment)
         self.profiles = [Profile(profile, registry, self) for profile in loaded.profiles]

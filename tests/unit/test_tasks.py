@@ -145,7 +145,7 @@ MADE_ELSEWHERE = {
     "cluster/apiserver/exec_plugin.py: asyncio.create_task": "the reader of what a credential plugin complains of, which `_run` waits for",
     "cluster/event_recorder.py: asyncio.create_task": "the writers of a flush, which waits for them",
     "scheduler/extenders/transport.py: threading.Thread": "the loop of a simulation's extenders; each request is waited for",
-    "scheduler/relay.py: asyncio.get_running_loop().create_task": "one for many binding cycles; what they raise is taken in its loop",
+    "scheduler/binding_tasks.py: asyncio.get_running_loop().create_task": "one for many binding cycles; it takes what they raise",
     "server/access/tokens.py: asyncio.create_task": "a review, whose result all who asked wait for",
     "server/heartbeat.py: threading.Thread": "the watchdog's, which only logs",
     "server/kept_answers.py: asyncio.create_task": "an answer, whose result all who asked wait for",
@@ -168,7 +168,7 @@ def test_no_task_timer_or_thread_is_made_in_another_way() -> None:
 
 
 def made_in(tree: ast.Module) -> Iterator[str]:
-    """Yield the calls that make tasks, timers or threads; not those of a TaskGroup, nor those of plugins' services."""
+    """Yield the calls that make tasks, timers or threads; not those of a TaskGroup, nor the handle's timers."""
     groups = {
         ast.unparse(item.optional_vars)
         for node in ast.walk(tree)
@@ -178,7 +178,7 @@ def made_in(tree: ast.Module) -> Iterator[str]:
     }
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MAKERS:
-            if ast.unparse(node.func.value) in groups or ast.unparse(node.func).endswith("services.call_later"):
+            if ast.unparse(node.func.value) in groups or ast.unparse(node.func).endswith("_handle.call_later"):
                 continue
             yield ast.unparse(node.func)
 

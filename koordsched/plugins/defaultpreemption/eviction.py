@@ -72,21 +72,21 @@ class Eviction:
 
     async def carry_out(self, preemptor: PodInfo, node: str, victims: Sequence[PodInfo]) -> str:
         """Evict the victims, or begin to; return what went wrong, "" if nothing did."""
-        self._handle.services.preemption_metrics.evicting(len(victims))
+        self._handle.preemption_metrics.evicting(len(victims))
         if self._handle.gates["SchedulerAsyncPreemption"]:
             found = Round()
             self._under_way.setdefault(preemptor.uid, []).append(found)
-            self._handle.services.spawn(self._in_background(found, preemptor, node, victims))
+            self._handle.spawn(self._in_background(found, preemptor, node, victims))
             return ""
         errors = await asyncio.gather(*(self._evict(victim, preemptor, node) for victim in victims))
         return next((error for error in errors if error), "")
 
     async def _in_background(self, found: Round, preemptor: PodInfo, node: str, victims: Sequence[PodInfo]) -> None:
-        clock, services = self._handle.clock, self._handle.services
+        clock = self._handle.clock
         begun = clock.now()
         try:
             error = await self._evict_all(found, preemptor, node, victims)
-            services.preemption_metrics.evicted("error" if error else "success", clock.now() - begun)
+            self._handle.preemption_metrics.evicted("error" if error else "success", clock.now() - begun)
             if error:
                 log.error("a pod could not be evicted; its preemptor is tried again", pod=preemptor.key, node=node, err=error)
             else:
@@ -94,7 +94,7 @@ class Eviction:
         finally:
             self._end(preemptor.uid, found)
         if error or found.held:  # held: while it was, no event reached it
-            services.activate([preemptor])
+            self._handle.activate([preemptor])
 
     async def _evict_all(self, found: Round, preemptor: PodInfo, node: str, victims: Sequence[PodInfo]) -> str:
         """Evict the last victim after all others; return what went wrong, "" if nothing did."""
@@ -135,7 +135,7 @@ class Eviction:
                 return error
         note = f"Preempted by pod {preemptor.uid} on node {node}"
         text = EventText("Normal", "Preempted", "Preempting", note)
-        self._handle.services.event(preemptor.pod.spec.scheduler_name, victim.pod, text, preemptor.pod)
+        self._handle.event(preemptor.pod.spec.scheduler_name, victim.pod, text, preemptor.pod)
         return ""
 
     async def _delete(self, victim: Pod, preemptor: PodInfo) -> str:

@@ -58,7 +58,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         return WAITING if self._eviction.holds(pod.uid) else None
 
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
-        self._handle.services.preemption_metrics.attempted()
+        self._handle.preemption_metrics.attempted()
         result, status = await self._preempt(pod, diagnosis)
         if status is None:
             return result, None
@@ -106,7 +106,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         """Refuse a pod that may not preempt, or that has done so and waits for its victims to leave."""
         if pod.pod.spec.preemption_policy == NEVER:
             return POLICY_NEVER
-        name = pod.pod.status.nominated_node_name or self._handle.services.nominator.node_of(pod.uid)
+        name = pod.pod.status.nominated_node_name or self._handle.nominator.node_of(pod.uid)
         node = self._handle.cache.node(name) if name else None
         if node is None or not may_wait_for(diagnosis.status_of(node.row)):
             return None
@@ -120,7 +120,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         if not waited_for:
             return None
         soonest = min(overdue_at(victim) for victim in waited_for)
-        self._handle.services.call_later(soonest - now, lambda: self._handle.services.activate([pod]))
+        self._handle.call_later(soonest - now, lambda: self._handle.activate([pod]))
         return TERMINATING
 
     async def _choose(self, attempt: Attempt) -> Candidate | Status:
@@ -159,16 +159,16 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
 
         kube-scheduler withdraws all of them (kubernetes #129948).
         """
-        services, node = self._handle.services, self._handle.cache.node(name)
-        nominated = services.nominator.pods_on(name)
+        handle, node = self._handle, self._handle.cache.node(name)
+        nominated = handle.nominator.pods_on(name)
         staying = [pod, *(other for other in nominated if other.priority >= pod.priority and other.uid != pod.uid)]
         for other in sorted(nominated, key=lambda nominated: -nominated.priority):
             if other.priority >= pod.priority or other.uid == pod.uid:
                 continue
-            if node is not None and services.fits(other, node, staying, candidate.victims):
+            if node is not None and handle.fits(other, node, staying, candidate.victims):
                 staying.append(other)
             else:
-                services.withdraw_nomination(other)
+                handle.withdraw_nomination(other)
 
     def _node_name(self, row: int) -> str:
         info = self._handle.cache.infos[row]
@@ -179,8 +179,8 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
     @cached_property
     def _occupants(self) -> Occupants:
         # Made when a pod fails for the first time: until then nobody need be followed.
-        return Occupants(self._handle.cache, self._handle.services.nominator, self._budgets)
+        return Occupants(self._handle.cache, self._handle.nominator, self._budgets)
 
     @cached_property
     def _candidates(self) -> Candidates:
-        return Candidates(self._handle.cache, self._handle.services.nominator, self._occupants, self._budgets)
+        return Candidates(self._handle.cache, self._handle.nominator, self._occupants, self._budgets)

@@ -64,7 +64,7 @@ class _Mistakes:
         self._known[kind, name] = problems
         for problem in problems:
             log.warning("an object about CPUs and NUMA nodes is not right", kind=kind, node=name, problem=problem)
-        self._handle.services.malformed_object(kind)
+        self._handle.malformed_object(kind)
         self._say(kind, name, problems)
 
     def node_came(self, name: str) -> None:
@@ -77,7 +77,7 @@ class _Mistakes:
         node = self._nodes.get(name)
         if node is not None:
             text = EventText("Warning", REASON, "Scheduling", f"{kind}: {'; '.join(problems)}")
-            self._handle.services.event_on(node, text)
+            self._handle.event_on(node, text)
 
 
 class _Topologies:

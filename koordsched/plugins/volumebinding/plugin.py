@@ -105,7 +105,7 @@ class VolumeBinding(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNod
         claims = classify_claims(self._state.objects, self._state.inventory.assumed, pod.volumes)
         if isinstance(claims, Status):
             if not claims.rejected:
-                self._handle.services.volume_stage_failed(PREDICATE)
+                self._handle.volume_stage_failed(PREDICATE)
             return claims
         return CompiledClaims(self._state, claims)
 
@@ -140,7 +140,7 @@ class VolumeBinding(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNod
                 else:
                     assumed.assume_volume(decision.volume.metadata.name, decision.claim.key, pod.uid)
         except ValueError as problem:
-            self._handle.services.volume_stage_failed(ASSUME)
+            self._handle.volume_stage_failed(ASSUME)
             return error(str(problem))
         return None
 
@@ -166,7 +166,7 @@ class VolumeBinding(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNod
         try:
             await self._binder.bind(decisions, pod, node_name)
         except BindingError as problem:
-            self._handle.services.volume_stage_failed(BIND)
+            self._handle.volume_stage_failed(BIND)
             return error(str(problem))
         self.unreserve(state, pod, node_name)
         return None

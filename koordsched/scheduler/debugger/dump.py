@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from koordsched.queue.nominator import Nominator
     from koordsched.queue.queued_pod import QueuedPodInfo
     from koordsched.queue.scheduling_queue import SchedulingQueue
-    from koordsched.scheduler.parts import Parts
+    from koordsched.scheduler.context import SchedulerContext
 
     Pause = Callable[[], Awaitable[None]]  # lets others run when this has taken long enough (`koordsched.slices`)
 
@@ -88,7 +88,7 @@ class QueueDump(msgspec.Struct, frozen=True):
     waiting: tuple[WaitingDump, ...]
 
 
-async def dump_cache(parts: Parts, limit: int, pause: Pause) -> CacheDump:
+async def dump_cache(parts: SchedulerContext, limit: int, pause: Pause) -> CacheDump:
     """Show at most `limit` nodes, by name, and as many nodes with nominations."""
     cache, nominator = parts.cache, parts.queue.nominator
     nodes = []
@@ -106,7 +106,7 @@ async def dump_cache(parts: Parts, limit: int, pause: Pause) -> CacheDump:
     )
 
 
-async def dump_queue(parts: Parts, limit: int, pause: Pause) -> QueueDump:
+async def dump_queue(parts: SchedulerContext, limit: int, pause: Pause) -> QueueDump:
     """Show at most `limit` pods of each part."""
     queue = parts.queue
     by_place: dict[QueuePlace, list[QueuedPodInfo]] = {place: [] for place in QueuePlace}

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
     from koordsched.api.core import Node, Pod
     from koordsched.cluster.informer import Informer
-    from koordsched.scheduler.parts import Parts
+    from koordsched.scheduler.context import SchedulerContext
 
 
 class Sources(msgspec.Struct, frozen=True):
     """One scheduler's parts and watches. `profiles` are the scheduler names whose pods are ours."""
 
-    parts: Parts
+    parts: SchedulerContext
     nodes: Informer[Node]
     pods: Informer[Pod]
     profiles: Container[str]

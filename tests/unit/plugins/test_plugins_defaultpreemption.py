@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support import queueing
 from support.builders import node, pod
-from support.world import RememberedServices, Setup, World
+from support.world import Setup, World
 
 from koordsched.api.core import PodCondition
 from koordsched.api.kinds import POD
@@ -65,8 +65,6 @@ class Bench:
         monkeypatch.setattr(eviction, "LONGEST_DELAY", 0.0)
         self.world = world or World()
         self.world.cluster = api  # type: ignore[assignment]
-        assert isinstance(self.world.services, RememberedServices)
-        self.services = self.world.services
         self.store: dict[str, Any] = self.world.informer(POD).store
         api.gone = self.gone
         self.plugin = next(plugin for plugin in self.world.profile.post_filter if isinstance(plugin, DefaultPreemption))
@@ -96,9 +94,9 @@ class Bench:
         return await self.plugin.post_filter(CycleState(), made, found)
 
     async def finish(self) -> None:
-        for work in self.services.spawned:
+        for work in self.world.spawned:
             await work
-        self.services.spawned.clear()
+        self.world.spawned.clear()
 
 
 EVICTED = PodCondition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler")
@@ -115,7 +113,7 @@ async def test_the_preemptor_is_gated_until_its_last_victim_goes(monkeypatch: py
     await bench.finish()
     assert bench.plugin.pre_enqueue(high) is None
     assert api.calls == ["patch mid", "delete mid uid-default-mid", "patch low", "delete low uid-default-low"]
-    assert bench.services.said == [
+    assert bench.world.said == [
         "attempted",
         "evicting 2",
         "Preempted mid: Preempted by pod uid-default-high on node n1",
@@ -137,7 +135,7 @@ async def test_the_preemptor_is_gated_until_its_victim_is_seen_going_though_the_
     work = asyncio.ensure_future(bench.finish())
     for _ in range(20):
         await asyncio.sleep(0)
-    assert bench.services.said[-1] == "evicted: success"
+    assert bench.world.said[-1] == "evicted: success"
     assert bench.plugin.pre_enqueue(high) is not None
     bench.run("mid", 1)  # something else changes
     await asyncio.sleep(0)
@@ -149,7 +147,7 @@ async def test_the_preemptor_is_gated_until_its_victim_is_seen_going_though_the_
     assert bench.plugin.pre_enqueue(high) is None, "at once, for the event that comes next may let it in"
     await work
     assert api.calls == ["patch low", "delete low uid-default-low"]
-    assert bench.services.said[-1] == "activate default/high"
+    assert bench.world.said[-1] == "activate default/high"
 
 
 def test_a_held_preemptor_hears_of_no_event_and_goes_on_when_it_is_activated(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +175,7 @@ async def test_faults_that_pass_and_pods_that_are_gone_are_no_failure(answers: A
     bench = Bench(Api(*answers), monkeypatch)
     await bench.preempt(bench.high())
     await bench.finish()
-    assert bench.services.said[-1] == "evicted: success"
+    assert bench.world.said[-1] == "evicted: success"
 
 
 async def test_a_deletion_refused_because_others_wrote_at_the_same_time_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +185,7 @@ async def test_a_deletion_refused_because_others_wrote_at_the_same_time_is_repea
     await bench.preempt(bench.high())
     await bench.finish()
     assert api.calls == ["patch low", "delete low uid-default-low", "delete low uid-default-low"]
-    assert bench.services.said[-1] == "evicted: success"
+    assert bench.world.said[-1] == "evicted: success"
 
 
 @pytest.mark.parametrize("answers", [[Forbidden("no rights")], [ServerError("busy")] * 6])
@@ -195,7 +193,7 @@ async def test_a_preemptor_whose_victim_cannot_be_evicted_is_tried_again(answers
     bench = Bench(api := Api(*answers), monkeypatch)
     await bench.preempt(bench.high())
     await bench.finish()
-    assert bench.services.said[-2:] == ["evicted: error", "activate default/high"]
+    assert bench.world.said[-2:] == ["evicted: error", "activate default/high"]
     assert api.calls == ["patch low"] * len(answers)
 
 
@@ -209,7 +207,7 @@ async def test_a_victim_that_terminates_is_waited_for(monkeypatch: pytest.Monkey
         None,
         Status(Code.UNSCHEDULABLE, ("preemption: not eligible due to a terminating pod on the nominated node.",)),
     )
-    assert bench.services.said == ["attempted", "in 50 s"]  # 60 s after the end of its grace period
+    assert bench.world.said == ["attempted", "in 50 s"]  # 60 s after the end of its grace period
 
 
 async def test_a_victim_that_never_leaves_is_given_up_and_not_chosen_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,7 +228,7 @@ async def test_a_victim_that_began_to_terminate_meanwhile_is_neither_evicted_aga
     bench.run("low", 0, deleted="2026-01-01T00:00:20Z")  # before the eviction has begun
     await bench.finish()
     assert api.calls == []
-    assert bench.services.said == ["attempted", "evicting 1", "evicted: success"]
+    assert bench.world.said == ["attempted", "evicting 1", "evicted: success"]
 
 
 async def test_lower_nominations_that_do_not_fit_any_more_are_withdrawn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,8 +237,8 @@ async def test_lower_nominations_that_do_not_fit_any_more_are_withdrawn(monkeypa
     for other in (lower, higher):
         bench.world.nominator.set(other, "n1")
     await bench.preempt(bench.high("1"))
-    assert "withdraw default/lower" in bench.services.said
-    assert "withdraw default/higher" not in bench.services.said
+    assert "withdraw default/lower" in bench.world.said
+    assert "withdraw default/higher" not in bench.world.said
     await bench.finish()
 
 

@@ -98,7 +98,7 @@ class TestPreFilter:
     def test_a_class_without_binding_mode_is_an_error_and_counts(self) -> None:
         bench, plugin = made_bench(storage_class("odd", mode=None), claim("data", storage_class="odd"))
         assert bench.pre_filter(plugin, pod_with("data")) == error('VolumeBindingMode not set for StorageClass "odd"')
-        assert bench.services.failed == ["predicate"]
+        assert bench.said == ["volume stage failed: predicate"]
 
     def test_a_selector_that_cannot_be_understood_is_named(self) -> None:
         selector = {"matchExpressions": [{"key": "a", "operator": "Near"}]}

@@ -166,7 +166,7 @@ async def test_a_pod_that_waits_on_permit_is_bound_when_it_is_allowed(stage: Sta
         await begin(world)
         assert (bound_to(world), world.cluster.raw(ref())["status"]["nominatedNodeName"]) == ("", "n1")
         await asyncio.sleep(30)
-        (waiting,) = world.scheduler._parts.waiting_pods
+        (waiting,) = world.scheduler._context.waiting_pods
         waiting.allow("L")
         await world.settle()
         assert bound_to(world) == "n1"
@@ -233,7 +233,7 @@ async def test_a_pod_that_is_deleted_while_it_waits_makes_room_at_once(stage: St
         await world.delete(ref())
         await world.settle()
         assert late.journal == ["reserve L", "permit L", "unreserve L"]
-        assert len(world.scheduler._parts.waiting_pods) == 0
+        assert len(world.scheduler._context.waiting_pods) == 0
         check_books(world)
 
 

@@ -14,7 +14,7 @@ from koordsched import tasks
 from koordsched.api.kinds import EVENT, NODE, POD
 from koordsched.cluster.memory import Fault
 from koordsched.cluster.port import Conflict
-from koordsched.scheduler.relay import Relay
+from koordsched.scheduler.binding_tasks import BindingTasks
 
 
 class BugError(Exception):
@@ -83,7 +83,7 @@ def raises_once(method: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable
 
 
 async def test_a_binding_cycle_that_raises_does_not_keep_others_from_theirs() -> None:
-    relay, seen = Relay(), []
+    binding, seen = BindingTasks(), []
 
     async def work(number: int) -> None:
         if number == 1:
@@ -91,8 +91,8 @@ async def test_a_binding_cycle_that_raises_does_not_keep_others_from_theirs() ->
         seen.append(number)
 
     for number in range(3):
-        relay.add(work(number))
+        binding.add(work(number))
     await asyncio.sleep(1)
-    assert (seen, len(relay), relay.tasks) == ([0, 2], 0, [])
+    assert (seen, len(binding), binding.tasks) == ([0, 2], 0, [])
     assert tasks.failures == {"binding cycle": 1}
     tasks.failures.clear()

@@ -68,7 +68,7 @@ async def test_a_pod_whose_resources_cannot_be_read_is_told_of_and_left_alone(st
     path = "spec.containers[0].resources.requests[cpu]"
     async with stage() as world:
         await begin(world)
-        handler = PodHandler(world.scheduler._parts, world.scheduler.profiles)
+        handler = PodHandler(world.scheduler._context)
         odd = pod("odd").cpu("1x").scheduler("default-scheduler")
         with capture_logs() as logs:
             handler.on_add(odd.build(), Arrival.LATER)
@@ -88,7 +88,7 @@ async def test_a_pod_whose_resources_cannot_be_read_is_told_of_and_left_alone(st
 async def test_a_node_whose_size_cannot_be_read_any_more_takes_no_pods_until_it_can(stage: Stage) -> None:
     async with stage() as world:
         await begin(world)
-        handler, known = NodeHandler(world.scheduler._parts), world.scheduler.cache.node("n1")
+        handler, known = NodeHandler(world.scheduler._context), world.scheduler.cache.node("n1")
         before = known.node if known is not None else None
         assert before is not None
         with capture_logs() as logs:

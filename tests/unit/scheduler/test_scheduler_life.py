@@ -17,7 +17,7 @@ from koordsched.cluster.port import Patch, Ref
 from koordsched.config.flags import parse_flags
 from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions
 from koordsched.framework.status import Code, Status, unschedulable
-from koordsched.scheduler.parts import MAX_BINDS_IN_FLIGHT
+from koordsched.scheduler.context import MAX_BINDS_IN_FLIGHT
 
 NOT_HELPFUL = "no new claims to deallocate, preemption: 0/{nodes} nodes are available: {nodes} Preemption is not helpful for scheduling."
 

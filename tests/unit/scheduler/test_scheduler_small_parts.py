@@ -30,7 +30,7 @@ from koordsched.scheduler.extenders.extender import Extender
 from koordsched.scheduler.extenders.transport import Reply
 from koordsched.scheduler.metric_rules import MetricRules
 from koordsched.scheduler.metrics import Metrics
-from koordsched.scheduler.status_writer import Said, StatusWriter
+from koordsched.scheduler.status_writer import PodStatusUpdate, StatusWriter
 
 N1 = Ref(NODE, "", "n1")
 
@@ -42,7 +42,7 @@ async def test_a_nomination_is_written_with_the_words_that_are_not_written_yet(c
     cluster = MemoryCluster(clock, random=Random(1))
     writer = StatusWriter(cluster, clock, Random(1))
     made = await cluster.create(POD, {**pod_manifest(), "status": {"phase": "Pending"}})
-    writer.say(made, Said("Unschedulable", "full"))  # type: ignore[arg-type] # a pod
+    writer.update(made, PodStatusUpdate("Unschedulable", "full"))  # type: ignore[arg-type] # a pod
     writer.nominate(PodInfo(made), "n1")  # type: ignore[arg-type] # a pod
     await writer.flush()
     status = cluster.raw(ref())["status"]
@@ -145,7 +145,7 @@ async def test_only_pods_of_the_same_or_a_lower_priority_hear_of_a_nomination_th
             moved.append(args)
             move_all(*args)
 
-        world.scheduler._parts.queue.move_all = noting  # type: ignore[method-assign, assignment] # to see what is said
+        world.scheduler._context.queue.move_all = noting  # type: ignore[method-assign, assignment] # to see what is said
         await world.settle()
         await world.delete(N1)
         await world.settle()
@@ -214,5 +214,5 @@ async def test_a_pod_that_begins_to_terminate_while_it_waits_on_permit_is_told_t
         await world.delete(ref())
         await world.settle()
         assert condition(world) == ("Unschedulable", "0/1 nodes are available: 1 removed.")
-        assert len(world.scheduler._parts.waiting_pods) == 0
+        assert len(world.scheduler._context.waiting_pods) == 0
         assert world.scheduler.cache.pods == {}

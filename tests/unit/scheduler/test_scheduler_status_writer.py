@@ -26,12 +26,12 @@ from koordsched.cluster.port import (
     TooManyRequests,
     Unauthorized,
 )
-from koordsched.scheduler.status_writer import REFUSED_SECONDS, Said, StatusWriter
+from koordsched.scheduler.status_writer import REFUSED_SECONDS, PodStatusUpdate, StatusWriter
 
 if TYPE_CHECKING:
     from koordsched.clock import VirtualClock
 
-FULL = Said("Unschedulable", "0/1 nodes are available: 1 full.")
+FULL = PodStatusUpdate("Unschedulable", "0/1 nodes are available: 1 full.")
 
 
 class Bench:
@@ -61,7 +61,7 @@ async def test_a_condition_says_reason_message_time_and_generation(clock: Virtua
     bench = Bench(clock)
     made = await bench.pod()
     async with running(bench.writer.run()):
-        bench.writer.say(made, FULL)
+        bench.writer.update(made, FULL)
         assert not bench.writer.idle
         await asyncio.sleep(5)
     (condition,) = bench.status()["conditions"]
@@ -81,10 +81,10 @@ async def test_the_same_is_said_once_and_a_change_once_more(clock: VirtualClock)
     made = await bench.pod()
     async with running(bench.writer.run()):
         for _ in range(20):
-            bench.writer.say(made, FULL)
+            bench.writer.update(made, FULL)
             await asyncio.sleep(1)
         assert bench.patches == 1
-        bench.writer.say(made, Said("Unschedulable", "another reason"))
+        bench.writer.update(made, PodStatusUpdate("Unschedulable", "another reason"))
         await asyncio.sleep(1)
     assert (bench.patches, bench.status()["conditions"][0]["message"]) == (2, "another reason")
 
@@ -93,10 +93,10 @@ async def test_what_the_cluster_says_already_is_not_written(clock: VirtualClock)
     bench = Bench(clock)
     condition = {"type": "PodScheduled", "status": "False", "reason": FULL.reason, "message": FULL.message}
     made = await bench.pod(conditions=[condition], nominatedNodeName="n1")
-    bench.writer.say(made, FULL)
-    bench.writer.say(made, Said(FULL.reason, FULL.message, "n1"))
+    bench.writer.update(made, FULL)
+    bench.writer.update(made, PodStatusUpdate(FULL.reason, FULL.message, "n1"))
     assert bench.writer.idle
-    bench.writer.say(made, Said(FULL.reason, FULL.message, ""))
+    bench.writer.update(made, PodStatusUpdate(FULL.reason, FULL.message, ""))
     assert not bench.writer.idle
 
 
@@ -105,7 +105,7 @@ async def test_the_transition_time_stays_while_the_status_stays_false(clock: Vir
     condition = {"type": "PodScheduled", "status": "False", "reason": "Old", "lastTransitionTime": "2025-05-05T05:05:05Z"}
     made = await bench.pod(conditions=[condition])
     async with running(bench.writer.run()):
-        bench.writer.say(made, FULL)
+        bench.writer.update(made, FULL)
         await asyncio.sleep(1)
     (written,) = bench.status()["conditions"]
     assert (written["reason"], written["lastTransitionTime"]) == ("Unschedulable", "2025-05-05T05:05:05Z")
@@ -115,7 +115,7 @@ async def test_words_that_were_not_written_yet_are_replaced(clock: VirtualClock)
     bench = Bench(clock)
     made = await bench.pod()
     for i in range(10):
-        bench.writer.say(made, Said("Unschedulable", f"reason {i}"))
+        bench.writer.update(made, PodStatusUpdate("Unschedulable", f"reason {i}"))
     async with running(bench.writer.run()):
         await asyncio.sleep(1)
     assert (bench.patches, bench.status()["conditions"][0]["message"]) == (1, "reason 9")
@@ -126,10 +126,10 @@ async def test_what_is_said_during_a_request_follows_it(clock: VirtualClock) -> 
     bench.fail(times=1, delay=5.0)
     made = await bench.pod()
     async with running(bench.writer.run()):
-        bench.writer.say(made, FULL)
+        bench.writer.update(made, FULL)
         await asyncio.sleep(1)
-        bench.writer.say(made, Said("Unschedulable", "second"))
-        bench.writer.say(made, Said("Unschedulable", "third"))
+        bench.writer.update(made, PodStatusUpdate("Unschedulable", "second"))
+        bench.writer.update(made, PodStatusUpdate("Unschedulable", "third"))
         await asyncio.sleep(1)
         assert bench.patches == 1
         await asyncio.sleep(10)
@@ -142,7 +142,7 @@ async def test_a_slow_pod_does_not_hold_up_the_others(clock: VirtualClock) -> No
     pods = [await bench.pod(f"p{i}") for i in range(20)]
     async with running(bench.writer.run()):
         for made in pods:
-            bench.writer.say(made, FULL)
+            bench.writer.update(made, FULL)
         await asyncio.sleep(1)
         assert ["conditions" in bench.status(f"p{i}") for i in range(20)] == [False] + [True] * 19
         await asyncio.sleep(60)
@@ -155,7 +155,7 @@ async def test_a_server_error_is_tried_again_within_seconds(clock: VirtualClock,
     bench.fail(times=3, error=lambda: error("etcd"))
     made = await bench.pod()
     async with running(bench.writer.run()):
-        bench.writer.say(made, FULL)
+        bench.writer.update(made, FULL)
         await asyncio.sleep(10)
     assert (bench.patches, bench.writer.failed, bench.status()["conditions"][0]["reason"]) == (4, 0, "Unschedulable")
 
@@ -167,7 +167,7 @@ async def test_what_may_pass_is_waited_for_however_long_it_takes(clock: VirtualC
     made = await bench.pod()
     with capture_logs() as logs:
         async with running(bench.writer.run()):
-            bench.writer.say(made, FULL)
+            bench.writer.update(made, FULL)
             await asyncio.sleep(60)
             assert "conditions" not in bench.status()
             await asyncio.sleep(300)
@@ -182,7 +182,7 @@ async def test_pods_that_wait_for_another_try_do_not_hold_up_the_others(clock: V
     pods = [await bench.pod(f"p{i}") for i in range(20)]
     async with running(bench.writer.run()):
         for made in pods:
-            bench.writer.say(made, FULL)
+            bench.writer.update(made, FULL)
         await asyncio.sleep(0.1)
         assert bench.patches == 20
         await asyncio.sleep(10)
@@ -194,9 +194,9 @@ async def test_a_newer_word_takes_the_place_of_one_that_waits_for_another_try(cl
     bench.fail(times=1, error=lambda: ServerError("not now"))
     made = await bench.pod()
     async with running(bench.writer.run()):
-        bench.writer.say(made, FULL)
+        bench.writer.update(made, FULL)
         await asyncio.sleep(0.1)
-        bench.writer.say(made, Said("Unschedulable", "newer"))
+        bench.writer.update(made, PodStatusUpdate("Unschedulable", "newer"))
         await asyncio.sleep(10)
     assert (bench.patches, bench.status()["conditions"][0]["message"]) == (2, "newer")
 
@@ -206,7 +206,7 @@ async def test_a_pod_that_is_forgotten_is_not_tried_again(clock: VirtualClock) -
     bench.fail(error=lambda: ServerError("not now"))
     made = await bench.pod()
     async with running(bench.writer.run()):
-        bench.writer.say(made, FULL)
+        bench.writer.update(made, FULL)
         await asyncio.sleep(0.1)
         bench.writer.forget(made.metadata.uid)
         await asyncio.sleep(100)
@@ -222,10 +222,10 @@ async def test_forgetting_a_pod_stops_the_timer_of_its_next_try(clock: VirtualCl
     loop.set_exception_handler(lambda _, context: failed.append(context))
     try:
         async with running(bench.writer.run()):
-            bench.writer.say(made, FULL)
+            bench.writer.update(made, FULL)
             await asyncio.sleep(0.1)
             bench.writer.forget(made.metadata.uid)
-            bench.writer.say(made, Said("Unschedulable", "another life"))
+            bench.writer.update(made, PodStatusUpdate("Unschedulable", "another life"))
             await asyncio.sleep(100)
     finally:
         loop.set_exception_handler(None)
@@ -244,7 +244,7 @@ async def test_that_a_pod_refuses_a_word_which_was_bound_meanwhile_is_no_failure
     bench.fail(times=1, error=bound)
     with capture_logs() as logs:
         async with running(bench.writer.run()):
-            bench.writer.say(made, FULL)
+            bench.writer.update(made, FULL)
             await asyncio.sleep(10)
     assert (bench.writer.failed, bench.writer.idle, logs) == (0, True, [])
 
@@ -255,11 +255,11 @@ async def test_a_word_that_is_refused_is_counted_and_may_be_said_again(clock: Vi
     made = await bench.pod()
     async with running(bench.writer.run()):
         with capture_logs() as logs:
-            bench.writer.say(made, FULL)
+            bench.writer.update(made, FULL)
             await asyncio.sleep(10)
         assert logs == [{"event": "status not written", "log_level": "error", "pod": "default/p", "err": "no", "status": 422}]
         assert (bench.patches, bench.writer.failed, "conditions" in bench.status()) == (1, 1, False)
-        bench.writer.say(made, FULL)
+        bench.writer.update(made, FULL)
         await asyncio.sleep(10)
     assert "conditions" in bench.status()
 
@@ -269,9 +269,9 @@ async def test_a_word_that_is_refused_is_tried_again_rarely_for_as_long_as_the_p
     bench.fail(times=3, error=lambda: Invalid("no"))
     made, gone = await bench.pod(), await bench.pod("gone")
     async with running(bench.writer.run()):
-        bench.writer.say(made, FULL)
+        bench.writer.update(made, FULL)
         await asyncio.sleep(1)
-        bench.writer.say(gone, FULL)
+        bench.writer.update(gone, FULL)
         await asyncio.sleep(REFUSED_SECONDS - 2)
         assert (bench.patches, bench.writer.failed) == (2, 2)
         bench.writer.forget(gone.metadata.uid)
@@ -289,11 +289,11 @@ async def test_a_word_that_was_refused_does_not_come_back_over_a_newer_one(clock
     bench = Bench(clock)
     bench.fail(times=1, error=lambda: Invalid("no"))
     made = await bench.pod()
-    newer = Said("Unschedulable", "0/2 nodes are available: 2 full.")
+    newer = PodStatusUpdate("Unschedulable", "0/2 nodes are available: 2 full.")
     async with running(bench.writer.run()):
-        bench.writer.say(made, FULL)
+        bench.writer.update(made, FULL)
         await asyncio.sleep(1)
-        bench.writer.say(made, newer)
+        bench.writer.update(made, newer)
         await asyncio.sleep(2 * REFUSED_SECONDS)
     assert (bench.patches, bench.status()["conditions"][0]["message"]) == (2, newer.message)
 
@@ -303,7 +303,7 @@ async def test_a_flush_tries_four_times_even_what_waits_for_a_later_try(clock: V
     bench.fail(error=lambda: ServerError("not now"))
     made = await bench.pod()
     async with running(bench.writer.run()):
-        bench.writer.say(made, FULL)
+        bench.writer.update(made, FULL)
         await asyncio.sleep(20)
     before = bench.patches
     await bench.writer.flush()
@@ -315,7 +315,7 @@ async def test_a_pod_that_is_gone_is_no_failure(clock: VirtualClock) -> None:
     made = await bench.pod()
     await bench.cluster.delete(Ref(POD, "default", "p"))
     async with running(bench.writer.run()):
-        bench.writer.say(made, FULL)
+        bench.writer.update(made, FULL)
         await asyncio.sleep(10)
     assert (bench.patches, bench.writer.failed, bench.writer.idle) == (1, 0, True)
 
@@ -323,7 +323,7 @@ async def test_a_pod_that_is_gone_is_no_failure(clock: VirtualClock) -> None:
 async def test_a_forgotten_pod_is_not_written(clock: VirtualClock) -> None:
     bench = Bench(clock)
     made = await bench.pod()
-    bench.writer.say(made, FULL)
+    bench.writer.update(made, FULL)
     bench.writer.forget(made.metadata.uid)
     async with running(bench.writer.run()):
         await asyncio.sleep(10)
@@ -336,7 +336,7 @@ async def test_a_created_again_pod_does_not_get_its_predecessors_condition(clock
     await bench.cluster.delete(Ref(POD, "default", "p"))
     await bench.pod()
     async with running(bench.writer.run()):
-        bench.writer.say(made, FULL)
+        bench.writer.update(made, FULL)
         await asyncio.sleep(10)
     assert "conditions" not in bench.status()
     assert bench.writer.failed == 1
@@ -347,7 +347,7 @@ async def test_a_conflict_with_other_writers_is_tried_again(clock: VirtualClock)
     made = await bench.pod()
     bench.fail(times=2, error=lambda: Conflict("the object has been modified"))
     async with running(bench.writer.run()):
-        bench.writer.say(made, FULL)
+        bench.writer.update(made, FULL)
         await asyncio.sleep(10)
     assert bench.status()["conditions"][0]["message"] == FULL.message
     assert bench.writer.failed == 0
@@ -356,7 +356,7 @@ async def test_a_conflict_with_other_writers_is_tried_again(clock: VirtualClock)
 async def test_nominating_keeps_the_word_that_waits(clock: VirtualClock) -> None:
     bench = Bench(clock)
     made = await bench.pod()
-    bench.writer.say(made, FULL)
+    bench.writer.update(made, FULL)
     bench.writer.nominate(PodInfo(made), "n1")
     async with running(bench.writer.run()):
         await asyncio.sleep(1)
@@ -370,7 +370,7 @@ async def test_a_nomination_alone_leaves_conditions_alone_and_can_be_cleared(clo
         bench.writer.nominate(PodInfo(made), "n1")
         await asyncio.sleep(1)
         assert (bench.status()["nominatedNodeName"], "conditions" in bench.status()) == ("n1", False)
-        bench.writer.say(made, Said(nominated=""))
+        bench.writer.update(made, PodStatusUpdate(nominated=""))
         await asyncio.sleep(1)
     assert "nominatedNodeName" not in bench.status()
 
@@ -378,8 +378,8 @@ async def test_a_nomination_alone_leaves_conditions_alone_and_can_be_cleared(clo
 async def test_flush_writes_what_is_wanted_without_run(clock: VirtualClock) -> None:
     bench = Bench(clock)
     made, other = await bench.pod(), await bench.pod("other")
-    bench.writer.say(made, FULL)
-    bench.writer.say(other, FULL)
+    bench.writer.update(made, FULL)
+    bench.writer.update(other, FULL)
     await bench.writer.flush()
     assert (bench.patches, bench.writer.idle) == (2, True)
 
@@ -389,9 +389,9 @@ async def test_what_is_abandoned_is_counted_and_never_written(clock: VirtualCloc
     made, other = await bench.pod(), await bench.pod("other")
     bench.fail(error=lambda: ServerError("no"), times=1)
     async with running(bench.writer.run()):
-        bench.writer.say(made, FULL)
+        bench.writer.update(made, FULL)
         await asyncio.sleep(0.1)  # it failed, and waits to be tried again
-    bench.writer.say(other, FULL)
+    bench.writer.update(other, FULL)
     assert bench.writer.abandon() == 2
     await bench.writer.flush()
     assert (bench.patches, bench.writer.idle) == (1, True)
@@ -403,7 +403,7 @@ async def test_a_write_that_is_refused_2000_times_is_tried_on_and_carried_out_in
     made = await bench.pod()
     bench.fail(error=lambda: ServerError("etcd has no space left"), times=2000)
     async with running(bench.writer.run()) as (task,):
-        bench.writer.say(made, FULL)
+        bench.writer.update(made, FULL)
         await asyncio.sleep(1900 * 30)
         assert 1500 < bench.patches < 1950  # 8 growing delays, then 30 to 36 s each
         await asyncio.sleep(500 * 36)
@@ -419,14 +419,14 @@ async def test_a_pod_whose_status_cannot_be_encoded_is_given_up_and_no_other(clo
     bench.fail(error=lambda: UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed"), times=1)
     with capture_logs() as logs:
         async with running(bench.writer.run()) as (task,):
-            bench.writer.say(bad, FULL)
-            bench.writer.say(good, FULL)
+            bench.writer.update(bad, FULL)
+            bench.writer.update(good, FULL)
             await asyncio.sleep(5)
             assert not task.done()
             assert bench.writer.idle
             assert bench.writer.failed == 1
             assert bench.status("good")["conditions"][0]["reason"] == "Unschedulable"
-            bench.writer.say(bad, FULL)  # its next attempt says it again
+            bench.writer.update(bad, FULL)  # its next attempt says it again
             await asyncio.sleep(5)
     assert bench.status("bad")["conditions"][0]["reason"] == "Unschedulable"
     (line,) = [line for line in logs if line["log_level"] == "error"]

@@ -1,35 +1,35 @@
-"""Relay: what it runs in one task and what side by side."""
+"""BindingTasks: what it runs in one task and what side by side."""
 
 from __future__ import annotations
 
 import asyncio
 
-from koordsched.scheduler.relay import Relay
+from koordsched.scheduler.binding_tasks import BindingTasks
 
 
-async def ended(relay: Relay) -> None:
-    while relay.tasks:
-        await asyncio.wait(relay.tasks)
+async def ended(binding: BindingTasks) -> None:
+    while binding.tasks:
+        await asyncio.wait(binding.tasks)
 
 
 async def test_what_need_not_wait_shares_a_task_and_begins_in_order() -> None:
-    relay, seen, tasks = Relay(), [], set()
+    binding, seen, tasks = BindingTasks(), [], set()
 
     async def work(number: int) -> None:
         seen.append(number)
         tasks.add(asyncio.current_task())
 
     for number in range(100):
-        relay.add(work(number))
-    assert len(relay) == 100
-    await ended(relay)
+        binding.add(work(number))
+    assert len(binding) == 100
+    await ended(binding)
     assert seen == list(range(100))
     assert len(tasks) == 1
-    assert (len(relay), relay.tasks) == (0, [])
+    assert (len(binding), binding.tasks) == (0, [])
 
 
 async def test_what_waits_does_not_hold_up_the_others() -> None:
-    relay, seen, open_ = Relay(), [], asyncio.Event()
+    binding, seen, open_ = BindingTasks(), [], asyncio.Event()
 
     async def work(number: int) -> None:
         seen.append(number)
@@ -38,33 +38,33 @@ async def test_what_waits_does_not_hold_up_the_others() -> None:
             seen.append(-number)
 
     for number in range(1, 7):
-        relay.add(work(number))
+        binding.add(work(number))
     for _ in range(10):
         await asyncio.sleep(0)
     assert seen == [1, 2, 3, 4, 5, 6], "all have begun, in order"
-    assert len(relay) == 3
-    relay.add(work(7))
+    assert len(binding) == 3
+    binding.add(work(7))
     await asyncio.sleep(0)
     assert seen[-1] == 7, "and so does one that comes later"
     open_.set()
-    await ended(relay)
+    await ended(binding)
     assert sorted(seen[7:]) == [-6, -4, -2]
 
 
 async def test_when_it_ends_at_once_what_has_not_begun_is_forgotten() -> None:
-    relay, seen = Relay(), []
+    binding, seen = BindingTasks(), []
 
     async def work() -> None:
         seen.append("begun")
         await asyncio.Event().wait()
 
-    relay.add(work())
+    binding.add(work())
     await asyncio.sleep(0)
-    relay.add(work())
-    relay.add(work())
-    tasks = relay.drop()
+    binding.add(work())
+    binding.add(work())
+    tasks = binding.drop()
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     assert seen == ["begun"]
-    assert len(relay) == 0
+    assert len(binding) == 0

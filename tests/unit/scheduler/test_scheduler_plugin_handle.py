@@ -22,13 +22,13 @@ async def test_a_task_that_has_ended_is_forgotten_and_one_that_failed_is_told_of
 
     async with stage() as world:
         await world.start()
-        services = world.scheduler._services
+        handle = world.scheduler._handle
         with capture_logs() as logs:
-            services.spawn(work())
-            services.spawn(work(KeyError("oops")))
-            assert services.running == 2
+            handle.spawn(work())
+            handle.spawn(work(KeyError("oops")))
+            assert handle.running == 2
             await asyncio.sleep(2)
-            assert services.running == 0
+            assert handle.running == 0
         assert [(line["log_level"], line["err"]) for line in logs] == [("error", "KeyError('oops')")]
         assert sum(tasks.failures.values()) == 1
         tasks.failures.clear()
@@ -38,15 +38,15 @@ async def test_a_timer_rings_once_and_at_the_end_no_more(stage: Stage) -> None:
     rung: list[str] = []
     async with stage() as world:
         await world.start()
-        services = world.scheduler._services
-        services.call_later(5.0, lambda: rung.append("first"))
-        services.call_later(50.0, lambda: rung.append("second"))
+        handle = world.scheduler._handle
+        handle.call_later(5.0, lambda: rung.append("first"))
+        handle.call_later(50.0, lambda: rung.append("second"))
         await asyncio.sleep(4.9)
         assert rung == []
         await asyncio.sleep(0.2)
         assert rung == ["first"]
-        assert len(services._timers) == 1
-        await services.end()
+        assert len(handle._timers) == 1
+        await handle.end()
         await asyncio.sleep(100)
     assert rung == ["first"]
 
@@ -63,7 +63,7 @@ async def test_a_filter_that_fails_leaves_a_nominated_pod_its_nomination(stage: 
         (there,) = world.scheduler.cache.pods.values()
         plugin.refuse_all = object()  # type: ignore[assignment] # only whether it is there matters
         with capture_logs() as logs:
-            assert world.scheduler._services.fits(there.info, there.node, [], [])
+            assert world.scheduler._handle.fits(there.info, there.node, [], [])
         (told,) = logs
         assert (told["event"], told["log_level"]) == ("could not tell whether a nominated pod still fits", "error")
         assert (told["pod"], told["node"]) == ("default/p", "n1")

@@ -1,0 +1,99 @@
+"""What the parts of one scheduler share: what it was given, its informers, and the context that each part holds."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from koordsched.cache.cache import Cache
+from koordsched.cluster.informer import Informer
+from koordsched.framework.waiting import WaitingPods
+from koordsched.scheduler.metric_rules import MetricRules
+from koordsched.scheduler.metrics import Metrics
+from koordsched.scheduler.status_writer import StatusWriter
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterator
+
+    from koordsched.api.kinds import Kind
+    from koordsched.clock import Clock
+    from koordsched.cluster.event_recorder import EventRecorder
+    from koordsched.cluster.port import Cluster
+    from koordsched.config.flags import Flags
+    from koordsched.framework.profile import Profile
+    from koordsched.queue.scheduling_queue import SchedulingQueue
+
+MAX_BINDS_IN_FLIGHT = 100
+
+
+class Dependencies(msgspec.Struct, frozen=True):
+    """What a scheduler is given: the cluster, time, chance, and the flags it was started with.
+
+    unheard: reasons of events that are not read, so that they need not be written (a simulation looks at conditions).
+    measured: whether the durations of plugins and extension points are read.
+    cache_check_interval: seconds between two turns of the standing check; 0: there is none.
+    """
+
+    cluster: Cluster
+    clock: Clock
+    random: random.Random
+    flags: Flags
+    unheard: frozenset[str] = frozenset()
+    measured: bool = True
+    cache_check_interval: float = 0.0
+
+
+class Informers:
+    """One informer a kind, made for the first that asks for it. Iterating gives them in the order in which they were made."""
+
+    def __init__(self, cluster: Cluster, clock: Clock, random: random.Random) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._random = random
+        self._by_kind: dict[Kind, Informer[Any]] = {}
+
+    def __iter__(self) -> Iterator[Informer[Any]]:
+        return iter(self._by_kind.values())
+
+    def of(self, kind: Kind, field_selector: str = "") -> Informer[Any]:
+        """Return the kind's informer, making it on first use. The first caller's field selector holds for all."""
+        found = self._by_kind.get(kind)
+        if found is None:
+            found = self._by_kind[kind] = Informer(self._cluster, kind, self._clock, self._random, field_selector)
+        return found
+
+    async def synced(self) -> None:
+        """Wait until the first list of every kind has been handled."""
+        await asyncio.gather(*(informer.synced.wait() for informer in self))
+
+    @property
+    def all_synced(self) -> bool:
+        return all(informer.synced.is_set() for informer in self)
+
+
+class SchedulerContext:
+    """What the parts of one scheduler share. The profiles are made after it, since their plugins get a handle to it, and the queue after
+    the profiles; `Scheduler` sets both before anything runs.
+    """
+
+    queue: SchedulingQueue
+
+    def __init__(self, dependencies: Dependencies) -> None:
+        self.clock = dependencies.clock
+        self.random = dependencies.random
+        self.cluster = dependencies.cluster
+        self.cache = Cache()
+        self.waiting_pods = WaitingPods()
+        self.informers = Informers(dependencies.cluster, dependencies.clock, dependencies.random)
+        self.metrics = Metrics(MetricRules.of(dependencies.flags))
+        self.status_writer = StatusWriter(dependencies.cluster, dependencies.clock, dependencies.random)
+        self.profiles: dict[str, Profile] = {}  # by scheduler name, as are
+        self.recorders: dict[str, EventRecorder] = {}
+        self.bind_slots = asyncio.Semaphore(MAX_BINDS_IN_FLIGHT)
+
+    def events(self, profile: str) -> EventRecorder:
+        """Return the recorder that writes in the name of this profile."""
+        return self.recorders[profile]

@@ -1,0 +1,123 @@
+"""The scheduler as plugins see it (`framework.handle.Handle`): its state, and what it does for them once it runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from koordsched.log import get_logger
+from koordsched.scheduler.status_writer import PodStatusUpdate
+from koordsched.tasks import Tasks, call_later
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Coroutine, Iterable
+
+    from koordsched.api.core import Pod
+    from koordsched.api.kinds import Kind
+    from koordsched.api.meta import Object
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.cache.columns import Columns
+    from koordsched.cache.nodes import NodeInfo
+    from koordsched.cluster.event_series import EventText
+    from koordsched.cluster.informer import Informer
+    from koordsched.config.features import FeatureGates
+    from koordsched.framework.extenders import PreemptionExtenders
+    from koordsched.queue.nominator import Nominator
+    from koordsched.queue.scheduling_queue import SchedulingQueue
+    from koordsched.scheduler.context import SchedulerContext
+    from koordsched.scheduler.framework_metrics import PreemptionMeasures
+
+log = get_logger(__name__)
+
+
+class PluginHandle:
+    """The handle of one scheduler, the same for all plugins of all profiles."""
+
+    def __init__(self, context: SchedulerContext, gates: FeatureGates, extenders: PreemptionExtenders | None) -> None:
+        self.cluster = context.cluster
+        self.clock = context.clock
+        self.random = context.random
+        self.cache = context.cache
+        self.waiting_pods = context.waiting_pods
+        self.gates = gates
+        self.extenders = extenders
+        self._context = context
+        self._tasks = Tasks(context.random)
+        self._timers: set[asyncio.TimerHandle] = set()
+
+    @property
+    def columns(self) -> Columns:
+        return self.cache.columns
+
+    def informer(self, kind: Kind) -> Informer[Any]:
+        return self._context.informers.of(kind)
+
+    # Once the scheduler runs
+
+    @property
+    def _queue(self) -> SchedulingQueue:
+        try:
+            return self._context.queue
+        except AttributeError:
+            raise LookupError("a plugin asked for the queue before the scheduler was made") from None
+
+    @property
+    def nominator(self) -> Nominator:
+        return self._queue.nominator
+
+    @property
+    def preemption_metrics(self) -> PreemptionMeasures:
+        return self._context.metrics.framework.preemption
+
+    def volume_stage_failed(self, operation: str) -> None:
+        self._context.metrics.framework.volume_stage_errors.add(operation)
+
+    def malformed_object(self, kind: str) -> None:
+        self._context.metrics.framework.malformed_objects.add(kind)
+
+    def activate(self, pods: Iterable[PodInfo]) -> None:
+        self._queue.activate(pods)
+
+    def withdraw_nomination(self, pod: PodInfo) -> None:
+        self._queue.nominate(pod, "")
+        self._context.status_writer.update(pod.pod, PodStatusUpdate(nominated=""))
+
+    def fits(self, pod: PodInfo, node: NodeInfo, add: Iterable[PodInfo], remove: Iterable[PodInfo]) -> bool:
+        profile = self._context.profiles.get(pod.pod.spec.scheduler_name)
+        if profile is None:
+            return True
+        try:
+            supposing = profile.shapes.suppose(profile.shapes.find(pod))
+            return supposing.refusal(pod, node, add=add, remove=remove) is None
+        except Exception:
+            log.exception("could not tell whether a nominated pod still fits", pod=pod.key, node=node.name)
+            return True
+
+    def event(self, profile: str, regarding: Pod, text: EventText, related: Pod) -> None:
+        self._context.events(profile).event(regarding, text, related=related)
+
+    def event_on(self, regarding: Object, text: EventText) -> None:
+        self._context.events(next(iter(self._context.profiles))).event(regarding, text)
+
+    @property
+    def running(self) -> int:
+        """Return how many tasks have not ended."""
+        return len(self._tasks)
+
+    def spawn(self, work: Coroutine[None, None, None]) -> None:
+        self._tasks.once(getattr(work, "__qualname__", "a plugin's task"), work)
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        def due() -> None:
+            self._timers.discard(timer)
+            call()
+
+        timer = call_later(seconds, due)
+        self._timers.add(timer)
+
+    async def end(self) -> None:
+        """Cancel all tasks and timers."""
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+        await self._tasks.end()

@@ -23,6 +23,7 @@ from koordsched.server.access import World
 from koordsched.server.pace import Pace
 from koordsched.server.plain_port import plain_port
 from koordsched.server.ports import Answering, listening
+from koordsched.server.scheduling_loop import SchedulingLoop
 from koordsched.server.secure_port import secure_port
 from koordsched.tasks import TaskFailure
 
@@ -50,9 +51,9 @@ class ServingThread:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._main = asyncio.get_running_loop()
-        self._opened: asyncio.Future[None] = self._main.create_future()
-        self._ended: asyncio.Future[None] = self._main.create_future()
+        self._main = SchedulingLoop()
+        self._opened: asyncio.Future[None] = self._main.loop.create_future()
+        self._ended: asyncio.Future[None] = self._main.loop.create_future()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None  # of the thread's loop
 
@@ -84,7 +85,7 @@ class ServingThread:
                 runner.run(self._serve())
         except BaseException as error:  # noqa: BLE001  # a thread must not die without a word
             failure = error
-        self._main.call_soon_threadsafe(self._end, failure)
+        self._main.loop.call_soon_threadsafe(self._end, failure)
 
     async def _serve(self) -> None:
         service = self._service
@@ -95,11 +96,15 @@ class ServingThread:
                 ports.append(await kept.enter_async_context(secure_port(service.flags, service.world)))
             if service.flags.port:
                 ports.append(plain_port(service.flags))
-            pace = Pace(time.thread_time, self._loop.time)
+            pace = Pace(self._cpu_seconds, self._loop.time)
             for connections in await kept.enter_async_context(listening(ports, service.answering, pace)):
                 service.opened(connections)
-            self._main.call_soon_threadsafe(self._opened.set_result, None)
+            self._main.loop.call_soon_threadsafe(self._opened.set_result, None)
             await self._stopping.wait()
+
+    def _cpu_seconds(self) -> float:
+        """Return the CPU time of all threads but the scheduling one: what answers leave to other threads, such as profiles, counts, too."""
+        return time.process_time() - self._main.cpu_seconds()
 
     # On the scheduling loop
 

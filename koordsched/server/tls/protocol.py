@@ -130,6 +130,8 @@ class TlsProtocol(asyncio.Protocol):
             except SSL.WantReadError:
                 return
             self.outer.write(data)
+            if len(data) < PIECE:
+                return  # that was all: asking for more would raise
 
 
 class TlsTransport(asyncio.Transport):

@@ -13,7 +13,7 @@ from support.serving import HOST, until
 
 from koordsched.config.flags import parse_flags
 from koordsched.scenario.live.ports import free_port
-from koordsched.server.connections import Connections, Limits
+from koordsched.server.connections import Connections, Handshakes, Limits
 from koordsched.server.ports import Port, listening
 from koordsched.server.request import Request
 from koordsched.server.response import Response, text
@@ -223,3 +223,54 @@ async def test_a_body_that_comes_in_pieces_is_read_to_its_end() -> None:
         client.writer.write(b"67890")
         assert await client.status() == b"200"
     assert bodies == [b"1234567890"]
+
+
+class Hello:
+    """A connection whose client has said hello."""
+
+    def __init__(self, client: str, begun: list[str]) -> None:
+        self.client = client
+        self._begun = begun
+
+    def begin_handshake(self) -> None:
+        self._begun.append(self.client)
+
+
+async def test_handshakes_begin_at_a_rate_and_one_of_each_client_in_turn() -> None:
+    handshakes, begun = Handshakes(100.0, 2), list[str]()
+    flood = [Hello("flood", begun) for _ in range(6)]
+    for hello in flood:
+        handshakes.join(hello)
+    assert begun == ["flood"] * 2, "as many as may begin at once"
+    handshakes.join(Hello("probe", begun))
+    handshakes.leave(flood[-1])
+    assert len(handshakes) == 4
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    await until(lambda: len(begun) == 6)
+    assert loop.time() - started >= 0.03
+    assert begun == ["flood", "flood", "flood", "probe", "flood", "flood"]
+    assert len(handshakes) == 0
+
+
+async def test_clients_that_wait_for_their_handshake_get_it() -> None:
+    async with stand(Limits(handshakes=100.0, handshake_burst=1), tls=True) as here:
+        clients = await asyncio.gather(*(here.connect(unverified()) for _ in range(4)))
+        assert [await client.ask() for client in clients] == [b"200"] * 4
+
+
+async def test_a_client_that_goes_away_leaves_its_turn_to_others_and_one_that_waits_too_long_is_ended() -> None:
+    async with stand(Limits(handshakes=0.001, handshake_burst=1), tls=True) as here:
+        first = await here.connect(unverified())
+        gone, late = await here.connect(), await here.connect()
+        for client in (gone, late):
+            client.writer.write(b"\x16\x03\x01")
+        handshakes = here.connections.handshakes
+        await until(lambda: len(handshakes) == 2)
+        gone.writer.transport.abort()
+        await until(lambda: len(handshakes) == 1)
+        here.connections.look(asyncio.get_running_loop().time() + 11)
+        assert await late.ended()
+        assert len(handshakes) == 0
+        assert here.connections.closed == {"handshake": 1}
+        assert await first.ask() == b"200"

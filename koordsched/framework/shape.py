@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from koordsched._core.evaluation import Evaluation
     from koordsched.framework.diagnosis import Diagnosis
     from koordsched.framework.interface import FilterNodesPlugin, Plugin, ScoreNodesPlugin
-    from koordsched.framework.stopwatch import Counter
+    from koordsched.metrics import CounterChild
 
 
 class ShapeKey:
@@ -60,7 +60,7 @@ class Shape:
         self.versions: list[Hashable] = []  # of `versioned`, when they last answered PreFilter
         self.pre_filtered = PreFiltered()
         self.filters: list[FilterNodesPlugin] = []
-        self.evaluated: list[Counter] = []  # of each filter: how many nodes it was asked about
+        self.evaluated: list[CounterChild] = []  # of each filter: how many nodes it was asked about
         self.diagnosis: Diagnosis | None = None  # of the last failure, while no verdict has changed since
 
         self.pre_scored = False  # PreScore has run since the shape was prepared

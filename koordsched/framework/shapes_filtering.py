@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.prefilter import NodeNamesFilter, run_pre_filter
 from koordsched.framework.status import Code, Status
-from koordsched.framework.stopwatch import FILTER, PRE_FILTER, Stopwatch, Untold
+from koordsched.framework.stopwatch import FILTER, PRE_FILTER, Stopwatch
 from koordsched.framework.timed import CountedPreFilter, TimedFilter
+from koordsched.metrics import CounterChild
 
 if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
@@ -17,9 +18,8 @@ if TYPE_CHECKING:
     from koordsched.framework.interface import FilterNodesPlugin
     from koordsched.framework.plan import Plan
     from koordsched.framework.shape import Shape
-    from koordsched.framework.stopwatch import Counter
 
-    TakingPart = tuple[list[FilterNodesPlugin], array[int], list[Counter]]
+    TakingPart = tuple[list[FilterNodesPlugin], array[int], list[CounterChild]]
     """Filters that were not skipped, what each reads, and where it counts the nodes it was asked about. Shared: not to be changed."""
 
 
@@ -66,7 +66,7 @@ class Filtering:
         if shape.pre_filtered.node_names is not None:
             shape.filters = [NodeNamesFilter(shape.pre_filtered), *shape.filters]
             reads = array("i", [int(NodeNamesFilter.reads), *reads])
-            shape.evaluated = [Untold(), *shape.evaluated]
+            shape.evaluated = [CounterChild(), *shape.evaluated]
         shape.evaluation.configure(reads, plan.scorer_reads, plan.scorer_modes, plan.scorer_weights)
 
     def _without(self, skipped: frozenset[str]) -> TakingPart:

@@ -11,6 +11,7 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from koordsched.framework.status import Status
+from koordsched.metrics import CounterChild
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -39,33 +40,27 @@ ERROR = "Error"
 GAPS = (3, 17, 7, 13, 11, 9)  # cycles from one that is sampled to the next: ten on average
 
 
-class Histogram(Protocol):
+class Observer(Protocol):
     @property
     def observe(self) -> Callable[[float], None]:
         """Count a value. May be kept."""
 
 
-class Counter(Protocol):
-    count: int
-
-
 class FrameworkMetrics(Protocol):
     """Where the framework counts; what is returned may be kept."""
 
-    def extension_point(self, point: str, status: str, profile: str) -> Histogram:
+    def extension_point(self, point: str, status: str, profile: str) -> Observer:
         """Return framework_extension_point_duration_seconds."""
 
-    def plugin_execution(self, plugin: str, point: str, status: str) -> Histogram:
+    def plugin_execution(self, plugin: str, point: str, status: str) -> Observer:
         """Return plugin_execution_duration_seconds."""
 
-    def plugin_evaluation(self, plugin: str, point: str, profile: str) -> Counter:
+    def plugin_evaluation(self, plugin: str, point: str, profile: str) -> CounterChild:
         """Return plugin_evaluation_total."""
 
 
-class Untold:
-    """A counter and histogram that nobody reads."""
-
-    count = 0
+class NoObserver:
+    """Drops values."""
 
     def observe(self, value: float) -> None:
         pass
@@ -74,14 +69,14 @@ class Untold:
 class NoMetrics:
     """Count nothing."""
 
-    def extension_point(self, point: str, status: str, profile: str) -> Histogram:
-        return Untold()
+    def extension_point(self, point: str, status: str, profile: str) -> Observer:
+        return NoObserver()
 
-    def plugin_execution(self, plugin: str, point: str, status: str) -> Histogram:
-        return Untold()
+    def plugin_execution(self, plugin: str, point: str, status: str) -> Observer:
+        return NoObserver()
 
-    def plugin_evaluation(self, plugin: str, point: str, profile: str) -> Counter:
-        return Untold()
+    def plugin_evaluation(self, plugin: str, point: str, profile: str) -> CounterChild:
+        return CounterChild()
 
 
 class Sampling:
@@ -116,7 +111,7 @@ class Stopwatch:
         self._profile = profile
         self._gaps = cycle(GAPS)
         self._to_go = next(self._gaps)
-        self._points: dict[tuple[str, str], Histogram] = {}
+        self._points: dict[tuple[str, str], Observer] = {}
         self._keep_filtered = self.point(FILTER, SUCCESS).observe
         self._keep_scored = self.point(SCORE, SUCCESS).observe
 
@@ -174,7 +169,7 @@ class Stopwatch:
         self.recording = True
         self._to_go = next(self._gaps)
 
-    def point(self, point: str, status: str) -> Histogram:
+    def point(self, point: str, status: str) -> Observer:
         """Return the durations of an extension point that end like this."""
         found = self._points.get((point, status))
         if found is None:
@@ -217,7 +212,7 @@ class Stopwatch:
 
         return timed_call
 
-    def evaluations(self, plugin: str, point: str) -> Counter:
+    def evaluations(self, plugin: str, point: str) -> CounterChild:
         """Return the number of questions to a plugin, to be counted up."""
         return self._metrics.plugin_evaluation(plugin, point, self._profile)
 

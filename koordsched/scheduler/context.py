@@ -10,7 +10,7 @@ import msgspec
 from koordsched.cache.cache import Cache
 from koordsched.cluster.informer import Informer
 from koordsched.framework.waiting import WaitingPods
-from koordsched.scheduler.metric_rules import MetricRules
+from koordsched.metrics import MetricRules
 from koordsched.scheduler.metrics import Metrics
 from koordsched.scheduler.status_writer import StatusWriter
 
@@ -88,7 +88,7 @@ class SchedulerContext:
         self.cache = Cache()
         self.waiting_pods = WaitingPods()
         self.informers = Informers(dependencies.cluster, dependencies.clock, dependencies.random)
-        self.metrics = Metrics(MetricRules.of(dependencies.flags))
+        self.metrics = Metrics(MetricRules.of(dependencies.flags.disabled_metrics, dependencies.flags.allow_metric_labels))
         self.status_writer = StatusWriter(dependencies.cluster, dependencies.clock, dependencies.random)
         self.profiles: dict[str, Profile] = {}  # by scheduler name, as are
         self.recorders: dict[str, EventRecorder] = {}

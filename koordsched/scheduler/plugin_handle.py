@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from koordsched.queue.nominator import Nominator
     from koordsched.queue.scheduling_queue import SchedulingQueue
     from koordsched.scheduler.context import SchedulerContext
-    from koordsched.scheduler.framework_metrics import PreemptionMeasures
+    from koordsched.scheduler.metrics import PreemptionCollectors
 
 log = get_logger(__name__)
 
@@ -66,14 +66,14 @@ class PluginHandle:
         return self._queue.nominator
 
     @property
-    def preemption_metrics(self) -> PreemptionMeasures:
+    def preemption_metrics(self) -> PreemptionCollectors:
         return self._context.metrics.framework.preemption
 
     def volume_stage_failed(self, operation: str) -> None:
-        self._context.metrics.framework.volume_stage_errors.add(operation)
+        self._context.metrics.framework.volume_stage_errors.increment(operation)
 
     def malformed_object(self, kind: str) -> None:
-        self._context.metrics.framework.malformed_objects.add(kind)
+        self._context.metrics.framework.malformed_objects.increment(kind)
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
         self._queue.activate(pods)

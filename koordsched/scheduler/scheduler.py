@@ -74,9 +74,9 @@ class Scheduler:
         self._extenders = _extenders(config, self.cache)
         self._handle = PluginHandle(context, dependencies.flags.gates, self._extenders)
         registry = registry_for(config)
-        measures = self.metrics.framework if dependencies.measured else None
+        metrics = self.metrics.framework if dependencies.measured else None
         for profile in config.profiles:
-            context.profiles[profile.scheduler_name] = Profile(profile, registry, self._handle, measures)
+            context.profiles[profile.scheduler_name] = Profile(profile, registry, self._handle, metrics)
         self.profiles = context.profiles
         self.queue = SchedulingQueue(self.clock, self._queue_profiles(), self._queue_settings(dependencies), self.metrics)
         context.queue = self.queue

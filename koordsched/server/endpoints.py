@@ -103,8 +103,8 @@ class Endpoints:
 
     async def _metrics(self, work: Slices) -> Response:
         metrics = self._scheduler.metrics
-        measures = [*metrics.measures, *(() if self._process is None else self._process.measures)]
-        return Response(200, METRICS, await metrics_page(measures, metrics.rules, self._loop, work))
+        collectors = [*metrics.collectors, *(() if self._process is None else self._process.collectors)]
+        return Response(200, METRICS, await metrics_page(collectors, metrics.rules, self._loop, work))
 
     async def _reset(self) -> Response:
         await self._loop.call(self._scheduler.metrics.reset)

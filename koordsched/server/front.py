@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koordsched.config import Flags
-from koordsched.scheduler.measures import exposition
-from koordsched.scheduler.metric_rules import MetricRules
+from koordsched.metrics import MetricRules, exposition
 from koordsched.server.health import Health
 from koordsched.server.process_metrics import ProcessMetrics
 from koordsched.server.response import METRICS, METRICS_PATH, Response, text
@@ -27,7 +26,7 @@ class Front:
 
     def __init__(self, flags: Flags = DEFAULT_FLAGS) -> None:
         self._waiting_for = "not connected yet"
-        self._rules = MetricRules.of(flags)
+        self._rules = MetricRules.of(flags.disabled_metrics, flags.allow_metric_labels)
         self.metrics = ProcessMetrics(flags.gates)
         self._endpoints: Endpoints | None = None
         ping = {"ping": lambda: ""}
@@ -50,4 +49,4 @@ class Front:
             return health
         if request.path != METRICS_PATH:
             return NOT_YET
-        return Response(200, METRICS, exposition(self.metrics.measures, self._rules))
+        return Response(200, METRICS, exposition(self.metrics.collectors, self._rules))

@@ -10,13 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from koordsched.scheduler.measures import Measure, exposition
+from koordsched.metrics import Collector, Family, exposition
 from koordsched.server.response import METRICS, NOT_FOUND, TEXT, Response
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from prometheus_client.metrics_core import Metric
 
 Checks = Mapping[str, Callable[[], str]]
 """By name; a check returns what is wrong, "" when nothing is."""
@@ -59,33 +57,26 @@ class Health:
         return Response(200, METRICS, exposition([self._outcomes]))
 
 
-class Outcomes(Measure):
+class Outcomes(Collector):
     """kubernetes_healthcheck{name,type} (the last outcome) and kubernetes_healthchecks_total{name,status,type}."""
 
     def __init__(self) -> None:
         super().__init__([], "kubernetes_healthcheck", "The last outcome of a health check: 1 when it passed.", ["name", "type"])
-        self._last: dict[tuple[str, str], bool] = {}
+        self._last: dict[tuple[str, str], float] = {}
         self._counts: Counter[tuple[str, str, str]] = Counter()
 
     def add(self, check: str, endpoint: str, *, healthy: bool) -> None:
-        self._last[check, endpoint] = healthy
+        self._last[check, endpoint] = float(healthy)
         self._counts[check, "success" if healthy else "error", endpoint] += 1
 
     def reset(self) -> None:
         self._last.clear()
         self._counts.clear()
 
-    def collect(self) -> Iterable[Metric]:
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415  # see measures' docstring
-
-        last = GaugeMetricFamily(self.name, self.text, labels=self.labels)
-        for labels, healthy in self._last.items():
-            last.add_metric(labels, float(healthy))
-        yield last
-        counts = CounterMetricFamily("kubernetes_healthchecks_total", "Outcomes of health checks.", labels=["name", "status", "type"])
-        for (check, status, endpoint), count in self._counts.items():
-            counts.add_metric((check, status, endpoint), count)
-        yield counts
+    def collect(self) -> Iterable[Family]:
+        yield Family(self.name, self.help, "gauge", list(self._last.items()), self.labels)
+        name, labels = "kubernetes_healthchecks_total", ["name", "status", "type"]
+        yield Family(name, "Outcomes of health checks.", "counter", list(self._counts.items()), labels)
 
 
 def _line(check: str, excluded: set[str], outcome: Mapping[str, str]) -> str:

@@ -1,39 +1,34 @@
-"""The pages of metrics: values are read on the scheduling loop, text is made of them in the serving thread, both in slices."""
+"""The page of metrics: values are read on the scheduling loop, text is made of them in the serving thread, both in slices."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koordsched.scheduler.measures import text_of
+from koordsched.metrics import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Sequence
 
-    from prometheus_client.metrics_core import Metric
-
-    from koordsched.scheduler.measures import Measure
-    from koordsched.scheduler.metric_rules import MetricRules
+    from koordsched.metrics import Collector, Family, MetricRules
     from koordsched.server.scheduling_loop import SchedulingLoop
     from koordsched.slices import Slices
 
-    Snapshot = Callable[[], Iterable[Metric]]
 
+async def metrics_page(collectors: Sequence[Collector], rules: MetricRules, loop: SchedulingLoop, work: Slices) -> bytes:
+    """Return what the rules let be seen of these collectors, in Prometheus' text format."""
 
-async def metrics_page(measures: Sequence[Measure], rules: MetricRules, loop: SchedulingLoop, work: Slices) -> bytes:
-    """Return what the rules let be seen of these measures, in Prometheus' text format."""
-
-    async def snapshots() -> list[Snapshot]:
-        taken = []
+    async def collected() -> list[Family]:
+        families: list[Family] = []
         with work:
-            for measure in measures:
-                taken.append(measure.snapshot())
+            for collector in collectors:
+                families += collector.collect()
                 await work.pause()
-        return taken
+        return families
 
+    families = await loop.run(collected)
     pieces = []
-    taken = await loop.run(snapshots)
     with work:
-        for snapshot in taken:
-            pieces.append(text_of(rules.apply(snapshot())))
+        for family in families:
+            pieces.append(text_of([family], rules))
             await work.pause()
     return b"".join(pieces)

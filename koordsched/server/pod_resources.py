@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from koordsched.api.quantity import NANO_PER_UNIT, QuantityError
 from koordsched.api.resources import written_totals
-from koordsched.scheduler.measures import text_of
+from koordsched.metrics import Family, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,9 +52,7 @@ async def resource_metrics(pods: Sequence[Pod], work: Slices) -> bytes:
 
 
 def _head(name: str) -> str:
-    from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415  # see measures' docstring
-
-    return text_of([GaugeMetricFamily(name, HELP[name])]).decode()
+    return text_of([Family(name, HELP[name], "gauge", [])]).decode()
 
 
 def _write(lines: list[str], name: str, pod: Pod, amounts: dict[str, int]) -> None:
@@ -75,17 +73,14 @@ def _write(lines: list[str], name: str, pod: Pod, amounts: dict[str, int]) -> No
             lines.append(_escaped(name, (namespace, meta.name, node, scheduler, priority, resource, _unit(resource)), amount))
 
 
-def _escaped(name: str, labels: Sequence[str], amount: int) -> str:
-    from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415
-
-    family = GaugeMetricFamily(name, "", labels=LABELS)
-    family.add_metric(labels, amount / NANO_PER_UNIT)
+def _escaped(name: str, labels: tuple[str, ...], amount: int) -> str:
+    family = Family(name, "", "gauge", [(labels, amount / NANO_PER_UNIT)], LABELS)
     return text_of([family]).decode().split("\n", 2)[2]  # without HELP and TYPE: a page has them once
 
 
 @lru_cache(maxsize=4096)
 def _number(amount: int) -> str:
-    from prometheus_client.utils import floatToGoString  # noqa: PLC0415
+    from prometheus_client.utils import floatToGoString  # noqa: PLC0415  # see koordsched.metrics.exposition
 
     return str(floatToGoString(amount / NANO_PER_UNIT))  # type: ignore[no-untyped-call]  # the library has no types there
 

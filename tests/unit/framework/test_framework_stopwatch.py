@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 
 from koordsched.framework.status import unschedulable
-from koordsched.framework.stopwatch import FILTER, PRE_FILTER, PRE_SCORE, SCORE, Counter, Histogram, Sampling, Stopwatch, Untold
+from koordsched.framework.stopwatch import FILTER, PRE_FILTER, PRE_SCORE, SCORE, NoObserver, Observer, Sampling, Stopwatch
+from koordsched.metrics import CounterChild
 
 
 class Values:
@@ -22,14 +23,14 @@ class Remembered:
     def __init__(self) -> None:
         self.points: defaultdict[tuple[str, str, str], Values] = defaultdict(Values)
 
-    def extension_point(self, point: str, status: str, profile: str) -> Histogram:
+    def extension_point(self, point: str, status: str, profile: str) -> Observer:
         return self.points[point, status, profile]
 
-    def plugin_execution(self, plugin: str, point: str, status: str) -> Histogram:
-        return Untold()
+    def plugin_execution(self, plugin: str, point: str, status: str) -> Observer:
+        return NoObserver()
 
-    def plugin_evaluation(self, plugin: str, point: str, profile: str) -> Counter:
-        return Untold()
+    def plugin_evaluation(self, plugin: str, point: str, profile: str) -> CounterChild:
+        return CounterChild()
 
     def seen(self) -> dict[tuple[str, str], list[float]]:
         return {(point, status): values.seen for (point, status, _), values in self.points.items() if values.seen}

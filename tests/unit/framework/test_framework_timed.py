@@ -29,7 +29,8 @@ from koordsched.framework.interface import (
 )
 from koordsched.framework.profile import Profile
 from koordsched.framework.status import SKIP, Status, unschedulable
-from koordsched.framework.stopwatch import Histogram, Stopwatch, Untold
+from koordsched.framework.stopwatch import NoObserver, Observer, Stopwatch
+from koordsched.metrics import CounterChild
 
 NO = unschedulable("no")
 TICK = 2.0  # what each call takes
@@ -40,12 +41,12 @@ class Executions:
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, str, float]] = []
-        self.evaluations: dict[tuple[str, str], Count] = {}
+        self.evaluations: dict[tuple[str, str], CounterChild] = {}
 
-    def extension_point(self, point: str, status: str, profile: str) -> Histogram:
-        return Untold()
+    def extension_point(self, point: str, status: str, profile: str) -> Observer:
+        return NoObserver()
 
-    def plugin_execution(self, plugin: str, point: str, status: str) -> Histogram:
+    def plugin_execution(self, plugin: str, point: str, status: str) -> Observer:
         seen = self.seen
 
         class One:
@@ -54,12 +55,8 @@ class Executions:
 
         return One()
 
-    def plugin_evaluation(self, plugin: str, point: str, profile: str) -> Count:
-        return self.evaluations.setdefault((plugin, point), Count())
-
-
-class Count:
-    count = 0
+    def plugin_evaluation(self, plugin: str, point: str, profile: str) -> CounterChild:
+        return self.evaluations.setdefault((plugin, point), CounterChild())
 
 
 class Clock(RealClock):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from koordsched.scheduler.measures import Distribution, Level, Measure, Reading, Tally, exponential, exposition
+from koordsched.metrics import Counter, Gauge, GaugeFunction, Histogram, Registry, exponential, exposition
 from koordsched.scheduler.metrics import Metrics
 
 
@@ -19,7 +19,7 @@ def bounds(metrics: Metrics, name: str) -> list[str]:
     return [dict(labels)["le"] for found, labels in samples(metrics) if found == f"{name}_bucket"]
 
 
-def test_attempts_are_counted_and_measured_by_result_and_profile() -> None:
+def test_attempts_are_counted_and_collectord_by_result_and_profile() -> None:
     metrics = Metrics()
     for result in ("scheduled", "scheduled", "unschedulable", "error"):
         metrics.attempted(result, "p", 0.003)
@@ -100,20 +100,20 @@ def test_what_never_happened_but_must_be_seen_starts_at_zero() -> None:
 
 
 def test_a_value_on_a_bound_counts_into_that_bucket() -> None:
-    shown: list[Measure] = []
-    made = Distribution(shown, "d", "text").with_bounds([1, 2])
+    registry: Registry = []
+    made = Histogram(registry, "d", "text", bounds=[1, 2])
     for value in (1, 1.5, 2, 3):
         made.observe(value)
-    lines = exposition(shown).decode().splitlines()
+    lines = exposition(registry).decode().splitlines()
     assert lines[2:] == ['d_bucket{le="1"} 1.0', 'd_bucket{le="2"} 3.0', 'd_bucket{le="+Inf"} 4.0', "d_count 4.0", "d_sum 7.5"]
 
 
 def test_names_types_and_help_are_written() -> None:
-    shown: list[Measure] = []
-    Tally(shown, "c_total", "Counted.", ["a"]).add("x")
-    Level(shown, "g", "Going.", ["a"]).move(-3, "y")
-    Reading(shown, "r", "Read.", ("k", {"v": lambda: 9}))
-    lines = exposition(shown).decode().splitlines()
+    registry: Registry = []
+    Counter(registry, "c_total", "Counted.", ["a"]).increment("x")
+    Gauge(registry, "g", "Going.", ["a"]).add(-3, "y")
+    GaugeFunction(registry, "r", "Read.", lambda: {"v": 9}, "k")
+    lines = exposition(registry).decode().splitlines()
     assert lines == [
         "# HELP c_total Counted.",
         "# TYPE c_total counter",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from koordsched.scheduler.measures import Distribution
+from koordsched.metrics import Histogram
 from koordsched.scheduler.metrics import Metrics
 
 COUNTERS = {
@@ -63,17 +63,17 @@ def test_names_and_types_are_those_of_the_table() -> None:
 
 def test_labels_are_those_of_the_table() -> None:
     expected = {**COUNTERS, **GAUGES, **{name: labels for name, (labels, *_) in HISTOGRAMS.items()}}
-    found = {measure.name: " ".join(measure.labels) for measure in whole().measures if measure.name.startswith("scheduler_")}
+    found = {collector.name: " ".join(collector.labels) for collector in whole().collectors if collector.name.startswith("scheduler_")}
     assert found == {f"scheduler_{name}": labels for name, labels in expected.items()}
 
 
 @pytest.mark.parametrize("name", HISTOGRAMS)
 def test_buckets_are_those_of_the_table(name: str) -> None:
     _, first, last, count = HISTOGRAMS[name]
-    measure = next(measure for measure in Metrics().measures if measure.name == f"scheduler_{name}")
-    assert isinstance(measure, Distribution)
-    assert (measure.bounds[0], len(measure.bounds)) == (first, count)
-    assert measure.bounds[-1] == pytest.approx(last)
+    collector = next(collector for collector in Metrics().collectors if collector.name == f"scheduler_{name}")
+    assert isinstance(collector, Histogram)
+    assert (collector.bounds[0], len(collector.bounds)) == (first, count)
+    assert collector.bounds[-1] == pytest.approx(last)
 
 
 def test_what_has_no_labels_is_shown_before_it_happens() -> None:

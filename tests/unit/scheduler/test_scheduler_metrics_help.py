@@ -7,9 +7,9 @@ from support.stages import Stage
 METRICS = {  # name: labels, help
     "koord_scheduler_cache_checks_total": ("result", "Turns of the standing check, by result."),
     "koord_scheduler_cache_drift_total": ("kind", "Facts that differed from the cluster and were mended, by kind."),
-    "koord_scheduler_cache_repairs_total": ("", "Events that contradicted what the cache believed."),
+    "koord_scheduler_cache_repairs_total": ("", "Events that contradicted what the cache held."),
     "koord_scheduler_handler_errors_total": ("kind", "Calls of event handlers that raised."),
-    "koord_scheduler_handler_retries_pending": ("kind", "Objects of which an event handler that raised is still to be told."),
+    "koord_scheduler_handler_retries_pending": ("kind", "Objects for which an event handler that raised is still to be called again."),
     "koord_scheduler_malformed_objects_total": ("kind", "Objects that came and cannot be read, or only in part, by kind."),
     "koord_scheduler_relists_total": ("kind", "Lists after the first, each because history was lost."),
     "koord_scheduler_retries_avoided_total": ("reason profile", "Retries that could not have succeeded."),
@@ -69,5 +69,5 @@ async def test_labels_and_help_texts_are_those_of_the_table(stage: Stage) -> Non
         await world.start()
         metrics = world.scheduler.metrics
         lines = [line.split(" ", 3)[2:] for line in metrics.text().decode().splitlines() if line.startswith("# HELP ")]
-        labels = {measure.name: " ".join(measure.labels) for measure in metrics.measures}
+        labels = {collector.name: " ".join(collector.labels) for collector in metrics.collectors}
     assert {name: (labels[name], text) for name, text in lines} == METRICS

@@ -10,9 +10,15 @@ import asyncio
 import pytest
 from support.fakes import config_with, embedded
 
-from koordsched.scheduler.measures import Count, Distribution, Level, Measure, Reading, Readings, Tally
+from koordsched.metrics import Collector, Counter, CounterFunction, Gauge, GaugeFunction, Histogram
 
-KIND = {Tally: "counter", Count: "counter", Level: "gauge", Reading: "gauge", Readings: "gauge", Distribution: "histogram"}
+KIND = {
+    Counter: "counter",
+    CounterFunction: "counter",
+    Gauge: "gauge",
+    GaugeFunction: "gauge",
+    Histogram: "histogram",
+}
 Row = tuple[str, str, tuple[float, float, int] | None]
 """Type, labels separated by spaces, and exp(a, f, n) of a histogram."""
 
@@ -48,23 +54,23 @@ TABLE: dict[str, Row] = {
 }
 
 
-def row_of(measure: Measure) -> Row:
-    bounds = measure.bounds if isinstance(measure, Distribution) else None
+def row_of(collector: Collector) -> Row:
+    bounds = collector.bounds if isinstance(collector, Histogram) else None
     shape = None if bounds is None else (bounds[0], round(bounds[1] / bounds[0], 9), len(bounds))
-    return KIND[type(measure)], " ".join(measure.labels), shape
+    return KIND[type(collector)], " ".join(collector.labels), shape
 
 
 @pytest.mark.parametrize("name", TABLE)
 async def test_a_metric_is_as_the_table_says(name: str) -> None:
     async with embedded(asyncio.get_running_loop(), config_with({})) as world:
-        (measure,) = [each for each in world.scheduler.metrics.measures if each.name == f"scheduler_{name}"]
-        assert row_of(measure) == TABLE[name]
-        assert measure.text.endswith(".")
+        (collector,) = [each for each in world.scheduler.metrics.collectors if each.name == f"scheduler_{name}"]
+        assert row_of(collector) == TABLE[name]
+        assert collector.help.endswith(".")
 
 
 async def test_no_metric_pretends_to_be_one_of_the_references() -> None:
     async with embedded(asyncio.get_running_loop(), config_with({})) as world:
-        ours = {each.name.removeprefix("scheduler_") for each in world.scheduler.metrics.measures if each.name.startswith("scheduler_")}
+        ours = {each.name.removeprefix("scheduler_") for each in world.scheduler.metrics.collectors if each.name.startswith("scheduler_")}
         assert ours == set(TABLE)
 
 

@@ -22,13 +22,13 @@ from koordsched.cluster.memory import Fault, MemoryCluster
 from koordsched.cluster.port import Ref, ServerError
 from koordsched.config.types import Extender as ExtenderConfig
 from koordsched.framework.status import Code, Status
+from koordsched.metrics import MetricRules
 from koordsched.scheduler.debugger.comparison import Comparison
 from koordsched.scheduler.debugger.debugger import _log_comparison
 from koordsched.scheduler.debugger.mending import mend
 from koordsched.scheduler.debugger.slices import PODS_A_SLICE, Work
 from koordsched.scheduler.extenders.extender import Extender
 from koordsched.scheduler.extenders.transport import Reply
-from koordsched.scheduler.metric_rules import MetricRules
 from koordsched.scheduler.metrics import Metrics
 from koordsched.scheduler.status_writer import PodStatusUpdate, StatusWriter
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from koordsched import __version__
 from koordsched.cluster.apiserver.traffic import Traffic
 from koordsched.config.flags import parse_flags
-from koordsched.scheduler.measures import exposition
+from koordsched.metrics import exposition
 from koordsched.server.process_metrics import ProcessMetrics
 
 
 def lines_of(metrics: ProcessMetrics) -> list[str]:
-    return exposition(metrics.measures).decode().splitlines()
+    return exposition(metrics.collectors).decode().splitlines()
 
 
 def test_the_build_is_named() -> None:

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from support.virtual_loop import run_virtual, running
 
 from koordsched.clock import RealClock
-from koordsched.scheduler.measures import exposition
+from koordsched.metrics import exposition
 from koordsched.server.heartbeat import (
     BEAT_SECONDS,
     FILL_SECONDS,
@@ -82,7 +82,7 @@ def test_the_lag_is_a_histogram() -> None:
     heartbeat, metrics = Heartbeat(clock), ProcessMetrics()
     heartbeat.lags[LAG_BOUNDS.index(0.05)], heartbeat.lags[-1], heartbeat.lag_sum = 3, 1, 31.5
     metrics.watch_loop(heartbeat)
-    text = exposition(metrics.measures).decode()
+    text = exposition(metrics.collectors).decode()
     for line in (
         'koord_scheduler_loop_lag_seconds_bucket{le="0.02"} 0.0',
         'koord_scheduler_loop_lag_seconds_bucket{le="0.05"} 3.0',

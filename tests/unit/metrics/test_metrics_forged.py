@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 from support.builders import pod
 
-from koordsched.scheduler.measures import Count, Distribution, Level, Measure, Readings, Tally, exposition
+from koordsched.metrics import Counter, CounterFunction, Gauge, GaugeFunction, Histogram, Registry, exposition
 from koordsched.server.pod_resources import PODS_A_PIECE, resource_metrics
 from koordsched.slices import Slices
 
@@ -29,16 +29,16 @@ def samples(page: bytes) -> Samples:
 
 @given(hostile, hostile)
 def test_a_counter_shows_its_labels_and_nothing_else(first: str, second: str) -> None:
-    measures: list[Measure] = []
-    counter = Tally(measures, "scheduler_things_total", "Things.", ["profile", "event"])
-    gauge = Level(measures, "scheduler_level", "A level.", ["profile"])
-    histogram = Distribution(measures, "scheduler_seconds", "Seconds.", ["profile"]).with_bounds([1.0])
-    counter.add(first, second)
-    gauge.move(4, first)
+    registry: Registry = []
+    counter = Counter(registry, "scheduler_things_total", "Things.", ["profile", "event"])
+    gauge = Gauge(registry, "scheduler_level", "A level.", ["profile"])
+    histogram = Histogram(registry, "scheduler_seconds", "Seconds.", ["profile"], bounds=[1.0])
+    counter.increment(first, second)
+    gauge.add(4, first)
     histogram.observe(0.5, second)
-    Readings(measures, "scheduler_read", "Read.", ("event", lambda: {first: 7}))
-    Count(measures, "scheduler_count_total", "Counted.", lambda: 9)
-    assert samples(exposition(measures)) == {
+    GaugeFunction(registry, "scheduler_read", "Read.", lambda: {first: 7}, "event")
+    CounterFunction(registry, "scheduler_count_total", "Counted.", lambda: {"": 9})
+    assert samples(exposition(registry)) == {
         ("scheduler_things_total", (("event", second), ("profile", first)), 1.0),
         ("scheduler_level", (("profile", first),), 4.0),
         ("scheduler_seconds_bucket", (("le", "1.0"), ("profile", second)), 1.0),

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from koordsched.config.flags import parse_flags
-from koordsched.scheduler.measures import Distribution, Level, Measure, Tally, exposition
-from koordsched.scheduler.metric_rules import MetricRules
+from koordsched.metrics import Counter, Gauge, Histogram, MetricRules, Registry, exposition
 
 
 def shown_with(*flags: str) -> list[str]:
     """Return the samples of three metrics under these flags."""
-    shown: list[Measure] = []
-    counter = Tally(shown, "c_total", "Counted.", ["a", "b"])
+    registry: Registry = []
+    counter = Counter(registry, "c_total", "Counted.", ["a", "b"])
     for a, b in (("x", "1"), ("y", "1"), ("z", "2")):
-        counter.add(a, b)
-    Level(shown, "g", "Going.", ["a"]).move(5, "x")
-    durations = Distribution(shown, "d", "Durations.", ["a"]).with_bounds([1])
+        counter.increment(a, b)
+    Gauge(registry, "g", "Going.", ["a"]).add(5, "x")
+    durations = Histogram(registry, "d", "Durations.", ["a"], bounds=[1])
     for a in ("x", "y", "z"):
         durations.observe(0.5, a)
-    text = exposition(shown, MetricRules.of(parse_flags(list(flags)))).decode()
+    parsed = parse_flags(list(flags))
+    text = exposition(registry, MetricRules.of(parsed.disabled_metrics, parsed.allow_metric_labels)).decode()
     return [line for line in text.splitlines() if not line.startswith("#")]
 
 

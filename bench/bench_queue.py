@@ -70,7 +70,8 @@ async def _node_events(benchmark: Any) -> None:
 def _fail(scheduler: Scheduler, item: Any) -> None:
     """Let the attempt end as the failure path does, without a cluster to write to."""
     profile = scheduler.profiles["default-scheduler"]
-    shape = profile.shapes.find(item.pod_info)
+    shape = profile.shapes.pre_filter(item.pod_info)
+    profile.shapes.filter(shape, item.pod_info)
     diagnosis = profile.shapes.diagnose(shape, item.pod_info, NO_REFUSALS)
     item.unschedulable_plugins = set(diagnosis.plugins)
     item.rejected_in_filter = True

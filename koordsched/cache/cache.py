@@ -65,8 +65,8 @@ class PodState:
 class PodFollower(Protocol):
     """Who keeps facts that depend on which pods are counted on which rows. Told of each change right after the cache has made it.
 
-    While `cache.trying` is set the change is a supposition that will be taken back before anything else happens: facts must follow it, but
-    versions of facts must not, since afterwards everything is as it was.
+    While `cache.simulating` is set the change is a simulated one that will be taken back before anything else happens: facts must follow
+    it, but versions of facts must not, since afterwards everything is as it was.
     """
 
     def pod_added(self, pod: PodInfo, row: int) -> None: ...
@@ -92,7 +92,7 @@ class Cache:
         self.nodes_by_name: dict[str, NodeInfo] = {}
         self.pods: dict[str, PodState] = {}  # by uid
         self.assumed_count = 0
-        self.trying = False  # inside `what_if`
+        self.simulating = False  # inside `simulate`
         self._followers: list[PodFollower] = []
         self.checked: list[CheckedState] = []  # what plugins keep, to be compared with the objects now and then
         self.counts = PodCounts(self)
@@ -291,7 +291,7 @@ class Cache:
         self._release_if_empty(node)
 
     @contextmanager
-    def what_if(self, node: NodeInfo, add: Iterable[PodInfo] = (), remove: Iterable[PodInfo] = ()) -> Iterator[None]:
+    def simulate(self, node: NodeInfo, add: Iterable[PodInfo] = (), remove: Iterable[PodInfo] = ()) -> Iterator[None]:
         """Count these pods on the node, and those of its pods not, while the block runs. Nothing may be evaluated and kept inside.
 
         What followers know is true inside; columns change without being logged. Blocks may be nested. Who is not there is not removed:
@@ -299,7 +299,7 @@ class Cache:
         """
         come, gone = list(add), {pod.uid: pod for pod in remove if pod.uid in node.pods}.values()
         there = dict(node.pods)
-        outer, self.trying = self.trying, True
+        outer, self.simulating = self.simulating, True
         try:
             for pod in gone:
                 self._take_quietly(node, pod)
@@ -313,7 +313,7 @@ class Cache:
                 self._put_quietly(node, pod)
             node.pods.clear()
             node.pods.update(there)  # in the order in which they were
-            self.trying = outer
+            self.simulating = outer
 
     def _put_quietly(self, node: NodeInfo, pod: PodInfo) -> None:
         self.table.add_quietly(node.row, self.columns.request(pod.resources))

@@ -191,7 +191,7 @@ class PodCounts:
         return found
 
     def _tell(self, known: PodClass, row: int, amount: int) -> None:
-        quiet, ended = self._cache.trying, False
+        quiet, ended = self._cache.simulating, False
         for reference in known.matching:
             counts = reference()
             if counts is None:

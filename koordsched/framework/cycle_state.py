@@ -1,8 +1,16 @@
-"""CycleState: what plugins remember from one extension point of a pod's cycle to the next."""
+"""CycleState: what plugins remember from one extension point of a pod's cycle to the next, and what they want written to the pod.
+
+A plugin notes annotations that it has decided while the pod's PreBind runs (`annotate`); after PreBind of all plugins the framework hands
+them to the first `PreBindPatchPlugin` that does not skip, which sends one patch (frameworkext.md §4 item 11). Later notes of one key
+replace earlier ones.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class CycleState:
@@ -31,7 +39,7 @@ class CycleState:
         self._data.pop(key, None)
 
     def clone(self) -> CycleState:
-        """Return a copy that shares the values. Most cycles write nothing of their own, so the dict is copied by who writes first."""
+        """Return a copy that shares the values. Most cycles write nothing of their own, so the dict is copied at the first write."""
         other = CycleState.__new__(CycleState)
         other.sampled = self.sampled
         other._data = self._data
@@ -41,3 +49,19 @@ class CycleState:
     def _keep_own(self) -> None:
         self._data = self._data.copy()
         self._lent = False
+
+
+Annotations = dict[str, str | None]
+"""Values to write by key; None: the annotation is removed."""
+
+NOTED = "framework/annotations"
+
+
+def annotate(state: CycleState, changes: Mapping[str, str | None]) -> None:
+    """Note annotations to write; called from `pre_bind`."""
+    state.write(NOTED, {**(state.read(NOTED) or {}), **changes})
+
+
+def noted_annotations(state: CycleState) -> Annotations:
+    """Return what is to be written, {} when nothing is."""
+    return state.read(NOTED) or {}

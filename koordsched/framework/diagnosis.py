@@ -15,7 +15,8 @@ from koordsched.queue.hints import Rejectors
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from koordsched.framework.what_if import Supposition
+    from koordsched.framework.row_refusals import RowRefusals
+    from koordsched.framework.simulation import NodeSimulation
 
 NO_NODES = "no nodes available to schedule pods"
 
@@ -48,7 +49,7 @@ class Diagnosis:
         self.status_of = status_of
         self.pre_filter: Status | None = None
         self.exceptions = NO_REFUSALS  # rows of which something else is true than what the shape's filters say
-        self.supposing: Supposition | None = None  # asks the filters what would be; None: nobody set it
+        self.simulation: NodeSimulation | None = None  # asks the filters about nodes with other pods on them; None: no filter was run
         self.of_shape = True  # whether what was found for this pod holds for every pod of its shape
         self.message = fit_error(total_nodes, count_reasons(refusals))
 
@@ -62,7 +63,7 @@ class Diagnosis:
 
     @classmethod
     def without_nodes(cls) -> Diagnosis:
-        """Return the diagnosis of a pod for which there was no node to look at: nobody refused it."""
+        """Return the diagnosis of a pod for which there was no node to look at: no plugin refused it."""
         diagnosis = cls(0, frozenset(), (), lambda _row: None)
         diagnosis.message = NO_NODES
         return diagnosis
@@ -75,7 +76,7 @@ class Diagnosis:
 
     @cached_property
     def rejectors(self) -> Rejectors:
-        """Who refused the pod, as the queue sees it."""
+        """The plugins that refused the pod, as the queue sees them."""
         pending = self.pending_plugins
         return Rejectors(self.plugins - pending if pending else self.plugins, pending)
 
@@ -87,6 +88,11 @@ def fit_error(total_nodes: int, reasons: Mapping[str, int], pre_filter_message: 
         return f"{text} {pre_filter_message}."
     items = sorted(f"{count} {reason}" for reason, count in reasons.items())
     return f"{text} {', '.join(items)}." if items else text
+
+
+def counted(refusals: RowRefusals) -> list[Refusal]:
+    """Return the refusals with their numbers of nodes."""
+    return [Refusal(status, len(rows)) for status, rows in refusals.groups()]
 
 
 def count_reasons(refusals: Sequence[Refusal]) -> Counter[str]:

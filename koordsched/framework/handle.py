@@ -1,17 +1,24 @@
-"""Handle: the scheduler as a plugin sees it, given to it when it is made. `scheduler/plugin_handle.py` implements it."""
+"""Handle: the scheduler as a plugin sees it, given to it when it is made, with the extenders as preemption sees them.
+
+`scheduler/plugin_handle.py` implements the handle, `scheduler/extenders` the extenders, which preemption asks before it decides
+(framework.md §7.5).
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
+from koordsched.api.podinfo import PodInfo
+
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
 
     from koordsched.api.core import Pod
     from koordsched.api.kinds import Kind
     from koordsched.api.meta import Object
-    from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
     from koordsched.cache.columns import Columns
     from koordsched.cache.nodes import NodeInfo
@@ -20,9 +27,40 @@ if TYPE_CHECKING:
     from koordsched.cluster.informer import Informer
     from koordsched.cluster.port import Cluster
     from koordsched.config.features import FeatureGates
-    from koordsched.framework.extenders import PreemptionExtenders
     from koordsched.framework.waiting import WaitingPods
     from koordsched.queue.nominator import Nominator
+
+
+EXTENDER = "Extender"
+"""The name under which extenders refuse pods: no plugin, but every event may help a pod that it refused."""
+
+
+class Victims(msgspec.Struct, frozen=True):
+    """The pods of one node that would have to go, the most important first, and how many of them disruption budgets protect."""
+
+    pods: tuple[PodInfo, ...]
+    pdb_violations: int = 0
+
+
+class ExtenderError(Exception):
+    """An extender failed, or its answer cannot be read; the text names its URL and verb."""
+
+
+class ExtenderSettingsError(Exception):
+    """The operator's settings of an extender cannot work. The text is one line that names what to look at."""
+
+
+class PreemptionExtenders(Protocol):
+    """The extenders, as far as preemption knows them."""
+
+    def wants_preemption(self, pod: PodInfo) -> bool:
+        """Answer whether any extender has a say in the preemption for this pod; if not, there is nothing to await."""
+
+    async def preempt(self, pod: PodInfo, victims: Mapping[str, Victims]) -> dict[str, Victims]:
+        """Return the candidates (victims by node name) that the extenders leave, with the victims they want; none: no candidate is left.
+
+        ExtenderError when one that is not ignorable failed. Victims may have left their nodes meanwhile, but not the returned ones.
+        """
 
 
 class PreemptionMetrics(Protocol):

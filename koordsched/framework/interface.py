@@ -2,7 +2,7 @@
 
 A plugin is a class with a `name` that inherits from the points it plays. None means success everywhere. Filter and Score exist twice: a
 columnar plugin answers for many nodes in one call (`FilterNodesPlugin`, `ScoreNodesPlugin`), a plain one for one node at a time
-(`FilterPlugin`, `ScorePlugin`); the framework lifts the plain ones.
+(`FilterPlugin`, `ScorePlugin`); the framework asks the plain ones about each node (`evaluation_plan`).
 
 Exact incremental evaluation rests on three promises of a plugin that filters or scores:
 
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import NodeInfo, Nodes
     from koordsched.config.extension_points import ExtensionPoint
-    from koordsched.framework.annotations import Annotations
-    from koordsched.framework.cycle_state import CycleState
+    from koordsched.framework.cycle_state import Annotations, CycleState
     from koordsched.framework.diagnosis import Diagnosis
     from koordsched.framework.status import Status
     from koordsched.queue.events import EventHint
@@ -150,10 +149,13 @@ class FilterNodesPlugin(Plugin):
         """Return the refusal that a code stands for."""
 
     def fit_request(self, state: CycleState, pod: PodInfo) -> Request | None:
-        """Return the request if the answer for every row is exactly `_core.fit.filter_fit` of it: then all rows are foreseen at once."""
+        """Return the request if the answer for every row is exactly `_core.fit.filter_fit` of it; None if it is another one.
+
+        Preemption then works out all rows at once.
+        """
         return None
 
-    def swayed_by_departures(self, state: CycleState, pod: PodInfo, nodes: Nodes, codes: Codes) -> Flags | None:
+    def affected_by_removals(self, state: CycleState, pod: PodInfo, nodes: Nodes, codes: Codes) -> Flags | None:
         """Return on which rows the answer could be another one if any of the pods that run there were gone; None: on all.
 
         codes: the answers as they are. Only asked of filters for which pods on nodes matter; preemption tries such rows one by one.
@@ -278,7 +280,7 @@ class PreBindPlugin(Plugin):
 
 
 class PreBindPatchPlugin(Plugin):
-    """Stands at preBind and writes what the PreBind plugins have noted (`framework.annotations`), after all of them."""
+    """Stands at preBind and writes what the PreBind plugins have noted (`framework.cycle_state`), after all of them."""
 
     extension_point = extension_points.PRE_BIND
 

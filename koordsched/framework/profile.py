@@ -21,7 +21,8 @@ from koordsched.config.extension_points import (
     RESERVE,
     ExtensionPoint,
 )
-from koordsched.framework.annotations import noted_annotations
+from koordsched.framework.cycle_state import noted_annotations
+from koordsched.framework.evaluation_plan import EvaluationPlan, Evaluators
 from koordsched.framework.interface import (
     BindPlugin,
     FilterNodesPlugin,
@@ -41,11 +42,10 @@ from koordsched.framework.interface import (
     ScoreNodesPlugin,
     ScorePlugin,
 )
-from koordsched.framework.plan import Evaluators, Plan
 from koordsched.framework.shapes import Shapes
 from koordsched.framework.status import SKIP, SKIPS, Code, Status
 from koordsched.framework.stopwatch import PRE_FLIGHT, SUCCESS, UNRESERVE, FrameworkMetrics, Sampling, Stopwatch, unwatched
-from koordsched.framework.topologymanager import unite
+from koordsched.framework.topologymanager import share_topology_manager
 from koordsched.log import get_logger
 from koordsched.queue.profile import FEASIBLE, INFEASIBLE, NEEDS_PREEMPTION, ProbeOutcome, ProbeResult
 
@@ -75,7 +75,7 @@ class Profile:
         names = dict.fromkeys(ref.name for refs in config.points.values() for ref in refs)
         self.missing = sorted(name for name in names if name not in registry)  # known names that this version has no plugin for
         self.made: Mapping[str, Plugin] = {name: registry[name](config.args.get(name), handle) for name in names if name in registry}
-        unite(self.made.values())
+        share_topology_manager(self.made.values())
 
         def at(point: ExtensionPoint) -> list[Plugin]:
             return [self.made[ref.name] for ref in config.points.get(point.name, ()) if ref.name in self.made]
@@ -103,7 +103,7 @@ class Profile:
         self._perf = self.watch.perf
         self._pre_enqueue_sampling = Sampling()
         self._observe_admitted = self.watch.point(PRE_ENQUEUE.label, SUCCESS)
-        plan = Plan(
+        plan = EvaluationPlan(
             Evaluators(
                 pre_enqueue=self.pre_enqueue,
                 pre_filter=self.pre_filter,

@@ -46,7 +46,8 @@ class Sampler:
         rows = self.sample(shape, wanted)
         if len(rows) == 1:
             return int(rows[0])
-        profile.shapes.rank(shape, pod)
+        profile.shapes.pre_score(shape, pod)
+        profile.shapes.score(shape, pod)
         totals = self._totals(shape, pod, rows)
         best = rows[totals == totals.max()]
         return int(best[random.randrange(len(best))])

@@ -1,11 +1,11 @@
-"""Shape: what is known about one class of equal pods, and the key that such pods share. Written by `shapes` and its parts only."""
+"""Shape: what is known about one class of equal pods, and the key that such pods share. Written by `shapes` only."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from koordsched.framework.cycle_state import CycleState
-from koordsched.framework.prefilter import PreFiltered
+from koordsched.framework.pre_filter import PreFiltered
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 class ShapeKey:
     """The identity of a shape: one object for equal signatures, so that looking it up hashes no strings."""
 
-    __slots__ = ("__weakref__", "is_large", "parts", "told")
+    __slots__ = ("__weakref__", "is_large", "parts", "reported")
 
     def __init__(self, parts: tuple[Hashable, ...], *, is_large: bool = False) -> None:
         self.parts = parts
         self.is_large = is_large  # its pods name so much that nothing about them may be kept longer than they are
-        self.told: dict[int, str] = {}  # for who tells pods why they wait: by priority, what those of this shape have been told of nodes
+        self.reported: dict[int, str] = {}  # by priority: the message that the waiting pods of this shape have in their conditions
 
 
 class Shape:
@@ -55,7 +55,7 @@ class Shape:
         self.state = CycleState()
 
         self.prepared = False  # PreFilter has run and the evaluation is configured
-        self.versioned: list[Plugin] = []  # those of Plan.versioned that have versions for such pods
+        self.versioned: list[Plugin] = []  # those of EvaluationPlan.versioned that have versions for such pods
         self.score_versioned: list[Plugin] = []
         self.versions: list[Hashable] = []  # of `versioned`, when they last answered PreFilter
         self.pre_filtered = PreFiltered()

@@ -1,40 +1,55 @@
-"""Shapes: filter and score columns per class of equal pods, kept exact by asking only about rows that changed.
+"""Shapes: filter and score columns for each class of equal pods, kept exact by asking only about rows that changed.
 
 What they are for: docs/architecture.md "The hot path".
 
 Pods whose signatures are equal share a `Shape`. It keeps what PreFilter prepared, each filter's code and each scorer's raw score for every
-node, and the totals (`_core.Evaluation`). Before it is used it is brought up to date with the node table's change log and the versions that
-plugins name, so the result is that of asking every plugin about every node; a property test holds this (tests/property/test_shapes.py).
-Called by the scheduling cycle, and by the queue's probes. Nothing awaits. Parts: `shape` (what is known),
-`shapes_kept` (which are kept), `shapes_filtering`, `shapes_scoring`, `shapes_reasons`.
+node, and the totals (`_core.Evaluation`). `Shapes` has a method for each extension point, in the order of a cycle:
+
+    shape = shapes.pre_filter(pod)   PreFilter is answered for the pod
+    shapes.filter(shape, pod)        every node's verdict is up to date: shape.feasible_count
+    shapes.pre_score(shape, pod)     PreScore is answered for the feasible nodes
+    shapes.score(shape, pod)         the totals of the feasible nodes are up to date
+
+Each brings its part up to date with the node table's change log and the versions that plugins name, so the result is that of asking every
+plugin about every node; a property test holds this (tests/property/test_shapes.py). A plugin that fails raises, PluginError if it answers
+with an error, and the shape is then prepared anew for its next pod. Called by the scheduling cycle and by the queue's probes; nothing
+awaits.
 """
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from koordsched._core.evaluation import Evaluation
 from koordsched._core.scratch import Scratch
+from koordsched.framework.cycle_state import CycleState
+from koordsched.framework.diagnosis import Diagnosis, Refusal, counted
 from koordsched.framework.interface import UNSIGNABLE
+from koordsched.framework.kept_shapes import DEFAULT_BUDGET, KeptShapes
+from koordsched.framework.pre_filter import NodeNamesFilter, run_pre_filter
 from koordsched.framework.row_refusals import NO_REFUSALS, RowRefusals, Rows
 from koordsched.framework.shape import Shape, ShapeKey
-from koordsched.framework.shapes_filtering import Filtering
-from koordsched.framework.shapes_kept import DEFAULT_BUDGET, KeptShapes
-from koordsched.framework.shapes_reasons import diagnose
-from koordsched.framework.shapes_scoring import Scoring
-from koordsched.framework.stopwatch import Stopwatch, unwatched
-from koordsched.framework.what_if import WhatIf
+from koordsched.framework.shape_simulation import ShapeSimulation, SimulatedFilters
+from koordsched.framework.status import SKIPS, Code, PluginError, Status
+from koordsched.framework.stopwatch import FILTER, NORMALIZE, PRE_FILTER, PRE_SCORE, SCORE, Stopwatch, unwatched
+from koordsched.framework.timed import CountedPreFilter, CountedPreScore, TimedFilter, TimedScore
 from koordsched.log import get_logger
+from koordsched.metrics import CounterChild
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
+    from collections.abc import Set as AbstractSet
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
-    from koordsched.framework.diagnosis import Diagnosis
-    from koordsched.framework.plan import Plan
-    from koordsched.framework.what_if import Supposition
+    from koordsched.framework.evaluation_plan import EvaluationPlan
+    from koordsched.framework.interface import FilterNodesPlugin
+    from koordsched.framework.simulation import NodeSimulation
+
+    ActiveFilters = tuple[list[FilterNodesPlugin], array[int], list[CounterChild]]
+    """Filters that are not skipped, what each reads, and where each counts the nodes it is asked about. Shared: not to be changed."""
 
 __all__ = ["Shape", "ShapeKey", "Shapes"]
 
@@ -44,13 +59,18 @@ log = get_logger(__name__)
 class Shapes:
     """The shapes of one profile. budget: about how many bytes they may take."""
 
-    def __init__(self, plan: Plan, cache: Cache, budget: int = DEFAULT_BUDGET, watch: Stopwatch | None = None) -> None:
+    def __init__(self, plan: EvaluationPlan, cache: Cache, budget: int = DEFAULT_BUDGET, watch: Stopwatch | None = None) -> None:
         self._plan = plan
-        self._watch = watch = watch or unwatched()
         self._cache = cache
-        self._filtering = Filtering(plan, cache, watch)
-        self._scoring = Scoring(plan, cache, watch)
-        self._what_if = WhatIf(plan, cache)
+        self._watch = watch = watch or unwatched()
+        self._pre_filters = [CountedPreFilter(plugin, watch) for plugin in plan.pre_filters]
+        self._pre_filter_of = {plugin.name: plugin for plugin in self._pre_filters}
+        self._filter_counters = {plugin.name: watch.evaluations(plugin.name, FILTER) for plugin in plan.filters}
+        self._active_filters: dict[frozenset[str], ActiveFilters] = {}  # by the names of plugins that skip
+        self._pre_scorers = [CountedPreScore(plugin, watch) for plugin in plan.pre_scorers]
+        self._score_counters = [watch.evaluations(plugin.name, SCORE) for plugin, _ in plan.scorers]
+        self._asked = cache.nodes()  # what filters and scorers are asked about; its rows are set for each call
+        self._simulated_filters = SimulatedFilters(plan, cache)
         self._scratch = Scratch()
         self._kept = KeptShapes(budget)
         cache.columns.call_when_renewed(self._kept.clear)
@@ -69,48 +89,251 @@ class Shapes:
             found = self._keys[parts] = ShapeKey(parts, is_large=pod.names_much)
         return found
 
-    # Choosing
+    # PreFilter
 
-    def find(self, pod: PodInfo) -> Shape:
-        """Return the pod's shape with PreFilter and Filter answered for the node table as it is now. PluginError when a plugin failed."""
-        shape = self._shape(pod)
+    def pre_filter(self, pod: PodInfo) -> Shape:
+        """Return the pod's shape with PreFilter answered: for the first pod of the shape, and again by plugins that have a new version."""
+        key = pod.shape
+        shape = self._kept.use(key) if isinstance(key, ShapeKey) else None
+        if shape is None:
+            shape = self._new_shape(key)
         try:
-            if self._filtering.update(shape, pod):
-                self._scoring.feasible_changed(shape)
+            if not shape.prepared:
+                self._prepare(shape, pod)
+            elif shape.versioned:
+                versions = [plugin.version(pod) for plugin in shape.versioned]
+                if versions != shape.versions:
+                    self._follow_versions(shape, pod, versions)
         except BaseException:
             shape.prepared = False  # whatever is half done is done again
             raise
         return shape
 
-    def rank(self, shape: Shape, pod: PodInfo) -> None:
-        """Run PreScore and Score, so that the totals of all feasible nodes are up to date. PluginError when a plugin failed."""
+    def _new_shape(self, key: object) -> Shape:
+        """Return a shape that nothing is known of; it is kept if it has a key."""
+        if isinstance(key, ShapeKey):
+            self._kept.make_room()
+        shape = Shape(self._kept.spare() or Evaluation(self._cache.table, self._scratch), self._plan.scorers)
+        if isinstance(key, ShapeKey):
+            self._kept.add(key, shape)
+        return shape
+
+    def _prepare(self, shape: Shape, pod: PodInfo) -> None:
+        """Run PreFilter of all plugins and forget all verdicts and scores."""
+        plan = self._plan
+        shape.state = CycleState()
+        shape.versioned = [plugin for plugin in plan.versioned if plugin.has_version(pod)]
+        shape.score_versioned = [plugin for plugin in plan.score_versioned if plugin.has_score_version(pod)]
+        shape.versions = [plugin.version(pod) for plugin in shape.versioned]
+        shape.diagnosis = None
+        shape.pre_scored = False
+        started = self._watch.perf()
+        shape.pre_filtered = run_pre_filter(self._pre_filters, shape.state, pod, self._cache.nodes())
+        self._watch.prepared(PRE_FILTER, shape.pre_filtered.refusal, started)
+        shape.prepared = True
+        if shape.pre_filtered.refusal is not None:
+            return
+        skipped = frozenset(shape.pre_filtered.skipped)
+        shape.filters, reads, shape.evaluated = self._active_filters.get(skipped) or self._filters_without(skipped)
+        if shape.pre_filtered.node_names is not None:
+            shape.filters = [NodeNamesFilter(shape.pre_filtered), *shape.filters]
+            reads = array("i", [int(NodeNamesFilter.reads), *reads])
+            shape.evaluated = [CounterChild(), *shape.evaluated]
+        shape.evaluation.configure(reads, plan.scorer_reads, plan.scorer_modes, plan.scorer_weights)
+
+    def _filters_without(self, skipped: frozenset[str]) -> ActiveFilters:
+        """Work out which filters are left once these are skipped, once for all shapes: plugins skip in few combinations."""
+        filters = [plugin for plugin in self._plan.filters if plugin.name not in skipped]
+        reads = array("i", [self._plan.filter_reads[plugin.name] for plugin in filters])
+        found = self._active_filters[skipped] = (filters, reads, [self._filter_counters[plugin.name] for plugin in filters])
+        return found
+
+    def _follow_versions(self, shape: Shape, pod: PodInfo, versions: list[Hashable]) -> None:
+        """Run PreFilter of the plugins that have a new version, or of all plugins if that changes which filters run."""
+        if shape.pre_filtered.refusal is not None:
+            self._prepare(shape, pod)
+            return
+        for plugin, old, new in zip(shape.versioned, shape.versions, versions, strict=True):
+            if old != new and not self._pre_filter_again(shape, pod, plugin.name):
+                self._prepare(shape, pod)
+                return
+        shape.versions = versions
+
+    def _pre_filter_again(self, shape: Shape, pod: PodInfo, name: str) -> bool:
+        """Run the plugin's PreFilter and forget its filter's answers; False when it skips, refuses or names nodes otherwise than before."""
+        plugin = self._pre_filter_of.get(name)
+        if plugin is not None:
+            outcome = plugin.pre_filter(shape.state, pod, self._cache.nodes())
+            skipped = name in shape.pre_filtered.skipped
+            if isinstance(outcome, Status):
+                return skipped and outcome.code is Code.SKIP
+            if skipped or name in shape.pre_filtered.restricting or (outcome is not None and outcome.node_names is not None):
+                return False
+        for f, filter_plugin in enumerate(shape.filters):
+            if filter_plugin.name == name:
+                shape.evaluation.forget_filter(f)
+        return True
+
+    # Filter
+
+    def filter(self, shape: Shape, pod: PodInfo) -> None:
+        """Ask the filters about the rows that changed since the shape's last pod. Nothing to do when PreFilter refused the pod."""
+        evaluation = shape.evaluation
+        if shape.pre_filtered.refusal is not None or evaluation.is_current():
+            return
         try:
-            self._scoring.rank(shape, pod)
+            evaluation.catch_up()
+            filters, evaluated, state, asked = shape.filters, shape.evaluated, shape.state, self._asked
+            if self._watch.recording:
+                filters = [TimedFilter(plugin, self._watch) for plugin in filters]
+            f = evaluation.next_filter(0)
+            while f >= 0:
+                asked.rows = rows = evaluation.work_rows()
+                evaluated[f].count += len(rows)
+                evaluation.store_codes(filters[f].filter_nodes(state, pod, asked))
+                f = evaluation.next_filter(f + 1)
+            evaluation.settle()
+            if evaluation.verdict_changed:
+                shape.diagnosis = None
+            if evaluation.feasible_changed:
+                self._feasible_changed(shape)
+        except BaseException:
+            shape.prepared = False
+            raise
+
+    def overrule(self, shape: Shape, rows: Rows) -> None:
+        """Leave these feasible rows out of scoring until `reinstate`."""
+        shape.evaluation.overrule(rows)
+        self._feasible_changed(shape)
+
+    def reinstate(self, shape: Shape, rows: Rows) -> None:
+        """Undo `overrule`."""
+        shape.evaluation.reinstate(rows)
+        self._feasible_changed(shape)
+
+    def _feasible_changed(self, shape: Shape) -> None:
+        """Forget what depends on which nodes are feasible."""
+        shape.normalized = False
+        plan = self._plan
+        if plan.feasible_dependent and shape.pre_scored:
+            names = (plan.feasible_dependent - shape.score_skipped) | plan.skips_by_feasible
+            if names:
+                _forget_scores(shape, names)
+
+    # PreScore
+
+    def pre_score(self, shape: Shape, pod: PodInfo) -> None:
+        """Run PreScore for the feasible nodes: of all plugins for the first pod, then of plugins that have a new version.
+
+        Score versions are compared here and not in `pre_filter`: a waiting pod's probe needs no scores.
+        """
+        try:
+            if shape.score_versioned:
+                versions = [plugin.score_version(pod) for plugin in shape.score_versioned]
+                if versions != shape.score_versions:
+                    if shape.pre_scored:
+                        pairs = zip(shape.score_versioned, shape.score_versions, versions, strict=True)
+                        _forget_scores(shape, {plugin.name for plugin, old, new in pairs if old != new})
+                    shape.score_versions = versions
+            if not shape.pre_scored:
+                self._run_pre_score(shape, pod, self._plan.pre_scorer_names)
+            elif shape.stale_scores:
+                self._run_pre_score(shape, pod, shape.stale_scores)
+        except BaseException:
+            shape.prepared = False
+            raise
+
+    def _run_pre_score(self, shape: Shape, pod: PodInfo, names: AbstractSet[str]) -> None:
+        started = self._watch.perf()
+        feasible = self._cache.select(shape.evaluation.feasible_rows())
+        skipped = shape.score_skipped - names
+        for plugin in self._pre_scorers:
+            status = plugin.pre_score(shape.state, pod, feasible) if plugin.name in names else None
+            if status is None:
+                continue
+            if status.code is not SKIPS:
+                text = f'running PreScore plugin "{plugin.name}": {status.message}'
+                raise PluginError(Status(status.code, (text,), plugin.name), PRE_SCORE)
+            skipped.add(plugin.name)
+        if not shape.pre_scored or skipped != shape.score_skipped:
+            shape.score_skipped = skipped
+            enabled = [plugin.name not in skipped for plugin, _ in shape.scorers]
+            shape.custom = [s for s in self._plan.custom_normalizers if enabled[s]]
+            shape.normalized = False
+            shape.evaluation.enable_scorers(enabled)
+        shape.stale_scores = set()
+        shape.pre_scored = True
+        self._watch.prepared(PRE_SCORE, None, started)
+
+    # Score
+
+    def score(self, shape: Shape, pod: PodInfo) -> None:
+        """Ask the scorers about feasible rows that changed since the shape was last scored, normalise, and bring the totals up to date."""
+        try:
+            evaluation = shape.evaluation
+            scorers, counters, state, asked = shape.scorers, self._score_counters, shape.state, self._asked
+            if self._watch.recording:
+                scorers = [(TimedScore(plugin, self._watch), weight) for plugin, weight in scorers]
+            s = evaluation.next_scorer(0)
+            while s >= 0:
+                asked.rows = rows = evaluation.work_rows()
+                counters[s].count += len(rows)
+                evaluation.store_scores(scorers[s][0].score_nodes(state, pod, asked))
+                if s in shape.custom:
+                    shape.normalized = False
+                s = evaluation.next_scorer(s + 1)
+            if shape.custom and not shape.normalized:
+                self._normalize(shape, pod)
+            bad = evaluation.rank()
+            if bad >= 0:
+                name, score = shape.scorers[bad][0].name, evaluation.invalid_score
+                text = f'plugin "{name}" returns an invalid score {score}, it should in the range of [0, 100] after normalizing'
+                raise PluginError(Status(Code.ERROR, (text,), name), SCORE)
         except BaseException:
             shape.prepared = False
             raise
         self._watch.ranked = True
 
-    def overrule(self, shape: Shape, rows: Rows) -> None:
-        """Leave these feasible rows out of ranking until `reinstate`."""
-        shape.evaluation.overrule(rows)
-        self._scoring.feasible_changed(shape)
+    def _normalize(self, shape: Shape, pod: PodInfo) -> None:
+        """Let plugins normalise that do it by themselves: over all feasible nodes."""
+        rows = shape.evaluation.feasible_rows()
+        nodes = self._cache.select(rows)
+        for s in shape.custom:
+            plugin, started = shape.scorers[s][0], self._watch.perf()
+            scores = plugin.normalize_scores(shape.state, pod, nodes, shape.evaluation.raw_scores(s, rows))
+            if self._watch.recording:
+                self._watch.executed(plugin.name, NORMALIZE, None, started)
+            shape.evaluation.store_normalized(s, rows, scores)
+        shape.normalized = True
 
-    def reinstate(self, shape: Shape, rows: Rows) -> None:
-        """Undo `overrule`."""
-        shape.evaluation.reinstate(rows)
-        self._scoring.feasible_changed(shape)
+    # Why no node is feasible
 
-    def suppose(self, shape: Shape) -> Supposition:
-        """Return what asks the filters about single nodes in a supposed world."""
-        return self._what_if.about(shape)
+    def diagnose(self, shape: Shape, pod: PodInfo, overruled: RowRefusals) -> Diagnosis:
+        """Return why no node is feasible for a filtered shape. overruled: feasible rows that only nominated pods keep from the pod."""
+        if shape.diagnosis is not None and not len(overruled):
+            return shape.diagnosis
+        if isinstance(pod.shape, ShapeKey) and pod.shape.is_large:
+            # The diagnosis holds the pod, and the shape the diagnosis. Held with its key, the shape would outlive its pods.
+            pod = pod.with_pod(pod.pod)
+            pod.shape = None
+        diagnosis = self.refusals(shape, pod, overruled)
+        shape.diagnosis = None if len(overruled) else diagnosis
+        return diagnosis
 
-    # Probing
+    def refusals(self, shape: Shape, pod: PodInfo, overruled: RowRefusals) -> Diagnosis:
+        """Return why PreFilter, filters and nominated pods refuse, whether or not that leaves a feasible node."""
+        diagnosis = _refusals(shape, pod, overruled, self._cache.table.live_count)
+        diagnosis.simulation = self.simulation(shape)
+        return diagnosis
 
     def why_infeasible(self, pod: PodInfo) -> Diagnosis | None:
-        """Return why no node passes all filters now, nominated pods aside. None when one does, or a plugin fails: an attempt tells then."""
+        """Return why no node passes all filters now, nominated pods aside.
+
+        None when one does, or a plugin fails: an attempt finds out then.
+        """
         try:
-            shape = self.find(pod)
+            shape = self.pre_filter(pod)
+            self.filter(shape, pod)
             return shape.diagnosis or (None if shape.feasible_count else self.diagnose(shape, pod, NO_REFUSALS))
         except Exception:
             log.exception("could not tell whether a waiting pod would fit", pod=pod.key)
@@ -122,39 +345,44 @@ class Shapes:
         if shape is None or shape.diagnosis is None:
             return None
         try:
-            return self.find(pod).diagnosis
+            shape = self.pre_filter(pod)
+            self.filter(shape, pod)
+            return shape.diagnosis
         except Exception:
             log.exception("could not tell whether a waiting pod's reasons changed", pod=pod.key)
             return None
 
-    # Why not
+    def simulation(self, shape: Shape) -> NodeSimulation:
+        """Return what asks the filters about nodes with other pods on them, as long as the shape is what it is now."""
+        return ShapeSimulation(self._simulated_filters, shape)
 
-    def diagnose(self, shape: Shape, pod: PodInfo, overruled: RowRefusals) -> Diagnosis:
-        """Return why no node is feasible. overruled: what only nominated pods keep from it."""
-        if shape.diagnosis is not None and not len(overruled):
-            return shape.diagnosis
-        if isinstance(pod.shape, ShapeKey) and pod.shape.is_large:
-            # The diagnosis holds the pod, and the shape the diagnosis. Held with its key, the shape would outlive its pods.
-            pod = pod.with_pod(pod.pod)
-            pod.shape = None
-        diagnosis = diagnose(shape, pod, overruled, self._cache.table.live_count)
-        diagnosis.supposing = self.suppose(shape)
-        shape.diagnosis = None if len(overruled) else diagnosis
-        return diagnosis
 
-    # Which shape
+def _forget_scores(shape: Shape, names: AbstractSet[str]) -> None:
+    """Let PreScore and Score of these plugins be asked again."""
+    shape.stale_scores |= names
+    for s, (plugin, _) in enumerate(shape.scorers):
+        if plugin.name in names:
+            shape.evaluation.forget_scorer(s)
 
-    def _shape(self, pod: PodInfo) -> Shape:
-        key = pod.shape
-        if not isinstance(key, ShapeKey):
-            return self._new_shape()  # not signed: a shape of its own, not kept
-        shape = self._kept.use(key)
-        if shape is None:
-            self._kept.make_room()
-            shape = self._new_shape()
-            self._kept.add(key, shape)
-        return shape
 
-    def _new_shape(self) -> Shape:
-        evaluation = self._kept.spare() or Evaluation(self._cache.table, self._scratch)
-        return Shape(evaluation, self._plan.scorers)
+def _refusals(shape: Shape, pod: PodInfo, overruled: RowRefusals, total: int) -> Diagnosis:
+    """Return the diagnosis of a filtered shape over `total` nodes."""
+    refusal, restricting = shape.pre_filtered.refusal, shape.pre_filtered.restricting
+    if refusal is not None:
+        return Diagnosis.of_pre_filter(total, frozenset(restricting | {refusal.plugin} - {""}), refusal)
+
+    def status(f: int, code: int) -> Status:
+        return shape.filters[f].explain(shape.state, pod, code).with_plugin(shape.filters[f].name)
+
+    def status_of(row: int) -> Status | None:
+        if row in overruled:
+            return overruled.get(row)
+        f, code = shape.evaluation.verdict(row)
+        return None if f < 0 else status(f, code)
+
+    refusals = [Refusal(status(f, code), count) for f, code, count in shape.evaluation.histogram()]
+    refusals += counted(overruled)
+    plugins = {refusal.status.plugin for refusal in refusals} - {NodeNamesFilter.name} | restricting
+    diagnosis = Diagnosis(total, frozenset(plugins), refusals, status_of)
+    diagnosis.exceptions = overruled
+    return diagnosis

@@ -1,4 +1,4 @@
-"""Status: what a plugin answers. Success is None, so the common case costs nothing."""
+"""Status: what a plugin answers. Success is None, so the common case costs nothing. Errors of columns are raised: `PluginError`."""
 
 from __future__ import annotations
 
@@ -54,6 +54,15 @@ def error(*reasons: str) -> Status:
     return Status(Code.ERROR, reasons)
 
 
+class PluginError(Exception):
+    """A plugin answered with an error instead of a verdict at this extension point: the cycle fails with this status."""
+
+    def __init__(self, status: Status, point: str) -> None:
+        super().__init__(status.message)
+        self.status = status
+        self.point = point
+
+
 SKIP = Status(Code.SKIP)
 SKIPS: Final = Code.SKIP
-"""Code.SKIP, for who asks for it at every pod: looking a member up on its class is slow in CPython 3.11."""
+"""Code.SKIP for code that runs for every pod: looking a member up on its class is slow in CPython 3.11."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from koordsched.config.launch import Launch
-from koordsched.framework.extenders import ExtenderSettingsError
+from koordsched.framework.handle import ExtenderSettingsError
 from koordsched.scenario.cluster import Backend, BackendError, ScenarioCluster
 from koordsched.scenario.model import Scenario
 from koordsched.scenario.steps import ScenarioFailed, StepRunner

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from koordsched._core.occupancy import Occupancy
 from koordsched.framework.row_refusals import Rows
-from koordsched.framework.what_if import takes_only_room
+from koordsched.framework.simulation import takes_only_room
 
 if TYPE_CHECKING:
     from koordsched._core.table import Request

@@ -16,9 +16,8 @@ import msgspec
 from koordsched.cache.cache import CacheError
 from koordsched.cluster.event_series import EventText
 from koordsched.framework.diagnosis import Diagnosis, fit_error
-from koordsched.framework.extenders import ExtenderError
-from koordsched.framework.lift import PluginError
-from koordsched.framework.status import Code, Status
+from koordsched.framework.handle import ExtenderError
+from koordsched.framework.status import Code, PluginError, Status
 from koordsched.framework.waiting import WaitingPod
 from koordsched.log import get_logger
 from koordsched.queue.events import ASSIGNED_POD_DELETE, Scope

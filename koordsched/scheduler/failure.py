@@ -134,9 +134,9 @@ class ConditionRefresher:
     def note(self, profile: Profile, pod: PodInfo, diagnosis: Diagnosis) -> None:
         """Take note of why the pod's shape is refused now. O(1) while that stays the same."""
         shape = pod.shape
-        if not isinstance(shape, ShapeKey) or shape.told.get(pod.priority) == diagnosis.message:
+        if not isinstance(shape, ShapeKey) or shape.reported.get(pod.priority) == diagnosis.message:
             return
-        known, shape.told[pod.priority] = shape.told.get(pod.priority, ""), diagnosis.message
+        known, shape.reported[pod.priority] = shape.reported.get(pod.priority, ""), diagnosis.message
         if known:
             self._report_later(profile, pod, shape)
 
@@ -165,7 +165,7 @@ class ConditionRefresher:
         message = None if diagnosis is None else profile.message_of(pod, diagnosis)
         if diagnosis is None or message is None:
             return  # an event in between moved it: an attempt will find the reasons
-        shape.told[pod.priority] = diagnosis.message
+        shape.reported[pod.priority] = diagnosis.message
         outdated = (info for info in self._context.queue.shape_group_of(pod) if info.last_message != message)
         reported = list(islice(outdated, PODS_A_TURN))
         for info in reported:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from koordsched.cluster.event_series import EventText
     from koordsched.cluster.informer import Informer
     from koordsched.config.features import FeatureGates
-    from koordsched.framework.extenders import PreemptionExtenders
+    from koordsched.framework.handle import PreemptionExtenders
     from koordsched.queue.nominator import Nominator
     from koordsched.queue.scheduling_queue import SchedulingQueue
     from koordsched.scheduler.context import SchedulerContext
@@ -87,8 +87,8 @@ class PluginHandle:
         if profile is None:
             return True
         try:
-            supposing = profile.shapes.suppose(profile.shapes.find(pod))
-            return supposing.refusal(pod, node, add=add, remove=remove) is None
+            simulation = profile.shapes.simulation(profile.shapes.pre_filter(pod))
+            return simulation.simulate_on_node(pod, node, add=add, remove=remove) is None
         except Exception:
             log.exception("could not tell whether a nominated pod still fits", pod=pod.key, node=node.name)
             return True

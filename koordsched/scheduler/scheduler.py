@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from koordsched.api.kinds import NODE, POD
 from koordsched.cluster.event_body import EventSource
 from koordsched.cluster.event_recorder import EventRecorder, Manners
-from koordsched.framework.extenders import EXTENDER
+from koordsched.framework.handle import EXTENDER
 from koordsched.framework.profile import Profile
 from koordsched.log import get_logger
 from koordsched.plugins import registry_for

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.profile import Profile
     from koordsched.framework.shapes import Shape
-    from koordsched.framework.what_if import Fit, Supposition
+    from koordsched.framework.simulation import FitFilter, NodeSimulation
     from koordsched.queue.nominator import Nominator
 
 
@@ -60,7 +60,8 @@ class Selection:
     def find(self, profile: Profile, pod: PodInfo) -> tuple[CycleState, str | Diagnosis]:
         """Return the cycle's state with the node's name, or with the reasons why there is none. PluginError when a plugin failed."""
         watch = profile.watch
-        shape = profile.shapes.find(pod)
+        shape = profile.shapes.pre_filter(pod)
+        profile.shapes.filter(shape, pod)
         watch.filtered_at = watch.perf() if shape.pre_filtered.refusal is None else 0.0
         outcome = self._choose(profile, shape, pod)
         state = shape.state.clone()
@@ -93,28 +94,28 @@ class Selection:
         rows = shape.evaluation.feasible_among(self._claims.rows()) if shape.feasible_count else NO_ROWS
         if not len(rows):
             return NO_REFUSALS
-        supposing = profile.shapes.suppose(shape)
-        fit = supposing.fit(pod)
+        simulation = profile.shapes.simulation(shape)
+        fit = simulation.fit_filter(pod)
         if fit is None:
-            return self._refused_each(supposing, pod, rows)
+            return self._refused_each(simulation, pod, rows)
         odd = self._claims.is_odd(rows)
-        short = self._short_of_room(supposing, pod, fit, rows[~odd])
+        short = self._short_of_room(simulation, pod, fit, rows[~odd])
         left = rows[odd] if fit.alone else np.setdiff1d(rows, short.rows, assume_unique=True)
-        return short.joined(self._refused_each(supposing, pod, left)) if len(left) else short
+        return short.joined(self._refused_each(simulation, pod, left)) if len(left) else short
 
-    def _short_of_room(self, supposing: Supposition, pod: PodInfo, fit: Fit, rows: NDArray[np.int32]) -> RowRefusals:
+    def _short_of_room(self, simulation: NodeSimulation, pod: PodInfo, fit: FitFilter, rows: NDArray[np.int32]) -> RowRefusals:
         """Say where there is no room beside the nominated pods, for all rows at once: these pods take nothing but room."""
         codes = self._claims.shortages(rows, pod, fit.request)
         short = codes != 0
-        return RowRefusals.of_codes(rows[short], codes[short], partial(supposing.explain, fit.f, pod))
+        return RowRefusals.of_codes(rows[short], codes[short], partial(simulation.explain, fit.f, pod))
 
-    def _refused_each(self, supposing: Supposition, pod: PodInfo, rows: NDArray[np.int32]) -> RowRefusals:
+    def _refused_each(self, simulation: NodeSimulation, pod: PodInfo, rows: NDArray[np.int32]) -> RowRefusals:
         """Ask all filters about each row: amounts do not tell everything."""
         found = {}
         for row in rows.tolist():
             node = self._cache.infos[row]
             others = [] if node is None else self._nominator.ahead(pod, node.name)
-            refusal = supposing.refusal(pod, node, add=others) if others and node is not None else None
+            refusal = simulation.simulate_on_node(pod, node, add=others) if others and node is not None else None
             if refusal is not None:
                 found[row] = refusal
         return RowRefusals.of(found)
@@ -134,10 +135,10 @@ class Selection:
         others = self._nominator.ahead(pod, name)
         if not others and not restricted:
             return node.row
-        supposing = profile.shapes.suppose(shape)
-        if others and supposing.refusal(pod, node, add=others) is not None:
+        simulation = profile.shapes.simulation(shape)
+        if others and simulation.simulate_on_node(pod, node, add=others) is not None:
             return None
-        return node.row if supposing.refusal_now(pod, node) is None else None
+        return node.row if simulation.filter_node(pod, node) is None else None
 
     def _best(self, profile: Profile, shape: Shape, pod: PodInfo, overruled: RowRefusals) -> int:
         """Return a row with the highest total, one of several by chance. A single feasible node is taken without scoring."""
@@ -150,7 +151,8 @@ class Selection:
                 return self._sampler.choose(profile, shape, pod, (wanted, self._random))
             if evaluation.feasible_count == 1:
                 return int(evaluation.feasible_rows()[0])
-            profile.shapes.rank(shape, pod)
+            profile.shapes.pre_score(shape, pod)
+            profile.shapes.score(shape, pod)
             best, ties = evaluation.best()
             return evaluation.pick(best, self._random.randrange(ties) if ties > 1 else 0)
         finally:
@@ -161,7 +163,8 @@ class Selection:
 
     def look(self, profile: Profile, pod: PodInfo) -> View:
         """Return what is true of the nodes now. PluginError when a plugin failed."""
-        shape = profile.shapes.find(pod)
+        shape = profile.shapes.pre_filter(pod)
+        profile.shapes.filter(shape, pod)
         overruled = self._overruled(profile, shape, pod) if len(self._nominator) else NO_REFUSALS
         return View(shape, overruled, self._nominated_row(profile, shape, pod))
 
@@ -178,7 +181,8 @@ class Selection:
         if len(others):
             profile.shapes.overrule(view.shape, others)
         try:
-            profile.shapes.rank(view.shape, pod)
+            profile.shapes.pre_score(view.shape, pod)
+            profile.shapes.score(view.shape, pod)
             totals = {row: evaluation.scores(row)[1] + extra for row, extra in bonus.items()}
         finally:
             if len(others):

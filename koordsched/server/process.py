@@ -22,7 +22,7 @@ from koordsched.cluster.apiserver import ConnectionSettings, connect
 from koordsched.cluster.election import Guard
 from koordsched.config import Flags, SchedulerConfiguration
 from koordsched.config.features import parse_bool
-from koordsched.framework.extenders import ExtenderSettingsError
+from koordsched.framework.handle import ExtenderSettingsError
 from koordsched.frozen import frozen
 from koordsched.log import get_logger
 from koordsched.scheduler.scheduler import Dependencies, Scheduler

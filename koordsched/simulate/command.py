@@ -15,7 +15,7 @@ from koordsched.config.flag_table import Flags
 from koordsched.config.loading import Environment, default_config, load_config
 from koordsched.config.types import SchedulerConfiguration
 from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions, run_embedded
-from koordsched.framework.extenders import ExtenderSettingsError
+from koordsched.framework.handle import ExtenderSettingsError
 from koordsched.framework.tooling import NodeOption
 from koordsched.manifests.documents import InputError, expand
 from koordsched.plugins import installed_catalogue

@@ -171,12 +171,14 @@ class HostilePods(RuleBasedStateMachine):
 
     def answer(self, world: World, builder: PodBuilder) -> Any:
         info = world.signed(builder.info())
-        shape = world.profile.shapes.find(info)
+        shape = world.profile.shapes.pre_filter(info)
+        world.profile.shapes.filter(shape, info)
         if not shape.feasible_count:
             found = world.selection.find(world.profile, info)[1]
             assert isinstance(found, Diagnosis)
             return found.message
-        world.profile.shapes.rank(shape, info)
+        world.profile.shapes.pre_score(shape, info)
+        world.profile.shapes.score(shape, info)
         evaluation = shape.evaluation
         names = {info.row: name for name, info in world.cache.nodes_by_name.items() if info.node is not None}
         return {names[row]: evaluation.scores(row)[1] for row in evaluation.feasible_rows().tolist()}

@@ -100,7 +100,7 @@ class EqualsTheModel(RuleBasedStateMachine):
                 self.running[uid] = (info, name)
 
     @rule(data=st.data(), name=names)
-    def suppose(self, data: st.DataObject, name: str) -> None:
+    def simulate(self, data: st.DataObject, name: str) -> None:
         """Let pods come to a node and its own go for a moment, and ask all nodes about every waiting pod."""
         place = self.world.cache.node(name)
         if place is None:
@@ -109,12 +109,12 @@ class EqualsTheModel(RuleBasedStateMachine):
         gone = data.draw(st.lists(st.sampled_from(there), unique_by=id)) if there else []
         come = [self.world.signed(self.fresh(data).info()) for _ in range(data.draw(st.integers(0, 2)))]
         shapes = self.world.profile.shapes
-        asked = [(info, shapes.suppose(shapes.find(info))) for info in self.waiting]
+        asked = [(info, shapes.simulation(shapes.pre_filter(info))) for info in self.waiting]
         pods = [(info.pod, where) for info, where in self.running.values() if info not in gone] + [(info.pod, name) for info in come]
-        with self.cache.what_if(place, add=come, remove=gone):
+        with self.cache.simulate(place, add=come, remove=gone):
             cluster = self.cluster(pods)
-            for info, supposition in asked:
-                refusals = {name: supposition.refusal_now(info, self.node(name)) for name in cluster.nodes}
+            for info, simulation in asked:
+                refusals = {name: simulation.filter_node(info, self.node(name)) for name in cluster.nodes}
                 reasons = {name: refusal.message for name, refusal in refusals.items() if refusal is not None}
                 assert reasons == affinity_model.filter(cluster, info.pod)
 
@@ -135,13 +135,15 @@ class EqualsTheModel(RuleBasedStateMachine):
     def answers(self, info: PodInfo) -> tuple[dict[str, str], dict[str, int], dict[str, int]]:
         """Return reasons, raw scores (empty when PreScore skipped) and totals."""
         shapes = self.world.profile.shapes
-        shape = shapes.find(info)
+        shape = shapes.pre_filter(info)
+        shapes.filter(shape, info)
         evaluation = shape.evaluation
         verdicts = {self.name_of(row): evaluation.verdict(row) for row in self.rows()}
         reasons = {name: shape.filters[f].explain(shape.state, info, code).message for name, (f, code) in verdicts.items() if f >= 0}
         if not evaluation.feasible_count:
             return reasons, {}, {}
-        shapes.rank(shape, info)
+        shapes.pre_score(shape, info)
+        shapes.score(shape, info)
         scores = {self.name_of(row): evaluation.scores(row) for row in evaluation.feasible_rows().tolist()}
         raw = {name: values[0] for name, (values, _) in scores.items()} if evaluation.is_enabled(0) else {}
         return reasons, raw, {name: total for name, (_, total) in scores.items()}

@@ -133,7 +133,7 @@ class Cluster:
         if info is None:
             return
         end = self.bench.cache.table.log_end
-        with self.bench.cache.what_if(info, remove=[info.pods[uid(each)] for each in victims]):
+        with self.bench.cache.simulate(info, remove=[info.pods[uid(each)] for each in victims]):
             left = {each: given for each, given in self.pods.items() if each not in victims}
             check(self.state.node(name), left)
         assert self.bench.cache.table.log_end == end

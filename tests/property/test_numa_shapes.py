@@ -20,7 +20,7 @@ from support.world import EMPTY_CONFIG, Setup, World
 from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY
 from koordsched.api.koordinator.pods import NUMA_TOPOLOGY_SPEC, RESOURCE_SPEC
 from koordsched.cluster.port import ADDED, DELETED, WatchEvent
-from koordsched.framework.annotations import noted_annotations
+from koordsched.framework.cycle_state import noted_annotations
 from koordsched.framework.shape import Shape
 from koordsched.plugins.nodenumaresource.plugin import NodeNUMAResource
 
@@ -149,10 +149,12 @@ def said(world: World, builder: PodBuilder) -> dict[str, Any] | str:
     """Return for each node the refusal or the scores of a pod; or why the pod is refused as a whole."""
     info = world.signed(builder.info())
     shapes = world.profile.shapes
-    shape = shapes.find(info)
+    shape = shapes.pre_filter(info)
+    shapes.filter(shape, info)
     if shape.pre_filtered.refusal is not None:
         return shape.pre_filtered.refusal.message
-    shapes.rank(shape, info)
+    shapes.pre_score(shape, info)
+    shapes.score(shape, info)
     answers: dict[str, Any] = {}
     for row in world.cache.table.live_rows().tolist():
         name = world.cache.nodes().info(row).name
@@ -197,7 +199,7 @@ def test_kept_columns_say_of_every_node_what_new_ones_would(sequence: list[tuple
 
 @given(events, named)
 @settings(max_examples=30)
-def test_supposing_that_a_nodes_pods_are_gone_is_as_if_they_were(sequence: list[tuple[Any, ...]], name: str) -> None:
+def test_a_simulation_without_a_nodes_pods_is_as_if_they_were(sequence: list[tuple[Any, ...]], name: str) -> None:
     cluster = Cluster()
     for kind, *details in sequence:
         cluster.play(kind, details)
@@ -208,8 +210,8 @@ def test_supposing_that_a_nodes_pods_are_gone_is_as_if_they_were(sequence: list[
     without = cluster.begun_anew(without=name)
     for builder in PODS:
         info = cluster.world.signed(builder.info())
-        supposing = cluster.world.profile.shapes.suppose(cluster.world.profile.shapes.find(info))
-        refusal = supposing.refusal(info, target, remove=list(target.pods.values()))
+        simulation = cluster.world.profile.shapes.simulation(cluster.world.profile.shapes.pre_filter(info))
+        refusal = simulation.simulate_on_node(info, target, remove=list(target.pods.values()))
         expected = said(without, builder)
         expected = expected if isinstance(expected, str) else expected[name]
         assert (refusal.message if refusal is not None else "") == (expected if isinstance(expected, str) else "")

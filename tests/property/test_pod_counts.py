@@ -1,4 +1,4 @@
-"""Counts of pods equal counting from scratch, after any sequence of pod events and inside any what-if; what-ifs leave versions alone."""
+"""Counts of pods equal counting from scratch, after any pod events and inside any simulation; simulations leave versions alone."""
 
 from __future__ import annotations
 
@@ -85,16 +85,16 @@ class CountsEqualRecounting(RuleBasedStateMachine):
             self.cache.remove_pod(uid)
 
     @rule(data=st.data(), name=names)
-    def suppose(self, data: st.DataObject, name: str) -> None:
+    def simulate(self, data: st.DataObject, name: str) -> None:
         target = self.cache.node(name)
         assert target is not None
         there = sorted(uid for uid, (_, place) in self.pods.items() if place == name)
         gone = data.draw(st.lists(st.sampled_from(there), unique=True)) if there else []
-        come = data.draw(pods("supposed"))
+        come = data.draw(pods("simulated"))
         versions = {query: counts.version for query, counts in self.held.items()}
-        with self.cache.what_if(target, add=[come.info()], remove=[target.pods[uid] for uid in gone]):
+        with self.cache.simulate(target, add=[come.info()], remove=[target.pods[uid] for uid in gone]):
             kept = {uid: placed for uid, placed in self.pods.items() if uid not in gone}
-            self._compare({**kept, "supposed": (come, name)})
+            self._compare({**kept, "simulated": (come, name)})
         assert versions == {query: counts.version for query, counts in self.held.items()}
 
     @invariant()

@@ -119,8 +119,8 @@ def test_what_is_foreseen_equals_what_all_filters_say_of_each_node(seed: int) ->
         if failed is None:
             continue
         made, diagnosis = failed
-        assert diagnosis.supposing is not None
-        attempt = Attempt(made, diagnosis, diagnosis.supposing)
+        assert diagnosis.simulation is not None
+        attempt = Attempt(made, diagnosis, diagnosis.simulation)
         foreseen = bench.candidates.best(attempt, NODES)
         assert outcome(foreseen) == outcome(by_filters(bench, attempt))
         seen["candidate" if isinstance(foreseen, Candidate) else "refusal"] += 1
@@ -130,7 +130,7 @@ def test_both_outcomes_occur() -> None:
     for seed in range(40):
         bench = Bench(Random(seed))
         failed = bench.fail()
-        if failed is not None and failed[1].supposing is not None:
-            found = bench.candidates.best(Attempt(*failed, failed[1].supposing), NODES)
+        if failed is not None and failed[1].simulation is not None:
+            found = bench.candidates.best(Attempt(*failed, failed[1].simulation), NODES)
             seen["candidate" if isinstance(found, Candidate) else "refusal"] += 1
     assert min(seen["candidate"], seen["refusal"]) >= 5

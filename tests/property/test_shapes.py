@@ -251,7 +251,8 @@ class IncrementalEqualsFull(RuleBasedStateMachine):
 
     @rule(index=st.integers(0, len(TEMPLATES) - 1))
     def look_without_ranking(self, index: int) -> None:
-        self.world.profile.shapes.find(self.pods[index])
+        shapes, info = self.world.profile.shapes, self.pods[index]
+        shapes.filter(shapes.pre_filter(info), info)
 
     @rule(index=st.integers(0, len(TEMPLATES) - 1))
     def choose(self, index: int) -> None:
@@ -270,7 +271,8 @@ class IncrementalEqualsFull(RuleBasedStateMachine):
 def view(world: World, info: PodInfo) -> dict[str, object]:
     """Return what a shape knows, by row, after a full round."""
     shapes = world.profile.shapes
-    shape: Shape = shapes.find(info)
+    shape: Shape = shapes.pre_filter(info)
+    shapes.filter(shape, info)
     if shape.pre_filtered.refusal is not None:
         return {"refusal": shape.pre_filtered.refusal}
     rows = world.cache.table.live_rows().tolist()
@@ -280,7 +282,8 @@ def view(world: World, info: PodInfo) -> dict[str, object]:
     }
     if shape.feasible_count == 0:
         return seen | {"message": shapes.diagnose(shape, info, NO_REFUSALS).message}
-    shapes.rank(shape, info)
+    shapes.pre_score(shape, info)
+    shapes.score(shape, info)
     enabled = [s for s in range(len(shape.scorers)) if shape.evaluation.is_enabled(s)]
     scores = {row: shape.evaluation.scores(row) for row in shape.evaluation.feasible_rows().tolist()}
     return seen | {

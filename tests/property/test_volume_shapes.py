@@ -77,7 +77,8 @@ def mirror(world: World, obj: Any) -> Any:
 
 def feasible(world: World, builder: PodBuilder) -> set[str]:
     info = world.signed(builder.info())
-    shape = world.profile.shapes.find(info)
+    shape = world.profile.shapes.pre_filter(info)
+    world.profile.shapes.filter(shape, info)
     if shape.feasible_count == 0:
         return set()
     found = world.cache.nodes()

@@ -20,7 +20,7 @@ from koordsched.cluster.port import Cluster
 from koordsched.config import Environment, load_config_text
 from koordsched.config.features import FeatureGates
 from koordsched.framework.diagnosis import Diagnosis
-from koordsched.framework.extenders import PreemptionExtenders
+from koordsched.framework.handle import PreemptionExtenders
 from koordsched.framework.profile import PluginFactory, Profile
 from koordsched.framework.waiting import WaitingPods
 from koordsched.plugins import REGISTRY

@@ -19,7 +19,7 @@ from koordsched.framework.status import Status, error
 if TYPE_CHECKING:
     from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
-    from koordsched.framework.annotations import Annotations
+    from koordsched.framework.cycle_state import Annotations
     from koordsched.framework.handle import Handle
 
 TRIES = 4

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from koordsched.framework.diagnosis import Refusal, count_reasons, fit_error
-from koordsched.framework.lift import PluginError
-from koordsched.framework.status import Code, Status, unschedulable
+from koordsched.framework.status import Code, PluginError, Status, unschedulable
 from koordsched.log import get_logger
 from koordsched.plugins.defaultpreemption.choice import WEIGHT, Candidate, Worth, worth
 from koordsched.plugins.defaultpreemption.outlook import Outlook, Outlooks
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
     from koordsched.framework.diagnosis import Diagnosis
-    from koordsched.framework.what_if import Supposition
+    from koordsched.framework.simulation import NodeSimulation
     from koordsched.plugins.defaultpreemption.budgets import Budgets
     from koordsched.plugins.defaultpreemption.occupants import Occupants
     from koordsched.queue.nominator import Nominator
@@ -51,10 +50,10 @@ Bound = tuple[int, int, int, int]  # of violations, highest priority, sum, numbe
 class Attempt:
     """One pod that fits nowhere, and why not."""
 
-    def __init__(self, pod: PodInfo, diagnosis: Diagnosis, supposing: Supposition) -> None:
+    def __init__(self, pod: PodInfo, diagnosis: Diagnosis, simulation: NodeSimulation) -> None:
         self.pod = pod
         self.diagnosis = diagnosis
-        self.supposing = supposing
+        self.simulation = simulation
 
 
 class Candidates:
@@ -73,7 +72,7 @@ class Candidates:
         pod, diagnosis = attempt.pod, attempt.diagnosis
         if not _resolvable(diagnosis) or not self._occupants.any_below(pod.priority):
             return False
-        return self._outlooks.of(pod, diagnosis, attempt.supposing).hopeful
+        return self._outlooks.of(pod, diagnosis, attempt.simulation).hopeful
 
     def best(self, attempt: Attempt, enough: int) -> Candidate | Status:
         """Return the best candidate, or the refusal that says of every node why there is none. PluginError.
@@ -83,7 +82,7 @@ class Candidates:
         pod, diagnosis = attempt.pod, attempt.diagnosis
         if not _resolvable(diagnosis) or not self._occupants.any_below(pod.priority):
             return refusal_of(diagnosis, Counter({NO_VICTIMS: _resolvable(diagnosis)}))
-        outlook = self._outlooks.of(pod, diagnosis, attempt.supposing)
+        outlook = self._outlooks.of(pod, diagnosis, attempt.simulation)
         play = _Play(self, attempt, outlook)
         found = play.best(enough)
         return found if found is not None else refusal_of(diagnosis, play.refusals())
@@ -92,7 +91,7 @@ class Candidates:
         """Return up to `most` candidates, the best first: for extenders, who may know better."""
         if not _resolvable(attempt.diagnosis) or not self._occupants.any_below(attempt.pod.priority):
             return []
-        outlook = self._outlooks.of(attempt.pod, attempt.diagnosis, attempt.supposing)
+        outlook = self._outlooks.of(attempt.pod, attempt.diagnosis, attempt.simulation)
         return _Play(self, attempt, outlook).all(most)
 
     def foreseen_refusal(self, attempt: Attempt) -> Status | None:
@@ -100,7 +99,7 @@ class Candidates:
         pod, diagnosis = attempt.pod, attempt.diagnosis
         if not _resolvable(diagnosis) or not self._occupants.any_below(pod.priority):
             return refusal_of(diagnosis, Counter({NO_VICTIMS: _resolvable(diagnosis)}))
-        outlook = self._outlooks.of(pod, diagnosis, attempt.supposing)
+        outlook = self._outlooks.of(pod, diagnosis, attempt.simulation)
         return None if outlook.hopeful else refusal_of(diagnosis, _Play(self, attempt, outlook).refusals())
 
     def worth(self, candidate: Candidate) -> Worth:
@@ -120,7 +119,7 @@ class Candidates:
         node = self._cache.infos[row]
         if node is None:
             return NO_VICTIMS
-        return DryRun(attempt.pod, attempt.supposing, self._cache).on(node, self._facts)
+        return DryRun(attempt.pod, attempt.simulation, self._cache).on(node, self._facts)
 
     def confirms(self, attempt: Attempt, candidate: Candidate) -> bool:
         """Ask all filters whether the pod would fit without the victims: nobody is to be evicted for what was only foreseen."""
@@ -128,7 +127,7 @@ class Candidates:
         if node is None:
             return False
         ahead = self._facts.nominator.ahead(attempt.pod, node.name)
-        refusal = attempt.supposing.refusal(attempt.pod, node, add=ahead, remove=candidate.victims)
+        refusal = attempt.simulation.simulate_on_node(attempt.pod, node, add=ahead, remove=candidate.victims)
         if refusal is None:
             return True
         log.error("preemption foresaw room that the filters do not see", pod=attempt.pod.key, node=node.name, refusal=refusal.message)

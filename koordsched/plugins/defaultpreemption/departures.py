@@ -42,7 +42,7 @@ class Departures:
         """Nobody waits for a pod to come."""
 
     def pod_removed(self, pod: PodInfo, row: int) -> None:
-        if self._awaited and not self._cache.trying:
+        if self._awaited and not self._cache.simulating:
             self._tell(pod.uid)
 
     def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:

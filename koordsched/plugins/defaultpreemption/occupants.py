@@ -16,7 +16,7 @@ import msgspec
 
 from koordsched._core.occupancy import Occupancy
 from koordsched.clock import parse_rfc3339
-from koordsched.framework.what_if import takes_only_room
+from koordsched.framework.simulation import takes_only_room
 
 if TYPE_CHECKING:
     from koordsched.api.core import Pod
@@ -99,7 +99,7 @@ class Occupants:
     # PodFollower
 
     def pod_added(self, pod: PodInfo, row: int) -> None:
-        if self._cache.trying:
+        if self._cache.simulating:
             return
         self._levels[pod.priority] += 1
         if self._kept and self._is_node(row):
@@ -108,7 +108,7 @@ class Occupants:
                 self._forget()
 
     def pod_removed(self, pod: PodInfo, row: int) -> None:
-        if self._cache.trying:
+        if self._cache.simulating:
             return
         self._levels[pod.priority] -= 1
         if self._pinned:

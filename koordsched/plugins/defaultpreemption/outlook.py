@@ -3,7 +3,7 @@
 Only nodes that refuse the pod with Unschedulable count. Each of them is in one of four lists:
 
 - `foreseen`: the filter that refuses it only compares amounts, all others let it pass, and none of them would answer otherwise if any pods
-  of the node went (`swayed_by_departures`). The kernel then knows the exact victims, since the same amounts decide at every step of the
+  of the node went (`affected_by_removals`). The kernel then knows the exact victims, since the same amounts decide at every step of the
   reprieve. Pods that are nominated for the node are amounts too, as long as other filters have nothing to do with pods at all.
 - `open`: anything else that might work. All filters have to be asked (`victims`).
 - `empty`: there is nobody to evict.
@@ -24,11 +24,13 @@ from koordsched.framework.row_refusals import NO_ROWS, RowRefusals, Rows
 from koordsched.framework.status import Code
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from koordsched._core.table import Request
     from koordsched.api.podinfo import PodInfo
     from koordsched.framework.diagnosis import Diagnosis
+    from koordsched.framework.simulation import FitFilter, NodeSimulation
     from koordsched.framework.status import Status
-    from koordsched.framework.what_if import Fit, Supposition
     from koordsched.plugins.defaultpreemption.occupants import Occupants
 
 NOBODY = -1
@@ -58,12 +60,12 @@ class Outlooks:
         self._occupants = occupants
         self._prospects: dict[tuple[int, Request], Prospects] = {}
 
-    def of(self, pod: PodInfo, diagnosis: Diagnosis, supposing: Supposition) -> Outlook:
+    def of(self, pod: PodInfo, diagnosis: Diagnosis, simulation: NodeSimulation) -> Outlook:
         """Sort the nodes that refuse the pod with Unschedulable. The occupants are brought up to date."""
         self._occupants.bring_up_to_date()
-        fit = supposing.fit(pod)
+        fit = simulation.fit_filter(pod)
         outlook = Outlook(None if fit is None else self.prospects(pod.priority, fit.request))
-        sorting = _Sorting(pod, supposing, outlook, self._exceptional(pod, fit))
+        sorting = _Sorting(pod, simulation, outlook, self._exceptional(pod, fit))
         if diagnosis.pre_filter is not None:
             sorting.unknown(self._occupants.occupancy.table.live_rows())
         else:
@@ -84,7 +86,7 @@ class Outlooks:
         found.refresh()
         return found
 
-    def _exceptional(self, pod: PodInfo, fit: Fit | None) -> _Exceptional:
+    def _exceptional(self, pod: PodInfo, fit: FitFilter | None) -> _Exceptional:
         odd = set(self._occupants.odd_claims.values())
         own = self._occupants.claim_of(pod.uid)
         if own is not None:
@@ -109,13 +111,13 @@ class _Exceptional(msgspec.Struct, frozen=True):
 class _Sorting:
     """Fills one outlook."""
 
-    def __init__(self, pod: PodInfo, supposing: Supposition, outlook: Outlook, exceptional: _Exceptional) -> None:
+    def __init__(self, pod: PodInfo, simulation: NodeSimulation, outlook: Outlook, exceptional: _Exceptional) -> None:
         self._pod = pod
-        self._supposing = supposing
+        self._simulation = simulation
         self._outlook = outlook
         self._exceptional = exceptional
 
-    def by_filters(self, fit: Fit | None) -> None:
+    def by_filters(self, fit: FitFilter | None) -> None:
         """Sort rows that the shape's filters refuse."""
         for (g, code), rows in self._refused().items():
             if fit is None:
@@ -123,16 +125,16 @@ class _Sorting:
             elif g == fit.f:
                 self._foresee(g, self._usual(rows))
             else:
-                swayed = self._supposing.swayed(g, self._pod, rows, np.full(len(rows), code, np.int32))
+                swayed = self._simulation.affected_by_removals(g, self._pod, rows, np.full(len(rows), code, np.int32))
                 self.unknown(rows[swayed])
                 self._constant((g, code), self._usual(rows[~swayed]), fit)
 
-    def exceptions(self, diagnosis: Diagnosis, fit: Fit | None) -> None:
+    def exceptions(self, diagnosis: Diagnosis, fit: FitFilter | None) -> None:
         """Sort rows of which something else is true than what the shape's filters say: nominated pods or extenders refuse."""
         for status, rows in diagnosis.exceptions.groups():
             if status.code is not Code.UNSCHEDULABLE:
                 continue
-            if fit is not None and status.plugin == self._supposing.shape.filters[fit.f].name:
+            if fit is not None and status.plugin == fit.name:
                 self._foresee(fit.f, self._usual(rows))
             else:
                 self.unknown(rows)
@@ -162,21 +164,9 @@ class _Sorting:
         among = flags[rows]
         return (rows[~among], rows[among]) if among.any() else (rows, NO_ROWS)
 
-    def _refused(self) -> dict[tuple[int, int], Rows]:
+    def _refused(self) -> Mapping[tuple[int, int], Rows]:
         """Return the rows that filters refuse with Unschedulable, by filter and code. Kept as long as no verdict changes."""
-        if self._supposing.refused is None:
-            self._supposing.refused = self._find_refused()
-        return self._supposing.refused
-
-    def _find_refused(self) -> dict[tuple[int, int], Rows]:
-        evaluation = self._supposing.shape.evaluation
-        wanted = [
-            (g, code) for g, code, _ in evaluation.histogram() if self._supposing.explain(g, self._pod, code).code is Code.UNSCHEDULABLE
-        ]
-        if not wanted:
-            return {}
-        rows, filters, codes = evaluation.refusals()
-        return {(g, code): rows[(filters == g) & (codes == code)] for g, code in wanted}
+        return self._simulation.unschedulable_rows(self._pod)
 
     def _foresee(self, f: int, rows: Rows) -> None:
         """Take over the kernel's answer for rows that filter f refuses, where no other filter can be swayed."""
@@ -186,20 +176,20 @@ class _Sorting:
         outlook.empty += int((codes == NOBODY).sum())
         self._shut_by_kernel(f, rows, codes)
         fitting, claimed = self._split(rows[codes == 0], self._exceptional.claimed)
-        beyond = self._supposing.beyond(f, self._pod, fitting)
+        beyond = self._simulation.other_verdicts(f, self._pod, fitting)
         for refused in beyond.refused:
             self._shut(refused)
-        outlook.open = np.concatenate((outlook.open, claimed, *beyond.unsure))
+        outlook.open = np.concatenate((outlook.open, claimed, *beyond.uncertain))
         outlook.foreseen = np.concatenate((outlook.foreseen, beyond.passing))
 
     def _shut_by_kernel(self, f: int, rows: Rows, codes: NDArray[np.int32]) -> None:
         refused = codes > 0
-        self._shut(RowRefusals.of_codes(rows[refused], codes[refused], partial(self._supposing.explain, f, self._pod)))
+        self._shut(RowRefusals.of_codes(rows[refused], codes[refused], partial(self._simulation.explain, f, self._pod)))
 
     def _shut(self, refusals: RowRefusals) -> None:
         self._outlook.shut += [(status, len(rows)) for status, rows in refusals.groups()]
 
-    def _constant(self, refusal: tuple[int, int], rows: Rows, fit: Fit) -> None:
+    def _constant(self, refusal: tuple[int, int], rows: Rows, fit: FitFilter) -> None:
         """Note rows where another filter goes on refusing whoever of the pods goes; before it nominated pods may leave too little room."""
         assert self._outlook.prospects is not None
         g, code = refusal
@@ -210,4 +200,4 @@ class _Sorting:
             codes = codes[codes <= 0]
         count = int((codes != NOBODY).sum())
         if count:
-            self._outlook.shut.append((self._supposing.explain(g, self._pod, code), count))
+            self._outlook.shut.append((self._simulation.explain(g, self._pod, code), count))

@@ -12,10 +12,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from koordsched.api.kinds import POD, POD_DISRUPTION_BUDGET
-from koordsched.framework.extenders import ExtenderError, Victims
+from koordsched.framework.handle import ExtenderError, Victims
 from koordsched.framework.interface import PostFilterPlugin, PostFilterResult, PreEnqueuePlugin
-from koordsched.framework.lift import PluginError
-from koordsched.framework.status import Status, error, unresolvable, unschedulable
+from koordsched.framework.status import PluginError, Status, error, unresolvable, unschedulable
 from koordsched.plugins.defaultpreemption.budgets import Budgets
 from koordsched.plugins.defaultpreemption.candidates import Attempt, Candidates
 from koordsched.plugins.defaultpreemption.choice import Candidate
@@ -69,17 +68,17 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
     def may_help(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
         if not self._occupants.any_below(pod.priority):
             return False  # before everything else: this is asked at every event for every shape that waits
-        if pod.pod.spec.preemption_policy == NEVER or diagnosis.supposing is None:
+        if pod.pod.spec.preemption_policy == NEVER or diagnosis.simulation is None:
             return False
-        return self._candidates.may_exist(Attempt(pod, diagnosis, diagnosis.supposing))
+        return self._candidates.may_exist(Attempt(pod, diagnosis, diagnosis.simulation))
 
     def foreseen(self, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
         if pod.pod.spec.preemption_policy == NEVER:
             status: Status | None = POLICY_NEVER
-        elif diagnosis.supposing is None:
+        elif diagnosis.simulation is None:
             return None
         else:
-            status = self._candidates.foreseen_refusal(Attempt(pod, diagnosis, diagnosis.supposing))
+            status = self._candidates.foreseen_refusal(Attempt(pod, diagnosis, diagnosis.simulation))
         return None if status is None else Status(status.code, (f"preemption: {status.message}",))
 
     # One attempt
@@ -91,9 +90,9 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         refusal = self._not_eligible(pod, diagnosis)
         if refusal is not None:
             return None, refusal
-        if diagnosis.supposing is None:
+        if diagnosis.simulation is None:
             return None, error("preemption was not told how to ask the filters")
-        attempt = Attempt(pod, diagnosis, diagnosis.supposing)
+        attempt = Attempt(pod, diagnosis, diagnosis.simulation)
         try:
             found = await self._choose(attempt)
         except (PluginError, ExtenderError) as mistake:

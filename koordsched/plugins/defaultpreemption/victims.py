@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
     from koordsched.cache.nodes import NodeInfo
+    from koordsched.framework.simulation import NodeSimulation
     from koordsched.framework.status import Status
-    from koordsched.framework.what_if import Supposition
     from koordsched.plugins.defaultpreemption.budgets import Budgets
     from koordsched.plugins.defaultpreemption.occupants import Occupants
     from koordsched.queue.nominator import Nominator
@@ -26,9 +26,9 @@ NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 class DryRun:
     """Plays evictions on one node after the other, for one pod."""
 
-    def __init__(self, pod: PodInfo, supposing: Supposition, cache: Cache) -> None:
+    def __init__(self, pod: PodInfo, simulation: NodeSimulation, cache: Cache) -> None:
         self._pod = pod
-        self._supposing = supposing
+        self._simulation = simulation
         self._cache = cache
 
     def on(self, node: NodeInfo, facts: Facts) -> Candidate | Status:
@@ -38,7 +38,7 @@ class DryRun:
             return NO_VICTIMS
         ahead = facts.nominator.ahead(self._pod, node.name)
         beyond = facts.budgets.beyond([pod.pod for pod in lower])
-        with self._cache.what_if(node, remove=lower):
+        with self._cache.simulate(node, remove=lower):
             refusal = self._refusal(node, ahead)
             if refusal is not None:
                 return refusal
@@ -51,7 +51,7 @@ class DryRun:
         with ExitStack() as back:
             for i in order:
                 with ExitStack() as tried:
-                    tried.enter_context(self._cache.what_if(node, add=[lower[i]]))
+                    tried.enter_context(self._cache.simulate(node, add=[lower[i]]))
                     if self._refusal(node, ahead) is None:
                         back.push(tried.pop_all())
                     else:
@@ -64,10 +64,10 @@ class DryRun:
     def _refusal(self, node: NodeInfo, ahead: Sequence[PodInfo]) -> Status | None:
         """Return why the pod could not go there now, with and without the pods that are nominated for the node before it."""
         if ahead:
-            refusal = self._supposing.refusal(self._pod, node, add=ahead)
+            refusal = self._simulation.simulate_on_node(self._pod, node, add=ahead)
             if refusal is not None:
                 return refusal
-        return self._supposing.refusal_now(self._pod, node)
+        return self._simulation.filter_node(self._pod, node)
 
 
 class Facts:

@@ -1,7 +1,7 @@
-"""DynamicResources in its place among the plugins, without its work: a pod with resource claims pends and is told why.
+"""DynamicResources in its place among the plugins, without its work: a pod with resource claims pends, and its condition says why.
 
-PreFilter refuses such a pod as a whole, and Filter every node should a profile leave the plugin out at preFilter: a pod must never run
-without the devices that it claims. PreEnqueue lets it in, since a gated pod would be told nothing. For all other pods PreFilter skips, and
+PreFilter refuses such a pod as a whole: a pod must never run without the devices that it claims. PreEnqueue lets it in, since nothing is
+reported to a gated pod. For all other pods PreFilter skips, and
 PostFilter answers what the plugin of Kubernetes v1.35 (plugins/dynamicresources/dynamicresources.go) does, whose text stands in the
 message of every pod that finds no node.
 """
@@ -9,8 +9,6 @@ message of every pod that finds no node.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from koordsched._core.change import Change
 from koordsched.framework.interface import FilterNodesPlugin, PostFilterPlugin, PostFilterResult, PreFilterPlugin
@@ -41,7 +39,7 @@ class DynamicResources(PreFilterPlugin, FilterNodesPlugin, PostFilterPlugin):
         return _refusal(pod) if pod.pod.spec.resource_claims else SKIP
 
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
-        return np.ones(len(nodes), np.int32) if pod.pod.spec.resource_claims else None
+        return None  # PreFilter skips all pods that it does not refuse
 
     def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
         return _refusal(pod)
@@ -56,7 +54,7 @@ class DynamicResources(PreFilterPlugin, FilterNodesPlugin, PostFilterPlugin):
         return NOTHING_HELPS if pod.pod.spec.resource_claims else NOTHING_TO_FREE
 
     def events_to_register(self) -> Sequence[EventHint]:
-        # A pod's claims never change, only which objects they are: it is tried again then, so that what it is told is of now.
+        # A pod's claims never change, only which objects they are: it is tried again then, so that its condition is up to date.
         return (EventHint(cluster_event(EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM), _is_own),)
 
 

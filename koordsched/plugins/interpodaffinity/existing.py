@@ -1,7 +1,7 @@
 """The terms of the pods that are counted: which distinct ones there are, who owns them where, and which of them mean a given pod.
 
 A distinct term is kept once however many pods have it; its owners are rows with numbers. Terms of pending pods are known too, with no
-owner: whoever is nominated to a node counts there in a what-if. What nobody owns is forgotten when there is too much of it. Nothing here
+owner: whoever is nominated to a node counts there in a simulation. What nobody owns is forgotten when there is too much of it. Nothing here
 knows which namespaces a namespace selector selects; that is asked when a term is matched.
 
 Which labels of a pod can matter follows from the terms that are known (`keys`, `wild`); when that grows, pods that were signed before are
@@ -134,7 +134,7 @@ class ExistingTerms:
         return affinity
 
     def _learn(self, affinity: Affinity) -> OwnedAffinity:
-        if len(self.log) > self._limit and not self._cache.trying:
+        if len(self.log) > self._limit and not self._cache.simulating:
             self._forget_unowned()
         found = OwnedAffinity()
         alone = (found,)  # one for all terms that only these pods have
@@ -178,7 +178,7 @@ class ExistingTerms:
     def forget(self, gone: OwnedAffinity) -> None:
         """Begin the log anew without many terms that no pod has any more."""
         self._gone.append(gone)
-        if self._cache.trying:
+        if self._cache.simulating:
             return  # later
         going = {owned for each in self._gone for owned in each.terms}
         self._gone.clear()
@@ -239,7 +239,7 @@ class ExistingTerms:
             return
         if affinity.problem:
             self._say(pod, affinity.problem)
-        quietly = self._cache.trying
+        quietly = self._cache.simulating
         owned = self._owned_by.get(affinity) or self._large.get(affinity) or self._learn(affinity)
         if affinity.is_large and not owned.rows:
             self._owned_by[affinity] = owned  # lives as long as pods that have it are counted

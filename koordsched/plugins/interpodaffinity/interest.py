@@ -76,8 +76,8 @@ class Interest:
         return self._filter_version
 
     def filtering(self) -> Filtering:
-        """Return what the counters refuse now, or in the supposition that the cache plays."""
-        if self._known.cache.trying:
+        """Return what the counters refuse now, or inside the simulation that the cache makes."""
+        if self._known.cache.simulating:
             self.refresh()
             return Filtering(self._known, self)
         self.version()

@@ -91,7 +91,7 @@ class InterPodAffinity(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, Score
             filtering = interest.filtering()
         return filtering.refuse(nodes)
 
-    def swayed_by_departures(self, state: CycleState, pod: PodInfo, nodes: Nodes, codes: Codes) -> Flags | None:
+    def affected_by_removals(self, state: CycleState, pod: PodInfo, nodes: Nodes, codes: Codes) -> Flags | None:
         interest = self._interests.of(pod)
         return None if interest is None else swayed(interest, nodes.rows, codes)
 

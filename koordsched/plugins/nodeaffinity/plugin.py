@@ -24,7 +24,7 @@ from koordsched.framework.interface import (
 from koordsched.framework.node_selector import CompiledNodeSelector, required_terms
 from koordsched.framework.shape import ShapeKey
 from koordsched.framework.status import SKIP, Status, error, unresolvable
-from koordsched.plugins.nodeaffinity.terms import Weighted, named_nodes, node_affinity, preferred_error, weighted_terms
+from koordsched.plugins.nodeaffinity.terms import named_nodes, node_affinity, preferred_error, weighted_terms
 from koordsched.queue.events import ActionType, EventHint, EventResource, QueueingHint, cluster_event
 
 if TYPE_CHECKING:
@@ -87,8 +87,7 @@ class NodeAffinity(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNode
         return PreFilterResult(names) if names else CONFLICT
 
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes:
-        # A configuration may leave the plugin out at preFilter and still have it at filter.
-        selector: CompiledNodeSelector = state.read(PRE_FILTER_STATE) or self._selector(pod)
+        selector: CompiledNodeSelector = state.read(PRE_FILTER_STATE)
         codes = selector.refuse(nodes.rows, BY_POD)
         if self._added is None:
             return codes
@@ -123,17 +122,13 @@ class NodeAffinity(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNode
         preferred = weighted_terms(affinity) + self._added_preferred
         if not preferred:
             return SKIP
-        state.write(PRE_SCORE_STATE, self._preferences(preferred))
+        terms, weights = [term for term, _ in preferred], [weight for _, weight in preferred]
+        state.write(PRE_SCORE_STATE, CompiledNodeSelector(self._columns, terms, weights))
         return None
 
     def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
-        preferences: CompiledNodeSelector | None = state.read(PRE_SCORE_STATE)
-        if preferences is None:  # left out at preScore by the configuration
-            preferences = self._preferences(weighted_terms(node_affinity(pod)) + self._added_preferred)
+        preferences: CompiledNodeSelector = state.read(PRE_SCORE_STATE)
         return preferences.weigh(nodes.rows)
-
-    def _preferences(self, preferred: Sequence[Weighted]) -> CompiledNodeSelector:
-        return CompiledNodeSelector(self._columns, [term for term, _ in preferred], [weight for _, weight in preferred])
 
     # Events
 

@@ -2,8 +2,8 @@
 
 The annotations of pods are the only store: a restart reads them again and comes to the same. An allocation lives as long as the cache
 counts its pod, whatever becomes of the node and its topology meanwhile (D6). `NumaState.table` shows each change at once, and the row is
-marked; what the cache merely tries (`Cache.trying`) is shown too, but leaves no mark and is undone exactly. One state serves the plugins of
-all profiles.
+marked; what the cache only simulates (`Cache.simulating`) is shown too, but leaves no mark and is undone exactly. One state serves the
+plugins of all profiles.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class NumaState:
         node = self._where.get(pod.uid)
         if node is not None:
             allocation = self._take(node, pod.uid)
-            if self._cache.trying:
+            if self._cache.simulating:
                 self._aside[pod.uid] = allocation
 
     def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:
@@ -128,7 +128,7 @@ class NumaState:
             self._read(new, row)
 
     def _added(self, pod: PodInfo, row: int) -> None:
-        if not self._cache.trying:
+        if not self._cache.simulating:
             if pod.pod.spec.node_name:  # a pod that is only assumed may still say what an earlier attempt gave it, or what it wishes for
                 self._read(pod, row)
         elif pod.uid in self._aside:
@@ -221,7 +221,7 @@ class NumaState:
 
     def _show_usage(self, node: NodeNuma) -> None:
         self.table.set_usage(node.index, node.usage())
-        if not self._cache.trying:
+        if not self._cache.simulating:
             info = self._cache.nodes_by_name.get(node.name)
             if info is not None:
                 self._cache.table.mark(info.row, OBJECT)

@@ -13,7 +13,7 @@ import numpy as np
 from koordsched._core.change import Change
 from koordsched._core.numa_score import score_numa
 from koordsched.api.koordinator.pods import RESOURCE_STATUS
-from koordsched.framework.annotations import annotate
+from koordsched.framework.cycle_state import annotate
 from koordsched.framework.interface import (
     FilterNodesPlugin,
     PreBindPlugin,
@@ -22,11 +22,10 @@ from koordsched.framework.interface import (
     ReservePlugin,
     ScoreNodesPlugin,
 )
-from koordsched.framework.lift import PluginError
 from koordsched.framework.routes import Answer, Route, RoutesPlugin, refusal
-from koordsched.framework.status import SKIP, Status, error
+from koordsched.framework.status import SKIP, PluginError, Status, error
 from koordsched.framework.stopwatch import FILTER
-from koordsched.framework.topologymanager import Affinity, NumaHintProvider, merged_status
+from koordsched.framework.topologymanager import NumaAffinity, NumaHintProvider, merged_status
 from koordsched.plugins.nodenumaresource.allocations import numa_state
 from koordsched.plugins.nodenumaresource.arguments import settings_of
 from koordsched.plugins.nodenumaresource.describe import SERVER_ERROR, describe
@@ -44,8 +43,7 @@ if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import NodeInfo, Nodes
     from koordsched.config.koordinator_args import NodeNUMAResourceArgs
-    from koordsched.framework.annotations import Annotations
-    from koordsched.framework.cycle_state import CycleState
+    from koordsched.framework.cycle_state import Annotations, CycleState
     from koordsched.framework.handle import Handle
     from koordsched.framework.interface import Codes, Scores
     from koordsched.queue.events import EventHint
@@ -113,7 +111,7 @@ class NodeNUMAResource(
 
         def joint(node: NodeInfo, machine: Machine) -> Status | None:
             answer = self.topology_manager.check(state, pod, node, machine)
-            return None if isinstance(answer, Affinity) else answer
+            return None if isinstance(answer, NumaAffinity) else answer
 
         return self._filtering.codes(prepared, nodes, joint)
 
@@ -176,7 +174,7 @@ class NodeNUMAResource(
         if node is None:
             return error(f'node "{node_name}" not found')
         answer = self.topology_manager.admit(state, pod, node, view.machine)
-        return answer.mask if isinstance(answer, Affinity) else answer
+        return answer.mask if isinstance(answer, NumaAffinity) else answer
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
         if state.read(RESERVED) is not None:
@@ -208,7 +206,7 @@ class NodeNUMAResource(
             return terms or {}
         return terms.view.hints() if terms.node.zones else MISSING_ZONES
 
-    def allocate(self, state: CycleState, pod: PodInfo, node: NodeInfo, affinity: Affinity) -> Status | None:
+    def allocate(self, state: CycleState, pod: PodInfo, node: NodeInfo, affinity: NumaAffinity) -> Status | None:
         prepared = self._prepared(state, pod)
         terms = None if prepared is None else self._allocator.terms(prepared, node.name)
         if prepared is None or terms is None or isinstance(terms, Status):

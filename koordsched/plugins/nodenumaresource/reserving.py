@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.api.quantity_text import QuantityFormat
     from koordsched.cache.columns import Columns
-    from koordsched.framework.annotations import Annotations
+    from koordsched.framework.cycle_state import Annotations
     from koordsched.plugins.nodenumaresource.allocations import NumaState
     from koordsched.plugins.nodenumaresource.arguments import Settings
     from koordsched.plugins.nodenumaresource.preparing import Prepared

@@ -42,7 +42,7 @@ class NodePorts(PreFilterPlugin, FilterNodesPlugin):
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes:
         return filter_bits(nodes.table, nodes.columns.host_ports.conflicting_bits(pod.ports), nodes.rows)
 
-    def swayed_by_departures(self, state: CycleState, pod: PodInfo, nodes: Nodes, codes: Codes) -> Flags:
+    def affected_by_removals(self, state: CycleState, pod: PodInfo, nodes: Nodes, codes: Codes) -> Flags:
         refused: Flags = codes != 0
         return refused
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from koordsched._core.allocation import Allocation, balanced
 from koordsched._core.change import Change
 from koordsched.api.names import is_scalar_resource_name
@@ -40,29 +38,20 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScoreNodesPlugin):
         self._ids = [handle.columns.resource_id(name) for name in self._resources] if self._always_scored else []
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        if not any(self._amounts(pod)):
+        requests = pod.resources.requests
+        amounts = [requests.get(name, 0) for name in self._resources]
+        if not any(amounts):
             return SKIP
-        state.write(PRE_SCORE_STATE, self._allocation(pod))
+        if self._always_scored:
+            allocation = Allocation(self._ids, amounts, [1] * len(self._ids))
+        else:
+            scored = {name: amount for name, amount in zip(self._resources, amounts, strict=True) if _is_scored(name, amount)}
+            allocation = Allocation([self._columns.resource_id(name) for name in scored], list(scored.values()), [1] * len(scored))
+        state.write(PRE_SCORE_STATE, allocation)
         return None
 
     def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
-        allocation: Allocation | None = state.read(PRE_SCORE_STATE)
-        if allocation is None:  # left out at preScore by the configuration
-            if not any(self._amounts(pod)):
-                return np.zeros(len(nodes.rows), np.int64)
-            allocation = self._allocation(pod)
-        return balanced(nodes.table, allocation, nodes.rows)
-
-    def _amounts(self, pod: PodInfo) -> tuple[int, ...]:
-        requests = pod.resources.requests
-        return tuple([requests.get(name, 0) for name in self._resources])
-
-    def _allocation(self, pod: PodInfo) -> Allocation:
-        if self._always_scored:
-            return Allocation(self._ids, self._amounts(pod), [1] * len(self._ids))
-        amounts = zip(self._resources, self._amounts(pod), strict=True)
-        scored = {name: amount for name, amount in amounts if _is_scored(name, amount)}
-        return Allocation([self._columns.resource_id(name) for name in scored], list(scored.values()), [1] * len(scored))
+        return balanced(nodes.table, state.read(PRE_SCORE_STATE), nodes.rows)
 
 
 def _is_scored(resource: str, amount: int) -> bool:

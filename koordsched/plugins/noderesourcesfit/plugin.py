@@ -18,7 +18,6 @@ from koordsched.queue.events import ActionType, EventHint, EventResource, cluste
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from koordsched._core.allocation import Allocation
     from koordsched._core.table import Request
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import Nodes
@@ -50,28 +49,21 @@ class NodeResourcesFit(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, Score
         return self._requests.refuse(request)
 
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes:
-        return filter_fit(nodes.table, self._request(state, pod), nodes.rows)
+        return filter_fit(nodes.table, state.read(PRE_FILTER_STATE), nodes.rows)
 
     def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
-        return self._requests.explain(self._request(state, pod), code)
+        return self._requests.explain(state.read(PRE_FILTER_STATE), code)
 
     def fit_request(self, state: CycleState, pod: PodInfo) -> Request:
-        return self._request(state, pod)
-
-    def _request(self, state: CycleState, pod: PodInfo) -> Request:
-        # A configuration may leave the plugin out at preFilter and still have it at filter.
-        request: Request | None = state.read(PRE_FILTER_STATE)
-        return request if request is not None else self._requests.request(pod)
+        request: Request = state.read(PRE_FILTER_STATE)
+        return request
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         state.write(PRE_SCORE_STATE, self._scoring.allocation(pod))
         return None
 
     def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
-        allocation: Allocation | None = state.read(PRE_SCORE_STATE)
-        if allocation is None:
-            allocation = self._scoring.allocation(pod)
-        return self._scoring.score(nodes.table, allocation, nodes.rows)
+        return self._scoring.score(nodes.table, state.read(PRE_SCORE_STATE), nodes.rows)
 
     def events_to_register(self) -> Sequence[EventHint]:
         return (

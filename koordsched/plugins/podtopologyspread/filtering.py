@@ -1,6 +1,6 @@
 """Hard constraints: which nodes would make the pods too uneven.
 
-Reference: plugins/podtopologyspread/filtering.go of Kubernetes v1.35. In a what-if it follows the two smallest domains only; here all
+Reference: plugins/podtopologyspread/filtering.go of Kubernetes v1.35. In a simulation it follows the two smallest domains only; here all
 is counted again.
 """
 

@@ -100,7 +100,7 @@ class PodTopologySpread(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, Scor
             found = limits(spread) if spread is not None else []
         return refuse(found, nodes)
 
-    def swayed_by_departures(self, state: CycleState, pod: PodInfo, nodes: Nodes, codes: Codes) -> Flags | None:
+    def affected_by_removals(self, state: CycleState, pod: PodInfo, nodes: Nodes, codes: Codes) -> Flags | None:
         spread = self._spread(pod)
         return None if spread is None else swayed(spread, nodes.rows, codes)
 

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 COMPILED = "PreFilterVolumeBinding"
 ASSUMED = "ReserveVolumeBinding"  # the decisions that were assumed for this pod
 
-NO_CLAIMS = unresolvable("the pod has no claims")  # only where the configuration leaves PreFilter out
-REFUSED = 16  # the code of PreFilter's refusal, where the configuration leaves PreFilter out
 
 PREDICATE, ASSUME, BIND = "predicate", "assume", "bind"
 
@@ -78,36 +76,20 @@ class VolumeBinding(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNod
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         if pod.volumes is None or not pod.volumes.claims:
             return SKIP
-        compiled = self._compile(pod)
-        if isinstance(compiled, Status):
-            return compiled
-        state.write(COMPILED, compiled)
-        return None
-
-    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
-        if pod.volumes is None or not pod.volumes.claims:
-            return None
-        # The configuration may leave PreFilter out.
-        compiled: CompiledClaims | Status = state.read(COMPILED) or self._compile(pod)
-        if isinstance(compiled, Status):
-            return np.full(len(nodes.rows), REFUSED, np.int32)
-        return compiled.evaluate(nodes).codes
-
-    def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
-        if code == REFUSED:
-            refusal = self._compile(pod)
-            return refusal if isinstance(refusal, Status) else NO_CLAIMS
-        return unresolvable(*(text for bit, text in REASONS.items() if code & bit))
-
-    def _compile(self, pod: PodInfo) -> CompiledClaims | Status:
-        if pod.volumes is None:
-            return NO_CLAIMS
         claims = classify_claims(self._state.objects, self._state.inventory.assumed, pod.volumes)
         if isinstance(claims, Status):
             if not claims.rejected:
                 self._handle.volume_stage_failed(PREDICATE)
             return claims
-        return CompiledClaims(self._state, claims)
+        state.write(COMPILED, CompiledClaims(self._state, claims))
+        return None
+
+    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes:
+        compiled: CompiledClaims = state.read(COMPILED)
+        return compiled.evaluate(nodes).codes
+
+    def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
+        return unresolvable(*(text for bit, text in REASONS.items() if code & bit))
 
     # Score
 

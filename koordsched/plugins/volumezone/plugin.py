@@ -70,20 +70,15 @@ class VolumeZone(PreFilterPlugin, FilterNodesPlugin):
         state.write(STATE, found)
         return None if found else SKIP
 
-    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
-        zones: Zones | Status | None = state.read(STATE)
-        if zones is None:  # left out at preFilter by the configuration
-            zones = () if pod.volumes is None else self._zones(pod.volumes)
-        if isinstance(zones, Status):
-            return np.ones(len(nodes.rows), np.int32)
+    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes:
+        zones: Zones = state.read(STATE)
         there = np.ones(len(nodes.rows), np.uint8)
         for topology in zones:
             there &= self._inside(topology).matches_rows(nodes.rows)
         return np.where(there | self._anywhere.matches_rows(nodes.rows), np.int32(0), np.int32(1))
 
     def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
-        found = self._zones(pod.volumes) if pod.volumes is not None and state.read(STATE) is None else None
-        return found if isinstance(found, Status) else REFUSAL
+        return REFUSAL
 
     def _zones(self, volumes: PodVolumes) -> Zones | Status:
         """Return where the bound volumes are, or why that cannot be told. O(claims). Claims of ephemeral volumes do not count."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from koordsched.api.core import Pod
 from koordsched.api.kinds import POD
 from koordsched.cluster.port import ClusterError, Ref
-from koordsched.framework.extenders import ExtenderError
+from koordsched.framework.handle import ExtenderError
 from koordsched.framework.status import Status, error
 from koordsched.log import get_logger
 

@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from koordsched.cluster.apiserver.settings import ConnectError
-from koordsched.framework.extenders import EXTENDER, ExtenderError, ExtenderSettingsError, Victims
+from koordsched.framework.handle import EXTENDER, ExtenderError, ExtenderSettingsError, Victims
 from koordsched.framework.status import Code, Status
 from koordsched.log import get_logger
 from koordsched.scheduler.extenders.extender import Extender
@@ -127,7 +127,7 @@ class Chain:
             return True
         return False
 
-    # Preemption (koordsched.framework.extenders.PreemptionExtenders)
+    # Preemption (koordsched.framework.handle.PreemptionExtenders)
 
     def wants_preemption(self, pod: PodInfo) -> bool:
         return any(extender.wants(pod.pod) for extender in self._preempting)

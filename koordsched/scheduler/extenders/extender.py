@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from koordsched.cluster.apiserver.settings import ConnectError
 from koordsched.cluster.apiserver.target import Pem, TlsSettings
 from koordsched.cluster.apiserver.tls import make_context, read_material
-from koordsched.framework.extenders import ExtenderError
+from koordsched.framework.handle import ExtenderError
 from koordsched.scheduler.extenders import wire
 from koordsched.scheduler.extenders.transport import Reply, Settings, Transport, Unanswered
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from koordsched.api.core import Node, Pod
     from koordsched.config.types import Extender as ExtenderConfig
-    from koordsched.framework.extenders import Victims
+    from koordsched.framework.handle import Victims
 
 DEFAULT_TIMEOUT = 5.0
 OK = 200

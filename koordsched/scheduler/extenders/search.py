@@ -15,10 +15,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koordsched.framework.diagnosis import Diagnosis
-from koordsched.framework.extenders import EXTENDER, ExtenderError
+from koordsched.framework.diagnosis import Diagnosis, counted
+from koordsched.framework.handle import EXTENDER, ExtenderError
 from koordsched.framework.row_refusals import RowRefusals
-from koordsched.framework.shapes_reasons import counted, diagnose
 from koordsched.framework.status import Code, Status
 from koordsched.log import get_logger
 from koordsched.scheduler.extenders.chain import Left
@@ -132,7 +131,7 @@ class Search:
 
     def _why_none(self, profile: Profile, pod: PodInfo, view: View, refused: Mapping[str, Status]) -> Diagnosis:
         """Join what filters say of nodes with what extenders say of those that filters let pass."""
-        of_filters = diagnose(view.shape, pod, view.overruled, self._cache.table.live_count)
+        of_filters = profile.shapes.refusals(view.shape, pod, view.overruled)
         if of_filters.pre_filter is not None:
             return of_filters
         of_extenders = RowRefusals.of({row: refused[name] for name, row in self._rows(refused) if view.allows(row)})
@@ -144,5 +143,5 @@ class Search:
         found = Diagnosis(of_filters.total_nodes, of_filters.plugins | {EXTENDER}, refusals, status_of)
         found.of_shape = False
         found.exceptions = of_filters.exceptions.joined(of_extenders)
-        found.supposing = profile.shapes.suppose(view.shape)
+        found.simulation = of_filters.simulation
         return found

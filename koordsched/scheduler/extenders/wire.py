@@ -14,7 +14,7 @@ import msgspec
 
 from koordsched.api.core import Node, Pod
 from koordsched.api.meta import JSON_ERRORS, Int64
-from koordsched.framework.extenders import Victims
+from koordsched.framework.handle import Victims
 
 T = TypeVar("T")
 

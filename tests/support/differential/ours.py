@@ -22,7 +22,7 @@ from koordsched.cluster.mirror import Arrival, FinalState
 from koordsched.cluster.port import AlreadyExists, Ref
 from koordsched.config import load_config_text
 from koordsched.config.flags import parse_flags
-from koordsched.framework.lift import PluginError
+from koordsched.framework.status import PluginError
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
 from support.differential.choosing import Json
 from support.differential.scoring import Score, scores_of
@@ -123,9 +123,11 @@ class Ours:
         info = PodInfo(decoded(pod))
         info.shape = profile.shapes.key(info)
         try:
-            shape = profile.shapes.find(info)
+            shape = profile.shapes.pre_filter(info)
+            profile.shapes.filter(shape, info)
             if shape.feasible_count > 1:
-                profile.shapes.rank(shape, info)
+                profile.shapes.pre_score(shape, info)
+                profile.shapes.score(shape, info)
         except PluginError:
             return await self._refusal(pod)
         if not shape.feasible_count:

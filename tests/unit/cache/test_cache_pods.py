@@ -199,11 +199,11 @@ def test_removing_an_unknown_node_or_a_ghost_is_nothing() -> None:
 # What if
 
 
-def test_a_what_if_counts_the_pods_inside_and_leaves_no_trace() -> None:
+def test_a_simulation_counts_the_pods_inside_and_leaves_no_trace() -> None:
     cache = cache_with("n1")
     bind(cache, pod("there").cpu("1").host_port(80), "n1")
     before, info = cache.describe(), cache.nodes_by_name["n1"]
-    with cache.what_if(info, add=[WEB.host_port(80).info(), pod("db").cpu("1").host_port(5432).info()]):
+    with cache.simulate(info, add=[WEB.host_port(80).info(), pod("db").cpu("1").host_port(5432).info()]):
         assert used(cache, "n1") == (3, 2500)
         assert len(info.pods) == 3
         assert ports_in_use(cache) == [80, 5432]
@@ -212,20 +212,20 @@ def test_a_what_if_counts_the_pods_inside_and_leaves_no_trace() -> None:
     assert ports_in_use(cache) == [80]
 
 
-def test_a_what_if_leaves_no_trace_when_the_question_fails() -> None:
+def test_a_simulation_leaves_no_trace_when_the_question_fails() -> None:
     cache = cache_with("n1")
     before = cache.describe()
-    with pytest.raises(ZeroDivisionError), cache.what_if(cache.nodes_by_name["n1"], add=[WEB.host_port(80).info()]):
+    with pytest.raises(ZeroDivisionError), cache.simulate(cache.nodes_by_name["n1"], add=[WEB.host_port(80).info()]):
         raise ZeroDivisionError
     assert cache.describe() == before
 
 
-def test_a_what_if_without_pods_gives_back_what_they_use_and_then_they_are_there_in_their_order() -> None:
+def test_a_simulation_without_pods_gives_back_what_they_use_and_then_they_are_there_in_their_order() -> None:
     cache = cache_with("n1")
     bind(cache, pod("first").cpu("1").host_port(80), "n1")
     bind(cache, pod("second").cpu("2"), "n1")
     before, info = cache.describe(), cache.nodes_by_name["n1"]
-    with cache.what_if(info, remove=[cache.pods["uid-default-first"].info]):
+    with cache.simulate(info, remove=[cache.pods["uid-default-first"].info]):
         assert used(cache, "n1") == (1, 2000)
         assert list(info.pods) == ["uid-default-second"]
         assert ports_in_use(cache) == []
@@ -233,13 +233,13 @@ def test_a_what_if_without_pods_gives_back_what_they_use_and_then_they_are_there
     assert list(info.pods) == ["uid-default-first", "uid-default-second"]
 
 
-def test_a_what_if_removes_each_pod_once_and_none_that_is_not_there() -> None:
+def test_a_simulation_removes_each_pod_once_and_none_that_is_not_there() -> None:
     cache = cache_with("n1")
     bind(cache, pod("there").cpu("1"), "n1")
     cache.follow(book := Notebook(cache))
     book.told.clear()
     before, info, there = cache.describe(), cache.nodes_by_name["n1"], cache.pods["uid-default-there"].info
-    with cache.what_if(info, remove=[pod("gone").cpu("2").info(), there, there]):
+    with cache.simulate(info, remove=[pod("gone").cpu("2").info(), there, there]):
         assert used(cache, "n1") == (0, 0)
     assert cache.describe() == before
     assert [(what, key) for what, key, _ in book.told] == [("removed", "default/there"), ("added", "default/there")]
@@ -253,16 +253,16 @@ class Notebook:
         self.told: list[tuple[str, str, bool]] = []
 
     def pod_added(self, pod: PodInfo, row: int) -> None:
-        self.told.append(("added", pod.key, self.cache.trying))
+        self.told.append(("added", pod.key, self.cache.simulating))
 
     def pod_removed(self, pod: PodInfo, row: int) -> None:
-        self.told.append(("removed", pod.key, self.cache.trying))
+        self.told.append(("removed", pod.key, self.cache.simulating))
 
     def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:
-        self.told.append(("moved", pod.key, self.cache.trying))
+        self.told.append(("moved", pod.key, self.cache.simulating))
 
     def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
-        self.told.append(("replaced", new.key, self.cache.trying))
+        self.told.append(("replaced", new.key, self.cache.simulating))
 
 
 def test_a_follower_is_told_of_what_there_is_and_of_each_change_once() -> None:
@@ -284,13 +284,13 @@ def test_a_follower_is_told_of_what_there_is_and_of_each_change_once() -> None:
     ]
 
 
-def test_a_follower_is_told_that_a_what_if_is_one() -> None:
+def test_a_follower_is_told_that_a_simulation_is_one() -> None:
     cache = cache_with("n1")
     bind(cache, pod("there").cpu("1"), "n1")
     notebook = Notebook(cache)
     cache.follow(notebook)
     notebook.told.clear()
-    with cache.what_if(cache.nodes_by_name["n1"], add=[WEB.info()], remove=[cache.pods["uid-default-there"].info]):
+    with cache.simulate(cache.nodes_by_name["n1"], add=[WEB.info()], remove=[cache.pods["uid-default-there"].info]):
         pass
     assert notebook.told == [
         ("removed", "default/there", True),
@@ -298,4 +298,4 @@ def test_a_follower_is_told_that_a_what_if_is_one() -> None:
         ("removed", "default/web", True),
         ("added", "default/there", True),
     ]
-    assert not cache.trying
+    assert not cache.simulating

@@ -74,7 +74,7 @@ def test_a_stopped_process_executes_nothing_after_the_moment_has_passed(tmp_path
 
 
 def test_a_later_moment_takes_the_place_of_an_earlier_one() -> None:
-    renewing = "for _ in range(8): within(0.3, b'lost later\\n'); time.sleep(0.1)"
+    renewing = "for _ in range(8): within(1.5, b'lost later\\n'); time.sleep(0.25)"
     assert end_of(process(renewing, "print('alive', flush=True)", "while True: pass")) == (1, "alive\n", "lost later\n")
 
 

@@ -22,7 +22,7 @@ from koordsched.api.core import Pod
 from koordsched.cluster.apiserver.settings import ConnectError
 from koordsched.config.types import Extender as Config
 from koordsched.config.types import ExtenderManagedResource, ExtenderTLSConfig
-from koordsched.framework.extenders import ExtenderError
+from koordsched.framework.handle import ExtenderError
 from koordsched.scheduler.extenders.extender import Extender
 from koordsched.scheduler.extenders.transport import MAX_REQUESTS, Settings, Transport, Unanswered
 

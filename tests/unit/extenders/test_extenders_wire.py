@@ -7,7 +7,7 @@ import json
 import pytest
 from support.builders import node, pod
 
-from koordsched.framework.extenders import Victims
+from koordsched.framework.handle import Victims
 from koordsched.scheduler.extenders import wire
 from koordsched.scheduler.extenders.wire import Chosen, Filtered, Nonsense
 

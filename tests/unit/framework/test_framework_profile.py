@@ -11,8 +11,7 @@ from support.plugins import PluginBench
 
 from koordsched.api.podinfo import PodInfo
 from koordsched.config.types import PluginRef
-from koordsched.framework.annotations import Annotations, annotate
-from koordsched.framework.cycle_state import CycleState
+from koordsched.framework.cycle_state import Annotations, CycleState, annotate
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.interface import Plugin, PostFilterResult, PreBindPatchPlugin, PreEnqueuePlugin
 from koordsched.framework.profile import Profile

@@ -40,5 +40,5 @@ def test_codes_are_explained_once_each() -> None:
 def test_joined_refusals_answer_for_the_rows_of_both() -> None:
     joined = RowRefusals.of({1: FULL}).joined(RowRefusals.of({2: BUSY, 3: FULL}))
     assert [joined.get(row) for row in (1, 2, 3)] == [FULL, BUSY, FULL]
-    assert groups(joined) == [(FULL, [1]), (BUSY, [2]), (FULL, [3])]
+    assert groups(joined) == [(FULL, [1, 3]), (BUSY, [2])]
     assert groups(NO_REFUSALS.joined(joined)) == groups(joined.joined(NO_REFUSALS)) == groups(joined)

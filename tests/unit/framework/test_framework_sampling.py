@@ -55,7 +55,8 @@ class Bench:
         self.pod.shape = self.profile.shapes.key(self.pod)
 
     def choose(self, wanted: int) -> str:
-        shape = self.profile.shapes.find(self.pod)
+        shape = self.profile.shapes.pre_filter(self.pod)
+        self.profile.shapes.filter(shape, self.pod)
         info = self.cache.infos[self.sampler.choose(self.profile, shape, self.pod, (wanted, self.random))]
         assert info is not None
         return info.name

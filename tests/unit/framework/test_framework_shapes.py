@@ -16,13 +16,12 @@ from koordsched.api.core import TopologySpreadConstraint
 from koordsched.api.meta import LabelSelector, LabelSelectorRequirement
 from koordsched.api.sharing import MANY_NAMES
 from koordsched.cache.cache import Cache
+from koordsched.framework.evaluation_plan import EvaluationPlan, Evaluators
 from koordsched.framework.interface import UNSIGNABLE, FilterPlugin, Normalize, PreFilterResult, PreScorePlugin, ScorePlugin
-from koordsched.framework.lift import PluginError
-from koordsched.framework.plan import Evaluators, Plan
+from koordsched.framework.kept_shapes import OBJECTS_OF_A_SHAPE, REMEMBERED, USED_ONCE
 from koordsched.framework.row_refusals import NO_REFUSALS, RowRefusals
 from koordsched.framework.shapes import Shapes
-from koordsched.framework.shapes_kept import OBJECTS_OF_A_SHAPE, REMEMBERED, USED_ONCE
-from koordsched.framework.status import SKIP, Code, Status, error, unresolvable, unschedulable
+from koordsched.framework.status import SKIP, Code, PluginError, Status, error, unresolvable, unschedulable
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -36,6 +35,17 @@ if TYPE_CHECKING:
 REFUSED = unschedulable("no")
 
 
+class PreparedFilter(FakePreFilter, FilterPlugin):
+    """Refuses what its PreFilter wrote down; fails without it."""
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> PreFilterResult | Status | None:
+        state.write(self.name, {"n2"})
+        return super().pre_filter(state, pod, nodes)
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        return REFUSED if node.name in state.read(self.name) else None
+
+
 class Bench:
     """Some nodes, and the shapes of some plugins on them."""
 
@@ -44,27 +54,33 @@ class Bench:
         for name in nodes.split():
             self.cache.set_node(node(name).cpu("4").build())
         score = [each if isinstance(each, tuple) else (each, 1) for each in points.pop("score", [])]
-        self.shapes = Shapes(Plan(Evaluators(score=score, **points)), self.cache, budget)
+        self.shapes = Shapes(EvaluationPlan(Evaluators(score=score, **points)), self.cache, budget)
 
     def sign(self, builder: PodBuilder = pod("p")) -> PodInfo:  # noqa: B008  a builder is immutable
         info = builder.info()
         info.shape = self.shapes.key(info)
         return info
 
+    def filtered(self, info: PodInfo) -> Shape:
+        shape = self.shapes.pre_filter(info)
+        self.shapes.filter(shape, info)
+        return shape
+
     def feasible(self, info: PodInfo) -> list[str]:
-        shape = self.shapes.find(info)
+        shape = self.filtered(info)
         return [] if not shape.feasible_count else [self.name(row) for row in shape.evaluation.feasible_rows().tolist()]
 
     def totals(self, info: PodInfo) -> dict[str, int]:
-        shape = self.shapes.find(info)
-        self.shapes.rank(shape, info)
+        shape = self.filtered(info)
+        self.shapes.pre_score(shape, info)
+        self.shapes.score(shape, info)
         return {self.name(row): shape.evaluation.scores(row)[1] for row in shape.evaluation.feasible_rows().tolist()}
 
     def message(self, info: PodInfo) -> str:
-        return self.shapes.diagnose(self.shapes.find(info), info, NO_REFUSALS).message
+        return self.shapes.diagnose(self.filtered(info), info, NO_REFUSALS).message
 
     def plugins(self, info: PodInfo) -> set[str]:
-        return set(self.shapes.diagnose(self.shapes.find(info), info, NO_REFUSALS).plugins)
+        return set(self.shapes.diagnose(self.filtered(info), info, NO_REFUSALS).plugins)
 
     def name(self, row: int) -> str:
         info = self.cache.infos[row]
@@ -123,11 +139,11 @@ def test_a_pod_without_a_shape_is_evaluated_in_full_every_time_and_nothing_is_ke
 
 def test_a_plugin_signs_once_for_all_its_points() -> None:
     plugin = FakePreScore("S")
-    assert Plan(Evaluators(pre_score=[plugin], score=[(plugin, 1)])).sign(pod().info()) == ((), ())
+    assert EvaluationPlan(Evaluators(pre_score=[plugin], score=[(plugin, 1)])).sign(pod().info()) == ((), ())
 
 
 def test_what_several_plugins_name_is_read_once_and_before_what_others_compute() -> None:
-    plan = Plan(Evaluators(pre_score=[FakePreScore("A"), Naming("B", "priority"), Naming("C", "pod.spec.node_name", "priority")]))
+    plan = EvaluationPlan(Evaluators(pre_score=[FakePreScore("A"), Naming("B", "priority"), Naming("C", "pod.spec.node_name", "priority")]))
     assert plan.sign(pod().priority(5).on("n").info()) == ((5, "n"), ())
 
 
@@ -349,7 +365,7 @@ def test_an_empty_intersection_is_unresolvable_and_names_who_made_it(
 ) -> None:
     bench = Bench(pre_filter=plugins)
     info = bench.sign()
-    refusal = bench.shapes.find(info).pre_filtered.refusal
+    refusal = bench.shapes.pre_filter(info).pre_filtered.refusal
     assert refusal is not None
     assert refusal.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     assert (bench.message(info), bench.plugins(info)) == (f"0/3 nodes are available: {message}.", rejectors)
@@ -369,7 +385,7 @@ def test_a_node_that_is_named_before_it_exists_is_found_when_it_comes() -> None:
 def test_lifted_refusals_keep_their_code_and_all_their_reasons() -> None:
     bench = Bench(filter=[FakeFilter("A", n1=unschedulable("a", "b"), n2=unresolvable("b"), n3=unschedulable("a", "b"))])
     info = bench.sign()
-    shape = bench.shapes.find(info)
+    shape = bench.filtered(info)
     diagnosis = bench.shapes.diagnose(shape, info, NO_REFUSALS)
     assert diagnosis.message == "0/3 nodes are available: 2 a, 3 b."
     assert [shape.evaluation.verdict(row)[1] for row in range(3)] == [1, 2, 1]
@@ -427,8 +443,8 @@ class Budgeted:
         self.judge = BySpec("A")
         self.bench = Bench(budget=1, filter=[self.judge])
         self.infos = [self.bench.sign(pod(f"p{i}").priority(i)) for i in range(3 * REMEMBERED)]
-        one = self.bench.shapes.find(self.infos[-1]).evaluation.nbytes() + OBJECTS_OF_A_SHAPE
-        self.bench.shapes = Shapes(Plan(Evaluators(filter=[self.judge])), self.bench.cache, kept * one)
+        one = self.bench.shapes.pre_filter(self.infos[-1]).evaluation.nbytes() + OBJECTS_OF_A_SHAPE
+        self.bench.shapes = Shapes(EvaluationPlan(Evaluators(filter=[self.judge])), self.bench.cache, kept * one)
         self.infos = [self.bench.sign(pod(f"p{i}").priority(i)) for i in range(3 * REMEMBERED)]
 
     def use(self, *which: int) -> list[int]:
@@ -488,7 +504,7 @@ def test_the_python_objects_of_shapes_count_against_the_budget_as_well_as_their_
     for info in infos:
         bench.feasible(info)
         bench.feasible(info)
-    columns = bench.shapes.find(infos[-1]).evaluation.nbytes()
+    columns = bench.shapes.pre_filter(infos[-1]).evaluation.nbytes()
     assert 20 * columns < 10 * OBJECTS_OF_A_SHAPE, "the columns alone would be within it"
     assert len(bench.shapes) <= 10
 
@@ -535,25 +551,25 @@ def test_a_probe_answers_whether_some_node_would_pass_now() -> None:
     assert bench.shapes.why_infeasible(info) is None
 
 
-def test_supposing_about_one_row_keeps_nothing() -> None:
+def test_a_simulation_of_one_row_keeps_nothing() -> None:
     judge = FakeFilter("A", n2=REFUSED)
     bench = Bench(filter=[FakeFilter("B"), judge])
     info = bench.sign()
-    shape: Shape = bench.shapes.find(info)
+    shape: Shape = bench.filtered(info)
     judge.refuse = {"n1": REFUSED}
     first, second = (bench.cache.node(name) for name in ("n1", "n2"))
     assert first is not None
     assert second is not None
-    supposing = bench.shapes.suppose(shape)
-    assert supposing.refusal(info, first, add=[pod("other").info()]) == REFUSED.with_plugin("A")
-    assert supposing.refusal_now(info, second) is None
+    simulation = bench.shapes.simulation(shape)
+    assert simulation.simulate_on_node(info, first, add=[pod("other").info()]) == REFUSED.with_plugin("A")
+    assert simulation.filter_node(info, second) is None
     assert bench.feasible(info) == ["n1", "n3"]
 
 
 def test_rows_that_nominated_pods_take_count_as_refused_by_whom_they_cause() -> None:
     bench = Bench(filter=[FakeFilter("A", n1=unschedulable("full"), n2=unschedulable("full")), FakeFilter("B")])
     info = bench.sign()
-    shape = bench.shapes.find(info)
+    shape = bench.filtered(info)
     diagnosis = bench.shapes.diagnose(shape, info, RowRefusals.of({2: unschedulable("full").with_plugin("A")}))
     assert diagnosis.message == "0/3 nodes are available: 3 full."
     assert diagnosis.status_of(2) == unschedulable("full").with_plugin("A")
@@ -578,9 +594,10 @@ def test_a_custom_normalisation_follows_rows_that_sit_out() -> None:
     bench = Bench(score=[Raw()])
     info = bench.sign()
     assert bench.totals(info) == {"n1": 25, "n2": 50, "n3": 100}
-    shape = bench.shapes.find(info)
+    shape = bench.filtered(info)
     bench.shapes.overrule(shape, np.array([2], np.int32))
-    bench.shapes.rank(shape, info)
+    bench.shapes.pre_score(shape, info)
+    bench.shapes.score(shape, info)
     assert [shape.evaluation.scores(row)[1] for row in (0, 1)] == [50, 100]
     bench.shapes.reinstate(shape, np.array([2], np.int32))
     assert bench.totals(info) == {"n1": 25, "n2": 50, "n3": 100}
@@ -600,3 +617,30 @@ def test_the_shape_of_a_pod_that_names_much_goes_with_it(fits: bool) -> None:
     del info, many, selects
     gc.collect()
     assert len(world.profile.shapes) == 0
+
+
+def test_pre_filter_of_a_filter_runs_where_the_configuration_leaves_it_out() -> None:
+    first, plugin = FakePreFilter("A"), PreparedFilter("B")
+    bench = Bench(pre_filter=[first], filter=[plugin])
+    assert bench.feasible(bench.sign()) == ["n1", "n3"]
+    assert len(first.asked) == len(plugin.asked) == 1
+
+
+def test_a_pre_filter_that_the_configuration_leaves_out_can_skip_and_refuse() -> None:
+    skipping, refusing = Bench(filter=[PreparedFilter("B", SKIP)]), Bench(filter=[PreparedFilter("B", REFUSED)])
+    assert skipping.feasible(skipping.sign()) == ["n1", "n2", "n3"]
+    assert refusing.message(refusing.sign()) == "0/3 nodes are available: no."
+
+
+def test_pre_filter_runs_once_where_it_is_configured() -> None:
+    plugin = PreparedFilter("B")
+    bench = Bench(pre_filter=[plugin], filter=[plugin])
+    assert bench.feasible(bench.sign()) == ["n1", "n3"]
+    assert plugin.asked == ["default/p"]
+
+
+def test_pre_score_of_a_scorer_runs_where_the_configuration_leaves_it_out() -> None:
+    plugin = FakePreScore("S", n1=3)
+    bench = Bench(score=[plugin])
+    assert bench.totals(bench.sign()) == {"n1": 3, "n2": 0, "n3": 0}
+    assert plugin.asked[0] == "PreScore of 3"

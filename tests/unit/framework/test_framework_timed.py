@@ -13,8 +13,7 @@ from support.plugins import PluginBench
 
 from koordsched.clock import RealClock
 from koordsched.framework import timed
-from koordsched.framework.annotations import annotate
-from koordsched.framework.cycle_state import CycleState
+from koordsched.framework.cycle_state import CycleState, annotate
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.interface import (
     BindPlugin,

@@ -10,8 +10,8 @@ from support.builders import node, pod
 
 from koordsched._core.change import Change
 from koordsched.cache.cache import Cache
+from koordsched.framework.evaluation_plan import EvaluationPlan, Evaluators
 from koordsched.framework.interface import FilterNodesPlugin, Normalize, PreFilterPlugin, PreFilterResult, PreScorePlugin, ScoreNodesPlugin
-from koordsched.framework.plan import Evaluators, Plan
 from koordsched.framework.shapes import Shapes
 from koordsched.framework.status import SKIP, Status, unschedulable
 
@@ -85,15 +85,17 @@ class Bench:
         self.plugin: Any = plugin or Versioned("V")
         plugins = [self.first, self.plugin, self.last]
         points = Evaluators(pre_filter=plugins, filter=plugins, pre_score=plugins, score=[(each, 1) for each in plugins])
-        self.shapes = Shapes(Plan(points), self.cache)
+        self.shapes = Shapes(EvaluationPlan(points), self.cache)
         self.pod = pod("p").info()
         self.pod.shape = self.shapes.key(self.pod)
 
     def totals(self) -> dict[str, int]:
-        shape = self.shapes.find(self.pod)
+        shape = self.shapes.pre_filter(self.pod)
+        self.shapes.filter(shape, self.pod)
         if not shape.feasible_count:
             return {}
-        self.shapes.rank(shape, self.pod)
+        self.shapes.pre_score(shape, self.pod)
+        self.shapes.score(shape, self.pod)
         return {NAMES[row]: shape.evaluation.scores(row)[1] for row in shape.evaluation.feasible_rows().tolist()}
 
     def asked(self) -> list[list[str]]:

@@ -15,7 +15,7 @@ from koordsched.cache.nodes import NodeInfo
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.interface import Plugin
 from koordsched.framework.status import Code, Status, unresolvable, unschedulable
-from koordsched.framework.topologymanager import Affinity, NumaHintProvider, TopologyManager, merged_status, unite
+from koordsched.framework.topologymanager import NumaAffinity, NumaHintProvider, TopologyManager, merged_status, share_topology_manager
 
 FIRST, SECOND, EITHER = Hint(0b01, 1, True), Hint(0b10, 2, True), Hint(0b11, 0)
 POD = pod("p").info()
@@ -32,7 +32,7 @@ class Provider(NumaHintProvider):
     found: Mapping[str, Sequence[Hint] | None] | Status
     refusal: Status | None = None
     wanted: bool = True
-    tried: list[Affinity] = field(default_factory=list)
+    tried: list[NumaAffinity] = field(default_factory=list)
 
     def wants(self, pod: PodInfo) -> bool:
         return self.wanted
@@ -40,7 +40,7 @@ class Provider(NumaHintProvider):
     def hints(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Mapping[str, Sequence[Hint] | None] | Status:
         return self.found
 
-    def allocate(self, state: CycleState, pod: PodInfo, node: NodeInfo, affinity: Affinity) -> Status | None:
+    def allocate(self, state: CycleState, pod: PodInfo, node: NodeInfo, affinity: NumaAffinity) -> Status | None:
         self.tried.append(affinity)
         return self.refusal
 
@@ -55,13 +55,13 @@ def cpus(**others: object) -> Provider:
 def test_all_providers_are_tried_with_what_their_hints_merged_to() -> None:
     gpus = Provider("gpus", {"gpu": [FIRST, EITHER]})
     numa = cpus()
-    assert TopologyManager([numa, gpus]).check(CycleState(), POD, NODE, SINGLE) == Affinity(0b01)
-    assert numa.tried == gpus.tried == [Affinity(0b01)]
+    assert TopologyManager([numa, gpus]).check(CycleState(), POD, NODE, SINGLE) == NumaAffinity(0b01)
+    assert numa.tried == gpus.tried == [NumaAffinity(0b01)]
 
 
 def test_who_does_not_want_the_pod_is_neither_asked_nor_tried() -> None:
     gpus = Provider("gpus", unresolvable("no GPUs here"), wanted=False)
-    assert TopologyManager([cpus(), gpus]).check(CycleState(), POD, NODE, SINGLE) == Affinity(0b10)
+    assert TopologyManager([cpus(), gpus]).check(CycleState(), POD, NODE, SINGLE) == NumaAffinity(0b10)
     assert gpus.tried == []
 
 
@@ -101,8 +101,8 @@ def test_check_keeps_nothing_and_admit_keeps_for_its_cycle_alone() -> None:
     manager, state, other = TopologyManager([cpus()]), CycleState(), CycleState()
     manager.check(state, POD, NODE, SINGLE)
     assert manager.affinity(state, "n") is None
-    assert manager.admit(state, POD, NODE, SINGLE) == Affinity(0b10)
-    assert (manager.affinity(state, "n"), manager.affinity(state, "m"), manager.affinity(other, "n")) == (Affinity(0b10), None, None)
+    assert manager.admit(state, POD, NODE, SINGLE) == NumaAffinity(0b10)
+    assert (manager.affinity(state, "n"), manager.affinity(state, "m"), manager.affinity(other, "n")) == (NumaAffinity(0b10), None, None)
 
 
 def test_what_is_kept_is_tried_again_but_not_computed_again() -> None:
@@ -110,10 +110,10 @@ def test_what_is_kept_is_tried_again_but_not_computed_again() -> None:
     manager, state = TopologyManager([numa]), CycleState()
     manager.admit(state, POD, NODE, SINGLE)
     numa.found = {"cpu": [FIRST]}
-    assert manager.admit(state, POD, NODE, SINGLE) == Affinity(0b10)
+    assert manager.admit(state, POD, NODE, SINGLE) == NumaAffinity(0b10)
     numa.refusal = unschedulable("taken meanwhile")
     assert manager.admit(state, POD, NODE, SINGLE) == numa.refusal
-    assert numa.tried == 3 * [Affinity(0b10)]
+    assert numa.tried == 3 * [NumaAffinity(0b10)]
 
 
 def test_what_is_refused_is_not_kept() -> None:
@@ -124,10 +124,10 @@ def test_what_is_refused_is_not_kept() -> None:
 
 def test_keeping_in_a_copy_of_a_state_leaves_the_state_alone() -> None:
     manager, shared = TopologyManager([]), CycleState()
-    manager.keep(shared, "m", Affinity(0b1))
+    manager.keep(shared, "m", NumaAffinity(0b1))
     mine = shared.clone()
-    manager.keep(mine, "n", Affinity(None))
-    assert (manager.affinity(mine, "m"), manager.affinity(mine, "n")) == (Affinity(0b1), Affinity(None))
+    manager.keep(mine, "n", NumaAffinity(None))
+    assert (manager.affinity(mine, "m"), manager.affinity(mine, "n")) == (NumaAffinity(0b1), NumaAffinity(None))
     assert manager.affinity(shared, "n") is None
 
 
@@ -136,6 +136,6 @@ def test_the_providers_of_a_profile_share_one_manager() -> None:
         name = "Other"
 
     numa, gpus = cpus(), Provider("gpus", {})
-    unite([numa, Other(), gpus])
+    share_topology_manager([numa, Other(), gpus])
     assert numa.topology_manager is gpus.topology_manager
     assert numa.topology_manager.others_want(numa, POD)

@@ -1,4 +1,4 @@
-"""Who holds what on a node: pods that were bound, pods that are reserved for, suppositions, and what the table shows of it."""
+"""Who holds what on a node: pods that were bound, pods that are reserved for, simulations, and what the table shows of it."""
 
 from collections.abc import Callable
 
@@ -195,7 +195,7 @@ def test_each_change_marks_the_row() -> None:
         assert changes[1].tolist() == [Change.OBJECT]
 
 
-def test_a_supposition_is_shown_and_undone_exactly() -> None:
+def test_a_simulation_is_shown_and_undone_exactly() -> None:
     setting = Setting()
     cache = setting.bench.cache
     setting.bench.put(holding(lsr("a"), "0-3", {0: {"cpu": "4"}}), "n1")
@@ -203,33 +203,33 @@ def test_a_supposition_is_shown_and_undone_exactly() -> None:
     setting.reserve("b", "8-11")  # not in any annotation
     held, before, end = dict(setting.node.pods), setting.usage(), cache.table.log_end
     info = cache.nodes_by_name["n1"]
-    with cache.what_if(info, remove=list(info.pods.values())):
+    with cache.simulate(info, remove=list(info.pods.values())):
         assert setting.bound == ""
         assert setting.usage().cpus == CpuCounts(bound=0, free=16, full=16, first=8)
     assert (setting.node.pods, setting.usage(), setting.bound) == (held, before, "0-3,8-11")
     assert cache.table.log_end == end
 
 
-def test_suppositions_may_be_nested() -> None:
+def test_simulations_may_be_nested() -> None:
     setting = Setting()
     cache = setting.bench.cache
     setting.bench.put(holding(lsr("a"), "0-3"), "n1")
     info = cache.nodes_by_name["n1"]
     victim = info.pods[A]
-    with cache.what_if(info, remove=[victim]):
-        with cache.what_if(info, add=[victim]):
+    with cache.simulate(info, remove=[victim]):
+        with cache.simulate(info, add=[victim]):
             assert setting.bound == "0-3"
         assert setting.bound == ""
     assert setting.bound == "0-3"
 
 
-def test_a_pod_that_is_supposed_to_come_holds_nothing() -> None:
+def test_a_pod_that_is_simulated_to_come_holds_nothing() -> None:
     setting = Setting()
     cache = setting.bench.cache
     setting.bench.put(holding(lsr("a"), "0-3"), "n1")
     info = cache.nodes_by_name["n1"]
     nominated = holding(lsr("b"), "8-11").nominated("n1").info()
-    with cache.what_if(info, add=[nominated], remove=[info.pods[A]]):
+    with cache.simulate(info, add=[nominated], remove=[info.pods[A]]):
         assert setting.bound == ""
     assert setting.bound == "0-3"
 

@@ -15,9 +15,8 @@ from koordsched.api.koordinator.pods import NUMA_TOPOLOGY_SPEC, RESOURCE_SPEC, R
 from koordsched.config.koordinator_args import NodeNUMAResourceArgs
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.interface import PreFilterResult
-from koordsched.framework.lift import PluginError
-from koordsched.framework.status import SKIP, Code, Status, error, unresolvable, unschedulable
-from koordsched.framework.topologymanager import Affinity, NumaHintProvider, unite
+from koordsched.framework.status import SKIP, Code, PluginError, Status, error, unresolvable, unschedulable
+from koordsched.framework.topologymanager import NumaAffinity, NumaHintProvider, share_topology_manager
 from koordsched.plugins.nodenumaresource.plugin import NodeNUMAResource
 from koordsched.queue.events import ActionType, EventResource, QueueingHint, cluster_event
 
@@ -44,7 +43,7 @@ def bench() -> NumaBench:
 @pytest.fixture
 def plugin(bench: NumaBench) -> NodeNUMAResource:
     made = NodeNUMAResource(NodeNUMAResourceArgs(), bench)
-    unite([made])
+    share_topology_manager([made])
     return made
 
 
@@ -284,13 +283,13 @@ class Disks(NumaHintProvider):
     def hints(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Mapping[str, Sequence[Hint] | None] | Status:
         return {"example.com/disk": self.masks}
 
-    def allocate(self, state: CycleState, pod: PodInfo, node: NodeInfo, affinity: Affinity) -> Status | None:
+    def allocate(self, state: CycleState, pod: PodInfo, node: NodeInfo, affinity: NumaAffinity) -> Status | None:
         return unschedulable("no disk there") if affinity.mask is None or affinity.mask & ~self.allowed else None
 
 
 def with_disks(bench: NumaBench, disks: Disks) -> NodeNUMAResource:
     plugin = NodeNUMAResource(NodeNUMAResourceArgs(), bench)
-    unite([plugin, disks])
+    share_topology_manager([plugin, disks])
     bench.set(SINGLE)
     bench.describe(topology("n1", "2x1x4x2"))
     return plugin
@@ -307,7 +306,7 @@ def test_cpus_come_from_the_numa_node_of_another_plugins_device(bench: NumaBench
     assert plugin.reserve(state, info, "n1") is None
     allocation = plugin._numa.allocation(info.uid)
     assert allocation is not None
-    assert (allocation.cpus, plugin.topology_manager.affinity(state, "n1")) == (0x0F00, Affinity(0b10))
+    assert (allocation.cpus, plugin.topology_manager.affinity(state, "n1")) == (0x0F00, NumaAffinity(0b10))
 
 
 def test_a_node_is_refused_where_cpus_and_device_cannot_be_on_one_numa_node(bench: NumaBench) -> None:

@@ -12,10 +12,9 @@ from support.numa import NumaBench, holding, lsr, topology
 from koordsched._core.cpulist import format_cpus
 from koordsched.api.koordinator.pods import RESOURCE_SPEC, RESOURCE_STATUS
 from koordsched.config.koordinator_args import NodeNUMAResourceArgs
-from koordsched.framework.annotations import noted_annotations
-from koordsched.framework.cycle_state import CycleState
+from koordsched.framework.cycle_state import CycleState, noted_annotations
 from koordsched.framework.status import SKIP, Status, error, unschedulable
-from koordsched.framework.topologymanager import unite
+from koordsched.framework.topologymanager import share_topology_manager
 from koordsched.plugins.nodenumaresource.plugin import NodeNUMAResource
 
 POLICY = "node.koordinator.sh/numa-topology-policy"
@@ -30,7 +29,7 @@ class Machine:
     def __init__(self, args: NodeNUMAResourceArgs = FULL, builder: Any = MACHINE, **nrt: Any) -> None:
         self.bench = NumaBench()
         self.plugin = NodeNUMAResource(args, self.bench)
-        unite([self.plugin])
+        share_topology_manager([self.plugin])
         self.bench.set(builder)
         if nrt:
             self.bench.describe(topology("n1", **nrt))
@@ -184,7 +183,7 @@ async def test_the_plugins_of_two_profiles_give_out_the_cpus_of_one_node_and_eac
     """frameworkext.md §2.3."""
     machine = Machine(layout="2x1x4x2")
     first, second = machine.plugin, NodeNUMAResource(NodeNUMAResourceArgs(default_cpu_bind_policy="SpreadByPCPUs"), machine.bench)
-    unite([second])
+    share_topology_manager([second])
     written, _ = await machine.give(lsr("a", 4))
     assert written[RESOURCE_STATUS] == {"cpuset": "0-3"}
     machine.plugin = second

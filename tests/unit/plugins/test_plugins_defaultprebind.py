@@ -22,7 +22,7 @@ from koordsched.cluster.port import (
     ServerError,
     TooManyRequests,
 )
-from koordsched.framework.annotations import Annotations
+from koordsched.framework.cycle_state import Annotations
 from koordsched.framework.status import Status, error
 from koordsched.plugins.defaultprebind.plugin import DefaultPreBind
 

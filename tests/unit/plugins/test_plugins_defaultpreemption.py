@@ -308,7 +308,7 @@ async def test_a_filter_that_fails_while_evictions_are_played_spoils_that_node_o
     n1 = bench.world.cache.node("n1")
     assert n1 is not None
     assert sorted(each.key for each in n1.pods.values()) == ["default/low", "default/mid"]
-    assert not bench.world.cache.trying
+    assert not bench.world.cache.simulating
     assert bench.world.cache.table.requested_of(n1.row, 1) == 4000
 
 

@@ -50,7 +50,7 @@ async def test_all_who_wait_for_a_pod_go_on_when_it_goes_but_not_for_what_is_onl
     waiting = [asyncio.ensure_future(departures.see(UID)) for _ in range(2)]
     await asyncio.sleep(0)
     info = cache.nodes_by_name["n1"]
-    with cache.what_if(info, remove=list(info.pods.values())):
+    with cache.simulate(info, remove=list(info.pods.values())):
         pass
     await asyncio.sleep(0)
     assert not any(each.done() for each in waiting)

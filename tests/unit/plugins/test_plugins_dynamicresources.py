@@ -27,12 +27,6 @@ def test_prefilter_refuses_a_pod_with_claims_and_skips_all_others() -> None:
     assert bench.pre_filter(DynamicResources(), pod()) is SKIP
 
 
-def test_filter_alone_refuses_every_node_too() -> None:
-    bench = PluginBench(node("n1"), node("n2"))
-    assert bench.filter(DynamicResources(), claiming("gpu", "nic"), CycleState()) == {"n1": REFUSAL, "n2": REFUSAL}
-    assert bench.filter(DynamicResources(), pod(), CycleState()) == {"n1": None, "n2": None}
-
-
 async def test_postfilter_answers_what_the_reference_does_without_anything_to_free() -> None:
     diagnosis = Diagnosis(1, frozenset({"NodeResourcesFit"}), (), lambda _: None)
     for builder, said in ((pod(), "no new claims to deallocate"), (claiming("gpu"), "still not schedulable")):

@@ -62,7 +62,7 @@ def test_pods_that_are_there_already_are_counted_and_all_profiles_share_the_term
     assert existing_terms_of(cache) is terms
 
 
-def test_a_supposed_pod_counts_while_it_is_supposed_and_leaves_no_version_behind() -> None:
+def test_a_simulated_pod_counts_while_it_is_simulated_and_leaves_no_version_behind() -> None:
     cache = cache_of("n0")
     terms = existing_terms_of(cache)
     put(cache, avoiding("x", "there"), "n0")
@@ -70,9 +70,9 @@ def test_a_supposed_pod_counts_while_it_is_supposed_and_leaves_no_version_behind
     version = counts.version
     place = cache.node("n0")
     assert place is not None
-    with cache.what_if(place, add=[avoiding("x", "come").info()], remove=list(place.pods.values())):
+    with cache.simulate(place, add=[avoiding("x", "come").info()], remove=list(place.pods.values())):
         assert counts.total == 1
-    with cache.what_if(place, remove=list(place.pods.values())):
+    with cache.simulate(place, remove=list(place.pods.values())):
         assert counts.total == 0
     assert (counts.total, counts.version) == (1, version)
 

@@ -64,10 +64,6 @@ class TestFilter:
         assert bench.filter(made, pod().requires(IN_B)) == {"n1": BY_POD, "n2": BY_ADDED, "n3": BY_ADDED}
         assert bench.passing(made, pod()) == ["n1"]
 
-    def test_it_answers_without_prefilter_too(self, bench: PluginBench) -> None:
-        assert bench.filter(plugin(bench), pod().requires(IN_B), CycleState()) == {"n1": BY_POD, "n2": None, "n3": BY_POD}
-        assert bench.filter(plugin(bench), pod(), CycleState()) == {"n1": None, "n2": None, "n3": None}
-
 
 class TestPreFilterResult:
     @pytest.mark.parametrize(
@@ -112,10 +108,6 @@ class TestScore:
         made, odd = plugin(bench), pod().prefers(1, IN_A).prefers(1, requirement("cores", "Gt", "many"))
         status = made.pre_score(CycleState(), odd.info(), bench.cache.nodes())
         assert status == error("[1].matchExpressions[0].values: exactly one integer is required with Gt")
-
-    def test_it_answers_without_prescore_too(self, bench: PluginBench) -> None:
-        assert bench.score(plugin(bench), pod().prefers(10, IN_A), CycleState()) == {"n1": 10, "n2": 0, "n3": 0}
-        assert bench.score(plugin(bench), pod(), CycleState()) == {"n1": 0, "n2": 0, "n3": 0}
 
 
 class TestSignature:

@@ -6,7 +6,6 @@ from support.builders import node, pod
 from support.plugins import PluginBench
 
 from koordsched.config.args import NodeResourcesBalancedAllocationArgs, ResourceSpec
-from koordsched.framework.cycle_state import CycleState
 from koordsched.plugins.noderesourcesbalancedallocation.plugin import NodeResourcesBalancedAllocation
 
 GPU = "example.com/gpu"
@@ -53,12 +52,6 @@ def test_a_scalar_resource_that_the_pod_does_not_request_is_left_out() -> None:
     bench = PluginBench(node("n").cpu("10").memory("10Gi").allocatable(GPU, "10"))
     bench.put(pod("old").request(GPU, "10"), "n")
     assert bench.score(plugin(bench, "cpu", "memory", GPU), pod().cpu("3").memory("5Gi")) == {"n": 90}
-
-
-def test_it_answers_without_prescore_too() -> None:
-    bench = PluginBench(node("n").cpu("10").memory("10Gi"))
-    assert bench.score(plugin(bench), pod().cpu("3").memory("5Gi"), CycleState()) == {"n": 90}
-    assert bench.score(plugin(bench), pod(), CycleState()) == {"n": 0}
 
 
 def test_requests_tell_pods_apart() -> None:

@@ -15,7 +15,6 @@ from koordsched.config.args import (
     ScoringStrategy,
     UtilizationShapePoint,
 )
-from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.status import unresolvable, unschedulable
 from koordsched.plugins.noderesourcesfit.plugin import NodeResourcesFit
 from koordsched.queue.events import ActionType, EventResource, QueueingHint
@@ -111,9 +110,6 @@ class TestFilter:
         refusal = unresolvable("the pod requests 30 resources, of which NodeResourcesFit can check at most 29")
         assert bench.pre_filter(fit(bench), wanted.cpu("1")) == refusal
 
-    def test_it_answers_without_prefilter_too(self, bench: PluginBench) -> None:
-        assert bench.filter(fit(bench), pod().cpu("2"), CycleState()) == {"n": unschedulable("Insufficient cpu")}
-
 
 class TestScore:
     def test_least_and_most_allocated(self) -> None:
@@ -164,10 +160,6 @@ class TestScore:
         bench = PluginBench(node("n").cpu("10").memory("10Gi"))
         plugin = scoring(bench, "RequestedToCapacityRatio", (("cpu", 1), ("memory", 3)), ((0, 0), (50, 10), (100, 0)))
         assert bench.score(plugin, pod().cpu("2").memory("6Gi")) == {"n": 70}
-
-    def test_it_answers_without_prescore_too(self) -> None:
-        bench = PluginBench(node("n").cpu("4").memory("8Gi"))
-        assert bench.score(fit(bench), pod().cpu("1").memory("1Gi"), CycleState()) == {"n": 81}
 
 
 class TestSignature:

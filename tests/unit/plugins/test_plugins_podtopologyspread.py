@@ -123,14 +123,14 @@ def test_a_filter_without_its_pre_filter_counts_for_itself() -> None:
     assert bench.filter(plugin_of(bench), made, CycleState()) == {"na": REFUSED_UNEVEN, "nb": None}
 
 
-def test_what_a_nominated_pod_would_change_is_seen_inside_a_what_if() -> None:
+def test_what_a_nominated_pod_would_change_is_seen_inside_a_simulation() -> None:
     bench = zones()
     plugin, made = plugin_of(bench), pod("p").label("app", "x").spread(spread())
     assert bench.passing(plugin, made) == ["na", "nb"]
     target = bench.cache.node("na")
     assert target is not None
     before = plugin.version(made.info())
-    with bench.cache.what_if(target, add=[pod("nominated").label("app", "x").info()]):
+    with bench.cache.simulate(target, add=[pod("nominated").label("app", "x").info()]):
         assert bench.passing(plugin, made) == ["nb"]
         assert plugin.version(made.info()) == before
     assert bench.passing(plugin, made) == ["na", "nb"]

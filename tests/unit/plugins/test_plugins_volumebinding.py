@@ -358,13 +358,6 @@ def test_the_version_follows_what_the_claims_can_be_given() -> None:
     assert plugin.version(pod().info()) is None
 
 
-def test_it_answers_at_filter_where_the_configuration_leaves_pre_filter_out() -> None:
-    bench, plugin = made_bench(volume("v", hosts=["n2"]), claim("data", volume="v"))
-    assert bench.filter(plugin, pod_with("data"), CycleState())["n1"] == unresolvable(CONFLICT)
-    assert bench.filter(plugin, pod_with("gone"), CycleState())["n1"] == unresolvable('persistentvolumeclaim "gone" not found')
-    assert bench.filter(plugin, pod(), CycleState())["n1"] is None
-
-
 class TestHints:
     def test_which_events(self) -> None:
         plugin = made_bench()[1]

@@ -115,13 +115,13 @@ def test_a_read_write_once_pod_claim_in_use_refuses_all_nodes() -> None:
     assert plugin.version(pod_with("data").info()) == free
 
 
-def test_the_removal_of_the_user_in_a_what_if_frees_the_claim() -> None:
+def test_the_removal_of_the_user_in_a_simulation_frees_the_claim() -> None:
     bench = VolumeBench(node("n1"))
     plugin = VolumeRestrictions(bench)
     bench.put_object(rwop())
     bench.put(pod_with("data", name="user"), "n1")
     there = bench.cache.nodes_by_name["n1"]
-    with bench.cache.what_if(there, remove=list(there.pods.values())):
+    with bench.cache.simulate(there, remove=list(there.pods.values())):
         assert bench.passing(plugin, pod_with("data")) == ["n1"]
     assert bench.passing(plugin, pod_with("data")) == []
 

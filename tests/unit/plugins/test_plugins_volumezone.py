@@ -7,7 +7,6 @@ from support.builders import NodeBuilder, node, pod
 from support.plugins import hint, registered
 from support.volumes import VolumeBench, claim, pod_with, storage_class, volume, with_volumes
 
-from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.status import SKIP, unresolvable
 from koordsched.plugins.volumezone.plugin import VolumeZone
 from koordsched.queue.events import QueueingHint
@@ -107,13 +106,6 @@ def test_the_version_follows_what_was_found_and_nothing_else() -> None:
     bench.put_object(volume("v", labels={ZONE: "b"}))
     assert plugin.version(pod_with("data").info()) != before
     assert plugin.version(pod().info()) is None
-
-
-def test_it_answers_at_filter_where_the_configuration_leaves_pre_filter_out() -> None:
-    bench, plugin = made_bench({ZONE: "a"}, node("na").label(ZONE, "a"), node("nb").label(ZONE, "b"))
-    assert bench.filter(plugin, pod_with("data"), CycleState()) == {"na": None, "nb": REFUSAL}
-    missing = unresolvable('persistentvolumeclaim "missing" not found')
-    assert bench.filter(plugin, pod_with("missing"), CycleState()) == {"na": missing, "nb": missing}
 
 
 class TestHints:

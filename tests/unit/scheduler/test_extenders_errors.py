@@ -13,7 +13,7 @@ from support.builders import node, pod
 from koordsched.cache.cache import Cache
 from koordsched.config.types import Extender as Config
 from koordsched.config.types import ExtenderTLSConfig
-from koordsched.framework.extenders import EXTENDER, ExtenderError, ExtenderSettingsError, Victims
+from koordsched.framework.handle import EXTENDER, ExtenderError, ExtenderSettingsError, Victims
 from koordsched.framework.status import Code, Status
 from koordsched.scheduler.extenders import wire
 from koordsched.scheduler.extenders.chain import Chain

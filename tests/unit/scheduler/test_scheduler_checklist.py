@@ -24,8 +24,10 @@ def test_preferred_affinity_of_10_and_30_weighs_66_and_200() -> None:
     for name in ("n1", "n2"):
         world.cache.set_node(node(name).cpu("4").memory("8Gi").label("name", name).build())
     asked = world.signed(pod().prefers(10, requirement("name", "In", "n1")).prefers(30, requirement("name", "In", "n2")).info())
-    shape = world.profile.shapes.find(asked)
-    world.profile.shapes.rank(shape, asked)
+    shape = world.profile.shapes.pre_filter(asked)
+    world.profile.shapes.filter(shape, asked)
+    world.profile.shapes.pre_score(shape, asked)
+    world.profile.shapes.score(shape, asked)
     (raw, total), (other_raw, other_total) = (shape.evaluation.scores(world.cache.nodes_by_name[name].row) for name in ("n1", "n2"))
     scorer = [plugin.name for plugin, _ in shape.scorers].index("NodeAffinity")
     assert (raw[scorer], other_raw[scorer]) == (10, 30)

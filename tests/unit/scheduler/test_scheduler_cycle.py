@@ -15,8 +15,7 @@ from koordsched.api.podinfo import PodInfo
 from koordsched.cluster.memory import Fault, Moment
 from koordsched.cluster.port import ClusterError, Conflict, NotFound, OutcomeUnknown, ServerError
 from koordsched.embedded.cluster import EmbeddedCluster
-from koordsched.framework.annotations import annotate
-from koordsched.framework.cycle_state import CycleState
+from koordsched.framework.cycle_state import CycleState, annotate
 from koordsched.framework.interface import PostFilterResult
 from koordsched.framework.status import SKIP, Code, Status, error, unschedulable
 from koordsched.queue.events import ASSIGNED_POD_DELETE, EventHint

@@ -18,7 +18,7 @@ from support.stages import Stage, bound_to, metric, ref
 from koordsched.api.kinds import EVENT, NODE, POD
 from koordsched.cluster.port import Binding, Patch, Ref
 from koordsched.embedded.cluster import EmbeddedCluster
-from koordsched.framework.extenders import EXTENDER, ExtenderError, Victims
+from koordsched.framework.handle import EXTENDER, ExtenderError, Victims
 from koordsched.framework.status import unschedulable
 from koordsched.scheduler.extenders.transport import Reply, Settings, Unanswered
 

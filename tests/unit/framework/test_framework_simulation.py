@@ -1,4 +1,4 @@
-"""Supposing other pods on a node: what the filters are asked with, and what their refusals and failures become."""
+"""Other pods on a node, simulated: what the filters are asked with, and what their refusals and failures become."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from support.fakes import Fake, FakePreFilter
 from koordsched._core.change import Change
 from koordsched.api.podinfo import PodInfo
 from koordsched.cache.cache import Cache
+from koordsched.framework.evaluation_plan import EvaluationPlan, Evaluators
 from koordsched.framework.interface import FilterNodesPlugin
-from koordsched.framework.lift import PluginError
-from koordsched.framework.plan import Evaluators, Plan
 from koordsched.framework.shapes import Shapes
-from koordsched.framework.status import SKIP, Code, Status, error, unschedulable
-from koordsched.framework.what_if import Supposition
+from koordsched.framework.simulation import NodeSimulation
+from koordsched.framework.status import SKIP, Code, PluginError, Status, error, unresolvable, unschedulable
 
 
 class Crowded(Fake, FilterNodesPlugin):
@@ -35,10 +34,24 @@ class Crowded(Fake, FilterNodesPlugin):
 
 
 class Prepared(FakePreFilter, Crowded):
-    """Answers PreFilter anew in each supposed world."""
+    """Answers PreFilter anew in each simulation."""
 
     def version(self, pod: PodInfo) -> Any:
         return self.now
+
+
+class PreparedOnce(FakePreFilter, Crowded):
+    """Reads in Filter what its PreFilter wrote."""
+
+    read: Any = None
+
+    def pre_filter(self, state: Any, pod: PodInfo, nodes: Any) -> Any:
+        state.write(self.name, "prepared")
+        return super().pre_filter(state, pod, nodes)
+
+    def filter_nodes(self, state: Any, pod: PodInfo, nodes: Any) -> Any:
+        self.read = state.read(self.name)
+        return super().filter_nodes(state, pod, nodes)
 
 
 class World:
@@ -46,14 +59,14 @@ class World:
         self.cache = Cache()
         self.cache.set_node(node("n1").cpu("4").build())
         self.info = pod("p").info()
-        self.shapes = Shapes(Plan(Evaluators(filter=[plugin], pre_filter=[*pre_filters])), self.cache, 1 << 20)
+        self.shapes = Shapes(EvaluationPlan(Evaluators(filter=[plugin], pre_filter=[*pre_filters])), self.cache, 1 << 20)
         self.info.shape = self.shapes.key(self.info)
 
-    def suppose(self) -> Supposition:
-        return self.shapes.suppose(self.shapes.find(self.info))
+    def simulation(self) -> NodeSimulation:
+        return self.shapes.simulation(self.shapes.pre_filter(self.info))
 
     def refusal(self, **changes: Any) -> Status | None:
-        return self.suppose().refusal(self.info, self.cache.nodes_by_name["n1"], **changes)
+        return self.simulation().simulate_on_node(self.info, self.cache.nodes_by_name["n1"], **changes)
 
 
 def test_pods_more_and_less_are_seen_by_the_filters_and_gone_afterwards() -> None:
@@ -69,7 +82,7 @@ def test_pods_more_and_less_are_seen_by_the_filters_and_gone_afterwards() -> Non
     assert list(world.cache.nodes_by_name["n1"].pods) == ["u9"]
 
 
-def test_a_pre_filter_that_refuses_in_the_supposed_world_refuses() -> None:
+def test_a_pre_filter_that_refuses_inside_a_simulation_refuses() -> None:
     plugin = Prepared("C")
     world = World(plugin, plugin)
     assert world.refusal() is None
@@ -77,7 +90,7 @@ def test_a_pre_filter_that_refuses_in_the_supposed_world_refuses() -> None:
     assert world.refusal() == Status(Code.UNSCHEDULABLE, ("no quota",), "C")
 
 
-def test_a_pre_filter_that_skips_in_the_supposed_world_turns_its_filter_off() -> None:
+def test_a_pre_filter_that_skips_inside_a_simulation_turns_its_filter_off() -> None:
     plugin = Prepared("C")
     world = World(plugin, plugin)
     other = pod("other").uid("u9").info()
@@ -86,12 +99,26 @@ def test_a_pre_filter_that_skips_in_the_supposed_world_turns_its_filter_off() ->
     assert world.refusal(add=[other]) is None
 
 
-def test_a_pre_filter_that_fails_in_the_supposed_world_is_named() -> None:
+def test_filters_after_a_pre_filter_that_refused_and_does_not_inside_the_simulation_are_prepared() -> None:
+    quota, plugin = Prepared("Q"), PreparedOnce("C")
+    quota.answer = unresolvable("no quota")
+    world = World(plugin, quota, plugin)
+    simulation = world.simulation()
+    assert simulation.filter_node(world.info, world.cache.nodes_by_name["n1"]) == Status(
+        Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("no quota",), "Q"
+    )
+    assert plugin.read is None
+    quota.answer = None
+    assert simulation.simulate_on_node(world.info, world.cache.nodes_by_name["n1"]) is None
+    assert plugin.read == "prepared"
+
+
+def test_a_pre_filter_that_fails_inside_a_simulation_is_named() -> None:
     plugin = Prepared("C")
     world = World(plugin, plugin)
-    supposition = world.suppose()
+    simulation = world.simulation()
     plugin.answer = error("no answer")
     with pytest.raises(PluginError) as caught:
-        supposition.refusal(world.info, world.cache.nodes_by_name["n1"])
+        simulation.simulate_on_node(world.info, world.cache.nodes_by_name["n1"])
     assert caught.value.status == Status(Code.ERROR, ('running PreFilter plugin "C": no answer',), "C")
     assert caught.value.point == "PreFilter"

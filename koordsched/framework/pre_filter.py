@@ -8,8 +8,7 @@ import numpy as np
 
 from koordsched._core.change import Change
 from koordsched.framework.interface import Codes, FilterNodesPlugin, PreFilterPlugin, PreFilterResult
-from koordsched.framework.lift import PluginError
-from koordsched.framework.status import SKIPS, Code, Status, unresolvable
+from koordsched.framework.status import SKIPS, Code, PluginError, Status, unresolvable
 from koordsched.framework.stopwatch import PRE_FILTER
 
 if TYPE_CHECKING:

@@ -48,7 +48,7 @@ class KeptShapes:
         return len(self._once) + len(self._again) + len(self._large)
 
     def clear(self) -> None:
-        """Let all shapes go. Their columns are not used again: somebody may be about to use one of them."""
+        """Let all shapes go. Their columns are not used again: a caller may be about to use one of them."""
         self._once.clear()
         self._left.clear()
         self._again.clear()

@@ -1,0 +1,152 @@
+"""The simulation for the pods of one shape: its filters, asked on a node table that the cache changes for a moment (`Cache.simulate`).
+
+Columns and counts follow the cache while it simulates. What a plugin prepared for the whole cycle does not, so inside a simulation the
+PreFilter of every plugin that depends on more than the row (it names versions) runs again on a copy of the shape's state. That is what
+PreFilter's AddPod and RemovePod are for in kube-scheduler, but it also reaches plugins that had nothing to do before: a nominated pod that
+wants no neighbours counts (framework.md §5.1, [FIX]).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from koordsched._core.change import Change
+from koordsched.framework.interface import PreFilterResult
+from koordsched.framework.row_refusals import RowRefusals, Rows
+from koordsched.framework.simulation import FitFilter, NodeSimulation, OtherVerdicts
+from koordsched.framework.status import Code, PluginError, Status
+from koordsched.framework.stopwatch import PRE_FILTER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.cache.cache import Cache
+    from koordsched.cache.nodes import NodeInfo
+    from koordsched.framework.cycle_state import CycleState
+    from koordsched.framework.evaluation_plan import EvaluationPlan
+    from koordsched.framework.interface import Codes, FilterNodesPlugin, Flags
+    from koordsched.framework.shape import Shape
+
+CHANGES_OF_PODS = Change.USAGE | Change.PORTS
+
+
+class SimulatedFilters:
+    """The filters of one profile, and which of them pods on nodes matter to."""
+
+    def __init__(self, plan: EvaluationPlan, cache: Cache) -> None:
+        self.cache = cache
+        self.filters = plan.filters
+        self.pre_filters = plan.pre_filters
+        versioned = {plugin.name for plugin in plan.versioned}
+        self.pre_filters_to_repeat = [plugin for plugin in plan.pre_filters if plugin.name in versioned]
+        self._dependent = {plugin.name for plugin in plan.filters if plugin.name in versioned or plugin.reads & CHANGES_OF_PODS}
+
+    def depend_on_pods(self, plugin: FilterNodesPlugin) -> bool:
+        """Answer whether a filter's verdict on a node may differ when pods there come or go."""
+        return plugin.name in self._dependent
+
+
+class ShapeSimulation(NodeSimulation):
+    """Asks a profile's filters about nodes, for the pods of one shape."""
+
+    __slots__ = ("_all", "_shape", "_unschedulable")
+
+    def __init__(self, filters: SimulatedFilters, shape: Shape) -> None:
+        self._all = filters
+        self._shape = shape
+        self._unschedulable: Mapping[tuple[int, int], Rows] | None = None
+
+    def simulate_on_node(self, pod: PodInfo, node: NodeInfo, add: Iterable[PodInfo] = (), remove: Iterable[PodInfo] = ()) -> Status | None:
+        with self._all.cache.simulate(node, add=add, remove=remove):
+            return self.filter_node(pod, node)
+
+    def filter_node(self, pod: PodInfo, node: NodeInfo) -> Status | None:
+        cache, state = self._all.cache, self._shape.state
+        skipped, refusal = self._shape.pre_filtered.skipped, self._shape.pre_filtered.refusal
+        if cache.simulating:
+            state = state.clone()
+            skipped, refusal = self._repeat_pre_filter(state, pod)
+        if refusal is not None:
+            return refusal
+        nodes = cache.select(np.array([node.row], np.int32))
+        for plugin in self._all.filters:
+            if plugin.name in skipped:
+                continue
+            codes = plugin.filter_nodes(state, pod, nodes)
+            if codes is not None and codes[0]:
+                return plugin.explain(state, pod, int(codes[0])).with_plugin(plugin.name)
+        return None
+
+    def _repeat_pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[set[str], Status | None]:
+        """Run PreFilter again where it may have another outcome; return the plugins whose filters are off, and a refusal of the pod."""
+        skipped, refusal = set(self._shape.pre_filtered.skipped), self._shape.pre_filtered.refusal
+        # One that refuses the pod may have kept those after it from being run.
+        for plugin in self._all.pre_filters if refusal is not None else self._all.pre_filters_to_repeat:
+            outcome = plugin.pre_filter(state, pod, self._all.cache.nodes())
+            skipped.discard(plugin.name)
+            if refusal is not None and refusal.plugin == plugin.name:
+                refusal = None
+            if outcome is None or isinstance(outcome, PreFilterResult):
+                continue
+            if outcome.code is Code.SKIP:
+                skipped.add(plugin.name)
+            elif outcome.rejected:
+                refusal = refusal or outcome.with_plugin(plugin.name)
+            else:
+                text = f'running PreFilter plugin "{plugin.name}": {outcome.message}'
+                raise PluginError(Status(outcome.code, (text,), plugin.name), PRE_FILTER)
+        return skipped, refusal
+
+    # For all nodes at once
+
+    def explain(self, f: int, pod: PodInfo, code: int) -> Status:
+        plugin = self._shape.filters[f]
+        return plugin.explain(self._shape.state, pod, code).with_plugin(plugin.name)
+
+    def unschedulable_rows(self, pod: PodInfo) -> Mapping[tuple[int, int], Rows]:
+        if self._unschedulable is None:
+            evaluation = self._shape.evaluation
+            verdicts = [(f, code) for f, code, _ in evaluation.histogram() if self.explain(f, pod, code).code is Code.UNSCHEDULABLE]
+            if verdicts:
+                rows, filters, codes = evaluation.refusals()
+                self._unschedulable = {(f, code): rows[(filters == f) & (codes == code)] for f, code in verdicts}
+            else:
+                self._unschedulable = {}
+        return self._unschedulable
+
+    def fit_filter(self, pod: PodInfo) -> FitFilter | None:
+        for f, plugin in enumerate(self._shape.filters):
+            request = plugin.fit_request(self._shape.state, pod)
+            if request is not None:
+                others = (other for g, other in enumerate(self._shape.filters) if g != f)
+                return FitFilter(f, plugin.name, request, alone=not any(map(self._all.depend_on_pods, others)))
+        return None
+
+    def other_verdicts(self, f: int, pod: PodInfo, rows: Rows) -> OtherVerdicts:
+        found = OtherVerdicts()
+        for g, plugin in enumerate(self._shape.filters):
+            if g == f or not len(rows) or (g < f and not self._all.depend_on_pods(plugin)):
+                continue
+            codes = plugin.filter_nodes(self._shape.state, pod, self._all.cache.select(rows)) if g > f else None
+            if codes is None:
+                codes = np.zeros(len(rows), np.int32)
+            affected = self.affected_by_removals(g, pod, rows, codes)
+            if not codes.any() and not affected.any():
+                continue  # as a rule
+            found.uncertain.append(rows[affected])
+            refused = ~affected & (codes != 0)
+            found.refused.append(RowRefusals.of_codes(rows[refused], codes[refused], partial(self.explain, g, pod)))
+            rows = rows[~affected & (codes == 0)]
+        found.passing = rows
+        return found
+
+    def affected_by_removals(self, f: int, pod: PodInfo, rows: Rows, codes: Codes) -> Flags:
+        plugin = self._shape.filters[f]
+        if not self._all.depend_on_pods(plugin):
+            return np.zeros(len(rows), np.bool_)
+        affected = plugin.affected_by_removals(self._shape.state, pod, self._all.cache.select(rows), codes)
+        return np.ones(len(rows), np.bool_) if affected is None else affected

@@ -1,0 +1,77 @@
+"""Simulation: what a profile's filters say of nodes if other pods were there, or some of those that run there were not.
+
+`NodeSimulation` is what asks; a `Diagnosis` holds one for the pods that it is about. Callers: the choice of a node, for nominated pods, and
+PostFilter plugins, for pods to evict. The implementation is `shape_simulation`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from koordsched._core.table import Request
+from koordsched.framework.row_refusals import NO_ROWS, RowRefusals, Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.cache.nodes import NodeInfo
+    from koordsched.framework.status import Status
+
+
+class FitFilter(NamedTuple):
+    """The filter that compares a request with what is free, NodeResourcesFit as a rule."""
+
+    f: int  # its place among the filters that run for the pod
+    name: str
+    request: Request
+    alone: bool  # pods on nodes matter to no other filter
+
+
+class OtherVerdicts(msgspec.Struct):
+    """What filters say of rows that another filter is the first to refuse."""
+
+    passing: Rows = NO_ROWS  # they pass all other filters, whichever pods there are removed
+    refused: list[RowRefusals] = msgspec.field(default_factory=list)  # they stay refused, whichever pods there are removed
+    uncertain: list[Rows] = msgspec.field(default_factory=list)  # it depends on which pods are removed: see `simulate_on_node`
+
+
+class NodeSimulation(Protocol):
+    """Asks the filters of a profile for the pods of one shape, as long as the shape's verdicts are what they are now.
+
+    Filters are named by their place f among those that run for the pod. What PreFilter says of which nodes come into question stays as it
+    was. Nothing awaits, nothing is kept in the cache. PluginError when a plugin answers with an error.
+    """
+
+    def simulate_on_node(self, pod: PodInfo, node: NodeInfo, add: Iterable[PodInfo] = (), remove: Iterable[PodInfo] = ()) -> Status | None:
+        """Return why the pod could not go to the node with these pods more and those less, None if it could."""
+
+    def filter_node(self, pod: PodInfo, node: NodeInfo) -> Status | None:
+        """Return why the pod cannot go to the node as the cache has it now, also while the cache simulates; None if it can."""
+
+    # For all nodes at once
+
+    def explain(self, f: int, pod: PodInfo, code: int) -> Status:
+        """Return the refusal that a filter's code stands for."""
+
+    def unschedulable_rows(self, pod: PodInfo) -> Mapping[tuple[int, int], Rows]:
+        """Return the rows that filters refuse with Unschedulable, by filter and code; computed once."""
+
+    def fit_filter(self, pod: PodInfo) -> FitFilter | None:
+        """Return the filter that compares a request with what is free; None when no such filter runs."""
+
+    def other_verdicts(self, f: int, pod: PodInfo, rows: Rows) -> OtherVerdicts:
+        """Return what the other filters say of rows that filter f is the first to refuse, if pods are removed until f lets them pass."""
+
+    def affected_by_removals(self, f: int, pod: PodInfo, rows: Rows, codes: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Return on which rows filter f, which answers codes now, could answer otherwise if pods that run there were removed."""
+
+
+def takes_only_room(pod: PodInfo) -> bool:
+    """Answer whether all that the pod, once on a node, takes from others is room: it repels no pod and holds no port, volume or claim."""
+    spec = pod.pod.spec
+    return spec.affinity is None and not spec.volumes and not spec.resource_claims and not pod.ports

@@ -90,7 +90,7 @@ def bench_attempt_of_a_pod_with_a_hard_zone_spread(benchmark: Any, matter: bool)
 
 
 def bench_first_attempt_of_a_request(benchmark: Any) -> None:
-    """Nothing is known yet of this request: all rows are foreseen anew."""
+    """Nothing is known yet of this request: the dry run begins with all rows."""
     world = occupied(lambda index: pod(f"low-{index}").priority(index % 100))
     requests = iter(range(1000))
 
@@ -130,7 +130,7 @@ def bench_decision_beside_3000_nodes_made_free_for_others(benchmark: Any) -> Non
     benchmark.pedantic(lambda: attempt(*attempts.next()[0]), rounds=ROUNDS, warmup_rounds=1)
 
 
-def bench_pod_event_while_somebody_preempts(benchmark: Any) -> None:
+def bench_pod_event_while_pods_preempt(benchmark: Any) -> None:
     """One pod of priority 0 added and removed, as the plugin follows it; the row is for both."""
     world = occupied(lambda index: pod(f"low-{index}"))
     attempt(*Attempts(world, pod("high").priority(10).cpu("3")).next()[0])

@@ -196,8 +196,8 @@ class PostFilterPlugin(Plugin):
         """
         return True
 
-    def foreseen(self, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
-        """Return the refusal that `post_filter` would answer to a pod that failed so, without doing anything; None: only it can tell."""
+    def expected_refusal(self, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
+        """Return the refusal that `post_filter` would answer to a pod that failed so, without doing anything; None: not known."""
         return None
 
 

@@ -194,7 +194,7 @@ class Profile:
         """Return the text of an attempt that would fail so, PostFilter's part included; None when only an attempt can tell."""
         reasons: list[str] = []
         for plugin in self.post_filter:
-            status = plugin.foreseen(pod, diagnosis)
+            status = plugin.expected_refusal(pod, diagnosis)
             if status is None:
                 return None
             reasons += status.reasons

@@ -69,9 +69,3 @@ class NodeSimulation(Protocol):
 
     def affected_by_removals(self, f: int, pod: PodInfo, rows: Rows, codes: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Return on which rows filter f, which answers codes now, could answer otherwise if pods that run there were removed."""
-
-
-def takes_only_room(pod: PodInfo) -> bool:
-    """Answer whether all that the pod, once on a node, takes from others is room: it repels no pod and holds no port, volume or claim."""
-    spec = pod.pod.spec
-    return spec.affinity is None and not spec.volumes and not spec.resource_claims and not pod.ports

@@ -58,10 +58,17 @@ class Sizes(NamedTuple):
 class SchedulingQueue:
     """Active, backoff and unschedulable pods, pods in flight, and nominations."""
 
-    def __init__(self, clock: Clock, profiles: Mapping[str, QueueProfile], settings: QueueSettings, metrics: QueueMetrics) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        profiles: Mapping[str, QueueProfile],
+        settings: QueueSettings,
+        metrics: QueueMetrics,
+        nominator: Nominator,
+    ) -> None:
         self._clock = clock
         self._settings = settings
-        self._queues = SubQueues(clock, profiles, settings, metrics)
+        self._queues = SubQueues(clock, profiles, settings, metrics, nominator)
         self._inflight = InFlight()
         self._mover = Mover(self._queues, HintEvaluator(clock, metrics), metrics)
         self._registered: dict[ClusterEvent, bool] = {}

@@ -15,7 +15,6 @@ from koordsched.queue.backoff import BackoffQueue
 from koordsched.queue.events import POP_FROM_BACKOFF_Q
 from koordsched.queue.heap import PodHeap
 from koordsched.queue.hints import EventRegistry
-from koordsched.queue.nominator import Nominator
 from koordsched.queue.queued_pod import ACTIVE, BACKOFF, GATED, NOWHERE, UNSCHEDULABLE
 from koordsched.queue.unschedulable import UnschedulablePods
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.clock import Clock
     from koordsched.queue.hints import Rejectors
+    from koordsched.queue.nominator import Nominator
     from koordsched.queue.profile import QueueMetrics, QueueProfile, QueueSettings
     from koordsched.queue.queued_pod import QueuedPodInfo, QueuePlace, UnschedulableGroup
 
@@ -48,12 +48,19 @@ class Transition(NamedTuple):
 class SubQueues:
     """The three queues and the pods in them, their nominations and their last transitions."""
 
-    def __init__(self, clock: Clock, profiles: Mapping[str, QueueProfile], settings: QueueSettings, metrics: QueueMetrics) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        profiles: Mapping[str, QueueProfile],
+        settings: QueueSettings,
+        metrics: QueueMetrics,
+        nominator: Nominator,
+    ) -> None:
         self.registries = {name: EventRegistry(profile.hints) for name, profile in profiles.items()}
         self.active: PodHeap[QueuedPodInfo] = PodHeap()
         self.backoff = BackoffQueue(settings)
         self.unschedulable = UnschedulablePods(self.registries)
-        self.nominator = Nominator()
+        self.nominator = nominator
         self.on_backoff: Callable[[], None] = lambda: None  # called when a backoff has begun, as there may be an earlier expiry
         self.arrivals = asyncio.Event()  # set whenever something may have become poppable
         self._clock = clock

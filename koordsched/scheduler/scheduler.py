@@ -21,6 +21,7 @@ from koordsched.framework.profile import Profile
 from koordsched.log import get_logger
 from koordsched.plugins import registry_for
 from koordsched.queue.hints import hints_for
+from koordsched.queue.nominator import Nominator
 from koordsched.queue.profile import INFEASIBLE, QueueProfile, QueueSettings
 from koordsched.queue.scheduling_queue import SchedulingQueue
 from koordsched.scheduler.context import Dependencies, SchedulerContext
@@ -78,7 +79,8 @@ class Scheduler:
         for profile in config.profiles:
             context.profiles[profile.scheduler_name] = Profile(profile, registry, self._handle, metrics)
         self.profiles = context.profiles
-        self.queue = SchedulingQueue(self.clock, self._queue_profiles(), self._queue_settings(dependencies), self.metrics)
+        nominator = Nominator(self.cache)
+        self.queue = SchedulingQueue(self.clock, self._queue_profiles(), self._queue_settings(dependencies), self.metrics, nominator)
         context.queue = self.queue
         host = socket.gethostname()
         for name in self.profiles:
@@ -87,7 +89,7 @@ class Scheduler:
             context.recorders[name] = EventRecorder(dependencies.cluster, self.clock, dependencies.random, source, manners)
         self._recorders = list(context.recorders.values())
         self.queue.call_on_backoff(self._arm)
-        selection = Selection(self.cache, self.queue.nominator, dependencies.random, config.percentage_of_nodes_to_score)
+        selection = Selection(self.cache, nominator, dependencies.random, config.percentage_of_nodes_to_score)
         self._conditions = ConditionRefresher(context, self._pods.store)
         self.cycle = Cycle(context, self.profiles, selection, FailureHandler(context, self._pods.store, self._conditions))
         if self._extenders is not None:

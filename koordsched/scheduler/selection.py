@@ -10,7 +10,6 @@ import numpy as np
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.row_refusals import NO_REFUSALS, NO_ROWS, RowRefusals
 from koordsched.framework.sampling import Sampler, nodes_to_find
-from koordsched.scheduler.claims import Claims
 
 if TYPE_CHECKING:
     import random
@@ -55,7 +54,6 @@ class Selection:
         self._random = random
         self._percentage = percentage_of_nodes_to_score
         self._sampler = Sampler(cache)
-        self._claims = Claims(cache, nominator)
 
     def find(self, profile: Profile, pod: PodInfo) -> tuple[CycleState, str | Diagnosis]:
         """Return the cycle's state with the node's name, or with the reasons why there is none. PluginError when a plugin failed."""
@@ -91,21 +89,22 @@ class Selection:
 
     def _overruled(self, profile: Profile, shape: Shape, pod: PodInfo) -> RowRefusals:
         """Ask again about the nodes where pods of at least this priority are nominated, as if those were there already."""
-        rows = shape.evaluation.feasible_among(self._claims.rows()) if shape.feasible_count else NO_ROWS
+        rows = shape.evaluation.feasible_among(self._nominator.by_row().nonempty_rows()) if shape.feasible_count else NO_ROWS
         if not len(rows):
             return NO_REFUSALS
         simulation = profile.shapes.simulation(shape)
         fit = simulation.fit_filter(pod)
         if fit is None:
             return self._refused_each(simulation, pod, rows)
-        odd = self._claims.is_odd(rows)
+        beyond_amounts = self._nominator.rows_beyond_amounts()
+        odd = np.isin(rows, beyond_amounts) if beyond_amounts else np.zeros(len(rows), np.bool_)
         short = self._short_of_room(simulation, pod, fit, rows[~odd])
         left = rows[odd] if fit.alone else np.setdiff1d(rows, short.rows, assume_unique=True)
         return short.joined(self._refused_each(simulation, pod, left)) if len(left) else short
 
     def _short_of_room(self, simulation: NodeSimulation, pod: PodInfo, fit: FitFilter, rows: NDArray[np.int32]) -> RowRefusals:
         """Say where there is no room beside the nominated pods, for all rows at once: these pods take nothing but room."""
-        codes = self._claims.shortages(rows, pod, fit.request)
+        codes = self._nominator.shortages(rows, pod, fit.request)
         short = codes != 0
         return RowRefusals.of_codes(rows[short], codes[short], partial(simulation.explain, fit.f, pod))
 

@@ -175,12 +175,12 @@ class Bench:
         self.world.informer(POD).store[made.key] = made.pod
         chosen: list[PodInfo] = []
 
-        async def carry_out(preemptor: PodInfo, node: str, victims: Sequence[PodInfo]) -> str:
+        async def evict(preemptor: PodInfo, node: str, victims: Sequence[PodInfo]) -> str:
             chosen.extend(victims)
             return ""
 
-        self.plugin._eviction.carry_out = carry_out  # type: ignore[method-assign]
-        self.plugin._make_way = lambda *_: None  # type: ignore[method-assign]
+        self.plugin.engine.preparation.evict = evict  # type: ignore[method-assign]
+        self.plugin.engine._withdraw_lower_nominations = lambda *_: None  # type: ignore[method-assign]
         helpful = self.plugin.may_help(made, found)
         work = self.plugin.post_filter(CycleState(), made, found)
         try:

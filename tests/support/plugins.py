@@ -31,8 +31,7 @@ class PluginBench(RecordedActions):
     """A cache with nodes and pods, and a handle for plugins (`koordsched.framework.handle.Handle`)."""
 
     def __init__(self, *nodes: NodeBuilder, cluster: Any = None) -> None:
-        super().__init__()
-        self.cache = Cache()
+        super().__init__(Cache())
         self.cluster = cluster
         self.random = random.Random(1)
         self.clock: Clock = RealClock()

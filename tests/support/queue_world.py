@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from koordsched.api.meta import Object, Unstructured
+from koordsched.cache.cache import Cache
 from koordsched.queue.events import (
     ASSIGNED_POD_DELETE,
     NODE_ADD,
@@ -23,6 +24,7 @@ from koordsched.queue.events import (
     cluster_event,
 )
 from koordsched.queue.hints import Rejectors
+from koordsched.queue.nominator import Nominator
 from koordsched.queue.profile import FEASIBLE, INFEASIBLE, PreEnqueueRefusal, ProbeResult, QueueProfile, QueueSettings
 from koordsched.queue.scheduling_queue import SchedulingQueue
 from support.builders import pod as build_pod
@@ -129,7 +131,7 @@ class World:
             probe_without_preemption=partial(self._probe, names_rejectors=names_rejectors),
             unchanged_since_failure=lambda pod: self.failed_at.get(self.needs[pod.uid]) == self.version,
         )
-        return SchedulingQueue(clock, {PROFILE: profile}, QueueSettings(), metrics)
+        return SchedulingQueue(clock, {PROFILE: profile}, QueueSettings(), metrics, Nominator(Cache()))
 
     def _probe(self, pod: PodInfo, *, names_rejectors: bool) -> ProbeResult:
         need = self.needs[pod.uid]

@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from koordsched.cache.cache import Cache
 from koordsched.queue.hints import ALWAYS_QUEUE
+from koordsched.queue.nominator import Nominator
 from koordsched.queue.profile import FEASIBLE, INFEASIBLE, NEEDS_PREEMPTION, PreEnqueueRefusal, ProbeResult, QueueProfile, QueueSettings
 from koordsched.queue.scheduling_queue import SchedulingQueue
 
@@ -119,7 +121,7 @@ class Bench:
         self.metrics = RememberedMetrics()
         self.profile = FakeProfile(hints, rejectors)
         profiles = {PROFILE: self.profile.build()}
-        self.queue = SchedulingQueue(self.clock, profiles, settings or QueueSettings(), self.metrics)
+        self.queue = SchedulingQueue(self.clock, profiles, settings or QueueSettings(), self.metrics, Nominator(Cache()))
 
     def pop(self) -> QueuedPodInfo:
         """Pop a pod that must be there."""

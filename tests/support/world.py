@@ -46,8 +46,9 @@ class NoCluster:
 class RecordedActions:
     """The part of a handle by which plugins have something done: it is noted. Nothing runs in the background: what is spawned is kept."""
 
-    def __init__(self) -> None:
-        self.nominator = Nominator()
+    def __init__(self, cache: Cache) -> None:
+        self.cache = cache
+        self.nominator = Nominator(cache)
         self.preemption_metrics = self
         self.said: list[str] = []
         self.spawned: list[Coroutine[None, None, None]] = []
@@ -97,12 +98,11 @@ class World(RecordedActions):
     waiting_pods: WaitingPods
 
     def __init__(self, setup: Setup | None = None, cache: Cache | None = None) -> None:
-        super().__init__()
+        super().__init__(cache or Cache())
         config, environment, registry = setup or Setup()
         self.cluster = NoCluster()  # type: ignore[assignment]
         self.clock: Clock = RealClock()
         self.random = random.Random(1)
-        self.cache = cache or Cache()
         self.waiting_pods = WaitingPods()
         self.extenders: PreemptionExtenders | None = None
         self.gates = FeatureGates()

@@ -16,7 +16,6 @@ LIST = Path(__file__)  # which has to name them
 
 PENDING: tuple[str, ...] = (
     "README.md",
-    "bench/bench_preemption.py",
     "bench/bench_spreading.py",
     "bench/churn",
     "bench/clusters.py",
@@ -43,7 +42,6 @@ PENDING: tuple[str, ...] = (
     "koordsched/manifests",
     "koordsched/plugins/defaultbinder",
     "koordsched/plugins/defaultpreemption",
-    "koordsched/plugins/dynamicresources",
     "koordsched/plugins/interpodaffinity",
     "koordsched/plugins/nodenumaresource",
     "koordsched/plugins/nodevolumelimits",
@@ -94,11 +92,7 @@ PENDING_NAMES: frozenset[str] = frozenset(
         "Allocation",
         "Answer",
         "Api",
-        "Attempt",
-        "Candidate",
         "Change",
-        "Claim",
-        "Claims",
         "Cluster",
         "Connection",
         "Context",

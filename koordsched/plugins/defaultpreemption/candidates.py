@@ -1,241 +1,268 @@
-"""Candidates: where to make room for a pod, and by evicting whom (framework.md §7.3 to §7.6).
+"""Candidates: the nodes that evictions could make free for a pod, the exact victims on each, and the best one (framework.md §7.3 to §7.6).
 
 kube-scheduler tries nodes from a random one on until a tenth of them, at least a hundred, are candidates. Here all nodes count that can be
-judged on columns, and the others in the order of what can be hoped of them:
+judged by amounts (`estimate`), and the others in the order of what they can be worth at best:
 
-- For `foreseen` rows the kernel has the victims and what they are worth; the best one is a minimum over columns.
-- An `open` row has to be played through with all filters. Whatever these demand, the evicted pods must make room for the pod's request, so
-  some victim has at least the priority `floors` names, and one violates a budget if `floors` says so. Rows are played in the order of
-  these bounds, and no more once no bound beats the best candidate so far: (violations, highest priority) of any candidate is at least its
-  bound, the sum over victims at least the floor + 2^31, and there is at least one victim. What is left out therefore loses against what
-  was found in the first criterion in which they differ; a row that could still tie is played. But each costs a millisecond, and where
-  thousands promise the same it is enough to have as many candidates as kube-scheduler wants.
+- For rows judged by amounts the kernel has the victims and how they rank; the best one is a minimum over columns.
+- Every other row is simulated with all filters. Whatever these demand, the evicted pods must make room for the pod's request, so some
+  victim has at least the priority that `lower_bounds` names, and one violates a budget if `lower_bounds` says so. Rows are simulated in
+  the order of these bounds, and no more once no bound is better than the best candidate so far: (violations, highest priority) of any
+  candidate is at least its bound, the sum over victims at least that priority + 2^31, and there is at least one victim. What is left out
+  therefore loses against what was found in the first criterion in which they differ; a row that could still tie is simulated. But each
+  costs a millisecond, and where thousands have equal bounds it is enough to have as many candidates as kube-scheduler wants.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import ExitStack
 from itertools import islice
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from koordsched.framework.diagnosis import Refusal, count_reasons, fit_error
-from koordsched.framework.status import Code, PluginError, Status, unschedulable
+from koordsched.framework.status import PluginError, Status, unresolvable, unschedulable
 from koordsched.log import get_logger
-from koordsched.plugins.defaultpreemption.choice import WEIGHT, Candidate, Worth, worth
-from koordsched.plugins.defaultpreemption.outlook import Outlook, Outlooks
-from koordsched.plugins.defaultpreemption.victims import NO_VICTIMS, DryRun, Facts
+from koordsched.plugins.defaultpreemption.estimate import Estimator
+from koordsched.plugins.defaultpreemption.victims_index import is_of_daemon_set, started_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
-    from koordsched.framework.diagnosis import Diagnosis
-    from koordsched.framework.simulation import NodeSimulation
-    from koordsched.plugins.defaultpreemption.budgets import Budgets
-    from koordsched.plugins.defaultpreemption.occupants import Occupants
+    from koordsched.cache.nodes import NodeInfo
+    from koordsched.plugins.defaultpreemption.estimate import CandidateEstimate, Preemptor
+    from koordsched.plugins.defaultpreemption.victims_index import DisruptionBudgets, VictimsIndex
     from koordsched.queue.nominator import Nominator
 
 log = get_logger(__name__)
 
-NOT_HELPFUL = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("Preemption is not helpful for scheduling",))
+NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
+NOT_HELPFUL = unresolvable("Preemption is not helpful for scheduling")
 
-Bound = tuple[int, int, int, int]  # of violations, highest priority, sum, number of victims
+Rank = tuple[int, int, int, int, int, float, int]
+"""What decides between candidates, the smallest first (framework.md §7.5): violated budgets, priority of the most important victim, sum
+over victims of priority + 2^31, number of victims, victims of DaemonSets (they can run nowhere else: kubernetes #141227), minus when the
+oldest of the most important victims started, position in the order of nodes. `_core.dry_run.DryRun.best` compares the same."""
+
+Bound = tuple[int, int, int, int]  # of the first four
+
+WEIGHT = 1 << 31
 
 
-class Attempt:
-    """One pod that fits nowhere, and why not."""
+class PreemptionCandidate(msgspec.Struct, frozen=True):
+    """A node with the pods that would be evicted from it, the most important first."""
 
-    def __init__(self, pod: PodInfo, diagnosis: Diagnosis, simulation: NodeSimulation) -> None:
-        self.pod = pod
-        self.diagnosis = diagnosis
-        self.simulation = simulation
+    row: int
+    victims: Sequence[PodInfo]
+    violations: int
 
 
-class Candidates:
-    """Finds them. Nothing awaits."""
+class CandidateFinder:
+    """Finds candidates. Nothing awaits."""
 
-    def __init__(self, cache: Cache, nominator: Nominator, occupants: Occupants, budgets: Budgets) -> None:
+    def __init__(self, cache: Cache, nominator: Nominator, victims: VictimsIndex, budgets: DisruptionBudgets) -> None:
         self._cache = cache
-        self._occupants = occupants
-        self._outlooks = Outlooks(occupants)
-        self._facts = Facts(nominator, budgets, occupants)
+        self._nominator = nominator
+        self._victims = victims
+        self._budgets = budgets
+        self._estimator = Estimator(victims, nominator)
         self._order: NDArray[np.int32] | None = None
-        self._place = np.zeros(0, np.int32)
+        self._positions = np.zeros(0, np.int32)
 
-    def may_exist(self, attempt: Attempt) -> bool:
-        """Answer whether there could be one; in doubt yes."""
-        pod, diagnosis = attempt.pod, attempt.diagnosis
-        if not _resolvable(diagnosis) or not self._occupants.any_below(pod.priority):
-            return False
-        return self._outlooks.of(pod, diagnosis, attempt.simulation).hopeful
+    def may_exist(self, preemptor: Preemptor) -> bool:
+        """Answer whether there could be a candidate; in doubt yes."""
+        return self._estimator.estimate(preemptor).possible
 
-    def best(self, attempt: Attempt, enough: int) -> Candidate | Status:
+    def expected_refusal(self, preemptor: Preemptor) -> Status | None:
+        """Return what `best` would answer if there is no candidate, without asking filters; None when that is not known."""
+        estimate = self._estimator.estimate(preemptor)
+        return None if estimate.possible else refusal_of(preemptor, _Search(self, preemptor, estimate).refusals())
+
+    def best(self, preemptor: Preemptor, enough: int) -> PreemptionCandidate | Status:
         """Return the best candidate, or the refusal that says of every node why there is none. PluginError.
 
         enough: after so many candidates among nodes that all filters had to be asked about, one of them without violations, no more are.
         """
-        pod, diagnosis = attempt.pod, attempt.diagnosis
-        if not _resolvable(diagnosis) or not self._occupants.any_below(pod.priority):
-            return refusal_of(diagnosis, Counter({NO_VICTIMS: _resolvable(diagnosis)}))
-        outlook = self._outlooks.of(pod, diagnosis, attempt.simulation)
-        play = _Play(self, attempt, outlook)
-        found = play.best(enough)
-        return found if found is not None else refusal_of(diagnosis, play.refusals())
+        search = _Search(self, preemptor, self._estimator.estimate(preemptor))
+        found = search.best(enough)
+        return found if found is not None else refusal_of(preemptor, search.refusals())
 
-    def all(self, attempt: Attempt, most: int) -> list[Candidate]:
-        """Return up to `most` candidates, the best first: for extenders, who may know better."""
-        if not _resolvable(attempt.diagnosis) or not self._occupants.any_below(attempt.pod.priority):
-            return []
-        outlook = self._outlooks.of(attempt.pod, attempt.diagnosis, attempt.simulation)
-        return _Play(self, attempt, outlook).all(most)
+    def all(self, preemptor: Preemptor, most: int) -> list[PreemptionCandidate]:
+        """Return up to `most` candidates, the best first: for extenders, which may know better."""
+        return _Search(self, preemptor, self._estimator.estimate(preemptor)).all(most)
 
-    def foreseen_refusal(self, attempt: Attempt) -> Status | None:
-        """Return what `best` would say if there is no candidate, without asking filters; None when that is not known."""
-        pod, diagnosis = attempt.pod, attempt.diagnosis
-        if not _resolvable(diagnosis) or not self._occupants.any_below(pod.priority):
-            return refusal_of(diagnosis, Counter({NO_VICTIMS: _resolvable(diagnosis)}))
-        outlook = self._outlooks.of(pod, diagnosis, attempt.simulation)
-        return None if outlook.hopeful else refusal_of(diagnosis, _Play(self, attempt, outlook).refusals())
+    # Exact victims on one node
 
-    def worth(self, candidate: Candidate) -> Worth:
-        return worth(candidate, int(self.places()[candidate.row]))
-
-    def places(self) -> NDArray[np.int32]:
-        """Return each row's place in the order of nodes: where all else is equal the first one wins."""
-        order = self._cache.order.rows()
-        if order is not self._order:
-            self._place = np.zeros(self._cache.table.capacity, np.int32)
-            self._place[order] = np.arange(len(order), dtype=np.int32)
-            self._order = order
-        return self._place
-
-    def play(self, attempt: Attempt, row: int) -> Candidate | Status:
-        """Ask all filters about evictions on one row."""
+    def select_victims(self, preemptor: Preemptor, row: int) -> PreemptionCandidate | Status:
+        """Simulate evictions on one row: return the victims, or why evicting all pods of lower priority does not help. PluginError."""
         node = self._cache.infos[row]
-        if node is None:
+        lower = self._victims.lower_on(preemptor.pod, row)
+        if node is None or not lower:
             return NO_VICTIMS
-        return DryRun(attempt.pod, attempt.simulation, self._cache).on(node, self._facts)
+        ahead = self._nominator.ahead(preemptor.pod, node.name)
+        violating = self._budgets.violations([pod.pod for pod in lower])
+        with self._cache.simulate(node, remove=lower):
+            refusal = _refusal(preemptor, node, ahead)
+            if refusal is not None:
+                return refusal
+            victims = []
+            with ExitStack() as reprieved:
+                # First those whose eviction violates a budget are put back, then the others, the most important first.
+                for i in sorted(range(len(lower)), key=lambda i: not violating[i]):
+                    with ExitStack() as tried:
+                        tried.enter_context(self._cache.simulate(node, add=[lower[i]]))
+                        if _refusal(preemptor, node, ahead) is None:
+                            reprieved.push(tried.pop_all())
+                        else:
+                            victims.append(i)
+        if not victims:
+            return NO_VICTIMS
+        return PreemptionCandidate(row, [lower[i] for i in sorted(victims)], sum(violating[i] for i in victims))
 
-    def confirms(self, attempt: Attempt, candidate: Candidate) -> bool:
-        """Ask all filters whether the pod would fit without the victims: nobody is to be evicted for what was only foreseen."""
+    def confirms(self, preemptor: Preemptor, candidate: PreemptionCandidate) -> bool:
+        """Ask all filters whether the pod would fit without the victims: no pod is to be evicted for an estimate alone."""
         node = self._cache.infos[candidate.row]
         if node is None:
             return False
-        ahead = self._facts.nominator.ahead(attempt.pod, node.name)
-        refusal = attempt.simulation.simulate_on_node(attempt.pod, node, add=ahead, remove=candidate.victims)
+        ahead = self._nominator.ahead(preemptor.pod, node.name)
+        refusal = preemptor.simulation.simulate_on_node(preemptor.pod, node, add=ahead, remove=candidate.victims)
         if refusal is None:
             return True
-        log.error("preemption foresaw room that the filters do not see", pod=attempt.pod.key, node=node.name, refusal=refusal.message)
+        log.error("preemption foresaw room that the filters do not see", pod=preemptor.pod.key, node=node.name, refusal=refusal.message)
         return False
 
+    # Choice
 
-class _Play:
-    """The search for one pod."""
+    def rank(self, candidate: PreemptionCandidate) -> Rank:
+        """Return what to compare a candidate by; the smallest wins."""
+        victims = candidate.victims
+        highest = victims[0].priority
+        return (
+            candidate.violations,
+            highest,
+            sum(victim.priority + WEIGHT for victim in victims),
+            len(victims),
+            sum(is_of_daemon_set(victim.pod) for victim in victims),
+            -min(started_at(victim) for victim in victims if victim.priority == highest),
+            int(self.positions()[candidate.row]),
+        )
 
-    def __init__(self, candidates: Candidates, attempt: Attempt, outlook: Outlook) -> None:
-        self._candidates = candidates
-        self._attempt = attempt
-        self._outlook = outlook
-        self._refused: Counter[Status] = Counter()  # of open rows that were played in vain
-        self._mistake: PluginError | None = None  # the first one of an open row: it counts only where there is no candidate
+    def positions(self) -> NDArray[np.int32]:
+        """Return each row's position in the order of nodes: where all else is equal the first one wins."""
+        order = self._cache.order.rows()
+        if order is not self._order:
+            self._positions = np.zeros(self._cache.table.capacity, np.int32)
+            self._positions[order] = np.arange(len(order), dtype=np.int32)
+            self._order = order
+        return self._positions
 
-    def best(self, enough: int) -> Candidate | None:
+
+class _Search:
+    """The search for one preemptor."""
+
+    def __init__(self, finder: CandidateFinder, preemptor: Preemptor, estimate: CandidateEstimate) -> None:
+        self._finder = finder
+        self._preemptor = preemptor
+        self._estimate = estimate
+        self._refused: Counter[Status] = Counter()  # by rows that were simulated in vain
+        self._mistake: PluginError | None = None  # the first one of a simulated row: it counts only where there is no candidate
+
+    def best(self, enough: int) -> PreemptionCandidate | None:
         """Return the best candidate, None when there is none. PluginError when a node could not be asked about and no other is one."""
-        found = self._foreseen()
-        if found is not None and not self._candidates.confirms(self._attempt, found):
-            self._outlook.open = np.concatenate((self._outlook.open, self._outlook.foreseen))
+        found, estimate = self._best_by_amounts(), self._estimate
+        if found is not None and not self._finder.confirms(self._preemptor, found):
+            estimate.to_simulate = np.concatenate((estimate.to_simulate, estimate.by_amounts))
             found = None
-        if not len(self._outlook.open):
+        if not len(estimate.to_simulate):
             return found
-        known = None if found is None else self._candidates.worth(found)
-        for row, bound in self._open_by_bound():
+        known = None if found is None else self._finder.rank(found)
+        for row, bound in self._by_bound():
             if known is not None and (bound > known[:4] or (enough <= 0 and not known[0])):
                 break
-            played = self._played(row)
-            if played is None:
+            simulated = self._simulated(row)
+            if simulated is None:
                 continue
             enough -= 1
-            value = self._candidates.worth(played)
-            if known is None or value < known:
-                found, known = played, value
+            rank = self._finder.rank(simulated)
+            if known is None or rank < known:
+                found, known = simulated, rank
         if found is None and self._mistake is not None:
             raise self._mistake
         return found
 
-    def all(self, most: int) -> list[Candidate]:
-        prospects, outlook = self._outlook.prospects, self._outlook
-        found = []
-        if prospects is not None:
-            found = [Candidate(row, *prospects.victims(row)) for row in outlook.foreseen.tolist()]
-        played = (self._played(row) for row, _ in self._open_by_bound())
-        found += islice((candidate for candidate in played if candidate is not None), most)
-        return sorted(found, key=self._candidates.worth)[:most]
+    def all(self, most: int) -> list[PreemptionCandidate]:
+        dry_run, found = self._estimate.dry_run, []
+        if dry_run is not None:
+            found = [PreemptionCandidate(row, *dry_run.victims(row)) for row in self._estimate.by_amounts.tolist()]
+        simulated = (self._simulated(row) for row, _ in self._by_bound())
+        found += islice((candidate for candidate in simulated if candidate is not None), most)
+        return sorted(found, key=self._finder.rank)[:most]
 
     def refusals(self) -> Counter[Status]:
         """Return why each node that was looked at is no candidate."""
         found = Counter(self._refused)
-        found[NO_VICTIMS] += self._outlook.empty
-        for status, count in self._outlook.shut:
+        found[NO_VICTIMS] += self._estimate.without_victims
+        for status, count in self._estimate.refused:
             found[status] += count
         return found
 
-    def _played(self, row: int) -> Candidate | None:
-        """Return the candidate that an open row is, if it is one; take note of what speaks against it."""
-        try:
-            played = self._candidates.play(self._attempt, row)
-        except PluginError as mistake:
-            self._mistake = self._mistake or mistake
+    def _best_by_amounts(self) -> PreemptionCandidate | None:
+        dry_run, rows = self._estimate.dry_run, self._estimate.by_amounts
+        if dry_run is None or not len(rows):
             return None
-        if isinstance(played, Candidate):
-            return played
-        self._refused[played] += 1
-        return None
+        row = dry_run.best(rows, self._finder.positions())
+        return None if row < 0 else PreemptionCandidate(row, *dry_run.victims(row))
 
-    def _foreseen(self) -> Candidate | None:
-        """Return the best row of which the kernel knows all."""
-        outlook, prospects = self._outlook, self._outlook.prospects
-        if prospects is None or not len(outlook.foreseen):
-            return None
-        row = prospects.best(outlook.foreseen, self._candidates.places())
-        if row < 0:
-            return None
-        victims, violations = prospects.victims(row)
-        return Candidate(row, victims, violations)
-
-    def _open_by_bound(self) -> Iterator[tuple[int, Bound]]:
-        """Yield the open rows with lower bounds of their worth, ascending."""
-        rows, prospects = self._outlook.open, self._outlook.prospects
+    def _by_bound(self) -> Iterator[tuple[int, Bound]]:
+        """Yield the rows to simulate with lower bounds of their rank, ascending."""
+        rows, dry_run = self._estimate.to_simulate, self._estimate.dry_run
         if not len(rows):
             return
-        if prospects is None:
+        if dry_run is None:
             for row in rows.tolist():
                 yield row, (0, -WEIGHT, 0, 1)
             return
-        harms, floors = prospects.floors(rows)
-        fits = prospects.codes(rows) == 0
-        harms[~fits], floors[~fits] = 0, -WEIGHT  # the kernel knows nothing there: a claim may be the pod's own
-        places = self._candidates.places()[rows]
-        for i in np.lexsort((places, floors, harms)).tolist():
-            floor = int(floors[i])
-            yield int(rows[i]), (int(harms[i]), floor, floor + WEIGHT, 1)
+        violations, priorities = dry_run.lower_bounds(rows)
+        fits = dry_run.codes(rows) == 0
+        violations[~fits], priorities[~fits] = 0, -WEIGHT  # nothing is known there: the pod itself may be nominated for the row
+        positions = self._finder.positions()[rows]
+        for i in np.lexsort((positions, priorities, violations)).tolist():
+            priority = int(priorities[i])
+            yield int(rows[i]), (int(violations[i]), priority, priority + WEIGHT, 1)
+
+    def _simulated(self, row: int) -> PreemptionCandidate | None:
+        """Return the candidate that a row is, if it is one; note what speaks against it."""
+        try:
+            found = self._finder.select_victims(self._preemptor, row)
+        except PluginError as mistake:
+            self._mistake = self._mistake or mistake
+            return None
+        if isinstance(found, PreemptionCandidate):
+            return found
+        self._refused[found] += 1
+        return None
 
 
-def _resolvable(diagnosis: Diagnosis) -> int:
-    """Return how many nodes refuse the pod with Unschedulable."""
-    if diagnosis.pre_filter is not None:
-        return diagnosis.total_nodes if diagnosis.pre_filter.code is Code.UNSCHEDULABLE else 0
-    return sum(refusal.nodes for refusal in diagnosis.refusals if refusal.status.code is Code.UNSCHEDULABLE)
+def _refusal(preemptor: Preemptor, node: NodeInfo, ahead: Sequence[PodInfo]) -> Status | None:
+    """Return why the pod could not go there now, with and without the pods that are nominated for the node before it."""
+    if ahead:
+        refusal = preemptor.simulation.simulate_on_node(preemptor.pod, node, add=ahead)
+        if refusal is not None:
+            return refusal
+    return preemptor.simulation.filter_node(preemptor.pod, node)
 
 
-def refusal_of(diagnosis: Diagnosis, statuses: Counter[Status]) -> Status:
-    """Say of all nodes why preemption does not help there."""
+def refusal_of(preemptor: Preemptor, statuses: Counter[Status]) -> Status:
+    """Return the refusal that gives of all nodes the reason why preemption does not help there."""
+    total = preemptor.diagnosis.total_nodes
     refusals = [Refusal(status, count) for status, count in statuses.items() if count]
-    rest = diagnosis.total_nodes - sum(refusal.nodes for refusal in refusals)
+    rest = total - sum(refusal.nodes for refusal in refusals)
     if rest > 0:
         refusals.append(Refusal(NOT_HELPFUL, rest))
-    return unschedulable(fit_error(diagnosis.total_nodes, count_reasons(refusals)))
+    return unschedulable(fit_error(total, count_reasons(refusals)))

@@ -45,12 +45,12 @@ class DynamicResources(PreFilterPlugin, FilterNodesPlugin, PostFilterPlugin):
         return _refusal(pod)
 
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
-        return None, self.foreseen(pod, diagnosis)
+        return None, self.expected_refusal(pod, diagnosis)
 
     def may_help(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
         return False
 
-    def foreseen(self, pod: PodInfo, diagnosis: Diagnosis) -> Status:
+    def expected_refusal(self, pod: PodInfo, diagnosis: Diagnosis) -> Status:
         return NOTHING_HELPS if pod.pod.spec.resource_claims else NOTHING_TO_FREE
 
     def events_to_register(self) -> Sequence[EventHint]:

@@ -1,8 +1,7 @@
-"""The kernel of preemption: what a newcomer could gain on each row. Amounts: pods (id 0) and cpu (id 1)."""
+"""The kernels of preemption: pods by row, and the dry run on all rows. Amounts: pods (id 0) and cpu (id 1)."""
 
 from __future__ import annotations
 
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koordsched._core.occupancy import Occupancy
-from koordsched._core.prospects import Prospects
+from koordsched._core.dry_run import DryRun
+from koordsched._core.pod_index import PodIndex
 from koordsched._core.table import NodeTable, Request
 
 
@@ -24,7 +23,8 @@ class Rows:
 
     def __init__(self, count: int = 2) -> None:
         self.table = NodeTable()
-        self.occupancy = Occupancy(self.table)
+        self.index = PodIndex(self.table)
+        self.nominated = PodIndex(self.table)
         self.requests: dict[int, Request] = {}
         for _ in range(count):
             row = self.table.acquire_row()
@@ -34,14 +34,13 @@ class Rows:
     def request(self, milli: int) -> Request:
         return self.requests.setdefault(milli, cpu(milli))
 
-    def add(self, row: int, item: str, level: int, milli: int, **others: Any) -> None:
-        """Put one there; others: started, tied, guards."""
+    def add(self, row: int, pod: str, priority: int, milli: int, **others: Any) -> None:
+        """Let a pod run there; others: started, of_daemon_set, budgets."""
         self.table.add(row, self.request(milli))
-        facts = {"started": inf, "tied": False, "guards": 0} | others
-        self.occupancy.add(row, item, level, self.request(milli), **facts)
+        self.index.add(row, pod, priority, self.request(milli), **others)
 
-    def prospects(self, level: int, milli: int) -> Prospects:
-        found = Prospects(self.occupancy, level, cpu(milli))
+    def dry_run(self, priority: int, milli: int) -> DryRun:
+        found = DryRun(self.index, self.nominated, priority, cpu(milli))
         found.refresh()
         return found
 
@@ -50,152 +49,169 @@ def rows(*numbers: int) -> np.ndarray:
     return np.array(numbers, np.int32)
 
 
-PLACE = np.arange(64, dtype=np.int32)
+ORDER = np.arange(64, dtype=np.int32)
 
 
-def test_victims_are_those_who_cannot_be_put_back_most_important_first() -> None:
-    world = Rows(1)
-    for item, level, milli in (("a", 5, 1000), ("b", 3, 2000), ("c", 1, 1000)):
-        world.add(0, item, level, milli)
-    found = world.prospects(9, 3000)
+def test_victims_are_the_pods_that_cannot_be_put_back_most_important_first() -> None:
+    cluster = Rows(1)
+    for name, priority, milli in (("a", 5, 1000), ("b", 3, 2000), ("c", 1, 1000)):
+        cluster.add(0, name, priority, milli)
+    found = cluster.dry_run(9, 3000)
     assert found.codes(rows(0)).tolist() == [0]
     assert found.victims(0) == (["b", "c"], 0)  # a stays: 1000 + 3000 fill the row
-    assert found.worth(0) == (0, 3, 3 + 1 + 2 * 2**31, 2, 0, -inf)
 
 
-def test_equal_levels_are_spared_by_age() -> None:
-    world = Rows(1)
-    world.add(0, "young", 1, 2000, started=200.0)
-    world.add(0, "old", 1, 2000, started=100.0)
-    assert world.prospects(9, 2000).victims(0) == (["young"], 0)
+def test_pods_of_equal_priority_are_put_back_by_age() -> None:
+    cluster = Rows(1)
+    cluster.add(0, "young", 1, 2000, started=200.0)
+    cluster.add(0, "old", 1, 2000, started=100.0)
+    assert cluster.dry_run(9, 2000).victims(0) == (["young"], 0)
 
 
-def test_nobody_of_the_same_or_a_higher_level_goes() -> None:
-    world = Rows(2)
-    world.add(0, "same", 9, 4000)
-    world.add(1, "higher", 10, 2000)
-    world.add(1, "lower", 1, 1000)
-    assert world.prospects(9, 3000).codes(rows(0, 1)).tolist() == [-1, 2]  # row 1: cpu stays short
+def test_no_pod_of_the_same_or_a_higher_priority_is_evicted() -> None:
+    cluster = Rows(2)
+    cluster.add(0, "same", 9, 4000)
+    cluster.add(1, "higher", 10, 2000)
+    cluster.add(1, "lower", 1, 1000)
+    assert cluster.dry_run(9, 3000).codes(rows(0, 1)).tolist() == [-1, 2]  # row 1: cpu stays short
 
 
-def test_who_is_beyond_a_guard_is_put_back_first() -> None:
-    world = Rows(1)
-    world.occupancy.set_guards_of([0], [(), (0,)])
-    world.add(0, "free", 5, 2000)
-    world.add(0, "guarded", 1, 2000, guards=1)
-    assert world.prospects(9, 2000).victims(0) == (["free"], 0)
-    world.occupancy.set_guards_of([1], [(), (0,)])
-    assert world.prospects(9, 2000).victims(0) == (["guarded"], 0)
-    world.occupancy.set_guards_of([0], [(), (0,)])
-    assert world.prospects(9, 4000).victims(0) == (["free", "guarded"], 1)
+def test_a_pod_whose_eviction_violates_a_budget_is_put_back_first() -> None:
+    cluster = Rows(1)
+    cluster.index.set_budgets([0], [(), (0,)])
+    cluster.add(0, "free", 5, 2000)
+    cluster.add(0, "covered", 1, 2000, budgets=1)
+    assert cluster.dry_run(9, 2000).victims(0) == (["free"], 0)
+    cluster.index.set_budgets([1], [(), (0,)])
+    assert cluster.dry_run(9, 2000).victims(0) == (["covered"], 0)
+    cluster.index.set_budgets([0], [(), (0,)])
+    assert cluster.dry_run(9, 4000).victims(0) == (["free", "covered"], 1)
 
 
 @pytest.mark.parametrize(
     ("first", "second", "winner"),
     [
-        ([(7, 4000)], [(3, 2000), (3, 2000)], 1),  # the highest victim counts before the number
+        ([(7, 4000)], [(3, 2000), (3, 2000)], 1),  # the most important victim counts before the number
         ([(3, 2000), (3, 2000)], [(3, 4000)], 1),  # the sum is smaller
         ([(3, 3000), (1, 1000)], [(3, 2000), (2, 2000)], 0),
-        ([(3, 4000)], [(3, 4000)], 0),  # the first place
+        ([(3, 4000)], [(3, 4000)], 0),  # the first in the order
     ],
 )
-def test_the_best_row_has_the_least_worth(first: list[tuple[int, int]], second: list[tuple[int, int]], winner: int) -> None:
-    world = Rows(2)
-    for row, occupants in enumerate((first, second)):
-        for i, (level, milli) in enumerate(occupants):
-            world.add(row, f"{row}-{i}", level, milli)
-    assert world.prospects(9, 4000).best(rows(0, 1), PLACE) == winner
+def test_the_best_row_has_the_least_rank(first: list[tuple[int, int]], second: list[tuple[int, int]], winner: int) -> None:
+    cluster = Rows(2)
+    for row, pods in enumerate((first, second)):
+        for i, (priority, milli) in enumerate(pods):
+            cluster.add(row, f"{row}-{i}", priority, milli)
+    assert cluster.dry_run(9, 4000).best(rows(0, 1), ORDER) == winner
 
 
-def test_tied_victims_count_before_age_and_the_younger_node_wins() -> None:
-    world = Rows(3)
-    world.add(0, "tied", 1, 4000, started=900.0, tied=True)
-    world.add(1, "old", 1, 4000, started=100.0)
-    world.add(2, "young", 1, 4000, started=500.0)
-    found = world.prospects(9, 4000)
-    assert found.best(rows(0, 1, 2), PLACE) == 2
-    assert found.best(rows(0, 1), PLACE) == 1
+def test_victims_of_daemon_sets_count_before_age_and_the_younger_victims_win() -> None:
+    cluster = Rows(3)
+    cluster.add(0, "agent", 1, 4000, started=900.0, of_daemon_set=True)
+    cluster.add(1, "old", 1, 4000, started=100.0)
+    cluster.add(2, "young", 1, 4000, started=500.0)
+    found = cluster.dry_run(9, 4000)
+    assert found.best(rows(0, 1, 2), ORDER) == 2
+    assert found.best(rows(0, 1), ORDER) == 1
 
 
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.sampled_from(["claim", "remove", "clear"])), max_size=60))
-def test_the_claimed_rows_are_those_with_claims_whatever_came_and_went(steps: list[tuple[int, int, str]]) -> None:
-    world = Rows(6)
-    world.add(4, "occupant", 1, 100)
-    items = {(row, number): f"{row}/{number}" for row in range(6) for number in range(3)}
-    claims: dict[str, int] = {}
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.sampled_from(["add", "remove", "clear"])), max_size=60))
+def test_the_nonempty_rows_are_those_with_pods_whatever_came_and_went(steps: list[tuple[int, int, str]]) -> None:
+    cluster = Rows(6)
+    pods = {(row, number): f"{row}/{number}" for row in range(6) for number in range(3)}
+    there: dict[str, int] = {}
     for row, number, step in steps:
-        item = items[row, number]
+        pod = pods[row, number]
         if step == "clear" and number == 0:
-            world.occupancy.clear()
-            claims.clear()
-        elif step == "claim" and item not in claims:
-            world.occupancy.claim(row, item, 5, world.request(100))
-            claims[item] = row
-        elif step == "remove" and item in claims:
-            world.occupancy.remove(claims.pop(item), item)
-    assert sorted(world.occupancy.claimed_rows().tolist()) == sorted(set(claims.values()))
+            cluster.index.clear()
+            there.clear()
+        elif step == "add" and pod not in there:
+            cluster.index.add(row, pod, 5, cluster.request(100))
+            there[pod] = row
+        elif step == "remove" and pod in there:
+            cluster.index.remove(there.pop(pod), pod)
+    assert sorted(cluster.index.nonempty_rows().tolist()) == sorted(set(there.values()))
 
 
-def test_a_claim_takes_room_from_lower_and_equal_newcomers_but_not_from_its_owner() -> None:
-    world = Rows(1)
-    world.add(0, "low", 1, 2000)
-    claim = "claim"
-    world.occupancy.claim(0, claim, 5, world.request(3000))
-    assert world.prospects(6, 3000).codes(rows(0)).tolist() == [0]
-    five = world.prospects(5, 3000)
-    assert five.codes(rows(0)).tolist() == [2]
-    five.reconsider(0, claim)
-    assert five.victims(0, claim) == (["low"], 0)
-    five.restore(0)
-    assert five.codes(rows(0)).tolist() == [2]
-    short = world.occupancy.shortages
-    assert [short(rows(0), level, cpu(500)).tolist() for level in (5, 6)] == [[2], [0]]
-    assert short(rows(0), 5, cpu(500), claim).tolist() == [0]
+def test_a_nominated_pod_takes_room_from_preemptors_of_the_same_or_a_lower_priority() -> None:
+    cluster = Rows(1)
+    cluster.add(0, "low", 1, 2000)
+    for name, priority, milli in (("mine", 5, 2000), ("other", 4, 1000)):
+        cluster.nominated.add(0, name, priority, cluster.request(milli))
+    assert [cluster.dry_run(priority, 3000).codes(rows(0)).tolist() for priority in (6, 5, 4)] == [[0], [2], [2]]
+    assert [cluster.dry_run(priority, 2000).codes(rows(0)).tolist() for priority in (5, 4)] == [[0], [2]]
+    short = cluster.nominated.shortages
+    assert [short(rows(0), priority, cpu(500)).tolist() for priority in (4, 5, 6)] == [[2], [2], [0]]
+    assert short(rows(0), 4, cpu(1000), "mine").tolist() == [0]
 
 
-def test_a_pinned_occupant_does_not_go() -> None:
-    world = Rows(1)
-    world.add(0, "stuck", 1, 4000)
-    found = world.prospects(9, 1000)
-    assert found.promising == 1
-    world.occupancy.pin(0, "stuck")
+def test_a_nominated_pod_is_no_victim() -> None:
+    cluster = Rows(1)
+    cluster.nominated.add(0, "nominated", 1, cluster.request(4000))
+    assert cluster.dry_run(9, 1000).codes(rows(0)).tolist() == [-1]
+
+
+def test_nominations_are_followed_row_by_row() -> None:
+    cluster = Rows(2)
+    for row, pod in enumerate(("a", "b")):
+        cluster.add(row, pod, 1, 4000)
+    found = cluster.dry_run(5, 3000)
+    assert found.codes(rows(0, 1)).tolist() == [0, 0]
+    cluster.nominated.add(1, "nominated", 5, cluster.request(2000))
     found.refresh()
-    assert (found.promising, found.codes(rows(0)).tolist()) == (0, [-1])
+    assert found.codes(rows(0, 1)).tolist() == [0, 2]
+    cluster.nominated.remove(1, "nominated")
+    found.refresh()
+    assert found.codes(rows(0, 1)).tolist() == [0, 0]
+    cluster.nominated.add(0, "nominated", 5, cluster.request(2000))
+    cluster.nominated.clear()
+    found.refresh()
+    assert found.codes(rows(0, 1)).tolist() == [0, 0]
+
+
+def test_an_excluded_pod_is_no_victim() -> None:
+    cluster = Rows(1)
+    cluster.add(0, "stuck", 1, 4000)
+    found = cluster.dry_run(9, 1000)
+    assert found.codes(rows(0)).tolist() == [0]
+    cluster.index.exclude(0, "stuck")
+    found.refresh()
+    assert found.codes(rows(0)).tolist() == [-1]
 
 
 def test_changes_are_followed_row_by_row() -> None:
-    world = Rows(2)
-    world.add(0, "a", 1, 4000)
-    found = world.prospects(9, 1000)
+    cluster = Rows(2)
+    cluster.add(0, "a", 1, 4000)
+    found = cluster.dry_run(9, 1000)
     assert found.codes(rows(0, 1)).tolist() == [0, -1]
-    world.add(1, "b", 1, 4000)
-    world.table.subtract(0, world.request(4000))
-    world.occupancy.remove(0, "a")
+    cluster.add(1, "b", 1, 4000)
+    cluster.table.subtract(0, cluster.request(4000))
+    cluster.index.remove(0, "a")
     found.refresh()
     assert found.codes(rows(0, 1)).tolist() == [-1, 0]
-    world.table.set_live(1, False)
+    cluster.table.set_live(1, False)
     found.refresh()
-    assert (found.promising, found.codes(rows(1)).tolist()) == (0, [-2])
-    world.occupancy.clear()
+    assert found.codes(rows(1)).tolist() == [-2]
+    cluster.index.clear()
     found.refresh()
     assert found.codes(rows(0, 1)).tolist() == [-1, -2]
 
 
-def test_floors_bound_any_set_of_victims() -> None:
-    world = Rows(1)
-    world.occupancy.set_guards_of([0], [(), (0,)])
-    world.add(0, "a", 5, 1000)
-    world.add(0, "b", 3, 2000, guards=1)
-    world.add(0, "c", 1, 1000)
-    harm, level = world.prospects(9, 3000).floors(rows(0))
-    assert (harm.tolist(), level.tolist()) == ([1], [3])  # without b only 2000 are free; c alone gives 1000
-    harm, level = world.prospects(9, 1000).floors(rows(0))
-    assert (harm.tolist(), level.tolist()) == ([0], [1])
+def test_lower_bounds_hold_for_any_set_of_victims() -> None:
+    cluster = Rows(1)
+    cluster.index.set_budgets([0], [(), (0,)])
+    cluster.add(0, "a", 5, 1000)
+    cluster.add(0, "b", 3, 2000, budgets=1)
+    cluster.add(0, "c", 1, 1000)
+    violation, priority = cluster.dry_run(9, 3000).lower_bounds(rows(0))
+    assert (violation.tolist(), priority.tolist()) == ([1], [3])  # without b only 2000 are free; c alone gives 1000
+    violation, priority = cluster.dry_run(9, 1000).lower_bounds(rows(0))
+    assert (violation.tolist(), priority.tolist()) == ([0], [1])
 
 
 def test_what_is_not_there_cannot_be_removed() -> None:
-    world = Rows(1)
+    cluster = Rows(1)
     with pytest.raises(LookupError):
-        world.occupancy.remove(0, "nobody")
+        cluster.index.remove(0, "missing")
     with pytest.raises(LookupError):
-        world.prospects(9, 1000).victims(0)
+        cluster.dry_run(9, 1000).victims(0)

@@ -23,9 +23,9 @@ from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.interface import FilterPlugin, PostFilterResult
 from koordsched.framework.status import Code, Status, error, unschedulable
 from koordsched.plugins import REGISTRY
-from koordsched.plugins.defaultpreemption import eviction
-from koordsched.plugins.defaultpreemption.candidates import Attempt, Candidates
-from koordsched.plugins.defaultpreemption.choice import Candidate
+from koordsched.plugins.defaultpreemption import preparation
+from koordsched.plugins.defaultpreemption.candidates import CandidateFinder, PreemptionCandidate
+from koordsched.plugins.defaultpreemption.estimate import Preemptor
 from koordsched.plugins.defaultpreemption.plugin import DefaultPreemption
 from koordsched.queue.events import ASSIGNED_POD_DELETE, EventHint
 from koordsched.queue.hints import hints_for
@@ -61,8 +61,8 @@ class Bench:
     """One node of four cores with two pods of two cores."""
 
     def __init__(self, api: Api, monkeypatch: pytest.MonkeyPatch, world: World | None = None) -> None:
-        monkeypatch.setattr(eviction, "FIRST_DELAY", 0.0)
-        monkeypatch.setattr(eviction, "LONGEST_DELAY", 0.0)
+        monkeypatch.setattr(preparation, "FIRST_DELAY", 0.0)
+        monkeypatch.setattr(preparation, "LONGEST_DELAY", 0.0)
         self.world = world or World()
         self.world.cluster = api  # type: ignore[assignment]
         self.store: dict[str, Any] = self.world.informer(POD).store
@@ -242,7 +242,7 @@ async def test_lower_nominations_that_do_not_fit_any_more_are_withdrawn(monkeypa
     await bench.finish()
 
 
-async def test_foreseen_refusals_are_those_of_an_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_expected_refusals_are_those_of_an_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(Api(), monkeypatch)
     for made in (pod("a").cpu("2").priority(-1), pod("b").cpu("5").priority(9), pod("c").cpu("2").priority(9).preemption_policy("Never")):
         info = made.info()
@@ -252,7 +252,7 @@ async def test_foreseen_refusals_are_those_of_an_attempt(monkeypatch: pytest.Mon
         _, status = await bench.plugin.post_filter(CycleState(), info, found)
         assert status is not None
         assert not bench.plugin.may_help(info, found)
-        assert bench.plugin.foreseen(info, found) == status
+        assert bench.plugin.expected_refusal(info, found) == status
 
 
 class Late:
@@ -327,14 +327,14 @@ async def test_where_each_node_has_to_be_tried_the_most_promising_are_and_no_mor
         bench.world.cache.set_pod(made.info(counted_on_node=True), f"busy{i}")
     bench.world.cache.set_node(node("n1").cpu("4").cordoned().build())
     tried: list[str] = []
-    play = Candidates.play
+    select_victims = CandidateFinder.select_victims
 
-    def noted(candidates: Candidates, attempt: Attempt, row: int) -> Candidate | Status:
+    def noted(finder: CandidateFinder, preemptor: Preemptor, row: int) -> PreemptionCandidate | Status:
         info = bench.world.cache.infos[row]
         tried.append("" if info is None else info.name)
-        return play(candidates, attempt, row)
+        return select_victims(finder, preemptor, row)
 
-    monkeypatch.setattr(Candidates, "play", noted)
+    monkeypatch.setattr(CandidateFinder, "select_victims", noted)
     high = pod("high").host_port(80).priority(9).info()
     bench.store[high.key] = high.pod
     assert await bench.preempt(high) == (PostFilterResult("busy1"), None)

@@ -32,7 +32,7 @@ async def test_postfilter_answers_what_the_reference_does_without_anything_to_fr
     for builder, said in ((pod(), "no new claims to deallocate"), (claiming("gpu"), "still not schedulable")):
         answer = await DynamicResources().post_filter(CycleState(), builder.info(), diagnosis)
         assert answer == (None, unschedulable(said))
-        assert DynamicResources().foreseen(builder.info(), diagnosis) == unschedulable(said)
+        assert DynamicResources().expected_refusal(builder.info(), diagnosis) == unschedulable(said)
         assert not DynamicResources().may_help(builder.info(), diagnosis)
 
 

@@ -61,7 +61,7 @@ def list_a_nomination_twice(bench: Bench) -> None:
     nominator = bench.queue.nominator
     p = pod("p0").info()
     nominator.set(p, "n1")
-    nominator._pods["n2"] = {p.uid: p}
+    nominator._nodes["n2"] = {p.uid: p}
 
 
 def keep_events_without_a_pod_in_flight(bench: Bench) -> None:

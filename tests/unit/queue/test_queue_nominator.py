@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from support.builders import pod
+import numpy as np
+from support.builders import node, pod
 
-from koordsched.queue.nominator import Nominator
+from koordsched.cache.cache import Cache
+from koordsched.queue.nominator import NO_ROW, Nominator
 
 
 def test_a_pod_is_nominated_for_one_node_at_a_time() -> None:
-    nominator = Nominator()
+    nominator = Nominator(Cache())
     p = pod("p").info()
     nominator.set(p, "n1")
     nominator.set(p, "n2")
@@ -19,7 +21,7 @@ def test_a_pod_is_nominated_for_one_node_at_a_time() -> None:
 
 
 def test_an_empty_node_withdraws() -> None:
-    nominator = Nominator()
+    nominator = Nominator(Cache())
     p = pod("p").info()
     nominator.set(p, "n1")
     nominator.set(p, "")
@@ -29,29 +31,15 @@ def test_an_empty_node_withdraws() -> None:
 
 
 def test_only_other_pods_of_at_least_the_same_priority_are_in_the_way() -> None:
-    nominator = Nominator()
+    nominator = Nominator(Cache())
     low, same, high, me = (pod(name).priority(p).info() for name, p in (("low", 1), ("same", 5), ("high", 9), ("me", 5)))
-    for other, node in ((low, "n1"), (same, "n1"), (high, "n2"), (me, "n3")):
-        nominator.set(other, node)
-    assert [nominator.ahead(me, node) for node in ("n1", "n2", "n3")] == [[same], [high], []]
-
-
-def test_the_version_changes_with_every_change_and_only_then() -> None:
-    nominator = Nominator()
-    p = pod("p").info()
-    versions = [nominator.version]
-    nominator.set(p, "n1")
-    versions.append(nominator.version)
-    nominator.remove(p.uid)
-    versions.append(nominator.version)
-    nominator.remove(p.uid)
-    nominator.set(p, "")
-    assert versions == sorted(set(versions))
-    assert nominator.version == versions[-1]
+    for other, name in ((low, "n1"), (same, "n1"), (high, "n2"), (me, "n3")):
+        nominator.set(other, name)
+    assert [nominator.ahead(me, name) for name in ("n1", "n2", "n3")] == [[same], [high], []]
 
 
 def test_an_update_that_names_no_node_keeps_the_nomination_in_memory() -> None:
-    nominator = Nominator()
+    nominator = Nominator(Cache())
     old, new = pod("p").info(), pod("p").label("a", "b").info()
     nominator.set(old, "n1")
     nominator.update(old, new)
@@ -59,7 +47,7 @@ def test_an_update_that_names_no_node_keeps_the_nomination_in_memory() -> None:
 
 
 def test_an_update_sets_moves_and_clears_the_nomination_of_the_api_server() -> None:
-    nominator = Nominator()
+    nominator = Nominator(Cache())
     none, first, second = pod("p").info(), pod("p").nominated("n1").info(), pod("p").nominated("n2").info()
     nominator.update(none, first)
     assert nominator.node_of(first.uid) == "n1"
@@ -67,3 +55,43 @@ def test_an_update_sets_moves_and_clears_the_nomination_of_the_api_server() -> N
     assert nominator.node_of(first.uid) == "n2"
     nominator.update(second, none)
     assert nominator.node_of(first.uid) == ""
+
+
+def test_a_nominated_pod_follows_its_node_to_whichever_row_that_has() -> None:
+    cache = Cache()
+    nominator = Nominator(cache)
+    plain, claiming = pod("plain").cpu("2").info(), pod("claiming").host_port(80).info()
+    nominator.set(plain, "n1")
+    assert nominator.by_row().nonempty_rows().tolist() == []
+    assert nominator.row_of(plain.uid) == NO_ROW
+    for name in ("n0", "n1"):
+        cache.set_node(node(name).cpu("4").build())
+    row = cache.nodes_by_name["n1"].row
+    nominator.set(claiming, "n1")
+    assert [found for found, _ in nominator.by_row().pods_on(row)] == [plain, claiming]
+    assert nominator.rows_beyond_amounts() == [row]
+    cache.remove_node("n1")
+    assert nominator.by_row().nonempty_rows().tolist() == []
+    assert nominator.rows_beyond_amounts() == []
+    cache.set_node(node("n2").cpu("4").build())
+    cache.set_node(node("n1").cpu("4").build())
+    assert cache.nodes_by_name["n1"].row != row
+    assert nominator.by_row().nonempty_rows().tolist() == [cache.nodes_by_name["n1"].row]
+    assert nominator.row_of(plain.uid) == cache.nodes_by_name["n1"].row
+    for each in (plain, claiming):
+        nominator.remove(each.uid)
+    assert nominator.by_row().nonempty_rows().tolist() == []
+    assert nominator.rows_beyond_amounts() == []
+
+
+def test_nominated_pods_count_in_resources_that_a_node_is_the_first_to_offer() -> None:
+    cache = Cache()
+    nominator = Nominator(cache)
+    cache.set_node(node("n1").cpu("4").build())
+    first, second = (pod(name).request("example.com/gpu", "1").info() for name in ("first", "second"))
+    nominator.set(first, "n1")
+    cache.set_node(node("n1").cpu("4").allocatable("example.com/gpu", "1").build())
+    rows = np.array([cache.nodes_by_name["n1"].row], np.int32)
+    request = cache.columns.request(second.resources)
+    assert nominator.shortages(rows, second, request).tolist() != [0]
+    assert nominator.shortages(rows, first, request).tolist() == [0]

@@ -65,7 +65,7 @@ class BuggyFilter(FakeFilter):
 
 
 class BuggyPostFilter(FakePostFilter):
-    """Fails as a plugin with a bug does, when it is asked and when its help is foreseen."""
+    """Fails as a plugin with a bug does, when it is asked and when its refusal is estimated."""
 
     async def post_filter(self, *_args: Any) -> Any:
         raise KeyError("oops")

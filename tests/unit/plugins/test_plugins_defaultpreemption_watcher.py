@@ -1,4 +1,4 @@
-"""Departures: when a victim counts as leaving."""
+"""EvictionWatcher: when a victim counts as leaving."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.builders import node, pod
 from koordsched.api.core import Pod
 from koordsched.api.podinfo import PodInfo
 from koordsched.cache.cache import Cache
-from koordsched.plugins.defaultpreemption.departures import Departures
+from koordsched.plugins.defaultpreemption.preparation import EvictionWatcher
 
 UID = "uid-default-victim"
 
@@ -35,19 +35,19 @@ def with_victim(grace: int | None) -> Cache:
 )
 def test_a_terminating_pod_leaves_unless_it_will_be_gone_at_once(grace: int | None, finalizers: tuple[str, ...], leaves: bool) -> None:
     cache = with_victim(grace)
-    departures = Departures(cache)
-    assert not departures.seen(UID)
+    watcher = EvictionWatcher(cache)
+    assert not watcher.is_leaving(UID)
     terminating = victim(grace, deletion_timestamp="2026-01-01T00:00:00Z", finalizers=finalizers)
     cache.set_pod(PodInfo(terminating, counted_on_node=True), "n1")
-    assert departures.seen(UID) == leaves
+    assert watcher.is_leaving(UID) == leaves
     cache.remove_pod(UID)
-    assert departures.seen(UID)
+    assert watcher.is_leaving(UID)
 
 
-async def test_all_who_wait_for_a_pod_go_on_when_it_goes_but_not_for_what_is_only_supposed() -> None:
+async def test_all_tasks_that_wait_for_a_pod_go_on_when_it_leaves_but_not_in_a_simulation() -> None:
     cache = with_victim(30)
-    departures = Departures(cache)
-    waiting = [asyncio.ensure_future(departures.see(UID)) for _ in range(2)]
+    watcher = EvictionWatcher(cache)
+    waiting = [asyncio.ensure_future(watcher.leaving(UID)) for _ in range(2)]
     await asyncio.sleep(0)
     info = cache.nodes_by_name["n1"]
     with cache.simulate(info, remove=list(info.pods.values())):

@@ -1,4 +1,4 @@
-"""What preemption foresees without asking filters equals what asking all filters about every node finds (outlook.py, claims.py)."""
+"""What preemption estimates without asking filters equals what asking all filters about every node finds (estimate.py, nominator.py)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from koordsched.api.kinds import POD
 from koordsched.api.podinfo import PodInfo
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.status import Code, Status
-from koordsched.plugins.defaultpreemption.candidates import Attempt, Candidates, refusal_of
-from koordsched.plugins.defaultpreemption.choice import Candidate
+from koordsched.plugins.defaultpreemption.candidates import CandidateFinder, PreemptionCandidate, refusal_of
+from koordsched.plugins.defaultpreemption.estimate import Preemptor
 from koordsched.plugins.defaultpreemption.plugin import DefaultPreemption
 
 NODES = 9
@@ -32,7 +32,7 @@ class Bench:
     def __init__(self, random: Random) -> None:
         self.random, self.world, self.serial = random, World(), 0
         plugin = next(p for p in self.world.profile.post_filter if isinstance(p, DefaultPreemption))
-        self.candidates: Candidates = plugin._candidates
+        self.finder: CandidateFinder = plugin.engine.finder
         for i in range(NODES):
             made = node(f"n{i}").cpu("4").pods(6).label(HOST, f"n{i}")
             zone = random.choice(ZONES)
@@ -44,7 +44,7 @@ class Bench:
             self.world.nominator.set(self.world.signed(self.draw(most_cpu=3).info()), name)
 
     def draw(self, most_cpu: int = 2) -> PodBuilder:
-        """Draw a pod. Plain ones are frequent, so that many rows can be foreseen."""
+        """Draw a pod. Plain ones are frequent, so that many rows can be judged by amounts."""
         random = self.random
         self.serial += 1
         made = pod(f"p{self.serial}").uid(f"u{self.serial:03d}").priority(random.randint(0, 5)).cpu(str(random.randint(1, most_cpu)))
@@ -86,22 +86,22 @@ class Bench:
         return (made, found) if isinstance(found, Diagnosis) else None
 
 
-def by_filters(bench: Bench, attempt: Attempt) -> Candidate | Status:
+def by_filters(bench: Bench, preemptor: Preemptor) -> PreemptionCandidate | Status:
     """Return what asking all filters about each node that refuses the pod finds."""
     refused: Counter[Status] = Counter()
-    found: list[Candidate] = []
+    found: list[PreemptionCandidate] = []
     for row in bench.world.cache.table.live_rows().tolist():
-        status = attempt.diagnosis.status_of(row)
+        status = preemptor.diagnosis.status_of(row)
         if status is not None and status.code is Code.UNSCHEDULABLE:
-            played = bench.candidates.play(attempt, row)
-            if isinstance(played, Candidate):
-                found.append(played)
+            simulated = bench.finder.select_victims(preemptor, row)
+            if isinstance(simulated, PreemptionCandidate):
+                found.append(simulated)
             else:
-                refused[played] += 1
-    return min(found, key=bench.candidates.worth) if found else refusal_of(attempt.diagnosis, refused)
+                refused[simulated] += 1
+    return min(found, key=bench.finder.rank) if found else refusal_of(preemptor, refused)
 
 
-def outcome(found: Candidate | Status) -> object:
+def outcome(found: PreemptionCandidate | Status) -> object:
     if isinstance(found, Status):
         return found.message
     return found.row, [victim.uid for victim in found.victims], found.violations
@@ -112,7 +112,7 @@ seen: Counter[str] = Counter()
 
 @settings(max_examples=300, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_what_is_foreseen_equals_what_all_filters_say_of_each_node(seed: int) -> None:
+def test_the_estimate_leads_to_the_candidate_that_all_filters_give_for_each_node(seed: int) -> None:
     bench = Bench(Random(seed))
     for _ in range(4):
         failed = bench.fail()
@@ -120,10 +120,10 @@ def test_what_is_foreseen_equals_what_all_filters_say_of_each_node(seed: int) ->
             continue
         made, diagnosis = failed
         assert diagnosis.simulation is not None
-        attempt = Attempt(made, diagnosis, diagnosis.simulation)
-        foreseen = bench.candidates.best(attempt, NODES)
-        assert outcome(foreseen) == outcome(by_filters(bench, attempt))
-        seen["candidate" if isinstance(foreseen, Candidate) else "refusal"] += 1
+        preemptor = Preemptor(made, diagnosis, diagnosis.simulation)
+        found = bench.finder.best(preemptor, NODES)
+        assert outcome(found) == outcome(by_filters(bench, preemptor))
+        seen["candidate" if isinstance(found, PreemptionCandidate) else "refusal"] += 1
 
 
 def test_both_outcomes_occur() -> None:
@@ -131,6 +131,6 @@ def test_both_outcomes_occur() -> None:
         bench = Bench(Random(seed))
         failed = bench.fail()
         if failed is not None and failed[1].simulation is not None:
-            found = bench.candidates.best(Attempt(*failed, failed[1].simulation), NODES)
-            seen["candidate" if isinstance(found, Candidate) else "refusal"] += 1
+            found = bench.finder.best(Preemptor(*failed, failed[1].simulation), NODES)
+            seen["candidate" if isinstance(found, PreemptionCandidate) else "refusal"] += 1
     assert min(seen["candidate"], seen["refusal"]) >= 5

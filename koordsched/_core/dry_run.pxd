@@ -1,0 +1,54 @@
+# The dry run of preemption on all rows at once, by amounts alone. Order of pods, disruption budgets: pod_index.pxd.
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from koordsched._core.pod_index cimport LOG_ROWS, IndexedPod, PodIndex
+from koordsched._core.table cimport NodeTable, Request
+
+cdef enum:
+    FITS = 0          # DryRun.code: the preemptor fits once all pods of lower priority are gone; > 0: the code of filter_fit even then
+    NO_VICTIM = -1    # the row has no possible victim
+    ABSENT = -2       # the row holds no node, or is not known yet
+    MOST_IDS = 30     # resource ids of a request: as many as a reason code of filter_fit has bits for
+
+cdef class DryRun:
+    cdef readonly PodIndex index        # the possible victims
+    cdef readonly PodIndex nominated    # pods that count on their row if their priority is not lower
+    cdef readonly int32_t priority      # of the preemptor
+    cdef readonly Request request       # of the preemptor
+    cdef int64_t table_position, index_position, nominated_position, index_generation, nominated_generation
+    cdef Py_ssize_t capacity
+    cdef int32_t[::1] code              # [row]; what follows means something where it is FITS
+    cdef int32_t[::1] violations        # [row]: victims whose eviction violates a disruption budget
+    cdef int32_t[::1] highest           # [row]: highest priority of a victim
+    cdef int64_t[::1] total             # [row]: sum over victims of priority + 2^31
+    cdef int32_t[::1] count             # [row]: victims
+    cdef int32_t[::1] of_daemon_sets    # [row]: victims that can run on no other row
+    cdef double[::1] started            # [row]: when the oldest victim of the highest priority started
+    # Of the row at hand: does evicting each pod violate a budget, is it a victim; what is free; what each budget still allows.
+    cdef uint8_t[::1] violating, victim
+    cdef int64_t[::1] left
+    cdef int64_t[MOST_IDS] free
+    # The request, and both indexes' amounts and priorities, as plain memory: half of the time (bench_preemption.py, "first attempt").
+    # By _prepare.
+    cdef Py_ssize_t width
+    cdef int32_t[MOST_IDS] ids
+    cdef int64_t[MOST_IDS] needed
+    cdef const int64_t* amounts
+    cdef const int64_t* nominated_amounts
+    cdef Py_ssize_t stride, nominated_stride
+    cdef const int32_t* priorities
+    cdef const int32_t* nominated_priorities
+
+    cdef int _prepare(self) except -1
+    cdef int _row(self, Py_ssize_t row) except -1
+    cdef void _reserve_for_nominated(self, Py_ssize_t row) noexcept
+    cdef Py_ssize_t _first_lower(self, Py_ssize_t row) noexcept
+    cdef int32_t _shortage(self) noexcept
+    cdef bint _fits(self) noexcept
+    cdef void _shift(self, IndexedPod* pod, int sign) noexcept
+    cdef void _find_violating(self, IndexedPod* pods, Py_ssize_t begin, Py_ssize_t end) noexcept
+    cdef void _reprieve(self, IndexedPod* pods, Py_ssize_t i) noexcept
+    cdef void _evict_all(self, Py_ssize_t row, IndexedPod* pods, Py_ssize_t begin, Py_ssize_t end) noexcept
+    cdef void _sum_up(self, Py_ssize_t row, IndexedPod* pods, Py_ssize_t begin, Py_ssize_t end) noexcept
+    cdef bint _better(self, Py_ssize_t a, Py_ssize_t b, const int32_t[::1] order) noexcept

@@ -1,0 +1,45 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koordsched._core.pod_index import PodIndex
+from koordsched._core.table import Request
+
+class DryRun:
+    """Which pods a preemptor of this priority and request would evict on each row, if amounts alone decide. O(rows that changed) a refresh.
+
+    On each row all pods of lower priority are removed; if the request fits then, as many as possible are put back: first those whose
+    eviction violates a disruption budget, then the others, each in the index's order. Those that cannot be put back are the victims.
+    """
+
+    def __init__(self, index: PodIndex, nominated: PodIndex, priority: int, request: Request) -> None:
+        """index: the pods on the rows, which are the possible victims. nominated: pods that count on their row, too, for a preemptor of
+        the same or a lower priority, without being victims."""
+
+    @property
+    def priority(self) -> int: ...
+    @property
+    def request(self) -> Request: ...
+    def refresh(self) -> None:
+        """Bring all rows up to date. Comes before everything else."""
+
+    def codes(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return per row 0 (it fits), -1 (no possible victim), -2 (no node) or filter_fit's code without all pods of lower priority."""
+
+    def best(self, rows: NDArray[np.int32], order: NDArray[np.int32]) -> int:
+        """Return the best of these rows that fit, -1 when none does.
+
+        Compared are, the smaller the better, the next one where all before are equal: victims that violate a disruption budget, the highest
+        priority of a victim, the sum over victims of priority + 2^31, the number of victims, victims of DaemonSets, how long the oldest
+        victim of the highest priority has run, and order[row].
+        """
+
+    def victims(self, row: int) -> tuple[list[Any], int]:
+        """Return the victims of a row that fits, the most important first, and how many violate a budget. LookupError if it does not."""
+
+    def lower_bounds(self, rows: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return two bounds per row that hold for every set of victims that makes room; meaningless where `codes` is not 0.
+
+        1 if some victim violates a disruption budget, else 0; and the least possible priority of the most important victim.
+        """

@@ -1,0 +1,325 @@
+"""The dry run of preemption on all rows at once, by amounts alone: the victims of each row, and how the rows compare."""
+
+import numpy as np
+
+cimport cython
+
+cdef int64_t WEIGHT = <int64_t> 1 << 31  # added to each priority, so that the sum grows with every victim; no enum: those are C ints
+
+
+@cython.final
+cdef class DryRun:
+
+    def __init__(self, PodIndex index not None, PodIndex nominated not None, int32_t priority, Request request not None):
+        cdef Py_ssize_t j
+        if request.ids.shape[0] > MOST_IDS:
+            raise ValueError(f"a request of {request.ids.shape[0]} resources: a reason code holds {MOST_IDS}")
+        self.index = index
+        self.nominated = nominated
+        self.priority = priority
+        self.request = request
+        self.width = request.ids.shape[0]
+        for j in range(self.width):
+            self.ids[j] = request.ids[j]
+            self.needed[j] = request.amounts[j]
+        self.index_generation = -1
+        self.violating = self.victim = np.zeros(0, np.uint8)
+        self.left = np.zeros(0, np.int64)
+
+    def refresh(self):
+        """Bring all rows up to date: O(rows that changed), or all of them after a change that concerns all."""
+        cdef PodIndex index = self.index, nominated = self.nominated
+        cdef NodeTable table = index.table
+        cdef Py_ssize_t row, i
+        cdef int32_t[::1] changed
+        self._prepare()
+        found = None
+        if self.index_generation == index.generation and self.nominated_generation == nominated.generation:
+            found = table.changes_since(self.table_position)
+        if (
+            found is None
+            or self.capacity != table.capacity
+            or index.log_end - self.index_position > LOG_ROWS
+            or nominated.log_end - self.nominated_position > LOG_ROWS
+        ):
+            self._start_over()
+            for row in range(table.extent()):
+                self._row(row)
+        else:
+            changed = found[0]
+            for i in range(changed.shape[0]):
+                self._row(changed[i])
+            for i in range(self.index_position, index.log_end):
+                self._row(index.log[i & (LOG_ROWS - 1)])
+            for i in range(self.nominated_position, nominated.log_end):
+                self._row(nominated.log[i & (LOG_ROWS - 1)])
+        self.table_position = table.log_end
+        self.index_position = index.log_end
+        self.index_generation = index.generation
+        self.nominated_position = nominated.log_end
+        self.nominated_generation = nominated.generation
+
+    cdef int _prepare(self) except -1:
+        cdef PodIndex index = self.index, nominated = self.nominated
+        if self.violating.shape[0] < index.widest:
+            self.violating = np.zeros(2 * index.widest, np.uint8)
+            self.victim = np.zeros(2 * index.widest, np.uint8)
+        if self.left.shape[0] != index.allowed.shape[0]:
+            self.left = np.zeros(index.allowed.shape[0], np.int64)
+        if self.request.largest >= index.amounts.shape[1]:
+            index._widen(0, self.request.largest + 1)
+        if self.request.largest >= nominated.amounts.shape[1]:
+            nominated._widen(0, self.request.largest + 1)
+        self.amounts = &index.amounts[0, 0]
+        self.stride = index.amounts.shape[1]
+        self.priorities = &index.priorities[0]
+        self.nominated_amounts = &nominated.amounts[0, 0]
+        self.nominated_stride = nominated.amounts.shape[1]
+        self.nominated_priorities = &nominated.priorities[0]
+        return 0
+
+    def _start_over(self):
+        cdef Py_ssize_t capacity = self.index.table.capacity
+        self.capacity = capacity
+        self.code = np.full(capacity, ABSENT, np.int32)
+        self.violations = np.zeros(capacity, np.int32)
+        self.highest = np.zeros(capacity, np.int32)
+        self.total = np.zeros(capacity, np.int64)
+        self.count = np.zeros(capacity, np.int32)
+        self.of_daemon_sets = np.zeros(capacity, np.int32)
+        self.started = np.zeros(capacity, np.float64)
+
+    # One row
+
+    cdef int _row(self, Py_ssize_t row) except -1:
+        """Evict all pods of lower priority from the row, then reprieve as many as possible."""
+        cdef PodIndex index = self.index
+        cdef NodeTable table = index.table
+        cdef Py_ssize_t begin = 0, end = 0, i, j, removable = 0
+        cdef IndexedPod* pods = NULL
+        cdef int32_t resource
+        if not table.live[row]:
+            self.code[row] = ABSENT
+            return 0
+        if row < index.capacity:
+            pods = index.pods[row]
+            end = index.counts[row]
+            begin = self._first_lower(row)
+        for j in range(self.width):
+            resource = self.ids[j]
+            self.free[j] = table.allocatable[resource, row] - table.requested[resource, row] if resource < table.resources else 0
+        if row < self.nominated.capacity and self.nominated.counts[row]:
+            self._reserve_for_nominated(row)
+        for i in range(begin, end):
+            if not pods[i].excluded:
+                self._shift(&pods[i], 1)
+                removable += 1
+        if removable == 0:
+            self.code[row] = NO_VICTIM
+            return 0
+        self.code[row] = self._shortage()
+        if self.code[row] != FITS:
+            return 0
+        self._find_violating(pods, begin, end)
+        for i in range(begin, end):
+            if self.violating[i]:
+                self._reprieve(pods, i)
+        for i in range(begin, end):
+            if not self.violating[i]:
+                self._reprieve(pods, i)
+        self._sum_up(row, pods, begin, end)
+        return 0
+
+    cdef void _reserve_for_nominated(self, Py_ssize_t row) noexcept:
+        # Pods nominated for the row count as if they ran there, unless their priority is lower than the preemptor's.
+        cdef IndexedPod* pods = self.nominated.pods[row]
+        cdef const int64_t* amounts
+        cdef Py_ssize_t i, j
+        for i in range(self.nominated.counts[row]):
+            if self.nominated_priorities[pods[i].kind] < self.priority:
+                return
+            amounts = self.nominated_amounts + pods[i].kind * self.nominated_stride
+            for j in range(self.width):
+                self.free[j] -= amounts[self.ids[j]]
+
+    cdef Py_ssize_t _first_lower(self, Py_ssize_t row) noexcept:
+        # Where the pods of lower priority begin on this row.
+        cdef IndexedPod* pods = self.index.pods[row]
+        cdef Py_ssize_t i = 0, count = self.index.counts[row]
+        while i < count and self.priorities[pods[i].kind] >= self.priority:
+            i += 1
+        return i
+
+    cdef void _shift(self, IndexedPod* pod, int sign) noexcept:
+        cdef Py_ssize_t j
+        cdef const int64_t* amounts = self.amounts + pod.kind * self.stride
+        for j in range(self.width):
+            self.free[j] += sign * amounts[self.ids[j]]
+
+    cdef bint _fits(self) noexcept:
+        cdef Py_ssize_t j
+        for j in range(self.width):
+            if self.needed[j] > self.free[j]:
+                return False
+        return True
+
+    cdef int32_t _shortage(self) noexcept:
+        # As filter_fit does; an amount above the row's capacity makes no difference here, since such a row is never asked about.
+        cdef Py_ssize_t j
+        cdef int32_t code = 0
+        for j in range(self.width):
+            if self.needed[j] > self.free[j]:
+                code |= 1 << j
+        return code
+
+    cdef void _find_violating(self, IndexedPod* pods, Py_ssize_t begin, Py_ssize_t end) noexcept:
+        # Set violating[begin:end]: with all of them evicted, the most important first, which evictions exceed a disruption budget.
+        cdef PodIndex index = self.index
+        cdef Py_ssize_t i, k
+        cdef int32_t budget
+        cdef bint covered = False
+        for i in range(begin, end):
+            self.violating[i] = 0
+            covered |= pods[i].budgets != 0
+        if not covered:
+            return
+        self.left[:] = index.allowed
+        for i in range(begin, end):
+            if pods[i].excluded:
+                continue
+            for k in range(index.set_begin[pods[i].budgets], index.set_begin[pods[i].budgets + 1]):
+                budget = index.set_members[k]
+                self.left[budget] -= 1
+                if self.left[budget] < 0:
+                    self.violating[i] = 1
+
+    cdef void _reprieve(self, IndexedPod* pods, Py_ssize_t i) noexcept:
+        # Put the pod back if the preemptor still fits then; else it is a victim.
+        self.victim[i] = 0
+        if pods[i].excluded:
+            return
+        self._shift(&pods[i], -1)
+        if not self._fits():
+            self._shift(&pods[i], 1)
+            self.victim[i] = 1
+
+    cdef void _sum_up(self, Py_ssize_t row, IndexedPod* pods, Py_ssize_t begin, Py_ssize_t end) noexcept:
+        cdef Py_ssize_t i
+        cdef int32_t count = 0, violations = 0, of_daemon_sets = 0, priority
+        cdef int64_t total = 0
+        for i in range(begin, end):
+            if not self.victim[i]:
+                continue
+            priority = self.priorities[pods[i].kind]
+            if count == 0:
+                self.highest[row] = priority
+                self.started[row] = pods[i].started
+            count += 1
+            violations += self.violating[i]
+            of_daemon_sets += pods[i].of_daemon_set
+            total += priority + WEIGHT
+        self.count[row] = count
+        self.violations[row] = violations
+        self.of_daemon_sets[row] = of_daemon_sets
+        self.total[row] = total
+
+    # Reading; `refresh` comes first
+
+    def codes(self, const int32_t[::1] rows):
+        """Return FITS, NO_VICTIM, ABSENT or the code of filter_fit for each row."""
+        cdef Py_ssize_t i
+        answer = np.empty(rows.shape[0], np.int32)
+        cdef int32_t[::1] view = answer
+        for i in range(rows.shape[0]):
+            if rows[i] < 0 or rows[i] >= self.capacity:
+                raise IndexError(f"row {rows[i]} of {self.capacity}")
+            view[i] = self.code[rows[i]]
+        return answer
+
+    def best(self, const int32_t[::1] rows, const int32_t[::1] order):
+        """Return the best of the rows that fit, or -1. order: [row], the smaller one wins where all else is equal."""
+        cdef Py_ssize_t i, best = -1
+        for i in range(rows.shape[0]):
+            if rows[i] < 0 or rows[i] >= self.capacity or rows[i] >= order.shape[0]:
+                raise IndexError(f"row {rows[i]} of {min(self.capacity, order.shape[0])}")
+            if self.code[rows[i]] == FITS and (best < 0 or self._better(rows[i], best, order)):
+                best = rows[i]
+        return best
+
+    cdef bint _better(self, Py_ssize_t a, Py_ssize_t b, const int32_t[::1] order) noexcept:
+        if self.violations[a] != self.violations[b]:
+            return self.violations[a] < self.violations[b]
+        if self.highest[a] != self.highest[b]:
+            return self.highest[a] < self.highest[b]
+        if self.total[a] != self.total[b]:
+            return self.total[a] < self.total[b]
+        if self.count[a] != self.count[b]:
+            return self.count[a] < self.count[b]
+        if self.of_daemon_sets[a] != self.of_daemon_sets[b]:
+            return self.of_daemon_sets[a] < self.of_daemon_sets[b]
+        if self.started[a] != self.started[b]:
+            return self.started[a] > self.started[b]
+        return order[a] < order[b]
+
+    def victims(self, Py_ssize_t row):
+        """Return (victims, the most important first; how many violate a disruption budget) of a row that fits."""
+        cdef Py_ssize_t i
+        self.index.table.check_row(row)
+        self._prepare()
+        self._row(row)
+        if self.code[row] != FITS:
+            raise LookupError(f"row {row} does not fit")
+        pods = [
+            <object> self.index.pods[row][i].pod
+            for i in range(self._first_lower(row), self.index.counts[row])
+            if self.victim[i]
+        ]
+        return pods, self.violations[row]
+
+    def lower_bounds(self, const int32_t[::1] rows):
+        """Return per row (1 if some victim must violate a budget, the least priority of the most important victim), for any set of victims.
+
+        Both hold whatever other filters demand: without violations the preemptor fits only if it does once all pods that do not violate a
+        budget are gone; and if it does not fit once all pods of a priority and below are gone, some victim has a higher one.
+        """
+        cdef Py_ssize_t i, k, begin, end, row
+        cdef IndexedPod* pods
+        violations = np.zeros(rows.shape[0], np.int32)
+        priorities = np.zeros(rows.shape[0], np.int32)
+        cdef int32_t[::1] violation = violations, priority = priorities
+        self._prepare()
+        for i in range(rows.shape[0]):
+            row = rows[i]
+            self._row(row)
+            if self.code[row] != FITS:
+                continue
+            pods = self.index.pods[row]
+            begin = self._first_lower(row)
+            end = self.index.counts[row]
+            self._evict_all(row, pods, begin, end)
+            # Put back from the top, priority by priority: the first one whose pods cannot all come back is the bound.
+            k = begin
+            while k < end:
+                priority[i] = self.priorities[pods[k].kind]
+                while k < end and self.priorities[pods[k].kind] == priority[i]:
+                    if not pods[k].excluded:
+                        self._shift(&pods[k], -1)
+                    k += 1
+                if not self._fits():
+                    break
+            self._evict_all(row, pods, begin, end)
+            for k in range(begin, end):
+                if self.violating[k] and not pods[k].excluded:
+                    self._shift(&pods[k], -1)
+            violation[i] = not self._fits()
+        return violations, priorities
+
+    cdef void _evict_all(self, Py_ssize_t row, IndexedPod* pods, Py_ssize_t begin, Py_ssize_t end) noexcept:
+        # Nominated pods are left out: with them the bounds would be tighter, and without them they hold as well.
+        cdef Py_ssize_t i, j
+        cdef NodeTable table = self.index.table
+        for j in range(self.width):
+            self.free[j] = table.allocatable[self.ids[j], row] - table.requested[self.ids[j], row]
+        for i in range(begin, end):
+            if not pods[i].excluded:
+                self._shift(&pods[i], 1)

@@ -1,0 +1,210 @@
+"""The estimate: what evictions could do for a pod on each node, as far as columns show it without asking filters.
+
+Only nodes that refuse the pod with Unschedulable count. Each of them is one of:
+
+- by amounts: the filter that refuses it only compares amounts, all others let it pass, and none of them would answer otherwise if any pods
+  of the node were removed (`affected_by_removals`). The dry run's victims are then exact, since the same amounts decide at every step of
+  the reprieve. Pods that are nominated for the node are amounts too, as long as other filters do not depend on pods at all.
+- to simulate: anything else that might work. All filters have to be asked (`candidates`).
+- without victims: no pod there has a lower priority.
+- refused: it is known without asking why the node refuses the pod even without all pods of lower priority; with that refusal.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from koordsched._core.dry_run import DryRun
+from koordsched.framework.row_refusals import NO_ROWS, RowRefusals, Rows
+from koordsched.framework.status import Code
+from koordsched.queue.nominator import NO_ROW
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from koordsched._core.table import Request
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.framework.diagnosis import Diagnosis
+    from koordsched.framework.simulation import FitFilter, NodeSimulation
+    from koordsched.framework.status import Status
+    from koordsched.plugins.defaultpreemption.victims_index import VictimsIndex
+    from koordsched.queue.nominator import Nominator
+
+NO_VICTIM = -1  # among the dry run's codes
+MAX_BYTES = 32 << 20
+BYTES_A_ROW = 40
+
+
+class Preemptor(NamedTuple):
+    """A pod that fits on no node, why, and what answers how it would be with other pods there."""
+
+    pod: PodInfo
+    diagnosis: Diagnosis
+    simulation: NodeSimulation
+
+
+class CandidateEstimate:
+    """The nodes of one cluster state for one preemptor, by what is known of them."""
+
+    def __init__(self, dry_run: DryRun | None, without_victims: int = 0) -> None:
+        self.dry_run = dry_run  # None: no filter says what amounts the pod needs
+        self.by_amounts: Rows = NO_ROWS
+        self.to_simulate: Rows = NO_ROWS
+        self.without_victims = without_victims
+        self.refused: list[tuple[Status, int]] = []  # refusals and how many nodes give them
+
+    @property
+    def possible(self) -> bool:
+        """Whether there may be a candidate."""
+        return bool(len(self.by_amounts) or len(self.to_simulate))
+
+
+class Estimator:
+    """Makes estimates. The dry run of a priority and a request is kept and brought up to date; the least recently used one is dropped."""
+
+    def __init__(self, victims: VictimsIndex, nominator: Nominator) -> None:
+        self._victims = victims
+        self._nominator = nominator
+        self._dry_runs: dict[tuple[int, Request], DryRun] = {}
+
+    def estimate(self, preemptor: Preemptor) -> CandidateEstimate:
+        """Sort the nodes that refuse the pod with Unschedulable. The victims index is brought up to date."""
+        pod, diagnosis, simulation = preemptor
+        resolvable = resolvable_nodes(diagnosis)
+        if not resolvable or not self._victims.any_below(pod.priority):
+            return CandidateEstimate(None, without_victims=resolvable)
+        table, nominated = self._victims.bring_up_to_date().table, self._nominator.by_row()
+        fit = simulation.fit_filter(pod)
+        estimate = CandidateEstimate(None if fit is None else self._dry_run(pod.priority, fit.request))
+        inexact = set(self._nominator.rows_beyond_amounts())
+        own = self._nominator.row_of(pod.uid)
+        if own != NO_ROW:
+            inexact.add(own)
+        others_matter = nominated.nonempty_rows() if fit is not None and not fit.alone else NO_ROWS
+        sorting = _Sorting(preemptor, estimate, np.array(list(inexact), np.int32), others_matter, table.capacity)
+        if diagnosis.pre_filter is not None:
+            sorting.simulate(table.live_rows())
+        else:
+            sorting.sort_refused_by_filters(fit)
+        sorting.sort_exceptions(fit)
+        return estimate
+
+    def _dry_run(self, priority: int, request: Request) -> DryRun:
+        """Return the dry run for this priority and request, as of now."""
+        key = (priority, request)
+        found = self._dry_runs.pop(key, None)
+        if found is None:
+            index = self._victims.index
+            most = max(4, MAX_BYTES // (BYTES_A_ROW * index.table.capacity))
+            while len(self._dry_runs) >= most:
+                del self._dry_runs[next(iter(self._dry_runs))]
+            found = DryRun(index, self._nominator.by_row(), priority, request)
+        self._dry_runs[key] = found
+        found.refresh()
+        return found
+
+
+class _Sorting:
+    """Fills one estimate.
+
+    inexact: rows where the dry run is wrong about nominated pods: one is the preemptor itself, or means more than amounts.
+    nominated: rows where nominated pods may matter to other filters than the one that compares amounts.
+    """
+
+    def __init__(self, preemptor: Preemptor, estimate: CandidateEstimate, inexact: Rows, nominated: Rows, capacity: int) -> None:
+        self._pod, self._diagnosis, self._simulation = preemptor
+        self._estimate = estimate
+        self._inexact = inexact
+        self._nominated = nominated
+        self._capacity = capacity
+
+    def sort_refused_by_filters(self, fit: FitFilter | None) -> None:
+        """Sort the rows that the shape's filters refuse."""
+        for (g, code), rows in self._simulation.unschedulable_rows(self._pod).items():
+            if fit is None:
+                self.simulate(rows)
+            elif g == fit.f:
+                self._compare_amounts(g, self._exact(rows))
+            else:
+                affected = self._simulation.affected_by_removals(g, self._pod, rows, np.full(len(rows), code, np.int32))
+                self.simulate(rows[affected])
+                self._refuse_for_good(g, code, self._exact(rows[~affected]), fit)
+
+    def sort_exceptions(self, fit: FitFilter | None) -> None:
+        """Sort the rows of which something else is true than what the shape's filters say: nominated pods or extenders refuse."""
+        for status, rows in self._diagnosis.exceptions.groups():
+            if status.code is not Code.UNSCHEDULABLE:
+                continue
+            if fit is not None and status.plugin == fit.name:
+                self._compare_amounts(fit.f, self._exact(rows))
+            else:
+                self.simulate(rows)
+
+    def simulate(self, rows: Rows) -> None:
+        """Leave these rows to the filters, except where there is no possible victim."""
+        dry_run = self._estimate.dry_run
+        if dry_run is not None and len(rows):
+            codes = dry_run.codes(rows)
+            self._estimate.without_victims += int((codes == NO_VICTIM).sum())
+            rows = rows[codes != NO_VICTIM]
+        self._estimate.to_simulate = np.concatenate((self._estimate.to_simulate, rows))
+
+    def _exact(self, rows: Rows) -> Rows:
+        """Return the rows for which the dry run knows the amounts; leave the others to the filters."""
+        exact, inexact = self._split(rows, self._inexact)
+        if len(inexact):
+            self.simulate(inexact)
+        return exact
+
+    def _split(self, rows: Rows, some: Rows) -> tuple[Rows, Rows]:
+        """Return (rows that are not among some, those that are). isin() costs ten times as much, and each event asks for each shape."""
+        if not len(some) or not len(rows):
+            return rows, NO_ROWS
+        flags = np.zeros(self._capacity, np.bool_)
+        flags[some] = True
+        among = flags[rows]
+        return (rows[~among], rows[among]) if among.any() else (rows, NO_ROWS)
+
+    def _compare_amounts(self, f: int, rows: Rows) -> None:
+        """Take over the dry run's answer for rows that filter f refuses, where no other filter is affected by removals."""
+        estimate = self._estimate
+        assert estimate.dry_run is not None
+        codes = estimate.dry_run.codes(rows)
+        estimate.without_victims += int((codes == NO_VICTIM).sum())
+        self._refuse_short(f, rows, codes)
+        fitting, nominated = self._split(rows[codes == 0], self._nominated)
+        others = self._simulation.other_verdicts(f, self._pod, fitting)
+        for refusals in others.refused:
+            self._refuse(refusals)
+        estimate.to_simulate = np.concatenate((estimate.to_simulate, nominated, *others.uncertain))
+        estimate.by_amounts = np.concatenate((estimate.by_amounts, others.passing))
+
+    def _refuse_for_good(self, g: int, code: int, rows: Rows, fit: FitFilter) -> None:
+        """Note rows where filter g refuses whatever pods are removed; before it nominated pods may leave too little room."""
+        assert self._estimate.dry_run is not None
+        codes = self._estimate.dry_run.codes(rows)
+        self._estimate.without_victims += int((codes == NO_VICTIM).sum())
+        if g > fit.f:
+            self._refuse_short(fit.f, rows, codes)
+            codes = codes[codes <= 0]
+        count = int((codes != NO_VICTIM).sum())
+        if count:
+            self._estimate.refused.append((self._simulation.explain(g, self._pod, code), count))
+
+    def _refuse_short(self, f: int, rows: Rows, codes: NDArray[np.int32]) -> None:
+        """Note rows that stay short of amounts once all pods of lower priority are gone."""
+        short = codes > 0
+        self._refuse(RowRefusals.of_codes(rows[short], codes[short], partial(self._simulation.explain, f, self._pod)))
+
+    def _refuse(self, refusals: RowRefusals) -> None:
+        self._estimate.refused += [(status, len(rows)) for status, rows in refusals.groups()]
+
+
+def resolvable_nodes(diagnosis: Diagnosis) -> int:
+    """Return how many nodes refuse the pod with Unschedulable."""
+    if diagnosis.pre_filter is not None:
+        return diagnosis.total_nodes if diagnosis.pre_filter.code is Code.UNSCHEDULABLE else 0
+    return sum(refusal.nodes for refusal in diagnosis.refusals if refusal.status.code is Code.UNSCHEDULABLE)

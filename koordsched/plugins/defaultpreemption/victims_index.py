@@ -1,0 +1,242 @@
+"""The victims index: the pods on nodes by priority, with the disruption budgets that cover them, as `_core.pod_index` wants them.
+
+What disruption budgets allow changes with every eviction and is written anew then. Which pods a budget covers (its selector, the pods it
+lists as being disrupted) changes seldom: `DisruptionBudgets.structure` counts that, and the index is built anew.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import lru_cache
+from math import inf
+from typing import TYPE_CHECKING
+
+from koordsched._core.pod_index import PodIndex
+from koordsched.api.selectors import SelectorError, label_selector_matcher
+from koordsched.clock import parse_rfc3339
+from koordsched.log import get_logger
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from koordsched.api.core import Pod
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.api.policy import PodDisruptionBudget
+    from koordsched.api.selectors import LabelSelectorMatcher
+    from koordsched.cache.cache import Cache
+    from koordsched.cluster.informer import Informer
+    from koordsched.cluster.mirror import Arrival, FinalState
+
+log = get_logger(__name__)
+
+MAX_NOTED = 20_000
+
+
+class VictimsIndex:
+    """The pods that could be evicted: a PodFollower.
+
+    As long as no pod failed while pods of lower priority were on nodes, only the number of pods per priority is kept: that costs a plain
+    pod a tenth of a microsecond. From the first such failure on, changes are noted and brought into the index at the next one; when too
+    many have gathered, because none comes any more, the index is dropped, and built anew if another one comes.
+    """
+
+    def __init__(self, cache: Cache, budgets: DisruptionBudgets) -> None:
+        self.index = PodIndex(cache.table)  # as of the last `bring_up_to_date`
+        self._cache = cache
+        self._budgets = budgets
+        self._priorities: defaultdict[int, int] = defaultdict(int)  # priority -> pods on nodes
+        self._noted: list[tuple[PodInfo, int, bool]] = []  # pod, row, whether it came
+        self._complete = False  # the index holds all pods but for what is noted
+        self._structure = -1
+        self._generation = cache.columns.generation
+        self._excluded: set[str] = set()  # by uid
+        cache.follow(self)
+
+    def any_below(self, priority: int) -> bool:
+        """Answer whether some pod on a node has a lower priority. O(distinct priorities)."""
+        for other, count in self._priorities.items():  # noqa: SIM110  # any() costs twice as much, and this is asked at every event
+            if other < priority and count:
+                return True
+        return False
+
+    def lower_on(self, pod: PodInfo, row: int) -> list[PodInfo]:
+        """Return the pods of the row that may be evicted for the pod, the most important first. The index must be up to date."""
+        return [other for other, priority in self.index.pods_on(row) if priority < pod.priority and other.uid not in self._excluded]
+
+    def exclude(self, uid: str) -> None:
+        """Count this pod no longer among possible victims: it should have been gone long ago."""
+        state = self._cache.pods.get(uid)
+        if state is None or uid in self._excluded:
+            return
+        self.bring_up_to_date()
+        self._excluded.add(uid)
+        self.index.exclude(state.node.row, state.info)
+
+    def bring_up_to_date(self) -> PodIndex:
+        """Bring all that was noted into the index, and return it."""
+        generation = self._cache.columns.generation
+        if not self._complete or self._structure != self._budgets.structure or self._generation != generation:
+            self._generation = generation
+            self._structure = self._budgets.structure
+            self._noted = []
+            self._complete = True
+            self.index.clear()
+            for state in self._cache.pods.values():
+                if not state.node.shares_row:
+                    self._add(state.info, state.node.row)
+        noted, self._noted = self._noted, []
+        for pod, row, came in noted:
+            if came:
+                self._add(pod, row)
+            else:
+                self.index.remove(row, pod)
+        self._budgets.write(self.index)
+        return self.index
+
+    def _add(self, pod: PodInfo, row: int) -> None:
+        request, budgets = self._cache.columns.request(pod.resources), self._budgets.covering(pod.pod)
+        self.index.add(row, pod, pod.priority, request, started_at(pod), is_of_daemon_set(pod.pod), budgets)
+        if pod.uid in self._excluded:
+            self.index.exclude(row, pod)
+
+    # PodFollower
+
+    def pod_added(self, pod: PodInfo, row: int) -> None:
+        if self._cache.simulating:
+            return
+        self._priorities[pod.priority] += 1
+        if self._complete and self._is_node(row):
+            self._noted.append((pod, row, True))
+            if len(self._noted) > MAX_NOTED:
+                self._complete = False
+                self._noted = []
+
+    def pod_removed(self, pod: PodInfo, row: int) -> None:
+        if self._cache.simulating:
+            return
+        self._priorities[pod.priority] -= 1
+        if self._excluded:
+            self._excluded.discard(pod.uid)
+        if self._complete and self._is_node(row):
+            self._noted.append((pod, row, False))
+
+    def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:
+        if self._complete:
+            self._noted.append((pod, row, True))
+
+    def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
+        if self._complete and self._is_node(row):
+            self._noted += ((old, row, False), (new, row, True))
+        if old.priority != new.priority:
+            self._priorities[old.priority] -= 1
+            self._priorities[new.priority] += 1
+
+    def _is_node(self, row: int) -> bool:
+        """Answer whether the row is that of one node. Pods on unknown nodes, which share a row, cannot make room."""
+        return self._cache.infos[row] is not None
+
+
+class DisruptionBudgets:
+    """All PodDisruptionBudgets of the cluster: which of them cover a pod, and how many disruptions each still allows. A handler."""
+
+    def __init__(self, informer: Informer[PodDisruptionBudget]) -> None:
+        self.structure = 0
+        self._budgets: Mapping[str, PodDisruptionBudget] = informer.store
+        self._read_structure = -1
+        self._allowances_changed = True
+        self._by_namespace: dict[str, list[tuple[int, LabelSelectorMatcher, PodDisruptionBudget]]] = {}
+        self._keys: list[str] = []  # by the budgets' numbers
+        self._sets: dict[tuple[int, ...], int] = {(): 0}
+        informer.add_handler(self)
+
+    def covering(self, pod: Pod) -> int:
+        """Return the number of the set of budgets that cover the pod, 0 for none: as for a pod without labels (framework.md §7.4.c)."""
+        if self._read_structure != self.structure:
+            self._read()
+        labels = pod.metadata.labels
+        budgets = self._by_namespace.get(pod.metadata.namespace)
+        if budgets is None or not labels:
+            return 0
+        name = pod.metadata.name
+        members = tuple(
+            [number for number, matcher, budget in budgets if matcher.matches(labels) and name not in budget.status.disrupted_pods]
+        )
+        found = self._sets.get(members)
+        if found is None:
+            found = self._sets[members] = len(self._sets)
+            self._allowances_changed = True
+        return found
+
+    def violations(self, pods: Sequence[Pod]) -> list[bool]:
+        """Answer for each of these pods, evicted in this order, whether that violates a budget."""
+        sets = [self.covering(pod) for pod in pods]
+        members = list(self._sets)
+        left = {number: self._allows(number) for found in set(sets) for number in members[found]}
+        answer = []
+        for found in sets:
+            for number in members[found]:
+                left[number] -= 1
+            answer.append(any(left[number] < 0 for number in members[found]))
+        return answer
+
+    def write(self, index: PodIndex) -> None:
+        """Write to the index what the budgets allow, if that or the sets of budgets have changed since."""
+        if self._allowances_changed:
+            self._allowances_changed = False
+            index.set_budgets([self._allows(number) for number in range(len(self._keys))], list(self._sets))
+
+    def _allows(self, number: int) -> int:
+        budget = self._budgets.get(self._keys[number])
+        return 0 if budget is None else budget.status.disruptions_allowed
+
+    def _read(self) -> None:
+        self._read_structure = self.structure
+        self._allowances_changed = True
+        self._by_namespace = {}
+        self._keys = []
+        self._sets = {(): 0}
+        for key, budget in self._budgets.items():
+            try:
+                matcher = label_selector_matcher(budget.spec.selector)
+            except SelectorError as error:
+                log.warning(
+                    "a disruption budget covers no pod: its selector cannot be read", budget=key, path="spec.selector", err=str(error)
+                )
+                continue
+            if not matcher.nothing and not matcher.everything:  # an absent or empty selector covers no pod
+                self._by_namespace.setdefault(budget.metadata.namespace, []).append((len(self._keys), matcher, budget))
+                self._keys.append(key)
+
+    # Handler
+
+    def on_add(self, budget: PodDisruptionBudget, _arrival: Arrival) -> None:
+        self.structure += 1
+
+    def on_update(self, old: PodDisruptionBudget, new: PodDisruptionBudget) -> None:
+        if old.spec != new.spec or old.status.disrupted_pods != new.status.disrupted_pods:
+            self.structure += 1
+        self._allowances_changed = True
+
+    def on_delete(self, budget: PodDisruptionBudget, _final_state: FinalState) -> None:
+        self.structure += 1
+
+
+def is_of_daemon_set(pod: Pod) -> bool:
+    """Answer whether a DaemonSet made the pod for its node, so that it could not run on another one instead."""
+    owners = pod.metadata.owner_references
+    return bool(owners) and any(owner.controller and owner.kind == "DaemonSet" for owner in owners)
+
+
+def started_at(pod: PodInfo) -> float:
+    """Return when the pod started, in seconds since the epoch; infinity when it has not, which counts as now."""
+    start = pod.pod.status.start_time
+    return inf if start is None else _seconds(start)
+
+
+@lru_cache(maxsize=4096)
+def _seconds(start_time: str) -> float:
+    """Return a pod's start time in seconds since the epoch; what cannot be read counts as not started."""
+    try:
+        return parse_rfc3339(start_time)
+    except ValueError:
+        return inf

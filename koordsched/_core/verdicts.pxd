@@ -1,7 +1,7 @@
 # Which filter refused each row and why. Between rounds (after `settle`) every row of [0:extent[ satisfies exactly one of
 #   failed[row] == 0   all filters answered 0: the row is feasible
 #   failed[row] == f+1 filter f answered codes[f, row] > 0, all earlier filters 0; later filters may not have been asked
-#   failed[row] == NOT_LIVE, or OVERRULED for a feasible row that this round is told to leave out.
+#   failed[row] == NOT_LIVE, or OVERRULED for a feasible row that this round has to leave out.
 
 cimport numpy as cnp
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t

@@ -113,7 +113,7 @@ cdef class Verdicts:
             self.compact(f)
 
     cdef void _store_of_alive(self, Py_ssize_t f, const int32_t* code) noexcept:
-        # Everybody alive was asked, in the same order: the answers need not be read back by row.
+        # All alive rows were asked about, in the same order: the answers need not be read back by row.
         cdef Py_ssize_t i, kept = 0, count = self.scratch.work_count
         cdef int32_t row, refused = <int32_t> f + 1
         cdef int32_t[::1] work = self.scratch.work, alive = self.scratch.alive, failed = self.failed, column = self.codes[f]
@@ -148,7 +148,7 @@ cdef class Verdicts:
         cdef int32_t row
         cdef int32_t[::1] alive = self.scratch.alive, failed = self.failed, codes = self.codes[f]
         if self.blank[f]:
-            return  # everybody passes
+            return  # all rows pass
         for i in range(self.scratch.alive_count):
             row = alive[i]
             if codes[row] == 0:

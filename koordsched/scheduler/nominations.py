@@ -43,14 +43,14 @@ class NominationKeeper:
         if name not in self._parts.queue.nominator.nodes or (old.spec == new.spec and old.metadata.labels == new.metadata.labels):
             return
         for pod in self._parts.queue.nominator.pods_on(name):
-            if self._is_hopeless(pod, name):
+            if self._can_never_fit(pod, name):
                 self._withdraw(pod, name)
 
     def on_delete(self, node: Node, _final_state: FinalState) -> None:
         for pod in self._parts.queue.nominator.pods_on(node.metadata.name):
             self._withdraw(pod, node.metadata.name)
 
-    def _is_hopeless(self, pod: PodInfo, name: str) -> bool:
+    def _can_never_fit(self, pod: PodInfo, name: str) -> bool:
         """Answer whether the node refuses the pod for something that no eviction can change."""
         profile, node = self._profiles.get(pod.pod.spec.scheduler_name), self._parts.cache.node(name)
         if profile is None or node is None:
@@ -58,7 +58,7 @@ class NominationKeeper:
         try:
             refusal = profile.shapes.simulation(profile.shapes.pre_filter(pod)).filter_node(pod, node)
         except Exception:
-            log.exception("could not tell whether a nomination still holds", pod=pod.key, node=name)
+            log.exception("cannot find out whether a nomination still holds", pod=pod.key, node=name)
             return False
         return refusal is not None and refusal.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 

@@ -224,7 +224,7 @@ def try_one(bench: Bench, me: Running) -> None:
     after = (bench.world.cache.describe(), bench.world.cache.table.columns())
     assert after[0] == before[0]
     for name, column in before[1].items():
-        if name != "bit":  # a port's column is made when the first pod uses it, supposed or not
+        if name != "bit":  # a port's column is made when the first pod uses it, simulated or not
             np.testing.assert_array_equal(after[1][name], column)
     expected = bench.model.choose(me)
     if outcome is None:

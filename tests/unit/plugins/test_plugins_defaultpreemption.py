@@ -39,7 +39,7 @@ class Api:
     def __init__(self, *answers: Exception | None) -> None:
         self.answers = list(answers)
         self.calls: list[str] = []
-        self.gone: Callable[[str], None] = lambda _: None  # told the name of a pod that does not exist any more
+        self.gone: Callable[[str], None] = lambda _: None  # called with the name of a pod that does not exist any more
 
     def _answer(self, call: str) -> None:
         self.calls.append(call)
@@ -150,8 +150,8 @@ async def test_the_preemptor_is_gated_until_its_victim_is_seen_going_though_the_
     assert bench.world.said[-1] == "activate default/high"
 
 
-def test_a_held_preemptor_hears_of_no_event_and_goes_on_when_it_is_activated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asking each of them again at each deletion would be quadratic in the preemptors of a crowd."""
+def test_no_event_reaches_a_gated_preemptor_and_it_goes_on_when_it_is_activated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asking each of them again at each deletion would be quadratic in the number of preemptors."""
     plugin = Bench(Api(), monkeypatch).plugin
     queue = queueing.Bench({**hints_for([plugin]), "NodeResourcesFit": [EventHint(ASSIGNED_POD_DELETE)]})
     held = queue.add(*(pod(f"p{i}") for i in range(200)), shape="s")
@@ -179,7 +179,7 @@ async def test_faults_that_pass_and_pods_that_are_gone_are_no_failure(answers: A
 
 
 async def test_a_deletion_refused_because_others_wrote_at_the_same_time_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The victim is still there: who took the conflict for its end would wait for its departure for ever."""
+    """The victim is still there: if the conflict counted as its end, the preemptor would wait for it for ever."""
     bench = Bench(api := Api(None, Conflict("the object has been modified")), monkeypatch)
     api.gone = lambda name: bench.gone(name) if not api.answers and len(api.calls) == 3 else None
     await bench.preempt(bench.high())
@@ -222,7 +222,7 @@ async def test_a_victim_that_never_leaves_is_given_up_and_not_chosen_again(monke
     assert api.calls == ["patch mid", "delete mid uid-default-mid"]
 
 
-async def test_a_victim_that_began_to_terminate_meanwhile_is_neither_evicted_again_nor_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_victim_that_began_to_terminate_meanwhile_is_neither_evicted_again_nor_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(api := Api(), monkeypatch)
     assert await bench.preempt(bench.high()) == (PostFilterResult("n1"), None)
     bench.run("low", 0, deleted="2026-01-01T00:00:20Z")  # before the eviction has begun

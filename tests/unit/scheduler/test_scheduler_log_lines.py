@@ -162,7 +162,7 @@ async def test_a_nomination_about_which_a_filter_fails_is_kept_and_the_failure_l
             await world.patch(N1, {"metadata": {"labels": {"a": "b"}}})
             await asyncio.sleep(0.01)
         told = [line for line in logs if "nomination" in line["event"]]
-        assert told == [bug("could not tell whether a nomination still holds", pod="default/p", node="n1")]
+        assert told == [bug("cannot find out whether a nomination still holds", pod="default/p", node="n1")]
         assert world.cluster.raw(ref())["status"]["nominatedNodeName"] == "n1"
         judge.broken = False
 

@@ -1,4 +1,4 @@
-"""Nominations follow their nodes: what can no longer come true is withdrawn, and who stood back for it is told."""
+"""Nominations follow their nodes: one that can no longer come true is withdrawn, and the pods that it kept away are tried again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ N1 = Ref(NODE, "", "n1")
 
 
 async def nominated(world: EmbeddedCluster) -> None:
-    """Let "high" be nominated for n1, of whose four cores two are taken, and "low", which would fit there, stand back for it."""
+    """Let "high" be nominated for n1, of whose four cores two are taken, so that "low", which would fit there, is kept away."""
     await world.create(NODE, node_manifest("n1", disk="ssd"))
     await world.create(POD, pod_manifest("there", "2", nodeName="n1", priority=1000))
     high = pod_manifest("high", "4", priority=100, preemptionPolicy="Never", nodeSelector={"disk": "ssd"})
@@ -42,7 +42,7 @@ async def test_a_nomination_is_withdrawn_when_its_node_becomes_wrong_for_the_pod
         assert "low" not in nodes_of_pods(world) or len(world.scheduler.queue.nominator) == 0
 
 
-async def test_who_stood_back_for_a_nomination_that_is_withdrawn_is_tried_again(stage: Stage) -> None:
+async def test_a_pod_that_a_withdrawn_nomination_kept_away_is_tried_again(stage: Stage) -> None:
     async with stage() as world:
         await nominated(world)
         await world.patch(N1, {"metadata": {"labels": {"disk": "hdd"}}})

@@ -33,7 +33,7 @@ def place_each(benchmark: Any, world: World, make: Callable[[World], PodInfo], r
         state["pod"] = make(world)
 
     def algorithm() -> None:
-        state["node"] = world.selection.find(world.profile, state["pod"])[1]
+        state["node"] = world.search.find(world.profile, state["pod"])[1]
 
     benchmark.pedantic(algorithm, setup=setup, rounds=rounds, warmup_rounds=200)
 

@@ -73,7 +73,7 @@ def bench_find_and_assume(benchmark: Any, shape: str, pods: int) -> None:
 
     def find_and_assume() -> None:
         info = state["pod"]
-        node = world.selection.find(world.profile, info)[1]
+        node = world.search.find(world.profile, info)[1]
         world.cache.assume_pod(info, node)  # type: ignore[arg-type]
         placed.append(info)
 

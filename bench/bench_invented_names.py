@@ -76,7 +76,7 @@ class Run:
     def attempt(self, names: int) -> PodInfo:
         """Let a pending pod come and be tried."""
         info = self.world.signed(PodInfo(self.pod(pod_json(0, "", names))))
-        self.world.selection.find(self.world.profile, info)
+        self.world.search.find(self.world.profile, info)
         return info
 
     def place_identical(self, count: int) -> float:
@@ -85,7 +85,7 @@ class Run:
         started = time.process_time()
         for _ in range(count):
             info = identical_pod(self.world)
-            node = self.world.selection.find(self.world.profile, info)[1]
+            node = self.world.search.find(self.world.profile, info)[1]
             assert isinstance(node, str)
             self.world.cache.assume_pod(info, node)
             placed.append(info)

@@ -55,7 +55,7 @@ def bench_choose_and_reserve_5000_nodes(benchmark: Any) -> None:
 
     def choose_and_reserve() -> None:
         nonlocal refused
-        state, found = world.selection.find(world.profile, current["pod"])
+        state, found = world.search.find(world.profile, current["pod"])
         if isinstance(found, Diagnosis):
             raise LookupError(found.message)
         refused += _assume(world, state, current["pod"], found)

@@ -32,7 +32,8 @@ from koordsched.cluster.mirror import Arrival, FinalState
 from koordsched.cluster.port import Binding, Cluster, Patch, PatchType, Ref
 from koordsched.frozen import frozen
 from koordsched.scheduler.context import MAX_BINDS_IN_FLIGHT
-from koordsched.scheduler.scheduler import LIVE_PODS, PODS_A_TURN
+from koordsched.scheduler.cycle import PODS_A_TURN
+from koordsched.scheduler.scheduler import LIVE_PODS
 from koordsched.server.command import GC_THRESHOLDS
 from side_by_side.cpus import cpu_annotations
 from side_by_side.workload import SCHEDULER_NAME

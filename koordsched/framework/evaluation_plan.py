@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 import numpy as np
 
+from koordsched.config.extension_points import FILTER, SCORE
 from koordsched.framework.interface import (
     Codes,
     FilterNodesPlugin,
@@ -28,7 +29,6 @@ from koordsched.framework.interface import (
 )
 from koordsched.framework.row_refusals import StatusCodes
 from koordsched.framework.status import PluginError, Status
-from koordsched.framework.stopwatch import FILTER, SCORE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
@@ -128,7 +128,9 @@ class PerNodeFilter(FilterNodesPlugin):
             status = self.plugin.filter(state, pod, nodes.info(row))
             if status is not None:
                 if not status.rejected:
-                    raise PluginError(Status(status.code, (f'running "{self.name}" filter plugin: {status.message}',), self.name), FILTER)
+                    raise PluginError(
+                        Status(status.code, (f'running "{self.name}" filter plugin: {status.message}',), self.name), FILTER.label
+                    )
                 codes[i] = self._codes.code_of(status)
         return codes
 
@@ -161,7 +163,7 @@ class PerNodeScore(ScoreNodesPlugin):
             score = self.plugin.score(state, pod, nodes.info(row))
             if isinstance(score, Status):
                 text = f'running Score plugins: plugin "{self.name}" failed with: {score.message}'
-                raise PluginError(Status(score.code, (text,), self.name), SCORE)
+                raise PluginError(Status(score.code, (text,), self.name), SCORE.label)
             scores[i] = score
         return scores
 

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from koordsched._core.change import Change
-from koordsched.framework.interface import Codes, FilterNodesPlugin, PreFilterPlugin, PreFilterResult
+from koordsched.config.extension_points import PRE_FILTER
+from koordsched.framework.interface import Codes, FilterNodesPlugin, PreFilterResult
 from koordsched.framework.status import SKIPS, Code, PluginError, Status, unresolvable
-from koordsched.framework.stopwatch import PRE_FILTER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import Nodes
     from koordsched.framework.cycle_state import CycleState
+
+    PreFilterCall = Callable[[CycleState, PodInfo, Nodes], PreFilterResult | Status | None]
 
 
 class PreFiltered:
@@ -37,28 +39,27 @@ class PreFiltered:
         self.node_names = result.node_names if self.node_names is None else self.node_names & result.node_names
 
 
-def run_pre_filter(plugins: Sequence[PreFilterPlugin], state: CycleState, pod: PodInfo, nodes: Nodes) -> PreFiltered:
-    """Run the plugins in order. UnschedulableAndUnresolvable stops, Unschedulable is remembered while the rest runs. PluginError."""
+def run_pre_filter(calls: Mapping[str, PreFilterCall], state: CycleState, pod: PodInfo, nodes: Nodes) -> PreFiltered:
+    """Run PreFilter of plugins, by name. UnschedulableAndUnresolvable stops, Unschedulable waits until the rest has run. PluginError."""
     result = PreFiltered()
-    for plugin in plugins:
-        outcome = plugin.pre_filter(state, pod, nodes)
+    for name, pre_filter in calls.items():
+        outcome = pre_filter(state, pod, nodes)
         if isinstance(outcome, PreFilterResult):
-            result.restrict(plugin.name, outcome)
+            result.restrict(name, outcome)
             if result.node_names is not None and not result.node_names:
                 result.refusal = _nowhere(result.restricting)
                 return result
         elif outcome is None:
             continue
         elif outcome.code is SKIPS:
-            result.skipped.add(plugin.name)
+            result.skipped.add(name)
         elif outcome.rejected:
-            result.refusal = outcome.with_plugin(plugin.name)
+            result.refusal = outcome.with_plugin(name)
             if outcome.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 return result
         else:
-            raise PluginError(
-                Status(outcome.code, (f'running PreFilter plugin "{plugin.name}": {outcome.message}',), plugin.name), PRE_FILTER
-            )
+            text = f'running PreFilter plugin "{name}": {outcome.message}'
+            raise PluginError(Status(outcome.code, (text,), name), PRE_FILTER.label)
     return result
 
 

@@ -44,7 +44,7 @@ from koordsched.framework.interface import (
 )
 from koordsched.framework.shapes import Shapes
 from koordsched.framework.status import SKIP, SKIPS, Code, Status
-from koordsched.framework.stopwatch import PRE_FLIGHT, SUCCESS, UNRESERVE, FrameworkMetrics, Sampling, Stopwatch, unwatched
+from koordsched.framework.timings import PRE_BIND_PRE_FLIGHT, SUCCESS, UNRESERVE, CycleTimings, FrameworkMetrics, Sampling
 from koordsched.framework.topologymanager import share_topology_manager
 from koordsched.log import get_logger
 from koordsched.queue.profile import FEASIBLE, INFEASIBLE, NEEDS_PREEMPTION, ProbeOutcome, ProbeResult
@@ -68,10 +68,17 @@ class Profile:
     """A scheduling profile, ready to run. Attributes with the name of an extension point list its plugins in running order."""
 
     def __init__(
-        self, config: ProfileConfig, registry: Mapping[str, PluginFactory], handle: Handle, metrics: FrameworkMetrics | None = None
+        self,
+        config: ProfileConfig,
+        registry: Mapping[str, PluginFactory],
+        handle: Handle,
+        metrics: FrameworkMetrics | None = None,
+        percentage_of_nodes_to_score: int = 0,
     ) -> None:
+        """percentage_of_nodes_to_score: the configuration's, for a profile that names none of its own. 0: all nodes."""
         self.name = config.scheduler_name
-        self.percentage_of_nodes_to_score = config.percentage_of_nodes_to_score
+        own = config.percentage_of_nodes_to_score
+        self.percentage_of_nodes_to_score = percentage_of_nodes_to_score if own is None else own
         names = dict.fromkeys(ref.name for refs in config.points.values() for ref in refs)
         self.missing = sorted(name for name in names if name not in registry)  # known names that this version has no plugin for
         self.made: Mapping[str, Plugin] = {name: registry[name](config.args.get(name), handle) for name in names if name in registry}
@@ -99,10 +106,10 @@ class Profile:
         self.post_bind = implementing(PostBindPlugin)
         self.refusing = list({plugin.name: plugin for point in EXTENSION_POINTS if point.refuses for plugin in at(point)}.values())
 
-        self.watch = unwatched() if metrics is None else Stopwatch(metrics, handle.clock.perf, self.name)
-        self._perf = self.watch.perf
+        self.timings = CycleTimings(metrics, handle.clock.perf if metrics is not None else float, self.name)
+        self._perf = self.timings.perf
         self._pre_enqueue_sampling = Sampling()
-        self._observe_admitted = self.watch.point(PRE_ENQUEUE.label, SUCCESS)
+        self._observe_admitted = self.timings.point(PRE_ENQUEUE.label, SUCCESS)
         plan = EvaluationPlan(
             Evaluators(
                 pre_enqueue=self.pre_enqueue,
@@ -112,7 +119,7 @@ class Profile:
                 score=[(plugin, weights[plugin.name]) for plugin in self.score],
             )
         )
-        self.shapes = Shapes(plan, handle.cache, watch=self.watch)
+        self.shapes = Shapes(plan, handle.cache, timings=self.timings)
 
     # PreEnqueue
 
@@ -121,10 +128,10 @@ class Profile:
         sampled = self._pre_enqueue_sampling.next()
         started = self._perf()
         for plugin in sorted(self.pre_enqueue, key=lambda plugin: plugin.name != first) if first else self.pre_enqueue:
-            pre_enqueue = self.watch.timed(plugin.name, PRE_ENQUEUE.label, plugin.pre_enqueue) if sampled else plugin.pre_enqueue
+            pre_enqueue = self.timings.timed(plugin.name, PRE_ENQUEUE.label, plugin.pre_enqueue) if sampled else plugin.pre_enqueue
             status = pre_enqueue(pod)
             if status is not None:
-                self.watch.ended(PRE_ENQUEUE.label, status, started)
+                self.timings.ended(PRE_ENQUEUE.label, status, started)
                 return plugin.name, status.message, status.code is Code.ERROR
         self._observe_admitted.observe(self._perf() - started)
         return None
@@ -144,7 +151,7 @@ class Profile:
         for plugin in self.post_filter:
             post_filter = plugin.post_filter
             if state.sampled:
-                post_filter = self.watch.timed_async(plugin.name, POST_FILTER.label, post_filter)
+                post_filter = self.timings.timed_async(plugin.name, POST_FILTER.label, post_filter)
             found, status = await post_filter(state, pod, diagnosis)
             if status is None:
                 result, outcome = found, None
@@ -157,7 +164,7 @@ class Profile:
             outcome = Status(Code.UNSCHEDULABLE, tuple(reasons))
             if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 break
-        self.watch.ended(POST_FILTER.label, outcome, started)
+        self.timings.ended(POST_FILTER.label, outcome, started)
         return result, outcome
 
     def probe(self, pod: PodInfo) -> tuple[ProbeOutcome, Diagnosis | None]:
@@ -211,12 +218,12 @@ class Profile:
         started = self._perf()
         status = None
         for plugin in self.reserve:
-            reserve = self.watch.timed(plugin.name, RESERVE.label, plugin.reserve) if state.sampled else plugin.reserve
+            reserve = self.timings.timed(plugin.name, RESERVE.label, plugin.reserve) if state.sampled else plugin.reserve
             status = reserve(state, pod, node_name)
             if status is not None:
                 status = _named(status, plugin, f'running Reserve plugin "{plugin.name}": ')
                 break
-        self.watch.ended(RESERVE.label, status, started)
+        self.timings.ended(RESERVE.label, status, started)
         return status
 
     def run_unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
@@ -225,9 +232,9 @@ class Profile:
             return
         started = self._perf()
         for plugin in reversed(self.reserve):
-            unreserve = self.watch.timed(plugin.name, UNRESERVE, plugin.unreserve) if state.sampled else plugin.unreserve
+            unreserve = self.timings.timed(plugin.name, UNRESERVE, plugin.unreserve) if state.sampled else plugin.unreserve
             unreserve(state, pod, node_name)
-        self.watch.ended(UNRESERVE, None, started)
+        self.timings.ended(UNRESERVE, None, started)
 
     # Permit
 
@@ -239,7 +246,7 @@ class Profile:
         started = self._perf()
         refusal = None
         for plugin in self.permit:
-            permit = self.watch.timed(plugin.name, PERMIT.label, plugin.permit) if state.sampled else plugin.permit
+            permit = self.timings.timed(plugin.name, PERMIT.label, plugin.permit) if state.sampled else plugin.permit
             status, timeout = permit(state, pod, node_name)
             if status is None:
                 continue
@@ -247,7 +254,7 @@ class Profile:
                 refusal, waits = _named(status, plugin, f'running Permit plugin "{plugin.name}": '), {}
                 break
             waits[plugin.name] = timeout
-        self.watch.ended(PERMIT.label, WAITING if waits else refusal, started)
+        self.timings.ended(PERMIT.label, WAITING if waits else refusal, started)
         return refusal, waits
 
     # PreBind
@@ -262,14 +269,14 @@ class Profile:
         for plugin in self.pre_bind:
             pre_flight = plugin.pre_bind_pre_flight
             if state.sampled:
-                pre_flight = self.watch.timed(plugin.name, PRE_FLIGHT, pre_flight)
+                pre_flight = self.timings.timed(plugin.name, PRE_BIND_PRE_FLIGHT, pre_flight)
             status = pre_flight(state, pod, node_name)
             if status is None:
                 work.append(plugin)
             elif status.code is not SKIPS:
                 failure, work = _named(status, plugin, f'running PreBindPreFlight "{plugin.name}": '), []
                 break
-        self.watch.ended(PRE_FLIGHT, failure if work or failure else SKIP, started)
+        self.timings.ended(PRE_BIND_PRE_FLIGHT, failure if work or failure else SKIP, started)
         return work, failure
 
     async def run_pre_bind(self, work: list[PreBindPlugin], state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
@@ -281,14 +288,14 @@ class Profile:
         started = self._perf()
         status = None
         for plugin in work:
-            pre_bind = self.watch.timed_async(plugin.name, PRE_BIND.label, plugin.pre_bind) if state.sampled else plugin.pre_bind
+            pre_bind = self.timings.timed_async(plugin.name, PRE_BIND.label, plugin.pre_bind) if state.sampled else plugin.pre_bind
             status = await pre_bind(state, pod, node_name)
             if status is not None:
                 status = _named(status, plugin, f'running PreBind plugin "{plugin.name}": ')
                 break
         annotations = noted_annotations(state) if status is None else {}
         for writer in self.pre_bind_patch if annotations else ():
-            patch = self.watch.timed_async(writer.name, PRE_BIND.label, writer.patch) if state.sampled else writer.patch
+            patch = self.timings.timed_async(writer.name, PRE_BIND.label, writer.patch) if state.sampled else writer.patch
             status = await patch(pod, annotations)
             if status is None:
                 break
@@ -296,7 +303,7 @@ class Profile:
                 status = _named(status, writer, f'running PreBind plugin "{writer.name}": ')
                 break
             status = None
-        self.watch.ended(PRE_BIND.label, status, started)
+        self.timings.ended(PRE_BIND.label, status, started)
         return status
 
     # Bind
@@ -306,12 +313,12 @@ class Profile:
         started = self._perf()
         status: Status | None = Status(Code.ERROR, ("no bind plugin was willing to bind the pod",))
         for plugin in self.bind:
-            bind = self.watch.timed_async(plugin.name, BIND.label, plugin.bind) if state.sampled else plugin.bind
+            bind = self.timings.timed_async(plugin.name, BIND.label, plugin.bind) if state.sampled else plugin.bind
             answer = await bind(state, pod, node_name)
             if answer is None or answer.code is not SKIPS:
                 status = None if answer is None else _named(answer, plugin, f'running Bind plugin "{plugin.name}": ')
                 break
-        self.watch.ended(BIND.label, status, started)
+        self.timings.ended(BIND.label, status, started)
         return status
 
     # PostBind
@@ -321,9 +328,9 @@ class Profile:
             return
         started = self._perf()
         for plugin in self.post_bind:
-            post_bind = self.watch.timed(plugin.name, POST_BIND.label, plugin.post_bind) if state.sampled else plugin.post_bind
+            post_bind = self.timings.timed(plugin.name, POST_BIND.label, plugin.post_bind) if state.sampled else plugin.post_bind
             post_bind(state, pod, node_name)
-        self.watch.ended(POST_BIND.label, None, started)
+        self.timings.ended(POST_BIND.label, None, started)
 
 
 def _named(status: Status, plugin: Plugin, context: str) -> Status:

@@ -13,13 +13,10 @@ import numpy as np
 from koordsched.framework.interface import MAX_NODE_SCORE, Normalize
 
 if TYPE_CHECKING:
-    from random import Random
-
     from numpy.typing import NDArray
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
-    from koordsched.framework.profile import Profile
     from koordsched.framework.shapes import Shape
 
 MIN_FEASIBLE_NODES = 100
@@ -40,18 +37,6 @@ class Sampler:
         self._cache = cache
         self._next_start = 0
 
-    def choose(self, profile: Profile, shape: Shape, pod: PodInfo, search: tuple[int, Random]) -> int:
-        """Return the best row of the first `wanted` feasible ones; search is (wanted, random)."""
-        wanted, random = search
-        rows = self.sample(shape, wanted)
-        if len(rows) == 1:
-            return int(rows[0])
-        profile.shapes.pre_score(shape, pod)
-        profile.shapes.score(shape, pod)
-        totals = self._totals(shape, pod, rows)
-        best = rows[totals == totals.max()]
-        return int(best[random.randrange(len(best))])
-
     def sample(self, shape: Shape, wanted: int) -> NDArray[np.int32]:
         """Return the first `wanted` feasible rows from where the last search ended, in zone order."""
         order = self._cache.order.rows()
@@ -62,8 +47,8 @@ class Sampler:
         self._next_start = (start + examined) % len(order)
         return order[feasible[:wanted]]
 
-    def _totals(self, shape: Shape, pod: PodInfo, rows: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Return totals normalised over these rows alone."""
+    def totals(self, shape: Shape, pod: PodInfo, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return the totals of these rows of a scored shape, normalised over them alone."""
         totals = np.zeros(len(rows), np.int64)
         nodes = self._cache.select(rows)
         for s, (plugin, weight) in enumerate(shape.scorers):

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from koordsched._core.change import Change
+from koordsched.config.extension_points import PRE_FILTER
 from koordsched.framework.interface import PreFilterResult
 from koordsched.framework.row_refusals import RowRefusals, Rows
 from koordsched.framework.simulation import FitFilter, NodeSimulation, OtherVerdicts
 from koordsched.framework.status import Code, PluginError, Status
-from koordsched.framework.stopwatch import PRE_FILTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -98,7 +98,7 @@ class ShapeSimulation(NodeSimulation):
                 refusal = refusal or outcome.with_plugin(plugin.name)
             else:
                 text = f'running PreFilter plugin "{plugin.name}": {outcome.message}'
-                raise PluginError(Status(outcome.code, (text,), plugin.name), PRE_FILTER)
+                raise PluginError(Status(outcome.code, (text,), plugin.name), PRE_FILTER.label)
         return skipped, refusal
 
     # For all nodes at once

@@ -24,6 +24,7 @@ from weakref import WeakValueDictionary
 
 from koordsched._core.evaluation import Evaluation
 from koordsched._core.scratch import Scratch
+from koordsched.config.extension_points import FILTER, PRE_FILTER, PRE_SCORE, SCORE
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis, Refusal, counted
 from koordsched.framework.interface import UNSIGNABLE
@@ -33,8 +34,7 @@ from koordsched.framework.row_refusals import NO_REFUSALS, RowRefusals, Rows
 from koordsched.framework.shape import Shape, ShapeKey
 from koordsched.framework.shape_simulation import ShapeSimulation, SimulatedFilters
 from koordsched.framework.status import SKIPS, Code, PluginError, Status
-from koordsched.framework.stopwatch import FILTER, NORMALIZE, PRE_FILTER, PRE_SCORE, SCORE, Stopwatch, unwatched
-from koordsched.framework.timed import CountedPreFilter, CountedPreScore, TimedFilter, TimedScore
+from koordsched.framework.timings import NORMALIZE, CycleTimings, discarded_timings
 from koordsched.log import get_logger
 from koordsched.metrics import CounterChild
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
     from koordsched.framework.evaluation_plan import EvaluationPlan
-    from koordsched.framework.interface import FilterNodesPlugin
+    from koordsched.framework.interface import Codes, FilterNodesPlugin
     from koordsched.framework.simulation import NodeSimulation
 
     ActiveFilters = tuple[list[FilterNodesPlugin], array[int], list[CounterChild]]
@@ -59,16 +59,15 @@ log = get_logger(__name__)
 class Shapes:
     """The shapes of one profile. budget: about how many bytes they may take."""
 
-    def __init__(self, plan: EvaluationPlan, cache: Cache, budget: int = DEFAULT_BUDGET, watch: Stopwatch | None = None) -> None:
+    def __init__(self, plan: EvaluationPlan, cache: Cache, budget: int = DEFAULT_BUDGET, timings: CycleTimings | None = None) -> None:
         self._plan = plan
         self._cache = cache
-        self._watch = watch = watch or unwatched()
-        self._pre_filters = [CountedPreFilter(plugin, watch) for plugin in plan.pre_filters]
-        self._pre_filter_of = {plugin.name: plugin for plugin in self._pre_filters}
-        self._filter_counters = {plugin.name: watch.evaluations(plugin.name, FILTER) for plugin in plan.filters}
+        self._timings = timings = timings or discarded_timings()
+        self._pre_filters = {plugin.name: timings.counted(plugin.name, PRE_FILTER.label, plugin.pre_filter) for plugin in plan.pre_filters}
+        self._filter_counters = {plugin.name: timings.evaluations(plugin.name, FILTER.label) for plugin in plan.filters}
         self._active_filters: dict[frozenset[str], ActiveFilters] = {}  # by the names of plugins that skip
-        self._pre_scorers = [CountedPreScore(plugin, watch) for plugin in plan.pre_scorers]
-        self._score_counters = [watch.evaluations(plugin.name, SCORE) for plugin, _ in plan.scorers]
+        self._pre_scorers = {plugin.name: timings.counted(plugin.name, PRE_SCORE.label, plugin.pre_score) for plugin in plan.pre_scorers}
+        self._score_counters = [timings.evaluations(plugin.name, SCORE.label) for plugin, _ in plan.scorers]
         self._asked = cache.nodes()  # what filters and scorers are asked about; its rows are set for each call
         self._simulated_filters = SimulatedFilters(plan, cache)
         self._scratch = Scratch()
@@ -127,9 +126,9 @@ class Shapes:
         shape.versions = [plugin.version(pod) for plugin in shape.versioned]
         shape.diagnosis = None
         shape.pre_scored = False
-        started = self._watch.perf()
+        started = self._timings.perf()
         shape.pre_filtered = run_pre_filter(self._pre_filters, shape.state, pod, self._cache.nodes())
-        self._watch.prepared(PRE_FILTER, shape.pre_filtered.refusal, started)
+        self._timings.prepared(PRE_FILTER.label, shape.pre_filtered.refusal, started)
         shape.prepared = True
         if shape.pre_filtered.refusal is not None:
             return
@@ -161,9 +160,9 @@ class Shapes:
 
     def _pre_filter_again(self, shape: Shape, pod: PodInfo, name: str) -> bool:
         """Run the plugin's PreFilter and forget its filter's answers; False when it skips, refuses or names nodes otherwise than before."""
-        plugin = self._pre_filter_of.get(name)
-        if plugin is not None:
-            outcome = plugin.pre_filter(shape.state, pod, self._cache.nodes())
+        pre_filter = self._pre_filters.get(name)
+        if pre_filter is not None:
+            outcome = pre_filter(shape.state, pod, self._cache.nodes())
             skipped = name in shape.pre_filtered.skipped
             if isinstance(outcome, Status):
                 return skipped and outcome.code is Code.SKIP
@@ -184,13 +183,13 @@ class Shapes:
         try:
             evaluation.catch_up()
             filters, evaluated, state, asked = shape.filters, shape.evaluated, shape.state, self._asked
-            if self._watch.recording:
-                filters = [TimedFilter(plugin, self._watch) for plugin in filters]
+            timed = self._timings.recording
             f = evaluation.next_filter(0)
             while f >= 0:
                 asked.rows = rows = evaluation.work_rows()
                 evaluated[f].count += len(rows)
-                evaluation.store_codes(filters[f].filter_nodes(state, pod, asked))
+                codes = self._timed_filter(filters[f], state, pod) if timed else filters[f].filter_nodes(state, pod, asked)
+                evaluation.store_codes(codes)
                 f = evaluation.next_filter(f + 1)
             evaluation.settle()
             if evaluation.verdict_changed:
@@ -200,6 +199,15 @@ class Shapes:
         except BaseException:
             shape.prepared = False
             raise
+
+    def _timed_filter(self, plugin: FilterNodesPlugin, state: CycleState, pod: PodInfo) -> Codes | None:
+        """Observe a filter. The status of one question about many nodes is success if a node passed, or why the first one did not."""
+        started = self._timings.perf()
+        codes = plugin.filter_nodes(state, pod, self._asked)
+        seconds = self._timings.perf() - started
+        status = plugin.explain(state, pod, int(codes[0])) if codes is not None and codes.all() else None
+        self._timings.executed(plugin.name, FILTER.label, status, seconds)
+        return codes
 
     def overrule(self, shape: Shape, rows: Rows) -> None:
         """Leave these feasible rows out of scoring until `reinstate`."""
@@ -244,17 +252,17 @@ class Shapes:
             raise
 
     def _run_pre_score(self, shape: Shape, pod: PodInfo, names: AbstractSet[str]) -> None:
-        started = self._watch.perf()
+        started = self._timings.perf()
         feasible = self._cache.select(shape.evaluation.feasible_rows())
         skipped = shape.score_skipped - names
-        for plugin in self._pre_scorers:
-            status = plugin.pre_score(shape.state, pod, feasible) if plugin.name in names else None
+        for name, pre_score in self._pre_scorers.items():
+            status = pre_score(shape.state, pod, feasible) if name in names else None
             if status is None:
                 continue
             if status.code is not SKIPS:
-                text = f'running PreScore plugin "{plugin.name}": {status.message}'
-                raise PluginError(Status(status.code, (text,), plugin.name), PRE_SCORE)
-            skipped.add(plugin.name)
+                text = f'running PreScore plugin "{name}": {status.message}'
+                raise PluginError(Status(status.code, (text,), name), PRE_SCORE.label)
+            skipped.add(name)
         if not shape.pre_scored or skipped != shape.score_skipped:
             shape.score_skipped = skipped
             enabled = [plugin.name not in skipped for plugin, _ in shape.scorers]
@@ -263,7 +271,7 @@ class Shapes:
             shape.evaluation.enable_scorers(enabled)
         shape.stale_scores = set()
         shape.pre_scored = True
-        self._watch.prepared(PRE_SCORE, None, started)
+        self._timings.prepared(PRE_SCORE.label, None, started)
 
     # Score
 
@@ -272,13 +280,14 @@ class Shapes:
         try:
             evaluation = shape.evaluation
             scorers, counters, state, asked = shape.scorers, self._score_counters, shape.state, self._asked
-            if self._watch.recording:
-                scorers = [(TimedScore(plugin, self._watch), weight) for plugin, weight in scorers]
+            timings, timed = self._timings, self._timings.recording
             s = evaluation.next_scorer(0)
             while s >= 0:
                 asked.rows = rows = evaluation.work_rows()
                 counters[s].count += len(rows)
-                evaluation.store_scores(scorers[s][0].score_nodes(state, pod, asked))
+                plugin = scorers[s][0]
+                score_nodes = timings.timed(plugin.name, SCORE.label, plugin.score_nodes) if timed else plugin.score_nodes
+                evaluation.store_scores(score_nodes(state, pod, asked))
                 if s in shape.custom:
                     shape.normalized = False
                 s = evaluation.next_scorer(s + 1)
@@ -288,21 +297,21 @@ class Shapes:
             if bad >= 0:
                 name, score = shape.scorers[bad][0].name, evaluation.invalid_score
                 text = f'plugin "{name}" returns an invalid score {score}, it should in the range of [0, 100] after normalizing'
-                raise PluginError(Status(Code.ERROR, (text,), name), SCORE)
+                raise PluginError(Status(Code.ERROR, (text,), name), SCORE.label)
         except BaseException:
             shape.prepared = False
             raise
-        self._watch.ranked = True
+        self._timings.scored = True
 
     def _normalize(self, shape: Shape, pod: PodInfo) -> None:
         """Let plugins normalise that do it by themselves: over all feasible nodes."""
         rows = shape.evaluation.feasible_rows()
         nodes = self._cache.select(rows)
         for s in shape.custom:
-            plugin, started = shape.scorers[s][0], self._watch.perf()
+            plugin, started = shape.scorers[s][0], self._timings.perf()
             scores = plugin.normalize_scores(shape.state, pod, nodes, shape.evaluation.raw_scores(s, rows))
-            if self._watch.recording:
-                self._watch.executed(plugin.name, NORMALIZE, None, started)
+            if self._timings.recording:
+                self._timings.executed(plugin.name, NORMALIZE, None, self._timings.perf() - started)
             shape.evaluation.store_normalized(s, rows, scores)
         shape.normalized = True
 

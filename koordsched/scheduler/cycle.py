@@ -1,9 +1,14 @@
 """The way of a pod, from the queue to its node, in the order in which things happen (framework.md §5 and §6).
 
-The scheduling cycle (`schedule`) runs without awaiting, so nothing changes under it, unless extenders or PostFilter have a say: then the
-loop awaits it before the next pod. The binding cycle (`_bind`) runs beside it, and the next pod is scheduled on assumed state meanwhile.
-Whatever goes wrong after the pod was assumed is undone in one place, `_undo`. A plugin that raises has a bug: that costs its pod an
-attempt and is logged with a traceback, and the scheduler goes on.
+    pop -> PreFilter -> Filter -> (extenders) -> PreScore -> Score -> Reserve -> Permit        scheduling cycle: `schedule`
+                          | no node                                     |
+                          v                                             v
+                      PostFilter -> failure, back to the queue      WaitOnPermit -> PreBind -> Bind -> PostBind    binding cycle: `_bind`
+
+The scheduling cycle runs without awaiting, so nothing changes under it, unless extenders or PostFilter take part: then the loop awaits
+them before the next pod. The binding cycle runs beside it, and the next pod is scheduled on assumed state meanwhile. Whatever goes wrong
+after the pod was assumed is undone in one place, `_undo`. A plugin that raises has a bug: that costs its pod an attempt and is logged with
+a traceback, and the scheduler goes on.
 """
 
 from __future__ import annotations
@@ -12,36 +17,43 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 
 from koordsched.cache.cache import CacheError
 from koordsched.cluster.event_series import EventText
+from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis, fit_error
 from koordsched.framework.handle import ExtenderError
+from koordsched.framework.row_refusals import NO_REFUSALS
+from koordsched.framework.sampling import Sampler, nodes_to_find
 from koordsched.framework.status import Code, PluginError, Status
 from koordsched.framework.waiting import WaitingPod
 from koordsched.log import get_logger
 from koordsched.queue.events import ASSIGNED_POD_DELETE, Scope
 from koordsched.scheduler.binding_tasks import BindingTasks, CancellableWaits
-from koordsched.scheduler.failure import CLEAR_NOMINATION, Failure, bound_to
+from koordsched.scheduler.extenders.asking import AllowedNodes, ExtenderQuestion
+from koordsched.scheduler.failure import CLEAR_NOMINATION, Failure, bound_to, refreshed
+from koordsched.scheduler.nominated_nodes import NominatedNodes
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
 
+    from koordsched.api.core import Node, Pod
     from koordsched.api.podinfo import PodInfo
-    from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.interface import PostFilterResult
     from koordsched.framework.profile import Profile
     from koordsched.queue.queued_pod import QueuedPodInfo
     from koordsched.scheduler.context import SchedulerContext
-    from koordsched.scheduler.extenders.binding import Binder
-    from koordsched.scheduler.extenders.search import Search
+    from koordsched.scheduler.extenders.asking import ExtenderAnswer
+    from koordsched.scheduler.extenders.chain import ExtenderChain
     from koordsched.scheduler.failure import FailureHandler
-    from koordsched.scheduler.selection import Selection
 
 log = get_logger(__name__)
 
 PODS_TO_ACTIVATE = "kubernetes.io/pods-to-activate"  # CycleState key: pods (by key) that plugins want tried now that this one is placed
+PODS_A_TURN = 16  # pods scheduled before other tasks get their turn: few enough that binds and watches never starve
 LOOK_SECONDS = 0.1  # how often it is seen, at the end, which bindings have begun to wait meanwhile
+NO_STATE = CycleState()
 
 
 class Attempt(msgspec.Struct, eq=False):
@@ -50,109 +62,215 @@ class Attempt(msgspec.Struct, eq=False):
     info: QueuedPodInfo
     pod: PodInfo
     profile: Profile
-    state: CycleState
-    node: str  # "" while there is none
     started: float  # Clock.perf
+    state: CycleState = NO_STATE  # from PreFilter on
+    answer: ExtenderAnswer | None = None  # of the extenders, if they were asked
+    node: str = ""  # once it is chosen
 
 
 class Cycle:
     """Takes pods from the queue to their nodes."""
 
-    def __init__(self, parts: SchedulerContext, profiles: Mapping[str, Profile], selection: Selection, failures: FailureHandler) -> None:
-        self._parts = parts
-        self._profiles = profiles
-        self._selection = selection
+    def __init__(
+        self, context: SchedulerContext, failures: FailureHandler, pods: Mapping[str, Pod], extenders: ExtenderChain | None = None
+    ) -> None:
+        """pods: the watched pods by key, as the cluster has them."""
+        self._context = context
         self._failures = failures
-        self._search: Search | None = None
-        self._binder: Binder | None = None
+        self._pods = pods
+        self._extenders = extenders
+        self._cache = context.cache
+        self._random = context.random
+        self._nominator = context.queue.nominator
+        self._nominated = NominatedNodes(context.cache, context.queue.nominator)
+        self._sampler = Sampler(context.cache)
         self._waits = CancellableWaits()
         self.binding = BindingTasks()
 
-    def ask_extenders(self, search: Search | None, binder: Binder | None) -> None:
-        """Let extenders have a say in where pods go, and bind them."""
-        self._search = search
-        self._binder = binder
+    async def run(self) -> None:
+        """Pop and schedule for ever."""
+        queue, turn = self._context.queue, 0
+        while True:
+            info = queue.pop()
+            if info is None:
+                await queue.wait_not_empty()
+                continue
+            rest = self.schedule(info)
+            if rest is not None:
+                await rest
+            turn += 1
+            if turn % PODS_A_TURN == 0:
+                await asyncio.sleep(0)
 
     # Scheduling cycle
 
-    def schedule(self, info: QueuedPodInfo) -> Coroutine[None, None, None] | None:
+    def schedule(self, info: QueuedPodInfo, resumed: Attempt | None = None) -> Coroutine[None, None, None] | None:
         """Find a node for a popped pod, assume it there and start binding it, or hand it to the failure path.
 
-        What is returned has to be awaited before the next pod is scheduled.
+        A coroutine that is returned has to be awaited before the next pod is scheduled. resumed: an attempt that extenders have answered.
         """
-        profile = self._profiles.get(info.profile)
+        context, pod = self._context, info.pod_info
+        profile = context.profiles.get(info.profile)
         if profile is None or self._skip(info):
-            self._parts.queue.done(info.uid)
+            context.queue.done(info.uid)
             return None
-        started = self._parts.clock.perf()
-        if self._search is not None and self._search.wants(info.pod_info):
-            return self._schedule_with_extenders(self._search, info, profile, started)
+        began = context.clock.perf()
+        attempt = resumed or Attempt(info, pod, profile, began)
         try:
-            state, found = self._selection.find(profile, info.pod_info)
-        except PluginError as error:
-            self._search_failed(info, profile, started, error)
+            found = self.find_node(attempt)  # PreFilter, Filter, PreScore, Score
+        except Exception as error:  # noqa: BLE001  # it is logged there
+            self._search_failed(attempt, error)
             return None
-        except Exception as error:
-            log.exception("scheduling cycle failed", pod=info.key)
-            self._search_broke(info, profile, started, error)
-            return None
-        found_at = self._parts.clock.perf()
-        profile.watch.end_cycle(started, found_at)
+        timings = profile.timings
+        if isinstance(found, ExtenderQuestion):
+            timings.interrupt(began)
+            return self._ask_extenders(attempt, found)
+        ended = context.clock.perf()
+        attempt.state = state = attempt.state.clone()
+        if timings.recording:
+            state.sampled = True
+        if resumed is None:
+            timings.end_cycle(began, ended)
+        else:
+            timings.resume(began)
         if isinstance(found, Diagnosis):
-            attempt = Attempt(info, info.pod_info, profile, state, "", started)
             if found.plugins and profile.post_filter:
                 return self._post_filter(attempt, found)
             self._no_node(attempt, found)
-        else:
-            self._parts.metrics.decided(found_at - started)
-            self._place(Attempt(info, info.pod_info, profile, state, found, started))
+            return None
+        context.metrics.decided(ended - attempt.started)
+        attempt.node = found
+        try:
+            context.cache.assume_pod(pod, found)
+        except CacheError as error:
+            self._failures.handle(Failure(info, profile, str(error), nominate=CLEAR_NOMINATION, started=attempt.started))
+            return None
+        context.queue.nominate(pod, "")
+        waits: dict[str, float] = {}
+        try:
+            status = profile.run_reserve(state, pod, found)
+            if status is None:
+                status, waits = profile.run_permit(state, pod, found)
+        except Exception as error:
+            log.exception("Reserve or Permit failed", pod=pod.key, node=found)
+            status = Status(Code.ERROR, (_bug(error),))
+        if status is not None:
+            self._undo(attempt, status)
+            return None
+        self._activate(state)
+        if waits:
+            context.waiting_pods.add(WaitingPod(pod, found, waits))
+        self.binding.add(self._bind(attempt))
         return None
 
-    async def _schedule_with_extenders(self, search: Search, info: QueuedPodInfo, profile: Profile, started: float) -> None:
-        """Do what `schedule` does for a pod that extenders want to see: nothing else is scheduled meanwhile."""
-        try:
-            found = await search.find(profile, info)
-        except (PluginError, ExtenderError) as error:
-            self._parts.metrics.decided(self._parts.clock.perf() - started)
-            self._search_failed(info, profile, started, error)
-            return
-        except Exception as error:
-            log.exception("scheduling cycle failed", pod=info.key)
-            self._search_broke(info, profile, started, error)
-            return
-        if found is None or self._skip(info):
-            self._parts.queue.done(info.uid)
-            return
-        state, node = found
-        attempt = Attempt(info, info.pod_info, profile, state, "", started)
-        if isinstance(node, str):
-            self._parts.metrics.decided(self._parts.clock.perf() - started)
-            attempt.node = node
-            self._place(attempt)
-        elif node.plugins and profile.post_filter:
-            await self._post_filter(attempt, node)
-        else:
-            self._no_node(attempt, node)
-
-    def _search_failed(self, info: QueuedPodInfo, profile: Profile, started: float, error: PluginError | ExtenderError) -> None:
-        if isinstance(error, PluginError):
-            profile.watch.fail_cycle(error.point, started)
-            self._failures.handle(Failure(info, profile, error.status.message, status=error.status, started=started))
-        else:
-            profile.watch.drop_cycle()
-            self._failures.handle(Failure(info, profile, str(error), nominate=CLEAR_NOMINATION, started=started))
-
-    def _search_broke(self, info: QueuedPodInfo, profile: Profile, started: float, error: Exception) -> None:
-        profile.watch.drop_cycle()
-        self._failures.handle(Failure(info, profile, _bug(error), started=started))
-
     def _skip(self, info: QueuedPodInfo) -> bool:
+        """Answer whether there is nothing to schedule: the pod is being deleted, or it is assumed already."""
         pod = info.pod_info.pod
         if pod.metadata.deletion_timestamp is not None:
             text = EventText("Warning", "FailedScheduling", "Scheduling", f"skip schedule deleting pod: {info.key}")
-            self._parts.events(info.profile).event(pod, text)
+            self._context.events(info.profile).event(pod, text)
             return True
-        return self._parts.cache.is_assumed(info.uid)
+        return self._cache.is_assumed(info.uid)
+
+    def find_node(self, attempt: Attempt) -> str | Diagnosis | ExtenderQuestion:
+        """Return the node for the pod, why there is none, or what extenders have to be asked first. PluginError when a plugin failed.
+
+        Reads the cache as it is: nothing may await between this and the assumption of the pod.
+        """
+        pod, profile, answer = attempt.pod, attempt.profile, attempt.answer
+        shapes, timings = profile.shapes, profile.timings
+        shape = shapes.pre_filter(pod)
+        attempt.state = shape.state
+        shapes.filter(shape, pod)
+        timings.filtered_at = timings.perf() if shape.pre_filtered.refusal is None else 0.0
+        node_count = self._cache.table.live_count
+        if node_count == 0:
+            return Diagnosis.without_nodes()
+
+        # Nominated nodes: that of the pod itself is the only candidate if it fits, those of others have to keep room.
+        asking = answer is not None or (self._extenders is not None and self._extenders.wants(pod))
+        nominated, refused = None, NO_REFUSALS
+        if len(self._nominator) or pod.pod.status.nominated_node_name:
+            nominated = self._nominated.own_row(profile, shape, pod)
+            if nominated is not None and not asking:
+                return self._name(nominated)
+            refused = self._nominated.refusals(profile, shape, pod)
+        if answer is None and nominated is None and shape.feasible_count <= len(refused):
+            return shapes.diagnose(shape, pod, refused)
+        evaluation, left_out = shape.evaluation, refused.rows
+
+        # Extenders: of what they left, what is allowed still.
+        candidates: dict[int, int] = {}
+        if answer is not None:
+            allowed = AllowedNodes(shape, refused, nominated)
+            candidates = answer.candidates(self._cache, allowed)
+            if not candidates:
+                return answer.diagnosis(shapes.refusals(shape, pod, refused), self._cache, allowed)
+            if len(candidates) == 1:
+                return self._name(next(iter(candidates)))
+            left_out = np.setdiff1d(evaluation.feasible_rows(), np.array(list(candidates), np.int32))
+        if len(left_out):
+            shapes.overrule(shape, left_out)
+        try:
+            # Sampling: part of the nodes is looked at where the operator says so.
+            wanted = None if candidates else nodes_to_find(node_count, profile.percentage_of_nodes_to_score)
+            sample = None if wanted is None else self._sampler.sample(shape, wanted)
+            if asking and not candidates:
+                rows = evaluation.feasible_rows() if sample is None else sample
+                return ExtenderQuestion(self._nodes(rows.tolist()), None if nominated is None else self._nodes([nominated])[0])
+
+            # A single feasible node is taken without scoring.
+            if evaluation.feasible_count == 1:
+                return self._name(int(evaluation.feasible_rows()[0]))
+            shapes.pre_score(shape, pod)
+            shapes.score(shape, pod)
+
+            # Select host: one of those with the highest total by chance.
+            if not candidates and sample is None:
+                best, ties = evaluation.best()
+                return self._name(evaluation.pick(best, self._random.randrange(ties) if ties > 1 else 0))
+            if sample is None:
+                totals = {row: evaluation.scores(row)[1] + extra for row, extra in sorted(candidates.items())}
+            else:
+                totals = dict(zip(sample.tolist(), self._sampler.totals(shape, pod, sample).tolist(), strict=True))
+            highest = max(totals.values())
+            rows_of_best = [row for row, total in totals.items() if total == highest]
+            return self._name(rows_of_best[self._random.randrange(len(rows_of_best)) if len(rows_of_best) > 1 else 0])
+        finally:
+            if len(left_out):
+                shapes.reinstate(shape, left_out)
+
+    def _name(self, row: int) -> str:
+        """Return the name of the row's node."""
+        info = self._cache.infos[row]
+        if info is None:
+            raise LookupError(f"row {row} was chosen but holds no node")
+        return info.name
+
+    def _nodes(self, rows: list[int]) -> list[Node]:
+        infos = (self._cache.infos[row] for row in rows)
+        return [info.node for info in infos if info is not None and info.node is not None]
+
+    async def _ask_extenders(self, attempt: Attempt, question: ExtenderQuestion) -> None:
+        """Await the extenders' answer, then begin again with it, as the pod and the nodes may have changed meanwhile."""
+        assert self._extenders is not None
+        info = attempt.info
+        try:
+            attempt.answer = await self._extenders.ask(attempt.pod, question)
+            stored = self._pods.get(info.key)
+            if stored is None or stored.metadata.uid != info.uid or stored.spec.node_name:
+                self._context.queue.done(info.uid)  # there is nothing left to place
+                return
+            if stored.metadata.resource_version != info.pod_info.pod.metadata.resource_version:
+                info.pod_info = refreshed(info.pod_info, stored, attempt.profile)
+            info.pod_info.shape = attempt.profile.shapes.key(info.pod_info)  # signatures may have changed meanwhile
+        except Exception as error:  # noqa: BLE001  # it is logged there
+            self._search_failed(attempt, error)
+            return
+        attempt.pod = info.pod_info
+        rest = self.schedule(info, attempt)
+        if rest is not None:
+            await rest
 
     async def _post_filter(self, attempt: Attempt, diagnosis: Diagnosis) -> None:
         try:
@@ -164,43 +282,33 @@ class Cycle:
         self._no_node(attempt, diagnosis, text, result)
 
     def _no_node(self, attempt: Attempt, diagnosis: Diagnosis, text: str = "", result: PostFilterResult | None = None) -> None:
-        """Say that there is no node; text: what PostFilter has to add."""
-        self._parts.metrics.decided(self._parts.clock.perf() - attempt.started)
+        """Hand a pod without a node to the failure path; text: what PostFilter has to add."""
+        self._context.metrics.decided(self._context.clock.perf() - attempt.started)
         message = f"{diagnosis.message} {text}" if text else diagnosis.message
         self._failures.handle(
             Failure(attempt.info, attempt.profile, message, diagnosis=diagnosis, nominate=result, started=attempt.started)
         )
 
-    def _place(self, attempt: Attempt) -> None:
-        """Assume, Reserve, Permit; then bind beside everything else."""
-        pod, profile, parts = attempt.pod, attempt.profile, self._parts
-        try:
-            parts.cache.assume_pod(pod, attempt.node)
-        except CacheError as error:
-            self._failures.handle(Failure(attempt.info, profile, str(error), nominate=CLEAR_NOMINATION, started=attempt.started))
-            return
-        parts.queue.nominate(pod, "")
-        waits: dict[str, float] = {}
-        try:
-            status = profile.run_reserve(attempt.state, pod, attempt.node)
-            if status is None:
-                status, waits = profile.run_permit(attempt.state, pod, attempt.node)
-        except Exception as error:
-            log.exception("Reserve or Permit failed", pod=pod.key, node=attempt.node)
-            status = Status(Code.ERROR, (_bug(error),))
-        if status is not None:
-            self._undo(attempt, status)
-            return
-        self._activate(attempt.state)
-        if waits:
-            parts.waiting_pods.add(WaitingPod(pod, attempt.node, waits))
-        self.binding.add(self._bind(attempt))
+    def _search_failed(self, attempt: Attempt, error: Exception) -> None:
+        """Hand a pod whose search for a node ended in an error to the failure path."""
+        info, profile, started = attempt.info, attempt.profile, attempt.started
+        if isinstance(error, PluginError):
+            profile.timings.fail_cycle(error.point, started)
+            failure = Failure(info, profile, error.status.message, status=error.status, started=started)
+        elif isinstance(error, ExtenderError):
+            profile.timings.drop_cycle()
+            failure = Failure(info, profile, str(error), nominate=CLEAR_NOMINATION, started=started)
+        else:
+            log.exception("scheduling cycle failed", pod=info.key)
+            profile.timings.drop_cycle()
+            failure = Failure(info, profile, _bug(error), started=started)
+        self._failures.handle(failure)
 
     def _activate(self, state: CycleState) -> None:
         pods = state.read(PODS_TO_ACTIVATE)
         if pods:
             state.delete(PODS_TO_ACTIVATE)
-            self._parts.queue.activate(pods.values())
+            self._context.queue.activate(pods.values())
 
     async def wind_up(self) -> int:
         """Let the bindings end whose requests were sent; take back the others without a word, as nothing is wrong with their pods.
@@ -234,23 +342,23 @@ class Cycle:
         work, status = profile.pre_bind_work(state, pod, node)
         if status is not None:
             return status
-        waiting = self._parts.waiting_pods.get(pod.uid)
+        waiting = self._context.waiting_pods.get(pod.uid)
         if waiting is not None or (work and any(plugin.takes_time for plugin in work)):
-            self._parts.status_writer.nominate(pod, node)
+            self._context.status_writer.nominate(pod, node)
         if waiting is not None:
             status = await self._wait_on_permit(waiting)
             if status is not None:
                 return status
-        self._parts.queue.done(pod.uid)  # from here on a failure is retried after a backoff, whatever happened meanwhile
+        self._context.queue.done(pod.uid)  # from here on a failure is retried after a backoff, whatever happened meanwhile
         if work:  # takes no slot: volumes take minutes
             status = await profile.run_pre_bind(self._waits.around(work), state, pod, node)
         if status is not None:
             return status
         taken = False
-        if self._binder is not None:
-            taken, status = await self._binder.bind(pod, node)  # takes no slot: a slow extender holds back its own pods only
+        if self._extenders is not None:
+            taken, status = await self._extenders.bind(pod, node)  # takes no slot: a slow extender holds back its own pods only
         if not taken:
-            slots = self._parts.bind_slots
+            slots = self._context.bind_slots
             if slots.locked():
                 with self._waits.wait():
                     await slots.acquire()
@@ -265,27 +373,27 @@ class Cycle:
         return status
 
     async def _wait_on_permit(self, waiting: WaitingPod) -> Status | None:
-        begun = self._parts.clock.now()
+        begun = self._context.clock.now()
         try:
             with self._waits.wait():
                 status = await waiting.outcome()
         finally:
-            self._parts.waiting_pods.remove(waiting.pod.uid)
+            self._context.waiting_pods.remove(waiting.pod.uid)
         result = "scheduled" if status is None else "unschedulable"
-        self._parts.metrics.waited_on_permit(result, self._parts.clock.now() - begun)
+        self._context.metrics.waited_on_permit(result, self._context.clock.now() - begun)
         return status
 
     def _bound(self, attempt: Attempt) -> None:
-        info, parts = attempt.info, self._parts
+        info, context = attempt.info, self._context
         pod = attempt.pod.pod
         note = f"Successfully assigned {info.key} to {attempt.node}"
-        parts.events(info.profile).event(pod, EventText("Normal", "Scheduled", "Binding", note))
-        parts.status_writer.forget(info.uid)
-        parts.metrics.attempted("scheduled", info.profile, parts.clock.perf() - attempt.started)
+        context.events(info.profile).event(pod, EventText("Normal", "Scheduled", "Binding", note))
+        context.status_writer.forget(info.uid)
+        context.metrics.attempted("scheduled", info.profile, context.clock.perf() - attempt.started)
         if info.initial_attempt_timestamp is not None:
-            parts.metrics.bound(info.attempts, parts.clock.now() - info.initial_attempt_timestamp)
+            context.metrics.bound(info.attempts, context.clock.now() - info.initial_attempt_timestamp)
         if info.after_flush:
-            parts.metrics.bound_after_flush()
+            context.metrics.bound_after_flush()
         try:
             attempt.profile.run_post_bind(attempt.state, attempt.pod, attempt.node)
         except Exception:
@@ -296,10 +404,10 @@ class Cycle:
 
     def _undo(self, attempt: Attempt, status: Status) -> None:
         """Take back everything since the pod was assumed, tell the others that there is room, and hand the pod to the failure path."""
-        parts, pod = self._parts, attempt.pod
+        context, pod = self._context, attempt.pod
         self._take_back(attempt)
         scope = Scope(exclude_uid=pod.uid) if status.rejected else Scope()
-        parts.queue.move_all(ASSIGNED_POD_DELETE, bound_to(pod.pod, attempt.node), None, scope)
+        context.queue.move_all(ASSIGNED_POD_DELETE, bound_to(pod.pod, attempt.node), None, scope)
         message = fit_error(1, dict.fromkeys(status.reasons, 1)) if status.rejected else status.message
         self._failures.handle(
             Failure(attempt.info, attempt.profile, message, status=status, nominate=CLEAR_NOMINATION, started=attempt.started)
@@ -307,11 +415,11 @@ class Cycle:
 
     def _take_back(self, attempt: Attempt) -> None:
         """Undo what was done since the pod was assumed."""
-        parts, pod = self._parts, attempt.pod
-        parts.waiting_pods.remove(pod.uid)
+        context, pod = self._context, attempt.pod
+        context.waiting_pods.remove(pod.uid)
         attempt.profile.run_unreserve(attempt.state, pod, attempt.node)
-        if parts.cache.is_assumed(pod.uid):
-            parts.cache.forget_pod(pod.uid)
+        if context.cache.is_assumed(pod.uid):
+            context.cache.forget_pod(pod.uid)
 
 
 def _bug(error: Exception) -> str:

@@ -39,7 +39,7 @@ class DriftMetrics(Protocol):
 
 
 class FrameworkCollectors:
-    """Extension points and plugins: `framework.stopwatch.FrameworkMetrics`; preemption; objects and volumes of plugins."""
+    """Extension points and plugins: `framework.timings.FrameworkMetrics`; preemption; objects and volumes of plugins."""
 
     def __init__(self, registry: Registry) -> None:
         self._points = Histogram(

@@ -26,12 +26,11 @@ from koordsched.queue.profile import INFEASIBLE, QueueProfile, QueueSettings
 from koordsched.queue.scheduling_queue import SchedulingQueue
 from koordsched.scheduler.context import Dependencies, SchedulerContext
 from koordsched.scheduler.cycle import Cycle
-from koordsched.scheduler.extenders.hints import HINTS
+from koordsched.scheduler.extenders.asking import HINTS
 from koordsched.scheduler.failure import ConditionRefresher, FailureHandler
 from koordsched.scheduler.handlers import EVENT_RESOURCES, NodeHandler, ObjectHandler, PodHandler
 from koordsched.scheduler.nominations import NominationKeeper
 from koordsched.scheduler.plugin_handle import PluginHandle
-from koordsched.scheduler.selection import Selection
 from koordsched.tasks import TaskFailure, Tasks, call_later
 
 if TYPE_CHECKING:
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
     from koordsched.api.core import Node, Pod
     from koordsched.api.podinfo import PodInfo
-    from koordsched.cache.cache import Cache
     from koordsched.cache.signatures import Concerns
     from koordsched.cluster.informer import Informer
     from koordsched.cluster.mirror import Handler
@@ -48,14 +46,13 @@ if TYPE_CHECKING:
     from koordsched.queue.profile import ProbeResult
     from koordsched.queue.queued_pod import QueuedPodInfo
     from koordsched.scheduler.debugger import Debugger, Sources
-    from koordsched.scheduler.extenders.chain import Chain
+    from koordsched.scheduler.extenders.chain import ExtenderChain
 
 __all__ = ["Dependencies", "Scheduler"]
 
 log = get_logger(__name__)
 
 LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"  # a pod that reached a terminal phase leaves the watch like a deleted one
-PODS_A_TURN = 16  # pods scheduled before other tasks get their turn: few enough that binds and watches never starve
 UNSCHEDULABLE_FLUSH_SECONDS = 30.0
 
 
@@ -72,12 +69,13 @@ class Scheduler:
         self._informers = context.informers
         self._nodes: Informer[Node] = self._informers.of(NODE)
         self._pods: Informer[Pod] = self._informers.of(POD, LIVE_PODS)
-        self._extenders = _extenders(config, self.cache)
+        self._extenders = _extenders(config, context)
         self._handle = PluginHandle(context, dependencies.flags.gates, self._extenders)
         registry = registry_for(config)
         metrics = self.metrics.framework if dependencies.measured else None
         for profile in config.profiles:
-            context.profiles[profile.scheduler_name] = Profile(profile, registry, self._handle, metrics)
+            made = Profile(profile, registry, self._handle, metrics, config.percentage_of_nodes_to_score)
+            context.profiles[profile.scheduler_name] = made
         self.profiles = context.profiles
         nominator = Nominator(self.cache)
         self.queue = SchedulingQueue(self.clock, self._queue_profiles(), self._queue_settings(dependencies), self.metrics, nominator)
@@ -89,11 +87,9 @@ class Scheduler:
             context.recorders[name] = EventRecorder(dependencies.cluster, self.clock, dependencies.random, source, manners)
         self._recorders = list(context.recorders.values())
         self.queue.call_on_backoff(self._arm)
-        selection = Selection(self.cache, nominator, dependencies.random, config.percentage_of_nodes_to_score)
         self._conditions = ConditionRefresher(context, self._pods.store)
-        self.cycle = Cycle(context, self.profiles, selection, FailureHandler(context, self._pods.store, self._conditions))
-        if self._extenders is not None:
-            self._ask_extenders(self._extenders, selection)
+        failures = FailureHandler(context, self._pods.store, self._conditions)
+        self.cycle = Cycle(context, failures, self._pods.store, self._extenders)
         self._nodes.add_handler(NodeHandler(context))
         self._nodes.add_handler(NominationKeeper(context, self.profiles, self._handle))
         self._pods.add_handler(PodHandler(context))
@@ -134,7 +130,7 @@ class Scheduler:
         for recorder in self._recorders:
             self._tasks.keep("event writer", recorder.run)
         self._tasks.must_run("flush of unschedulable pods", self._flush_unschedulable)
-        self._loop_task = self._tasks.must_run("scheduling loop", self._schedule)
+        self._loop_task = self._tasks.must_run("scheduling loop", self.cycle.run)
 
     def watch_pods(self, handler: Handler[Pod]) -> None:
         """Report every live pod that there is and every change to the handler, after the scheduler itself has taken note."""
@@ -223,21 +219,6 @@ class Scheduler:
         self._failure = self._failure or TaskFailure(task, error)
         self._failed.set()
 
-    async def _schedule(self) -> None:
-        """Pop and schedule for ever."""
-        turn = 0
-        while True:
-            info = self.queue.pop()
-            if info is None:
-                await self.queue.wait_not_empty()
-                continue
-            rest = self.cycle.schedule(info)
-            if rest is not None:
-                await rest
-            turn += 1
-            if turn % PODS_A_TURN == 0:
-                await asyncio.sleep(0)
-
     # Time
 
     def _arm(self) -> None:
@@ -298,13 +279,6 @@ class Scheduler:
     def _hints_of_extenders(self) -> dict[str, Sequence[EventHint]]:
         """Let every event retry the pods that an extender refused: what it looks at is not known."""
         return {EXTENDER: HINTS} if self._extenders is not None and self._extenders.choosing else {}
-
-    def _ask_extenders(self, chain: Chain, selection: Selection) -> None:
-        from koordsched.scheduler.extenders.binding import Binder  # noqa: PLC0415  # as in _extenders
-        from koordsched.scheduler.extenders.search import Search  # noqa: PLC0415
-
-        search = Search(selection, chain, self.cache, self._pods.store) if chain.choosing else None
-        self.cycle.ask_extenders(search, Binder(chain, self._context.cluster) if chain.binding else None)
 
     def _probe(self, profile: Profile, pod: PodInfo) -> ProbeResult:
         """Probe for a waiting pod; where the outcome is INFEASIBLE, report reasons that are new to the pods of its shape."""
@@ -378,10 +352,10 @@ class Scheduler:
         return Sources(self._context, self._nodes, self._pods, self.profiles)
 
 
-def _extenders(config: SchedulerConfiguration, cache: Cache) -> Chain | None:
+def _extenders(config: SchedulerConfiguration, context: SchedulerContext) -> ExtenderChain | None:
     """Make the extenders, if there are any. ExtenderSettingsError."""
     if not config.extenders:
         return None
-    from koordsched.scheduler.extenders.chain import Chain  # noqa: PLC0415  # brings an HTTP client that few need
+    from koordsched.scheduler.extenders.chain import ExtenderChain  # noqa: PLC0415  # brings an HTTP client that few need
 
-    return Chain.of(config.extenders, cache)
+    return ExtenderChain.of(config.extenders, context.cache, context.cluster)

@@ -174,7 +174,7 @@ class HostilePods(RuleBasedStateMachine):
         shape = world.profile.shapes.pre_filter(info)
         world.profile.shapes.filter(shape, info)
         if not shape.feasible_count:
-            found = world.selection.find(world.profile, info)[1]
+            found = world.search.find(world.profile, info)[1]
             assert isinstance(found, Diagnosis)
             return found.message
         world.profile.shapes.pre_score(shape, info)

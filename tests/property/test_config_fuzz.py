@@ -132,7 +132,7 @@ def test_a_configuration_changed_anywhere_is_used_or_refused_by_place(data: st.D
     check(json.dumps(value, ensure_ascii=False))
 
 
-def test_a_line_break_in_a_name_does_not_break_the_line_that_tells_of_it() -> None:
+def test_a_line_break_in_a_name_does_not_break_the_line_that_names_it() -> None:
     for point in ("preFilter", "multiPoint", "queueSort"):
         value = copy.deepcopy(VALID)
         value["profiles"][0]["schedulerName"] = "a\nb"

@@ -1,4 +1,4 @@
-"""Whatever an extender answers is either read or refused as nonsense in one bearable line; nothing else is ever raised."""
+"""Whatever an extender answers is either read or refused as malformed in one short line; nothing else is ever raised."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.damage import damaged
 
 from koordsched.scheduler.extenders import wire
-from koordsched.scheduler.extenders.wire import Nonsense
+from koordsched.scheduler.extenders.wire import MalformedResponse
 
 KEYS = [
     "Nodes",
@@ -46,7 +46,7 @@ def test_any_answer_is_read_or_refused_in_one_line(answer: bytes) -> None:
     ):
         try:
             read()
-        except Nonsense as refusal:
+        except MalformedResponse as refusal:
             text = str(refusal)
             assert text == " ".join(text.split())
             assert len(text) < 1024

@@ -110,7 +110,7 @@ class Cluster:
     def place(self, number: int, builder: PodBuilder) -> None:
         """Schedule and bind a pod, if it fits."""
         info, profile = self.world.signed(builder.info()), self.world.profile
-        state, found = self.world.selection.find(profile, info)
+        state, found = self.world.search.find(profile, info)
         if not isinstance(found, str):
             return
         self.world.cache.assume_pod(info, found)

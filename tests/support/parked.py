@@ -9,19 +9,19 @@ from koordsched.api.podinfo import PodInfo
 from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.queue.queued_pod import UNSCHEDULABLE
-from koordsched.scheduler.selection import Selection
+from support.world import NodeSearch
 
 
 def parked_but_schedulable(world: EmbeddedCluster) -> list[str]:
     """Return the unschedulable pods for which a fresh attempt finds a node, with the node and their last message."""
     scheduler, found = world.scheduler, []
-    selection = Selection(scheduler.cache, scheduler.queue.nominator, Random(1), 0)
+    search = NodeSearch(scheduler.cache, scheduler.queue.nominator, Random(1))
     for info in scheduler.queue.pending():
         if info.place is not UNSCHEDULABLE:
             continue
         stored = scheduler.pods[info.key]
         assert isinstance(stored, Pod)
-        _, node = selection.find(scheduler.profiles[info.profile], PodInfo(stored))
+        _, node = search.find(scheduler.profiles[info.profile], PodInfo(stored))
         if not isinstance(node, Diagnosis):
             found.append(f"{info.key} would go to {node}, but is parked: {info.last_message} {scheduler.queue.history(info.key)}")
     return found

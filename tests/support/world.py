@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from koordsched.api.core import Pod
@@ -19,6 +20,7 @@ from koordsched.cluster.informer import Informer
 from koordsched.cluster.port import Cluster
 from koordsched.config import Environment, load_config_text
 from koordsched.config.features import FeatureGates
+from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.handle import PreemptionExtenders
 from koordsched.framework.profile import PluginFactory, Profile
@@ -26,7 +28,8 @@ from koordsched.framework.waiting import WaitingPods
 from koordsched.plugins import REGISTRY
 from koordsched.queue.nominator import Nominator
 from koordsched.scheduler.context import Informers
-from koordsched.scheduler.selection import Selection
+from koordsched.scheduler.cycle import Attempt, Cycle
+from koordsched.scheduler.extenders.asking import ExtenderQuestion
 
 EMPTY_CONFIG = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
@@ -91,6 +94,23 @@ class RecordedActions:
         self.said.append(f"in {seconds:g} s")
 
 
+class NodeSearch:
+    """What a scheduling cycle does until it has a node, without a scheduler around it."""
+
+    def __init__(self, cache: Cache, nominator: Nominator, random: random.Random) -> None:
+        context: Any = SimpleNamespace(cache=cache, random=random, queue=SimpleNamespace(nominator=nominator))
+        failures: Any = None
+        self._cycle = Cycle(context, failures, {})
+
+    def find(self, profile: Profile, pod: PodInfo) -> tuple[CycleState, str | Diagnosis]:
+        """Return the cycle's state with the node's name, or with the reasons why there is none."""
+        info: Any = None
+        attempt = Attempt(info, pod, profile, 0.0)
+        found = self._cycle.find_node(attempt)
+        assert not isinstance(found, ExtenderQuestion)
+        return attempt.state.clone(), found
+
+
 class World(RecordedActions):
     """A cache and the profiles of a configuration on it."""
 
@@ -108,9 +128,10 @@ class World(RecordedActions):
         self.gates = FeatureGates()
         self.informers = Informers(self.cluster, self.clock, self.random)
         loaded = load_config_text(config, environment)
-        self.profiles = [Profile(profile, registry, self) for profile in loaded.profiles]
+        percentage = loaded.percentage_of_nodes_to_score
+        self.profiles = [Profile(profile, registry, self, percentage_of_nodes_to_score=percentage) for profile in loaded.profiles]
         self.profile = self.profiles[0]
-        self.selection = Selection(self.cache, self.nominator, self.random, loaded.percentage_of_nodes_to_score)
+        self.search = NodeSearch(self.cache, self.nominator, self.random)
 
     @property
     def columns(self) -> Columns:
@@ -126,7 +147,7 @@ class World(RecordedActions):
 
     def find(self, pod: PodInfo) -> str | Diagnosis:
         """Return the node for the pod, or why there is none."""
-        return self.selection.find(self.profile, self.signed(pod) if pod.shape is None else pod)[1]
+        return self.search.find(self.profile, self.signed(pod) if pod.shape is None else pod)[1]
 
     def place(self, pod: PodInfo) -> str:
         """Find a node and assume the pod there; LookupError with the message when there is none."""

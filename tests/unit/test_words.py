@@ -69,7 +69,6 @@ PENDING: tuple[str, ...] = (
     "tests/unit/cluster",
     "tests/unit/core",
     "tests/unit/differential",
-    "tests/unit/extenders",
     "tests/unit/framework",
     "tests/unit/nodenumaresource",
     "tests/unit/plugins",

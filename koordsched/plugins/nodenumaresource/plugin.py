@@ -13,6 +13,7 @@ import numpy as np
 from koordsched._core.change import Change
 from koordsched._core.numa_score import score_numa
 from koordsched.api.koordinator.pods import RESOURCE_STATUS
+from koordsched.config.extension_points import FILTER
 from koordsched.framework.cycle_state import annotate
 from koordsched.framework.interface import (
     FilterNodesPlugin,
@@ -24,7 +25,6 @@ from koordsched.framework.interface import (
 )
 from koordsched.framework.routes import Answer, Route, RoutesPlugin, refusal
 from koordsched.framework.status import SKIP, PluginError, Status, error
-from koordsched.framework.stopwatch import FILTER
 from koordsched.framework.topologymanager import NumaAffinity, NumaHintProvider, merged_status
 from koordsched.plugins.nodenumaresource.allocations import numa_state
 from koordsched.plugins.nodenumaresource.arguments import settings_of
@@ -127,7 +127,7 @@ class NodeNUMAResource(
             return found
         prepared = self._preparing.prepare(pod)
         if isinstance(prepared, Status):
-            raise PluginError(prepared.with_plugin(self.name), FILTER)
+            raise PluginError(prepared.with_plugin(self.name), FILTER.label)
         return prepared
 
     def _refusal(self, pod: PodInfo, node_name: str) -> Status | None:

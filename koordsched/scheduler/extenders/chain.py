@@ -7,23 +7,30 @@ counts as not being there. Reference: schedule_one.go and framework/preemption o
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
+from koordsched.api.core import Node, Pod
+from koordsched.api.kinds import POD
 from koordsched.cluster.apiserver.settings import ConnectError
+from koordsched.cluster.port import ClusterError, Ref
 from koordsched.framework.handle import EXTENDER, ExtenderError, ExtenderSettingsError, Victims
 from koordsched.framework.status import Code, Status
+from koordsched.framework.status import error as error_status
 from koordsched.log import get_logger
+from koordsched.scheduler.extenders.asking import ExtenderAnswer, ExtenderQuestion
 from koordsched.scheduler.extenders.extender import Extender
 from koordsched.scheduler.extenders.wire import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from koordsched.api.core import Node, Pod
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
+    from koordsched.cluster.port import Cluster
     from koordsched.config.types import Extender as ExtenderConfig
-    from koordsched.scheduler.extenders.wire import Chosen, Filtered
+    from koordsched.scheduler.extenders.wire import ExtenderVictims, FilteredNodes
 
 log = get_logger(__name__)
 
@@ -31,17 +38,11 @@ SCALE = 10  # an extender's scores end at 10, a plugin's at 100
 LEFT_OUT = 'node(s) were left out by extender "{name}"'
 
 
-class Left(NamedTuple):
-    """What filtering left: the nodes that remain, by name, and why each of the others does not."""
-
-    remaining: list[str]
-    refused: dict[str, Status]
-
-
-class Chain:
+class ExtenderChain:
     """The extenders of one scheduler."""
 
-    def __init__(self, extenders: Sequence[Extender], cache: Cache) -> None:
+    def __init__(self, extenders: Sequence[Extender], cache: Cache, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._extenders = sorted(extenders, key=lambda extender: extender.ignorable)
         self._cache = cache
         self._choosing = [extender for extender in self._extenders if extender.config.filter_verb or extender.config.prioritize_verb]
@@ -51,10 +52,10 @@ class Chain:
         self.prioritizing = 0  # requests for scores under way
 
     @classmethod
-    def of(cls, configs: Sequence[ExtenderConfig], cache: Cache) -> Chain:
+    def of(cls, configs: Sequence[ExtenderConfig], cache: Cache, cluster: Cluster) -> ExtenderChain:
         """Make the extenders of a configuration. ExtenderSettingsError."""
         try:
-            return cls([Extender(config, f"extenders[{i}]") for i, config in enumerate(configs)], cache)
+            return cls([Extender(config, f"extenders[{i}]") for i, config in enumerate(configs)], cache, cluster)
         except ConnectError as mistake:
             raise ExtenderSettingsError(str(mistake)) from None
 
@@ -63,16 +64,33 @@ class Chain:
         """Whether any extender filters or prioritizes."""
         return bool(self._choosing)
 
-    @property
-    def binding(self) -> bool:
-        """Whether an extender binds."""
-        return bool(self._binders)
+    # Filter and prioritize
 
     def wants(self, pod: PodInfo) -> bool:
-        """Answer whether some extender has a say in where the pod goes."""
+        """Answer whether some extender filters or prioritizes nodes for this pod."""
         return any(extender.wants(pod.pod) for extender in self._choosing)
 
-    async def filter(self, pod: Pod, nodes: Sequence[Node]) -> Left:
+    async def ask(self, pod: PodInfo, question: ExtenderQuestion) -> ExtenderAnswer:
+        """Ask about the nominated node alone, and if it does not remain about all nodes. ExtenderError.
+
+        An extender that fails on the nominated node leaves it one node among the others.
+        """
+        if question.nominated is not None:
+            try:
+                answer = await self.filter(pod.pod, [question.nominated])
+            except ExtenderError as error:
+                log.warning("an extender failed on the nominated node", pod=pod.key, err=str(error))
+            else:
+                if answer.remaining:
+                    return answer
+        answer = await self.filter(pod.pod, question.nodes)
+        if len(answer.remaining) <= 1:
+            return answer  # there is nothing to choose
+        remaining = set(answer.remaining)
+        scores = await self.prioritize(pod.pod, [node for node in question.nodes if node.metadata.name in remaining])
+        return replace(answer, scores=scores)
+
+    async def filter(self, pod: Pod, nodes: Sequence[Node]) -> ExtenderAnswer:
         """Ask which of the nodes remain. ExtenderError."""
         remaining = {node.metadata.name: node for node in nodes}
         refused: dict[str, Status] = {}
@@ -90,10 +108,10 @@ class Chain:
             kept = {name: remaining[name] for name in dict.fromkeys(answer.remaining)}
             refused |= {name: _refusal(extender, answer, name) for name in remaining if name not in kept}
             remaining = kept
-        return Left(list(remaining), refused)
+        return ExtenderAnswer(list(remaining), refused)
 
     async def prioritize(self, pod: Pod, nodes: Sequence[Node]) -> dict[str, int]:
-        """Ask for what is to be added to the nodes' totals, by name. Who fails adds nothing."""
+        """Ask for what is to be added to the nodes' totals, by name. An extender that fails adds nothing."""
         asked = [extender for extender in self._choosing if extender.config.prioritize_verb and extender.wants(pod)]
         total: dict[str, int] = {}
         for scores in await asyncio.gather(*(self._scores(extender, pod, nodes) for extender in asked)):
@@ -113,19 +131,33 @@ class Chain:
         self._went_well(extender, "prioritize")
         return {name: score * extender.config.weight * SCALE for name, score in scores.items()}
 
-    async def bind(self, pod: Pod, node: str) -> bool:
-        """Let an extender bind the pod; False: none wants to, so the Bind plugins are to. ExtenderError."""
+    # Bind
+
+    async def bind(self, pod: PodInfo, node: str) -> tuple[bool, Status | None]:
+        """Return whether an extender is the one that binds the pod, and what went wrong then; else the Bind plugins bind it."""
         for extender in self._binders:
-            if not extender.wants(pod):
+            if not extender.wants(pod.pod):
                 continue
             try:
-                await extender.bind(pod, node)
-            except ExtenderError as error:
-                self._fail_or_ignore(extender, "bind", error)
-                continue
+                await extender.bind(pod.pod, node)
+            except ExtenderError as failure:
+                if extender.ignorable:
+                    self._ignore(extender, "bind", failure)
+                    continue
+                # It may have bound the pod and failed to say so; room that is taken must not be given away again.
+                return True, None if await self._is_bound(pod, node) else error_status(str(failure))
             self._went_well(extender, "bind")
-            return True
-        return False
+            return True, None
+        return False, None
+
+    async def _is_bound(self, pod: PodInfo, node: str) -> bool:
+        meta = pod.pod.metadata
+        try:
+            found = await self._cluster.get(Ref(POD, meta.namespace, meta.name))
+        except ClusterError as failure:
+            log.warning("it is not known whether an extender bound a pod", pod=pod.key, err=failure.message)
+            return False
+        return isinstance(found, Pod) and found.metadata.uid == meta.uid and found.spec.node_name == node
 
     # Preemption (koordsched.framework.handle.PreemptionExtenders)
 
@@ -148,7 +180,7 @@ class Chain:
             self._went_well(extender, "preempt")
         return candidates
 
-    def _with_victims(self, extender: Extender, chosen: Mapping[str, Chosen]) -> dict[str, Victims]:
+    def _with_victims(self, extender: Extender, chosen: Mapping[str, ExtenderVictims]) -> dict[str, Victims]:
         found = {}
         for name, choice in chosen.items():
             if choice.uids:
@@ -189,7 +221,7 @@ class Chain:
         self._failing.discard((extender.name, verb))
 
 
-def _refusal(extender: Extender, answer: Filtered, name: str) -> Status:
+def _refusal(extender: Extender, answer: FilteredNodes, name: str) -> Status:
     """Say why the node does not remain. Kubernetes v1.35 gives no reason where the extender gives none."""
     if name in answer.unresolvable:
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (answer.unresolvable[name],), EXTENDER)

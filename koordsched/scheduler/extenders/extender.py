@@ -1,4 +1,4 @@
-"""One extender: which pods it wants to see, and its verbs. Reference: extender.go of Kubernetes v1.35.
+"""One extender: which pods it is asked about, and its verbs. Reference: extender.go of Kubernetes v1.35.
 
 Whatever goes wrong is an `ExtenderError` whose text names the extender's URL and verb: it ends in the condition of the pod. Nothing is kept
 between calls but connections.
@@ -15,7 +15,7 @@ from koordsched.cluster.apiserver.target import Pem, TlsSettings
 from koordsched.cluster.apiserver.tls import make_context, read_material
 from koordsched.framework.handle import ExtenderError
 from koordsched.scheduler.extenders import wire
-from koordsched.scheduler.extenders.transport import Reply, Settings, Transport, Unanswered
+from koordsched.scheduler.extenders.transport import Reply, Transport, TransportSettings, Unanswered
 
 if TYPE_CHECKING:
     import ssl
@@ -40,7 +40,7 @@ class Extender:
         self._managed = frozenset(resource.name for resource in config.managed_resources)
         tls = config.tls_config
         timeout = config.http_timeout if config.http_timeout > 0 else DEFAULT_TIMEOUT  # below 0 Go would wait for ever
-        settings = Settings(timeout, _tls(config, where), "" if tls is None else tls.server_name)
+        settings = TransportSettings(timeout, _tls(config, where), "" if tls is None else tls.server_name)
         self._transport = transport or Transport(settings)
 
     def wants(self, pod: Pod) -> bool:
@@ -53,13 +53,13 @@ class Extender:
             for container in (*pod.spec.containers, *pod.spec.init_containers)
         )
 
-    async def filter(self, pod: Pod, nodes: Sequence[Node]) -> wire.Filtered:
+    async def filter(self, pod: Pod, nodes: Sequence[Node]) -> wire.FilteredNodes:
         """Ask which of the nodes the pod may go to."""
         verb, names_only = self.config.filter_verb, self.config.node_cache_capable
         body = await self._send(verb, wire.nodes_args(pod, nodes, names_only=names_only))
         try:
             answer = wire.read_filtered(body, names_only=names_only)
-        except wire.Nonsense as error:
+        except wire.MalformedResponse as error:
             raise self._error(verb, str(error)) from None
         asked = {node.metadata.name for node in nodes}
         for name in answer.remaining:
@@ -74,7 +74,7 @@ class Extender:
         body = await self._send(verb, wire.nodes_args(pod, nodes, names_only=self.config.node_cache_capable))
         try:
             return wire.read_priorities(body)
-        except wire.Nonsense as error:
+        except wire.MalformedResponse as error:
             raise self._error(verb, str(error)) from None
 
     async def bind(self, pod: Pod, node: str) -> None:
@@ -83,16 +83,16 @@ class Extender:
         body = await self._send(verb, wire.binding_args(pod, node))
         try:
             wire.read_bound(body)
-        except wire.Nonsense as error:
+        except wire.MalformedResponse as error:
             raise self._error(verb, str(error)) from None
 
-    async def preempt(self, pod: Pod, victims: Mapping[str, Victims]) -> dict[str, wire.Chosen]:
+    async def preempt(self, pod: Pod, victims: Mapping[str, Victims]) -> dict[str, wire.ExtenderVictims]:
         """Ask which nodes remain as candidates for preemption, with which victims."""
         verb = self.config.preempt_verb
         body = await self._send(verb, wire.preemption_args(pod, victims, uids_only=self.config.node_cache_capable))
         try:
             return wire.read_preempted(body)
-        except wire.Nonsense as error:
+        except wire.MalformedResponse as error:
             raise self._error(verb, str(error)) from None
 
     async def close(self) -> None:
@@ -122,7 +122,7 @@ def _refusal(verb: str, url: str, reply: Reply) -> str:
 
 
 def _tls(config: ExtenderConfig, where: str) -> ssl.SSLContext | None:
-    """Return what the settings come to, as client-go has it: HTTPS without an authority trusts anybody; None: nothing is set."""
+    """Return what the settings come to, as client-go has it: HTTPS without an authority trusts every server; None: nothing is set."""
     tls = config.tls_config
     if tls is None and not config.enable_https:
         return None

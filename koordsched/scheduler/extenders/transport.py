@@ -42,7 +42,7 @@ class Reply(NamedTuple):
     body: bytes
 
 
-class Settings(msgspec.Struct, frozen=True):
+class TransportSettings(msgspec.Struct, frozen=True):
     """How to talk to one extender. tls None: as the URL's scheme says, trusting the system's authorities."""
 
     timeout: float  # seconds for a whole request
@@ -54,7 +54,7 @@ class Settings(msgspec.Struct, frozen=True):
 class Transport:
     """The connections to one extender."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: TransportSettings) -> None:
         self._settings = settings
         self._slots = asyncio.Semaphore(MAX_REQUESTS)
         self._session: aiohttp.ClientSession | None = None

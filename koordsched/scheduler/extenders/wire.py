@@ -1,8 +1,8 @@
-"""What is said to an extender and what it answers: JSON whose keys are Go field names (k8s.io/kube-scheduler/extender/v1).
+"""The bodies of requests to an extender and of its responses: JSON whose keys are Go field names (k8s.io/kube-scheduler/extender/v1).
 
-Keys of an answer are read as Go reads them, without regard to case. An answer is decoded key by key into the types that are expected; what
-nobody reads (all of a whole node but its name) is never built. So nobody behind this file meets anything but values of the right kind:
-`Nonsense` says what was wrong.
+Keys of a response are read as Go reads them, without regard to case. A response is decoded key by key into the types that are expected;
+what is not needed (all of a whole node but its name) is never built. Every other module sees values of the right kind only:
+`MalformedResponse` says what was wrong.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ T = TypeVar("T")
 MAX_PRIORITY = 10
 """The largest score that an extender may give a node."""
 MAX_QUOTED = 200
-"""How much of what an extender says is repeated in a pod's condition."""
+"""How many characters of an extender's text are repeated in a pod's condition."""
 
 
-class Nonsense(Exception):
-    """An answer that cannot be used; the text says why."""
+class MalformedResponse(Exception):
+    """A response that cannot be used; the text says why."""
 
 
-class Chosen(msgspec.Struct, frozen=True):
+class ExtenderVictims(msgspec.Struct, frozen=True):
     """The victims of one node as an extender names them: by uid."""
 
     uids: tuple[str, ...]
     pdb_violations: int = 0
 
 
-class Filtered(msgspec.Struct, frozen=True):
+class FilteredNodes(msgspec.Struct, frozen=True):
     """An answer to filter: the nodes that remain, by name in the extender's order, and what is said of others."""
 
     remaining: tuple[str, ...]
@@ -86,7 +86,7 @@ def binding_args(pod: Pod, node: str) -> bytes:
 # Answers
 
 
-def read_filtered(body: bytes, *, names_only: bool) -> Filtered:
+def read_filtered(body: bytes, *, names_only: bool) -> FilteredNodes:
     """Read the answer to filter. Nodes that come back whole count by their names alone: what we know of them stays."""
     answer = _fold(body)
     _raise_error(answer)
@@ -98,7 +98,7 @@ def read_filtered(body: bytes, *, names_only: bool) -> Filtered:
     elif nodes is not None:
         remaining = [_node_name(node) for node in _field(_lower(nodes), "items", _ITEMS) or ()]
     failed, unresolvable = _field(answer, "failednodes", _REASONS), _field(answer, "failedandunresolvablenodes", _REASONS)
-    return Filtered(tuple(remaining), failed or {}, unresolvable or {})
+    return FilteredNodes(tuple(remaining), failed or {}, unresolvable or {})
 
 
 def read_priorities(body: bytes) -> dict[str, int]:
@@ -108,24 +108,24 @@ def read_priorities(body: bytes) -> dict[str, int]:
         priority = _fold(item)
         host, score = _field(priority, "host", _TEXT) or "", _field(priority, "score", _NUMBER) or 0
         if not 0 <= score <= MAX_PRIORITY:
-            raise Nonsense(f"the score of node {quoted(host)!r} is {score}, it should be in the range of [0, {MAX_PRIORITY}]")
+            raise MalformedResponse(f"the score of node {quoted(host)!r} is {score}, it should be in the range of [0, {MAX_PRIORITY}]")
         scores[host] = scores.get(host, 0) + score
     return scores
 
 
-def read_preempted(body: bytes) -> dict[str, Chosen]:
+def read_preempted(body: bytes) -> dict[str, ExtenderVictims]:
     """Read the answer to preempt: the nodes that remain as candidates, each with its victims."""
     chosen = {}
     for node, entry in (_field(_fold(body), "nodenametometavictims", _OBJECT) or {}).items():
         victims = _fold(entry)
         pods = [_fold(pod) for pod in _field(victims, "pods", _ITEMS) or () if bytes(pod) != b"null"]
         uids = tuple(_field(pod, "uid", _TEXT) or "" for pod in pods)
-        chosen[node] = Chosen(uids, _field(victims, "numpdbviolations", _NUMBER) or 0)
+        chosen[node] = ExtenderVictims(uids, _field(victims, "numpdbviolations", _NUMBER) or 0)
     return chosen
 
 
 def read_bound(body: bytes) -> None:
-    """Read the answer to bind; Nonsense with what the extender says went wrong."""
+    """Read the answer to bind; MalformedResponse with what the extender says went wrong."""
     _raise_error(_fold(body))
 
 
@@ -139,9 +139,9 @@ def _decode(body: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[T | None]) 
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
-        raise Nonsense(f"the answer is not what it must be: {error}: {_quoted(body)}") from None
+        raise MalformedResponse(f"the answer is not what it must be: {error}: {_quoted(body)}") from None
     except JSON_ERRORS as error:
-        raise Nonsense(f"the answer is no JSON: {error}: {_quoted(body)}") from None
+        raise MalformedResponse(f"the answer is no JSON: {error}: {_quoted(body)}") from None
 
 
 def _quoted(body: bytes | msgspec.Raw) -> str:
@@ -162,18 +162,18 @@ def _field(found: _Object, key: str, decoder: msgspec.json.Decoder[T | None]) ->
         return None
     try:
         return _decode(found[key], decoder)
-    except Nonsense as nonsense:
-        raise Nonsense(f"{key}: {nonsense}") from None
+    except MalformedResponse as malformed:
+        raise MalformedResponse(f"{key}: {malformed}") from None
 
 
 def _raise_error(answer: _Object) -> None:
     error = _field(answer, "error", _TEXT)
     if error:
-        raise Nonsense(quoted(error))
+        raise MalformedResponse(quoted(error))
 
 
 def _node_name(node: msgspec.Raw) -> str:
     name = _field(_lower(_field(_fold(node), "metadata", _OBJECT) or {}), "name", _TEXT)
     if name is None:
-        raise Nonsense("a node of the answer has no name")
+        raise MalformedResponse("a node of the answer has no name")
     return name

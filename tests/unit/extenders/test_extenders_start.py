@@ -1,4 +1,4 @@
-"""Settings of an extender that cannot work are told in one line, whichever way the scheduler is used."""
+"""Settings of an extender that cannot work are reported in one line, whichever way the scheduler is used."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from koordsched.config.types import Extender as Config
 from koordsched.config.types import ExtenderManagedResource, ExtenderTLSConfig
 from koordsched.framework.handle import ExtenderError
 from koordsched.scheduler.extenders.extender import Extender
-from koordsched.scheduler.extenders.transport import MAX_REQUESTS, Settings, Transport, Unanswered
+from koordsched.scheduler.extenders.transport import MAX_REQUESTS, Transport, TransportSettings, Unanswered
 
 NODES = [node("n1").build(), node("n2").build()]
 POD = pod("p").build()
@@ -74,9 +74,9 @@ async def test_who_does_not_answer_in_time_is_given_up(make: Make) -> None:
         silent.set()
 
 
-async def test_nobody_there_is_said_with_the_address(make: Make) -> None:
+async def test_a_server_that_is_not_there_is_named_with_its_address(make: Make) -> None:
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        taken.bind(("127.0.0.1", 0))  # without listening
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(ExtenderError, match=rf'^Post "{url}/filter": connection refused$'):
             await make(url).filter(POD, NODES)
@@ -98,7 +98,7 @@ async def test_another_status_is_an_error_with_what_was_said(make: Make) -> None
 
 async def test_an_answer_without_end_is_not_read_to_its_end() -> None:
     with ExtenderServer(filter=lambda _: b"[" + b" " * (1 << 20)) as server:
-        transport = Transport(Settings(timeout=5.0, max_answer=1 << 16))
+        transport = Transport(TransportSettings(timeout=5.0, max_answer=1 << 16))
         with pytest.raises(Unanswered, match="the answer is larger than 65536 bytes"):
             await transport.post(f"{server.url}/filter", b"{}")
         await transport.close()
@@ -155,7 +155,7 @@ async def test_an_authority_is_trusted_from_a_file_or_as_data(make: Make, tls: T
             assert (await make(server.url, tls_config=settings).filter(POD, NODES)).remaining == ("n1",)
 
 
-async def test_a_server_that_nobody_vouches_for_is_not_asked(make: Make, tls: Tls) -> None:
+async def test_a_server_without_a_trusted_certificate_is_not_asked(make: Make, tls: Tls) -> None:
     with accepting(tls) as server:
         for fields in ({}, {"tls_config": ExtenderTLSConfig()}):
             with pytest.raises(ExtenderError, match="certificate"):
@@ -163,7 +163,7 @@ async def test_a_server_that_nobody_vouches_for_is_not_asked(make: Make, tls: Tl
         assert server.asked == []
 
 
-async def test_https_without_an_authority_and_insecure_trust_anybody(make: Make, tls: Tls) -> None:
+async def test_https_without_an_authority_and_insecure_trust_every_server(make: Make, tls: Tls) -> None:
     with accepting(tls) as server:
         for fields in ({"enable_https": True}, {"tls_config": ExtenderTLSConfig(insecure=True)}):
             assert (await make(server.url, **fields).filter(POD, NODES)).remaining == ("n1",)

@@ -9,7 +9,7 @@ from support.builders import node, pod
 
 from koordsched.framework.handle import Victims
 from koordsched.scheduler.extenders import wire
-from koordsched.scheduler.extenders.wire import Chosen, Filtered, Nonsense
+from koordsched.scheduler.extenders.wire import ExtenderVictims, FilteredNodes, MalformedResponse
 
 POD = pod("p").cpu("2").label("app", "x").node_selector({"disk": "ssd"}).build()
 
@@ -47,17 +47,17 @@ def test_a_binding_names_pod_uid_and_node() -> None:
 @pytest.mark.parametrize(
     ("answer", "names_only", "read"),
     [
-        ('{"NodeNames": ["b", "a"]}', True, Filtered(("b", "a"), {}, {})),
-        ('{"nodenames": ["a"], "FAILEDNODES": {"B": "Busy"}}', True, Filtered(("a",), {"B": "Busy"}, {})),
-        ('{"Nodes": {"Items": [{"Metadata": {"NAME": "a"}}]}}', False, Filtered(("a",), {}, {})),
+        ('{"NodeNames": ["b", "a"]}', True, FilteredNodes(("b", "a"), {}, {})),
+        ('{"nodenames": ["a"], "FAILEDNODES": {"B": "Busy"}}', True, FilteredNodes(("a",), {"B": "Busy"}, {})),
+        ('{"Nodes": {"Items": [{"Metadata": {"NAME": "a"}}]}}', False, FilteredNodes(("a",), {}, {})),
         # one with a cache may still answer with nodes; one without may not answer with names
-        ('{"Nodes": {"items": [{"metadata": {"name": "a"}}]}, "NodeNames": null}', True, Filtered(("a",), {}, {})),
-        ('{"NodeNames": ["a"]}', False, Filtered((), {}, {})),
-        ('{"FailedAndUnresolvableNodes": {"a": "broken"}, "Unknown": 1, "Error": ""}', True, Filtered((), {}, {"a": "broken"})),
-        ("null", True, Filtered((), {}, {})),
+        ('{"Nodes": {"items": [{"metadata": {"name": "a"}}]}, "NodeNames": null}', True, FilteredNodes(("a",), {}, {})),
+        ('{"NodeNames": ["a"]}', False, FilteredNodes((), {}, {})),
+        ('{"FailedAndUnresolvableNodes": {"a": "broken"}, "Unknown": 1, "Error": ""}', True, FilteredNodes((), {}, {"a": "broken"})),
+        ("null", True, FilteredNodes((), {}, {})),
     ],
 )
-def test_answers_to_filter_are_read_as_go_reads_them(answer: str, names_only: bool, read: Filtered) -> None:
+def test_answers_to_filter_are_read_as_go_reads_them(answer: str, names_only: bool, read: FilteredNodes) -> None:
     assert wire.read_filtered(answer.encode(), names_only=names_only) == read
 
 
@@ -82,8 +82,8 @@ def test_answers_to_filter_are_read_as_go_reads_them(answer: str, names_only: bo
         ('{"Error": "sorry:\\n  no   room"}', "sorry: no room"),
     ],
 )
-def test_nonsense_is_told_apart(answer: str, said: str) -> None:
-    with pytest.raises(Nonsense) as caught:
+def test_each_malformed_response_has_its_text(answer: str, said: str) -> None:
+    with pytest.raises(MalformedResponse) as caught:
         wire.read_filtered(answer.encode("latin-1"), names_only=False)
     assert said in str(caught.value)
     assert len(str(caught.value)) < 600
@@ -97,17 +97,17 @@ def test_scores_are_read_and_summed_by_host() -> None:
 @pytest.mark.parametrize(
     "answer", ["{}", '[{"Host": "a", "Score": 11}]', '[{"Host": "a", "Score": -1}]', '[{"Host": "a", "Score": 1.5}]', "[3]"]
 )
-def test_scores_that_are_none_are_nonsense(answer: str) -> None:
-    with pytest.raises(Nonsense):
+def test_scores_that_are_none_are_malformed(answer: str) -> None:
+    with pytest.raises(MalformedResponse):
         wire.read_priorities(answer.encode())
 
 
 def test_an_answer_to_preempt_names_victims_by_uid() -> None:
     answer = b'{"NodeNameToMetaVictims": {"Node-1": {"pods": [{"Uid": "u1"}, null], "numPDBViolations": 3}, "n2": null}}'
-    assert wire.read_preempted(answer) == {"Node-1": Chosen(("u1",), 3), "n2": Chosen(())}
+    assert wire.read_preempted(answer) == {"Node-1": ExtenderVictims(("u1",), 3), "n2": ExtenderVictims(())}
 
 
 @pytest.mark.parametrize("answer", ['{"NodeNameToMetaVictims": []}', '{"NodeNameToMetaVictims": {"n": {"Pods": {}}}}', "[]"])
-def test_an_answer_to_preempt_may_be_nonsense(answer: str) -> None:
-    with pytest.raises(Nonsense):
+def test_an_answer_to_preempt_may_be_malformed(answer: str) -> None:
+    with pytest.raises(MalformedResponse):
         wire.read_preempted(answer.encode())

@@ -53,7 +53,7 @@ def test_a_plugin_is_one_object_at_all_its_points_in_the_order_of_each_point() -
 # PreEnqueue
 
 
-class Gate(PreEnqueuePlugin):
+class Refusing(PreEnqueuePlugin):
     def __init__(self, name: str, answer: Status | None) -> None:
         self.name, self.answer = name, answer
 
@@ -61,12 +61,12 @@ class Gate(PreEnqueuePlugin):
         return self.answer
 
 
-def test_the_first_gate_in_order_answers_but_the_named_one_is_asked_before() -> None:
-    made = profile_of(preEnqueue=[Gate("A", None), Gate("B", unschedulable("b")), Gate("C", error("c"))])
+def test_the_first_refusal_in_order_answers_but_the_named_one_is_asked_before() -> None:
+    made = profile_of(preEnqueue=[Refusing("A", None), Refusing("B", unschedulable("b")), Refusing("C", error("c"))])
     assert made.run_pre_enqueue(POD, "") == ("B", "b", False)
     assert made.run_pre_enqueue(POD, "C") == ("C", "c", True)
     assert made.run_pre_enqueue(POD, "A") == ("B", "b", False)
-    assert profile_of(preEnqueue=[Gate("A", None)]).run_pre_enqueue(POD, "") is None
+    assert profile_of(preEnqueue=[Refusing("A", None)]).run_pre_enqueue(POD, "") is None
 
 
 # PostFilter
@@ -145,7 +145,7 @@ def test_permit_collects_who_wants_to_wait_and_goes_on() -> None:
     ],
     ids=["refused", "error"],
 )
-def test_a_refused_permit_stops_and_nobody_waits(answer: Status, expected: Status) -> None:
+def test_a_refused_permit_stops_and_nothing_waits(answer: Status, expected: Status) -> None:
     plugins, journal = late("A", "B", "C")
     plugins[0].permit_answer, plugins[1].permit_answer = (WAIT, 10.0), (answer, 0.0)
     assert profile_of(permit=[*plugins]).run_permit(STATE, POD, "n1") == (expected, {})
@@ -238,13 +238,13 @@ async def test_the_first_bind_plugin_that_does_not_skip_decides() -> None:
     assert await failing.run_bind(STATE, POD, "n1") == Status(Code.ERROR, ('running Bind plugin "B": boom',), "B")
 
 
-async def test_a_pod_that_nobody_binds_is_an_error() -> None:
+async def test_a_pod_that_no_plugin_binds_is_an_error() -> None:
     status = await profile_of(bind=[FakeBind("A", SKIP)]).run_bind(STATE, POD, "n1")
     assert status is not None
     assert status.code is Code.ERROR
 
 
-def test_post_bind_tells_everybody() -> None:
+def test_post_bind_runs_for_all_plugins() -> None:
     plugins, journal = late("A", "B")
     profile_of(postBind=[*plugins]).run_post_bind(STATE, POD, "n1")
     assert journal == ["post_bind A", "post_bind B"]

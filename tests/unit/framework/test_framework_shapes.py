@@ -612,7 +612,7 @@ def test_the_shape_of_a_pod_that_names_much_goes_with_it(fits: bool) -> None:
     selects = LabelSelector(match_expressions=(LabelSelectorRequirement("app", "In", names),))
     many = TopologySpreadConstraint(1, "kubernetes.io/hostname" if fits else "zone", "ScheduleAnyway" if fits else "DoNotSchedule", selects)
     info = world.signed(pod("p").spread(many).info())
-    assert isinstance(world.selection.find(world.profile, info)[1], str) == fits
+    assert isinstance(world.search.find(world.profile, info)[1], str) == fits
     assert len(world.profile.shapes) == 1
     del info, many, selects
     gc.collect()

@@ -9,14 +9,17 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 from support.builders import node, pod
+from support.world import NoCluster
 
+from koordsched.api.core import Pod
 from koordsched.cache.cache import Cache
+from koordsched.cluster.port import Ref
 from koordsched.config.types import Extender as Config
 from koordsched.config.types import ExtenderTLSConfig
 from koordsched.framework.handle import EXTENDER, ExtenderError, ExtenderSettingsError, Victims
-from koordsched.framework.status import Code, Status
+from koordsched.framework.status import Code, Status, error
 from koordsched.scheduler.extenders import wire
-from koordsched.scheduler.extenders.chain import Chain
+from koordsched.scheduler.extenders.chain import ExtenderChain
 from koordsched.scheduler.extenders.extender import Extender
 from koordsched.scheduler.extenders.transport import Reply, Unanswered
 
@@ -46,6 +49,13 @@ class Answers:
         if isinstance(answer, Exception):
             raise answer
         return answer if isinstance(answer, Reply) else Reply(200, json.dumps(answer).encode())
+
+
+class Unbound(NoCluster):
+    """A cluster on which the pod is not bound."""
+
+    async def get(self, ref: Ref) -> Pod:
+        return POD
 
 
 def extender(answers: Answers, prefix: str = URL, **fields: Any) -> Extender:
@@ -104,7 +114,7 @@ async def test_what_is_asked_is_the_pod_with_names_victims_and_the_node() -> Non
     assert preempted["NodeNameToMetaVictims"] == {"n1": {"Pods": [{"UID": "u1"}], "NumPDBViolations": 2}}
 
 
-def test_a_score_without_a_host_or_a_number_is_0_of_nobody() -> None:
+def test_a_score_without_a_host_or_a_number_is_0_of_the_empty_name() -> None:
     assert wire.read_priorities(b'[{"score": 3}, {"host": "n1"}]') == {"": 3, "n1": 0}
 
 
@@ -118,7 +128,7 @@ def test_a_score_without_a_host_or_a_number_is_0_of_nobody() -> None:
     ],
 )
 def test_what_is_wrong_with_an_answer_to_filter(body: bytes, said: str) -> None:
-    with pytest.raises(wire.Nonsense) as caught:
+    with pytest.raises(wire.MalformedResponse) as caught:
         wire.read_filtered(body, names_only=b"nodenames" in body)
     assert str(caught.value) == said
 
@@ -126,8 +136,9 @@ def test_what_is_wrong_with_an_answer_to_filter(body: bytes, said: str) -> None:
 # The chain
 
 
-def chain(*extenders: Extender, cache: Cache | None = None) -> Chain:
-    return Chain(extenders, cache or Cache())
+def chain(*extenders: Extender, cache: Cache | None = None) -> ExtenderChain:
+    cluster: Any = Unbound()
+    return ExtenderChain(extenders, cache or Cache(), cluster)
 
 
 async def test_each_node_that_does_not_remain_has_the_reason_of_the_extender_that_left_it_out() -> None:
@@ -188,7 +199,7 @@ async def test_an_ignorable_one_that_fails_is_logged_once_until_it_is_well_again
     acts: dict[str, Callable[[], Awaitable[Any]]] = {
         "filter": lambda: one.filter(POD, NODES[:1]),
         "prioritize": lambda: one.prioritize(POD, NODES),
-        "bind": lambda: one.bind(POD, "n1"),
+        "bind": lambda: one.bind(pod("p").info(), "n1"),
         "preempt": lambda: one.preempt(pod("p").info(), victims),
     }
     with capture_logs() as logs:
@@ -199,16 +210,15 @@ async def test_an_ignorable_one_that_fails_is_logged_once_until_it_is_well_again
     if verb == "filter":
         assert found.remaining == ["n1"]
     else:
-        assert found == {"prioritize": {}, "bind": False, "preempt": victims}[verb]
+        assert found == {"prioritize": {}, "bind": (False, None), "preempt": victims}[verb]
     assert answers.asked[-1][1].get("Pod", {"metadata": {"name": "p"}})["metadata"]["name"] == "p"
 
 
-@pytest.mark.parametrize("verb", ["filter", "bind", "preempt"])
+@pytest.mark.parametrize("verb", ["filter", "preempt"])
 async def test_one_that_must_not_be_ignored_ends_the_attempt_without_a_line(verb: str) -> None:
     one = chain(extender(Answers(**{verb: Unanswered("down")})))
     acts: dict[str, Callable[[], Awaitable[Any]]] = {
         "filter": lambda: one.filter(POD, NODES),
-        "bind": lambda: one.bind(POD, "n1"),
         "preempt": lambda: one.preempt(pod("p").info(), {"n1": Victims(())}),
     }
     with capture_logs() as logs, pytest.raises(ExtenderError, match=f'^Post "{URL}/{verb}": down$'):
@@ -216,7 +226,13 @@ async def test_one_that_must_not_be_ignored_ends_the_attempt_without_a_line(verb
     assert logs == []
 
 
+async def test_one_that_must_not_be_ignored_and_fails_to_bind_is_an_error_of_the_pod_that_is_not_bound() -> None:
+    one = chain(extender(Answers(bind=Unanswered("down"))))
+    assert await one.bind(pod("p").uid("u0").info(), "n1") == (True, error(f'Post "{URL}/bind": down'))
+
+
 def test_a_mistake_in_the_settings_names_the_extender_by_its_number() -> None:
     configs = [Config(url_prefix=URL), Config(url_prefix=URL, tls_config=ExtenderTLSConfig(ca_file="/nowhere"))]
+    cluster: Any = NoCluster()
     with pytest.raises(ExtenderSettingsError, match=r"^extenders\[1\].tlsConfig.caFile: /nowhere: No such file or directory$"):
-        Chain.of(configs, Cache())
+        ExtenderChain.of(configs, Cache(), cluster)

@@ -9,7 +9,7 @@ from random import Random
 from support.builders import node, pod, requirement
 from support.fakes import FakeFilter, pod_manifest
 from support.stages import Stage, begin, condition
-from support.world import World
+from support.world import NodeSearch, World
 
 from koordsched.api.kinds import EVENT, POD
 from koordsched.cluster.port import Ref
@@ -66,7 +66,7 @@ async def test_a_percent_sign_in_a_message_stays_one(stage: Stage) -> None:
 def choice(seed: int) -> str:
     """Return where a fresh scheduler with this seed puts a pod that fits on two equal nodes."""
     world = World()
-    world.selection._random = Random(seed)  # as a scheduler that was started with this seed has it
+    world.search = NodeSearch(world.cache, world.nominator, Random(seed))
     for name in ("n1", "n2"):
         world.cache.set_node(node(name).cpu("4").memory("8Gi").build())
     return world.place(pod().cpu("1").memory("1Gi").info())

@@ -21,7 +21,7 @@ from koordsched.framework.status import SKIP, Code, Status, error, unschedulable
 from koordsched.queue.events import ASSIGNED_POD_DELETE, EventHint
 
 WAIT = Status(Code.WAIT)
-NOBODY_TO_EVICT = "no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+NO_VICTIMS = "no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
 UNLIMITED = 1000  # seconds in which everything that is going to happen has happened
 
 
@@ -32,7 +32,7 @@ def writes(world: EmbeddedCluster) -> dict[tuple[str, str], int]:
 
 
 def check_books(world: EmbeddedCluster) -> None:
-    """Hold that the cache counts what the cluster shows and the queue has lost nobody."""
+    """Hold that the cache counts what the cluster shows and the queue has lost no pod."""
     cache, scheduler = world.scheduler.cache, world.scheduler
     shown = {raw["metadata"]["uid"]: raw["spec"]["nodeName"] for raw in world.cluster.raws(POD) if raw["spec"].get("nodeName")}
     assert {uid: state.node.name for uid, state in cache.pods.items()} == shown
@@ -61,12 +61,12 @@ async def test_a_plain_pod_costs_one_binding_and_one_event(stage: Stage) -> None
 
 async def test_pods_of_other_schedulers_are_counted_but_never_touched(stage: Stage) -> None:
     async with stage() as world:
-        await begin(world, pod_manifest("other", schedulerName="somebody"), pod_manifest("there", "3", schedulerName="x", nodeName="n1"))
+        await begin(world, pod_manifest("other", schedulerName="another"), pod_manifest("there", "3", schedulerName="x", nodeName="n1"))
         await asyncio.sleep(UNLIMITED)
         assert (bound_to(world, "other"), condition(world, "other")) == ("", ("", ""))
         await world.create(POD, pod_manifest("p", "2"))
         await world.settle()
-        assert condition(world) == ("Unschedulable", f"0/1 nodes are available: 1 Insufficient cpu. {NOBODY_TO_EVICT}")
+        assert condition(world) == ("Unschedulable", f"0/1 nodes are available: 1 Insufficient cpu. {NO_VICTIMS}")
         check_books(world)
 
 
@@ -94,7 +94,7 @@ async def test_one_node_of_two_is_taken_by_chance_but_the_same_for_a_seed(stage:
 # Reserve
 
 
-async def test_a_refused_reserve_is_undone_by_all_and_told_as_one_node(stage: Stage) -> None:
+async def test_a_refused_reserve_is_undone_by_all_and_reported_as_one_node(stage: Stage) -> None:
     first, second = Late("L1"), Late("L2")
     second.journal = first.journal
     second.reserve_answer = unschedulable("no slot", "no luck")
@@ -273,7 +273,7 @@ async def test_a_pod_that_begins_to_terminate_while_it_is_bound_makes_room_for_o
         assert bound_to(world, "waiting") == "n1"
 
 
-async def test_a_failure_of_a_pod_that_is_gone_is_not_told_of_its_namesake(stage: Stage) -> None:
+async def test_a_failure_of_a_pod_that_is_gone_is_not_reported_for_its_namesake(stage: Stage) -> None:
     late = Late()
     late.gate = asyncio.Event()
     late.pre_bind_answer = error("boom")
@@ -441,7 +441,7 @@ async def test_a_pod_that_ends_while_it_is_being_bound_takes_no_room(stage: Stag
         assert world.scheduler.idle()
 
 
-async def test_a_pod_that_somebody_else_bound_meanwhile_is_counted_there(stage: Stage) -> None:
+async def test_a_pod_that_another_scheduler_bound_meanwhile_is_counted_there(stage: Stage) -> None:
     async with stage() as world:
         world.cluster.faults.rules.append(Fault(verb="bind", times=1, delay=1.0))
         await begin(world, nodes="n1 n2")
@@ -474,7 +474,7 @@ async def test_post_filter_speaks_after_the_filters_and_may_nominate(stage: Stag
     async with stage((judge, "filter"), (savior, "postFilter")) as world:
         await begin(world)
         assert savior.asked == ["0/1 nodes are available: 1 full."]
-        assert condition(world) == ("Unschedulable", f"0/1 nodes are available: 1 full. {NOBODY_TO_EVICT}, preemption: no")
+        assert condition(world) == ("Unschedulable", f"0/1 nodes are available: 1 full. {NO_VICTIMS}, preemption: no")
         savior.answer = (PostFilterResult("n1"), None)
         await world.create(POD, pod_manifest("second"))
         await world.settle()
@@ -509,7 +509,7 @@ async def test_pods_to_activate_are_tried_when_this_one_is_placed(stage: Stage) 
         late.activate = [info.pod_info]
         judge.refuse_all = None
         world.scheduler.cache.table.mark(world.scheduler.cache.nodes_by_name["n1"].row, 1)  # no event: no other pod is moved
-        await world.create(POD, pod_manifest("waker"))
+        await world.create(POD, pod_manifest("activator"))
         await world.settle()
-        assert (bound_to(world, "waker"), bound_to(world, "sleeper"), info.attempts) == ("n1", "n1", 2)
+        assert (bound_to(world, "activator"), bound_to(world, "sleeper"), info.attempts) == ("n1", "n1", 2)
         assert bound_to(world, "other") == ""

@@ -20,7 +20,7 @@ from koordsched.cluster.port import Binding, Patch, Ref
 from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.framework.handle import EXTENDER, ExtenderError, Victims
 from koordsched.framework.status import unschedulable
-from koordsched.scheduler.extenders.transport import Reply, Settings, Unanswered
+from koordsched.scheduler.extenders.transport import Reply, TransportSettings, Unanswered
 
 Answer = Callable[[dict[str, Any]], Awaitable[Any]]
 
@@ -38,9 +38,9 @@ class Extenders:
     def __init__(self) -> None:
         self.answers: dict[str, Answer] = {}
         self.asked: list[tuple[str, dict[str, Any]]] = []
-        self.settings: list[Settings] = []
+        self.settings: list[TransportSettings] = []
 
-    def __call__(self, settings: Settings) -> Extenders:
+    def __call__(self, settings: TransportSettings) -> Extenders:
         self.settings.append(settings)
         return self
 
@@ -49,7 +49,7 @@ class Extenders:
         self.asked.append((url.rsplit("/", 1)[-1], args))
         await asyncio.sleep(0)
         if url not in self.answers:
-            raise Unanswered("nobody there")
+            raise Unanswered("nothing there")
         found = await self.answers[url](args)
         return found if isinstance(found, Reply) else Reply(200, json.dumps(found).encode())
 
@@ -156,7 +156,7 @@ async def test_any_event_retries_a_pod_that_an_extender_refused(stage: Stage, ex
         assert condition(world)[1] == "0/1 nodes are available: 1 busy."
         extenders.say("filter", only("n1"))
         await asyncio.sleep(20)
-        assert bound_to(world) == ""  # nothing has happened but that the pod was told
+        assert bound_to(world) == ""  # nothing has happened but that its condition was written
         assert metric(world, UNSCHEDULABLE) == 1
         await world.patch(Ref(NODE, "", "n1"), {"metadata": {"labels": {"any": "thing"}}})
         await asyncio.sleep(3)
@@ -190,7 +190,7 @@ async def test_no_extender_is_asked_about_a_pod_that_fits_nowhere(stage: Stage, 
         assert extenders.asked == []
 
 
-async def test_pods_that_interest_no_extender_do_not_wait_for_any(stage: Stage, extenders: Extenders) -> None:
+async def test_pods_that_no_extender_wants_do_not_wait_for_any(stage: Stage, extenders: Extenders) -> None:
     managed = {**FILTER, "managedResources": [{"name": "example.com/gpu", "ignoredByScheduler": True}]}
     extenders.say("filter", only("n3"))
     async with stage(extenders=[managed]) as world:
@@ -206,7 +206,7 @@ async def test_pods_that_interest_no_extender_do_not_wait_for_any(stage: Stage, 
 # When it goes wrong
 
 
-NONSENSE = [
+MALFORMED = [
     ({"Error": "out of order"}, f'extender "{URL}/filter": out of order'),
     ({"NodeNames": ["n1", "elsewhere"]}, f'extender "{URL}" claims a filtered node "elsewhere" which is not found in the input node list'),
     (Reply(500, b"boom\n"), f"failed filter with extender at URL {URL}/filter, code 500: boom"),
@@ -216,7 +216,7 @@ NONSENSE = [
 ]
 
 
-@pytest.mark.parametrize(("answer", "said"), NONSENSE)
+@pytest.mark.parametrize(("answer", "said"), MALFORMED)
 async def test_what_an_extender_did_wrong_is_in_the_condition_and_others_go_on(
     stage: Stage, extenders: Extenders, answer: Any, said: str
 ) -> None:
@@ -243,7 +243,7 @@ async def test_an_ignorable_extender_that_is_down_is_as_if_it_were_not_there(sta
 async def test_an_extender_that_is_down_holds_the_pod_back_with_an_error(stage: Stage, extenders: Extenders) -> None:
     async with stage(extenders=[FILTER]) as world:
         await begin(world, nodes="n1")
-        assert condition(world) == ("SchedulerError", f'Post "{URL}/filter": nobody there')
+        assert condition(world) == ("SchedulerError", f'Post "{URL}/filter": nothing there')
         assert metric(world, 'scheduler_schedule_attempts_total{profile="default-scheduler",result="error"}') >= 1
 
 
@@ -330,11 +330,11 @@ async def test_an_extender_that_fails_on_the_nominated_node_is_asked_about_all(s
         with capture_logs() as logs:
             await begin(world, {**pod_manifest(), "status": {"phase": "Pending", "nominatedNodeName": "n2"}})
         assert bound_to(world) == "n3"
-    (told,) = [each for each in logs if each["event"] == "an extender failed on the nominated node"]
-    assert (told["pod"], told["err"], told["log_level"]) == ("default/p", f'extender "{URL}/filter": boom', "warning")
+    (logged,) = [each for each in logs if each["event"] == "an extender failed on the nominated node"]
+    assert (logged["pod"], logged["err"], logged["log_level"]) == ("default/p", f'extender "{URL}/filter": boom', "warning")
 
 
-async def test_an_ignorable_extender_that_fails_is_told_of_once_until_it_is_well_again(stage: Stage, extenders: Extenders) -> None:
+async def test_an_ignorable_extender_that_fails_is_logged_once_until_it_is_well_again(stage: Stage, extenders: Extenders) -> None:
     config = {**FILTER, "bindVerb": "bind", "ignorable": True}
     async with stage(extenders=[config]) as world:
         with capture_logs() as logs:
@@ -346,10 +346,10 @@ async def test_an_ignorable_extender_that_fails_is_told_of_once_until_it_is_well
             extenders.answers.clear()
             await world.create(POD, pod_manifest("d", "100m"))
             await world.settle()
-    told = [each for each in logs if each["event"] == "an extender fails and is ignored until it is well again"]
-    assert [(each["extender"], each["verb"], each["err"], each["log_level"]) for each in told] == [
-        (URL, "filter", f'Post "{URL}/filter": nobody there', "warning"),
-        (URL, "bind", f'Post "{URL}/bind": nobody there', "warning"),
+    logged = [each for each in logs if each["event"] == "an extender fails and is ignored until it is well again"]
+    assert [(each["extender"], each["verb"], each["err"], each["log_level"]) for each in logged] == [
+        (URL, "filter", f'Post "{URL}/filter": nothing there', "warning"),
+        (URL, "bind", f'Post "{URL}/bind": nothing there', "warning"),
     ] * 2
 
 
@@ -413,15 +413,15 @@ async def test_a_pod_that_is_deleted_meanwhile_leaves_nothing_behind(stage: Stag
         check_books(world)
 
 
-async def test_a_pod_that_somebody_else_binds_meanwhile_stays_there(stage: Stage, extenders: Extenders) -> None:
+async def test_a_pod_that_another_scheduler_binds_meanwhile_stays_there(stage: Stage, extenders: Extenders) -> None:
     async with stage(extenders=[FILTER]) as world:
         bind = Binding("default", "p", "", "n2")
 
-        async def by_somebody_else() -> None:
+        async def by_another_scheduler() -> None:
             uid = world.cluster.raw(ref())["metadata"]["uid"]
             await world.cluster.bind(Binding(bind.namespace, bind.name, uid, bind.node))
 
-        changing(extenders, by_somebody_else, answer={"NodeNames": ["n1"]})
+        changing(extenders, by_another_scheduler, answer={"NodeNames": ["n1"]})
         await begin(world, nodes="n1 n2")
         await asyncio.sleep(5)
         assert bound_to(world) == "n2"

@@ -1,22 +1,23 @@
-"""Each call of a plugin is told with its point, its outcome and what it took, and answers as the plugin does."""
+"""In a sampled cycle each call of a plugin is observed with its point, its status and its duration, and answers as the plugin does."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import numpy as np
 import pytest
-from support.builders import pod
+from support.builders import node, pod
 from support.fakes import Fake, profile_config, registry_of
 from support.plugins import PluginBench
 
+from koordsched.api.podinfo import PodInfo
 from koordsched.clock import RealClock
-from koordsched.framework import timed
 from koordsched.framework.cycle_state import CycleState, annotate
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.interface import (
     BindPlugin,
+    Codes,
+    FilterNodesPlugin,
     PermitPlugin,
     PostBindPlugin,
     PostFilterPlugin,
@@ -24,11 +25,15 @@ from koordsched.framework.interface import (
     PreBindPatchPlugin,
     PreBindPlugin,
     PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
     ReservePlugin,
+    ScoreNodesPlugin,
+    Scores,
 )
 from koordsched.framework.profile import Profile
 from koordsched.framework.status import SKIP, Status, unschedulable
-from koordsched.framework.stopwatch import NoObserver, Observer, Stopwatch
+from koordsched.framework.timings import CycleTimings, NoObserver, Observer
 from koordsched.metrics import CounterChild
 
 NO = unschedulable("no")
@@ -71,7 +76,6 @@ class Plugin:
     """Answers anything with `answer` after a tick, and remembers what it was asked."""
 
     name = "P"
-    takes_time = True
 
     def __init__(self, clock: Clock, answer: Any = None) -> None:
         self.clock, self.answer = clock, answer
@@ -85,42 +89,15 @@ class Plugin:
     async def _do_later(self, *args: Any) -> Any:
         return self._do(*args)
 
-    pre_filter = pre_score = filter_nodes = score_nodes = pre_enqueue = reserve = unreserve = permit = pre_bind_pre_flight = post_bind = _do
-    post_filter = pre_bind = patch = bind = _do_later
-
-    def explain(self, *args: Any) -> Status:
-        self.asked.append(args)
-        return NO
+    pre_filter = reserve = _do
+    bind = _do_later
 
 
-def call(made: Any, method: str, *args: Any) -> Any:
-    found = getattr(made, method)(*args)
-    return asyncio.run(found) if asyncio.iscoroutine(found) else found
-
-
-def watched(*, recording: bool = True) -> tuple[Stopwatch, Executions, Clock]:
+def timings_of(*, recording: bool = True) -> tuple[CycleTimings, Executions, Clock]:
     metrics, clock = Executions(), Clock()
-    watch = Stopwatch(metrics, clock.perf, "p")
-    watch.recording = recording
-    return watch, metrics, clock
-
-
-CALLS = [
-    (timed.CountedPreFilter, "pre_filter", 3, "PreFilter", NO, "Unschedulable"),
-    (timed.CountedPreScore, "pre_score", 3, "PreScore", NO, "Unschedulable"),
-    (timed.TimedScore, "score_nodes", 3, "Score", np.array([1]), "Success"),
-]
-
-
-@pytest.mark.parametrize("case", CALLS, ids=[method for _, method, *_ in CALLS])
-def test_a_call_is_told_with_its_point_its_outcome_and_what_it_took(case: tuple[Any, ...]) -> None:
-    kind, method, count, point, answer, status = case
-    watch, metrics, clock = watched()
-    plugin = Plugin(clock, answer)
-    args = tuple(object() for _ in range(count))
-    assert call(kind(plugin, watch), method, *args) == answer
-    assert plugin.asked == [args]
-    assert metrics.seen == [("P", point, status, TICK)]
+    timings = CycleTimings(metrics, clock.perf, "p")
+    timings.recording = recording
+    return timings, metrics, clock
 
 
 @pytest.mark.parametrize(
@@ -134,10 +111,10 @@ def test_a_call_is_told_with_its_point_its_outcome_and_what_it_took(case: tuple[
     ],
 )
 async def test_the_status_of_an_answer_is_what_the_answer_holds(answer: Any, status: str) -> None:
-    watch, metrics, clock = watched()
+    timings, metrics, clock = timings_of()
     plugin = Plugin(clock, answer)
-    assert watch.timed("P", "Reserve", plugin.reserve)("state", "n1") == answer
-    assert await watch.timed_async("P", "Bind", plugin.bind)("pod") == answer
+    assert timings.timed("P", "Reserve", plugin.reserve)("state", "n1") == answer
+    assert await timings.timed_async("P", "Bind", plugin.bind)("pod") == answer
     assert metrics.seen == [("P", "Reserve", status, TICK), ("P", "Bind", status, TICK)]
 
 
@@ -230,26 +207,67 @@ async def test_in_a_sampled_cycle_each_plugin_is_observed_at_each_point() -> Non
     ]
 
 
-@pytest.mark.parametrize(("kind", "method"), [(timed.CountedPreFilter, "pre_filter"), (timed.CountedPreScore, "pre_score")])
-def test_what_is_not_skipped_is_counted_though_it_is_not_timed(kind: Any, method: str) -> None:
-    watch, metrics, clock = watched(recording=False)
-    made = kind(plugin := Plugin(clock), watch)
+def test_calls_that_are_not_skipped_are_counted_in_each_cycle_and_observed_in_a_sampled_one() -> None:
+    timings, metrics, clock = timings_of(recording=False)
+    plugin = Plugin(clock)
+    pre_filter = timings.counted("P", "PreFilter", plugin.pre_filter)
     for plugin.answer in (None, SKIP, NO):
-        call(made, method, 1, 2, 3)
-    assert [each.count for each in metrics.evaluations.values()] == [2]
+        assert pre_filter("state", "pod", "nodes") is plugin.answer
+    assert plugin.asked == [("state", "pod", "nodes")] * 3
+    assert metrics.evaluations["P", "PreFilter"].count == 2
     assert metrics.seen == []
+    timings.recording = True
+    pre_filter("state", "pod", "nodes")
+    assert metrics.evaluations["P", "PreFilter"].count == 3
+    assert metrics.seen == [("P", "PreFilter", "Unschedulable", TICK)]
+
+
+class Columns(Fake, PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNodesPlugin):
+    """Takes a tick at each point of a shape's columns and answers Filter with `codes`."""
+
+    def __init__(self, clock: Clock, codes: list[int] | None) -> None:
+        super().__init__("P")
+        self.clock, self.codes = clock, codes
+        self.explained: list[int] = []
+
+    def pre_filter(self, *args: Any) -> None:
+        self.clock.seconds += TICK
+
+    def filter_nodes(self, *args: Any) -> Codes | None:
+        self.clock.seconds += TICK
+        return None if self.codes is None else np.array(self.codes, np.int32)
+
+    def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
+        self.explained.append(code)
+        return NO
+
+    def pre_score(self, *args: Any) -> None:
+        self.clock.seconds += TICK
+
+    def score_nodes(self, *args: Any) -> Scores | None:
+        self.clock.seconds += TICK
+        return None
 
 
 @pytest.mark.parametrize(
     ("codes", "status", "explained"),
-    [(None, "Success", []), ([0, 3], "Success", []), ([4, 3], "Unschedulable", [("state", "pod", 4)])],
+    [(None, "Success", []), ([0, 3], "Success", []), ([4, 3], "Unschedulable", [4])],
 )
-def test_filter_succeeds_when_a_node_passes_and_else_says_why_the_first_did_not(
-    codes: list[int] | None, status: str, explained: list[Any]
+def test_filter_succeeds_when_a_node_passes_and_else_has_the_status_of_the_first(
+    codes: list[int] | None, status: str, explained: list[int]
 ) -> None:
-    watch, metrics, clock = watched()
-    plugin = Plugin(clock, None if codes is None else np.array(codes, np.int32))
-    made = timed.TimedFilter(plugin, watch)  # type: ignore[arg-type] # it has what is asked
-    assert made.filter_nodes("state", "pod", "nodes") is plugin.answer  # type: ignore[arg-type] # they are handed on
-    assert plugin.asked == [("state", "pod", "nodes"), *explained]
-    assert metrics.seen == [("P", "Filter", status, TICK)]
+    metrics, clock, bench = Executions(), Clock(), PluginBench(node("n1"), node("n2"))
+    bench.clock = clock
+    plugin = Columns(clock, codes)
+    config = profile_config(preFilter=[plugin], filter=[plugin], preScore=[plugin], score=[plugin])
+    made = Profile(config, registry_of(plugin), bench, metrics)
+    made.timings.recording = True
+    pod_info = pod("p").info()
+    shape = made.shapes.pre_filter(pod_info)
+    made.shapes.filter(shape, pod_info)
+    assert metrics.seen == [("P", "PreFilter", "Success", TICK), ("P", "Filter", status, TICK)]
+    assert plugin.explained == explained
+    if shape.feasible_count:
+        made.shapes.pre_score(shape, pod_info)
+        made.shapes.score(shape, pod_info)
+        assert metrics.seen[2:] == [("P", "PreScore", "Success", TICK), ("P", "Score", "Success", TICK)]

@@ -1,16 +1,18 @@
-"""Which cycles are sampled, and what a scheduling cycle tells of its extension points."""
+"""Which cycles are sampled, and what is observed of its extension points."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
 from koordsched.framework.status import unschedulable
-from koordsched.framework.stopwatch import FILTER, PRE_FILTER, PRE_SCORE, SCORE, NoObserver, Observer, Sampling, Stopwatch
+from koordsched.framework.timings import CycleTimings, NoObserver, Observer, Sampling
 from koordsched.metrics import CounterChild
+
+FILTER, PRE_FILTER, PRE_SCORE, SCORE = "Filter", "PreFilter", "PreScore", "Score"
 
 
 class Values:
-    """A histogram that remembers what it was told."""
+    """A histogram that remembers what it observed."""
 
     def __init__(self) -> None:
         self.seen: list[float] = []
@@ -43,9 +45,9 @@ class HandPerf:
         return self.now
 
 
-def made() -> tuple[Stopwatch, Remembered, HandPerf]:
+def made() -> tuple[CycleTimings, Remembered, HandPerf]:
     metrics, perf = Remembered(), HandPerf()
-    return Stopwatch(metrics, perf, "p"), metrics, perf
+    return CycleTimings(metrics, perf, "p"), metrics, perf
 
 
 def test_one_of_ten_is_sampled_at_uneven_distances() -> None:
@@ -56,30 +58,30 @@ def test_one_of_ten_is_sampled_at_uneven_distances() -> None:
 
 
 def test_filter_lasts_from_the_start_and_score_to_the_end() -> None:
-    watch, metrics, _ = made()
-    watch.filtered_at, watch.ranked = 12.0, True
-    watch.end_cycle(10.0, 15.0)
+    timings, metrics, _ = made()
+    timings.filtered_at, timings.scored = 12.0, True
+    timings.end_cycle(10.0, 15.0)
     assert metrics.seen() == {(FILTER, "Success"): [2.0], (SCORE, "Success"): [3.0]}
     assert {profile for _, _, profile in metrics.points} == {"p"}
 
 
-def test_a_cycle_without_ranking_tells_of_no_score() -> None:
-    watch, metrics, _ = made()
-    watch.filtered_at, watch.ranked = 12.0, True
-    watch.end_cycle(10.0, 15.0)
-    watch.filtered_at = 22.0
-    watch.end_cycle(20.0, 25.0)
+def test_a_cycle_without_scoring_observes_no_score() -> None:
+    timings, metrics, _ = made()
+    timings.filtered_at, timings.scored = 12.0, True
+    timings.end_cycle(10.0, 15.0)
+    timings.filtered_at = 22.0
+    timings.end_cycle(20.0, 25.0)
     assert metrics.seen() == {(FILTER, "Success"): [2.0, 2.0], (SCORE, "Success"): [3.0]}
 
 
 def test_what_prefilter_and_prescore_took_is_not_counted_twice() -> None:
-    watch, metrics, perf = made()
+    timings, metrics, perf = made()
     perf.now = 11.5
-    watch.prepared(PRE_FILTER, None, 10.5)
+    timings.prepared(PRE_FILTER, None, 10.5)
     perf.now = 13.0
-    watch.prepared(PRE_SCORE, None, 12.0)
-    watch.filtered_at, watch.ranked = 12.0, True
-    watch.end_cycle(10.0, 15.0)
+    timings.prepared(PRE_SCORE, None, 12.0)
+    timings.filtered_at, timings.scored = 12.0, True
+    timings.end_cycle(10.0, 15.0)
     assert metrics.seen() == {
         (PRE_FILTER, "Success"): [1.0],
         (PRE_SCORE, "Success"): [1.0],
@@ -89,45 +91,45 @@ def test_what_prefilter_and_prescore_took_is_not_counted_twice() -> None:
 
 
 def test_preparations_before_the_cycle_do_not_shorten_it() -> None:
-    watch, metrics, perf = made()
+    timings, metrics, perf = made()
     perf.now = 9.0
-    watch.prepared(PRE_FILTER, None, 8.0)
-    watch.filtered_at = 12.0
-    watch.end_cycle(10.0, 15.0)
+    timings.prepared(PRE_FILTER, None, 8.0)
+    timings.filtered_at = 12.0
+    timings.end_cycle(10.0, 15.0)
     assert metrics.seen()[FILTER, "Success"] == [2.0]
 
 
 def test_a_refusal_by_prefilter_leaves_no_filter() -> None:
-    watch, metrics, perf = made()
+    timings, metrics, perf = made()
     perf.now = 11.0
-    watch.prepared(PRE_FILTER, unschedulable("no"), 10.0)
-    watch.filtered_at = 0.0
-    watch.end_cycle(10.0, 15.0)
+    timings.prepared(PRE_FILTER, unschedulable("no"), 10.0)
+    timings.filtered_at = 0.0
+    timings.end_cycle(10.0, 15.0)
     assert metrics.seen() == {(PRE_FILTER, "Unschedulable"): [1.0]}
 
 
-def test_a_failure_is_told_of_the_point_it_happened_at_and_the_next_cycle_is_like_any() -> None:
-    watch, metrics, perf = made()
-    perf.now, watch.ranked = 14.0, True
-    watch.fail_cycle(SCORE, 10.0)
-    watch.filtered_at = 21.0
-    watch.end_cycle(20.0, 25.0)
+def test_a_failure_is_observed_at_its_point_and_the_next_cycle_is_like_any() -> None:
+    timings, metrics, perf = made()
+    perf.now, timings.scored = 14.0, True
+    timings.fail_cycle(SCORE, 10.0)
+    timings.filtered_at = 21.0
+    timings.end_cycle(20.0, 25.0)
     assert metrics.seen() == {(SCORE, "Error"): [4.0], (FILTER, "Success"): [1.0]}
 
 
 def test_a_dropped_cycle_leaves_no_trace() -> None:
-    watch, metrics, _ = made()
-    watch.filtered_at, watch.ranked = 12.0, True
-    watch.drop_cycle()
-    watch.filtered_at = 22.0
-    watch.end_cycle(20.0, 25.0)
+    timings, metrics, _ = made()
+    timings.filtered_at, timings.scored = 12.0, True
+    timings.drop_cycle()
+    timings.filtered_at = 22.0
+    timings.end_cycle(20.0, 25.0)
     assert metrics.seen() == {(FILTER, "Success"): [2.0]}
 
 
 def test_the_fourth_cycle_is_the_first_that_is_recorded() -> None:
-    watch, _, _ = made()
+    timings, _, _ = made()
     recorded = []
     for _ in range(5):
-        recorded.append(watch.recording)
-        watch.end_cycle(0.0, 1.0)
+        recorded.append(timings.recording)
+        timings.end_cycle(0.0, 1.0)
     assert recorded == [False, False, False, True, False]

@@ -1,8 +1,8 @@
-"""Stopwatch: how long one profile's extension points and plugins take, and how often plugins are asked (framework.md §12).
+"""Timings: how long one profile's extension points and plugins take, and how often plugins are asked (framework.md §12).
 
 Extension points are timed in every cycle. Plugins are timed in one cycle of ten, as in the reference: chosen by counting, at uneven
 distances, so that pods that come in turns do not hide from it. Asking a plugin about many nodes is one execution and as many evaluations.
-Who keeps the numbers is told apart by `FrameworkMetrics`, so that the framework stays below it in the layers.
+`FrameworkMetrics` keeps the numbers; it is a protocol, so that the framework stays below the metrics in the layers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
-from koordsched.framework.status import Status
+from koordsched.config.extension_points import FILTER, PRE_FILTER, PRE_SCORE, SCORE
+from koordsched.framework.status import SKIPS, Status
 from koordsched.metrics import CounterChild
 
 if TYPE_CHECKING:
@@ -19,20 +20,10 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-PRE_ENQUEUE = "PreEnqueue"
-PRE_FILTER = "PreFilter"
-FILTER = "Filter"
-POST_FILTER = "PostFilter"
-PRE_SCORE = "PreScore"
-SCORE = "Score"
+# What metrics show apart from the extension point that it belongs to.
 NORMALIZE = "ScoreExtensionNormalize"
-RESERVE = "Reserve"
 UNRESERVE = "Unreserve"
-PERMIT = "Permit"
-PRE_FLIGHT = "PreBindPreFlight"
-PRE_BIND = "PreBind"
-BIND = "Bind"
-POST_BIND = "PostBind"
+PRE_BIND_PRE_FLIGHT = "PreBindPreFlight"
 
 SUCCESS = "Success"
 ERROR = "Error"
@@ -41,6 +32,8 @@ GAPS = (3, 17, 7, 13, 11, 9)  # cycles from one that is sampled to the next: ten
 
 
 class Observer(Protocol):
+    """A histogram with its labels."""
+
     @property
     def observe(self) -> Callable[[float], None]:
         """Count a value. May be kept."""
@@ -67,7 +60,7 @@ class NoObserver:
 
 
 class NoMetrics:
-    """Count nothing."""
+    """Keep nothing."""
 
     def extension_point(self, point: str, status: str, profile: str) -> Observer:
         return NoObserver()
@@ -95,50 +88,57 @@ class Sampling:
         return True
 
 
-class Stopwatch:
-    """Times the extension points of one profile. `perf` is Clock.perf.
+class CycleTimings:
+    """Times the extension points of one profile. `perf` is Clock.perf. Without metrics no cycle is sampled.
 
-    A scheduling cycle costs it little: Filter and Score are told from three readings of which the cycle takes two anyway.
+    A scheduling cycle costs it little: Filter and Score are observed from three readings of the clock, of which the cycle takes two anyway.
     """
 
-    def __init__(self, metrics: FrameworkMetrics, perf: Callable[[], float], profile: str) -> None:
+    def __init__(self, metrics: FrameworkMetrics | None, perf: Callable[[], float], profile: str) -> None:
         self.perf = perf
         self.recording = False  # whether plugins are timed now: in the cycle to come, and when the queue asks before it
         self.filtered_at = 0.0  # when Filter ended in this cycle; 0 if it was not run
-        self.ranked = False  # whether Score was run in this cycle
+        self.scored = False  # whether Score was run in this cycle
         self._prepared: dict[str, float] = {}  # when PreFilter or PreScore ended, if they were run for this cycle
-        self._metrics = metrics
+        self._metrics = metrics or NoMetrics()
         self._profile = profile
         self._gaps = cycle(GAPS)
-        self._to_go = next(self._gaps)
+        self._to_go = -1 if metrics is None else next(self._gaps)  # counted down to 0
         self._points: dict[tuple[str, str], Observer] = {}
-        self._keep_filtered = self.point(FILTER, SUCCESS).observe
-        self._keep_scored = self.point(SCORE, SUCCESS).observe
+        self._observe_filter = self.point(FILTER.label, SUCCESS).observe
+        self._observe_score = self.point(SCORE.label, SUCCESS).observe
+
+    # Scheduling cycles
 
     def end_cycle(self, started: float, ended: float) -> None:
         """Observe a search for a node that ended well, if only by finding none, and decide whether the next one is sampled."""
         filtered = self.filtered_at
         if self._prepared:
-            self._end_prepared_cycle(started, ended)
+            if filtered:
+                self._observe_filter(filtered - max(started, self._prepared.get(PRE_FILTER.label, 0.0)))
+                if self.scored:
+                    self._observe_score(ended - max(filtered, self._prepared.get(PRE_SCORE.label, 0.0)))
+            self._prepared.clear()
         elif filtered:
-            self._keep_filtered(filtered - started)
-            if self.ranked:
-                self._keep_scored(ended - filtered)
-        self.ranked = self.recording = False
+            self._observe_filter(filtered - started)
+            if self.scored:
+                self._observe_score(ended - filtered)
+        self.scored = self.recording = False
         self._to_go -= 1
         if not self._to_go:
-            self._sample_next()
+            self.recording = True
+            self._to_go = next(self._gaps)
 
     def interrupt(self, started: float) -> None:
-        """Observe Filter of a search that began then and now waits for somebody outside: what others do meanwhile is not its own."""
+        """Observe Filter of a search that began then and now waits for extenders: what happens meanwhile is not its own."""
         if self.filtered_at:
-            self._keep_filtered(self.filtered_at - max(started, self._prepared.get(PRE_FILTER, 0.0)))
+            self._observe_filter(self.filtered_at - max(started, self._prepared.get(PRE_FILTER.label, 0.0)))
         self.drop_cycle()
 
     def resume(self, resumed: float) -> None:
         """Observe Score of an interrupted search that went on then and has come to its end."""
-        if self.ranked:
-            self._keep_scored(self.perf() - max(resumed, self._prepared.get(PRE_SCORE, 0.0)))
+        if self.scored:
+            self._observe_score(self.perf() - max(resumed, self._prepared.get(PRE_SCORE.label, 0.0)))
         self.filtered_at = 0.0
         self.end_cycle(resumed, resumed)
 
@@ -148,26 +148,11 @@ class Stopwatch:
         self.drop_cycle()
 
     def drop_cycle(self) -> None:
-        """Forget a search of which nobody knows at which point it broke."""
+        """Forget a search that broke off at an unknown point."""
         self._prepared.clear()
-        self.ranked = self.recording = False
+        self.scored = self.recording = False
 
-    def prepared(self, point: str, status: Status | None, started: float) -> None:
-        """Observe PreFilter or PreScore, which began then and ends now."""
-        self.ended(point, status, started)
-        self._prepared[point] = self.perf()
-
-    def _end_prepared_cycle(self, started: float, ended: float) -> None:
-        filtered = self.filtered_at
-        if filtered:
-            self._keep_filtered(filtered - max(started, self._prepared.get(PRE_FILTER, 0.0)))
-            if self.ranked:
-                self._keep_scored(ended - max(filtered, self._prepared.get(PRE_SCORE, 0.0)))
-        self._prepared.clear()
-
-    def _sample_next(self) -> None:
-        self.recording = True
-        self._to_go = next(self._gaps)
+    # Extension points
 
     def point(self, point: str, status: str) -> Observer:
         """Return the durations of an extension point that end like this."""
@@ -179,61 +164,66 @@ class Stopwatch:
     def ended(self, point: str, status: Status | None, started: float) -> None:
         """Observe an extension point that began then and ends now with this status."""
         end = (point, SUCCESS if status is None else status.code._value_)  # not `value`, which is a function in CPython 3.11
-        histogram = self._points.get(end) or self.point(*end)
-        histogram.observe(self.perf() - started)
+        observer = self._points.get(end) or self.point(*end)
+        observer.observe(self.perf() - started)
 
-    def executed(self, plugin: str, point: str, status: Status | None, started: float) -> None:
-        """Observe a plugin that has just answered with this status."""
-        self.took(plugin, point, status, self.perf() - started)
+    def prepared(self, point: str, status: Status | None, started: float) -> None:
+        """Observe PreFilter or PreScore, which began then and ends now."""
+        self.ended(point, status, started)
+        self._prepared[point] = self.perf()
 
-    def took(self, plugin: str, point: str, status: Status | None, seconds: float) -> None:
+    # Plugins
+
+    def executed(self, plugin: str, point: str, status: Status | None, seconds: float) -> None:
         """Observe a plugin that took so long to answer with this status."""
         self._metrics.plugin_execution(plugin, point, SUCCESS if status is None else status.code.value).observe(seconds)
-
-    def timed(self, plugin: str, point: str, call: Callable[P, R]) -> Callable[P, R]:
-        """Return a plugin's method that is observed."""
-
-        def timed_call(*args: P.args, **kwargs: P.kwargs) -> R:
-            started = self.perf()
-            answer = call(*args, **kwargs)
-            self.executed(plugin, point, _status_of(answer), started)
-            return answer
-
-        return timed_call
-
-    def timed_async(self, plugin: str, point: str, call: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[Any, Any, R]]:
-        """Return a plugin's method that is observed until its answer is there."""
-
-        async def timed_call(*args: P.args, **kwargs: P.kwargs) -> R:
-            started = self.perf()
-            answer = await call(*args, **kwargs)
-            self.executed(plugin, point, _status_of(answer), started)
-            return answer
-
-        return timed_call
 
     def evaluations(self, plugin: str, point: str) -> CounterChild:
         """Return the number of questions to a plugin, to be counted up."""
         return self._metrics.plugin_evaluation(plugin, point, self._profile)
 
+    def timed(self, plugin: str, point: str, call: Callable[P, R]) -> Callable[P, R]:
+        """Return a plugin's method so that its calls are observed."""
 
-class Unwatched(Stopwatch):
-    """A stopwatch that nobody reads, so that plugins are never timed."""
+        def timed_call(*args: P.args, **kwargs: P.kwargs) -> R:
+            started = self.perf()
+            answer = call(*args, **kwargs)
+            self.executed(plugin, point, _status_of(answer), self.perf() - started)
+            return answer
 
-    def __init__(self) -> None:
-        super().__init__(NoMetrics(), float, "")  # float() is 0.0, and no frame of ours
+        return timed_call
 
-    def end_cycle(self, started: float, ended: float) -> None:
-        self._prepared.clear()
-        self.ranked = False
+    def timed_async(self, plugin: str, point: str, call: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[Any, Any, R]]:
+        """Return a plugin's method so that its calls are observed until the answer is there."""
 
-    def ended(self, point: str, status: Status | None, started: float) -> None:
-        pass
+        async def timed_call(*args: P.args, **kwargs: P.kwargs) -> R:
+            started = self.perf()
+            answer = await call(*args, **kwargs)
+            self.executed(plugin, point, _status_of(answer), self.perf() - started)
+            return answer
+
+        return timed_call
+
+    def counted(self, plugin: str, point: str, call: Callable[P, R]) -> Callable[P, R]:
+        """Return a plugin's method so that its calls are counted unless it skips, and observed while plugins are timed."""
+        evaluations = self.evaluations(plugin, point)
+
+        def counted_call(*args: P.args, **kwargs: P.kwargs) -> R:
+            started = self.perf() if self.recording else 0.0
+            answer = call(*args, **kwargs)
+            status = _status_of(answer)
+            if status is None or status.code is not SKIPS:
+                evaluations.count += 1
+            if self.recording:
+                self.executed(plugin, point, status, self.perf() - started)
+            return answer
+
+        return counted_call
 
 
-def unwatched() -> Stopwatch:
-    """Return a stopwatch that nobody reads."""
-    return Unwatched()
+def discarded_timings() -> CycleTimings:
+    """Return timings that are not kept."""
+    return CycleTimings(None, float, "")  # float() is 0.0, and no frame of ours
 
 
 def _status_of(answer: object) -> Status | None:

@@ -1,0 +1,75 @@
+"""Nominated nodes in a pod's scheduling cycle (framework.md §5.1 items 4 and 5): the node that was made free for the pod itself, and the
+room that the nodes of other nominated pods have to keep for those.
+
+Reads the cache as it is: nothing may await between a question to this class and the assumption of the pod.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from koordsched.framework.row_refusals import NO_REFUSALS, NO_ROWS, RowRefusals
+
+if TYPE_CHECKING:
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.cache.cache import Cache
+    from koordsched.framework.profile import Profile
+    from koordsched.framework.shapes import Shape
+    from koordsched.queue.nominator import Nominator
+
+
+class NominatedNodes:
+    """Answers for pods whose shape has been filtered."""
+
+    def __init__(self, cache: Cache, nominator: Nominator) -> None:
+        self._cache = cache
+        self._nominator = nominator
+
+    def own_row(self, profile: Profile, shape: Shape, pod: PodInfo) -> int | None:
+        """Return the row of the node that was made free for this pod, if the pod fits there: it is then the only candidate.
+
+        Even if PreFilter names other nodes: what they were named for may be what was made free (framework.md §5.1.4).
+        """
+        name = pod.pod.status.nominated_node_name or (self._nominator.node_of(pod.uid) if len(self._nominator) else "")
+        node = self._cache.node(name) if name else None
+        if node is None or shape.pre_filtered.refusal is not None:
+            return None
+        restricted = shape.pre_filtered.node_names is not None and name not in shape.pre_filtered.node_names
+        if not restricted and not shape.evaluation.is_feasible(node.row):
+            return None
+        others = self._nominator.ahead(pod, name)
+        if not others and not restricted:
+            return node.row
+        simulation = profile.shapes.simulation(shape)
+        if others and simulation.simulate_on_node(pod, node, add=others) is not None:
+            return None
+        return node.row if simulation.filter_node(pod, node) is None else None
+
+    def refusals(self, profile: Profile, shape: Shape, pod: PodInfo) -> RowRefusals:
+        """Return the feasible rows that refuse the pod once the pods of at least its priority that are nominated there are there."""
+        if not len(self._nominator):
+            return NO_REFUSALS
+        rows = shape.evaluation.feasible_among(self._nominator.by_row().nonempty_rows()) if shape.feasible_count else NO_ROWS
+        if not len(rows):
+            return NO_REFUSALS
+        simulation = profile.shapes.simulation(shape)
+        fit = simulation.fit_filter(pod)
+        refused = NO_REFUSALS
+        if fit is not None:
+            # Where nominated pods take nothing but amounts, these are compared for all rows at once.
+            beyond_amounts = np.isin(rows, self._nominator.rows_beyond_amounts())
+            compared = rows[~beyond_amounts]
+            codes = self._nominator.shortages(compared, pod, fit.request)
+            refused = RowRefusals.of_codes(compared[codes != 0], codes[codes != 0], partial(simulation.explain, fit.f, pod))
+            rows = rows[beyond_amounts] if fit.alone else np.setdiff1d(rows, refused.rows, assume_unique=True)
+        by_row = {}
+        for row in rows.tolist():  # amounts do not decide alone: all filters are asked
+            node = self._cache.infos[row]
+            others = [] if node is None else self._nominator.ahead(pod, node.name)
+            refusal = simulation.simulate_on_node(pod, node, add=others) if others and node is not None else None
+            if refusal is not None:
+                by_row[row] = refusal
+        return refused.joined(RowRefusals.of(by_row))

@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 
 from koordsched._core.allocation import (
-    Allocation,
     RatioShape,
+    ScoredResources,
     balanced,
     least_allocated,
     most_allocated,
@@ -70,7 +70,7 @@ def rows(request: pytest.FixtureRequest, table: NodeTable) -> Rows:
 
 
 Benchmark = Callable[..., Any]
-TWO = Allocation([CPU, MEMORY], [4_000, 8 * GIB], [1, 1])
+TWO = ScoredResources([CPU, MEMORY], [4_000, 8 * GIB], [1, 1])
 
 
 def bench_filter_fit(benchmark: Benchmark, table: NodeTable, rows: Rows) -> None:

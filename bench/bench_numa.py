@@ -21,7 +21,7 @@ import pytest
 
 from koordsched._core.hints import NumaView
 from koordsched._core.numa import NumaRequest, NumaScoring, NumaTable
-from koordsched._core.numa_facts import CpuCounts, NumaNode, NumaStatus, NumaTerms, NumaUsage, TopologyState, ZoneUsage
+from koordsched._core.numa_facts import CpuCounts, NumaNode, NumaPolicies, NumaStatus, NumaUsage, TopologyState, ZoneUsage
 from koordsched._core.numa_filter import filter_numa
 from koordsched._core.numa_policy import AllocateStrategy, CpuBindPolicy, NumaExclusive, NumaTopologyPolicy
 from koordsched._core.numa_score import score_numa
@@ -36,12 +36,12 @@ ZONES, CPUS, ZONE_MEMORY = 4, 52, 96 * GIB  # of a node; of a zone
 FULL, SPREAD = CpuBindPolicy.FULL_PCPUS, CpuBindPolicy.SPREAD_BY_PCPUS
 SINGLE, RESTRICTED, BEST_EFFORT = NumaTopologyPolicy.SINGLE_NUMA_NODE, NumaTopologyPolicy.RESTRICTED, NumaTopologyPolicy.BEST_EFFORT
 PODS = {
-    "bound, no policy": ({CPU: 4_000, MEMORY: 8 * GIB}, NumaTerms(FULL)),
-    "spread, required": ({CPU: 8_000, MEMORY: 8 * GIB}, NumaTerms(SPREAD, SPREAD)),
-    "single": ({CPU: 4_000, MEMORY: 8 * GIB}, NumaTerms(FULL, FULL, SINGLE)),
-    "restricted, two zones": ({CPU: 60_000, MEMORY: 40 * GIB}, NumaTerms(FULL, FULL, RESTRICTED, NumaExclusive.PREFERRED)),
-    "best effort": ({CPU: 60_000, MEMORY: 40 * GIB}, NumaTerms(numa_policy=BEST_EFFORT)),
-    "nowhere": ({CPU: 80_000, MEMORY: 8 * GIB}, NumaTerms(numa_policy=SINGLE)),
+    "bound, no policy": ({CPU: 4_000, MEMORY: 8 * GIB}, NumaPolicies(FULL)),
+    "spread, required": ({CPU: 8_000, MEMORY: 8 * GIB}, NumaPolicies(SPREAD, SPREAD)),
+    "single": ({CPU: 4_000, MEMORY: 8 * GIB}, NumaPolicies(FULL, FULL, SINGLE)),
+    "restricted, two zones": ({CPU: 60_000, MEMORY: 40 * GIB}, NumaPolicies(FULL, FULL, RESTRICTED, NumaExclusive.PREFERRED)),
+    "best effort": ({CPU: 60_000, MEMORY: 40 * GIB}, NumaPolicies(numa_policy=BEST_EFFORT)),
+    "nowhere": ({CPU: 80_000, MEMORY: 8 * GIB}, NumaPolicies(numa_policy=SINGLE)),
 }
 SCORING = NumaScoring({CPU: 1, MEMORY: 1}, AllocateStrategy.LEAST, AllocateStrategy.LEAST)
 

@@ -22,9 +22,9 @@ from koordsched.api.podinfo import PodInfo
 from koordsched.api.validation.decoding import decode
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis
-from koordsched.plugins.nodenumaresource.allocations import numa_state
 from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
-from koordsched.plugins.nodenumaresource.options import read_options
+from koordsched.plugins.nodenumaresource.node_topology import read_options
+from koordsched.plugins.nodenumaresource.state import numa_state
 
 NODES = 5_000
 LAYOUT = CpuLayout.parse("2x2x26x2")

@@ -6,7 +6,7 @@ cdef enum:
     FULL = 100             # the best score, and the utilization of a row that is full
     MAX_WEIGHTS = 100_000  # largest sum of weights; keeps `_divide` in allocation.pyx exact
 
-cdef class Allocation:
+cdef class ScoredResources:
     """The resources that are scored, with what the pod adds of each. Immutable."""
     cdef const int32_t[::1] ids      # resource ids, in the order given: float sums depend on it
     cdef const int64_t[::1] amounts  # same length; what the pod adds, >= 0

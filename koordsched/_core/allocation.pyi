@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from koordsched._core.table import NodeTable
 
-class Allocation:
+class ScoredResources:
     """The resources that are scored, with what the pod adds of each (>= 0) and their weights (>= 1, together at most 100,000).
 
     ValueError for amounts or weights outside that. Immutable.
@@ -24,22 +24,22 @@ class RatioShape:
     def __init__(self, points: list[tuple[int, int]]) -> None: ...
     def __getitem__(self, utilization: int) -> int: ...
 
-def least_allocated(table: NodeTable, allocation: Allocation, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+def least_allocated(table: NodeTable, scored: ScoredResources, rows: NDArray[np.int32]) -> NDArray[np.int64]:
     """Return per row the weighted mean of 100 * (capacity - requested) / capacity; 0 for a resource that would be overcommitted.
 
     requested counts the pod; capacity 0 leaves the resource out; no resource at all: 0. Without the GIL; O(rows x resources).
     """
 
-def most_allocated(table: NodeTable, allocation: Allocation, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+def most_allocated(table: NodeTable, scored: ScoredResources, rows: NDArray[np.int32]) -> NDArray[np.int64]:
     """Return per row the weighted mean of 100 * min(requested, capacity) / capacity; otherwise as least_allocated."""
 
-def requested_to_capacity_ratio(table: NodeTable, allocation: Allocation, shape: RatioShape, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+def requested_to_capacity_ratio(table: NodeTable, scored: ScoredResources, shape: RatioShape, rows: NDArray[np.int32]) -> NDArray[np.int64]:
     """Return per row the weighted mean, rounded half up, of the shape at each resource's utilization.
 
     A resource that would be overcommitted is at 100; one with score 0 or capacity 0 is left out of the mean.
     """
 
-def balanced(table: NodeTable, allocation: Allocation, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+def balanced(table: NodeTable, scored: ScoredResources, rows: NDArray[np.int32]) -> NDArray[np.int64]:
     """Return per row 100 * (1 - standard deviation of requested / capacity), truncated; requested counts the pod, plain amounts.
 
     A fraction is at most 1; capacity 0 leaves the resource out; fewer than two resources: 100. Weights are not used.

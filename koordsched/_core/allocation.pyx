@@ -36,7 +36,7 @@ cdef enum:
 cdef int64_t SUM = (<int64_t> 1 << LEFT_OUT) - 1
 
 
-cdef class Allocation:
+cdef class ScoredResources:
 
     def __init__(self, ids, amounts, weights):
         self.ids = array("i", ids)  # not numpy: made once for every pod that differs
@@ -92,43 +92,43 @@ cdef int64_t _on_segments(list points, int64_t x) except? -1:
     return y0
 
 
-def least_allocated(NodeTable table not None, Allocation allocation not None, cnp.ndarray rows not None):
-    return _scores(table, allocation, None, LEAST, rows)
+def least_allocated(NodeTable table not None, ScoredResources scored not None, cnp.ndarray rows not None):
+    return _scores(table, scored, None, LEAST, rows)
 
 
-def most_allocated(NodeTable table not None, Allocation allocation not None, cnp.ndarray rows not None):
-    return _scores(table, allocation, None, MOST, rows)
+def most_allocated(NodeTable table not None, ScoredResources scored not None, cnp.ndarray rows not None):
+    return _scores(table, scored, None, MOST, rows)
 
 
 def requested_to_capacity_ratio(
-    NodeTable table not None, Allocation allocation not None, RatioShape shape not None, cnp.ndarray rows not None
+    NodeTable table not None, ScoredResources scored not None, RatioShape shape not None, cnp.ndarray rows not None
 ):
-    return _scores(table, allocation, shape, RATIO, rows)
+    return _scores(table, scored, shape, RATIO, rows)
 
 
-cdef cnp.ndarray _scores(NodeTable table, Allocation allocation, RatioShape shape, Strategy strategy, cnp.ndarray rows):
-    allocation.check(table.resources)
+cdef cnp.ndarray _scores(NodeTable table, ScoredResources scored, RatioShape shape, Strategy strategy, cnp.ndarray rows):
+    scored.check(table.resources)
     cdef Rows asked = rows_of(rows)
     cdef cnp.ndarray scores = zero_scores(asked)
     cdef int64_t* out = scores_in(scores)
     with nogil:
-        _add_all(table, allocation, shape, strategy, asked, out)
-        _divide(allocation.weight, strategy, asked.count, out)
+        _add_all(table, scored, shape, strategy, asked, out)
+        _divide(scored.weight, strategy, asked.count, out)
     return scores
 
 
 cdef void _add_all(
-    NodeTable table, Allocation allocation, RatioShape shape, Strategy strategy, Rows rows, int64_t* running
+    NodeTable table, ScoredResources scored, RatioShape shape, Strategy strategy, Rows rows, int64_t* running
 ) noexcept nogil:
     cdef Py_ssize_t i
     cdef int32_t resource
     cdef int64_t amount, weight
     cdef const int64_t[::1] capacity, used
     # Resource by resource: running[] holds what the resources before i add up to.
-    for i in range(allocation.ids.shape[0]):
-        resource = allocation.ids[i]
-        amount = allocation.amounts[i]
-        weight = allocation.weights[i]
+    for i in range(scored.ids.shape[0]):
+        resource = scored.ids[i]
+        amount = scored.amounts[i]
+        weight = scored.weights[i]
         capacity = table.allocatable[resource]
         if resource == RESOURCE_CPU:
             used = table.nonzero[0]
@@ -243,28 +243,28 @@ cdef void _divide(int64_t weight, Strategy strategy, Py_ssize_t count, int64_t* 
         running[i] = (total * reciprocal) >> SHIFT
 
 
-def balanced(NodeTable table not None, Allocation allocation not None, cnp.ndarray rows not None):
-    allocation.check(table.resources)
+def balanced(NodeTable table not None, ScoredResources scored not None, cnp.ndarray rows not None):
+    scored.check(table.resources)
     cdef Rows asked = rows_of(rows)
     cdef cnp.ndarray scores = zero_scores(asked)
     cdef int64_t* out = scores_in(scores)
     with nogil:
-        if allocation.ids.shape[0] == 2:
-            _balance_pair(table.allocatable, table.requested, allocation, asked, out)
+        if scored.ids.shape[0] == 2:
+            _balance_pair(table.allocatable, table.requested, scored, asked, out)
         else:
-            _balance(table.allocatable, table.requested, allocation, asked, out)
+            _balance(table.allocatable, table.requested, scored, asked, out)
     return scores
 
 
 cdef void _balance_pair(
-    const int64_t[:, ::1] allocatable, const int64_t[:, ::1] requested, Allocation allocation, Rows rows, int64_t* scores
+    const int64_t[:, ::1] allocatable, const int64_t[:, ::1] requested, ScoredResources scored, Rows rows, int64_t* scores
 ) noexcept nogil:
     """As _balance, for two resources: the default, and half the time (bench/bench_kernels.py::bench_balanced)."""
     cdef Py_ssize_t i, row
-    cdef int32_t one = allocation.ids[0]
-    cdef int32_t other = allocation.ids[1]
-    cdef int64_t one_amount = allocation.amounts[0]
-    cdef int64_t other_amount = allocation.amounts[1]
+    cdef int32_t one = scored.ids[0]
+    cdef int32_t other = scored.ids[1]
+    cdef int64_t one_amount = scored.amounts[0]
+    cdef int64_t other_amount = scored.amounts[1]
     cdef double first, second
     for i in range(rows.count):
         row = rows.at[i]
@@ -277,7 +277,7 @@ cdef void _balance_pair(
 
 
 cdef void _balance(
-    const int64_t[:, ::1] allocatable, const int64_t[:, ::1] requested, Allocation allocation, Rows rows, int64_t* scores
+    const int64_t[:, ::1] allocatable, const int64_t[:, ::1] requested, ScoredResources scored, Rows rows, int64_t* scores
 ) noexcept nogil:
     cdef Py_ssize_t i, j, row, counted
     cdef double fraction, first, last, total, deviation
@@ -285,10 +285,10 @@ cdef void _balance(
         row = rows.at[i]
         counted = 0
         first = last = total = deviation = 0
-        for j in range(allocation.ids.shape[0]):
-            if allocatable[allocation.ids[j], row] == 0:
+        for j in range(scored.ids.shape[0]):
+            if allocatable[scored.ids[j], row] == 0:
                 continue
-            fraction = _fraction(allocatable[allocation.ids[j], row], requested[allocation.ids[j], row], allocation.amounts[j])
+            fraction = _fraction(allocatable[scored.ids[j], row], requested[scored.ids[j], row], scored.amounts[j])
             if counted == 0:
                 first = fraction
             last = fraction
@@ -298,22 +298,22 @@ cdef void _balance(
         if counted == 2:
             deviation = fabs((first - last) / 2)
         elif counted > 2:
-            deviation = _deviation(allocatable, requested, allocation, row, total / <double> counted)
+            deviation = _deviation(allocatable, requested, scored, row, total / <double> counted)
         scores[i] = <int64_t> ((1 - deviation) * FULL)
 
 
 cdef double _deviation(
-    const int64_t[:, ::1] allocatable, const int64_t[:, ::1] requested, Allocation allocation, Py_ssize_t row, double mean
+    const int64_t[:, ::1] allocatable, const int64_t[:, ::1] requested, ScoredResources scored, Py_ssize_t row, double mean
 ) noexcept nogil:
     """Return the population standard deviation of the row's fractions."""
     cdef Py_ssize_t j
     cdef Py_ssize_t counted = 0
     cdef double fraction
     cdef double total = 0
-    for j in range(allocation.ids.shape[0]):
-        if allocatable[allocation.ids[j], row] == 0:
+    for j in range(scored.ids.shape[0]):
+        if allocatable[scored.ids[j], row] == 0:
             continue
-        fraction = _fraction(allocatable[allocation.ids[j], row], requested[allocation.ids[j], row], allocation.amounts[j])
+        fraction = _fraction(allocatable[scored.ids[j], row], requested[scored.ids[j], row], scored.amounts[j])
         total = total + (fraction - mean) * (fraction - mean)
         counted += 1
     return sqrt(total / <double> counted)

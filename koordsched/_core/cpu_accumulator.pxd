@@ -3,7 +3,7 @@
 
 from libc.stdint cimport int32_t, uint64_t
 
-from koordsched._core.cpu_survey cimport FreeCpus, Held, Length
+from koordsched._core.cpu_availability cimport CpuAvailability, CpuHolders, Length
 
 cdef enum Bind:  # as in numa_policy.py
     UNBOUND = 0
@@ -18,15 +18,15 @@ cdef class CpuRequest:
     cdef readonly int exclusive
     cdef readonly int strategy
 
-cdef class Accumulator(FreeCpus):
+cdef class Accumulator(CpuAvailability):
     cdef uint64_t[64] everything      # the available CPUs of all NUMA nodes, while one after the other gives its share
     cdef int32_t[::1] givers          # NUMA nodes, in the order in which they give
     cdef int32_t[::1] position        # [core] where its next CPU goes in a list
     cdef int32_t[::1] rank_of_node    # [node] its place in step C
     cdef int32_t[::1] rank_of_socket
 
-    cdef object take(self, Held held, available, CpuRequest request, int count)
-    cdef object take_exact_cores(self, Held held, available, int count)
+    cdef object take(self, CpuHolders others, available, CpuRequest request, int count)
+    cdef object take_exact_cores(self, CpuHolders others, available, int count)
     cdef void _take(self, int bind, int32_t count) noexcept
     cdef void _take_evenly(self, int bind, int32_t count) noexcept
     cdef void _only(self, const uint64_t* cpus) noexcept

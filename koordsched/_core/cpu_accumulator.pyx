@@ -10,7 +10,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from koordsched._core.cpu_survey cimport (
+from koordsched._core.cpu_availability cimport (
     ALL,
     DISTRIBUTE_EVENLY,
     LEAST,
@@ -42,18 +42,18 @@ cdef class CpuRequest:
 
 
 @cython.final
-cdef class Accumulator(FreeCpus):
+cdef class Accumulator(CpuAvailability):
 
     def __init__(self):
-        FreeCpus.__init__(self)
+        CpuAvailability.__init__(self)
         self.givers = np.zeros(MAX_NODES, np.int32)
         self.position = np.zeros(MAX_CPUS, np.int32)
         self.rank_of_node = np.zeros(MAX_NODES, np.int32)
         self.rank_of_socket = np.zeros(MAX_CPUS, np.int32)
 
-    cdef object take(self, Held held, available, CpuRequest request, int count):
+    cdef object take(self, CpuHolders others, available, CpuRequest request, int count):
         # Return `count` of the available CPUs, of which there must be as many.
-        self.begin(held, available)
+        self.begin(others, available)
         self.strategy = <Strategy> request.strategy
         if self.strategy == DISTRIBUTE_EVENLY:
             self._take_evenly(request.bind, count)
@@ -61,9 +61,9 @@ cdef class Accumulator(FreeCpus):
             self._take(request.bind, count)
         return self.topology.written(self.taken)
 
-    cdef object take_exact_cores(self, Held held, available, int count):
+    cdef object take_exact_cores(self, CpuHolders others, available, int count):
         # Return whole cores with `count` CPUs, large ones first; nothing when those that fit do not add up.
-        self.begin(held, available)
+        self.begin(others, available)
         self.look(count)
         self._take_cores(self.topology.socket_of, NO_GROUP, False)
         return 0 if self.needed else self.topology.written(self.taken)

@@ -1,10 +1,10 @@
-# Who holds which CPUs of one machine.
+# The holders of the CPUs of one machine.
 #
 # Holders are counted in layers of CPU sets: layer i has the CPUs with more than i holders. The last layer is never empty, so that equal
 # holdings have equal layers, in whatever order they came and went.
 
 from koordsched._core.cpu_accumulator cimport CpuRequest
-from koordsched._core.cpu_survey cimport Held
+from koordsched._core.cpu_availability cimport CpuHolders
 from koordsched._core.cpuset cimport CpuTopology
 
 cdef class NodeCpus:
@@ -15,5 +15,5 @@ cdef class NodeCpus:
 
     cdef list restored_holders(self, restored)
     cdef object free_of(self, list holders, reserved)
-    cdef Held held(self, list holders, CpuRequest request)
-    cdef object take_on_nodes(self, Held held, available, CpuRequest request, preferred, numa_amounts)
+    cdef CpuHolders others(self, list holders, CpuRequest request)
+    cdef object take_on_nodes(self, CpuHolders others, available, CpuRequest request, preferred, numa_amounts)

@@ -11,7 +11,7 @@ class CpuShortage(Exception):
     """The request cannot be met; the text is the reason (nodenumaresource.md §6)."""
 
 class NodeCpus:
-    """Who holds which CPUs of a machine, and allocation from what is free (nodenumaresource.md §3, §6, §7).
+    """The holders of the CPUs of a machine, and allocation of free CPUs (nodenumaresource.md §3, §6, §7).
 
     A CPU is free while it has fewer than `max_ref_count` holders. The state is a multiset: it does not depend on the order in which holders
     came and went. Exclusive policies are those of all holders of a CPU, where Koordinator keeps that of the last; they differ only while
@@ -27,7 +27,7 @@ class NodeCpus:
         """Add a holder of these CPUs under a CpuExclusivePolicy."""
 
     def remove(self, cpus: int, exclusive: int) -> None:
-        """Take a holder away that was added with the same arguments; CPUs that nobody holds stay so."""
+        """Take a holder away that was added with the same arguments; CPUs without a holder stay so."""
 
     @property
     def bound(self) -> int:

@@ -88,13 +88,13 @@ cdef class NodeCpus:
             available = self._usable(available, request.bind)
         if available.bit_count() < request.count:
             raise CpuShortage(NOT_ENOUGH_CPUS)
-        cdef Held held = self.held(holders, request)
+        cdef CpuHolders others = self.others(holders, request)
         if numa_amounts:
-            found = self.take_on_nodes(held, available, request, preferred, numa_amounts)
+            found = self.take_on_nodes(others, available, request, preferred, numa_amounts)
         else:
-            found = _take_preferred(held, available, request, request.count, preferred)
+            found = _take_preferred(others, available, request, request.count, preferred)
         if request.required and self._usable(found, request.bind) != found:
-            found = 0 if numa_amounts or not self.topology.is_uneven else ACCUMULATOR.take_exact_cores(held, available, request.count)
+            found = 0 if numa_amounts or not self.topology.is_uneven else ACCUMULATOR.take_exact_cores(others, available, request.count)
             if not found:
                 raise CpuShortage(f"{UNSATISFIED} {POLICY_NAMES[request.bind]}")
         return found
@@ -103,24 +103,24 @@ cdef class NodeCpus:
         available &= self.topology.all
         if available.bit_count() < request.count:
             raise CpuShortage(NOT_ENOUGH_CPUS)
-        return _take(self.held(self.holders, request), available, request, request.count)
+        return _take(self.others(self.holders, request), available, request, request.count)
 
     def _usable(self, cpus, int bind):
         if bind == FULL_PCPUS:
             return self.topology.full_cores(cpus)
         return self.topology.first_of_cores(cpus) if bind == SPREAD_BY_PCPUS else cpus
 
-    cdef Held held(self, list holders, CpuRequest request):
+    cdef CpuHolders others(self, list holders, CpuRequest request):
         cdef list layers = self.exclusive_holders[request.exclusive]
         exclusive = layers[0] & holders[0] if layers and holders else 0
-        return Held(self.topology, holders if self.max_ref > 1 else None, request.exclusive, exclusive)
+        return CpuHolders(self.topology, holders if self.max_ref > 1 else None, request.exclusive, exclusive)
 
-    cdef object take_on_nodes(self, Held held, available, CpuRequest request, preferred, numa_amounts):
+    cdef object take_on_nodes(self, CpuHolders others, available, CpuRequest request, preferred, numa_amounts):
         cdef int left = request.count
         found = 0
         for node in sorted(numa_amounts):
             there = available & self.topology.cpus_of_node(node)
-            cpus = _take_preferred(held, there, request, min(there.bit_count(), numa_amounts[node] // MILLI), preferred)
+            cpus = _take_preferred(others, there, request, min(there.bit_count(), numa_amounts[node] // MILLI), preferred)
             left -= cpus.bit_count()
             found |= cpus
         if left:
@@ -128,17 +128,17 @@ cdef class NodeCpus:
         return found
 
 
-cdef object _take_preferred(Held held, available, CpuRequest request, int count, preferred):
+cdef object _take_preferred(CpuHolders others, available, CpuRequest request, int count, preferred):
     favoured = available & preferred
     if not favoured:
-        return _take(held, available, request, count)
+        return _take(others, available, request, count)
     cdef int first = min(count, favoured.bit_count())
-    found = _take(held, favoured, request, first)
-    return found | _take(held, available & ~favoured, request, count - first)
+    found = _take(others, favoured, request, first)
+    return found | _take(others, available & ~favoured, request, count - first)
 
 
-cdef object _take(Held held, available, CpuRequest request, int count):
-    return ACCUMULATOR.take(held, available, request, count) if count > 0 else 0
+cdef object _take(CpuHolders others, available, CpuRequest request, int count):
+    return ACCUMULATOR.take(others, available, request, count) if count > 0 else 0
 
 
 cdef int _add(list layers, cpus) except -1:

@@ -1,5 +1,5 @@
 from koordsched._core.numa import NumaRequest, NumaScoring, NumaTable
-from koordsched._core.numa_facts import Distribution, Hint, Machine, Merged, Restored
+from koordsched._core.numa_facts import Hint, Machine, Merged, NumaSplit, Restored
 from koordsched._core.numa_policy import CpuBindPolicy
 
 class NumaView:
@@ -29,7 +29,7 @@ class NumaView:
         """The zones, the NUMA policy that holds and the exclusivity, as a merge heeds them."""
 
     def affinity(self) -> Merged:
-        """Return the zones to take from if nobody else has hints: what merging `hints` alone comes to, without making them.
+        """Return the zones to take from if no other plugin has hints: what merging `hints` alone comes to, without making them.
 
         Without a NUMA policy, and on a machine of one zone under SingleNUMANode, admitted without a mask. BestEffort is always admitted;
         that its mask has enough is for `distribute` to say. On nodes of more than 8 zones the mask may be wider than the narrowest one.
@@ -42,5 +42,5 @@ class NumaView:
         are shared between resources: not to be changed.
         """
 
-    def distribute(self, mask: int) -> Distribution:
+    def distribute(self, mask: int) -> NumaSplit:
         """Split the request over these zones; what no zone of the node has is ignored (nodenumaresource.md §8)."""

@@ -1,6 +1,6 @@
 """Hints of one node: which sets of its NUMA nodes could serve a request, which is best, and how the request is split over it.
 
-The kernels (`numa_filter`, `numa_score`) answer for all rows, but only where nobody else has hints; this is for the one node that was
+The kernels (`numa_filter`, `numa_score`) answer for all rows, but only where no other plugin has hints; this is for the one node that was
 chosen, for nodes where reservations or victims give something back, and for merging with other providers' hints (`numa_merge`).
 """
 
@@ -17,7 +17,7 @@ from koordsched._core.numa cimport (
     NumaScoring,
     NumaTable,
 )
-from koordsched._core.numa_facts import Distribution, Hint, Machine, Merged
+from koordsched._core.numa_facts import NumaSplit, Hint, Machine, Merged
 from koordsched._core.numa_merge import merge_hints
 from koordsched._core.numa_policy import CpuBindPolicy, NumaExclusive, NumaTopologyPolicy
 from koordsched._core.numa_merge cimport summary_of
@@ -188,17 +188,17 @@ cdef class NumaView:
         cdef Choice found = shortage(&self.items, self.zones, positions)
         cdef int i, p
         if found.items or found.code == NOT_ENOUGH_CPUS:
-            return Distribution({}, self._named(found.items), found.code == NOT_ENOUGH_CPUS)
+            return NumaSplit({}, self._named(found.items), found.code == NOT_ENOUGH_CPUS)
         amounts = {self.zones.id[p]: {} for p in range(self.zones.count) if positions >> p & 1}
         for i in range(self.items.requested):
             if not self.zones.known >> i & 1:
                 continue
             if split(&self.items, self.zones, positions, i, share):
-                return Distribution({}, (), True)  # bound CPUs that are no whole units of what is required: Filter refuses such pods
+                return NumaSplit({}, (), True)  # bound CPUs that are no whole units of what is required: Filter refuses such pods
             for p in range(self.zones.count):
                 if positions >> p & 1 and share[p]:
                     amounts[self.zones.id[p]][self.items.id[i]] = share[p]
-        return Distribution({zone: split_off for zone, split_off in amounts.items() if split_off})
+        return NumaSplit({zone: split_off for zone, split_off in amounts.items() if split_off})
 
     def _named(self, uint64_t items):
         return tuple(sorted([self.request.names[i] for i in range(len(self.request.names)) if items >> i & 1]))
@@ -281,7 +281,7 @@ cdef list _preferring(list scored, bint restricted):
 
 
 cdef str _summary_of_zones(NumaRequest request, const Items* items, const Zones* zones):
-    """Return the summary of a merge that nobody else has a part in."""
+    """Return the summary of a merge of these hints alone."""
     cdef uint64_t found[LISTED]
     cdef int count = _feasible(items, zones, found)
     cdef int i, j

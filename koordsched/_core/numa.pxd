@@ -1,7 +1,7 @@
 # What is known of the NUMA nodes ("zones") of all nodes, and what one request asks of them.
 #
 # A node stands here under an index that the node table has in one of its attribute columns, not under its row: its topology may be known
-# before the node is and outlive it. Index 0 stands for a node that nobody described; its facts are never written.
+# before the node is and outlive it. Index 0 stands for a node that was never described; its facts are never written.
 # A cell is a zone: zone z of node i is cell i * width + z, and its zones are cells [i * width : i * width + zone_count[i]], ids ascending.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -102,6 +102,6 @@ cdef class NumaScoring:
     cdef bint numa_most                  # sets of NUMA nodes: likewise
 
 cdef inline Py_ssize_t index_of(NumaTable table, Py_ssize_t row) noexcept nogil:
-    """Return the index of a row's node, 0 when nobody described it."""
+    """Return the index of a row's node, 0 when it was never described."""
     cdef Py_ssize_t index = table.nodes.attribute[table.index_attribute, row]
     return index if index < table.capacity else 0

@@ -1,6 +1,6 @@
 from collections.abc import Collection, Mapping, Sequence
 
-from koordsched._core.numa_facts import NumaNode, NumaTerms, NumaUsage
+from koordsched._core.numa_facts import NumaNode, NumaPolicies, NumaUsage
 from koordsched._core.numa_policy import AllocateStrategy
 from koordsched._core.table import NodeTable
 
@@ -10,7 +10,7 @@ class NumaTable:
     """Columns over the NUMA nodes ("zones") of all nodes. Resource ids are those of the node table.
 
     A node stands under the value that its row has in an attribute column (`index_attribute`), so that facts may come before the node and
-    stay after it. Rows whose index was never set are nodes that nobody described. Amounts are cut to 0..2^56. Not thread-safe.
+    stay after it. Rows whose index was never set are nodes that were never described. Amounts are cut to 0..2^56. Not thread-safe.
     """
 
     def __init__(self, nodes: NodeTable, index_attribute: int) -> None: ...
@@ -35,7 +35,7 @@ class NumaTable:
         """
 
     def clear_node(self, index: int) -> None:
-        """Forget the node: it is one that nobody described."""
+        """Forget the node, as if it had never been described."""
 
     def set_usage(self, index: int, usage: NumaUsage) -> None:
         """Replace what pods have of the node. Zones that it does not have are ignored. IndexError when no such index was ever set."""
@@ -56,7 +56,7 @@ class NumaRequest:
     ValueError for an amount <= 0 and for more than 48 resources.
     """
 
-    def __init__(self, amounts: Mapping[int, int], names: Sequence[str], terms: NumaTerms) -> None: ...
+    def __init__(self, amounts: Mapping[int, int], names: Sequence[str], policies: NumaPolicies) -> None: ...
     @property
     def names(self) -> tuple[str, ...]:
         """The requested resources' names in the order of their ids."""

@@ -219,7 +219,7 @@ cdef class NumaTable:
 
 cdef class NumaRequest:
 
-    def __init__(self, amounts, names, terms not None):
+    def __init__(self, amounts, names, policies not None):
         if len(amounts) > MAX_REQUESTED:
             raise ValueError(f"a request of {len(amounts)} resources: NUMA nodes are asked for {MAX_REQUESTED} at most")
         if any([amount <= 0 for amount in amounts.values()]):
@@ -230,10 +230,10 @@ cdef class NumaRequest:
         self.amounts = array("q", [_cut(amounts[resource]) for resource in ids])
         self.names = tuple([names[resource] for resource in ids])
         self.cpu = _cut(amounts.get(RESOURCE_CPU, 0))
-        self.bind_policy = int(terms.bind_policy)
-        self.required_bind_policy = int(terms.required_bind_policy)
-        self.numa_policy = int(terms.numa_policy)
-        self.exclusive = int(terms.exclusive)
+        self.bind_policy = int(policies.bind_policy)
+        self.required_bind_policy = int(policies.required_bind_policy)
+        self.numa_policy = int(policies.numa_policy)
+        self.exclusive = int(policies.exclusive)
         if self.exclusive == EXCLUSIVE_NONE and self.numa_policy != NUMA_NONE:
             self.exclusive = EXCLUSIVE_REQUIRED  # who asks for a policy and says nothing else (nodenumaresource.md §1)
         self.summaries = {}

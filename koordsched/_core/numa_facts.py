@@ -1,4 +1,4 @@
-"""What is told to a `NumaTable` about a node, and by whom a NUMA policy is asked for: plain values.
+"""What a `NumaTable` is given about nodes and pods, and what merges of hints work on: plain values.
 
 Amounts are keyed by resource id (those of the node table), zones by NUMA id (0..63). A "zone" is a NUMA node whose amounts are known;
 CPUs may also lie in NUMA nodes that are no zone, so the counts of a whole node can exceed the sum over its zones.
@@ -14,21 +14,21 @@ from koordsched._core.numa_policy import CpuBindPolicy, NumaExclusive, NumaTopol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MALFORMED_RATIO = -1.0  # NumaNode.checked_ratio when nobody can read it
+MALFORMED_RATIO = -1.0  # NumaNode.checked_ratio that cannot be read
 
 
 class TopologyState(IntEnum):
     """What is known of a node's CPUs."""
 
-    NONE = 0  # nobody described the node
+    NONE = 0  # the node was not described
     INVALID = 1  # it was described, but not its CPUs
     VALID = 2
 
 
 class NumaStatus(IntEnum):
-    """Who has CPUs on a NUMA node."""
+    """Which pods have CPUs on a NUMA node."""
 
-    IDLE = 0  # nobody
+    IDLE = 0  # none
     SINGLE = 1  # only pods whose CPUs all lie there
     SHARED = 2  # also pods with CPUs elsewhere
 
@@ -69,7 +69,7 @@ class NumaUsage(NamedTuple):
     zones: Mapping[int, ZoneUsage] = {}  # a NUMA node that is not named is unused and has no free CPUs
 
 
-class NumaTerms(NamedTuple):
+class NumaPolicies(NamedTuple):
     """What a pod asks for beyond amounts (nodenumaresource.md §4)."""
 
     bind_policy: CpuBindPolicy = CpuBindPolicy.NONE  # NONE: the pod itself does not ask to be bound
@@ -113,7 +113,7 @@ class Merged(NamedTuple):
     summary: str = ""  # what was asked for, if it could not be aligned
 
 
-class Distribution(NamedTuple):
+class NumaSplit(NamedTuple):
     """How a request is split over NUMA nodes, or why it is not (nodenumaresource.md §8)."""
 
     amounts: dict[int, dict[int, int]]  # NUMA id -> resource id -> amount > 0

@@ -11,9 +11,9 @@ class NumaReason(IntEnum):
     PASS = 0
     POLICY_MISMATCH = 1  # pod and node want different NUMA policies
     NOT_INTEGER = 2  # CPUs are to be bound, but a fraction of one is requested
-    INVALID_RATIO = 3  # nobody can read the node's amplification
+    INVALID_RATIO = 3  # the node's amplification cannot be read
     AMPLIFIED_CPU = 4  # too little cpu once that of bound pods is amplified
-    INVALID_TOPOLOGY = 5  # CPUs are to be bound (or are amplified), but nobody knows them
+    INVALID_TOPOLOGY = 5  # CPUs are to be bound (or are amplified), but they are not known
     BIND_CONFLICT = 6  # pod and node require different bind policies
     NOT_WHOLE_CORES = 7  # whole cores are required, but a part of one is requested
     NOT_ENOUGH_CPUS = 8

@@ -1,6 +1,6 @@
 """Which rows could give a pod the CPUs and NUMA nodes that it asks for, and why others could not (nodenumaresource.md §5, §13).
 
-For all rows in one call; exact as long as nobody else has hints for the pod and no reservation or victim gives anything back.
+For all rows in one call; exact as long as no other plugin has hints for the pod and no reservation or victim gives anything back.
 """
 
 from enum import IntEnum
@@ -55,9 +55,9 @@ class NumaReason(IntEnum):
     PASS = 0
     POLICY_MISMATCH = 1  # pod and node want different NUMA policies
     NOT_INTEGER = 2  # CPUs are to be bound, but a fraction of one is requested
-    INVALID_RATIO = 3  # nobody can read the node's amplification
+    INVALID_RATIO = 3  # the node's amplification cannot be read
     AMPLIFIED_CPU = 4  # too little cpu once that of bound pods is amplified
-    INVALID_TOPOLOGY = 5  # CPUs are to be bound (or are amplified), but nobody knows them
+    INVALID_TOPOLOGY = 5  # CPUs are to be bound (or are amplified), but they are not known
     BIND_CONFLICT = 6  # pod and node require different bind policies
     NOT_WHOLE_CORES = 7  # whole cores are required, but a part of one is requested
     NOT_ENOUGH_CPUS = 8
@@ -75,12 +75,12 @@ def filter_numa(NumaTable table not None, NumaRequest request not None, cnp.ndar
     cdef cnp.ndarray codes = zero_codes(asked)
     cdef int32_t* out = codes_in(codes)
     cdef Items items
-    cdef bint to_tell
+    cdef bint any_unaligned
     read_items(&items, table, request, None)
     with nogil:
-        to_tell = _refuse(table, request, &items, asked, out)
-    if to_tell:
-        _tell(table, request, &items, asked, out)
+        any_unaligned = _refuse(table, request, &items, asked, out)
+    if any_unaligned:
+        _summarize(table, request, &items, asked, out)
     return codes
 
 
@@ -88,11 +88,11 @@ cdef bint _refuse(NumaTable table, NumaRequest request, const Items* items, Rows
     """Write the codes; return whether some are UNALIGNED, which then lack their texts."""
     cdef Py_ssize_t i
     cdef Zones zones
-    cdef bint to_tell = False
+    cdef bint any_unaligned = False
     for i in range(rows.count):
         codes[i] = _code(table, request, items, rows.at[i], &zones)
-        to_tell |= codes[i] == UNALIGNED
-    return to_tell
+        any_unaligned |= codes[i] == UNALIGNED
+    return any_unaligned
 
 
 cdef int32_t _code(NumaTable table, NumaRequest request, const Items* items, Py_ssize_t row, Zones* zones) noexcept nogil:
@@ -156,7 +156,7 @@ cdef int32_t _detail(uint64_t items) noexcept nogil:
     return <int32_t> ((items & (last - 1)) | (last if items >= last else 0))
 
 
-cdef int _tell(NumaTable table, NumaRequest request, const Items* items, Rows rows, int32_t* codes) except -1:
+cdef int _summarize(NumaTable table, NumaRequest request, const Items* items, Rows rows, int32_t* codes) except -1:
     """Give the UNALIGNED codes the places of their texts."""
     cdef Py_ssize_t i
     cdef Zones zones

@@ -1,3 +1,3 @@
-# How hints are told, also by who knows them without merging.
+# Texts of hints, also for a merge that was found without merging.
 
 cdef str summary_of(str name, hints)

@@ -217,7 +217,7 @@ cdef Choice consider(NumaTable table, const Items* items, Zones* zones, bint any
 
 
 cdef Choice choose(const Items* items, const Zones* zones, bint any_will_do) noexcept nogil:
-    """Return the zones to take from when nobody else has a say, or why there are none (nodenumaresource.md §5 step 7, §9).
+    """Return the zones to take from by the pod's own hints alone, or why there are none (nodenumaresource.md §5 step 7, §9).
 
     With any_will_do the mask need not be the best one, only right. Under BestEffort it is the narrowest that does not violate; what is best
     where zones lack a resource, or where a narrower one violates, takes a merge.

@@ -1,4 +1,4 @@
-"""Scores of rows that are crowded to different degrees: shares of several counts added up, and their normalisation."""
+"""Scores for spreading: shares of several counts of pods added up by row, and their normalisation."""
 
 import numpy as np
 
@@ -117,7 +117,7 @@ cdef inline double _own(const int32_t[::1] value, const int32_t[::1] count, doub
 
 cdef inline double _of_domain(const int32_t[::1] value, const double[::1] share, double offset, int32_t row) noexcept nogil:
     cdef int32_t domain = value[row]
-    return share[domain] if domain < share.shape[0] else offset  # newer than the sums: nobody is counted there
+    return share[domain] if domain < share.shape[0] else offset  # newer than the sums: no pod is counted there
 
 
 cdef int _score(NodeTable table, list parts, Rows rows, int64_t* out) except -1:

@@ -40,6 +40,9 @@ class Tolerance:
     """
 
     def __init__(self, taint_sets: TaintSets, tolerations: Sequence[tuple[int, Operator, int, int]]) -> None: ...
+    def refused_by(self, taint_set: int) -> int:
+        """Return 1 + the first taint of a set that REFUSES and is not tolerated, 0 when there is none. IndexError for no such set."""
+
     def refuse(self, table: NodeTable, attribute: int, rows: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return per row 1 + the first taint that REFUSES and is not tolerated, 0 when there is none."""
 

@@ -71,6 +71,12 @@ cdef class Tolerance:
         self.repelling = array("i", none)
         self.cordoned = array("i", none)
 
+    def refused_by(self, Py_ssize_t taint_set):
+        self.extend()
+        if taint_set < 0 or taint_set >= self.decided:
+            raise IndexError(f"taint set {taint_set} of {self.decided}")
+        return self.refusing[taint_set]
+
     def refuse(self, NodeTable table not None, Py_ssize_t attribute, cnp.ndarray rows not None):
         self.extend()
         return _gathered_codes(table, attribute, rows, self.refusing, self.decided)

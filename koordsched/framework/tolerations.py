@@ -1,4 +1,4 @@
-"""Taints and tolerations: for one node as plain functions, for all nodes as a compiled `Tolerance`.
+"""Taints and tolerations (framework.md §10.1). The rule that matches them is that of `_core.tolerance`, for one node and for all.
 
 A compiled list of tolerations keeps a verdict per taint set, and nodes have few distinct taint sets, so asking about a node is a gather.
 Taint sets are learned from `Columns` when they appear; verdicts only ever grow, so pods may share them. Callers: TaintToleration,
@@ -27,9 +27,9 @@ NO_EXECUTE = "NoExecute"
 PREFER_NO_SCHEDULE = "PreferNoSchedule"
 
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
-"""Whoever tolerates this taint may go to a cordoned node."""
+"""A pod that tolerates this taint may go to a cordoned node."""
 
-NO_TAINT_SAYS = -1  # the id of a text that is in no taint
+NO_TAINT_HAS = -1  # the id of a text that is in no taint
 
 LONG_LIST = 64  # longer lists of tolerations are compiled each time
 KEPT_LISTS = 1024  # compiled lists of tolerations; each takes 12 bytes a taint set
@@ -38,21 +38,38 @@ _EFFECTS = {NO_SCHEDULE: Effect.REFUSES, NO_EXECUTE: Effect.REFUSES, PREFER_NO_S
 _OPERATORS = {"": Operator.EQUAL, "Equal": Operator.EQUAL, "Exists": Operator.EXISTS}  # Gt and Lt need a gate that is off: never
 
 
-def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
-    """Answer whether any of the tolerations matches the taint (framework.md §10.1)."""
-    return any(_matches(toleration, taint) for toleration in tolerations)
-
-
 def first_untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
-    """Return the first NoSchedule or NoExecute taint that is not tolerated."""
-    return next((taint for taint in taints if taint.effect in {NO_SCHEDULE, NO_EXECUTE} and not tolerates(tolerations, taint)), None)
+    """Return the first NoSchedule or NoExecute taint that is not tolerated. For the taints of one node, which need not be in a table."""
+    refusing = [taint for taint in taints if _EFFECTS.get(taint.effect) is Effect.REFUSES]
+    if not refusing:
+        return None
+    interned = _InternedTaints()
+    for taint in refusing:
+        interned.add(taint, Effect.REFUSES)
+    interned.sets.add_set(range(len(refusing)))
+    refused = interned.compile(tolerations).refused_by(0)
+    return refusing[refused - 1] if refused else None
 
 
-def _matches(toleration: Toleration, taint: Taint) -> bool:
-    if toleration.effect not in {"", taint.effect} or toleration.key not in {"", taint.key}:
-        return False
-    operator = _OPERATORS.get(toleration.operator, Operator.NEVER)
-    return operator is Operator.EXISTS or (operator is Operator.EQUAL and toleration.value == taint.value)
+class _InternedTaints:
+    """Taints and sets of them as numbers, and tolerations compiled against them."""
+
+    def __init__(self) -> None:
+        self.sets = TaintSets()
+        self.ids: dict[str, int] = {"": 0}  # every key, value and effect of a taint
+
+    def add(self, taint: Taint, effect: Effect) -> None:
+        key, value, effect_id = (self.ids.setdefault(text, len(self.ids)) for text in (taint.key, taint.value, taint.effect))
+        self.sets.add_taint(key, value, effect_id, effect)
+
+    def compile(self, tolerations: Iterable[Toleration]) -> Tolerance:
+        return Tolerance(self.sets, [self._entry(toleration) for toleration in tolerations])
+
+    def _entry(self, toleration: Toleration) -> tuple[int, Operator, int, int]:
+        operator = _OPERATORS.get(toleration.operator, Operator.NEVER)
+        ids = self.ids  # only texts of taints have one: pods may bring any tolerations
+        key, value, effect = (ids.get(text, NO_TAINT_HAS) for text in (toleration.key, toleration.value, toleration.effect))
+        return key, operator, value, effect
 
 
 def tolerances_of(columns: Columns) -> Tolerances:
@@ -65,16 +82,15 @@ class Tolerances:
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
-        self._compiled = lru_cache(maxsize=KEPT_LISTS)(self._compile)
         self.version = 0  # what was compiled before it changed must be compiled anew
         self._begin_anew()
 
     def _begin_anew(self) -> None:
         self._meanings = self._columns.meanings
-        self._sets = TaintSets()
+        self._taints = _InternedTaints()
+        self._compiled = lru_cache(maxsize=KEPT_LISTS)(self._taints.compile)
         self.cordons = False  # whether any node is cordoned, or was not long ago, as far as `refresh` knows
         self.repels = False  # whether any node has a PreferNoSchedule taint, or had one not long ago
-        self._ids: dict[str, int] = {"": 0}  # every key, value and effect of a taint
         self._renew()
 
     def _renew(self) -> None:
@@ -84,41 +100,29 @@ class Tolerances:
     def compile(self, tolerations: tuple[Toleration, ...]) -> Tolerance:
         """Return the compiled tolerations, up to date with all taints; true for this `version` only."""
         self.refresh()
-        return self._compile(tolerations) if len(tolerations) > LONG_LIST else self._compiled(tolerations)
+        return self._taints.compile(tolerations) if len(tolerations) > LONG_LIST else self._compiled(tolerations)
 
     def refresh(self) -> None:
         """Learn the taint sets that appeared since; O(1) when there are none."""
         if self._meanings != self._columns.meanings:
             self._begin_anew()
-        if self._sets.sets < len(self._columns.taint_sets):
+        if self._taints.sets.sets < len(self._columns.taint_sets):
             self._learn()
 
     def _learn(self) -> None:
-        texts = len(self._ids)
-        for taint in self._columns.taints.names[self._sets.taints :]:
+        taints = self._taints
+        texts = len(taints.ids)
+        for taint in self._columns.taints.names[taints.sets.taints :]:
             if taint.key == CORDON.key:
-                self._add(UNSCHEDULABLE_TAINT, Effect.CORDONS)
+                taints.add(UNSCHEDULABLE_TAINT, Effect.CORDONS)
                 self.cordons = True
             else:
-                self._add(taint, _EFFECTS.get(taint.effect, Effect.NOTHING))
+                taints.add(taint, _EFFECTS.get(taint.effect, Effect.NOTHING))
                 self.repels = self.repels or taint.effect == PREFER_NO_SCHEDULE
-        for members in self._columns.taint_sets.names[self._sets.sets :]:
-            self._sets.add_set(members)
-        if len(self._ids) > texts:
+        for members in self._columns.taint_sets.names[taints.sets.sets :]:
+            taints.sets.add_set(members)
+        if len(taints.ids) > texts:
             self._renew()
-
-    def _add(self, taint: Taint, effect: Effect) -> None:
-        key, value, effect_id = (self._ids.setdefault(text, len(self._ids)) for text in (taint.key, taint.value, taint.effect))
-        self._sets.add_taint(key, value, effect_id, effect)
-
-    def _compile(self, tolerations: tuple[Toleration, ...]) -> Tolerance:
-        return Tolerance(self._sets, [self._entry(toleration) for toleration in tolerations])
-
-    def _entry(self, toleration: Toleration) -> tuple[int, Operator, int, int]:
-        operator = _OPERATORS.get(toleration.operator, Operator.NEVER)
-        ids = self._ids  # only what taints say has one: anybody may create tolerations
-        key, value, effect = (ids.get(text, NO_TAINT_SAYS) for text in (toleration.key, toleration.value, toleration.effect))
-        return key, operator, value, effect
 
 
 def compiled_for(state: CycleState, name: str, tolerances: Tolerances, pod: PodInfo) -> Tolerance:

@@ -1,4 +1,4 @@
-"""Allocation of CPUs equals its plain model on any machine, gives nobody a CPU that is not free, and keeps what it was required to.
+"""Allocation of CPUs equals its plain model on any machine, gives no pod a CPU that is not free, and keeps what it was required to.
 
 KOORDSCHED_NUMA_EXAMPLES is the number of machines that each property is tried on (default 100).
 """

@@ -23,9 +23,8 @@ from koordsched.clock import VirtualClock
 from koordsched.cluster.memory import Fault
 from koordsched.cluster.port import ClusterError, Ref, ServerError
 from koordsched.config import load_config_object
-from koordsched.plugins.nodenumaresource.allocations import NumaState
-from koordsched.plugins.nodenumaresource.checking import NumaCheck
 from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
+from koordsched.plugins.nodenumaresource.state import NumaCheck, NumaState
 
 CONFIG = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",

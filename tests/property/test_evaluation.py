@@ -29,7 +29,7 @@ FORGOTTEN_FILTER = 3  # in FILTERS, likewise
 
 @dataclass
 class Facts:
-    """What the plugins below read of a row: two logged numbers of 0..9, and one that no log tells of."""
+    """What the plugins below read of a row: two logged numbers of 0..9, and one that is not logged."""
 
     usage: dict[int, int] = field(default_factory=dict)
     taints: dict[int, int] = field(default_factory=dict)

@@ -30,7 +30,7 @@ profiles:
       enabled: [{name: PrioritySort}, {name: InterPodAffinity}, {name: DefaultBinder}]
 """
 
-STEPS = 8  # with the pauses between them less than the five minutes after which everybody is tried again
+STEPS = 8  # with the pauses between them less than the five minutes after which all pods are tried again
 PAUSE = 30.0  # longer than any backoff
 
 Event = Callable[["Story"], Awaitable[None]]
@@ -108,7 +108,7 @@ events: st.SearchStrategy[Event] = st.one_of(
 
 @settings(max_examples=25, deadline=None)
 @given(begin=st.lists(st.tuples(pods(), st.one_of(st.none(), names)), max_size=6), then=st.lists(events, max_size=STEPS))
-def test_nobody_waits_who_would_pass(begin: list[tuple[PodBuilder, str | None]], then: list[Event]) -> None:
+def test_no_pod_waits_that_would_pass(begin: list[tuple[PodBuilder, str | None]], then: list[Event]) -> None:
     async def script(world: EmbeddedCluster) -> None:
         story = Story(world)
         for name in NAMESPACES:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from support.known import known
 
 from koordsched._core.allocation import (
-    Allocation,
     RatioShape,
+    ScoredResources,
     balanced,
     least_allocated,
     most_allocated,
@@ -107,8 +107,8 @@ class Scored(NamedTuple):
 scored_resources = st.lists(st.builds(Scored, st.integers(0, RESOURCES - 1), amounts, st.integers(1, 100)), max_size=4)
 
 
-def allocation_of(scored: list[Scored]) -> Allocation:
-    return Allocation([s.resource for s in scored], [s.amount for s in scored], [s.weight for s in scored])
+def allocation_of(scored: list[Scored]) -> ScoredResources:
+    return ScoredResources([s.resource for s in scored], [s.amount for s in scored], [s.weight for s in scored])
 
 
 def used_of(row: Row, scored: Scored) -> int:

@@ -26,8 +26,8 @@ from koordsched._core.numa_facts import (
     Hint,
     Machine,
     NumaNode,
+    NumaPolicies,
     NumaStatus,
-    NumaTerms,
     NumaUsage,
     Restored,
     TopologyState,
@@ -93,7 +93,7 @@ class Chance(random.Random):
         bind = self.choice(list(CpuBindPolicy)) if may_bind else CpuBindPolicy.NONE
         required = bind if self.random() < 0.3 else CpuBindPolicy.NONE
         policy = self.choice([NumaTopologyPolicy.NONE, host.facts.numa_policy]) if self.often() else self.choice(list(NumaTopologyPolicy))
-        return Pod(requested, NumaTerms(bind, required, policy, self.choice(list(NumaExclusive))), NAMES)
+        return Pod(requested, NumaPolicies(bind, required, policy, self.choice(list(NumaExclusive))), NAMES)
 
     def scoring(self) -> Scoring:
         strategies = [AllocateStrategy.LEAST, AllocateStrategy.MOST]
@@ -282,7 +282,7 @@ def test_what_is_split_over_zones_can_be_bound_there(seed: int) -> None:
     facts = NumaNode(TopologyState.VALID, topology.cpus_per_core, zones, numa_policy=policy)
     usage = NumaUsage(machine.counts(topology.all), {numa: ZoneUsage({}, machine.counts(topology.cpus_of_node(numa))) for numa in zones})
     wanted = chance.randint(1, max(1, total // 2))
-    pod = Pod({CPU: 1000 * wanted}, NumaTerms(bind, bind if required else CpuBindPolicy.NONE, policy, NumaExclusive.PREFERRED), NAMES)
+    pod = Pod({CPU: 1000 * wanted}, NumaPolicies(bind, bind if required else CpuBindPolicy.NONE, policy, NumaExclusive.PREFERRED), NAMES)
     columns = Columns([Host(facts, usage, {CPU: 1000 * total})])
     code = int(filter_numa(columns.table, request_of(pod), columns.rows)[0])
     event(reason_of(code).name)

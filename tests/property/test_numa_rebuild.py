@@ -18,9 +18,8 @@ from koordsched._core.numa_policy import CpuExclusivePolicy
 from koordsched.api.koordinator.pods import EXCLUSIVE_POLICY_TEXTS, amount_text
 from koordsched.api.quantity_text import QuantityFormat
 from koordsched.cache.checked_state import Difference
-from koordsched.plugins.nodenumaresource.allocations import NumaState, numa_state
-from koordsched.plugins.nodenumaresource.checking import NumaCheck
-from koordsched.plugins.nodenumaresource.usage import Allocation, NodeNuma
+from koordsched.plugins.nodenumaresource.node_allocations import NodeAllocations, PodAllocation
+from koordsched.plugins.nodenumaresource.state import NumaCheck, NumaState, numa_state
 
 NODES = ("n0", "n1")
 PODS = ("p0", "p1", "p2", "p3")
@@ -89,7 +88,7 @@ class Cluster:
                 self.gone(name)
                 self.bench.cache.assume_pod(lsr(name).info(), given.node)
                 info = self.bench.cache.pods[uid(name)].info
-                self.state.reserve(given.node, Allocation.of(info, given.cpus, given.exclusive, given.amounts))
+                self.state.reserve(given.node, PodAllocation.of(info, given.cpus, given.exclusive, given.amounts))
                 self.pods[name] = given
                 self.reserved.add(name)
             case "confirmed", [name] if name in self.reserved:
@@ -139,7 +138,7 @@ class Cluster:
         assert self.bench.cache.table.log_end == end
 
     def rebuilt(self, chance: random.Random) -> Cluster:
-        """Return another that is told of what there is in another order, as one that starts now."""
+        """Return another that learns what there is in another order, as one that starts now."""
         facts: list[tuple[str, list[Any]]] = [("node", [name, which]) for name, which in self.nodes.items()]
         facts += [("topology", [name, *which]) for name, which in self.topologies.items()]
         facts += [("sharing", [name, count]) for name, count in self.sharing.items()]
@@ -167,7 +166,7 @@ def believed(state: NumaState) -> dict[str, Any]:
     return {name: _believed(state, found) for name, found in state.nodes.items()}
 
 
-def _believed(state: NumaState, found: NodeNuma) -> dict[str, Any]:
+def _believed(state: NumaState, found: NodeAllocations) -> dict[str, Any]:
     cpus = found.cpus
     bound = {} if cpus is None else {cpu: (cpus.ref_count(cpu), cpus.exclusive_of(cpu)) for cpu in cpu_ids(cpus.bound)}
     return {
@@ -182,7 +181,7 @@ def _believed(state: NumaState, found: NodeNuma) -> dict[str, Any]:
     }
 
 
-def check(found: NodeNuma, pods: dict[str, Held]) -> None:
+def check(found: NodeAllocations, pods: dict[str, Held]) -> None:
     """Compare a node with counting everything anew."""
     here = [given for given in pods.values() if given.node == found.name]
     assert found.pods.keys() == {uid(name) for name, given in pods.items() if given.node == found.name}
@@ -253,7 +252,7 @@ def test_reserving_and_releasing_leaves_no_trace(sequence: list[tuple[Any, ...]]
         cluster.play(kind, details)
     before = deepcopy(believed(cluster.state))
     info = lsr("late").info()
-    cluster.state.reserve(given_now.node, Allocation.of(info, given_now.cpus, given_now.exclusive, given_now.amounts))
+    cluster.state.reserve(given_now.node, PodAllocation.of(info, given_now.cpus, given_now.exclusive, given_now.amounts))
     assert believed(cluster.state) != before
     cluster.state.release(info.uid)
     assert believed(cluster.state) == before
@@ -270,7 +269,7 @@ def test_a_state_that_was_damaged_is_found_and_rebuilt(sequence: list[tuple[Any,
     (checked,) = cluster.bench.cache.checked
     assert isinstance(checked, NumaCheck)
     if node is None:
-        state.reserve(name, Allocation("u9", "default", "nobody", cpus=cpus))
+        state.reserve(name, PodAllocation("u9", "default", "other", cpus=cpus))
     else:
         damage(state, node, how, cpus)
     if believed(state) != before and not cluster.reserved:  # what is reserved is written nowhere but in the state
@@ -283,10 +282,10 @@ def test_a_state_that_was_damaged_is_found_and_rebuilt(sequence: list[tuple[Any,
         assert believed(state) == before
 
 
-def damage(state: NumaState, node: NodeNuma, how: int, cpus: int) -> None:
+def damage(state: NumaState, node: NodeAllocations, how: int, cpus: int) -> None:
     held = next(iter(node.pods.values()), None)
     if how == 0:
-        state.reserve(node.name, Allocation("u9", "default", "nobody", cpus=cpus))
+        state.reserve(node.name, PodAllocation("u9", "default", "other", cpus=cpus))
     elif how == 1 and held is not None:
         state.release(held.uid)
     elif how == 2 and held is not None:

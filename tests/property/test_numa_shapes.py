@@ -86,7 +86,7 @@ class Cluster:
             case "node", [name, which]:
                 meta = KINDS[which].build().metadata
                 self.nodes[name] = replace(KINDS[which].build(), metadata=replace(meta, name=name, uid=name, resource_version=self.next()))
-                tell_node(self.world, self.nodes[name])
+                apply_node(self.world, self.nodes[name])
             case "no node", [name] if name in self.nodes:
                 self.world.informer(NODE)._mirror.apply(WatchEvent(DELETED, self.nodes.pop(name)))
                 self.world.cache.remove_node(name)
@@ -132,7 +132,7 @@ class Cluster:
         for nrt in self.topologies.values():
             world.informer(NODE_RESOURCE_TOPOLOGY)._mirror.apply(WatchEvent(ADDED, nrt))
         for made in self.nodes.values():
-            tell_node(world, made)
+            apply_node(world, made)
         for builder, where in self.pods.values():
             if where == without:
                 continue
@@ -140,7 +140,7 @@ class Cluster:
         return world
 
 
-def tell_node(world: World, made: Any) -> None:
+def apply_node(world: World, made: Any) -> None:
     world.informer(NODE)._mirror.apply(WatchEvent(ADDED, made))
     world.cache.set_node(made)
 

@@ -178,7 +178,7 @@ def test_no_feasible_pod_is_parked_no_cpu_is_sold_twice_and_a_restart_changes_no
             before, bound = await shown(world), nodes_of_pods(world)
             await world.restart()
             await world.settle()
-            if nodes_of_pods(world) == bound:  # a pod that was refused may find somebody to evict now
+            if nodes_of_pods(world) == bound:  # a pod that was refused may find a pod to evict now
                 assert await shown(world) == before
             assert sold_twice(world) == []
 

@@ -81,7 +81,7 @@ class DefaultBinder(BindPlugin):
             del refusal  # its traceback holds this frame, which would wait for the garbage collector, with a connection's buffers
 
     async def _look(self, binding: Binding) -> Found:
-        """Ask until the cluster tells whether the very pod is bound to the very node."""
+        """Ask until the cluster answers whether this very pod is bound to this very node."""
         backoff = Backoff(self._random, first=FIRST_DELAY, cap=LONGEST_DELAY)
         while True:
             try:

@@ -1,8 +1,7 @@
 """InterPodAffinity: keeps pods together or apart by the labels of the pods that are there (framework.md §10.11).
 
-`terms` reads what pods say, `namespaces` knows what namespace selectors select, `existing` holds the terms of the pods that are counted.
-`interests` signs pods and keeps an `interest` a signature: the counters that such pods look at. `filtering` and `scoring` make reasons and
-scores of them, `hints` says which events may help, `plugin` puts them together.
+In reading order: `terms` of a pod; `existing_terms`, those of the pods that are there; `topology_counts`, pods by topology domain, and what
+they refuse and score; `compiled_affinity`, the counts that pods of one signature look at; `queueing_hints`; `plugin`.
 """
 
 from koordsched.framework.tooling import Tooling

@@ -1,4 +1,4 @@
-"""InterPodAffinity: Filter by the required terms of the pod and of the pods that are there, Score by all others.
+"""InterPodAffinity: Filter by the required terms of the pod and of existing pods, Score by all others.
 
 An existing pod counts in the domain of its node: the nodes with the same value of a term's topology key. Counts are kept by pod events, so
 a cycle sums them by domain and looks at no pod. Reference: plugins/interpodaffinity of Kubernetes v1.35.
@@ -13,11 +13,10 @@ from koordsched._core.counts import normalize_to_range
 from koordsched.api.kinds import NAMESPACE
 from koordsched.framework.interface import FilterNodesPlugin, Normalize, PreFilterPlugin, PreScorePlugin, ScoreNodesPlugin
 from koordsched.framework.status import SKIP, Status, unresolvable, unschedulable
-from koordsched.plugins.interpodaffinity.filtering import BY_AFFINITY, BY_ANTI_AFFINITY, BY_EXISTING, Filtering, swayed
-from koordsched.plugins.interpodaffinity.hints import Hints
-from koordsched.plugins.interpodaffinity.interests import Interests
-from koordsched.plugins.interpodaffinity.namespaces import Namespaces
-from koordsched.plugins.interpodaffinity.scoring import Scoring
+from koordsched.plugins.interpodaffinity.compiled_affinity import AffinityCompiler
+from koordsched.plugins.interpodaffinity.queueing_hints import AffinityHints
+from koordsched.plugins.interpodaffinity.terms import Namespaces
+from koordsched.plugins.interpodaffinity.topology_counts import BY_AFFINITY, BY_ANTI_AFFINITY, BY_EXISTING, FilterState, ScoreState
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -37,8 +36,8 @@ REFUSALS = {
 }
 UNREADABLE = "parsing pod: {problem}"
 
-PRE_FILTER_STATE = "PreFilterInterPodAffinity"  # Filtering
-PRE_SCORE_STATE = "PreScoreInterPodAffinity"  # Scoring
+PRE_FILTER_STATE = "PreFilterInterPodAffinity"  # FilterState
+PRE_SCORE_STATE = "PreScoreInterPodAffinity"  # ScoreState
 
 
 class InterPodAffinity(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNodesPlugin):
@@ -47,53 +46,47 @@ class InterPodAffinity(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, Score
     normalize = Normalize.CUSTOM
 
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
-        self._cache = handle.cache
-        self._interests = Interests(handle.cache, Namespaces(handle.informer(NAMESPACE)), args)
-        self._terms = self._interests.terms
-        self._hints = Hints(self._interests)
+        self._compiler = AffinityCompiler(handle.cache, Namespaces(handle.informer(NAMESPACE)), args)
+        self._existing_terms = self._compiler.terms
+        self._hints = AffinityHints(self._compiler)
 
     def sign(self, pod: PodInfo) -> Hashable:
-        if pod.pod.spec.affinity is None and not self._terms.matter:
+        if pod.pod.spec.affinity is None and not self._existing_terms.match_others:
             return None
-        return self._interests.sign(pod)
+        return self._compiler.sign(pod)
 
     def has_version(self, pod: PodInfo) -> bool:
-        return self._interests.of(pod) is not None  # pods that a term to come will mean are signed again
+        return self._compiler.compiled(pod) is not None  # pods that a later term may match are signed again
 
     def version(self, pod: PodInfo) -> Hashable:
-        interest = self._interests.of(pod)
-        return None if interest is None else interest.version()
+        affinity = self._compiler.compiled(pod)
+        return None if affinity is None else affinity.version()
 
     def score_version(self, pod: PodInfo) -> Hashable:
-        interest = self._interests.of(pod)
-        return None if interest is None else interest.score_version()
+        affinity = self._compiler.compiled(pod)
+        return None if affinity is None else affinity.score_version()
 
     # Filter
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        interest = self._interests.of(pod)
-        if interest is None:
+        affinity = self._compiler.compiled(pod)
+        if affinity is None:
             return SKIP
-        if interest.own.problem:
-            return unresolvable(UNREADABLE.format(problem=interest.own.problem))
-        filtering = interest.filtering()
-        if filtering.idle:
+        if affinity.own.problem:
+            return unresolvable(UNREADABLE.format(problem=affinity.own.problem))
+        filter_state = affinity.filter_state()
+        if filter_state.is_idle:
             return SKIP
-        state.write(PRE_FILTER_STATE, filtering)
+        state.write(PRE_FILTER_STATE, filter_state)
         return None
 
-    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
-        filtering: Filtering | None = state.read(PRE_FILTER_STATE)
-        if filtering is None:  # left out at preFilter by the configuration
-            interest = self._interests.of(pod)
-            if interest is None:
-                return None
-            filtering = interest.filtering()
-        return filtering.refuse(nodes)
+    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes:
+        filter_state: FilterState = state.read(PRE_FILTER_STATE)
+        return filter_state.refuse(nodes)
 
     def affected_by_removals(self, state: CycleState, pod: PodInfo, nodes: Nodes, codes: Codes) -> Flags | None:
-        interest = self._interests.of(pod)
-        return None if interest is None else swayed(interest, nodes.rows, codes)
+        affinity = self._compiler.compiled(pod)
+        return None if affinity is None else affinity.filter_counts.affected_by_removals(nodes.rows, codes)
 
     def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
         return REFUSALS[code]
@@ -101,25 +94,21 @@ class InterPodAffinity(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, Score
     # Score
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        scoring = self._scoring(pod)
-        if scoring is None:
+        affinity = self._compiler.compiled(pod)
+        if affinity is None:
             return SKIP
-        state.write(PRE_SCORE_STATE, scoring)
+        affinity.refresh()
+        if not affinity.scores:
+            return SKIP
+        state.write(PRE_SCORE_STATE, ScoreState(self._compiler.keys, affinity.score_counts))
         return None
 
-    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores | None:
-        scoring: Scoring | None = state.read(PRE_SCORE_STATE) or self._scoring(pod)  # the latter if it is left out at preScore
-        return None if scoring is None else scoring.score(nodes)
+    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
+        score_state: ScoreState = state.read(PRE_SCORE_STATE)
+        return score_state.score(nodes)
 
     def normalize_scores(self, state: CycleState, pod: PodInfo, nodes: Nodes, scores: Scores) -> Scores:
         return normalize_to_range(scores)
-
-    def _scoring(self, pod: PodInfo) -> Scoring | None:
-        interest = self._interests.of(pod)
-        if interest is None:
-            return None
-        interest.refresh()
-        return Scoring(self._interests, interest) if interest.contributes else None
 
     # Events
 

@@ -21,16 +21,16 @@ from koordsched.framework.interface import (
     PreScorePlugin,
     ScoreNodesPlugin,
 )
-from koordsched.framework.node_selector import CompiledNodeSelector, required_terms
+from koordsched.framework.node_selector import NAME_FIELD, CompiledNodeSelector, Term, parse_term, required_terms, term_error
 from koordsched.framework.shape import ShapeKey
 from koordsched.framework.status import SKIP, Status, error, unresolvable
-from koordsched.plugins.nodeaffinity.terms import named_nodes, node_affinity, preferred_error, weighted_terms
 from koordsched.queue.events import ActionType, EventHint, EventResource, QueueingHint, cluster_event
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from koordsched.api.core import NodeSelector
+    from koordsched.api import core
+    from koordsched.api.core import NodeSelector, NodeSelectorTerm
     from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import Nodes
@@ -50,6 +50,8 @@ PRE_FILTER_STATE = "PreFilterNodeAffinity"  # the pod's required terms, compiled
 PRE_SCORE_STATE = "PreScoreNodeAffinity"  # the preferred terms, compiled
 
 KEPT_SELECTORS = 1024
+
+Weighted = tuple[Term, int]
 
 
 class NodeAffinity(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNodesPlugin):
@@ -143,3 +145,48 @@ class NodeAffinity(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNode
 
     def _matches(self, pod: PodInfo, node: Node) -> bool:
         return (self._added is None or self._added.matches_node(node)) and self._selector(pod).matches_node(node)
+
+
+# What is read of an affinity
+
+
+def node_affinity(pod: PodInfo) -> core.NodeAffinity | None:
+    affinity = pod.pod.spec.affinity
+    return affinity.node_affinity if affinity else None
+
+
+def named_nodes(required: NodeSelector) -> frozenset[str] | None:
+    """Return the only nodes that can match because every term names some by metadata.name; None when a term does not.
+
+    Empty: within each term the names contradict each other.
+    """
+    if not required.node_selector_terms:
+        return None
+    names: frozenset[str] = frozenset()
+    for term in required.node_selector_terms:
+        named = _named_by(term)
+        if named is None:
+            return None
+        names |= named
+    return names
+
+
+def _named_by(term: NodeSelectorTerm) -> frozenset[str] | None:
+    lists = [frozenset(field.values) for field in term.match_fields if field.key == NAME_FIELD and field.operator == "In"]
+    return frozenset.intersection(*lists) if lists else None
+
+
+def preferred_error(affinity: core.NodeAffinity | None) -> str | None:
+    """Say which preferred term cannot be understood, or None. Unlike a required one it makes the cycle fail, as in Kubernetes v1.35."""
+    preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
+    for i, entry in enumerate(preferred):
+        if entry.weight and (problem := term_error(entry.preference)):
+            return f"[{i}].{problem}"
+    return None
+
+
+def weighted_terms(affinity: core.NodeAffinity | None) -> list[Weighted]:
+    """Return the preferred terms that can count: with a weight, not empty, understood."""
+    preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
+    parsed = [(parse_term(entry.preference), entry.weight) for entry in preferred]
+    return [(term, weight) for term, weight in parsed if term is not None and weight]

@@ -141,7 +141,7 @@ def _resource(name: str, amount: str) -> Json:
 
 
 def _complete_zones(zones: Any) -> Any:
-    """Fill in the amounts that only a kubelet would tell apart; what has the wrong type is left for the API's validation to name."""
+    """Fill in capacity and available from allocatable; what has the wrong type is left for the API's validation to name."""
     if not isinstance(zones, list):
         return zones
     return [

@@ -1,7 +1,7 @@
 """NodeNUMAResource: CPUs of their own for pods that need them, and all resources of a pod from as few NUMA nodes as wanted.
 
-Filter and Score are columns (`_core.numa_filter`, `_core.numa_score`) over what `allocations` keeps of every node; the exact CPUs are
-worked out in Reserve, for the one node that was chosen. Reference: plugins/nodenumaresource of Koordinator v1.8.0 (nodenumaresource.md).
+Filter and Score are columns (`_core.numa_filter`, `_core.numa_score`) over what `state` keeps of every node; the exact CPUs are
+found in Reserve, for the one node that was chosen. Reference: plugins/nodenumaresource of Koordinator v1.8.0 (nodenumaresource.md).
 """
 
 from __future__ import annotations
@@ -26,14 +26,13 @@ from koordsched.framework.interface import (
 from koordsched.framework.routes import Answer, Route, RoutesPlugin, refusal
 from koordsched.framework.status import SKIP, PluginError, Status, error
 from koordsched.framework.topologymanager import NumaAffinity, NumaHintProvider, merged_status
-from koordsched.plugins.nodenumaresource.allocations import numa_state
-from koordsched.plugins.nodenumaresource.arguments import settings_of
-from koordsched.plugins.nodenumaresource.describe import SERVER_ERROR, describe
-from koordsched.plugins.nodenumaresource.filtering import Filtering
-from koordsched.plugins.nodenumaresource.hints import GONE, Hints
-from koordsched.plugins.nodenumaresource.preparing import Prepared, Preparing, key_of
+from koordsched.plugins.nodenumaresource.allocator import Allocator, annotations_for, compile_args
+from koordsched.plugins.nodenumaresource.endpoint import SERVER_ERROR, describe
+from koordsched.plugins.nodenumaresource.filtering import NumaFilter
+from koordsched.plugins.nodenumaresource.pod_demand import CompiledDemand, DemandCompiler, sign
+from koordsched.plugins.nodenumaresource.queueing_hints import GONE, NumaHints
 from koordsched.plugins.nodenumaresource.reasons import MISSING_ZONES
-from koordsched.plugins.nodenumaresource.reserving import Allocator, annotations_for
+from koordsched.plugins.nodenumaresource.state import numa_state
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -48,8 +47,8 @@ if TYPE_CHECKING:
     from koordsched.framework.interface import Codes, Scores
     from koordsched.queue.events import EventHint
 
-PREPARED = "PreFilterNodeNUMAResource"  # the Prepared of pods like this one
-RESERVED = "ReserveNodeNUMAResource"  # the annotations of what this pod was given
+PRE_FILTER_STATE = "PreFilterNodeNUMAResource"  # the CompiledDemand of pods like this one
+RESERVE_STATE = "ReserveNodeNUMAResource"  # the annotations with what this pod was allocated
 
 
 class NodeNUMAResource(
@@ -63,7 +62,7 @@ class NodeNUMAResource(
     RoutesPlugin,
 ):
     name = "NodeNUMAResource"
-    reads = Change.USAGE | Change.CAPACITY | Change.OBJECT  # what else is known of a node is announced as OBJECT by `allocations`
+    reads = Change.USAGE | Change.CAPACITY | Change.OBJECT  # what else is known of a node is marked as OBJECT by `state`
     takes_time = False
 
     def __init__(self, args: NodeNUMAResourceArgs, handle: Handle) -> None:
@@ -72,20 +71,20 @@ class NodeNUMAResource(
         self._table = self._numa.table
         if args.honor_pod_level_policies:
             self._numa.honour_pod_level()
-        self._settings = settings_of(args, handle.columns)
-        self._preparing = Preparing(self._settings.default_bind_policy, handle.columns)
-        self._allocator = Allocator(self._numa, self._settings, handle.columns)
-        self._filtering = Filtering(self._numa, self._allocator)
+        self._args = compile_args(args, handle.columns)
+        self._compiler = DemandCompiler(self._args.default_bind_policy, handle.columns)
+        self._allocator = Allocator(self._numa, self._args, handle.columns)
+        self._filter = NumaFilter(self._numa, self._allocator)
 
     def sign(self, pod: PodInfo) -> Hashable:
-        return key_of(pod)
+        return sign(pod)
 
     def has_version(self, pod: PodInfo) -> bool:
-        prepared = self._preparing.prepare(pod)
-        return isinstance(prepared, Prepared) and prepared.modest
+        demand = self._compiler.compile(pod)
+        return isinstance(demand, CompiledDemand) and demand.amounts_only
 
     def version(self, pod: PodInfo) -> Hashable:
-        """Return whether a pod that asks for nothing itself has to be filtered: because nodes demand something of it."""
+        """Return whether a pod that asks for amounts only has to be filtered, because some nodes have a policy."""
         return self._table.demanding > 0
 
     def has_score_version(self, pod: PodInfo) -> bool:
@@ -94,51 +93,51 @@ class NodeNUMAResource(
     # Filter
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        prepared = self._preparing.prepare(pod)
-        if prepared is None:
+        demand = self._compiler.compile(pod)
+        if demand is None:
             return SKIP
-        if isinstance(prepared, Status):
-            return prepared
-        state.write(PREPARED, prepared)
-        return SKIP if prepared.modest and not self._table.demanding else None
+        if isinstance(demand, Status):
+            return demand
+        state.write(PRE_FILTER_STATE, demand)
+        return SKIP if demand.amounts_only and not self._table.demanding else None
 
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
-        prepared = self._prepared(state, pod)
-        if prepared is None:
+        demand = self._demand(state, pod)
+        if demand is None:
             return None
         if not self.topology_manager.others_want(self, pod):
-            return self._filtering.codes(prepared, nodes)
+            return self._filter.codes(demand, nodes)
 
         def joint(node: NodeInfo, machine: Machine) -> Status | None:
             answer = self.topology_manager.check(state, pod, node, machine)
             return None if isinstance(answer, NumaAffinity) else answer
 
-        return self._filtering.codes(prepared, nodes, joint)
+        return self._filter.codes(demand, nodes, joint)
 
     def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
-        prepared = self._prepared(state, pod)
-        assert prepared is not None, "a pod without a demand is refused nowhere"
-        return self._filtering.explain(prepared, code)
+        demand = self._demand(state, pod)
+        assert demand is not None, "a pod without a demand is refused nowhere"
+        return self._filter.explain(demand, code)
 
-    def _prepared(self, state: CycleState, pod: PodInfo) -> Prepared | None:
+    def _demand(self, state: CycleState, pod: PodInfo) -> CompiledDemand | None:
         """Return the pod's demand; the configuration may leave the plugin out at preFilter."""
-        found: Prepared | None = state.read(PREPARED)
+        found: CompiledDemand | None = state.read(PRE_FILTER_STATE)
         if found is not None:
             return found
-        prepared = self._preparing.prepare(pod)
-        if isinstance(prepared, Status):
-            raise PluginError(prepared.with_plugin(self.name), FILTER.label)
-        return prepared
+        demand = self._compiler.compile(pod)
+        if isinstance(demand, Status):
+            raise PluginError(demand.with_plugin(self.name), FILTER.label)
+        return demand
 
     def _refusal(self, pod: PodInfo, node_name: str) -> Status | None:
         """Return why the pod cannot go to one node now, other plugins' hints aside."""
-        node, prepared = self._cache.node(node_name), self._preparing.prepare(pod)
-        if node is None or prepared is None:
+        node, demand = self._cache.node(node_name), self._compiler.compile(pod)
+        if node is None or demand is None:
             return GONE
-        if isinstance(prepared, Status):
-            return prepared
-        code = int(self._filtering.codes(prepared, self._cache.select(np.array([node.row], np.int32)))[0])
-        return self._filtering.explain(prepared, code) if code else None
+        if isinstance(demand, Status):
+            return demand
+        code = int(self._filter.codes(demand, self._cache.select(np.array([node.row], np.int32)))[0])
+        return self._filter.explain(demand, code) if code else None
 
     # Score
 
@@ -146,27 +145,27 @@ class NodeNUMAResource(
         return None if pod.resources.requests else SKIP
 
     def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores | None:
-        prepared = self._prepared(state, pod)
-        return None if prepared is None else score_numa(self._table, prepared.request, self._settings.scoring, nodes.rows)
+        demand = self._demand(state, pod)
+        return None if demand is None else score_numa(self._table, demand.request, self._args.scoring, nodes.rows)
 
     # Reserve
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         """Give the pod its exact part of the node."""
-        prepared = self._prepared(state, pod) if pod.resources.requests else None
-        if prepared is None or (prepared.modest and not self._table.demanding):
+        demand = self._demand(state, pod) if pod.resources.requests else None
+        if demand is None or (demand.amounts_only and not self._table.demanding):
             return None
-        terms = self._allocator.terms(prepared, node_name)
-        if isinstance(terms, Status):
-            return terms
-        given = self._allocator.allocate(prepared, terms, lambda view: self._affinity(state, pod, node_name, view))
-        if given is None or isinstance(given, Status):
-            return given
-        state.write(RESERVED, annotations_for(pod, prepared, terms, given))
-        self._numa.reserve(node_name, self._allocator.record(pod, prepared, given))
+        on_node = self._allocator.on_node(demand, node_name)
+        if isinstance(on_node, Status):
+            return on_node
+        allocated = self._allocator.allocate(demand, on_node, lambda view: self._choose_numa_nodes(state, pod, node_name, view))
+        if allocated is None or isinstance(allocated, Status):
+            return allocated
+        state.write(RESERVE_STATE, annotations_for(pod, demand, on_node, allocated))
+        self._numa.reserve(node_name, self._allocator.record(pod, demand, allocated))
         return None
 
-    def _affinity(self, state: CycleState, pod: PodInfo, node_name: str, view: NumaView) -> int | Status | None:
+    def _choose_numa_nodes(self, state: CycleState, pod: PodInfo, node_name: str, view: NumaView) -> int | Status | None:
         if not self.topology_manager.others_want(self, pod):
             merged = view.affinity()
             return merged_status(merged) or merged.mask
@@ -177,20 +176,20 @@ class NodeNUMAResource(
         return answer.mask if isinstance(answer, NumaAffinity) else answer
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        if state.read(RESERVED) is not None:
+        if state.read(RESERVE_STATE) is not None:
             self._numa.release(pod.uid)
 
     # PreBind
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        if state.read(RESERVED) is not None:
+        if state.read(RESERVE_STATE) is not None:
             return None
         annotations = pod.pod.metadata.annotations
         return None if annotations and RESOURCE_STATUS in annotations else SKIP
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Note what the pod was given; what an attempt has left whose binding failed is taken away, or it would count as given."""
-        reserved: Annotations | None = state.read(RESERVED)
+        """Write what the pod was allocated; what a failed attempt has left is removed, or it would count as allocated."""
+        reserved: Annotations | None = state.read(RESERVE_STATE)
         annotate(state, {RESOURCE_STATUS: None} if reserved is None else reserved)
         return None
 
@@ -200,24 +199,24 @@ class NodeNUMAResource(
         return bool(pod.resources.requests)
 
     def hints(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Mapping[str, Sequence[Hint] | None] | Status:
-        prepared = self._prepared(state, pod)
-        terms = None if prepared is None else self._allocator.terms(prepared, node.name)
-        if terms is None or isinstance(terms, Status):
-            return terms or {}
-        return terms.view.hints() if terms.node.zones else MISSING_ZONES
+        demand = self._demand(state, pod)
+        on_node = None if demand is None else self._allocator.on_node(demand, node.name)
+        if on_node is None or isinstance(on_node, Status):
+            return on_node or {}
+        return on_node.view.hints() if on_node.node.zones else MISSING_ZONES
 
     def allocate(self, state: CycleState, pod: PodInfo, node: NodeInfo, affinity: NumaAffinity) -> Status | None:
-        prepared = self._prepared(state, pod)
-        terms = None if prepared is None else self._allocator.terms(prepared, node.name)
-        if prepared is None or terms is None or isinstance(terms, Status):
-            return terms if isinstance(terms, Status) else None
-        given = self._allocator.from_zones(prepared, terms, affinity.mask)
-        return given if isinstance(given, Status) else None
+        demand = self._demand(state, pod)
+        on_node = None if demand is None else self._allocator.on_node(demand, node.name)
+        if demand is None or on_node is None or isinstance(on_node, Status):
+            return on_node if isinstance(on_node, Status) else None
+        allocated = self._allocator.from_zones(demand, on_node, affinity.mask)
+        return allocated if isinstance(allocated, Status) else None
 
     # Events, HTTP
 
     def events_to_register(self) -> Sequence[EventHint]:
-        return Hints(self._refusal).events()
+        return NumaHints(self._refusal).events()
 
     def routes(self) -> Sequence[Route]:
         return (Route("nodes/:nodeName", self._show),)

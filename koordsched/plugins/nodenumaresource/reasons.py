@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from koordsched._core.numa_filter import NumaReason, reason_of, resources_of
 from koordsched.framework.status import Status, error, unresolvable, unschedulable
 from koordsched.framework.topologymanager import UNALIGNED, UNSATISFIED
-from koordsched.plugins.nodenumaresource.resolution import FRACTIONAL_CPUS, POLICY_MISMATCH
 
 if TYPE_CHECKING:
     from koordsched._core.numa import NumaRequest, NumaTable
 
+FRACTIONAL_CPUS = unresolvable("the requested CPUs must be integer")
+POLICY_MISMATCH = unresolvable("node(s) NUMA Topology policy not match")
 INVALID_TOPOLOGY = "node(s) invalid CPU Topology"
 NOT_ENOUGH_CPUS = "not enough cpus available to satisfy request"
 INSUFFICIENT = "Insufficient NUMA {resource}"
@@ -32,8 +33,8 @@ FIXED = {
 MISSING_ZONES = FIXED[NumaReason.MISSING_ZONES]
 SHORT_OF_CPUS = FIXED[NumaReason.NOT_ENOUGH_CPUS]
 
-OWN = 15
-"""The reason of codes that `Numbered` gives out; no NumaReason, which takes the lowest four bits of a code."""
+NUMBERED = 15
+"""The reason of codes that `NumberedRefusals` gives out; no NumaReason, which takes the lowest four bits of a code."""
 _REASON_BITS = 4
 _REASON_MASK = (1 << _REASON_BITS) - 1
 
@@ -55,7 +56,7 @@ def explain(code: int, table: NumaTable, request: NumaRequest) -> Status:
     return FIXED[reason]
 
 
-class Numbered:
+class NumberedRefusals:
     """Refusals of nodes that were looked at one by one, numbered as they appear: codes that no kernel gives out."""
 
     def __init__(self) -> None:
@@ -68,8 +69,8 @@ class Numbered:
         if found is None:
             found = self._numbers[status] = len(self._statuses)
             self._statuses.append(status)
-        return found << _REASON_BITS | OWN
+        return found << _REASON_BITS | NUMBERED
 
     def status(self, code: int) -> Status | None:
         """Return the refusal of a code; None when it is a kernel's."""
-        return self._statuses[code >> _REASON_BITS] if code & _REASON_MASK == OWN else None
+        return self._statuses[code >> _REASON_BITS] if code & _REASON_MASK == NUMBERED else None

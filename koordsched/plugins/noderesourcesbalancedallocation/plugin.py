@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koordsched._core.allocation import Allocation, balanced
+from koordsched._core.allocation import ScoredResources, balanced
 from koordsched._core.change import Change
 from koordsched.api.names import is_scalar_resource_name
 from koordsched.framework.interface import PreScorePlugin, ScoreNodesPlugin
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from koordsched.framework.interface import Scores
 
 ALWAYS_SCORED = ("cpu", "memory", "ephemeral-storage")
-PRE_SCORE_STATE = "PreScoreNodeResourcesBalancedAllocation"  # the Allocation to score
+PRE_SCORE_STATE = "PreScoreNodeResourcesBalancedAllocation"  # the ScoredResources
 
 
 class NodeResourcesBalancedAllocation(PreScorePlugin, ScoreNodesPlugin):
@@ -43,11 +43,11 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScoreNodesPlugin):
         if not any(amounts):
             return SKIP
         if self._always_scored:
-            allocation = Allocation(self._ids, amounts, [1] * len(self._ids))
+            scored = ScoredResources(self._ids, amounts, [1] * len(self._ids))
         else:
-            scored = {name: amount for name, amount in zip(self._resources, amounts, strict=True) if _is_scored(name, amount)}
-            allocation = Allocation([self._columns.resource_id(name) for name in scored], list(scored.values()), [1] * len(scored))
-        state.write(PRE_SCORE_STATE, allocation)
+            counted = {name: amount for name, amount in zip(self._resources, amounts, strict=True) if _is_scored(name, amount)}
+            scored = ScoredResources([self._columns.resource_id(name) for name in counted], list(counted.values()), [1] * len(counted))
+        state.write(PRE_SCORE_STATE, scored)
         return None
 
     def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:

@@ -1,4 +1,4 @@
-"""What of a pod's requests is checked, and what a reason code says about it."""
+"""Which of a pod's requests Filter checks, and what its reason codes mean."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOO_MANY_RESOURCES = "the pod requests {count} resources, of which NodeResources
 MAX_RESOURCES = MAX_IDS - 1  # besides "pods"
 
 
-class Requests:
+class CheckedRequests:
     """Pods' requests without the resources that the plugin's arguments say to ignore."""
 
     def __init__(self, args: NodeResourcesFitArgs, columns: Columns) -> None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from koordsched._core.change import Change
 from koordsched._core.fit import filter_fit
 from koordsched.framework.interface import FilterNodesPlugin, PreFilterPlugin, PreScorePlugin, ScoreNodesPlugin
-from koordsched.plugins.noderesourcesfit.filtering import Requests
-from koordsched.plugins.noderesourcesfit.hints import Hints
-from koordsched.plugins.noderesourcesfit.scoring import Scoring
+from koordsched.plugins.noderesourcesfit.filtering import CheckedRequests
+from koordsched.plugins.noderesourcesfit.queueing_hints import FitHints
+from koordsched.plugins.noderesourcesfit.scoring import AllocationScorer
 from koordsched.queue.events import ActionType, EventHint, EventResource, cluster_event
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from koordsched.framework.status import Status
 
 PRE_FILTER_STATE = "PreFilterNodeResourcesFit"  # the Request to check
-PRE_SCORE_STATE = "PreScoreNodeResourcesFit"  # the Allocation to score
+PRE_SCORE_STATE = "PreScoreNodeResourcesFit"  # the ScoredResources
 
 
 class NodeResourcesFit(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNodesPlugin):
@@ -36,12 +36,12 @@ class NodeResourcesFit(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, Score
     reads = Change.USAGE | Change.CAPACITY
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
-        self._requests = Requests(args, handle.columns)
-        self._scoring = Scoring(args.scoring_strategy, handle.columns)
-        self._hints = Hints(self._requests)
+        self._requests = CheckedRequests(args, handle.columns)
+        self._scorer = AllocationScorer(args.scoring_strategy, handle.columns)
+        self._hints = FitHints(self._requests)
 
     def sign(self, pod: PodInfo) -> Hashable:
-        return pod.resources if pod.pod.spec.resources is None else self._scoring.sign(pod)
+        return pod.resources if pod.pod.spec.resources is None else self._scorer.sign(pod)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         request = self._requests.request(pod)
@@ -59,11 +59,11 @@ class NodeResourcesFit(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, Score
         return request
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        state.write(PRE_SCORE_STATE, self._scoring.allocation(pod))
+        state.write(PRE_SCORE_STATE, self._scorer.scored(pod))
         return None
 
     def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
-        return self._scoring.score(nodes.table, state.read(PRE_SCORE_STATE), nodes.rows)
+        return self._scorer.score(nodes.table, state.read(PRE_SCORE_STATE), nodes.rows)
 
     def events_to_register(self) -> Sequence[EventHint]:
         return (

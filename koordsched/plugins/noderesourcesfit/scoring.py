@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from koordsched._core.allocation import Allocation, RatioShape, least_allocated, most_allocated, requested_to_capacity_ratio
+from koordsched._core.allocation import RatioShape, ScoredResources, least_allocated, most_allocated, requested_to_capacity_ratio
 from koordsched._core.table import NodeTable
 from koordsched.api.names import is_scalar_resource_name
 from koordsched.api.resources import pod_resources
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.columns import Columns
 
-Kernel = Callable[[NodeTable, Allocation, NDArray[np.int32]], NDArray[np.int64]]
+Kernel = Callable[[NodeTable, ScoredResources, NDArray[np.int32]], NDArray[np.int64]]
 
 ALWAYS_SCORED = ("cpu", "memory", "ephemeral-storage")
 SHAPE_SCALE = 10  # a shape's scores are 0..10, node scores 0..100
 
 
-class Scoring:
+class AllocationScorer:
     """A profile's scoring strategy."""
 
     def __init__(self, strategy: ScoringStrategy, columns: Columns) -> None:
@@ -48,14 +48,14 @@ class Scoring:
             return (pod.resources, tuple(sorted(_containers_requests(pod).items())))
         return pod.resources
 
-    def allocation(self, pod: PodInfo) -> Allocation:
+    def scored(self, pod: PodInfo) -> ScoredResources:
         requests = _containers_requests(pod) if self._scores_hugepages else pod.resources.requests
         counted = requests | {"cpu": pod.resources.scoring_cpu, "memory": pod.resources.scoring_memory}
         if self._always_scored:
-            return Allocation(self._ids, [counted.get(name, 0) for name in self._names], self._weights)
+            return ScoredResources(self._ids, [counted.get(name, 0) for name in self._names], self._weights)
         specs = [spec for spec in self._resources if _is_scored(spec.name, counted)]
         ids = [self._columns.resource_id(spec.name) for spec in specs]
-        return Allocation(ids, [counted.get(spec.name, 0) for spec in specs], [spec.weight for spec in specs])
+        return ScoredResources(ids, [counted.get(spec.name, 0) for spec in specs], [spec.weight for spec in specs])
 
 
 def _is_scored(resource: str, requests: dict[str, int]) -> bool:
@@ -80,7 +80,7 @@ def _kernel(strategy: ScoringStrategy) -> Kernel:
         raise ValueError(f"scoringStrategy of type {strategy.type} without requestedToCapacityRatio: loading refuses it")
     shape = RatioShape([(point.utilization, point.score * SHAPE_SCALE) for point in ratio.shape])
 
-    def score(table: NodeTable, allocation: Allocation, rows: NDArray[np.int32]) -> NDArray[np.int64]:
-        return requested_to_capacity_ratio(table, allocation, shape, rows)
+    def score(table: NodeTable, scored: ScoredResources, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+        return requested_to_capacity_ratio(table, scored, shape, rows)
 
     return score

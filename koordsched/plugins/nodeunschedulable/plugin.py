@@ -12,7 +12,7 @@ from koordsched._core.change import Change
 from koordsched.api.core import Node, Pod
 from koordsched.framework.interface import FilterNodesPlugin
 from koordsched.framework.status import Status, unresolvable
-from koordsched.framework.tolerations import UNSCHEDULABLE_TAINT, compiled_for, tolerances_of, tolerates
+from koordsched.framework.tolerations import UNSCHEDULABLE_TAINT, compiled_for, first_untolerated, tolerances_of
 from koordsched.queue.events import ActionType, EventHint, EventResource, QueueingHint, cluster_event
 
 if TYPE_CHECKING:
@@ -63,5 +63,5 @@ def _after_node_change(_pod: PodInfo, old: Object | None, new: Object | None) ->
 def _after_toleration_change(pod: PodInfo, _old: Object | None, new: Object | None) -> QueueingHint:
     """Queue when the waiting pod itself tolerates cordons now. Tolerations are only ever added."""
     assert isinstance(new, Pod)
-    helps = new.metadata.uid == pod.uid and tolerates(new.spec.tolerations, UNSCHEDULABLE_TAINT)
+    helps = new.metadata.uid == pod.uid and first_untolerated((UNSCHEDULABLE_TAINT,), new.spec.tolerations) is None
     return QueueingHint.QUEUE if helps else QueueingHint.SKIP

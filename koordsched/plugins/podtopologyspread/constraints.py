@@ -1,7 +1,7 @@
-"""What a pod's topology spread constraints ask for, freed of how they are written: a `Demand` is equal for pods that are treated alike.
+"""The topology spread constraints of a pod, in a form that is equal for pods that are treated alike.
 
-Which pods a constraint counts is a `PodQuery`. A pod's own labels come in only as far as they matter: whether the pod itself would count,
-and the values of matchLabelKeys. So the pods of a StatefulSet, whose labels all differ, share a demand.
+Which pods a constraint counts is a `PodQuery`. A pod's own labels are part of it only as far as they matter: whether the pod itself would
+count, and the values of matchLabelKeys. So the pods of a StatefulSet, whose labels all differ, have equal constraints.
 Reference: plugins/podtopologyspread/common.go of Kubernetes v1.35.
 """
 
@@ -16,7 +16,7 @@ from koordsched.api.selectors import EVERYTHING, NOTHING, SelectorError, label_s
 from koordsched.cache.pod_counts import PodQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from koordsched.api.core import NodeSelector, Pod, Toleration, TopologySpreadConstraint
     from koordsched.api.selectors import LabelSelectorMatcher
@@ -28,7 +28,7 @@ SOFT = "ScheduleAnyway"
 HONOR = "Honor"
 
 
-class Constraint(msgspec.Struct, frozen=True, cache_hash=True):
+class SpreadConstraint(msgspec.Struct, frozen=True, cache_hash=True):
     """One constraint with its defaults filled in."""
 
     topology_key: str
@@ -40,12 +40,12 @@ class Constraint(msgspec.Struct, frozen=True, cache_hash=True):
     honors_taints: bool  # only nodes whose hard taints the pod tolerates are looked at
 
 
-class Demand(msgspec.Struct, frozen=True, cache_hash=True):
-    """All that the plugin reads of a pod. `problem` says which field of the pod cannot be understood; there are no constraints then."""
+class PodSpreadConstraints(msgspec.Struct, frozen=True, cache_hash=True):
+    """All that the plugin reads of a pod. `problem` is an invalid field of the pod; there are no constraints then."""
 
-    hard: tuple[Constraint, ...] = ()
-    soft: tuple[Constraint, ...] = ()
-    all_keys: bool = True  # a node that lacks a soft constraint's key is left out of scoring
+    hard: tuple[SpreadConstraint, ...] = ()
+    soft: tuple[SpreadConstraint, ...] = ()
+    require_all_keys: bool = True  # a node that lacks a soft constraint's key is left out of scoring
     node_selector: tuple[tuple[str, str], ...] = ()
     required: NodeSelector | None = None
     tolerations: tuple[Toleration, ...] = ()
@@ -53,32 +53,33 @@ class Demand(msgspec.Struct, frozen=True, cache_hash=True):
     problem: str = ""
 
 
-def own_demand(pod: Pod) -> Demand:
-    """Return what the pod's own constraints ask for."""
+def own_constraints(pod: Pod) -> PodSpreadConstraints:
+    """Return the constraints that the pod itself has."""
     hard, soft = [], []
     namespace, labels = frozenset({pod.metadata.namespace}), pod.metadata.labels
     for index, written in enumerate(pod.spec.topology_spread_constraints):
         try:
             selector = _with_label_keys(label_selector_matcher(written.label_selector), written.match_label_keys, labels)
         except SelectorError as error:
-            return Demand(problem=f"spec.topologySpreadConstraints[{index}].labelSelector.{error}")
-        made = constraint(written, namespace, selector, labels)
+            return PodSpreadConstraints(problem=f"spec.topologySpreadConstraints[{index}].labelSelector.{error}")
+        constraint = spread_constraint(written, namespace, selector, labels)
         if written.when_unsatisfiable == HARD:
-            hard.append(made)
+            hard.append(constraint)
         elif written.when_unsatisfiable == SOFT:
-            soft.append(made)
-    return demand(pod, hard, soft)
+            soft.append(constraint)
+    return pod_constraints(pod, hard, soft)
 
 
-def demand(pod: Pod, hard: Iterable[Constraint], soft: Iterable[Constraint], *, all_keys: bool = True) -> Demand:
-    """Return a demand with as much of where the pod may go as its constraints look at."""
-    hard, soft = tuple(hard), tuple(soft)
-    made = (*hard, *soft)
-    affinity, taints = any(each.honors_affinity for each in made), any(each.honors_taints for each in made)
-    return Demand(
-        hard,
-        soft,
-        all_keys,
+def pod_constraints(
+    pod: Pod, hard: Sequence[SpreadConstraint], soft: Sequence[SpreadConstraint], *, require_all_keys: bool = True
+) -> PodSpreadConstraints:
+    """Return constraints with those of the pod's node affinity and tolerations that their policies honor."""
+    affinity = any(each.honors_affinity for each in (*hard, *soft))
+    taints = any(each.honors_taints for each in (*hard, *soft))
+    return PodSpreadConstraints(
+        tuple(hard),
+        tuple(soft),
+        require_all_keys,
         node_selector=tuple(sorted(pod.spec.node_selector.items())) if affinity else (),
         required=required_nodes(pod) if affinity else None,
         tolerations=pod.spec.tolerations if taints else (),
@@ -86,11 +87,11 @@ def demand(pod: Pod, hard: Iterable[Constraint], soft: Iterable[Constraint], *, 
     )
 
 
-def constraint(
+def spread_constraint(
     written: TopologySpreadConstraint, namespaces: frozenset[str], selector: LabelSelectorMatcher, labels: Mapping[str, str]
-) -> Constraint:
+) -> SpreadConstraint:
     """Fill in the defaults of a constraint that counts the pods of this selector. labels: the pod's own."""
-    return Constraint(
+    return SpreadConstraint(
         topology_key=written.topology_key,
         max_skew=written.max_skew,
         min_domains=1 if written.min_domains is None else written.min_domains,
@@ -106,7 +107,7 @@ def required_nodes(pod: Pod) -> NodeSelector | None:
     return affinity.required_during_scheduling_ignored_during_execution if affinity else None
 
 
-def matches_any(constraints: Iterable[Constraint], pod: Pod) -> bool:
+def matches_any(constraints: Iterable[SpreadConstraint], pod: Pod) -> bool:
     """Answer whether the labels and namespace of a pod are those that one of the constraints selects, terminating or not."""
     meta = pod.metadata
     return any(each.query is not None and each.query.matches(meta.namespace, meta.labels) for each in constraints)

@@ -1,4 +1,4 @@
-"""Hard constraints: which nodes would make the pods too uneven.
+"""Hard constraints: which nodes would make the spread of pods too uneven.
 
 Reference: plugins/podtopologyspread/filtering.go of Kubernetes v1.35. In a simulation it follows the two smallest domains only; here all
 is counted again.
@@ -17,37 +17,37 @@ if TYPE_CHECKING:
     from koordsched._core.counts import DomainSums
     from koordsched.cache.nodes import Nodes
     from koordsched.framework.interface import Codes, Flags
-    from koordsched.plugins.podtopologyspread.spread import Spread
+    from koordsched.plugins.podtopologyspread.eligible_domains import SpreadCounts
 
 MISSING_LABEL = 1  # reason codes
 TOO_UNEVEN = 2
 
 
-class Limit(msgspec.Struct, frozen=True):
-    """A domain is full for this pod when its sum is above `most`; sums None: no node has the key."""
+class DomainLimit(msgspec.Struct, frozen=True):
+    """A domain is full for a pod when its sum is above `most`; sums None: no node has the key."""
 
     sums: DomainSums | None
     most: int
 
 
-def limits(spread: Spread) -> list[Limit]:
-    """Count the pods of each hard constraint as they are now."""
-    found = []
-    for constraint, counts in zip(spread.demand.hard, spread.hard_counts, strict=True):
-        domains = spread.places.domains(constraint.topology_key, spread.hard_keys, constraint)
+def domain_limits(counts: SpreadCounts) -> list[DomainLimit]:
+    """Sum the pods of each hard constraint by domain as they are now."""
+    limits = []
+    for constraint, row_counts in zip(counts.constraints.hard, counts.hard, strict=True):
+        domains = counts.domains.of(constraint.topology_key, counts.hard_keys, constraint)
         if domains is None:
-            found.append(Limit(None, 0))
+            limits.append(DomainLimit(None, 0))
             continue
-        sums = domains.sum(counts)
+        sums = domains.sum(row_counts)
         least = 0 if domains.present < constraint.min_domains else sums.least
-        found.append(Limit(sums, constraint.max_skew + least - constraint.counts_itself))
-    return found
+        limits.append(DomainLimit(sums, constraint.max_skew + least - constraint.counts_itself))
+    return limits
 
 
-def refuse(found: list[Limit], nodes: Nodes) -> Codes:
+def refuse(limits: list[DomainLimit], nodes: Nodes) -> Codes:
     """Return each row's code: that of the first constraint that refuses it."""
     codes = np.zeros(len(nodes.rows), np.int32)
-    for limit in found:
+    for limit in limits:
         if limit.sums is None:
             codes[codes == 0] = MISSING_LABEL
         else:
@@ -55,7 +55,7 @@ def refuse(found: list[Limit], nodes: Nodes) -> Codes:
     return codes
 
 
-def swayed(spread: Spread, rows: NDArray[np.int32], codes: Codes) -> Flags:
+def affected_by_removals(counts: SpreadCounts, rows: NDArray[np.int32], codes: Codes) -> Flags:
     """Return on which rows the code could change if some of their pods went: the uneven ones that have pods which count.
 
     A node that passes goes on passing: its domain loses as many as went, and the smallest domain no more than that.
@@ -64,6 +64,6 @@ def swayed(spread: Spread, rows: NDArray[np.int32], codes: Codes) -> Flags:
     if not uneven.any():
         return uneven
     counted = np.zeros(len(rows), np.bool_)
-    for counts in spread.hard_counts:
-        counted |= counts.array()[rows] > 0
+    for row_counts in counts.hard:
+        counted |= row_counts.array()[rows] > 0
     return uneven & counted

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from koordsched._core.change import Change
 from koordsched.framework.interface import FilterNodesPlugin, Normalize, PreFilterPlugin, PreScorePlugin, ScoreNodesPlugin
 from koordsched.framework.status import SKIP, Status, error, unresolvable, unschedulable
-from koordsched.plugins.podtopologyspread.constraints import own_demand
-from koordsched.plugins.podtopologyspread.defaults import Defaults
-from koordsched.plugins.podtopologyspread.filtering import MISSING_LABEL, Limit, limits, refuse, swayed
-from koordsched.plugins.podtopologyspread.hints import Hints
-from koordsched.plugins.podtopologyspread.scoring import Crowding, crowding, normalize, score
-from koordsched.plugins.podtopologyspread.spread import Spread, Spreads
-from koordsched.queue.events import ActionType, EventHint, EventResource, cluster_event
+from koordsched.plugins.podtopologyspread.constraints import own_constraints
+from koordsched.plugins.podtopologyspread.defaults import DefaultConstraints
+from koordsched.plugins.podtopologyspread.eligible_domains import SpreadCounts, SpreadCountsCache
+from koordsched.plugins.podtopologyspread.filtering import MISSING_LABEL, DomainLimit, affected_by_removals, domain_limits, refuse
+from koordsched.plugins.podtopologyspread.queueing_hints import SpreadHints
+from koordsched.plugins.podtopologyspread.scoring import SpreadScore, spread_score
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -31,12 +28,13 @@ if TYPE_CHECKING:
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.handle import Handle
     from koordsched.framework.interface import Codes, Flags, PreFilterResult, Scores
+    from koordsched.queue.events import EventHint
 
 REFUSED_UNEVEN = unschedulable("node(s) didn't match pod topology spread constraints")
 REFUSED_LABEL = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
 
-PRE_FILTER_STATE = "PreFilterPodTopologySpread"  # list[Limit]
-PRE_SCORE_STATE = "PreScorePodTopologySpread"  # Crowding
+PRE_FILTER_STATE = "PreFilterPodTopologySpread"  # list[DomainLimit]
+PRE_SCORE_STATE = "PreScorePodTopologySpread"  # SpreadScore
 
 
 class PodTopologySpread(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNodesPlugin):
@@ -46,12 +44,12 @@ class PodTopologySpread(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, Scor
     depends_on_feasible = True
 
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
-        self._spreads = Spreads(handle.cache)
-        self._defaults = Defaults(args, handle, self._spreads)
+        self._kept = SpreadCountsCache(handle.cache)
+        self._defaults = DefaultConstraints(args, handle, self._kept)
 
     def sign(self, pod: PodInfo) -> Hashable:
         if pod.pod.spec.topology_spread_constraints:
-            return own_demand(pod.pod)
+            return own_constraints(pod.pod)
         defaults = self._defaults
         return defaults.sign(pod.pod) if defaults.have_hard or defaults.concern(pod.pod.metadata) else None
 
@@ -64,45 +62,42 @@ class PodTopologySpread(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, Scor
     def version(self, pod: PodInfo) -> Hashable:
         if not self.has_version(pod):
             return None
-        spread = self._spread(pod)
-        return spread.version(spread.hard_counts) if spread is not None and spread.demand.hard else None
+        counts = self._counts(pod)
+        return counts.version(counts.hard) if counts is not None and counts.constraints.hard else None
 
     def score_version(self, pod: PodInfo) -> Hashable:
         if not (pod.pod.spec.topology_spread_constraints or self._defaults.concern(pod.pod.metadata)):
             return None
-        spread = self._spread(pod)
-        return spread.version(spread.soft_counts) if spread is not None and spread.demand.soft else None
+        counts = self._counts(pod)
+        return counts.version(counts.soft) if counts is not None and counts.constraints.soft else None
 
-    def _spread(self, pod: PodInfo) -> Spread | None:
+    def _counts(self, pod: PodInfo) -> SpreadCounts | None:
         """Return what the pod's constraints, or the defaults, count; None for a pod without."""
         if not pod.pod.spec.topology_spread_constraints:
-            return self._defaults.spread(pod.pod)
+            return self._defaults.counts(pod.pod)
         if pod.shape is None:
-            demand = own_demand(pod.pod)
-            return self._spreads.get(demand, lambda: demand)
-        return self._spreads.get(pod.shape, lambda: own_demand(pod.pod))
+            constraints = own_constraints(pod.pod)
+            return self._kept.get(constraints, lambda: constraints)
+        return self._kept.get(pod.shape, lambda: own_constraints(pod.pod))
 
     # Filter
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> PreFilterResult | Status | None:
-        spread = self._spread(pod)
-        if spread is not None and spread.demand.problem:
-            return unresolvable(spread.demand.problem)
-        if spread is None or not spread.demand.hard:
+        counts = self._counts(pod)
+        if counts is not None and counts.constraints.problem:
+            return unresolvable(counts.constraints.problem)
+        if counts is None or not counts.constraints.hard:
             return SKIP  # whatever pods are nominated: they count only for constraints of this one
-        state.write(PRE_FILTER_STATE, limits(spread))
+        state.write(PRE_FILTER_STATE, domain_limits(counts))
         return None
 
-    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
-        found: list[Limit] | None = state.read(PRE_FILTER_STATE)
-        if found is None:  # left out at preFilter by the configuration
-            spread = self._spread(pod)
-            found = limits(spread) if spread is not None else []
-        return refuse(found, nodes)
+    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes:
+        limits: list[DomainLimit] = state.read(PRE_FILTER_STATE)
+        return refuse(limits, nodes)
 
     def affected_by_removals(self, state: CycleState, pod: PodInfo, nodes: Nodes, codes: Codes) -> Flags | None:
-        spread = self._spread(pod)
-        return None if spread is None else swayed(spread, nodes.rows, codes)
+        counts = self._counts(pod)
+        return None if counts is None else affected_by_removals(counts, nodes.rows, codes)
 
     def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
         return REFUSED_LABEL if code == MISSING_LABEL else REFUSED_UNEVEN
@@ -110,30 +105,23 @@ class PodTopologySpread(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, Scor
     # Score
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        spread = self._spread(pod)
-        if spread is not None and spread.demand.problem:
-            return error(spread.demand.problem)
-        if spread is None or not spread.demand.soft:
+        counts = self._counts(pod)
+        if counts is not None and counts.constraints.problem:
+            return error(counts.constraints.problem)
+        if counts is None or not counts.constraints.soft:
             return SKIP
-        state.write(PRE_SCORE_STATE, crowding(spread, nodes))
+        state.write(PRE_SCORE_STATE, spread_score(counts, nodes))
         return None
 
-    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores | None:
-        found: Crowding | None = state.read(PRE_SCORE_STATE)
-        return None if found is None else score(found, nodes)  # None: left out at preScore by the configuration
+    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
+        score: SpreadScore = state.read(PRE_SCORE_STATE)
+        return score.raw(nodes)
 
     def normalize_scores(self, state: CycleState, pod: PodInfo, nodes: Nodes, scores: Scores) -> Scores:
-        found: Crowding | None = state.read(PRE_SCORE_STATE)
-        return np.zeros_like(scores) if found is None else normalize(found, nodes, scores)
+        score: SpreadScore = state.read(PRE_SCORE_STATE)
+        return score.normalize(nodes, scores)
 
     # Events
 
     def events_to_register(self) -> Sequence[EventHint]:
-        hints = Hints(self._spread)
-        pods = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION
-        nodes = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
-        return (
-            # UPDATE_POD_OTHER: a pod that begins to terminate is no longer counted. The reference retries when it is gone.
-            EventHint(cluster_event(EventResource.POD, pods | ActionType.UPDATE_POD_OTHER), hints.after_pod_change),
-            EventHint(cluster_event(EventResource.NODE, nodes), hints.after_node_change),
-        )
+        return SpreadHints(self._counts).events()

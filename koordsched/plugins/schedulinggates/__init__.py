@@ -2,6 +2,4 @@
 
 from koordsched.framework.tooling import Tooling
 
-TOOLING = Tooling(
-    explanations=((r"Scheduling is blocked due to non-empty scheduling gates", "nobody has removed the pod's scheduling gates"),)
-)
+TOOLING = Tooling(explanations=((r"Scheduling is blocked due to non-empty scheduling gates", "the pod still has scheduling gates"),))

@@ -1,7 +1,7 @@
 """TaintToleration: Filter by NoSchedule and NoExecute taints, Score by the number of PreferNoSchedule taints.
 
 A reason code says which taint it was: 1 + its index in `Columns.taints`. The reason's text does not name it (since Kubernetes v1.35), so
-that a cluster with many taints gets one line; `taint` names it to whoever wants to explain.
+that a cluster with many taints gets one line; `taint` returns it, for explanations.
 Reference: plugins/tainttoleration/taint_toleration.go of Kubernetes v1.35.
 """
 

@@ -18,8 +18,8 @@ from koordsched._core.numa_facts import (
     Machine,
     Merged,
     NumaNode,
+    NumaPolicies,
     NumaStatus,
-    NumaTerms,
     NumaUsage,
     TopologyState,
     ZoneUsage,
@@ -42,7 +42,7 @@ class Scoring:
 @dataclass
 class Pod:
     amounts: Mapping[int, int]
-    terms: NumaTerms
+    terms: NumaPolicies
     names: Sequence[str]
 
     @property

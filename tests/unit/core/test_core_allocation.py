@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from koordsched._core.allocation import (
-    Allocation,
     RatioShape,
+    ScoredResources,
     balanced,
     least_allocated,
     most_allocated,
@@ -16,7 +16,7 @@ from koordsched._core.allocation import (
 )
 from koordsched._core.table import NodeTable, Request
 
-Kernel = Callable[[NodeTable, Allocation, NDArray[np.int32]], NDArray[np.int64]]
+Kernel = Callable[[NodeTable, ScoredResources, NDArray[np.int32]], NDArray[np.int64]]
 
 CPU, MEMORY, DISK, GPU = 1, 2, 3, 4
 
@@ -34,7 +34,7 @@ def table(allocatable: dict[int, int], requested: dict[int, int] | None = None, 
 
 
 def scored(kernel: Kernel, made: NodeTable, ids: list[int], amounts: list[int], weights: list[int] | None = None) -> int:
-    return int(kernel(made, Allocation(ids, amounts, weights or [1] * len(ids)), made.live_rows())[0])
+    return int(kernel(made, ScoredResources(ids, amounts, weights or [1] * len(ids)), made.live_rows())[0])
 
 
 def ratio(points: list[tuple[int, int]]) -> Kernel:
@@ -141,7 +141,7 @@ def test_a_quotient_that_doubles_round_up_is_still_rounded_down() -> None:
 )
 def test_an_allocation_out_of_range_is_refused(amounts: list[int], weights: list[int]) -> None:
     with pytest.raises(ValueError, match=r"expected|must be"):
-        Allocation([1], amounts, weights)
+        ScoredResources([1], amounts, weights)
 
 
 def test_a_resource_that_the_table_does_not_have_is_refused() -> None:

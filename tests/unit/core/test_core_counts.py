@@ -90,7 +90,7 @@ def test_without_a_domain_the_least_sum_is_very_large() -> None:
     assert Domains(table, attribute).sum(counts_of(table, 1)).least == 2**31 - 1
 
 
-def test_domains_tell_among_how_many_of_them_rows_are() -> None:
+def test_domains_count_among_how_many_of_them_rows_are() -> None:
     table, attribute = table_of(1, 2, 1, 0, 3)
     places = Domains(table, attribute)
     assert places.among(rows(0, 2)) == (1, False)
@@ -106,7 +106,7 @@ def test_domains_are_looked_for_until_there_are_no_more_to_find() -> None:
     assert places.among(rows(0, 1, 2, 3, 4)) == (2, True)
     assert places.among(rows(3, 4, 2)) == (2, True)
     assert places.among(rows(0, 1, 2)) == (2, False)
-    table.set_live(3, False)  # nobody is left who has none
+    table.set_live(3, False)  # no row is left that has none
     assert Domains(table, attribute).among(rows(0, 1, 2, 4)) == (2, False)
 
 

@@ -85,7 +85,7 @@ def test_sets_that_were_added_later_are_decided_when_asked_about() -> None:
     assert tolerance.refuse(made, 0, made.live_rows()).tolist() == [1 + 4 + 150]
 
 
-def test_an_effect_that_nobody_knows_does_nothing() -> None:
+def test_an_unknown_effect_does_nothing() -> None:
     known, made = TaintSets(), table(0)
     known.add_taint(1, 0, 99, Effect.NOTHING)
     known.add_set((0,))

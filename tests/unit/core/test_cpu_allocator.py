@@ -190,7 +190,7 @@ def test_each_restored_set_ends_one_holding_of_its_cpus() -> None:
     assert made.free() == 0
 
 
-def test_a_restored_cpu_that_nobody_holds_any_more_is_not_exclusive() -> None:
+def test_a_restored_cpu_without_a_holder_is_not_exclusive() -> None:
     made = NodeCpus(machine("1x1x4x2"))
     made.add(parse_cpus("0,2"), PCPU)
     request = CpuRequest(3, S, exclusive=PCPU)

@@ -16,11 +16,11 @@ from koordsched._core.numa import NumaRequest, NumaScoring, NumaTable
 from koordsched._core.numa_facts import (
     MALFORMED_RATIO,
     CpuCounts,
-    Distribution,
     Merged,
     NumaNode,
+    NumaPolicies,
+    NumaSplit,
     NumaStatus,
-    NumaTerms,
     NumaUsage,
     Restored,
     TopologyState,
@@ -96,7 +96,7 @@ def free(cpus: int) -> CpuCounts:
 
 def pod(cpu: int = 0, memory: int = 0, **terms: Any) -> NumaRequest:
     amounts = {CPU: cpu, MEMORY: memory, GPU: terms.pop("gpu", 0)}
-    return NumaRequest({resource: amount for resource, amount in amounts.items() if amount}, NAMES, NumaTerms(**terms))
+    return NumaRequest({resource: amount for resource, amount in amounts.items() if amount}, NAMES, NumaPolicies(**terms))
 
 
 def bound(cpu: int, policy: CpuBindPolicy = F, **others: Any) -> NumaRequest:
@@ -111,7 +111,7 @@ def scoring(node: AllocateStrategy = LEAST, numa: AllocateStrategy = LEAST) -> N
     return NumaScoring({CPU: 1, MEMORY: 1}, node, numa, (GPU,))
 
 
-def cpu_split(distribution: Distribution) -> list[int]:
+def cpu_split(distribution: NumaSplit) -> list[int]:
     return [amounts[CPU] for _, amounts in sorted(distribution.amounts.items())]
 
 
@@ -144,7 +144,7 @@ def test_memory_is_split_in_whole_units_and_nothing_is_recorded_where_nothing_is
 def test_resources_that_no_zone_has_are_ignored_and_those_that_are_short_are_named() -> None:
     node = Node.of_zones({CPU: 4000, MEMORY: 1})
     assert node.view(pod(1000, gpu=8)).distribute(0b1).amounts == {0: {CPU: 1000}}
-    assert node.view(pod(5000, 2)).distribute(0b1) == Distribution({}, ("cpu", "memory"))
+    assert node.view(pod(5000, 2)).distribute(0b1) == NumaSplit({}, ("cpu", "memory"))
 
 
 def test_a_fraction_of_a_cpu_that_others_left_is_not_given_to_a_bound_pod() -> None:
@@ -155,8 +155,8 @@ def test_a_fraction_of_a_cpu_that_others_left_is_not_given_to_a_bound_pod() -> N
 def test_cpus_that_are_bound_without_being_recorded_for_their_zone_are_not_given_again() -> None:
     node = Node.of_zones({CPU: 8000}, {CPU: 8000}).used(ZoneUsage({}, CpuCounts(6, 2, 2, 1)), ZoneUsage({}, free(8)))
     assert cpu_split(node.view(bound(10_000)).distribute(0b11)) == [2000, 8000]
-    assert node.view(bound(12_000)).distribute(0b11) == Distribution({}, (), lacks_cpus=True)
-    assert node.view(required(12_000)).distribute(0b11) == Distribution({}, ("cpu",))  # a required policy trims what is available
+    assert node.view(bound(12_000)).distribute(0b11) == NumaSplit({}, (), lacks_cpus=True)
+    assert node.view(required(12_000)).distribute(0b11) == NumaSplit({}, ("cpu",))  # a required policy trims what is available
 
 
 def test_required_cores_in_a_restricted_mask_come_evenly_from_what_is_left() -> None:
@@ -287,7 +287,7 @@ def test_refused_resources_are_named_in_order() -> None:
     assert resources_of(request, 0) == ()
 
 
-def test_what_could_not_be_aligned_is_told_and_equal_nodes_have_equal_codes() -> None:
+def test_what_could_not_be_aligned_is_reported_and_equal_nodes_have_equal_codes() -> None:
     node, other = Node.of_zones({CPU: 8000}, {CPU: 8000}), Node.of_zones({CPU: 7000}, {CPU: 7000})
     request = pod(9000, numa_policy=SINGLE)
     assert node.table.summary_of(node.code(request)) == "cpu prefer [11] among [11]"
@@ -315,7 +315,7 @@ def test_a_policy_of_the_node_alone_asks_for_no_exclusivity() -> None:
     assert node.reason(pod(4000)) is NumaReason.PASS
 
 
-def test_a_row_whose_node_nobody_described_has_no_topology() -> None:
+def test_a_row_whose_node_was_not_described_has_no_topology() -> None:
     node = Node.of_zones({CPU: 8000})
     row = node.nodes.acquire_row()
     node.nodes.set_attribute(0, row, 1 << 20, 0)
@@ -344,12 +344,12 @@ def test_amplifying_rounds_up_what_doubles_make_of_it(allocatable: int, reason: 
 
 
 @pytest.mark.parametrize("ratio", [1e300, float("inf")])
-def test_a_ratio_beyond_all_measure_refuses_the_node_and_harms_nobody(ratio: float) -> None:
+def test_a_ratio_beyond_all_measure_refuses_the_node_and_does_no_harm(ratio: float) -> None:
     node = Node(NumaNode(TopologyState.VALID, checked_ratio=ratio, ratio=ratio), cpu=8000).used(cpus=free(8))
     assert node.reason(bound(1000)) is NumaReason.AMPLIFIED_CPU
 
 
-def test_a_ratio_that_nobody_can_read_refuses_pods_that_request_cpu() -> None:
+def test_an_unreadable_ratio_refuses_pods_that_request_cpu() -> None:
     node = Node(NumaNode(TopologyState.VALID, checked_ratio=MALFORMED_RATIO), cpu=8000)
     assert (node.reason(pod(1)), node.reason(pod(memory=1))) == (NumaReason.INVALID_RATIO, NumaReason.PASS)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from koordsched._core.numa import NumaRequest, NumaScoring, NumaTable
-from koordsched._core.numa_facts import MALFORMED_RATIO, CpuCounts, NumaNode, NumaStatus, NumaTerms, NumaUsage, TopologyState, ZoneUsage
+from koordsched._core.numa_facts import MALFORMED_RATIO, CpuCounts, NumaNode, NumaPolicies, NumaStatus, NumaUsage, TopologyState, ZoneUsage
 from koordsched._core.numa_policy import AllocateStrategy, CpuBindPolicy, NumaTopologyPolicy
 from koordsched._core.table import NodeTable
 
@@ -56,7 +56,7 @@ def test_a_node_that_is_written_again_has_no_usage_and_none_of_its_old_zones() -
     assert table.usage_of(5) == NumaUsage(zones={3: ZoneUsage()})
 
 
-def test_a_cleared_node_is_one_that_nobody_described() -> None:
+def test_a_cleared_node_is_as_one_that_was_never_described() -> None:
     table = numa_table()
     table.set_node(5, NODE)
     table.set_usage(5, USAGE)
@@ -124,15 +124,15 @@ def test_less_than_one_cpu_a_core_is_refused() -> None:
 
 
 def test_a_request_names_its_resources_in_the_order_of_their_ids() -> None:
-    request = NumaRequest({MEMORY: 5, CPU: 1500}, ("pods", "cpu", "memory"), NumaTerms())
+    request = NumaRequest({MEMORY: 5, CPU: 1500}, ("pods", "cpu", "memory"), NumaPolicies())
     assert (request.names, request.cpu) == (("cpu", "memory"), 1500)
 
 
 def test_a_request_for_nothing_of_a_resource_or_for_too_many_of_them_is_refused() -> None:
     with pytest.raises(ValueError, match="must be > 0"):
-        NumaRequest({CPU: 0}, ("pods", "cpu"), NumaTerms())
+        NumaRequest({CPU: 0}, ("pods", "cpu"), NumaPolicies())
     with pytest.raises(ValueError, match="a request of 49 resources"):
-        NumaRequest(dict.fromkeys(range(49), 1), [""] * 49, NumaTerms())
+        NumaRequest(dict.fromkeys(range(49), 1), [""] * 49, NumaPolicies())
 
 
 def test_weights_that_cannot_be_used_are_refused() -> None:

@@ -353,10 +353,10 @@ def test_the_events_that_may_help_are_those_of_pods_nodes_and_topologies(plugin:
 
 
 def test_a_pod_that_goes_helps_where_its_node_would_do_now_or_after_evictions(bench: NumaBench, plugin: NodeNUMAResource) -> None:
-    """D20. Whether evictions would do, and whether there is enough already, the probe of the waiting pods' shape tells."""
+    """D20. Whether evictions would do, and whether there is enough already, is decided by the probe of the waiting pods' shape."""
     bench.set(N1)
     gone, never_ran = lsr("gone").on("n1").build(), lsr("never").build()
-    assert hint(plugin, 0, lsr("p"), gone, None) is QueueingHint.SKIP  # nobody knows the CPUs of n1
+    assert hint(plugin, 0, lsr("p"), gone, None) is QueueingHint.SKIP  # the CPUs of n1 are not known
     bench.describe(topology("n1", "1x1x4x2"))
     bench.put(holding(lsr("a"), "0-5"), "n1")
     assert hint(plugin, 0, lsr("wants-2", 2), gone, None) is QueueingHint.QUEUE

@@ -175,7 +175,7 @@ def test_nothing_is_looked_for_while_all_plugins_are_in_tree(site: Site, monkeyp
         load(ENABLED % "Mine")
 
 
-def test_a_name_that_nobody_offers_does_not_exist(site: Site) -> None:
+def test_a_name_that_no_package_offers_does_not_exist(site: Site) -> None:
     site.install(Mine="acme:Mine")
     (problem,) = mistakes(ENABLED % "Mien")
     assert problem.endswith('multiPoint.enabled[0]: PreFilterPlugin "Mien" does not exist, did you mean "Mine"? (line 3)')
@@ -232,7 +232,7 @@ def test_the_name_of_an_in_tree_plugin_cannot_be_taken(site: Site) -> None:
     assert load_config_text(disabled, Environment(catalogue=catalogue)).profiles
 
 
-def test_a_broken_entry_that_nobody_enables_leaves_the_others_alone(site: Site) -> None:
+def test_a_broken_entry_that_is_not_enabled_leaves_the_others_alone(site: Site) -> None:
     site.install(Mine="acme:Mine", Broken="acme:Absent")
     assert "Mine" in registry_for(load(ENABLED % "Mine"))
     assert "Broken" not in installed().classes
@@ -242,7 +242,9 @@ def test_a_broken_entry_that_nobody_enables_leaves_the_others_alone(site: Site) 
 # On the command line
 
 
-def test_validate_and_the_start_warn_of_what_nobody_enables(site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_and_the_start_warn_of_plugins_that_are_not_enabled(
+    site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     site.install(Broken="acme:Absent")
     (tmp_path / "f.yaml").write_text(HEADER)
     warning = f"warning: entry point Broken = acme:Absent of distribution acme-plugins 1.2: {BROKEN['acme:Absent']}\n"

@@ -44,7 +44,7 @@ def test_a_pod_is_tried_again_when_its_own_claims_were_generated() -> None:
     assert hint(plugin, 0, own, pod("other").build(), pod("other").build()) is QueueingHint.SKIP
 
 
-def test_pods_with_other_claims_are_told_apart() -> None:
+def test_pods_with_other_claims_have_other_signatures() -> None:
     plugin = DynamicResources()
     signs = [plugin.sign(builder.info()) for builder in (pod(), claiming("gpu"), claiming("nic"))]
     assert len(set(signs)) == 3

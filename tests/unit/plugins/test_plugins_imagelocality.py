@@ -87,7 +87,7 @@ class TestVersion:
         bench.set(node("n2").image(50 * MIB, "b:1"))
         assert plugin.version(running("a:1").info()) == before
 
-    def test_a_pod_whose_images_nobody_has_does_not_depend_on_nodes(self) -> None:
+    def test_a_pod_whose_images_no_node_has_does_not_depend_on_nodes(self) -> None:
         bench = PluginBench(node("n1"))
         plugin, wanted = ImageLocality(bench), running("a:1").info()
         before = plugin.version(wanted)

@@ -96,13 +96,13 @@ class TestFilter:
         bench.put(APART, "a1")
         assert bench.reasons(plugin, APART.uid("second"))["a1"] == ANTI_AFFINITY
 
-    def test_a_pod_that_nobody_means_and_that_means_nobody_is_skipped(self) -> None:
+    def test_a_pod_that_has_no_terms_and_matches_none_is_skipped(self) -> None:
         bench = zones()
         plugin = plugin_on(bench)
         assert bench.pre_filter(plugin, pod("plain")) is SKIP
         assert plugin.sign(pod("plain").label("any", "thing").info()) is None
 
-    def test_a_term_that_nobody_has_any_more_refuses_nobody(self) -> None:
+    def test_a_term_that_no_pod_has_any_more_refuses_no_pod(self) -> None:
         bench = zones()
         plugin = plugin_on(bench)
         hermit = with_affinity(pod("hermit"), far=Far(required=[TO_DB]))
@@ -287,7 +287,7 @@ class TestSignaturesAndVersions:
         assert plugin.sign(labelled.info()) == (None, "default", (("app", "db"),))
         assert plugin.sign(pod("p").label("pod-index", "7").info()) is None
 
-    def test_who_signed_before_is_told_when_a_label_begins_to_matter(self) -> None:
+    def test_pods_that_were_signed_before_are_signed_again_when_a_label_begins_to_matter(self) -> None:
         bench = zones()
         plugin_on(bench)
         concerned: list[list[str]] = []
@@ -303,7 +303,7 @@ class TestSignaturesAndVersions:
         plugin = plugin_on(bench)
         assert plugin.sign(APART.label("index", "1").info()) == plugin.sign(APART.label("index", "2").info())
 
-    def test_pods_that_mean_nobody_and_that_nobody_means_have_no_versions(self) -> None:
+    def test_pods_that_have_no_terms_and_match_none_have_no_versions(self) -> None:
         bench = zones()
         plugin = plugin_on(bench)
         assert [plugin.has_version(each.info()) for each in (DB, APART)] == [False, True]

@@ -54,7 +54,7 @@ def test_a_scalar_resource_that_the_pod_does_not_request_is_left_out() -> None:
     assert bench.score(plugin(bench, "cpu", "memory", GPU), pod().cpu("3").memory("5Gi")) == {"n": 90}
 
 
-def test_requests_tell_pods_apart() -> None:
+def test_pods_with_other_requests_have_other_signatures() -> None:
     made = plugin(PluginBench())
     assert made.sign(pod("a").cpu("1").info()) == made.sign(pod("b").cpu("1000m").info())
     assert made.sign(pod("a").cpu("1").info()) != made.sign(pod("b").memory("1").info())

@@ -161,7 +161,7 @@ def test_objects_may_come_in_any_order() -> None:
     assert counts.attached("n") == {}
 
 
-def test_a_missing_claim_is_told_of_every_node() -> None:
+def test_a_missing_claim_is_the_reason_on_every_node() -> None:
     bench, plugin = made_bench(node("n"))
     missing = unresolvable('looking up PVC default/gone: persistentvolumeclaim "gone" not found')
     assert bench.filter(plugin, pod_with("gone")) == {"n": missing}

@@ -34,7 +34,7 @@ class TestSchedulingGates:
         assert hint(plugin, 0, own.gate("x"), own.gate("x").build(), own.build()) is QueueingHint.QUEUE
         assert hint(plugin, 0, own.gate("x"), other.gate("x").build(), other.build()) is QueueingHint.SKIP
 
-    def test_pods_with_different_gates_are_told_apart(self) -> None:
+    def test_pods_with_different_gates_have_different_signatures(self) -> None:
         assert SchedulingGates().sign(pod().gate("a").info()) != SchedulingGates().sign(pod().gate("b").info())
 
 

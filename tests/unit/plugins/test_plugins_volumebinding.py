@@ -129,13 +129,13 @@ class TestBoundVolumes:
         bench, plugin = made_bench(volume("v"), claim("data", volume="v"))
         assert bench.passing(plugin, pod_with("data")) == ["n1", "n2", "n3"]
 
-    def test_a_missing_volume_is_told_where_no_earlier_one_is_out_of_reach(self) -> None:
+    def test_a_missing_volume_is_reported_where_no_earlier_one_is_out_of_reach(self) -> None:
         bench, plugin = made_bench(volume("v", hosts=["n2"]), claim("data", volume="v"), claim("more", volume="gone"))
         assert bench.reasons(plugin, pod_with("data", "more")) == {"n1": (CONFLICT,), "n2": (NO_VOLUME,), "n3": (CONFLICT,)}
 
-    def test_nonsense_in_an_affinity_reaches_no_node(self) -> None:
-        nonsense = {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": HOST, "operator": "Near", "values": ["n1"]}]}]}}
-        bench, plugin = made_bench(volume("v", nodeAffinity=nonsense), claim("data", volume="v"))
+    def test_an_invalid_affinity_reaches_no_node(self) -> None:
+        invalid = {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": HOST, "operator": "Near", "values": ["n1"]}]}]}}
+        bench, plugin = made_bench(volume("v", nodeAffinity=invalid), claim("data", volume="v"))
         assert bench.passing(plugin, pod_with("data")) == []
         assert bench.passing(plugin, pod()) == ["n1", "n2", "n3"]
 
@@ -270,7 +270,7 @@ class TestProvisioning:
         bench, plugin = made_bench(claim("data", storage_class="fast", annotations={SELECTED: "n2"}))
         assert bench.reasons(plugin, pod_with("data")) == {"n1": (NOTHING,), "n2": (), "n3": (NOTHING,)}
 
-    def test_several_reasons_are_told_together(self) -> None:
+    def test_several_reasons_are_reported_together(self) -> None:
         bench, plugin = made_bench(volume("v", hosts=["n2"]), claim("data", volume="v"), claim("more", storage_class="local"))
         assert bench.reasons(plugin, pod_with("data", "more"))["n1"] == (CONFLICT, NOTHING)
 
@@ -349,7 +349,7 @@ def test_the_version_follows_what_the_claims_can_be_given() -> None:
 
     assert changed(volume("free", storage_class="local")) == (True, False)
     assert changed(volume("other", storage_class="fast")) == (False, False)
-    assert changed(volume("theirs", storage_class="local", claimed="somebody")) == (False, False)
+    assert changed(volume("theirs", storage_class="local", claimed="other")) == (False, False)
     assert changed(volume("mine", storage_class="local", claimed="data")) == (True, False)
     assert changed(volume("v")) == (False, True)
     assert changed(storage_class("local")) == (True, False)

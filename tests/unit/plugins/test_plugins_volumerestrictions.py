@@ -126,7 +126,7 @@ def test_the_removal_of_the_user_in_a_simulation_frees_the_claim() -> None:
     assert bench.passing(plugin, pod_with("data")) == []
 
 
-def test_a_nominated_pod_that_holds_the_claim_counts_though_nobody_uses_it() -> None:
+def test_a_nominated_pod_that_holds_the_claim_counts_though_no_pod_uses_it() -> None:
     world = World()
     world.cache.set_node(node("n1").build())
     bound = claim("data", accessModes=["ReadWriteOncePod"], volume="v")
@@ -141,7 +141,7 @@ def test_a_nominated_pod_that_holds_the_claim_counts_though_nobody_uses_it() -> 
 
 
 class TestSignature:
-    def test_tokens_and_config_maps_do_not_tell_pods_apart(self) -> None:
+    def test_pods_with_other_tokens_and_config_maps_have_equal_signatures(self) -> None:
         plugin = VolumeRestrictions(VolumeBench(node()))
         one = with_volumes(pod("a"), {"name": "kube-api-access-1", "projected": {}})
         assert plugin.sign(one.info()) is None is plugin.sign(pod("b").info())

@@ -67,7 +67,7 @@ def test_all_volumes_of_a_pod_must_be_in_reach() -> None:
     assert bench.passing(plugin, pod_with("data", "more")) == ["nb"]
 
 
-def test_claims_without_volume_are_told_apart() -> None:
+def test_claims_without_volume_have_signatures_of_their_own() -> None:
     bench = VolumeBench(node("n"))
     plugin = VolumeZone(bench)
     bench.put_object(storage_class("late"), storage_class("now", mode="Immediate"), storage_class("odd", mode=None))

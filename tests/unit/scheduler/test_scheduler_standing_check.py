@@ -21,9 +21,9 @@ from koordsched.cluster.memory import Fault
 from koordsched.cluster.port import Gone, ListPage, Ref, ServerError, Unreadable
 from koordsched.config import load_config_object
 from koordsched.embedded.cluster import EmbeddedCluster
-from koordsched.plugins.nodenumaresource.allocations import NumaState
 from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
-from koordsched.plugins.nodenumaresource.usage import Allocation
+from koordsched.plugins.nodenumaresource.node_allocations import PodAllocation
+from koordsched.plugins.nodenumaresource.state import NumaState
 from koordsched.scheduler.debugger.debugger import ASKED_FOR, PAGE
 
 NUMA_CONFIG = {
@@ -309,7 +309,7 @@ async def test_a_corrupted_cpu_allocation_is_found_mended_and_counted(how: str) 
         elif how == "sums":
             known(state.nodes["n1"].cpus).add(1 << 7, 0)
         elif how == "somebody":
-            state.reserve("n1", Allocation("u9", "default", "nobody", cpus=1 << 6))
+            state.reserve("n1", PodAllocation("u9", "default", "nobody", cpus=1 << 6))
         else:
             state.set_options("n1", None)
         with capture_logs() as logs:

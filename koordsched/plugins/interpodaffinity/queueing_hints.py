@@ -9,27 +9,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koordsched.api.core import Node, Pod
-from koordsched.plugins.interpodaffinity.existing import Kind
-from koordsched.plugins.interpodaffinity.terms import selects
+from koordsched.plugins.interpodaffinity.existing_terms import TermKind
 from koordsched.queue.events import ActionType, EventHint, EventResource, QueueingHint, cluster_event
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
-    from koordsched.plugins.interpodaffinity.interest import Interest
-    from koordsched.plugins.interpodaffinity.interests import Interests
-    from koordsched.plugins.interpodaffinity.terms import Term
+    from koordsched.plugins.interpodaffinity.compiled_affinity import AffinityCompiler, CompiledAffinity
+    from koordsched.plugins.interpodaffinity.terms import AffinityTerm
 
 NAMESPACE_ACTIONS = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_OTHER
 
 
-class Hints:
+class AffinityHints:
     """The plugin's queueing hints."""
 
-    def __init__(self, interests: Interests) -> None:
-        self._interests = interests
+    def __init__(self, compiler: AffinityCompiler) -> None:
+        self._compiler = compiler
 
     def events(self) -> Sequence[EventHint]:
         pod_actions = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_POD_LABEL
@@ -42,54 +40,54 @@ class Hints:
         )
 
     def after_pod_event(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
-        """Queue when a pod came that this one wants, one went that it avoids or that kept it out, or its own labels changed."""
-        interest = self._interest(pod)
+        """Queue when a pod came that this one has to be near, one went that it avoids or that kept it out, or its own labels changed."""
+        affinity = self._refreshed(pod)
         before, after = old if isinstance(old, Pod) else None, new if isinstance(new, Pod) else None
-        if interest is None or (before is None and after is None):
+        if affinity is None or (before is None and after is None):
             return QueueingHint.SKIP
         if after is not None and after.metadata.uid == pod.uid:
             helps = before is not None
         elif after is None and before is not None:
-            helps = self._after_delete(interest, before)
+            helps = self._after_delete(affinity, before)
         elif after is not None and after.spec.node_name:
-            helps = self._after_change(interest, before, after)
+            helps = self._after_change(affinity, before, after)
         else:
-            helps = False  # where it will go is not known
+            helps = False  # it is not on a node yet
         return _answer(helps)
 
-    def _after_change(self, interest: Interest, before: Pod | None, after: Pod) -> bool:
+    def _after_change(self, affinity: CompiledAffinity, before: Pod | None, after: Pod) -> bool:
         """Answer for a bound pod that came (before is None) or got other labels."""
-        required = interest.own.required
-        wanted_before = before is not None and self._all_mean(required, before)
-        wanted_now = self._all_mean(required, after)
+        required = affinity.own.required
+        wanted_before = before is not None and self._matches_all(required, before)
+        wanted_now = self._matches_all(required, after)
         if wanted_now and not wanted_before:
             return True
         if before is None:
             return False
-        if any(self._means(term, before) and not self._means(term, after) for term in interest.own.required_anti):
+        if any(self._matches(term, before) and not self._matches(term, after) for term in affinity.own.required_anti):
             return True
         kept_out = self._anti_terms(before)
-        if kept_out != self._anti_terms(after) and any(interest.matches(term) for term in kept_out):
-            return True  # matchLabelKeys made others of them
-        return wanted_before and not wanted_now and self._is_first_of_its_group(interest)
+        if kept_out != self._anti_terms(after) and any(affinity.matches(term) for term in kept_out):
+            return True  # by matchLabelKeys they are other terms now
+        return wanted_before and not wanted_now and self._is_first_of_its_group(affinity)
 
-    def _after_delete(self, interest: Interest, gone: Pod) -> bool:
+    def _after_delete(self, affinity: CompiledAffinity, gone: Pod) -> bool:
         if not gone.spec.node_name and not gone.status.nominated_node_name:
             return False
-        if any(self._means(term, gone) for term in interest.own.required_anti):
+        if any(self._matches(term, gone) for term in affinity.own.required_anti):
             return True
-        if any(interest.matches(term) for term in self._anti_terms(gone)):
+        if any(affinity.matches(term) for term in self._anti_terms(gone)):
             return True
-        return self._all_mean(interest.own.required, gone) and self._is_first_of_its_group(interest)
+        return self._matches_all(affinity.own.required, gone) and self._is_first_of_its_group(affinity)
 
     def after_node_event(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
         """Queue when a node came into or went out of a domain, or became free of one, that matters to the pod."""
-        interest = self._interest(pod)
-        if interest is None:
+        affinity = self._refreshed(pod)
+        if affinity is None:
             return QueueingHint.SKIP
-        wanted = {term.topology_key for term in interest.own.required}
-        avoided = {term.topology_key for term in interest.own.required_anti}
-        avoided |= {owned.term.topology_key for owned in interest.means if owned.kind is Kind.REQUIRED_ANTI}
+        wanted = {term.topology_key for term in affinity.own.required}
+        avoided = {term.topology_key for term in affinity.own.required_anti}
+        avoided |= {existing.term.topology_key for existing in affinity.matching if existing.kind is TermKind.REQUIRED_ANTI}
         before, after = _labels(old), _labels(new)
         if before is None and after is not None:
             helps = bool(avoided) or any(key in after for key in wanted)
@@ -104,33 +102,32 @@ class Hints:
 
     def after_namespace_event(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
         """Queue when a namespace that a term may select, or the pod's own one that others' terms may, got other labels."""
-        interest = self._interest(pod)
+        affinity = self._refreshed(pod)
         changed = new or old
-        if interest is None or changed is None or (old is not None and new is not None and old.metadata.labels == new.metadata.labels):
+        if affinity is None or changed is None or (old is not None and new is not None and old.metadata.labels == new.metadata.labels):
             return QueueingHint.SKIP
-        own = any(not term.namespace_selector.nothing for term in (*interest.own.required, *interest.own.required_anti))
-        return _answer(own or (self._interests.terms.selects_namespaces and changed.metadata.name == pod.pod.metadata.namespace))
+        own = any(not term.namespace_selector.nothing for term in (*affinity.own.required, *affinity.own.required_anti))
+        return _answer(own or (self._compiler.terms.select_namespaces and changed.metadata.name == pod.pod.metadata.namespace))
 
-    def _interest(self, pod: PodInfo) -> Interest | None:
-        interest = self._interests.of(pod)
-        if interest is not None:
-            interest.refresh()
-        return interest
+    def _refreshed(self, pod: PodInfo) -> CompiledAffinity | None:
+        affinity = self._compiler.compiled(pod)
+        if affinity is not None:
+            affinity.refresh()
+        return affinity
 
-    def _is_first_of_its_group(self, interest: Interest) -> bool:
-        return interest.matches_itself and interest.nobody_matches()
+    def _is_first_of_its_group(self, affinity: CompiledAffinity) -> bool:
+        return affinity.filter_counts.matches_itself and all(each.are_empty() for each in affinity.filter_counts.affinity)
 
-    def _anti_terms(self, pod: Pod) -> tuple[Term, ...]:
-        affinity = self._interests.terms.reader.read(pod)
+    def _anti_terms(self, pod: Pod) -> tuple[AffinityTerm, ...]:
+        affinity = self._compiler.terms.reader.read(pod)
         return affinity.required_anti if affinity is not None else ()
 
-    def _means(self, term: Term, pod: Pod) -> bool:
+    def _matches(self, term: AffinityTerm, pod: Pod) -> bool:
         meta = pod.metadata
-        return selects(term, meta.namespace, self._interests.namespaces.labels(meta.namespace), meta.labels)
+        return term.matches(meta.namespace, self._compiler.namespaces.labels(meta.namespace), meta.labels)
 
-    def _all_mean(self, terms: Iterable[Term], pod: Pod) -> bool:
-        terms = tuple(terms)
-        return bool(terms) and all(self._means(term, pod) for term in terms)
+    def _matches_all(self, terms: tuple[AffinityTerm, ...], pod: Pod) -> bool:
+        return bool(terms) and all(self._matches(term, pod) for term in terms)
 
 
 def _labels(node: Object | None) -> dict[str, str] | None:

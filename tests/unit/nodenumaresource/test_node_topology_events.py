@@ -27,7 +27,7 @@ def events_of(world: EmbeddedCluster, kind: str) -> list[dict[str, Any]]:
     return [event for event in world.cluster.raws(EVENT) if event["regarding"]["kind"] == kind]
 
 
-def test_an_event_tells_of_it_on_the_node_and_pods_go_on() -> None:
+def test_an_event_on_the_node_reports_it_and_pods_go_on() -> None:
     async def script(world: EmbeddedCluster) -> tuple[list[dict[str, Any]], str, str]:
         await world.create(NODE, node_manifest("n1"))
         await world.create(NODE_RESOURCE_TOPOLOGY, BAD)

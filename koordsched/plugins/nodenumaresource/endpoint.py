@@ -1,7 +1,7 @@
-"""What `/apis/v1/plugins/NodeNUMAResource/nodes/<node>` answers: a node's topology and who holds what of it (nodenumaresource.md §15).
+"""What `/apis/v1/plugins/NodeNUMAResource/nodes/<node>` answers: a node's topology and what pods hold of it (nodenumaresource.md §15).
 
-Sets of CPUs are CPU lists, amounts of NUMA nodes are amplified, all lists are sorted, so that the answers of two schedulers that
-believe the same are equal.
+Sets of CPUs are CPU lists, amounts of NUMA nodes are amplified, all lists are sorted, so that the answers of two schedulers with
+equal state are equal.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from koordsched._core.cpuset import CpuPlace, CpuTopology
     from koordsched.api.koordinator.pods import Amounts
     from koordsched.api.koordinator.topology import KubeletPolicy
-    from koordsched.plugins.nodenumaresource.usage import Allocation, NodeNuma
+    from koordsched.plugins.nodenumaresource.node_allocations import NodeAllocations, PodAllocation
 
 SERVER_ERROR = 500
 INVALID_TOPOLOGY = "invalid topology, please check the NodeResourceTopology object"
@@ -31,7 +31,7 @@ MILLI = 1000
 POLICY_TEXTS: dict[NumaTopologyPolicy, str] = {policy: text for text, policy in NUMA_POLICIES.items()}
 
 
-def describe(node: NodeNuma, policy: NumaTopologyPolicy) -> Answer:
+def describe(node: NodeAllocations, policy: NumaTopologyPolicy) -> Answer:
     """Answer for a node; `policy` is the NUMA policy that holds there."""
     topology, options = node.topology, node.options
     if topology is None or options is None or node.cpus is None:
@@ -73,8 +73,8 @@ def _cpu(place: CpuPlace, ref_count: int = 0, exclusive: CpuExclusivePolicy = Cp
     }
 
 
-def _bound(node: NodeNuma, topology: CpuTopology) -> dict[str, Any]:
-    """Return who holds what by CPU; CPUs that nobody holds are left out."""
+def _bound(node: NodeAllocations, topology: CpuTopology) -> dict[str, Any]:
+    """Return the holders by CPU; CPUs without one are left out."""
     cpus = node.cpus
     if cpus is None:
         return {}
@@ -91,7 +91,7 @@ def _kubelet(policy: KubeletPolicy) -> dict[str, Any]:
     return body
 
 
-def _allocated(node: NodeNuma) -> Amounts:
+def _allocated(node: NodeAllocations) -> Amounts:
     """Return what pods hold of the zones, the cpu of bound CPUs amplified as the zones' is."""
     topology, cpus = node.topology, node.cpus
     shown = {zone: dict(node.allocated[zone]) for zone in node.zones if zone in node.allocated}
@@ -103,7 +103,7 @@ def _allocated(node: NodeNuma) -> Amounts:
     return shown
 
 
-def _remaining(node: NodeNuma, allocated: Amounts) -> Amounts:
+def _remaining(node: NodeAllocations, allocated: Amounts) -> Amounts:
     nothing: dict[str, int] = {}
     return {
         zone: {resource: max(0, amount - allocated.get(zone, nothing).get(resource, 0)) for resource, amount in amounts.items()}
@@ -111,18 +111,18 @@ def _remaining(node: NodeNuma, allocated: Amounts) -> Amounts:
     }
 
 
-def _zones(node: NodeNuma, amounts: Amounts) -> list[dict[str, Any]]:
+def _zones(node: NodeAllocations, amounts: Amounts) -> list[dict[str, Any]]:
     return [{"node": zone, "resources": _texts(node, zone, amounts[zone])} for zone in sorted(amounts)]
 
 
-def _texts(node: NodeNuma, zone: int, amounts: Mapping[str, int]) -> dict[str, str]:
+def _texts(node: NodeAllocations, zone: int, amounts: Mapping[str, int]) -> dict[str, str]:
     zones = {} if node.options is None else node.options.zones
     formats = zones[zone].formats if zone in zones else {}
     found: Iterable[tuple[str, int]] = sorted(amounts.items())
     return {resource: amount_text(resource, amount, formats.get(resource, QuantityFormat.DECIMAL_SI)) for resource, amount in found}
 
 
-def _pod(node: NodeNuma, allocation: Allocation) -> dict[str, Any]:
+def _pod(node: NodeAllocations, allocation: PodAllocation) -> dict[str, Any]:
     body: dict[str, Any] = {"uid": allocation.uid, "namespace": allocation.namespace, "name": allocation.name}
     body["cpuset"] = format_cpus(allocation.cpus)
     if allocation.exclusive:

@@ -11,8 +11,8 @@ from koordsched._core.cpulist import format_cpus, parse_cpus
 from koordsched._core.numa_facts import CpuCounts, NumaStatus, NumaUsage, ZoneUsage
 from koordsched._core.numa_policy import CpuExclusivePolicy
 from koordsched.api.koordinator.pods import RESOURCE_SPEC, RESOURCE_STATUS
-from koordsched.plugins.nodenumaresource.allocations import NumaState, numa_state
-from koordsched.plugins.nodenumaresource.usage import Allocation, NodeNuma
+from koordsched.plugins.nodenumaresource.node_allocations import NodeAllocations, PodAllocation
+from koordsched.plugins.nodenumaresource.state import NumaState, numa_state
 
 CPU, MEMORY = 1, 2  # resource ids
 A = "uid-default-a"
@@ -27,7 +27,7 @@ class Setting:
         self.bench.describe(topology("n1", layout, memory=32 * GIB))
 
     @property
-    def node(self) -> NodeNuma:
+    def node(self) -> NodeAllocations:
         return self.state.node("n1")
 
     @property
@@ -39,14 +39,14 @@ class Setting:
         return self.state.table.usage_of(self.node.index)
 
     def reserve(self, name: str, cpuset: str, exclusive: CpuExclusivePolicy = CpuExclusivePolicy.NONE) -> None:
-        self.state.reserve("n1", Allocation.of(lsr(name).info(), parse_cpus(cpuset), exclusive, {}))
+        self.state.reserve("n1", PodAllocation.of(lsr(name).info(), parse_cpus(cpuset), exclusive, {}))
 
 
 def test_a_bound_pod_holds_what_its_annotations_say() -> None:
     setting = Setting()
     setting.bench.put(holding(lsr("a"), "0-3", {0: {"cpu": "4", "memory": "1Gi"}}, exclusive="PCPULevel"), "n1")
     amounts = {0: {"cpu": 4000, "memory": GIB}}
-    assert setting.state.allocation(A) == Allocation(A, "default", "a", 0b1111, CpuExclusivePolicy.PCPU_LEVEL, amounts)
+    assert setting.state.allocation(A) == PodAllocation(A, "default", "a", 0b1111, CpuExclusivePolicy.PCPU_LEVEL, amounts)
     assert setting.bound == "0-3"
     assert setting.node.allocated == amounts
 
@@ -172,7 +172,7 @@ def test_reserving_again_replaces() -> None:
     setting.reserve("a", "0-3")
     setting.reserve("a", "4-7")
     assert setting.bound == "4-7"
-    setting.state.reserve("n2", Allocation.of(lsr("a").info(), 1, CpuExclusivePolicy.NONE, {}))
+    setting.state.reserve("n2", PodAllocation.of(lsr("a").info(), 1, CpuExclusivePolicy.NONE, {}))
     assert setting.bound == ""
     assert setting.state.node("n2").pods.keys() == {A}
 
@@ -223,7 +223,7 @@ def test_simulations_may_be_nested() -> None:
     assert setting.bound == "0-3"
 
 
-def test_a_pod_that_is_simulated_to_come_holds_nothing() -> None:
+def test_a_pod_that_a_simulation_adds_holds_nothing() -> None:
     setting = Setting()
     cache = setting.bench.cache
     setting.bench.put(holding(lsr("a"), "0-3"), "n1")
@@ -259,7 +259,7 @@ def test_a_cpu_is_free_until_it_is_bound_as_often_as_allowed() -> None:
     assert setting.usage().cpus == CpuCounts(bound=6, free=30, full=30, first=15)
 
 
-def test_a_cpu_is_not_shared_by_nobody() -> None:
+def test_a_cpu_is_shared_by_one_pod_at_least() -> None:
     with pytest.raises(ValueError, match="node n1: a CPU cannot be shared by 0 pods"):
         Setting().state.set_max_ref_count("n1", 0)
 

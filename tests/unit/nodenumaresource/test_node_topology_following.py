@@ -1,4 +1,4 @@
-"""Nodes and NodeResourceTopologies come, change and go in any order, and their mistakes are told once, where their author looks."""
+"""Nodes and NodeResourceTopologies come, change and go in any order, and their mistakes are reported once, where their author looks."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ from support.numa import NumaBench, holding, lsr, topology
 from koordsched._core.cpulist import format_cpus
 from koordsched._core.numa_facts import MALFORMED_RATIO, TopologyState
 from koordsched._core.numa_policy import AllocateStrategy, CpuBindPolicy, NumaTopologyPolicy
-from koordsched.plugins.nodenumaresource.allocations import NumaState, numa_state
-from koordsched.plugins.nodenumaresource.usage import NodeNuma
+from koordsched.plugins.nodenumaresource.node_allocations import NodeAllocations
+from koordsched.plugins.nodenumaresource.state import NumaState, numa_state
 
 LEAST, MOST, EVENLY = AllocateStrategy
 CPUS = "node.koordinator.sh/cpu-topology"
@@ -26,7 +26,7 @@ def started(bench: NumaBench) -> NumaState:
     return numa_state(bench)
 
 
-def cpu_of_zones(found: NodeNuma) -> dict[int, int]:
+def cpu_of_zones(found: NodeAllocations) -> dict[int, int]:
     return {numa: amounts["cpu"] for numa, amounts in found.zones.items()}
 
 
@@ -172,7 +172,7 @@ def test_a_node_whose_ratio_is_malformed_or_negative_amplifies_nothing() -> None
     assert found.filter_ratio != MALFORMED_RATIO
 
 
-def test_a_mistake_is_told_once_on_the_node() -> None:
+def test_a_mistake_is_reported_once_on_the_node() -> None:
     bench = NumaBench(node("n1"))
     started(bench)
     bench.describe(topology("n1", annotations={CPUS: "{bad"}))
@@ -184,7 +184,7 @@ def test_a_mistake_is_told_once_on_the_node() -> None:
     assert len(bench.said) == 2
 
 
-def test_a_mistake_that_was_corrected_and_made_again_is_told_again() -> None:
+def test_a_mistake_that_was_corrected_and_made_again_is_reported_again() -> None:
     bench = NumaBench(node("n1"))
     started(bench)
     for annotations in ({CPUS: "{bad"}, {}, {CPUS: "{bad"}):
@@ -195,7 +195,7 @@ def test_a_mistake_that_was_corrected_and_made_again_is_told_again() -> None:
     assert len(bench.said) == 6
 
 
-def test_the_mistake_of_a_topology_without_a_node_is_told_when_the_node_comes() -> None:
+def test_the_mistake_of_a_topology_without_a_node_is_reported_when_the_node_comes() -> None:
     bench = NumaBench()
     started(bench)
     bench.describe(topology("n1", annotations={CPUS: "{bad"}))
@@ -204,7 +204,7 @@ def test_the_mistake_of_a_topology_without_a_node_is_told_when_the_node_comes() 
     assert [text.split(":")[0] for text in bench.said] == ["malformed NodeResourceTopology", "InvalidNUMATopology n1"]
 
 
-def test_the_mistakes_of_a_node_are_told_on_it() -> None:
+def test_the_mistakes_of_a_node_are_reported_on_it() -> None:
     bench = NumaBench(node("n1").label(NUMA_POLICY, "Foo").annotation(RATIO, "{bad"))
     started(bench)
     count, event = bench.said

@@ -9,9 +9,7 @@ from support.numa import lsr
 from koordsched._core.numa_policy import CpuBindPolicy, CpuExclusivePolicy, NumaExclusive, NumaTopologyPolicy
 from koordsched.api.koordinator.pods import NUMA_TOPOLOGY_SPEC, RESOURCE_SPEC, ResourceSpec
 from koordsched.framework.status import Code, Status
-from koordsched.plugins.nodenumaresource.resolution import (
-    FRACTIONAL_CPUS,
-    POLICY_MISMATCH,
+from koordsched.plugins.nodenumaresource.pod_demand import (
     EffectivePolicy,
     PodDemand,
     binds_on,
@@ -21,6 +19,7 @@ from koordsched.plugins.nodenumaresource.resolution import (
     signature,
     written_back,
 )
+from koordsched.plugins.nodenumaresource.reasons import FRACTIONAL_CPUS, POLICY_MISMATCH
 
 NONE, FULL, SPREAD = CpuBindPolicy
 QOS, PRIORITY_CLASS = "koordinator.sh/qosClass", "koordinator.sh/priority-class"
@@ -149,7 +148,7 @@ def test_a_plain_pod_has_no_signature() -> None:
     assert signature(pod().cpu("4").label("app", "web").label(QOS, "LS").priority(9500).info()) is None
 
 
-def test_the_signature_tells_all_apart_that_resolves_differently() -> None:
+def test_pods_that_resolve_differently_have_different_signatures() -> None:
     builders = [
         pod(),
         lsr(),

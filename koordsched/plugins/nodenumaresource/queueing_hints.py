@@ -1,7 +1,7 @@
 """Which events may help a pod that NodeNUMAResource refused (nodenumaresource.md §15, D20).
 
-Whatever happens to a node, the question is what this plugin says of it now; columns and allocations follow an event before the queue is
-told of it, so the filter itself answers.
+Whatever happens to a node, the question is what this plugin decides about it now; columns and allocations follow an event before the queue
+does, so the filter itself answers.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ TOPOLOGY_CHANGES = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_OTHER
 
 
 GONE = unresolvable("the node is not there")
-"""What `Hints` is told of a node that does not exist; nobody else sees it."""
+"""The refusal of a node that does not exist; only `NumaHints` sees it."""
 
 
-class Hints:
+class NumaHints:
     """The plugin's queueing hints. `refusal` answers why the pod cannot go to the node of that name, as far as the plugin goes."""
 
     def __init__(self, refusal: Callable[[PodInfo, str], Status | None]) -> None:
@@ -65,7 +65,7 @@ class Hints:
         return self._if_resolvable(pod, "" if changed is None else changed.metadata.name)
 
     def _if_resolvable(self, pod: PodInfo, node_name: str) -> QueueingHint:
-        """Queue when the node would do, if need be after evictions: whether that is so now the probe of the pod's shape tells."""
+        """Queue when the node would do, if need be after evictions; whether it does so now is decided by the probe of the pod's shape."""
         refusal = self._refusal(pod, node_name) if node_name else GONE
         helps = refusal is None or refusal.code is Code.UNSCHEDULABLE
         return QueueingHint.QUEUE if helps else QueueingHint.SKIP

@@ -1,20 +1,24 @@
-"""What a NodeResourceTopology says about a node's CPUs and zones, each part read for itself (nodenumaresource.md §2).
+"""A node's CPUs and zones, read from its NodeResourceTopology and followed, with its Node's policy (nodenumaresource.md §2).
 
-A part that cannot be read, or that cannot be true, is left out and named in `problems`; the others hold. Without a readable cpu-topology
-the node has no topology (D4), and nothing can be bound there. Zones are keyed by NUMA id, 0 to 63 (D5).
+A part of the object that cannot be read, or that cannot be true, is left out and named in `problems`; the others hold. Without a readable
+cpu-topology the node has no topology (D4), and nothing can be bound there. Zones are keyed by NUMA id, 0 to 63 (D5).
+
+Each mistake is reported once, where the author of the object looks: by a line in the log, and by one event on the Node, when there is one.
+An object that is corrected and broken again is reported again. A plugin follows a node before the cache does.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 
 from koordsched._core.cpulist import format_cpus
 from koordsched._core.cpuset import CpuPlace, CpuTopology
 from koordsched._core.numa_policy import NumaTopologyPolicy
-from koordsched.api.koordinator.nodes import Ratios, amplification_ratios, negative_ratios
+from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY
+from koordsched.api.koordinator.nodes import NodePolicy, Ratios, amplification_ratios, negative_ratios, node_policy
 from koordsched.api.koordinator.reading import Malformed, shown
 from koordsched.api.koordinator.topology import (
     CPU_TOPOLOGY,
@@ -33,13 +37,24 @@ from koordsched.api.koordinator.topology import (
 )
 from koordsched.api.quantity import QuantityError, milli_value, value
 from koordsched.api.quantity_text import QuantityFormat, format_of
+from koordsched.cluster.event_series import EventText
+from koordsched.cluster.mirror import Arrival
+from koordsched.log import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from koordsched.api.core import Node
     from koordsched.api.meta import Unstructured
+    from koordsched.cluster.mirror import FinalState
+    from koordsched.framework.handle import Handle
+
+log = get_logger(__name__)
 
 T = TypeVar("T")
+
+NO_POLICY = NodePolicy()
+INVALID_TOPOLOGY_EVENT = "InvalidNUMATopology"
 
 MAX_NUMA_ID = 63
 LAYOUTS = 256  # kinds of hardware whose topologies are kept for sharing
@@ -68,7 +83,7 @@ class NumaZone(msgspec.Struct, frozen=True):
 
 
 class TopologyOptions(msgspec.Struct, frozen=True):
-    """What is known of a node. `problems` are the mistakes of the object, a line each."""
+    """What a NodeResourceTopology has. `problems` are the mistakes of the object, a line each."""
 
     topology: CpuTopology | None = None  # None: no or no valid cpu-topology
     reserved: int = 0  # CPUs that no pod is bound to
@@ -183,3 +198,100 @@ def _without_reserved(found: dict[int, NumaZone], topology: CpuTopology | None, 
         if cpu:
             zone.amounts["cpu"] = max(0, cpu - _MILLI * (topology.cpus_of_node(numa) & reserved).bit_count())
     return found
+
+
+# Following
+
+
+class TopologyFollower(Protocol):
+    """Keeps what is known of nodes."""
+
+    def set_options(self, name: str, options: TopologyOptions | None) -> None:
+        """Take over the node's topology as it is now; None: it has none."""
+
+    def set_policy(self, name: str, policy: NodePolicy) -> None:
+        """Take over the Node's policy as it is now."""
+
+
+def follow_topologies(handle: Handle, follower: TopologyFollower) -> None:
+    """Let `follower` take over everything that is known, and every change. To be called while a plugin is made."""
+    reporter = _ProblemReporter(handle)
+    handle.informer(NODE_RESOURCE_TOPOLOGY).add_handler(_Topologies(follower, reporter))
+    handle.informer(NODE).add_handler(_Nodes(follower, reporter))
+
+
+class _ProblemReporter:
+    """Reports what is wrong with objects, once for each mistake."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._nodes: Mapping[str, Node] = handle.informer(NODE).store
+        self._known: dict[tuple[str, str], tuple[str, ...]] = {}  # by kind and name of the object
+
+    def set_problems(self, kind: str, name: str, problems: tuple[str, ...]) -> None:
+        """Take over what is wrong with an object now, and report what is new."""
+        if self._known.get((kind, name), ()) == problems:
+            return
+        if not problems:
+            del self._known[kind, name]
+            return
+        self._known[kind, name] = problems
+        for problem in problems:
+            log.warning("an object about CPUs and NUMA nodes is not right", kind=kind, node=name, problem=problem)
+        self._handle.malformed_object(kind)
+        self._add_event(kind, name, problems)
+
+    def node_added(self, name: str) -> None:
+        """Report on the node what was wrong with its topology before the node was there."""
+        problems = self._known.get((NODE_RESOURCE_TOPOLOGY.kind, name))
+        if problems:
+            self._add_event(NODE_RESOURCE_TOPOLOGY.kind, name, problems)
+
+    def _add_event(self, kind: str, name: str, problems: tuple[str, ...]) -> None:
+        node = self._nodes.get(name)
+        if node is not None:
+            text = EventText("Warning", INVALID_TOPOLOGY_EVENT, "Scheduling", f"{kind}: {'; '.join(problems)}")
+            self._handle.event_on(node, text)
+
+
+class _Topologies:
+    def __init__(self, follower: TopologyFollower, reporter: _ProblemReporter) -> None:
+        self._follower = follower
+        self._reporter = reporter
+
+    def on_add(self, nrt: Unstructured, _arrival: Arrival) -> None:
+        name = nrt.metadata.name
+        options = read_options(nrt)
+        self._follower.set_options(name, options)
+        self._reporter.set_problems(NODE_RESOURCE_TOPOLOGY.kind, name, options.problems)
+
+    def on_update(self, _old: Unstructured, new: Unstructured) -> None:
+        self.on_add(new, Arrival.LATER)
+
+    def on_delete(self, nrt: Unstructured, _final_state: FinalState) -> None:
+        self._follower.set_options(nrt.metadata.name, None)
+        self._reporter.set_problems(NODE_RESOURCE_TOPOLOGY.kind, nrt.metadata.name, ())
+
+
+class _Nodes:
+    def __init__(self, follower: TopologyFollower, reporter: _ProblemReporter) -> None:
+        self._follower = follower
+        self._reporter = reporter
+
+    def on_add(self, node: Node, _arrival: Arrival) -> None:
+        self._read(node)
+        self._reporter.node_added(node.metadata.name)
+
+    def on_update(self, old: Node, new: Node) -> None:
+        before, after = old.metadata, new.metadata
+        if before.labels != after.labels or before.annotations != after.annotations:
+            self._read(new)
+
+    def on_delete(self, node: Node, _final_state: FinalState) -> None:
+        self._follower.set_policy(node.metadata.name, NO_POLICY)
+        self._reporter.set_problems(NODE.kind, node.metadata.name, ())
+
+    def _read(self, node: Node) -> None:
+        policy = node_policy(node)
+        self._follower.set_policy(node.metadata.name, policy)
+        self._reporter.set_problems(NODE.kind, node.metadata.name, policy.problems)

@@ -13,7 +13,7 @@ cdef enum:
     FEW = 12  # items that are sorted faster one by one than by passes over bytes
 
 
-cdef class Held:
+cdef class CpuHolders:
 
     def __cinit__(self, CpuTopology topology, list holders, int policy, exclusive):
         self.topology = topology
@@ -22,7 +22,7 @@ cdef class Held:
         self.exclusive = exclusive
 
 
-cdef class FreeCpus:
+cdef class CpuAvailability:
 
     def __init__(self):
         self.refs_of = np.zeros(MAX_CPUS, np.int32)
@@ -43,18 +43,18 @@ cdef class FreeCpus:
 
     # What is there
 
-    cdef int begin(self, Held held, available) except -1:
+    cdef int begin(self, CpuHolders others, available) except -1:
         # Forget all that was; CPUs are taken from these.
-        self.topology = held.topology
-        self.exclusive = held.policy
+        self.topology = others.topology
+        self.exclusive = others.policy
         self.topology.read(available, self.available)
         memset(self.taken, 0, sizeof(self.taken))
-        self.any_exclusive = held.policy != SHARING and held.exclusive
+        self.any_exclusive = others.policy != SHARING and others.exclusive
         if self.any_exclusive:
-            self.topology.read(held.exclusive, self.exclusive_cpus)
-        self.is_shared = held.holders is not None
+            self.topology.read(others.exclusive, self.exclusive_cpus)
+        self.is_shared = others.holders is not None
         if self.is_shared:
-            self._count_holders(held.holders)
+            self._count_holders(others.holders)
         return 0
 
     cdef void look(self, int32_t count) noexcept:

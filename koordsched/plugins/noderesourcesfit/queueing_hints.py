@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
     from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
-    from koordsched.plugins.noderesourcesfit.filtering import Requests
+    from koordsched.plugins.noderesourcesfit.filtering import CheckedRequests
 
 
-class Hints:
+class FitHints:
     """The plugin's queueing hints. QuantityError when an object's quantity cannot be read, which counts as Queue."""
 
-    def __init__(self, requests: Requests) -> None:
+    def __init__(self, requests: CheckedRequests) -> None:
         self._requests = requests
         self._last: tuple[tuple[Node, Mapping[str, int]], ...] = ()
 
     def after_pod_event(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
-        """Queue when a pod that had a place went away, when the waiting pod asks for less, or when a bound pod uses less that it wants."""
+        """Queue when a pod with a node went away, when the waiting pod requests less, or when a bound pod uses less of what it requests."""
         assert isinstance(old, Pod)
         if not isinstance(new, Pod):
             helps = bool(old.spec.node_name or old.status.nominated_node_name)

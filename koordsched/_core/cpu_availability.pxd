@@ -26,14 +26,14 @@ cdef enum Length:  # which of a group's available CPUs its list has
 cdef enum:
     NO_GROUP = -1  # all CPUs, where a group is asked for
 
-cdef class Held:
-    """What others hold of a machine."""
+cdef class CpuHolders:
+    """The other pods that hold CPUs of a machine."""
     cdef CpuTopology topology
     cdef list holders      # holders[i]: CPUs with more than i holders; None where a CPU can have but one
     cdef Exclusive policy  # the request's
     cdef object exclusive  # CPUs held under that policy, as a set
 
-cdef class FreeCpus:
+cdef class CpuAvailability:
     # What is available
     cdef CpuTopology topology
     cdef uint64_t[64] available     # CPUs, less those taken
@@ -64,7 +64,7 @@ cdef class FreeCpus:
     cdef int32_t[::1] spare
     cdef uint32_t[::1] key          # [CPU, core or group]
 
-    cdef int begin(self, Held held, available) except -1
+    cdef int begin(self, CpuHolders others, available) except -1
     cdef void look(self, int32_t count) noexcept
     cdef int _count_holders(self, list layers) except -1
     cdef void _count_cores(self) noexcept

@@ -1,4 +1,4 @@
-"""The terms of the pods that are counted: InterPodAffinity's `existing`."""
+"""The terms of the pods that are counted: InterPodAffinity's `existing_terms`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from support.counted import cache_of
 
 from koordsched.api.meta import LabelSelector
 from koordsched.cache.cache import Cache
-from koordsched.plugins.interpodaffinity import existing
-from koordsched.plugins.interpodaffinity.existing import ExistingTerms, Kind, OwnedTerm, existing_terms_of
+from koordsched.plugins.interpodaffinity import existing_terms
+from koordsched.plugins.interpodaffinity.existing_terms import ExistingTerm, ExistingTerms, TermKind, existing_terms_of
 
 MANY = 300  # names that make an affinity large
 
@@ -28,7 +28,7 @@ def put(cache: Cache, builder: PodBuilder, place: str) -> None:
     cache.set_pod(builder.on(place).info(), place)
 
 
-def rows_of(owned: OwnedTerm) -> dict[int, int]:
+def rows_of(owned: ExistingTerm) -> dict[int, int]:
     """Return how many owners are on each row."""
     rows: Counter[int] = Counter()
     for owner in owned.owners:
@@ -36,7 +36,7 @@ def rows_of(owned: OwnedTerm) -> dict[int, int]:
     return dict(rows)
 
 
-def owned(terms: ExistingTerms) -> list[tuple[Kind, dict[int, int]]]:
+def owned(terms: ExistingTerms) -> list[tuple[TermKind, dict[int, int]]]:
     return [(each.kind, rows_of(each)) for each in terms.log]
 
 
@@ -45,7 +45,7 @@ def test_equal_terms_of_many_pods_are_one_term_with_its_owners_by_row() -> None:
     terms = existing_terms_of(cache)
     for name, place in (("a", "n0"), ("b", "n0"), ("c", "n1")):
         put(cache, avoiding("x", name), place)
-    assert owned(terms) == [(Kind.REQUIRED_ANTI, {0: 2, 1: 1})]
+    assert owned(terms) == [(TermKind.REQUIRED_ANTI, {0: 2, 1: 1})]
     counts = terms.log[0].counts(cache)
     assert counts.array()[:2].tolist() == [2, 1]
     version = counts.version
@@ -58,11 +58,11 @@ def test_pods_that_are_there_already_are_counted_and_all_profiles_share_the_term
     cache = cache_of("n0")
     put(cache, avoiding("x"), "n0")
     terms = existing_terms_of(cache)
-    assert owned(terms) == [(Kind.REQUIRED_ANTI, {0: 1})]
+    assert owned(terms) == [(TermKind.REQUIRED_ANTI, {0: 1})]
     assert existing_terms_of(cache) is terms
 
 
-def test_a_simulated_pod_counts_while_it_is_simulated_and_leaves_no_version_behind() -> None:
+def test_a_pod_that_a_simulation_adds_counts_until_its_end_and_leaves_no_version_behind() -> None:
     cache = cache_of("n0")
     terms = existing_terms_of(cache)
     put(cache, avoiding("x", "there"), "n0")
@@ -77,17 +77,17 @@ def test_a_simulated_pod_counts_while_it_is_simulated_and_leaves_no_version_behi
     assert (counts.total, counts.version) == (1, version)
 
 
-def test_kinds_and_weights_tell_terms_apart() -> None:
+def test_terms_of_different_kind_or_weight_are_different() -> None:
     cache = cache_of("n0")
     terms = existing_terms_of(cache)
     same = term("zone", {"app": "x"})
     put(cache, with_affinity(pod("p"), Near([same], [(1, same), (2, same)]), Far([same], [(1, same)])), "n0")
     assert [(each.kind, each.weight) for each in terms.log] == [
-        (Kind.REQUIRED, 0),
-        (Kind.REQUIRED_ANTI, 0),
-        (Kind.PREFERRED, 1),
-        (Kind.PREFERRED, 2),
-        (Kind.PREFERRED, -1),
+        (TermKind.REQUIRED, 0),
+        (TermKind.REQUIRED_ANTI, 0),
+        (TermKind.PREFERRED, 1),
+        (TermKind.PREFERRED, 2),
+        (TermKind.PREFERRED, -1),
     ]
 
 
@@ -112,8 +112,8 @@ def test_candidates_are_found_by_what_a_pod_must_have(meant: LabelSelector | Non
     assert list(terms.candidates("elsewhere", labels)) == []
 
 
-def test_what_nobody_owns_is_forgotten_when_there_is_too_much_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(existing, "MAX_UNOWNED", 4)
+def test_terms_without_owners_are_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(existing_terms, "MAX_UNOWNED", 4)
     cache = cache_of("n0")
     terms = existing_terms_of(cache)
     terms._limit = 4
@@ -126,10 +126,10 @@ def test_what_nobody_owns_is_forgotten_when_there_is_too_much_of_it(monkeypatch:
     assert rows_of(known["kept"]) == {0: 1}
     cache.remove_pod("uid-default-kept")
     assert rows_of(known["kept"]) == {}
-    assert isinstance(terms.log[0], OwnedTerm)
+    assert isinstance(terms.log[0], ExistingTerm)
 
 
-def test_a_cache_that_nobody_holds_goes_with_its_terms() -> None:
+def test_a_cache_that_is_no_longer_in_use_goes_with_its_terms() -> None:
     cache = cache_of("n0")
     gone = weakref.ref(existing_terms_of(cache))
     del cache
@@ -143,16 +143,16 @@ def test_pods_are_asked_about_no_longer_when_the_terms_that_could_mean_them_are_
     terms = existing_terms_of(cache)
     far = Far(required=[term(f"key-{i}", selector(None, requirement(f"label-{i}", "NotIn", "x"))) for i in range(MANY)])
     put(cache, with_affinity(pod("p"), far=far), "n0")
-    assert (terms.wild, terms.matter, len(terms.keys)) == (True, True, MANY)
+    assert (terms.match_unlabelled, terms.match_others, len(terms.label_keys)) == (True, True, MANY)
     cache.remove_pod("uid-default-p")
     gc.collect()
-    assert (terms.log, terms.wild, terms.matter, terms.keys) == ([], False, False, frozenset())
+    assert (terms.log, terms.match_unlabelled, terms.match_others, terms.label_keys) == ([], False, False, frozenset())
     put(cache, with_affinity(pod("q"), far=far), "n0")
-    assert (terms.wild, terms.matter) == (True, True)
+    assert (terms.match_unlabelled, terms.match_others) == (True, True)
 
 
 def test_terms_that_select_thousands_of_labels_or_namespaces_go_with_their_pod() -> None:
-    """However few terms there are: what a pod that has gone named is kept by nobody."""
+    """However few terms there are: what a pod named goes with it."""
     cache = cache_of("n0")
     terms = existing_terms_of(cache)
     names = tuple(f"name-{i}" for i in range(MANY))

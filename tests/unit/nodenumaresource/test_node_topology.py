@@ -9,7 +9,7 @@ from koordsched._core.cpulist import format_cpus
 from koordsched._core.numa_policy import NumaTopologyPolicy
 from koordsched.api.koordinator.topology import KubeletPolicy
 from koordsched.api.quantity_text import QuantityFormat
-from koordsched.plugins.nodenumaresource.options import TopologyOptions, read_options
+from koordsched.plugins.nodenumaresource.node_topology import TopologyOptions, read_options
 
 CPUS = "node.koordinator.sh/cpu-topology"
 KUBELET = "kubelet.koordinator.sh/cpu-manager-policy"
@@ -130,7 +130,7 @@ def test_zones_are_numa_nodes_only_and_in_order() -> None:
 
 
 @pytest.mark.parametrize("name", ["node-64", "node--1", "node-99999999999", "node-x", "numa-0", "node-"])
-def test_a_zone_outside_0_to_63_is_left_out_and_told(name: str) -> None:
+def test_a_zone_outside_0_to_63_is_left_out_and_reported(name: str) -> None:
     options = read(zones=[zone("node-0", cpu="2"), zone(name, cpu="2")])
     assert list(options.zones) == [0]
     assert options.problems == (f"zones[1].name: expected node-0 to node-63, so it is ignored: {name!r}",)
@@ -150,7 +150,7 @@ def test_an_amount_that_cannot_be_counts_as_nothing(amount: Any) -> None:
     assert problem.startswith("zones[0].resources[0].allocatable: expected an amount of cpu, so it counts as 0: ")
 
 
-def test_zones_that_are_no_list_are_told() -> None:
+def test_zones_that_are_no_list_are_reported() -> None:
     options = read(zones={"node-0": {}})
     assert options.zones == {}
     (problem,) = options.problems
@@ -180,10 +180,10 @@ def test_zones_keep_their_cpu_when_more_is_reserved_than_they_have() -> None:
 def test_a_node_with_an_impossible_topology_has_none(annotations: dict[str, Any], problem: str) -> None:
     options = read(annotations=annotations)
     assert options.topology is None
-    (told,) = options.problems
-    assert told.startswith(f"{CPUS}: ")
-    assert problem in told
-    assert len(told) < 400
+    (reported,) = options.problems
+    assert reported.startswith(f"{CPUS}: ")
+    assert problem in reported
+    assert len(reported) < 400
     assert cpu_of_zones(options) == {0: 8000, 1: 8000}
 
 
@@ -211,7 +211,7 @@ def test_keys_of_annotations_may_be_spelled_in_any_case() -> None:
 
 
 @pytest.mark.parametrize("key", [KUBELET, ALLOCS, SYSTEM, RESERVATION, RATIO])
-def test_a_malformed_annotation_is_told_once_and_the_others_hold(key: str) -> None:
+def test_a_malformed_annotation_is_reported_once_and_the_others_hold(key: str) -> None:
     options = read(annotations=FOUR_SOURCES | {key: "{bad"})
     (problem,) = options.problems
     assert problem.startswith(f"{key}: JSON is malformed")
@@ -229,14 +229,14 @@ def test_a_malformed_annotation_is_told_once_and_the_others_hold(key: str) -> No
         (ALLOCS, [{"uid": "u", "cpuset": "a", "managedByKubelet": True}]),
     ],
 )
-def test_a_cpu_list_that_is_none_reserves_nothing_and_is_told(key: str, value: Any) -> None:
+def test_a_cpu_list_that_is_none_reserves_nothing_and_is_reported(key: str, value: Any) -> None:
     options = read(annotations={key: value})
     assert options.reserved == 0
     (problem,) = options.problems
     assert problem.startswith(f"{key}: ")
 
 
-def test_reserved_cpus_that_the_node_lacks_are_told() -> None:
+def test_reserved_cpus_that_the_node_lacks_are_reported() -> None:
     options = read(annotations={RESERVATION: {"reservedCPUs": "0,100-101"}})
     assert options.problems == ("reserved CPUs that the node does not have: 100-101",)
     assert cpu_of_zones(options) == {0: 7000, 1: 8000}

@@ -1,9 +1,8 @@
-"""What one node has for exact allocation, and who holds what of it: the node's part of `allocations.NumaState`.
+"""What one node has for exact allocation, and what pods hold of it: the node's part of `state.NumaState`.
 
-Allocations are kept as they were written; what is derived of them (`cpus`, `allocated`, who is alone on a NUMA node) follows every change
-of the topology, so it does not matter whether a pod or its node's topology is known first
-(nodenumaresource.md D6). Amounts are milli for cpu and whole units
-otherwise, never amplified but in `zones`.
+Allocations are kept as they were written; what is derived of them (`cpus`, `allocated`, `single`, `shared`) follows every change of the
+topology, so it does not matter whether a pod or its node's topology is known first (nodenumaresource.md D6). Amounts are milli for cpu and
+whole units otherwise, never amplified but in `zones`.
 """
 
 from __future__ import annotations
@@ -15,28 +14,29 @@ import msgspec
 from koordsched._core.cpu_allocator import NodeCpus
 from koordsched._core.numa_facts import MALFORMED_RATIO, CpuCounts, NumaNode, NumaStatus, NumaUsage, TopologyState, ZoneUsage
 from koordsched._core.numa_policy import AllocateStrategy, CpuBindPolicy, CpuExclusivePolicy, NumaTopologyPolicy
-from koordsched.api.koordinator.nodes import NodePolicy, Ratios, amplify
+from koordsched.api.koordinator.nodes import Ratios, amplify
 from koordsched.api.koordinator.pods import Amounts, resource_spec, resource_status
 from koordsched.api.koordinator.reading import Malformed
 from koordsched.api.names import is_scalar_resource_name
 from koordsched.cache.columns import BASE_RESOURCES
+from koordsched.plugins.nodenumaresource.node_topology import NO_POLICY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from koordsched._core.cpuset import CpuTopology
+    from koordsched.api.koordinator.nodes import NodePolicy
     from koordsched.api.podinfo import PodInfo
-    from koordsched.plugins.nodenumaresource.options import TopologyOptions
+    from koordsched.plugins.nodenumaresource.node_topology import TopologyOptions
 
 FULL_PCPUS_ONLY = "full-pcpus-only"
 DISTRIBUTE_CPUS = "distribute-cpus-across-numa"
 """Options of kubelet's static CPU manager policy."""
 
-NO_POLICY = NodePolicy()
 NO_CPUS = CpuCounts()
 
 
-class Allocation(msgspec.Struct, frozen=True):
+class PodAllocation(msgspec.Struct, frozen=True):
     """What a pod was given of its node. Shared: `amounts` must not be changed."""
 
     uid: str
@@ -47,13 +47,13 @@ class Allocation(msgspec.Struct, frozen=True):
     amounts: Amounts = msgspec.field(default_factory=dict)  # by NUMA id and resource; no zeros
 
     @classmethod
-    def of(cls, pod: PodInfo, cpus: int, exclusive: CpuExclusivePolicy, amounts: Amounts) -> Allocation:
+    def of(cls, pod: PodInfo, cpus: int, exclusive: CpuExclusivePolicy, amounts: Amounts) -> PodAllocation:
         """Make the allocation of a pod."""
         meta = pod.pod.metadata
         return cls(pod.uid, meta.namespace, meta.name, cpus, exclusive, amounts)
 
 
-class _Part(NamedTuple):
+class _NumaPart(NamedTuple):
     """One NUMA node."""
 
     numa: int
@@ -61,7 +61,7 @@ class _Part(NamedTuple):
     ids: dict[str, int]  # the ids of the zone's resources, by name
 
 
-class NodeNuma:
+class NodeAllocations:
     """One node, known or not. Changed by `NumaState` only, which keeps the table true to it."""
 
     __slots__ = (
@@ -85,18 +85,18 @@ class NodeNuma:
         self.name = name
         self.index = index
         self.options: TopologyOptions | None = None  # None: no NodeResourceTopology
-        self.policy = NO_POLICY  # what the Node says
+        self.policy = NO_POLICY  # the Node's
         self.max_ref_count = 1  # how many pods may be bound to one CPU
         self.zones: Amounts = {}  # what NUMA nodes have, amplified, without reserved CPUs; ascending
-        self.pods: dict[str, Allocation] = {}  # by uid
+        self.pods: dict[str, PodAllocation] = {}  # by uid
         self.cpus: NodeCpus | None = None  # None: no valid topology
         self.allocated: Amounts = {}  # by NUMA id, sums of allocations; no zeros
         self.single: dict[int, int] = {}  # pods by NUMA id all of whose CPUs are there; no zeros
         self.shared: dict[int, int] = {}  # pods by NUMA id that have CPUs there and elsewhere
         self._resource = resource
-        self._parts: list[_Part] = []  # what `usage` goes through: every NUMA node that has CPUs or amounts
+        self._parts: list[_NumaPart] = []  # what `usage` goes through: every NUMA node that has CPUs or amounts
 
-    # What the node says
+    # What the node has
 
     @property
     def topology(self) -> CpuTopology | None:
@@ -157,7 +157,7 @@ class NodeNuma:
             self._amplify()
         topology = self.topology
         self._parts = [
-            _Part(numa, 0 if topology is None else topology.cpus_of_node(numa), self._ids(numa))
+            _NumaPart(numa, 0 if topology is None else topology.cpus_of_node(numa), self._ids(numa))
             for numa in sorted(self.zones.keys() | (() if topology is None else topology.node_ids))
         ]
         self.cpus = None if topology is None else NodeCpus(topology, max_ref_count)
@@ -177,7 +177,7 @@ class NodeNuma:
         names = self.zones.get(numa, ())
         return {name: self._resource(name) for name in names if name in BASE_RESOURCES or is_scalar_resource_name(name)}
 
-    def put(self, allocation: Allocation) -> None:
+    def put(self, allocation: PodAllocation) -> None:
         """Account the allocation of a pod that has none here."""
         self.pods[allocation.uid] = allocation
         self._bind(allocation, 1)
@@ -186,7 +186,7 @@ class NodeNuma:
             for resource, amount in amounts.items():
                 at[resource] = at.get(resource, 0) + amount
 
-    def take(self, uid: str) -> Allocation:
+    def take(self, uid: str) -> PodAllocation:
         """Take a pod's allocation back and return it."""
         allocation = self.pods.pop(uid)
         self._bind(allocation, -1)
@@ -200,8 +200,8 @@ class NodeNuma:
                 del self.allocated[numa]
         return allocation
 
-    def _bind(self, allocation: Allocation, by: int) -> None:
-        """Let CPUs be bound once more (1) or once less (-1)."""
+    def _bind(self, allocation: PodAllocation, by: int) -> None:
+        """Count CPUs as bound once more (1) or once less (-1)."""
         if self.cpus is None or not allocation.cpus:
             return
         change = self.cpus.add if by > 0 else self.cpus.remove
@@ -215,7 +215,7 @@ class NodeNuma:
             else:
                 del pods[numa]
 
-    # What the table is told
+    # For the table
 
     @property
     def unknown(self) -> bool:
@@ -223,7 +223,7 @@ class NodeNuma:
         return self.options is None and self.policy == NO_POLICY and not self.pods and self.max_ref_count == 1
 
     def status(self, numa: int) -> NumaStatus:
-        """Return who has CPUs on the NUMA node."""
+        """Return which pods have CPUs on the NUMA node."""
         if numa in self.shared:
             return NumaStatus.SHARED
         return NumaStatus.SINGLE if numa in self.single else NumaStatus.IDLE
@@ -252,22 +252,22 @@ class NodeNuma:
             zones[part.numa] = ZoneUsage(sums, counts.get(part.numa, NO_CPUS), self.status(part.numa))
         return NumaUsage(CpuCounts(*map(sum, zip(*counts.values(), strict=True))), zones)
 
-    def _by_id(self, amounts: dict[str, int], part: _Part) -> dict[int, int]:
+    def _by_id(self, amounts: dict[str, int], part: _NumaPart) -> dict[int, int]:
         """Key amounts of a zone by resource id; what the zone does not have is left out."""
         ids = part.ids
         return {ids[name]: amount for name, amount in amounts.items() if name in ids}
 
 
-def written_allocation(pod: PodInfo) -> Allocation | None:
-    """Return what the pod's annotations say it was given; None if nothing. Malformed."""
+def written_allocation(pod: PodInfo) -> PodAllocation | None:
+    """Return the allocation in the pod's annotations; None if there is none. Malformed."""
     status = resource_status(pod.pod.metadata.annotations)
     if status is None or not (status.cpus or status.amounts):
         return None
-    return Allocation.of(pod, status.cpus, _exclusive(pod), status.amounts)
+    return PodAllocation.of(pod, status.cpus, _exclusive(pod), status.amounts)
 
 
 def _exclusive(pod: PodInfo) -> CpuExclusivePolicy:
-    """Return whom the pod excludes. One whose resource-spec cannot be read excludes nobody, but holds its CPUs."""
+    """Return the pod's exclusive policy; NONE if its resource-spec cannot be read: it holds its CPUs all the same."""
     try:
         return resource_spec(pod.pod.metadata.annotations).exclusive
     except Malformed:

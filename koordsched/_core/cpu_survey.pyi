@@ -1,1 +1,0 @@
-"""Nothing in here is for Python; see cpu_survey.pxd."""

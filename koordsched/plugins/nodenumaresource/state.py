@@ -1,0 +1,350 @@
+"""The allocations of CPUs and NUMA resources on every node, kept up to date with pods, nodes and topologies (nodenumaresource.md §3).
+
+The annotations of pods are the only store: a restart reads them again and comes to the same. An allocation lives as long as the cache
+counts its pod, whatever becomes of the node and its topology meanwhile (D6). `NumaState.table` shows each change at once, and the row is
+marked; what the cache only simulates (`Cache.simulating`) is shown too, but leaves no mark and is undone exactly. One state serves the
+plugins of all profiles.
+
+`NumaCheck` compares it with the pods' annotations and the node's description, and mends what differs. What an assumed pod holds is written
+nowhere yet, and a pod keeps what was reserved for it until it goes, also when its annotation cannot be read or was taken away: there
+`NumaState` itself is right. All else follows from objects: which pods hold anything, what bound pods hold, and every sum of it, down to the
+columns of the table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from koordsched._core.change import Change
+from koordsched._core.cpulist import cpu_ids, format_cpus
+from koordsched._core.numa import NumaTable
+from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY
+from koordsched.api.koordinator.nodes import node_policy
+from koordsched.api.koordinator.pods import RESOURCE_SPEC, RESOURCE_STATUS
+from koordsched.api.koordinator.reading import Malformed
+from koordsched.cache.checked_state import Difference
+from koordsched.log import get_logger
+from koordsched.plugins.nodenumaresource.node_allocations import NodeAllocations, PodAllocation, written_allocation
+from koordsched.plugins.nodenumaresource.node_topology import NO_POLICY, follow_topologies, read_options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from koordsched.api.core import Node
+    from koordsched.api.koordinator.nodes import NodePolicy
+    from koordsched.api.meta import Unstructured
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.framework.handle import Handle
+    from koordsched.plugins.nodenumaresource.node_topology import TopologyOptions
+
+OBJECT = int(Change.OBJECT)
+
+log = get_logger(__name__)
+
+
+class NumaState:
+    """The allocations of all nodes. A `PodFollower`, and a `TopologyFollower`."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._cache = handle.cache
+        self._resource = handle.columns.resource
+        self._names = handle.columns.name_column.values  # held for every node of which something is known
+        self.table = NumaTable(handle.cache.table, handle.columns.name_column.attribute)
+        self._nodes: dict[str, NodeAllocations] = {}
+        self._where: dict[str, NodeAllocations] = {}  # by uid: where the pod's allocation is
+        self._aside: dict[str, PodAllocation] = {}  # by uid: of pods that a simulation has removed
+        self._pod_level = False
+        follow_topologies(handle, self)
+        handle.cache.follow(self)
+        handle.cache.checked.append(NumaCheck(self, handle))
+
+    # Reading
+
+    @property
+    def nodes(self) -> Mapping[str, NodeAllocations]:
+        """Return the nodes of which something is known."""
+        return self._nodes
+
+    @property
+    def pod_level(self) -> bool:
+        """Return whether kubelet's pod level policies count."""
+        return self._pod_level
+
+    def node(self, name: str) -> NodeAllocations:
+        """Return the node; one without topology and pods when nothing is known of it. Valid until something changes."""
+        return self._nodes.get(name) or NodeAllocations(name, self._names.ids.get(name, 0), self._resource)
+
+    def allocation(self, uid: str) -> PodAllocation | None:
+        """Return what the pod holds."""
+        node = self._where.get(uid)
+        return None if node is None else node.pods[uid]
+
+    # Deciding
+
+    def reserve(self, node_name: str, allocation: PodAllocation) -> None:
+        """Let the pod hold this on the node, instead of what it held. Holding nothing is not kept: no restart would know of it."""
+        before = self._where.get(allocation.uid)
+        if before is not None:
+            if before.name == node_name and before.pods[allocation.uid] == allocation:
+                return
+            self._take(before, allocation.uid)
+        if allocation.cpus or allocation.amounts:
+            self._put(node_name, allocation)
+
+    def release(self, uid: str) -> None:
+        """Let the pod hold nothing; nothing happens if it does not."""
+        node = self._where.get(uid)
+        if node is not None:
+            self._take(node, uid)
+
+    def set_max_ref_count(self, name: str, count: int) -> None:
+        """Let so many pods be bound to each CPU of the node from now on. Only code in the process can ask for it. ValueError below 1."""
+        if count < 1:
+            raise ValueError(f"node {name}: a CPU cannot be shared by {count} pods")
+        node = self._entry(name)
+        self._describe(node, node.options, node.policy, count)
+        self._drop_unknown(node)
+
+    def honour_pod_level(self) -> None:
+        """Let kubelet's pod level policies count (D11). A node's policy is the same for all profiles: one that asks for it asks for all."""
+        if not self._pod_level:
+            self._pod_level = True
+            for node in self._nodes.values():
+                self._show(node)
+
+    # Pods
+
+    def pod_added(self, pod: PodInfo, row: int) -> None:
+        if RESOURCE_STATUS in pod.pod.metadata.annotations or self._aside:
+            self._added(pod, row)
+
+    def pod_removed(self, pod: PodInfo, row: int) -> None:
+        node = self._where.get(pod.uid)
+        if node is not None:
+            allocation = self._take(node, pod.uid)
+            if self._cache.simulating:
+                self._aside[pod.uid] = allocation
+
+    def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:
+        """Allocations are kept by the names of nodes."""
+
+    def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
+        after = new.pod.metadata.annotations
+        if RESOURCE_STATUS not in after:
+            return  # what was reserved for it holds until it goes
+        before = old.pod.metadata.annotations
+        same = before.get(RESOURCE_STATUS) == after[RESOURCE_STATUS] and before.get(RESOURCE_SPEC) == after.get(RESOURCE_SPEC)
+        if not (same and old.pod.spec.node_name):  # else it has been read
+            self._read(new, row)
+
+    def _added(self, pod: PodInfo, row: int) -> None:
+        if not self._cache.simulating:
+            if pod.pod.spec.node_name:  # an assumed pod may still have annotations of an earlier attempt
+                self._read(pod, row)
+        elif pod.uid in self._aside:
+            self._put(self._name(row, pod), self._aside.pop(pod.uid))
+
+    def _read(self, pod: PodInfo, row: int) -> None:
+        """Account the allocation in the pod's annotations, if there is one that can be read."""
+        try:
+            written = written_allocation(pod)
+        except Malformed as error:
+            log.warning("what a pod was given cannot be read and is not counted", pod=pod.key, problem=str(error))
+            return
+        if written is not None:
+            self.reserve(self._name(row, pod), written)
+
+    def _name(self, row: int, pod: PodInfo) -> str:
+        info = self._cache.infos[row]
+        return pod.pod.spec.node_name if info is None else info.name  # the row of unknown nodes is none's own
+
+    # Nodes
+
+    def set_options(self, name: str, options: TopologyOptions | None) -> None:
+        node = self._entry(name)
+        if node.options != options:  # koordlet writes what it wrote before every now and then
+            self._describe(node, options, node.policy, node.max_ref_count)
+        self._drop_unknown(node)
+
+    def set_policy(self, name: str, policy: NodePolicy) -> None:
+        node = self._entry(name)
+        if node.policy != policy:
+            self._describe(node, node.options, policy, node.max_ref_count)
+        self._drop_unknown(node)
+
+    def _describe(self, node: NodeAllocations, options: TopologyOptions | None, policy: NodePolicy, max_ref_count: int) -> None:
+        node.describe(options, policy, max_ref_count)
+        self._show(node)
+
+    def _entry(self, name: str) -> NodeAllocations:
+        found = self._nodes.get(name)
+        if found is None:
+            found = self._nodes[name] = NodeAllocations(name, self._names.hold(name), self._resource)
+            self.table.clear_node(found.index)
+        return found
+
+    def _drop_unknown(self, node: NodeAllocations) -> None:
+        if node.unknown and self._nodes.pop(node.name, None) is not None:
+            self.table.clear_node(node.index)
+            self._names.release(node.index)
+
+    # Mending
+
+    def location(self, uid: str) -> str:
+        """Return the node on which the pod's allocation is accounted, "" for none."""
+        node = self._where.get(uid)
+        return "" if node is None else node.name
+
+    def rebuild(self, name: str, described: tuple[TopologyOptions | None, NodePolicy], allocations: Iterable[PodAllocation]) -> None:
+        """Forget all that is kept of a node, whatever it is, and account these allocations to what it is described as."""
+        old = self._nodes.pop(name, None)
+        for uid in [uid for uid, node in self._where.items() if node.name == name]:
+            del self._where[uid]
+        node = self._entry(name)
+        if old is not None:
+            self._names.release(old.index)
+        self._describe(node, *described, 1 if old is None else old.max_ref_count)
+        for allocation in allocations:
+            self.release(allocation.uid)
+            self._put(name, allocation)
+        self._drop_unknown(node)
+
+    # Changes
+
+    def _put(self, name: str, allocation: PodAllocation) -> None:
+        node = self._entry(name)
+        node.put(allocation)
+        self._where[allocation.uid] = node
+        self._show_usage(node)
+
+    def _take(self, node: NodeAllocations, uid: str) -> PodAllocation:
+        allocation = node.take(uid)
+        del self._where[uid]
+        self._show_usage(node)
+        self._drop_unknown(node)
+        return allocation
+
+    def _show(self, node: NodeAllocations) -> None:
+        """Bring all of the node into the table."""
+        self.table.set_node(node.index, node.facts(pod_level=self._pod_level))
+        self._show_usage(node)
+
+    def _show_usage(self, node: NodeAllocations) -> None:
+        self.table.set_usage(node.index, node.usage())
+        if not self._cache.simulating:
+            info = self._cache.nodes_by_name.get(node.name)
+            if info is not None:
+                self._cache.table.mark(info.row, OBJECT)
+
+
+class NumaCheck:
+    """A `CheckedState`: the check of one `NumaState`."""
+
+    name = "NodeNUMAResource"
+
+    def __init__(self, state: NumaState, handle: Handle) -> None:
+        self._state = state
+        self._cache = handle.cache
+        self._resource = handle.columns.resource
+        self._nodes: Mapping[str, Node] = handle.informer(NODE).store
+        self._topologies: Mapping[str, Unstructured] = handle.informer(NODE_RESOURCE_TOPOLOGY).store
+
+    def names(self) -> Iterable[str]:
+        return self._state.nodes.keys()
+
+    def differences(self, node: str) -> Iterable[Difference]:
+        """Compare allocations, description and sums of a node. Pods of the same CPUs are no difference: their annotations have them."""
+        kept, expected = self._state.nodes.get(node), self._expected(node)
+        options, policy = self._described(node)
+        if kept is None:
+            if expected or options is not None or policy != NO_POLICY:
+                yield Difference("known", False, True)
+            return
+        for uid in kept.pods.keys() | expected.keys():
+            held, given = kept.pods.get(uid), expected.get(uid)
+            if held != given:
+                yield Difference(f"allocation of {_pod_text(held or given)}", _text(held), _text(given))
+            if self._state.location(uid) != node:
+                yield Difference(f"node of {_pod_text(held or given)}", self._state.location(uid), node)
+        if kept.options != options:
+            yield Difference("topology", str(kept.options), str(options))
+        if kept.policy != policy:
+            yield Difference("policy", str(kept.policy), str(policy))
+        yield from self._sums(kept)
+
+    def rebuild(self, node: str) -> None:
+        self._state.rebuild(node, self._described(node), self._expected(node).values())
+
+    def _expected(self, node: str) -> dict[str, PodAllocation]:
+        """Return what the pods on a node hold, by uid."""
+        kept, info = self._state.nodes.get(node), self._cache.nodes_by_name.get(node)
+        found: dict[str, PodAllocation] = {}
+        for uid, pod in () if info is None else info.pods.items():
+            written = None
+            if pod.pod.spec.node_name and RESOURCE_STATUS in pod.pod.metadata.annotations:
+                try:
+                    written = written_allocation(pod)
+                except Malformed:
+                    written = None
+            allocation = written or (None if kept is None else kept.pods.get(uid))
+            if allocation is not None:
+                found[uid] = allocation
+        return found
+
+    def _described(self, name: str) -> tuple[TopologyOptions | None, NodePolicy]:
+        topology, node = self._topologies.get(name), self._nodes.get(name)
+        return None if topology is None else read_options(topology), NO_POLICY if node is None else node_policy(node)
+
+    def _sums(self, kept: NodeAllocations) -> Iterator[Difference]:
+        """Compare all that is derived of the allocations that are kept."""
+        anew = NodeAllocations(kept.name, kept.index, self._resource)
+        anew.describe(kept.options, kept.policy, kept.max_ref_count)
+        for allocation in kept.pods.values():
+            anew.put(allocation)
+        pod_level = self._state.pod_level
+        table = self._state.table
+        pairs: list[tuple[str, Any, Any]] = [
+            ("zones", kept.zones, anew.zones),
+            ("allocated amounts", kept.allocated, anew.allocated),
+            ("pods of one NUMA node", kept.single, anew.single),
+            ("pods of several NUMA nodes", kept.shared, anew.shared),
+            ("holders of CPUs", _holders(kept), _holders(anew)),
+            ("columns of its description", _plain(table.node_of(kept.index)), _plain(anew.facts(pod_level=pod_level))),
+            ("columns of its usage", _plain(table.usage_of(kept.index)), _plain(anew.usage())),
+        ]
+        for column, ours, theirs in pairs:
+            if ours != theirs:
+                yield Difference(column, str(ours), str(theirs))
+
+
+def _holders(node: NodeAllocations) -> dict[int, tuple[int, int]]:
+    """Return how many pods hold each CPU that is held, and under which exclusive policy."""
+    cpus = node.cpus
+    return {} if cpus is None else {cpu: (cpus.ref_count(cpu), int(cpus.exclusive_of(cpu))) for cpu in cpu_ids(cpus.bound)}
+
+
+def _plain(facts: Any) -> Any:
+    """Return facts without amounts of 0 and empty mappings, as the table gives them back."""
+    if isinstance(facts, tuple):
+        return tuple(_plain(each) for each in facts)
+    if hasattr(facts, "items"):
+        return {key: value for key, each in facts.items() if (value := _plain(each))}
+    return facts
+
+
+def _pod_text(allocation: PodAllocation | None) -> str:
+    return "" if allocation is None else f"{allocation.namespace}/{allocation.name} ({allocation.uid})"
+
+
+def _text(allocation: PodAllocation | None) -> str:
+    """Write what a pod holds."""
+    if allocation is None:
+        return ""
+    parts = [f"CPUs {format_cpus(allocation.cpus)}"] if allocation.cpus else []
+    parts += [f"NUMA node {numa}: {amounts}" for numa, amounts in sorted(allocation.amounts.items())]
+    return "; ".join([*parts, *([allocation.exclusive.name] if allocation.exclusive else [])])
+
+
+def numa_state(handle: Handle) -> NumaState:
+    """Return the state that all plugins on this cache share. To be called while the plugin is made."""
+    return handle.cache.shared.one(NumaState, lambda: NumaState(handle))

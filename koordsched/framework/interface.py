@@ -1,16 +1,16 @@
 """The contract between the framework and a plugin: one abstract class an extension point, as in kube-scheduler (framework.md §2.1).
 
-A plugin is a class with a `name` that inherits from the points it plays. None means success everywhere. Filter and Score exist twice: a
-columnar plugin answers for many nodes in one call (`FilterNodesPlugin`, `ScoreNodesPlugin`), a plain one for one node at a time
-(`FilterPlugin`, `ScorePlugin`); the framework asks the plain ones about each node (`evaluation_plan`).
+A plugin is a class with a `name` that inherits from the interfaces of its points. None means success everywhere. Filter and Score exist
+twice: a columnar plugin answers for many nodes in one call (`FilterNodesPlugin`, `ScoreNodesPlugin`), a plain one for one node at a time
+(`FilterPlugin`, `ScorePlugin`); the framework asks it about each node (`evaluation_plan`).
 
 Exact incremental evaluation rests on three promises of a plugin that filters or scores:
 
-1. `sign(pod)`, or `signs`, covers all that its PreFilter, Filter, PreScore, Score and hints read of the pod. Who begins to read more of
-   pods that were signed before says so to `Cache.signatures`.
+1. `sign(pod)`, or `signs`, covers all that its PreFilter, Filter, PreScore, Score and hints read of the pod. A plugin that begins to
+   read more of pods that were signed before reports that to `Cache.signatures`.
 2. `reads` names all kinds of change of a node row after which its answer for that row may differ.
 3. Anything else that its answer depends on is in `version(pod)` (Score and PreScore: `score_version`): when that value differs, its
-   PreFilter runs again and it, and nobody else, is asked about every row again.
+   PreFilter runs again and this plugin alone is asked about every row again.
 
 A plugin that makes no promise (neither `signs` nor a `sign` of its own) is asked about every node for every pod: right, only slower.
 """
@@ -73,7 +73,7 @@ class Plugin(ABC):
     name: str
     signs: Sequence[str] = ()
     """Attributes of a PodInfo, such as "pod.spec.tolerations", for a plugin that reads nothing else of a pod: read once for all plugins
-    that name them. Who has to work out what it reads overrides `sign` instead."""
+    that name them. A plugin that has to work out what it reads overrides `sign` instead."""
 
     def sign(self, pod: PodInfo) -> Hashable:
         """Return all that this plugin reads of the pod, or UNSIGNABLE. Pods with equal signatures get equal answers."""
@@ -186,7 +186,7 @@ class PostFilterPlugin(Plugin):
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
         """Try to make the pod schedulable after no node was feasible. Success (None) stops; Unschedulable goes on to the next plugin.
 
-        Who awaits something that takes time finds a changed world afterwards; the scheduler waits for it before it tries another pod.
+        The cluster may change while it awaits something; the scheduler waits for it before it tries another pod.
         """
 
     def may_help(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:

@@ -193,12 +193,12 @@ class Profile:
                 if plugin.may_help(pod, diagnosis):
                     return True
         except Exception:
-            log.exception("could not tell whether PostFilter would help a waiting pod", pod=pod.key)
+            log.exception("could not find out whether PostFilter would help a waiting pod", pod=pod.key)
             return True
         return False
 
     def message_of(self, pod: PodInfo, diagnosis: Diagnosis) -> str | None:
-        """Return the text of an attempt that would fail so, PostFilter's part included; None when only an attempt can tell."""
+        """Return the text of an attempt that would fail so, PostFilter's part included; None when only an attempt can find out."""
         reasons: list[str] = []
         for plugin in self.post_filter:
             status = plugin.expected_refusal(pod, diagnosis)

@@ -292,6 +292,8 @@ class Cycle:
     def _search_failed(self, attempt: Attempt, error: Exception) -> None:
         """Hand a pod whose search for a node ended in an error to the failure path."""
         info, profile, started = attempt.info, attempt.profile, attempt.started
+        if isinstance(error, ExtenderError) or attempt.answer is not None:
+            self._context.metrics.decided(self._context.clock.perf() - started)
         if isinstance(error, PluginError):
             profile.timings.fail_cycle(error.point, started)
             failure = Failure(info, profile, error.status.message, status=error.status, started=started)
@@ -403,7 +405,7 @@ class Cycle:
     # Undoing
 
     def _undo(self, attempt: Attempt, status: Status) -> None:
-        """Take back everything since the pod was assumed, tell the others that there is room, and hand the pod to the failure path."""
+        """Take back everything since the pod was assumed, move pods that the room may help, and hand the pod to the failure path."""
         context, pod = self._context, attempt.pod
         self._take_back(attempt)
         scope = Scope(exclude_uid=pod.uid) if status.rejected else Scope()

@@ -79,4 +79,4 @@ def test_a_post_filter_that_fails_may_help() -> None:
     assert outcome == NEEDS_PREEMPTION
     assert diagnosis is not None
     assert diagnosis.message == "0/1 nodes are available: 1 full."
-    assert logs == [bug("could not tell whether PostFilter would help a waiting pod")]
+    assert logs == [bug("could not find out whether PostFilter would help a waiting pod")]

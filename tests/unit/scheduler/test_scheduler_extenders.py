@@ -244,7 +244,9 @@ async def test_an_extender_that_is_down_holds_the_pod_back_with_an_error(stage: 
     async with stage(extenders=[FILTER]) as world:
         await begin(world, nodes="n1")
         assert condition(world) == ("SchedulerError", f'Post "{URL}/filter": nothing there')
-        assert metric(world, 'scheduler_schedule_attempts_total{profile="default-scheduler",result="error"}') >= 1
+        attempts = metric(world, 'scheduler_schedule_attempts_total{profile="default-scheduler",result="error"}')
+        assert attempts >= 1
+        assert metric(world, "scheduler_scheduling_algorithm_duration_seconds_count") == attempts
 
 
 # Prioritize

@@ -8,17 +8,17 @@ import numpy as np
 
 from koordsched._core.change import Change
 from koordsched.config.extension_points import PRE_FILTER
-from koordsched.framework.interface import Codes, FilterNodesPlugin, PreFilterResult
+from koordsched.framework.interface import Codes, FilterNodesPlugin, PreFilterPlugin, PreFilterResult
 from koordsched.framework.status import SKIPS, Code, PluginError, Status, unresolvable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Iterable
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import Nodes
     from koordsched.framework.cycle_state import CycleState
-
-    PreFilterCall = Callable[[CycleState, PodInfo, Nodes], PreFilterResult | Status | None]
+    from koordsched.framework.timings import CycleTimings
+    from koordsched.metrics import CounterChild
 
 
 class PreFiltered:
@@ -39,20 +39,31 @@ class PreFiltered:
         self.node_names = result.node_names if self.node_names is None else self.node_names & result.node_names
 
 
-def run_pre_filter(calls: Mapping[str, PreFilterCall], state: CycleState, pod: PodInfo, nodes: Nodes) -> PreFiltered:
-    """Run PreFilter of plugins, by name. UnschedulableAndUnresolvable stops, Unschedulable waits until the rest has run. PluginError."""
+def run_pre_filter(
+    plugins: Iterable[tuple[PreFilterPlugin, CounterChild]], state: CycleState, pod: PodInfo, nodes: Nodes, timings: CycleTimings
+) -> PreFiltered:
+    """Run the plugins in order, each with the counter of calls that it did not skip. PluginError.
+
+    UnschedulableAndUnresolvable stops, Unschedulable is remembered while the rest runs.
+    """
     result = PreFiltered()
-    for name, pre_filter in calls.items():
-        outcome = pre_filter(state, pod, nodes)
+    for plugin, evaluations in plugins:
+        name = plugin.name
+        if timings.recording:
+            outcome = timings.timed(name, PRE_FILTER.label, plugin.pre_filter)(state, pod, nodes)
+        else:
+            outcome = plugin.pre_filter(state, pod, nodes)
+        if isinstance(outcome, Status) and outcome.code is SKIPS:
+            result.skipped.add(name)
+            continue
+        evaluations.count += 1
+        if outcome is None:
+            continue
         if isinstance(outcome, PreFilterResult):
             result.restrict(name, outcome)
             if result.node_names is not None and not result.node_names:
                 result.refusal = _nowhere(result.restricting)
                 return result
-        elif outcome is None:
-            continue
-        elif outcome.code is SKIPS:
-            result.skipped.add(name)
         elif outcome.rejected:
             result.refusal = outcome.with_plugin(name)
             if outcome.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:

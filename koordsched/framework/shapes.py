@@ -63,10 +63,10 @@ class Shapes:
         self._plan = plan
         self._cache = cache
         self._timings = timings = timings or discarded_timings()
-        self._pre_filters = {plugin.name: timings.counted(plugin.name, PRE_FILTER.label, plugin.pre_filter) for plugin in plan.pre_filters}
+        self._pre_filters = {plugin.name: (plugin, timings.evaluations(plugin.name, PRE_FILTER.label)) for plugin in plan.pre_filters}
         self._filter_counters = {plugin.name: timings.evaluations(plugin.name, FILTER.label) for plugin in plan.filters}
         self._active_filters: dict[frozenset[str], ActiveFilters] = {}  # by the names of plugins that skip
-        self._pre_scorers = {plugin.name: timings.counted(plugin.name, PRE_SCORE.label, plugin.pre_score) for plugin in plan.pre_scorers}
+        self._pre_scorers = [(plugin, timings.evaluations(plugin.name, PRE_SCORE.label)) for plugin in plan.pre_scorers]
         self._score_counters = [timings.evaluations(plugin.name, SCORE.label) for plugin, _ in plan.scorers]
         self._asked = cache.nodes()  # what filters and scorers are asked about; its rows are set for each call
         self._simulated_filters = SimulatedFilters(plan, cache)
@@ -127,7 +127,7 @@ class Shapes:
         shape.diagnosis = None
         shape.pre_scored = False
         started = self._timings.perf()
-        shape.pre_filtered = run_pre_filter(self._pre_filters, shape.state, pod, self._cache.nodes())
+        shape.pre_filtered = run_pre_filter(self._pre_filters.values(), shape.state, pod, self._cache.nodes(), self._timings)
         self._timings.prepared(PRE_FILTER.label, shape.pre_filtered.refusal, started)
         shape.prepared = True
         if shape.pre_filtered.refusal is not None:
@@ -160,12 +160,18 @@ class Shapes:
 
     def _pre_filter_again(self, shape: Shape, pod: PodInfo, name: str) -> bool:
         """Run the plugin's PreFilter and forget its filter's answers; False when it skips, refuses or names nodes otherwise than before."""
-        pre_filter = self._pre_filters.get(name)
-        if pre_filter is not None:
+        found = self._pre_filters.get(name)
+        if found is not None:
+            plugin, evaluations = found
+            timed = self._timings.recording
+            pre_filter = self._timings.timed(name, PRE_FILTER.label, plugin.pre_filter) if timed else plugin.pre_filter
             outcome = pre_filter(shape.state, pod, self._cache.nodes())
+            skips = isinstance(outcome, Status) and outcome.code is SKIPS
+            if not skips:
+                evaluations.count += 1
             skipped = name in shape.pre_filtered.skipped
             if isinstance(outcome, Status):
-                return skipped and outcome.code is Code.SKIP
+                return skipped and skips
             if skipped or name in shape.pre_filtered.restricting or (outcome is not None and outcome.node_names is not None):
                 return False
         for f, filter_plugin in enumerate(shape.filters):
@@ -255,14 +261,21 @@ class Shapes:
         started = self._timings.perf()
         feasible = self._cache.select(shape.evaluation.feasible_rows())
         skipped = shape.score_skipped - names
-        for name, pre_score in self._pre_scorers.items():
-            status = pre_score(shape.state, pod, feasible) if name in names else None
-            if status is None:
+        for plugin, evaluations in self._pre_scorers:
+            name = plugin.name
+            if name not in names:
                 continue
-            if status.code is not SKIPS:
+            if self._timings.recording:
+                status = self._timings.timed(name, PRE_SCORE.label, plugin.pre_score)(shape.state, pod, feasible)
+            else:
+                status = plugin.pre_score(shape.state, pod, feasible)
+            if status is not None and status.code is SKIPS:
+                skipped.add(name)
+                continue
+            evaluations.count += 1
+            if status is not None:
                 text = f'running PreScore plugin "{name}": {status.message}'
                 raise PluginError(Status(status.code, (text,), name), PRE_SCORE.label)
-            skipped.add(name)
         if not shape.pre_scored or skipped != shape.score_skipped:
             shape.score_skipped = skipped
             enabled = [plugin.name not in skipped for plugin, _ in shape.scorers]
@@ -286,8 +299,11 @@ class Shapes:
                 asked.rows = rows = evaluation.work_rows()
                 counters[s].count += len(rows)
                 plugin = scorers[s][0]
-                score_nodes = timings.timed(plugin.name, SCORE.label, plugin.score_nodes) if timed else plugin.score_nodes
-                evaluation.store_scores(score_nodes(state, pod, asked))
+                if timed:
+                    scores = timings.timed(plugin.name, SCORE.label, plugin.score_nodes)(state, pod, asked)
+                else:
+                    scores = plugin.score_nodes(state, pod, asked)
+                evaluation.store_scores(scores)
                 if s in shape.custom:
                     shape.normalized = False
                 s = evaluation.next_scorer(s + 1)

@@ -11,7 +11,7 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from koordsched.config.extension_points import FILTER, PRE_FILTER, PRE_SCORE, SCORE
-from koordsched.framework.status import SKIPS, Status
+from koordsched.framework.status import Status
 from koordsched.metrics import CounterChild
 
 if TYPE_CHECKING:
@@ -203,22 +203,6 @@ class CycleTimings:
             return answer
 
         return timed_call
-
-    def counted(self, plugin: str, point: str, call: Callable[P, R]) -> Callable[P, R]:
-        """Return a plugin's method so that its calls are counted unless it skips, and observed while plugins are timed."""
-        evaluations = self.evaluations(plugin, point)
-
-        def counted_call(*args: P.args, **kwargs: P.kwargs) -> R:
-            started = self.perf() if self.recording else 0.0
-            answer = call(*args, **kwargs)
-            status = _status_of(answer)
-            if status is None or status.code is not SKIPS:
-                evaluations.count += 1
-            if self.recording:
-                self.executed(plugin, point, status, self.perf() - started)
-            return answer
-
-        return counted_call
 
 
 def discarded_timings() -> CycleTimings:

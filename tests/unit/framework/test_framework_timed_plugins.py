@@ -93,10 +93,9 @@ class Plugin:
     bind = _do_later
 
 
-def timings_of(*, recording: bool = True) -> tuple[CycleTimings, Executions, Clock]:
+def timings_of() -> tuple[CycleTimings, Executions, Clock]:
     metrics, clock = Executions(), Clock()
     timings = CycleTimings(metrics, clock.perf, "p")
-    timings.recording = recording
     return timings, metrics, clock
 
 
@@ -207,31 +206,18 @@ async def test_in_a_sampled_cycle_each_plugin_is_observed_at_each_point() -> Non
     ]
 
 
-def test_calls_that_are_not_skipped_are_counted_in_each_cycle_and_observed_in_a_sampled_one() -> None:
-    timings, metrics, clock = timings_of(recording=False)
-    plugin = Plugin(clock)
-    pre_filter = timings.counted("P", "PreFilter", plugin.pre_filter)
-    for plugin.answer in (None, SKIP, NO):
-        assert pre_filter("state", "pod", "nodes") is plugin.answer
-    assert plugin.asked == [("state", "pod", "nodes")] * 3
-    assert metrics.evaluations["P", "PreFilter"].count == 2
-    assert metrics.seen == []
-    timings.recording = True
-    pre_filter("state", "pod", "nodes")
-    assert metrics.evaluations["P", "PreFilter"].count == 3
-    assert metrics.seen == [("P", "PreFilter", "Unschedulable", TICK)]
-
-
 class Columns(Fake, PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNodesPlugin):
     """Takes a tick at each point of a shape's columns and answers Filter with `codes`."""
 
     def __init__(self, clock: Clock, codes: list[int] | None) -> None:
         super().__init__("P")
         self.clock, self.codes = clock, codes
+        self.answer: Status | None = None  # to PreFilter and PreScore
         self.explained: list[int] = []
 
-    def pre_filter(self, *args: Any) -> None:
+    def pre_filter(self, *args: Any) -> Status | None:
         self.clock.seconds += TICK
+        return self.answer
 
     def filter_nodes(self, *args: Any) -> Codes | None:
         self.clock.seconds += TICK
@@ -241,12 +227,33 @@ class Columns(Fake, PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNod
         self.explained.append(code)
         return NO
 
-    def pre_score(self, *args: Any) -> None:
+    def pre_score(self, *args: Any) -> Status | None:
         self.clock.seconds += TICK
+        return self.answer
 
     def score_nodes(self, *args: Any) -> Scores | None:
         self.clock.seconds += TICK
         return None
+
+
+def profile_of(plugin: Columns, clock: Clock, metrics: Executions) -> Profile:
+    bench = PluginBench(node("n1"), node("n2"))
+    bench.clock = clock
+    config = profile_config(preFilter=[plugin], filter=[plugin], preScore=[plugin], score=[plugin])
+    return Profile(config, registry_of(plugin), bench, metrics)
+
+
+def test_calls_that_are_not_skipped_are_counted_in_each_cycle_and_observed_in_a_sampled_one() -> None:
+    metrics, clock = Executions(), Clock()
+    made = profile_of(plugin := Columns(clock, None), clock, metrics)
+    asked = ("P", "PreFilter"), ("P", "PreScore")
+    for plugin.answer, counted in ((None, [1, 1]), (SKIP, [1, 1]), (None, [2, 2])):
+        pod_info = pod("p").info()
+        shape = made.shapes.pre_filter(pod_info)
+        made.shapes.filter(shape, pod_info)
+        made.shapes.pre_score(shape, pod_info)
+        assert [metrics.evaluations[each].count for each in asked] == counted
+    assert metrics.seen == []
 
 
 @pytest.mark.parametrize(
@@ -256,11 +263,8 @@ class Columns(Fake, PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNod
 def test_filter_succeeds_when_a_node_passes_and_else_has_the_status_of_the_first(
     codes: list[int] | None, status: str, explained: list[int]
 ) -> None:
-    metrics, clock, bench = Executions(), Clock(), PluginBench(node("n1"), node("n2"))
-    bench.clock = clock
-    plugin = Columns(clock, codes)
-    config = profile_config(preFilter=[plugin], filter=[plugin], preScore=[plugin], score=[plugin])
-    made = Profile(config, registry_of(plugin), bench, metrics)
+    metrics, clock = Executions(), Clock()
+    made = profile_of(plugin := Columns(clock, codes), clock, metrics)
     made.timings.recording = True
     pod_info = pod("p").info()
     shape = made.shapes.pre_filter(pod_info)

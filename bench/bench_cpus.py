@@ -20,9 +20,9 @@ import pytest
 
 from koordsched._core.cpu_accumulator import CpuRequest
 from koordsched._core.cpu_allocator import NodeCpus
-from koordsched._core.cpulist import format_cpus, parse_cpus
 from koordsched._core.cpuset import CpuPlace, CpuTopology
-from koordsched._core.numa_policy import AllocateStrategy, CpuBindPolicy, CpuExclusivePolicy
+from koordsched.api.koordinator.cpulist import format_cpus, parse_cpus
+from koordsched.api.koordinator.policies import AllocateStrategy, CpuBindPolicy, CpuExclusivePolicy
 
 SOCKETS, NODES, CORES, THREADS = 4, 8, 256, 2
 F, S = CpuBindPolicy.FULL_PCPUS, CpuBindPolicy.SPREAD_BY_PCPUS

@@ -23,9 +23,9 @@ from koordsched._core.hints import NumaView
 from koordsched._core.numa import NumaRequest, NumaScoring, NumaTable
 from koordsched._core.numa_facts import CpuCounts, NumaNode, NumaPolicies, NumaStatus, NumaUsage, TopologyState, ZoneUsage
 from koordsched._core.numa_filter import filter_numa
-from koordsched._core.numa_policy import AllocateStrategy, CpuBindPolicy, NumaExclusive, NumaTopologyPolicy
 from koordsched._core.numa_score import score_numa
 from koordsched._core.table import NodeTable, Request
+from koordsched.api.koordinator.policies import AllocateStrategy, CpuBindPolicy, NumaExclusive, NumaTopologyPolicy
 
 NODES = 5_000
 NAMES = ("pods", "cpu", "memory")

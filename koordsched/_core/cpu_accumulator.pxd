@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, uint64_t
 
 from koordsched._core.cpu_availability cimport CpuAvailability, CpuHolders, Length
 
-cdef enum Bind:  # as in numa_policy.py
+cdef enum Bind:  # as in api.koordinator.policies
     UNBOUND = 0
     FULL_PCPUS = 1
     SPREAD_BY_PCPUS = 2

@@ -1,5 +1,5 @@
 class CpuRequest:
-    """CPUs that a pod asks for: how many, and with which of numa_policy's CpuBindPolicy, CpuExclusivePolicy and AllocateStrategy.
+    """CPUs that a pod asks for: how many, and with which CpuBindPolicy, CpuExclusivePolicy and AllocateStrategy (api.koordinator.policies).
 
     `required`: the bind policy must hold, or nothing is allocated. ValueError for numbers that are no policy. Immutable.
     """

@@ -11,7 +11,7 @@ cdef class NodeCpus:
     cdef readonly CpuTopology topology
     cdef int max_ref                # holders that a CPU may have; >= 1
     cdef list holders               # layers of all holders
-    cdef tuple exclusive_holders    # [CpuExclusivePolicy] layers of the holders with that policy; that of NONE stays empty
+    cdef tuple exclusive_holders    # [exclusive policy] layers of the holders with that policy; that of NONE stays empty
 
     cdef list restored_holders(self, restored)
     cdef object free_of(self, list holders, reserved)

@@ -2,7 +2,6 @@ from collections.abc import Mapping, Sequence
 
 from koordsched._core.cpu_accumulator import CpuRequest
 from koordsched._core.cpuset import CpuTopology
-from koordsched._core.numa_policy import CpuExclusivePolicy
 
 NOT_ENOUGH_CPUS: str
 UNSATISFIED: str  # followed by a space and the bind policy's name
@@ -24,7 +23,7 @@ class NodeCpus:
     @property
     def topology(self) -> CpuTopology: ...
     def add(self, cpus: int, exclusive: int) -> None:
-        """Add a holder of these CPUs under a CpuExclusivePolicy."""
+        """Add a holder of these CPUs under an exclusive policy (0: none, 1: of cores, 2: of NUMA nodes)."""
 
     def remove(self, cpus: int, exclusive: int) -> None:
         """Take a holder away that was added with the same arguments; CPUs without a holder stay so."""
@@ -36,7 +35,7 @@ class NodeCpus:
     def ref_count(self, cpu: int) -> int:
         """Return the number of a CPU's holders."""
 
-    def exclusive_of(self, cpu: int) -> CpuExclusivePolicy:
+    def exclusive_of(self, cpu: int) -> int:
         """Return the exclusive policy that a CPU is held under, the wider one if its holders' differ."""
 
     def free(self, reserved: int = 0, restored: Sequence[int] = ()) -> int:

@@ -1,13 +1,14 @@
 """Who holds which CPUs of one machine, which are free, and which a request gets (nodenumaresource.md §3, §6)."""
 
 from koordsched._core.cpu_accumulator cimport FULL_PCPUS, SPREAD_BY_PCPUS, Accumulator
-from koordsched._core.numa_policy import CpuExclusivePolicy
+from koordsched._core.cpu_availability cimport NUMA_NODE_LEVEL
 
 NOT_ENOUGH_CPUS = "not enough cpus available to satisfy request"
 UNSATISFIED = "insufficient CPUs to satisfy required cpu bind policy"
 
 cdef enum:
     MILLI = 1000
+    EXCLUSIVE_POLICIES = NUMA_NODE_LEVEL + 1
 
 cdef tuple POLICY_NAMES = ("", "FullPCPUs", "SpreadByPCPUs")  # [Bind] as messages have them
 cdef Accumulator ACCUMULATOR = Accumulator()  # scratch memory: one take ends before another begins
@@ -23,7 +24,7 @@ cdef class NodeCpus:
         self.topology = topology
         self.max_ref_count = max_ref_count
         self.holders = []
-        self.exclusive_holders = tuple([[] for _ in CpuExclusivePolicy])
+        self.exclusive_holders = tuple([[] for _ in range(EXCLUSIVE_POLICIES)])
 
     @property
     def max_ref_count(self):
@@ -57,11 +58,12 @@ cdef class NodeCpus:
         return sum([layer >> cpu & 1 for layer in self.holders])
 
     def exclusive_of(self, int cpu):
-        for policy in reversed(CpuExclusivePolicy):
+        cdef int policy
+        for policy in range(EXCLUSIVE_POLICIES - 1, 0, -1):
             layers = self.exclusive_holders[policy]
             if layers and layers[0] >> cpu & 1:
                 return policy
-        return CpuExclusivePolicy.NONE
+        return 0
 
     def free(self, reserved=0, restored=()):
         return self.free_of(self.restored_holders(restored), reserved)

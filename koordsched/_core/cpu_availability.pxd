@@ -8,7 +8,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from koordsched._core.cpuset cimport MAX_CPUS, MAX_NODES, MAX_WORDS, CpuTopology
 
-cdef enum Exclusive:  # as in numa_policy.py
+cdef enum Exclusive:  # as in api.koordinator.policies
     SHARING = 0
     PCPU_LEVEL = 1
     NUMA_NODE_LEVEL = 2

@@ -1,6 +1,5 @@
 from koordsched._core.numa import NumaRequest, NumaScoring, NumaTable
 from koordsched._core.numa_facts import Hint, Machine, Merged, NumaSplit, Restored
-from koordsched._core.numa_policy import CpuBindPolicy
 
 class NumaView:
     """What one node's zones have for one request, as it was when this was made. An index that was never set is a node without zones."""
@@ -13,7 +12,7 @@ class NumaView:
         """Whether the pod gets CPUs of its own on this node."""
 
     @property
-    def bind_policy(self) -> CpuBindPolicy:
+    def bind_policy(self) -> int:
         """The policy that holds: the pod's required one, else the node's, else the pod's preferred one."""
 
     @property

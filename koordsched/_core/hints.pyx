@@ -8,6 +8,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 
 from koordsched._core.numa cimport (
+    BIND_FULL_PCPUS,
     EXCLUSIVE_REQUIRED,
     MAX_ZONES,
     NUMA_BEST_EFFORT,
@@ -19,7 +20,6 @@ from koordsched._core.numa cimport (
 )
 from koordsched._core.numa_facts import NumaSplit, Hint, Machine, Merged
 from koordsched._core.numa_merge import merge_hints
-from koordsched._core.numa_policy import CpuBindPolicy, NumaExclusive, NumaTopologyPolicy
 from koordsched._core.numa_merge cimport summary_of
 from koordsched._core.numa_zones cimport (
     NOT_ENOUGH_CPUS,
@@ -90,7 +90,7 @@ cdef class NumaView:
     def _usable(self, counts):
         if not self.zones.required:
             return counts.free
-        return counts.full if self.zones.policy == CpuBindPolicy.FULL_PCPUS else counts.first
+        return counts.full if self.zones.policy == BIND_FULL_PCPUS else counts.first
 
     def _reuse(self, reusable):
         """Count these amounts as not allocated."""
@@ -127,7 +127,7 @@ cdef class NumaView:
 
     @property
     def bind_policy(self):
-        return CpuBindPolicy(self.zones.policy)
+        return self.zones.policy
 
     @property
     def cpus(self):
@@ -136,7 +136,7 @@ cdef class NumaView:
     @property
     def machine(self):
         return Machine(
-            NumaTopologyPolicy(self.zones.numa_policy), NumaExclusive(self.zones.exclusive), _ids_of(self.zones, self.zones.all),
+            self.zones.numa_policy, self.zones.exclusive, _ids_of(self.zones, self.zones.all),
             _ids_of(self.zones, self.zones.shared), _ids_of(self.zones, self.zones.single),
         )
 

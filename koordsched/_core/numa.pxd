@@ -16,12 +16,13 @@ cdef enum:
     MAX_AMOUNT_BITS = 56  # amounts are cut to 2^56, so that 64 of them can be added
 
 cdef enum:
-    # As numa_facts.TopologyState, numa_policy and numa_facts.NumaStatus
+    # As numa_facts.TopologyState
     TOPOLOGY_NONE = 0
     TOPOLOGY_INVALID = 1
     TOPOLOGY_VALID = 2
 
 cdef enum:
+    # These and those that follow are as api.koordinator.policies has them
     BIND_NONE = 0
     BIND_FULL_PCPUS = 1
     BIND_SPREAD_BY_PCPUS = 2
@@ -38,6 +39,10 @@ cdef enum:
     EXCLUSIVE_REQUIRED = 2
 
 cdef enum:
+    MOST_ALLOCATED = 1  # of AllocateStrategy
+
+cdef enum:
+    # As numa_facts.NumaStatus
     STATUS_IDLE = 0
     STATUS_SINGLE = 1
     STATUS_SHARED = 2

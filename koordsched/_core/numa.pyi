@@ -1,7 +1,6 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from koordsched._core.numa_facts import NumaNode, NumaPolicies, NumaUsage
-from koordsched._core.numa_policy import AllocateStrategy
 from koordsched._core.table import NodeTable
 
 MAX_SUMMARIES: int
@@ -74,8 +73,8 @@ class NumaScoring:
     def __init__(
         self,
         weights: Mapping[int, int],
-        node_strategy: AllocateStrategy,
-        numa_strategy: AllocateStrategy,
+        node_strategy: int,
+        numa_strategy: int,
         only_requested: Collection[int] = (),
         numa_weights: Mapping[int, int] | None = None,
     ) -> None: ...

@@ -7,7 +7,6 @@ import numpy as np
 from libc.stdint cimport int32_t, int64_t
 
 from koordsched._core.numa_facts import CpuCounts, NumaNode, NumaStatus, NumaUsage, TopologyState, ZoneUsage
-from koordsched._core.numa_policy import AllocateStrategy, CpuBindPolicy, NumaTopologyPolicy
 from koordsched._core.table cimport RESOURCE_CPU, NodeTable
 
 cdef int64_t MAX_AMOUNT = (<int64_t> 1) << MAX_AMOUNT_BITS
@@ -127,8 +126,8 @@ cdef class NumaTable:
         for cell in range(index * self.width, index * self.width + self.zone_count[index]):
             zones[self.zone_id[cell]] = self._amounts(np.asarray(self.total), cell)
         return NumaNode(
-            TopologyState(self.topology[index]), self.cpus_per_core[index], zones, CpuBindPolicy(self.bind_policy[index]),
-            NumaTopologyPolicy(self.numa_policy[index]), self.ratio[index], self.checked_ratio[index],
+            TopologyState(self.topology[index]), self.cpus_per_core[index], zones, self.bind_policy[index],
+            self.numa_policy[index], self.ratio[index], self.checked_ratio[index],
         )
 
     def usage_of(self, Py_ssize_t index):
@@ -254,8 +253,8 @@ cdef class NumaScoring:
         self.weights = array("q", [weights.get(resource, 0) for resource in resources])
         self.numa_weights = array("q", [numa_weights.get(resource, 0) for resource in resources])
         self.optional = array("B", [resource in only_requested for resource in resources])
-        self.node_most = node_strategy == AllocateStrategy.MOST
-        self.numa_most = numa_strategy == AllocateStrategy.MOST
+        self.node_most = node_strategy == MOST_ALLOCATED
+        self.numa_most = numa_strategy == MOST_ALLOCATED
 
 
 cdef int64_t _cut(amount) except -1:

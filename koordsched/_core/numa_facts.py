@@ -1,15 +1,14 @@
 """What a `NumaTable` is given about nodes and pods, and what merges of hints work on: plain values.
 
 Amounts are keyed by resource id (those of the node table), zones by NUMA id (0..63). A "zone" is a NUMA node whose amounts are known;
-CPUs may also lie in NUMA nodes that are no zone, so the counts of a whole node can exceed the sum over its zones.
+CPUs may also lie in NUMA nodes that are no zone, so the counts of a whole node can exceed the sum over its zones. Policies are the numbers
+of numa.pxd (BIND_, NUMA_, EXCLUSIVE_), 0 being none.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
-
-from koordsched._core.numa_policy import CpuBindPolicy, NumaExclusive, NumaTopologyPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,8 +47,8 @@ class NumaNode(NamedTuple):
     topology: TopologyState = TopologyState.NONE
     cpus_per_core: int = 1
     zones: Mapping[int, Mapping[int, int]] = {}  # NUMA id -> resource id -> amount, amplified
-    bind_policy: CpuBindPolicy = CpuBindPolicy.NONE  # demanded of every pod that requests cpu
-    numa_policy: NumaTopologyPolicy = NumaTopologyPolicy.NONE
+    bind_policy: int = 0  # demanded of every pod that requests cpu
+    numa_policy: int = 0
     ratio: float = 1.0  # by which cpu in `zones` and in the node's allocatable is amplified; <= 1: not at all
     checked_ratio: float = 1.0  # that which the node itself states, or MALFORMED_RATIO
 
@@ -72,10 +71,10 @@ class NumaUsage(NamedTuple):
 class NumaPolicies(NamedTuple):
     """What a pod asks for beyond amounts (nodenumaresource.md §4)."""
 
-    bind_policy: CpuBindPolicy = CpuBindPolicy.NONE  # NONE: the pod itself does not ask to be bound
-    required_bind_policy: CpuBindPolicy = CpuBindPolicy.NONE
-    numa_policy: NumaTopologyPolicy = NumaTopologyPolicy.NONE
-    exclusive: NumaExclusive = NumaExclusive.NONE  # NONE: the pod does not say
+    bind_policy: int = 0  # 0: the pod itself does not ask to be bound
+    required_bind_policy: int = 0
+    numa_policy: int = 0
+    exclusive: int = 0  # 0: the pod does not say
 
 
 class Restored(NamedTuple):
@@ -97,8 +96,8 @@ class Hint(NamedTuple):
 class Machine(NamedTuple):
     """What a merge of hints has to heed on one node. Masks have bit i for NUMA node i."""
 
-    policy: NumaTopologyPolicy
-    exclusive: NumaExclusive
+    policy: int
+    exclusive: int
     zones: int  # all NUMA nodes
     shared: int = 0  # those of NumaStatus.SHARED
     single: int = 0  # those of NumaStatus.SINGLE

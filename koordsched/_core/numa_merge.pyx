@@ -6,8 +6,9 @@ policy*.go of Koordinator v1.8.0, with the repair of nodenumaresource.md D9.
 
 from libc.stdint cimport uint64_t
 
+from koordsched._core.numa cimport EXCLUSIVE_REQUIRED, NUMA_BEST_EFFORT, NUMA_SINGLE
+
 from koordsched._core.numa_facts import Hint, Merged
-from koordsched._core.numa_policy import NumaExclusive, NumaTopologyPolicy
 
 
 def merge_hints(providers, machine):
@@ -27,22 +28,22 @@ def merge_hints(providers, machine):
                 # Zones that the machine does not have cannot be taken from.
                 lists.append([hint for hint in hints if hint.mask is None or not hint.mask & ~machine.zones])
                 summary.append(summary_of(name, hints))
-    strict = machine.policy != NumaTopologyPolicy.BEST_EFFORT
+    strict = machine.policy != NUMA_BEST_EFFORT
     if strict and unsatisfied:
         return Merged(None, False, tuple(sorted(unsatisfied)))
     best = _best_preferred(lists, machine)
     if best is not None:
-        lone_machine = machine.policy == NumaTopologyPolicy.SINGLE_NUMA_NODE and best == machine.zones
+        lone_machine = machine.policy == NUMA_SINGLE and best == machine.zones
         return Merged(None if lone_machine else best, True)
     if strict:
-        separator = "," if machine.policy == NumaTopologyPolicy.SINGLE_NUMA_NODE else " & "
+        separator = "," if machine.policy == NUMA_SINGLE else " & "
         return Merged(None, False, (), separator.join(sorted(summary)))
     return Merged(_best_effort(lists, machine), True)
 
 
 cdef _best_preferred(list lists, machine):
     """Return the best mask that every list prefers, or None: narrowest, then highest score, then lowest (D9)."""
-    single = machine.policy == NumaTopologyPolicy.SINGLE_NUMA_NODE
+    single = machine.policy == NUMA_SINGLE
     candidates = None  # mask -> score; None while every list would take any
     for hints in lists:
         any_will_do = any([hint.mask is None and hint.preferred for hint in hints])
@@ -82,7 +83,7 @@ cdef _best(dict scores):
 
 cdef bint _violates(mask, machine):
     """Answer whether a pod with that affinity would share NUMA nodes against its will (nodenumaresource.md §9)."""
-    if machine.exclusive != NumaExclusive.REQUIRED:
+    if machine.exclusive != EXCLUSIVE_REQUIRED:
         return False
     return bool(mask & (machine.single if mask.bit_count() > 1 else machine.shared))
 

@@ -15,9 +15,9 @@ from support.models import cpus as model
 
 from koordsched._core.cpu_accumulator import CpuRequest
 from koordsched._core.cpu_allocator import CpuShortage, NodeCpus
-from koordsched._core.cpulist import cpu_ids, format_cpus, mask_of, parse_cpus
 from koordsched._core.cpuset import CpuPlace, CpuTopology
-from koordsched._core.numa_policy import AllocateStrategy, CpuBindPolicy, CpuExclusivePolicy
+from koordsched.api.koordinator.cpulist import cpu_ids, format_cpus, mask_of, parse_cpus
+from koordsched.api.koordinator.policies import AllocateStrategy, CpuBindPolicy, CpuExclusivePolicy
 
 LARGEST = 512
 machines_tried = settings(

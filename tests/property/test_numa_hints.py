@@ -35,9 +35,9 @@ from koordsched._core.numa_facts import (
 )
 from koordsched._core.numa_filter import NumaReason, filter_numa, reason_of, resources_of
 from koordsched._core.numa_merge import merge_hints
-from koordsched._core.numa_policy import AllocateStrategy, CpuBindPolicy, NumaExclusive, NumaTopologyPolicy
 from koordsched._core.numa_score import score_numa
 from koordsched._core.table import NodeTable, Request
+from koordsched.api.koordinator.policies import AllocateStrategy, CpuBindPolicy, NumaExclusive, NumaTopologyPolicy
 
 NAMES = ("pods", "cpu", "memory", "ephemeral-storage", "example.com/gpu")
 MEMORY, GPU = 2, 4
@@ -177,7 +177,7 @@ def test_hints_affinity_and_distribution_are_those_of_the_model(seed: int) -> No
     assume(not twin.bind or pod.cpu % twin.unit == 0)  # else Filter refuses it
     assert (view.bind, view.required, view.cpus, view.machine) == (twin.bind, bool(twin.demanded), pod.cpu // 1000, twin.machine)
     assert view.hints() == twin.hints(scoring)
-    if twin.policy is not NumaTopologyPolicy.NONE:
+    if twin.policy != NumaTopologyPolicy.NONE:
         assert view.affinity() == twin.affinity(scoring)
         assert view.affinity() == merge_hints([view.hints()], view.machine)
     for zones in model.subsets(host.facts.zones):
@@ -233,7 +233,7 @@ def test_merged_hints_are_the_best_of_all_combinations(
 def test_no_request_is_refused_that_some_set_of_zones_could_serve(seed: int) -> None:
     (host,), pod, scoring = Chance(seed).case(most_zones=8)
     view = View(host, pod)
-    assume(host.facts.zones and view.known and view.policy is not NumaTopologyPolicy.NONE)
+    assume(host.facts.zones and view.known and view.policy != NumaTopologyPolicy.NONE)
     columns = Columns([host])
     code = int(filter_numa(columns.table, request_of(pod), columns.rows)[0])
     assume(
@@ -241,14 +241,14 @@ def test_no_request_is_refused_that_some_set_of_zones_could_serve(seed: int) -> 
         in {NumaReason.PASS, NumaReason.INSUFFICIENT, NumaReason.NOT_ENOUGH_CPUS, NumaReason.UNSATISFIED, NumaReason.UNALIGNED}
     )
     feasible = [zones for zones in model.subsets(host.facts.zones) if view.trial(zones)[1] is model.PASS]
-    if view.policy is not NumaTopologyPolicy.BEST_EFFORT:
+    if view.policy != NumaTopologyPolicy.BEST_EFFORT:
         feasible = [zones for zones in feasible if all(view.available(numa, r) for numa in zones for r in view.known)]
         feasible = [zones for zones in feasible if not model.violates(model.mask_of(zones), view.machine)]
-    if view.policy is NumaTopologyPolicy.SINGLE_NUMA_NODE:
+    if view.policy == NumaTopologyPolicy.SINGLE_NUMA_NODE:
         feasible = [zones for zones in feasible if len(zones) == 1]
     assert (code == 0) == bool(feasible)
     chosen = NumaView(columns.table, request_of(pod), 60, scoring_of(scoring)).affinity().mask
-    if feasible and view.policy is NumaTopologyPolicy.RESTRICTED:
+    if feasible and view.policy == NumaTopologyPolicy.RESTRICTED:
         narrowest = [zones for zones in feasible if len(zones) == len(feasible[0])]
         best = max(narrowest, key=lambda zones: (view.mask_score(zones, scoring), -model.mask_of(zones)))
         assert chosen == model.mask_of(best)

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from support.builders import NodeBuilder, node
 from support.numa import NumaBench, holding, lsr, topology
 
-from koordsched._core.cpulist import cpu_ids, format_cpus
 from koordsched._core.numa_facts import CpuCounts, NumaStatus
-from koordsched._core.numa_policy import CpuExclusivePolicy
+from koordsched.api.koordinator.cpulist import cpu_ids, format_cpus
 from koordsched.api.koordinator.pods import EXCLUSIVE_POLICY_TEXTS, amount_text
+from koordsched.api.koordinator.policies import CpuExclusivePolicy
 from koordsched.api.quantity_text import QuantityFormat
 from koordsched.cache.checked_state import Difference
 from koordsched.plugins.nodenumaresource.node_allocations import NodeAllocations, PodAllocation

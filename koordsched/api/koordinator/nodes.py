@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from koordsched._core.numa_policy import AllocateStrategy, CpuBindPolicy, NumaTopologyPolicy
 from koordsched.api.koordinator.pods import NUMA_POLICIES
+from koordsched.api.koordinator.policies import AllocateStrategy, CpuBindPolicy, NumaTopologyPolicy
 from koordsched.api.koordinator.reading import Malformed, read_annotation, shown
 from koordsched.api.quantity import MAX_INT64
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import field
 
-from koordsched._core.cpulist import format_cpus, parse_cpus
-from koordsched._core.numa_policy import CpuBindPolicy, CpuExclusivePolicy, NumaExclusive, NumaTopologyPolicy
 from koordsched.api.core import Quantity
+from koordsched.api.koordinator.cpulist import format_cpus, parse_cpus
+from koordsched.api.koordinator.policies import CpuBindPolicy, CpuExclusivePolicy, NumaExclusive, NumaTopologyPolicy
 from koordsched.api.koordinator.reading import Malformed, read_annotation, read_text
 from koordsched.api.meta import Api, Int32
 from koordsched.api.quantity import NANO_PER_MILLI, NANO_PER_UNIT, QuantityError, milli_value, nano, value

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from msgspec import field
 
-from koordsched._core.cpulist import parse_cpus
+from koordsched.api.koordinator.cpulist import parse_cpus
 from koordsched.api.koordinator.reading import Malformed, read_annotation, read_text
 from koordsched.api.meta import Api, Int32
 

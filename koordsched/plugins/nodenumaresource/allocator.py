@@ -14,7 +14,6 @@ from koordsched._core.cpu_accumulator import CpuRequest
 from koordsched._core.cpu_allocator import CpuShortage
 from koordsched._core.hints import NumaView
 from koordsched._core.numa import NumaScoring
-from koordsched._core.numa_policy import AllocateStrategy, CpuBindPolicy
 from koordsched.api.koordinator.pods import (
     BIND_POLICY_TEXTS,
     RESOURCE_SPEC,
@@ -23,6 +22,7 @@ from koordsched.api.koordinator.pods import (
     resource_spec_text,
     resource_status_text,
 )
+from koordsched.api.koordinator.policies import AllocateStrategy, CpuBindPolicy
 from koordsched.cache.columns import BASE_RESOURCES
 from koordsched.config.args import MOST_ALLOCATED
 from koordsched.framework.status import Status, unresolvable, unschedulable
@@ -211,7 +211,7 @@ class Allocator:
             return SHORT_OF_CPUS
         if not on_node.effective.required:
             return None
-        whole = on_node.effective.policy is CpuBindPolicy.FULL_PCPUS
+        whole = on_node.effective.policy == CpuBindPolicy.FULL_PCPUS
         fitting = topology.full_cores(cpus) if whole else topology.first_of_cores(cpus)
         text = f"insufficient CPUs to satisfy required cpu bind policy {BIND_POLICY_TEXTS[on_node.effective.policy]}"
         return None if fitting == cpus else unschedulable(text)

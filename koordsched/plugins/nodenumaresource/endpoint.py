@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from koordsched._core.cpulist import cpu_ids, format_cpus
-from koordsched._core.numa_policy import CpuExclusivePolicy, NumaTopologyPolicy
+from koordsched.api.koordinator.cpulist import cpu_ids, format_cpus
 from koordsched.api.koordinator.nodes import amplify
 from koordsched.api.koordinator.pods import EXCLUSIVE_POLICY_TEXTS, NUMA_POLICIES, amount_text
+from koordsched.api.koordinator.policies import CpuExclusivePolicy, NumaTopologyPolicy
 from koordsched.api.quantity_text import QuantityFormat
 from koordsched.framework.routes import Answer, refusal
 
@@ -79,7 +79,7 @@ def _bound(node: NodeAllocations, topology: CpuTopology) -> dict[str, Any]:
     if cpus is None:
         return {}
     places = {place.id: place for place in topology.details}
-    return {str(cpu): _cpu(places[cpu], cpus.ref_count(cpu), cpus.exclusive_of(cpu)) for cpu in cpu_ids(cpus.bound)}
+    return {str(cpu): _cpu(places[cpu], cpus.ref_count(cpu), CpuExclusivePolicy(cpus.exclusive_of(cpu))) for cpu in cpu_ids(cpus.bound)}
 
 
 def _kubelet(policy: KubeletPolicy) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from koordsched._core.numa_filter import filter_numa
-from koordsched._core.numa_policy import NumaTopologyPolicy
+from koordsched.api.koordinator.policies import NumaTopologyPolicy
 from koordsched.framework.status import Status
 from koordsched.plugins.nodenumaresource.allocator import Allocator, NodeDemand
 from koordsched.plugins.nodenumaresource.reasons import NumberedRefusals, explain

@@ -13,9 +13,9 @@ import msgspec
 
 from koordsched._core.cpu_allocator import NodeCpus
 from koordsched._core.numa_facts import MALFORMED_RATIO, CpuCounts, NumaNode, NumaStatus, NumaUsage, TopologyState, ZoneUsage
-from koordsched._core.numa_policy import AllocateStrategy, CpuBindPolicy, CpuExclusivePolicy, NumaTopologyPolicy
 from koordsched.api.koordinator.nodes import Ratios, amplify
 from koordsched.api.koordinator.pods import Amounts, resource_spec, resource_status
+from koordsched.api.koordinator.policies import AllocateStrategy, CpuBindPolicy, CpuExclusivePolicy, NumaTopologyPolicy
 from koordsched.api.koordinator.reading import Malformed
 from koordsched.api.names import is_scalar_resource_name
 from koordsched.cache.columns import BASE_RESOURCES

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 
-from koordsched._core.cpulist import format_cpus
 from koordsched._core.cpuset import CpuPlace, CpuTopology
-from koordsched._core.numa_policy import NumaTopologyPolicy
 from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY
+from koordsched.api.koordinator.cpulist import format_cpus
 from koordsched.api.koordinator.nodes import NodePolicy, Ratios, amplification_ratios, negative_ratios, node_policy
+from koordsched.api.koordinator.policies import NumaTopologyPolicy
 from koordsched.api.koordinator.reading import Malformed, shown
 from koordsched.api.koordinator.topology import (
     CPU_TOPOLOGY,

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from koordsched._core.numa import NumaRequest
 from koordsched._core.numa_facts import NumaPolicies
-from koordsched._core.numa_policy import CpuBindPolicy, CpuExclusivePolicy, NumaExclusive, NumaTopologyPolicy
 from koordsched.api.koordinator.pods import (
     BIND_POLICIES,
     BIND_POLICY_TEXTS,
@@ -31,6 +30,7 @@ from koordsched.api.koordinator.pods import (
     resource_spec,
     resource_status,
 )
+from koordsched.api.koordinator.policies import CpuBindPolicy, CpuExclusivePolicy, NumaExclusive, NumaTopologyPolicy
 from koordsched.api.koordinator.priority import PRIORITY_CLASS, PriorityClass, priority_class
 from koordsched.api.koordinator.qos import QOS_CLASS, QosClass, qos_class
 from koordsched.api.koordinator.reading import Malformed, read_annotation
@@ -137,7 +137,7 @@ def _with_binding(demand: PodDemand, default_policy: str) -> PodDemand | Status:
 
 def binds_on(demand: PodDemand, node_policy: CpuBindPolicy) -> bool | Status:
     """Answer whether the pod gets CPUs of its own on a node with this policy."""
-    if demand.binds or not demand.milli_cpu or node_policy is CpuBindPolicy.NONE:
+    if demand.binds or not demand.milli_cpu or node_policy == CpuBindPolicy.NONE:
         return demand.binds
     return FRACTIONAL_CPUS if demand.milli_cpu % MILLI else True
 

@@ -16,9 +16,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from koordsched._core.change import Change
-from koordsched._core.cpulist import cpu_ids, format_cpus
 from koordsched._core.numa import NumaTable
 from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY
+from koordsched.api.koordinator.cpulist import cpu_ids, format_cpus
 from koordsched.api.koordinator.nodes import node_policy
 from koordsched.api.koordinator.pods import RESOURCE_SPEC, RESOURCE_STATUS
 from koordsched.api.koordinator.reading import Malformed

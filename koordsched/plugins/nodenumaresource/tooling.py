@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from koordsched._core.cpulist import cpu_ids, format_cpus, mask_of, parse_cpus
 from koordsched.api.core import Pod
 from koordsched.api.kinds import NODE_RESOURCE_TOPOLOGY
+from koordsched.api.koordinator.cpulist import cpu_ids, format_cpus, mask_of, parse_cpus
 from koordsched.api.koordinator.pods import RESOURCE_STATUS, PodNumaStatus, resource_status
 from koordsched.api.koordinator.reading import Malformed
 from koordsched.api.koordinator.topology import CPU_TOPOLOGY, CpuDetail, cpu_details

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from koordsched._core.cpu_accumulator import CpuRequest
 from koordsched._core.cpuset import CpuPlace
-from koordsched._core.numa_policy import AllocateStrategy, CpuBindPolicy, CpuExclusivePolicy
+from koordsched.api.koordinator.policies import AllocateStrategy, CpuBindPolicy, CpuExclusivePolicy
 
 NOT_ENOUGH = "not enough cpus available to satisfy request"
 NAMES = {CpuBindPolicy.FULL_PCPUS: "FullPCPUs", CpuBindPolicy.SPREAD_BY_PCPUS: "SpreadByPCPUs"}

@@ -25,7 +25,7 @@ from koordsched._core.numa_facts import (
     ZoneUsage,
 )
 from koordsched._core.numa_filter import NumaReason
-from koordsched._core.numa_policy import AllocateStrategy, CpuBindPolicy, NumaExclusive, NumaTopologyPolicy
+from koordsched.api.koordinator.policies import AllocateStrategy, CpuBindPolicy, NumaExclusive, NumaTopologyPolicy
 
 CPU = 1
 
@@ -50,8 +50,8 @@ class Pod:
         return self.amounts.get(CPU, 0)
 
     @property
-    def exclusive(self) -> NumaExclusive:
-        if self.terms.exclusive is NumaExclusive.NONE and self.terms.numa_policy is not NumaTopologyPolicy.NONE:
+    def exclusive(self) -> int:
+        if self.terms.exclusive == NumaExclusive.NONE and self.terms.numa_policy != NumaTopologyPolicy.NONE:
             return NumaExclusive.REQUIRED
         return self.terms.exclusive
 
@@ -101,7 +101,7 @@ class View:
         self.bind = bool(pod.terms.bind_policy or (pod.cpu and facts.bind_policy))
         self.demanded = pod.terms.required_bind_policy or facts.bind_policy
         self.bind_policy = self.demanded or pod.terms.bind_policy
-        whole_cores = self.demanded is CpuBindPolicy.FULL_PCPUS
+        whole_cores = self.demanded == CpuBindPolicy.FULL_PCPUS
         self.unit = 1000 * facts.cpus_per_core if whole_cores else 1000
         self.known = {resource for zone in facts.zones.values() for resource in zone} & set(pod.amounts)
         self.scored = {**pod.amounts, CPU: amplify(pod.cpu, facts.ratio) if self.bind else pod.cpu}
@@ -109,7 +109,7 @@ class View:
     def usable(self, counts: CpuCounts) -> int:
         if not self.demanded:
             return counts.free
-        return counts.full if self.demanded is CpuBindPolicy.FULL_PCPUS else counts.first
+        return counts.full if self.demanded == CpuBindPolicy.FULL_PCPUS else counts.first
 
     # Amounts
 
@@ -180,7 +180,7 @@ class View:
                 Hint(
                     mask_of(zones),
                     self.mask_score(zones, scoring),
-                    len(zones) == narrowest or self.policy is NumaTopologyPolicy.RESTRICTED,
+                    len(zones) == narrowest or self.policy == NumaTopologyPolicy.RESTRICTED,
                 )
                 for zones in served
             ]
@@ -218,12 +218,12 @@ class View:
         early = self._clash() or self._amplified_shortage() or self._binding_clash()
         if early is not None:
             return Refusal(early)
-        if self.policy is NumaTopologyPolicy.NONE:
+        if self.policy == NumaTopologyPolicy.NONE:
             return PASS
         if not self.host.facts.zones:
             return Refusal(NumaReason.MISSING_ZONES)
         every = sorted(self.host.facts.zones)
-        if self.policy is NumaTopologyPolicy.BEST_EFFORT:
+        if self.policy == NumaTopologyPolicy.BEST_EFFORT:
             return self.trial(every)[1]
         merged = self.affinity(scoring)
         if not merged.admitted:
@@ -258,9 +258,9 @@ class View:
             return NumaReason.INVALID_TOPOLOGY
         if required and facts.bind_policy and required is not facts.bind_policy:
             return NumaReason.BIND_CONFLICT
-        if self.demanded is CpuBindPolicy.FULL_PCPUS and cpus % facts.cpus_per_core:
+        if self.demanded == CpuBindPolicy.FULL_PCPUS and cpus % facts.cpus_per_core:
             return NumaReason.NOT_WHOLE_CORES
-        short = self.policy is NumaTopologyPolicy.NONE and self.usable(self.host.usage.cpus) < cpus
+        short = self.policy == NumaTopologyPolicy.NONE and self.usable(self.host.usage.cpus) < cpus
         return NumaReason.NOT_ENOUGH_CPUS if short else None
 
     def score(self, scoring: Scoring) -> int:
@@ -269,10 +269,10 @@ class View:
             return 0
         capacity, taken = dict(self.host.allocatable), dict(self.host.requested)
         bound = 1000 * self.host.usage.cpus.bound
-        if self.policy is NumaTopologyPolicy.NONE:
+        if self.policy == NumaTopologyPolicy.NONE:
             taken[CPU] = taken.get(CPU, 0) + (amplify(bound, facts.ratio) - bound if self.pod.cpu else 0)
             return self.weigh(capacity, taken, scoring)
-        if self.policy is not NumaTopologyPolicy.BEST_EFFORT:
+        if self.policy != NumaTopologyPolicy.BEST_EFFORT:
             if not facts.zones or self.refusal(scoring) is not PASS:
                 return 0
             mask = self.affinity(scoring).mask or 0
@@ -305,12 +305,12 @@ def merge(providers: Sequence[Mapping[str, Sequence[Hint] | None]], machine: Mac
             else:
                 lists.append([(hint, True) for hint in hints if not (hint.mask or 0) & ~machine.zones])
                 summary.append(summary_of(name, hints))
-    if machine.policy is NumaTopologyPolicy.BEST_EFFORT:
+    if machine.policy == NumaTopologyPolicy.BEST_EFFORT:
         best, satisfied, _ = _best_combination(lists, machine)
         return Merged(best if satisfied else machine.zones, admitted=True)
     if unsatisfied:
         return Merged(None, admitted=False, unsatisfied=tuple(sorted(unsatisfied)))
-    single = machine.policy is NumaTopologyPolicy.SINGLE_NUMA_NODE
+    single = machine.policy == NumaTopologyPolicy.SINGLE_NUMA_NODE
     if single:
         lists = [[(h, ok) for h, ok in hints if h.preferred and (h.mask is None or h.mask.bit_count() == 1)] for hints in lists]
     best, _, preferred = _best_combination(lists, machine)
@@ -339,7 +339,7 @@ def _best_combination(lists: Sequence[Sequence[tuple[Hint, bool]]], machine: Mac
 
 
 def violates(mask: int, machine: Machine) -> bool:
-    if machine.exclusive is not NumaExclusive.REQUIRED:
+    if machine.exclusive != NumaExclusive.REQUIRED:
         return False
     return bool(mask & (machine.shared if mask.bit_count() == 1 else machine.single))
 

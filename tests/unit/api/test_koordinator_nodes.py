@@ -3,7 +3,6 @@
 import pytest
 from support.builders import NodeBuilder, node
 
-from koordsched._core.numa_policy import AllocateStrategy, CpuBindPolicy, NumaTopologyPolicy
 from koordsched.api.koordinator.nodes import (
     AMPLIFICATION_RATIO,
     CPU_BIND_POLICY,
@@ -13,6 +12,7 @@ from koordsched.api.koordinator.nodes import (
     amplify,
     node_policy,
 )
+from koordsched.api.koordinator.policies import AllocateStrategy, CpuBindPolicy, NumaTopologyPolicy
 
 
 def policy(builder: NodeBuilder) -> NodePolicy:

@@ -7,9 +7,9 @@ from support.machines import machine, places
 
 from koordsched._core.cpu_accumulator import CpuRequest
 from koordsched._core.cpu_allocator import CpuShortage, NodeCpus
-from koordsched._core.cpulist import format_cpus, parse_cpus
 from koordsched._core.cpuset import CpuPlace, CpuTopology
-from koordsched._core.numa_policy import AllocateStrategy, CpuBindPolicy, CpuExclusivePolicy
+from koordsched.api.koordinator.cpulist import format_cpus, parse_cpus
+from koordsched.api.koordinator.policies import AllocateStrategy, CpuBindPolicy, CpuExclusivePolicy
 
 F, S = CpuBindPolicy.FULL_PCPUS, CpuBindPolicy.SPREAD_BY_PCPUS
 L, M, EVENLY = AllocateStrategy.LEAST, AllocateStrategy.MOST, AllocateStrategy.DISTRIBUTE_EVENLY

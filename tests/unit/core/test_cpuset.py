@@ -8,9 +8,9 @@ import weakref
 import pytest
 from support.machines import machine, places
 
-from koordsched._core.cpulist import format_cpus, parse_cpus
 from koordsched._core.cpuset import CpuPlace, CpuTopology
 from koordsched._core.numa_facts import CpuCounts
+from koordsched.api.koordinator.cpulist import format_cpus, parse_cpus
 
 
 def counts(topology: CpuTopology) -> tuple[int, ...]:

@@ -28,9 +28,9 @@ from koordsched._core.numa_facts import (
 )
 from koordsched._core.numa_filter import NumaReason, filter_numa, reason_of, resources_of
 from koordsched._core.numa_merge import merge_hints
-from koordsched._core.numa_policy import AllocateStrategy, CpuBindPolicy, NumaExclusive, NumaTopologyPolicy
 from koordsched._core.numa_score import score_numa
 from koordsched._core.table import NodeTable, Request
+from koordsched.api.koordinator.policies import AllocateStrategy, CpuBindPolicy, NumaExclusive, NumaTopologyPolicy
 
 NAMES = ("pods", "cpu", "memory", "ephemeral-storage", "example.com/gpu")
 CPU, MEMORY, GPU = 1, 2, 4

@@ -9,7 +9,7 @@ import pytest
 
 from koordsched._core.numa_facts import Hint, Machine, Merged
 from koordsched._core.numa_merge import mask_text, merge_hints
-from koordsched._core.numa_policy import NumaExclusive, NumaTopologyPolicy
+from koordsched.api.koordinator.policies import NumaExclusive, NumaTopologyPolicy
 
 BEST_EFFORT, RESTRICTED, SINGLE = (
     NumaTopologyPolicy.BEST_EFFORT,

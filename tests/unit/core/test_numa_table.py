@@ -6,8 +6,8 @@ import pytest
 
 from koordsched._core.numa import NumaRequest, NumaScoring, NumaTable
 from koordsched._core.numa_facts import MALFORMED_RATIO, CpuCounts, NumaNode, NumaPolicies, NumaStatus, NumaUsage, TopologyState, ZoneUsage
-from koordsched._core.numa_policy import AllocateStrategy, CpuBindPolicy, NumaTopologyPolicy
 from koordsched._core.table import NodeTable
+from koordsched.api.koordinator.policies import AllocateStrategy, CpuBindPolicy, NumaTopologyPolicy
 
 CPU, MEMORY = 1, 2
 NODE = NumaNode(

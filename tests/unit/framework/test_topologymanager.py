@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from support.builders import pod
 
 from koordsched._core.numa_facts import Hint, Machine, Merged
-from koordsched._core.numa_policy import NumaExclusive, NumaTopologyPolicy
+from koordsched.api.koordinator.policies import NumaExclusive, NumaTopologyPolicy
 from koordsched.api.podinfo import PodInfo
 from koordsched.cache.columns import Columns
 from koordsched.cache.nodes import NodeInfo

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from support.numa import GIB, topology
 
-from koordsched._core.cpulist import format_cpus
-from koordsched._core.numa_policy import NumaTopologyPolicy
+from koordsched.api.koordinator.cpulist import format_cpus
+from koordsched.api.koordinator.policies import NumaTopologyPolicy
 from koordsched.api.koordinator.topology import KubeletPolicy
 from koordsched.api.quantity_text import QuantityFormat
 from koordsched.plugins.nodenumaresource.node_topology import TopologyOptions, read_options

@@ -5,9 +5,9 @@ from typing import Any
 from support.builders import node
 from support.numa import NumaBench, holding, lsr, topology
 
-from koordsched._core.cpulist import format_cpus
 from koordsched._core.numa_facts import MALFORMED_RATIO, TopologyState
-from koordsched._core.numa_policy import AllocateStrategy, CpuBindPolicy, NumaTopologyPolicy
+from koordsched.api.koordinator.cpulist import format_cpus
+from koordsched.api.koordinator.policies import AllocateStrategy, CpuBindPolicy, NumaTopologyPolicy
 from koordsched.plugins.nodenumaresource.node_allocations import NodeAllocations
 from koordsched.plugins.nodenumaresource.state import NumaState, numa_state
 
@@ -47,7 +47,7 @@ def test_what_came_before_the_plugin_is_known_as_well() -> None:
     bench.describe(topology("n1"))
     found = started(bench).node("n1")
     assert found.topology is not None
-    assert found.bind_policy is CpuBindPolicy.FULL_PCPUS
+    assert found.bind_policy == CpuBindPolicy.FULL_PCPUS
 
 
 def test_a_topology_may_come_before_its_node_and_go_after_it() -> None:
@@ -76,7 +76,7 @@ def test_the_table_knows_whether_cpus_are_described() -> None:
     index = state.node("n1").index
     bench.set(node("n1").label(BIND_POLICY, "SpreadByPCPUs"))
     assert state.table.node_of(index).topology is TopologyState.NONE
-    assert state.table.node_of(index).bind_policy is CpuBindPolicy.SPREAD_BY_PCPUS
+    assert state.table.node_of(index).bind_policy == CpuBindPolicy.SPREAD_BY_PCPUS
     bench.describe(topology("n1", annotations={CPUS: None}))
     assert state.table.node_of(index).topology is TopologyState.INVALID
     bench.describe(topology("n1"))
@@ -90,7 +90,7 @@ def test_kubelets_option_beats_the_label() -> None:
     bench = NumaBench(node("n1").label(BIND_POLICY, "SpreadByPCPUs"))
     state = started(bench)
     bench.describe(topology("n1", annotations=FULL_ONLY))
-    assert state.node("n1").bind_policy is CpuBindPolicy.FULL_PCPUS
+    assert state.node("n1").bind_policy == CpuBindPolicy.FULL_PCPUS
 
 
 def test_the_nodes_numa_policy_beats_that_of_the_topology() -> None:
@@ -98,13 +98,13 @@ def test_the_nodes_numa_policy_beats_that_of_the_topology() -> None:
     state = started(bench)
     bench.describe(topology("n1", topologyPolicies=["SingleNUMANodePodLevel"]))
     index = state.node("n1").index
-    assert state.table.node_of(index).numa_policy is NumaTopologyPolicy.SINGLE_NUMA_NODE
+    assert state.table.node_of(index).numa_policy == NumaTopologyPolicy.SINGLE_NUMA_NODE
     bench.set(node("n1").label(NUMA_POLICY, "BestEffort"))
-    assert state.table.node_of(index).numa_policy is NumaTopologyPolicy.BEST_EFFORT
+    assert state.table.node_of(index).numa_policy == NumaTopologyPolicy.BEST_EFFORT
     bench.set(node("n1").label(NUMA_POLICY, "None"))
-    assert state.table.node_of(index).numa_policy is NumaTopologyPolicy.NONE
+    assert state.table.node_of(index).numa_policy == NumaTopologyPolicy.NONE
     bench.set(node("n1").label(NUMA_POLICY, "Foo"))
-    assert state.table.node_of(index).numa_policy is NumaTopologyPolicy.SINGLE_NUMA_NODE
+    assert state.table.node_of(index).numa_policy == NumaTopologyPolicy.SINGLE_NUMA_NODE
 
 
 def test_pod_level_policies_count_once_a_profile_honours_them() -> None:
@@ -112,10 +112,10 @@ def test_pod_level_policies_count_once_a_profile_honours_them() -> None:
     state = started(bench)
     bench.describe(topology("n1", topologyPolicies=["RestrictedPodLevel"]))
     index = state.node("n1").index
-    assert state.table.node_of(index).numa_policy is NumaTopologyPolicy.NONE
+    assert state.table.node_of(index).numa_policy == NumaTopologyPolicy.NONE
     state.honour_pod_level()
-    assert state.table.node_of(index).numa_policy is NumaTopologyPolicy.RESTRICTED
-    assert state.node("n1").numa_policy(pod_level=state.pod_level) is NumaTopologyPolicy.RESTRICTED
+    assert state.table.node_of(index).numa_policy == NumaTopologyPolicy.RESTRICTED
+    assert state.node("n1").numa_policy(pod_level=state.pod_level) == NumaTopologyPolicy.RESTRICTED
 
 
 def test_the_strategy_is_the_labels_else_the_profiles() -> None:

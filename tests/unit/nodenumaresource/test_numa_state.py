@@ -7,10 +7,10 @@ from support.builders import node, pod
 from support.numa import GIB, NumaBench, holding, lsr, topology
 
 from koordsched._core.change import Change
-from koordsched._core.cpulist import format_cpus, parse_cpus
 from koordsched._core.numa_facts import CpuCounts, NumaStatus, NumaUsage, ZoneUsage
-from koordsched._core.numa_policy import CpuExclusivePolicy
+from koordsched.api.koordinator.cpulist import format_cpus, parse_cpus
 from koordsched.api.koordinator.pods import RESOURCE_SPEC, RESOURCE_STATUS
+from koordsched.api.koordinator.policies import CpuExclusivePolicy
 from koordsched.plugins.nodenumaresource.node_allocations import NodeAllocations, PodAllocation
 from koordsched.plugins.nodenumaresource.state import NumaState, numa_state
 
@@ -118,7 +118,7 @@ def test_a_pod_whose_annotation_changes_holds_the_new() -> None:
     setting.bench.put(holding(lsr("a"), "8-11"), "n1")
     assert setting.bound == "8-11"
     setting.bench.put(holding(lsr("a"), "8-11", exclusive="PCPULevel"), "n1")
-    assert setting.node.pods[A].exclusive is CpuExclusivePolicy.PCPU_LEVEL
+    assert setting.node.pods[A].exclusive == CpuExclusivePolicy.PCPU_LEVEL
 
 
 def test_what_is_reserved_is_bound_at_once_and_confirmed_later() -> None:

@@ -9,7 +9,7 @@ import pytest
 from support.builders import PodBuilder, node, pod
 from support.numa import NumaBench, holding, lsr, topology
 
-from koordsched._core.cpulist import format_cpus
+from koordsched.api.koordinator.cpulist import format_cpus
 from koordsched.api.koordinator.pods import RESOURCE_SPEC, RESOURCE_STATUS
 from koordsched.config.koordinator_args import NodeNUMAResourceArgs
 from koordsched.framework.cycle_state import CycleState, noted_annotations

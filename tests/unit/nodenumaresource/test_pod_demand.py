@@ -6,8 +6,8 @@ import pytest
 from support.builders import PodBuilder, pod
 from support.numa import lsr
 
-from koordsched._core.numa_policy import CpuBindPolicy, CpuExclusivePolicy, NumaExclusive, NumaTopologyPolicy
 from koordsched.api.koordinator.pods import NUMA_TOPOLOGY_SPEC, RESOURCE_SPEC, ResourceSpec
+from koordsched.api.koordinator.policies import CpuBindPolicy, CpuExclusivePolicy, NumaExclusive, NumaTopologyPolicy
 from koordsched.framework.status import Code, Status
 from koordsched.plugins.nodenumaresource.pod_demand import (
     EffectivePolicy,
@@ -118,9 +118,9 @@ def test_a_policy_that_does_not_bind_leaves_the_pod_unbound_even_with_a_fraction
 
 
 def test_the_exclusive_policy_counts_for_who_binds_only() -> None:
-    assert demand(spec(lsr(), preferredCPUExclusivePolicy="PCPULevel")).exclusive is CpuExclusivePolicy.PCPU_LEVEL
-    assert demand(spec(lsr(), preferredCPUExclusivePolicy="Foo")).exclusive is CpuExclusivePolicy.NONE
-    assert demand(spec(pod().cpu("1"), preferredCPUExclusivePolicy="NUMANodeLevel")).exclusive is CpuExclusivePolicy.NONE
+    assert demand(spec(lsr(), preferredCPUExclusivePolicy="PCPULevel")).exclusive == CpuExclusivePolicy.PCPU_LEVEL
+    assert demand(spec(lsr(), preferredCPUExclusivePolicy="Foo")).exclusive == CpuExclusivePolicy.NONE
+    assert demand(spec(pod().cpu("1"), preferredCPUExclusivePolicy="NUMANodeLevel")).exclusive == CpuExclusivePolicy.NONE
 
 
 def test_numa_policies_of_the_pod() -> None:

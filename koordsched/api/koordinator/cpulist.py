@@ -1,6 +1,6 @@
 """CPU lists as Linux and Koordinator write them ("0-3,8"), and CPU sets, which are integers: bit i is the CPU with id i.
 
-nodenumaresource.md §1. A set is as large as its text says; which CPUs exist is the topology's business (cpuset.pyx).
+nodenumaresource.md §1. A set is as large as its text says; which CPUs exist is the topology's business (`_core/cpuset.pyx`).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from koordsched._core.cpulist import cpu_ids, format_cpus, mask_of, parse_cpus
+from koordsched.api.koordinator.cpulist import cpu_ids, format_cpus, mask_of, parse_cpus
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""Policies of CPU and NUMA allocation, as numbers that columns and kernels carry.
+"""Policies of CPU and NUMA allocation. Their texts are in `pods` and `nodes`.
 
-Their texts in annotations and labels belong to `api`. The numbers are also enumerators in the `.pxd` files of the kernels; a policy is
-added in both places.
+The numbers are what columns and kernels carry: enumerators in `numa.pxd`, `cpu_accumulator.pxd` and `cpu_availability.pxd` of `_core`; a
+policy is added in both places.
 """
 
 from enum import IntEnum

@@ -102,9 +102,7 @@ class NodeNUMAResource(
         return SKIP if demand.amounts_only and not self._table.demanding else None
 
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
-        demand = self._demand(state, pod)
-        if demand is None:
-            return None
+        demand: CompiledDemand = state.read(PRE_FILTER_STATE)
         if not self.topology_manager.others_want(self, pod):
             return self._filter.codes(demand, nodes)
 
@@ -115,12 +113,10 @@ class NodeNUMAResource(
         return self._filter.codes(demand, nodes, joint)
 
     def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
-        demand = self._demand(state, pod)
-        assert demand is not None, "a pod without a demand is refused nowhere"
-        return self._filter.explain(demand, code)
+        return self._filter.explain(state.read(PRE_FILTER_STATE), code)
 
     def _demand(self, state: CycleState, pod: PodInfo) -> CompiledDemand | None:
-        """Return the pod's demand; the configuration may leave the plugin out at preFilter."""
+        """Return the pod's demand, compiled here where the plugin scores, reserves or gives hints and does not filter."""
         found: CompiledDemand | None = state.read(PRE_FILTER_STATE)
         if found is not None:
             return found

@@ -15,7 +15,7 @@ from koordsched.api.koordinator.pods import NUMA_TOPOLOGY_SPEC, RESOURCE_SPEC, R
 from koordsched.config.koordinator_args import NodeNUMAResourceArgs
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.interface import PreFilterResult
-from koordsched.framework.status import SKIP, Code, PluginError, Status, error, unresolvable, unschedulable
+from koordsched.framework.status import SKIP, Code, Status, error, unresolvable, unschedulable
 from koordsched.framework.topologymanager import NumaAffinity, NumaHintProvider, share_topology_manager
 from koordsched.plugins.nodenumaresource.plugin import NodeNUMAResource
 from koordsched.queue.events import ActionType, EventResource, QueueingHint, cluster_event
@@ -134,14 +134,6 @@ def test_a_signature_covers_what_decides(plugin: NodeNUMAResource) -> None:
         plain.annotation(HINT, '{"extensions":{"NodeNUMAResource":{}}}').annotation(RESOURCE_STATUS, '{"cpuset":"4-7"}'),
     ]
     assert len({plugin.sign(builder.info()) for builder in differing}) == len(differing)
-
-
-def test_a_filter_without_its_pre_filter_answers_all_the_same(bench: NumaBench, plugin: NodeNUMAResource) -> None:
-    bench.set(N1)
-    assert bench.filter(plugin, lsr(), CycleState()) == {"n1": unresolvable("node(s) invalid CPU Topology")}
-    assert bench.filter(plugin, pod("p"), CycleState()) == {"n1": None}
-    with pytest.raises(PluginError, match="must be integer"):
-        bench.filter(plugin, lsr(cpus="2500m"), CycleState())
 
 
 # Nodes

@@ -1,6 +1,6 @@
 """A timer of the kernel that ends the process; see deadman.pyi.
 
-The handler runs on the thread that the timer is aimed at, before that thread executes anything else, even when it wakes from having been
+The handler runs on the thread that the timer is aimed at, before that thread executes anything else, even when it goes on after having been
 stopped: only the kernel can promise that. It may use async-signal-safe functions alone, so what it says was written down beforehand, in the
 one of two buffers that it does not read.
 """
@@ -15,7 +15,7 @@ cdef extern from *:
     #include <poll.h>
     #include <unistd.h>
 
-    /* Write if that need not wait: a pipe that nobody reads any more must not keep the process from ending. A pipe is ready when it has a
+    /* Write if that need not wait: a pipe that is not read any more must not keep the process from ending. A pipe is ready when it has a
        free page, and the text is smaller than one. */
     static void deadman_say(int file, const char *text, size_t length) {
         struct pollfd ready = {file, POLLOUT, 0};

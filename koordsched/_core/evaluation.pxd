@@ -23,7 +23,7 @@ cdef class Evaluation:
     cdef uint64_t[8] score_readers          # [kind of change] the scorers
     cdef uint64_t forgotten                 # bit f: filter f's answers are to be asked again in the next round, whatever is known
     cdef Py_ssize_t late                    # the first filter that was forgotten when the round began, or -1
-    cdef Py_ssize_t waiting                 # Scratch.dirty[waiting:] are rows that nobody before `late` has to be asked about
+    cdef Py_ssize_t waiting                 # Scratch.dirty[waiting:] are rows that no filter before `late` has to be asked about
     cdef bint derivable                     # what is known is not written yet: it follows from Verdicts.failed and scored
     cdef uint64_t scored                    # while derivable: the scorers that every feasible row has answers of
     cdef bint unscored                      # no feasible row has a score since the fresh round: Ranking.known need not be asked

@@ -22,7 +22,7 @@ cdef enum:
 
 
 cdef int _readers(const int32_t[::1] reads, uint64_t* readers) noexcept:
-    """Write for each kind of change who reads it, as a mask, and return all kinds that somebody reads."""
+    """Write for each kind of change the plugins that read it, as a mask, and return all kinds that are read."""
     cdef Py_ssize_t i, kind
     cdef int known = 0
     memset(readers, 0, CHANGE_KINDS * sizeof(uint64_t))
@@ -35,7 +35,7 @@ cdef int _readers(const int32_t[::1] reads, uint64_t* readers) noexcept:
 
 
 cdef enum:
-    NOBODY = -1  # of `late`
+    NO_FILTER = -1  # of `late`
 
 
 cdef object _vector(str typecode, values):
@@ -70,7 +70,7 @@ cdef class Evaluation:
     # Which rows
 
     def catch_up(self):
-        """Begin a round. Return the number of dirty rows: those that changed since the last round in a way that somebody reads."""
+        """Begin a round. Return the number of dirty rows: those that changed since the last round in a way that a plugin reads."""
         cdef int64_t i, place
         if not self.settled or self.table.capacity != self.verdicts.capacity or self.table.log_end - self.position > LOG_SIZE:
             self.start_over()
@@ -86,7 +86,7 @@ cdef class Evaluation:
         self.position = self.table.log_end
         self.settled = False
         self.verdicts.begin(self.table.live)
-        self.late = NOBODY
+        self.late = NO_FILTER
         if self.forgotten:
             self._forget_answers()
         return self.scratch.dirty_count
@@ -113,7 +113,7 @@ cdef class Evaluation:
         self.scored = 0
         self.forgotten = 0
         self.overdue = 0
-        self.late = NOBODY
+        self.late = NO_FILTER
         self._extend()
         self.position = self.table.log_end
         self.ranking.all_stale = True
@@ -214,7 +214,7 @@ cdef class Evaluation:
     def settle(self):
         """End the filters' part of the round: what is alive is feasible."""
         self.verdicts.settle()
-        if not self.scratch.fresh and self.late != NOBODY:
+        if not self.scratch.fresh and self.late != NO_FILTER:
             self.verdicts.leave_out_unchanged(self.waiting)
         if self.scratch.fresh:
             self.unscored = True

@@ -25,7 +25,7 @@ def within(seconds, text):
 deadman.make(threading.main_thread().native_id)
 within(0.3, b"lost\\n")
 """
-PATIENCE = 20.0
+TIMEOUT = 20.0
 
 
 def process(*lines: str) -> subprocess.Popen[str]:
@@ -38,7 +38,7 @@ def process(*lines: str) -> subprocess.Popen[str]:
 
 
 def end_of(started: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = started.communicate(timeout=PATIENCE)
+    out, err = started.communicate(timeout=TIMEOUT)
     return started.returncode, out, err
 
 
@@ -46,7 +46,7 @@ def test_a_busy_process_is_ended_with_code_1_and_its_last_words() -> None:
     assert end_of(process("while True: pass")) == (1, "", "lost\n")
 
 
-def test_a_process_that_waits_is_ended_although_nothing_wakes_it() -> None:
+def test_a_process_that_waits_is_ended_although_nothing_interrupts_it() -> None:
     assert end_of(process("threading.Event().wait()")) == (1, "", "lost\n")
 
 
@@ -92,8 +92,8 @@ def test_a_moment_that_is_none_is_refused() -> None:
         deadman.arm(0.0, b"")
 
 
-def test_a_full_pipe_that_nobody_reads_does_not_keep_the_process_alive() -> None:
+def test_a_full_pipe_that_is_not_read_does_not_keep_the_process_alive() -> None:
     """Writing the last words would wait for ever, as the thread that it interrupts does."""
     started = process("import os", "while True: os.write(2, b'x' * 4096)")
-    assert started.wait(PATIENCE) == 1
+    assert started.wait(TIMEOUT) == 1
     started.communicate()

@@ -105,7 +105,7 @@ def test_the_first_round_asks_each_filter_about_what_the_earlier_ones_passed() -
     assert [bench.evaluation.verdict(row) for row in range(4)] == [(-1, 0), (0, 1), (-1, 0), (1, 5)]
 
 
-def test_a_round_without_changes_asks_nobody() -> None:
+def test_a_round_without_changes_asks_no_plugin() -> None:
     bench = Bench(3, [Filter(passes)], [Scorer(passes)])
     bench.totals()
     assert bench.totals() == {0: 0, 1: 0, 2: 0}
@@ -125,7 +125,7 @@ def test_only_plugins_that_read_a_change_are_asked_about_the_row_again() -> None
     assert bench.asked == [("filter 0", [2]), ("scorer 0", [2])]
 
 
-def test_a_change_that_nobody_reads_makes_no_row_dirty() -> None:
+def test_a_change_that_no_plugin_reads_makes_no_row_dirty() -> None:
     bench = Bench(3, [Filter(passes, USAGE)])
     bench.filter()
     bench.table.mark(1, TAINTS)
@@ -483,7 +483,7 @@ def test_totals_of_a_round_that_was_never_ranked_are_made_in_the_next_one() -> N
     bench.totals()
     score[5] = 70
     bench.table.mark(5, USAGE)
-    bench.filter()  # and nobody ranks: a probe
+    bench.filter()  # and no ranking: a probe
     score[9] = 30
     bench.table.mark(9, USAGE)
     assert bench.totals() == {**dict.fromkeys(range(64), 10), 5: 70, 9: 30}
@@ -597,7 +597,7 @@ def test_a_fresh_round_without_a_feasible_row_is_followed_by_right_ones() -> Non
     assert bench.asked == [("filter 0", [2]), ("filter 1", [2]), ("scorer 0", [2])]
 
 
-def test_a_filter_that_let_everybody_pass_unasked_may_refuse_later() -> None:
+def test_a_filter_that_let_all_rows_pass_unasked_may_refuse_later() -> None:
     bench = Bench(4, [Filter(lambda row: 7 * (row == 2))])
     bench.evaluation.catch_up()
     bench.evaluation.next_filter(0)
@@ -609,7 +609,7 @@ def test_a_filter_that_let_everybody_pass_unasked_may_refuse_later() -> None:
     assert [bench.evaluation.verdict(row) for row in range(4)] == [(-1, 0), (-1, 0), (0, 7), (-1, 0)]
 
 
-def test_a_round_without_changes_asks_nobody_whatever_another_evaluation_looked_at_meanwhile() -> None:
+def test_a_round_without_changes_asks_no_plugin_whatever_another_evaluation_looked_at_meanwhile() -> None:
     bench = Bench(3, [Filter(lambda row: row == 1)], [Scorer(lambda row: row)])
     bench.totals()
     bench.filters = [Filter(passes)]

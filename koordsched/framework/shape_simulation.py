@@ -84,9 +84,10 @@ class ShapeSimulation(NodeSimulation):
     def _repeat_pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[set[str], Status | None]:
         """Run PreFilter again where it may have another outcome; return the plugins whose filters are off, and a refusal of the pod."""
         skipped, refusal = set(self._shape.pre_filtered.skipped), self._shape.pre_filtered.refusal
+        nodes = self._all.cache.nodes()
         # One that refuses the pod may have kept those after it from being run.
         for plugin in self._all.pre_filters if refusal is not None else self._all.pre_filters_to_repeat:
-            outcome = plugin.pre_filter(state, pod, self._all.cache.nodes())
+            outcome = plugin.pre_filter(state, pod, nodes)
             skipped.discard(plugin.name)
             if refusal is not None and refusal.plugin == plugin.name:
                 refusal = None

@@ -21,7 +21,7 @@ cdef class Evaluation:
     cdef int32_t reads                      # all bits of filter_reads and scorer_reads
     cdef uint64_t[8] code_readers           # [kind of change] the filters whose answers it makes unknown
     cdef uint64_t[8] score_readers          # [kind of change] the scorers
-    cdef uint64_t forgotten                 # bit f: filter f's answers are to be asked again in the next round, whatever is known
+    cdef uint64_t forgotten                 # bit f: filter f is to be asked again in the next round, whatever is known
     cdef Py_ssize_t late                    # the first filter that was forgotten when the round began, or -1
     cdef Py_ssize_t waiting                 # Scratch.dirty[waiting:] are rows that no filter before `late` has to be asked about
     cdef bint derivable                     # what is known is not written yet: it follows from Verdicts.failed and scored

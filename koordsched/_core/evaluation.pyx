@@ -148,7 +148,7 @@ cdef class Evaluation:
         self.derivable = False
 
     cdef void _forget_answers(self) noexcept:
-        # Rows that only a forgotten filter or a later one has a say in wait in dirty[waiting:]: they join those alive when the first
+        # Rows on which no filter before the first forgotten one is asked wait in dirty[waiting:]: they join those alive when the first
         # forgotten filter's turn comes, since all earlier ones let them pass. A row that an earlier filter refuses stays refused.
         self.late = 0
         while not self.forgotten >> self.late & 1:
@@ -380,5 +380,5 @@ cdef class Evaluation:
         return self.ranking.scores(row)
 
     def nbytes(self):
-        # Columns are longer, but who never writes to a page of them has no memory for it.
+        # Columns are longer, but a page of them that is never written takes no memory.
         return (self.verdicts.row_bytes() + self.ranking.row_bytes()) * self.table.extent()

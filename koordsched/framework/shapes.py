@@ -361,7 +361,7 @@ class Shapes:
             self.filter(shape, pod)
             return shape.diagnosis or (None if shape.feasible_count else self.diagnose(shape, pod, NO_REFUSALS))
         except Exception:
-            log.exception("could not tell whether a waiting pod would fit", pod=pod.key)
+            log.exception("could not find out whether a waiting pod would fit", pod=pod.key)
             return None
 
     def unchanged_diagnosis(self, pod: PodInfo) -> Diagnosis | None:
@@ -374,7 +374,7 @@ class Shapes:
             self.filter(shape, pod)
             return shape.diagnosis
         except Exception:
-            log.exception("could not tell whether a waiting pod's reasons changed", pod=pod.key)
+            log.exception("could not find out whether a waiting pod's reasons changed", pod=pod.key)
             return None
 
     def simulation(self, shape: Shape) -> NodeSimulation:

@@ -1,4 +1,4 @@
-"""Waiting pods: pods that a Permit plugin told to wait before they are bound (framework.md §2.1)."""
+"""Waiting pods: pods that a Permit plugin lets wait before they are bound (framework.md §2.1)."""
 
 from __future__ import annotations
 

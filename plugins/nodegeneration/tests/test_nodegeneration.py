@@ -71,7 +71,7 @@ def test_the_raw_score_is_the_generation() -> None:
     assert plugin().score(CycleState(), pod(), cache.nodes().info(row)) == 7
 
 
-def test_pods_are_told_apart_by_the_annotation_only() -> None:
+def test_pods_differ_by_the_annotation_only() -> None:
     assert plugin().sign(pod("2", uid="a")) == plugin().sign(pod("2", uid="b"))
     assert len({plugin().sign(pod(wanted)) for wanted in (None, "0", "2")}) == 3
 
@@ -86,13 +86,13 @@ def test_pods_are_told_apart_by_the_annotation_only() -> None:
         (node("3"), node("2"), QueueingHint.SKIP),
     ],
 )
-def test_a_node_that_becomes_new_enough_wakes_the_pod(old: Node | None, new: Node, expected: QueueingHint) -> None:
+def test_a_node_that_becomes_new_enough_moves_the_pod(old: Node | None, new: Node, expected: QueueingHint) -> None:
     hint = plugin().events_to_register()[0].hint
     assert hint is not None
     assert hint(pod("3"), old, new) is expected
 
 
-def test_only_a_change_of_its_own_annotation_wakes_the_pod() -> None:
+def test_only_a_change_of_its_own_annotation_moves_the_pod() -> None:
     hint = plugin().events_to_register()[1].hint
     assert hint is not None
     before, after = pod("3").pod, pod("2").pod

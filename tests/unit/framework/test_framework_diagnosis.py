@@ -37,7 +37,7 @@ def test_a_pre_filter_refusal_stands_for_all_nodes_without_a_count() -> None:
     assert (made.pre_filter, made.status_of(7)) == (status, status)
 
 
-def test_without_any_node_nobody_refused() -> None:
+def test_without_any_node_no_plugin_refused() -> None:
     made = Diagnosis.without_nodes()
     assert (made.message, made.plugins, made.status_of(0)) == ("no nodes available to schedule pods", frozenset(), None)
 

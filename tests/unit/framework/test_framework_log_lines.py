@@ -1,4 +1,4 @@
-"""A plugin that fails while a waiting pod is judged: the pod is tried, since only an attempt can tell, and the log says why."""
+"""A plugin that fails while a waiting pod is judged: the pod is tried, since only an attempt can find out, and the log says why."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from koordsched.queue.profile import FEASIBLE, NEEDS_PREEMPTION
 
 
 class BuggyFilter(VersionedFilter):
-    """With `broken`, nobody can tell whether its answers have changed."""
+    """With `broken`, whether its answers have changed cannot be found out."""
 
     broken = False
 
@@ -55,7 +55,7 @@ def test_a_filter_that_fails_while_a_pod_is_probed() -> None:
     with capture_logs() as logs:
         assert made.probe(info) == (FEASIBLE, None)
         assert made.probe_without_preemption(info) == (FEASIBLE, None)
-    assert logs == [bug("could not tell whether a waiting pod would fit")] * 2
+    assert logs == [bug("could not find out whether a waiting pod would fit")] * 2
 
 
 def test_a_filter_that_fails_while_it_is_looked_whether_reasons_have_changed() -> None:
@@ -67,7 +67,7 @@ def test_a_filter_that_fails_while_it_is_looked_whether_reasons_have_changed() -
     judge.broken = True
     with capture_logs() as logs:
         assert not made.unchanged_since_failure(info)
-    assert logs == [bug("could not tell whether a waiting pod's reasons changed")]
+    assert logs == [bug("could not find out whether a waiting pod's reasons changed")]
 
 
 def test_a_post_filter_that_fails_may_help() -> None:

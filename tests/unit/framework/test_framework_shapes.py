@@ -300,7 +300,7 @@ def test_a_pre_filter_that_skips_turns_its_filter_off() -> None:
     assert bench.feasible(bench.sign()) == ["n2", "n3"]
 
 
-def test_an_unresolvable_pre_filter_stops_at_once_and_nobody_filters() -> None:
+def test_an_unresolvable_pre_filter_stops_at_once_and_no_filter_is_asked() -> None:
     first, second, judge = FakePreFilter("A", unresolvable("gone")), FakePreFilter("B"), FakeFilter("F")
     bench = Bench(pre_filter=[first, second], filter=[judge])
     info = bench.sign()
@@ -407,7 +407,7 @@ def test_an_answer_that_no_filter_may_give_fails_the_cycle(status: Status) -> No
 
 
 class PlainScore(ScorePlugin):
-    """Scores one node at a time, and fails on n2 when told so."""
+    """Scores one node at a time, and fails on n2 while `failing` is set."""
 
     name = "plain"
     failing = False
@@ -419,7 +419,7 @@ class PlainScore(ScorePlugin):
         return error("lost") if self.failing and node.name == "n2" else int(node.name[1:])
 
 
-def test_plain_scorers_are_lifted_and_their_errors_fail_the_cycle() -> None:
+def test_errors_of_plain_scorers_fail_the_cycle() -> None:
     plugin = PlainScore()
     bench = Bench(score=[(plugin, 3)])
     info = bench.sign()

@@ -27,7 +27,7 @@ NAMES = ("n0", "n1", "n2", "n3")
 
 
 class Recorder(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNodesPlugin):
-    """Answers as it is told at PreFilter and PreScore; refuses the rows in `refused` and scores `score`. Notes what it is asked."""
+    """Answers at PreFilter and PreScore as the test sets it; refuses the rows in `refused` and scores `score`. Notes what it is asked."""
 
     reads = Change.LABELS
 

@@ -26,7 +26,7 @@ BEST_EFFORT = SINGLE._replace(policy=NumaTopologyPolicy.BEST_EFFORT)
 
 @dataclass(eq=False)
 class Provider(NumaHintProvider):
-    """Answers as it is told, and remembers what it was tried with."""
+    """Answers as the test sets it, and remembers what it was tried with."""
 
     name: str
     found: Mapping[str, Sequence[Hint] | None] | Status
@@ -65,7 +65,7 @@ def test_who_does_not_want_the_pod_is_neither_asked_nor_tried() -> None:
     assert gpus.tried == []
 
 
-def test_others_want_a_pod_only_if_somebody_else_does() -> None:
+def test_others_want_a_pod_only_if_another_provider_does() -> None:
     numa, gpus = cpus(), Provider("gpus", {}, wanted=False)
     manager = TopologyManager([numa, gpus])
     assert not manager.others_want(numa, POD)
@@ -84,7 +84,7 @@ def test_a_refused_trial_is_the_answer() -> None:
     assert TopologyManager([cpus(refusal=refusal)]).check(CycleState(), POD, NODE, SINGLE) == refusal
 
 
-def test_hints_that_do_not_meet_are_told_in_the_words_of_the_reference() -> None:
+def test_hints_that_do_not_meet_are_refused_in_the_words_of_the_reference() -> None:
     manager = TopologyManager([cpus(found={"cpu": [FIRST]}), Provider("gpus", {"gpu": [SECOND]})])
     text = "Unaligned NUMA Hint cause cpu prefer [01] among [01],gpu prefer [10] among [10]"
     assert manager.check(CycleState(), POD, NODE, SINGLE) == unschedulable(text)

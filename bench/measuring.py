@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from typing import Any
 
-from koordsched.server.command import GC_THRESHOLDS
+from koordsched.serve.command import GC_THRESHOLDS
 
 
 def pytest_configure() -> None:

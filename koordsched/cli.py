@@ -83,7 +83,7 @@ def _serve(arguments: list[str]) -> int:
         return 1
     signal.signal(signal.SIGTERM, _leave)
     with frozen():
-        from koordsched.server.command import Start, run_serve  # noqa: PLC0415
+        from koordsched.serve.command import Start, run_serve  # noqa: PLC0415
 
     return run_serve(Start(flags, config, doubts))
 
@@ -139,8 +139,8 @@ def _embedded_backend(parsed: argparse.Namespace) -> tuple[Backend, Limits]:
     from koordsched.scenario.cluster import HttpAnswer  # noqa: PLC0415
     from koordsched.scenario.embedded import EmbeddedBackend  # noqa: PLC0415
     from koordsched.scenario.live.limits import Limits  # noqa: PLC0415
-    from koordsched.server.endpoints import Endpoints  # noqa: PLC0415
-    from koordsched.server.request import Request  # noqa: PLC0415
+    from koordsched.serve.endpoints import Endpoints  # noqa: PLC0415
+    from koordsched.server.http import Request  # noqa: PLC0415
 
     async def http(scheduler: Scheduler, path: str) -> HttpAnswer:
         response = await Endpoints(scheduler).answer(Request.of("GET", path))

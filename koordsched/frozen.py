@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def frozen() -> Iterator[None]:
     """Keep the collector from looking at what is made meanwhile, then and at every later collection: nothing of it is garbage.
 
-    Looking at it again and again is a tenth of the imports' time, and a third of that of initial lists (`server.command.GC_THRESHOLDS`).
+    Looking at it again and again is a tenth of the imports' time, and a third of that of initial lists (`serve.command.GC_THRESHOLDS`).
     """
     gc.disable()
     try:

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 
 from koordsched.cli import main
-from koordsched.server import command
-from koordsched.server.process import Process
+from koordsched.serve import command
+from koordsched.serve.process import Process
 
 PERIOD = 0.005
 MILLI = 1e3

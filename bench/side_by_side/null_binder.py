@@ -34,7 +34,7 @@ from koordsched.frozen import frozen
 from koordsched.scheduler.context import MAX_BINDS_IN_FLIGHT
 from koordsched.scheduler.cycle import PODS_A_TURN
 from koordsched.scheduler.scheduler import LIVE_PODS
-from koordsched.server.command import GC_THRESHOLDS
+from koordsched.serve.command import GC_THRESHOLDS
 from side_by_side.cpus import cpu_annotations
 from side_by_side.workload import SCHEDULER_NAME
 

@@ -1,2 +1,14 @@
-"""What a scheduler answers over HTTP. `endpoints` decides; who carries the bytes (a socket, or a scenario on the embedded cluster) is not
-its business."""
+"""What a serving process is made of, whatever it serves; nothing here knows the scheduler.
+
+- `serving_thread.py`, `ports.py`, `connections.py`   the ports: in a thread of their own, with limits
+- `tls/`, `access/`                                   the secure port: certificates; authentication and authorisation of requests
+- `http.py`                                           requests and responses
+- `budget.py`, `main_loop.py`                         what answers may cost; how they reach what belongs to the main loop
+- `health.py`, `process_metrics.py`, `profiling.py`   what every component answers
+- `connecting.py`, `leadership.py`, `heartbeat.py`    the API server, the lease, and whether the main loop runs
+- `signals.py`, `library_logs.py`, `garbage.py`, `files.py`   signals, logs of libraries, memory, files that are followed
+"""
+
+
+class StartError(Exception):
+    """The process cannot start or go on; the text is one line that says what was being done, to what, and why it failed."""

@@ -12,14 +12,14 @@ from koordsched.clock import Clock
 from koordsched.cluster.apiserver import ConnectError, ConnectionSettings, Traffic, Untrusted
 from koordsched.cluster.port import Cluster, ClusterError, Unauthorized
 from koordsched.log import get_logger
-from koordsched.server.mistakes import StartError
+from koordsched.server import StartError
 
 log = get_logger(__name__)
 
 MAX_DELAY = 10.0
 
 
-class Connection(Cluster, Protocol):
+class ApiConnection(Cluster, Protocol):
     """The adapter of an API server, as far as the process deals with it."""
 
     @property
@@ -31,7 +31,7 @@ class Connection(Cluster, Protocol):
     async def close(self) -> None: ...
 
 
-Connect = Callable[[ConnectionSettings, Clock, Random], Awaitable[Connection]]
+Connect = Callable[[ConnectionSettings, Clock, Random], Awaitable[ApiConnection]]
 
 
 class Connecting:
@@ -42,7 +42,7 @@ class Connecting:
         self._clock = clock
         self._random = random
 
-    async def connected(self, settings: ConnectionSettings, waiting: Callable[[str], None]) -> Connection:
+    async def connected(self, settings: ConnectionSettings, waiting: Callable[[str], None]) -> ApiConnection:
         """Return the connection once the API server answers; `waiting` is told what is waited for. StartError when it never will."""
         try:
             connection = await self._connect(settings, self._clock, self._random)
@@ -55,7 +55,7 @@ class Connecting:
             raise StartError(str(error)) from None
         return connection
 
-    async def _wait_for_answer(self, connection: Connection, waiting: Callable[[str], None]) -> None:
+    async def _wait_for_answer(self, connection: ApiConnection, waiting: Callable[[str], None]) -> None:
         backoff = Backoff(self._random, cap=MAX_DELAY)
         while True:
             try:

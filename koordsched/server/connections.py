@@ -25,7 +25,7 @@ LOOK_SECONDS = 1.0
 """How often connections are looked at; times are kept as exactly."""
 
 
-class Limits(msgspec.Struct, frozen=True):
+class ConnectionLimits(msgspec.Struct, frozen=True):
     """`connections` of one port at a time; seconds for a handshake, a request's headers, its body, and between requests.
 
     `handshakes` begin a second, and after quiet time `handshake_burst` at once.
@@ -60,12 +60,12 @@ MAX_HELLO = 65_536
 class Connections:
     """The connections of one port, on one event loop. `closed` counts by reason those that were ended here."""
 
-    def __init__(self, port: str, limits: Limits) -> None:
+    def __init__(self, port: str, limits: ConnectionLimits) -> None:
         self.port = port
         self.limits = limits
         self.closed: Counter[str] = Counter()
         self.handshakes = Handshakes(limits.handshakes, limits.handshake_burst)
-        self._open: dict[asyncio.BaseProtocol, Connection] = {}  # by the protocol that speaks HTTP
+        self._open: dict[asyncio.BaseProtocol, PortConnection] = {}  # by the protocol that speaks HTTP
 
     def __len__(self) -> int:
         return len(self._open)
@@ -74,11 +74,11 @@ class Connections:
         """Count the open connections by what they are about to do."""
         return Counter(connection.stage.value for connection in self._open.copy().values())
 
-    def of(self, handler: asyncio.BaseProtocol) -> Connection | None:
+    def of(self, handler: asyncio.BaseProtocol) -> PortConnection | None:
         """Return the connection of a request by the protocol that has read it; None when it has been closed meanwhile."""
         return self._open.get(handler)
 
-    def admit(self, connection: Connection) -> bool:
+    def admit(self, connection: PortConnection) -> bool:
         """Take a new connection, if need be in the place of the one that waits longest; False when all are being answered."""
         if len(self._open) >= self.limits.connections:
             waiting = [other for other in self._open.values() if other.stage is not Stage.ANSWER]
@@ -89,13 +89,13 @@ class Connections:
         self._open[connection.handler] = connection
         return True
 
-    def end(self, connection: Connection, reason: str) -> None:
+    def end(self, connection: PortConnection, reason: str) -> None:
         """Close a connection for a reason of ours."""
         self.closed[reason] += 1
         self.forget(connection)
         connection.abort()
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: PortConnection) -> None:
         self._open.pop(connection.handler, None)
 
     def look(self, now: float) -> None:
@@ -168,7 +168,7 @@ class Handshakes:
             connection.begin_handshake()
 
 
-class Connection(asyncio.Protocol):
+class PortConnection(asyncio.Protocol):
     """One connection: between the socket and what speaks TLS, if anything does, else `handler`, which speaks HTTP."""
 
     def __init__(self, connections: Connections, handler: asyncio.Protocol) -> None:

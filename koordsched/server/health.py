@@ -10,11 +10,15 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from koordsched.metrics import Collector, Family, exposition
-from koordsched.server.response import METRICS, NOT_FOUND, TEXT, Response
+from koordsched.config import Flags
+from koordsched.metrics import Collector, Family, MetricRules, exposition
+from koordsched.server.http import METRICS, METRICS_PATH, NOT_FOUND, TEXT, Response, text
+from koordsched.server.process_metrics import ProcessMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from koordsched.server.http import Request, RequestHandler
 
 Checks = Mapping[str, Callable[[], str]]
 """By name; a check returns what is wrong, "" when nothing is."""
@@ -90,3 +94,41 @@ def _ask_one(checks: Checks, name: str) -> Response:
         return NOT_FOUND
     wrong = checks[name]()
     return Response(500, TEXT, f"internal server error: {wrong}\n".encode()) if wrong else Response(200, TEXT, b"ok")
+
+
+DEFAULT_FLAGS = Flags()
+NOT_YET = text(503, "the scheduler has not started yet\n")
+
+
+class BootstrapHandler:
+    """Answers from the first moment of a process on: health, and until its component has a handler of its own `metrics`.
+
+    Until then the process is alive and not ready: `/readyz` names what is waited for (frameworkext.md §1.1: ports open first).
+    """
+
+    def __init__(self, flags: Flags = DEFAULT_FLAGS) -> None:
+        self._waiting_for = "not connected yet"
+        self._rules = MetricRules.of(flags.disabled_metrics, flags.allow_metric_labels)
+        self.metrics = ProcessMetrics(flags.gates)
+        self._handler: RequestHandler | None = None
+        ping = {"ping": lambda: ""}
+        self._health = Health({"healthz": ping, "livez": ping, "readyz": {"api-server": lambda: self._waiting_for}})
+
+    def wait_for(self, what: str) -> None:
+        """Let `/readyz` name this from now on as what keeps the component from starting."""
+        self._waiting_for = what
+
+    def hand_over(self, handler: RequestHandler) -> None:
+        """Leave all answers to a component's handler from now on."""
+        self._handler = handler
+
+    async def answer(self, request: Request) -> Response:
+        """Answer a request, whatever its method."""
+        if self._handler is not None:
+            return await self._handler.answer(request)
+        health = self._health.get(request.path, request.query)
+        if health is not None:
+            return health
+        if request.path != METRICS_PATH:
+            return NOT_YET
+        return Response(200, METRICS, exposition(self.metrics.collectors, self._rules))

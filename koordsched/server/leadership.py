@@ -20,13 +20,14 @@ from uuid import UUID
 import msgspec
 from msgspec.structs import replace
 
+from koordsched._core import deadman
 from koordsched.api.kinds import LEASE
 from koordsched.cluster.election import Candidate, Elector, Term, Timing
 from koordsched.cluster.event_body import EventSource
 from koordsched.cluster.event_recorder import EventRecorder
 from koordsched.cluster.event_series import EventText
 from koordsched.cluster.port import ClusterError, Ref
-from koordsched.log import get_logger
+from koordsched.log import get_logger, line
 from koordsched.tasks import TaskFailure, Tasks
 
 if TYPE_CHECKING:
@@ -201,3 +202,32 @@ class Leadership:
         """Let the scheduler's loop do something."""
         if self._main is not None and not self._main.is_closed():
             self._main.call_soon_threadsafe(what)
+
+
+class DeadMan:
+    """The `Guard` of a serving process, whose event loop runs on the main thread. Without such timers (not Linux) it only says so."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._made = False
+        self._refused = False
+
+    def arm(self, uptime: float) -> None:
+        """Let the process end at this uptime, with the line in its log that every lost lease has."""
+        if not self._ready():
+            return
+        when = self._clock.now() + uptime - self._clock.uptime()
+        deadman.arm(uptime, line(__name__, LOST, when, why="the process did not run when it should have renewed it").encode())
+
+    def disarm(self) -> None:
+        deadman.disarm()
+
+    def _ready(self) -> bool:
+        if not self._made and not self._refused:
+            try:
+                deadman.make(threading.main_thread().native_id or 0)
+                self._made = True
+            except OSError as error:
+                self._refused = True
+                log.warning("no timer ends this process if it is stopped for longer than its lease lasts", err=error.strerror)
+        return self._made

@@ -1,4 +1,4 @@
-"""The ports: carries requests from sockets to whoever answers them, and asks the port's guard first.
+"""The ports: carries requests from sockets to the handler, and asks the port's filter first.
 
 Any method is carried: what one means is the endpoint's business. The ports are open from start to end of the process, so that probes are
 answered while it connects and while it stops.
@@ -12,16 +12,15 @@ import os
 import socket
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 from aiohttp import web
 
 from koordsched.log import get_logger
-from koordsched.server.connections import Connection, Connections, Limits
-from koordsched.server.mistakes import StartError
-from koordsched.server.request import Request
-from koordsched.server.response import Response, text
+from koordsched.server import StartError
+from koordsched.server.connections import ConnectionLimits, Connections, PortConnection
+from koordsched.server.http import Request, RequestFilter, RequestHandler, Response, text
 from koordsched.server.tls import PEER_CHAIN, TlsProtocol
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from OpenSSL import SSL
 
-    from koordsched.server.pace import Pace
+    from koordsched.server.budget import Pace
 
 log = get_logger(__name__)
 
@@ -43,29 +42,16 @@ TOO_LARGE = text(413, "request entity too large\n")
 TOO_SLOW = text(408, "the request's body did not come in time\n")
 
 
-class Answering(Protocol):
-    """Who answers requests."""
-
-    async def answer(self, request: Request) -> Response: ...
-
-
-class Guard(Protocol):
-    """Who lets requests through."""
-
-    async def refusal(self, request: Request) -> Response | None:
-        """Return what to answer instead, None when the request may pass."""
-
-
 class Port(msgspec.Struct, frozen=True):
-    """Where to listen. `tls` begins the server's side of a connection, None: plain HTTP. `guard` None: all is let through. `shared`: others
-    may listen there too."""
+    """Where to listen. `tls` begins the server's side of a connection, None: plain HTTP. `filter` None: all is let through. `shared`:
+    other processes may listen there, too."""
 
     host: str
     number: int
     tls: Callable[[], SSL.Connection] | None = None
-    guard: Guard | None = None
+    filter: RequestFilter | None = None
     shared: bool = False
-    limits: Limits = Limits()
+    limits: ConnectionLimits = ConnectionLimits()
 
     @property
     def url(self) -> str:
@@ -74,19 +60,19 @@ class Port(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def listening(ports: Sequence[Port], answering: Answering, pace: Pace | None = None) -> AsyncIterator[Sequence[Connections]]:
+async def listening(ports: Sequence[Port], handler: RequestHandler, pace: Pace | None = None) -> AsyncIterator[Sequence[Connections]]:
     """Answer on all ports for the length of a block, which gets their connections; StartError when a port cannot be had.
 
     `pace` holds requests up, None: nothing does.
     """
     async with AsyncExitStack() as open_ports:
-        yield [await open_ports.enter_async_context(_listening(port, answering, pace)) for port in ports]
+        yield [await open_ports.enter_async_context(_listening(port, handler, pace)) for port in ports]
 
 
 @asynccontextmanager
-async def _listening(port: Port, answering: Answering, pace: Pace | None) -> AsyncIterator[Connections]:
+async def _listening(port: Port, handler: RequestHandler, pace: Pace | None) -> AsyncIterator[Connections]:
     connections = Connections("plain" if port.tls is None else "secure", port.limits)
-    carrier = _Carrier(port, connections, answering, pace)
+    carrier = _Carrier(port, connections, handler, pace)
     server = web.Server(carrier.carry, access_log=None)
     try:
         listener = await _listener(port, partial(_connection, port, connections, server))
@@ -107,7 +93,7 @@ async def _listening(port: Port, answering: Answering, pace: Pace | None) -> Asy
             connections.abort()  # those in a handshake
 
 
-async def _listener(port: Port, connected: Callable[[], Connection]) -> asyncio.Server:
+async def _listener(port: Port, connected: Callable[[], PortConnection]) -> asyncio.Server:
     """Listen; an unspecified address, 0.0.0.0 or ::, means all addresses of both families, as in Go."""
     loop = asyncio.get_running_loop()
     if ipaddress.ip_address(port.host).is_unspecified and socket.has_dualstack_ipv6():
@@ -118,9 +104,9 @@ async def _listener(port: Port, connected: Callable[[], Connection]) -> asyncio.
     return await loop.create_server(connected, port.host, port.number, reuse_port=port.shared or None, backlog=BACKLOG)
 
 
-def _connection(port: Port, connections: Connections, server: web.Server) -> Connection:
+def _connection(port: Port, connections: Connections, server: web.Server) -> PortConnection:
     handler = server()
-    connection = Connection(connections, handler)
+    connection = PortConnection(connections, handler)
     if port.tls is not None:
         connection.speak(TlsProtocol(port.tls(), handler, connection.opened))
     return connection
@@ -129,12 +115,12 @@ def _connection(port: Port, connections: Connections, server: web.Server) -> Con
 class _Carrier:
     """Carries the requests of one port."""
 
-    def __init__(self, port: Port, connections: Connections, answering: Answering, pace: Pace | None) -> None:
+    def __init__(self, port: Port, connections: Connections, handler: RequestHandler, pace: Pace | None) -> None:
         self._pace = pace
-        self._guard = port.guard
+        self._filter = port.filter
         self._limits = port.limits
         self._connections = connections
-        self._answering = answering
+        self._handler = handler
 
     async def carry(self, carried: web.BaseRequest) -> web.Response:
         connection = self._connections.of(carried.protocol)
@@ -155,7 +141,7 @@ class _Carrier:
     async def _answer(self, carried: web.BaseRequest) -> Response:
         chain = carried.get_extra_info(PEER_CHAIN, ())
         request = Request.of(carried.method, carried.raw_path, headers=carried.headers, chain=chain)
-        if self._guard is not None and (refusal := await self._guard.refusal(request)) is not None:
+        if self._filter is not None and (refusal := await self._filter.refusal(request)) is not None:
             return refusal
         if carried.body_exists:  # read only after whoever sends it was let in
             try:
@@ -166,7 +152,7 @@ class _Carrier:
             if len(body) > MAX_BODY:
                 return TOO_LARGE
             request = msgspec.structs.replace(request, body=body)
-        return await self._answering.answer(request)
+        return await self._handler.answer(request)
 
 
 async def _body(carried: web.BaseRequest) -> bytes:

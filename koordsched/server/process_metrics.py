@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING
 from koordsched import __version__, tasks
 from koordsched.cluster.apiserver.traffic import SECONDS
 from koordsched.config.features import ALL_ALPHA, ALL_BETA, ALPHA, BETA, DEFAULT_GATES, DEPRECATED, FeatureGates
-from koordsched.metrics import BucketCounts, Collector, CounterFunction, Family, Registry
+from koordsched.metrics import BucketCounts, Collector, CounterFunction, Family, Registry, text_of
 from koordsched.server.heartbeat import LAG_BOUNDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from koordsched.cluster.apiserver import Traffic
+    from koordsched.metrics import MetricRules
     from koordsched.server.connections import Connections
     from koordsched.server.heartbeat import Heartbeat
     from koordsched.server.leadership import Leadership
-
+    from koordsched.server.main_loop import MainLoop
+    from koordsched.slices import Slices
 
 BUILD = {
     "major": __version__.split(".")[0],
@@ -47,7 +49,7 @@ class ProcessMetrics:
         Features(self.collectors, gates)
         BackgroundTasks(self.collectors, "koord_scheduler_task", "Tasks in the background.", ["task"])
         self._ports: list[Connections] = []
-        PortConnections(self.collectors, self._ports)
+        ConnectionCounts(self.collectors, self._ports)
 
     def watch(self, traffic: Traffic) -> None:
         """Collect what is sent over a connection, too."""
@@ -134,7 +136,7 @@ class LoopLag(Collector):
         yield Family(self.name, self.help, "histogram", samples, bounds=LAG_BOUNDS)
 
 
-class PortConnections(Collector):
+class ConnectionCounts(Collector):
     """koord_scheduler_port_connections{port,stage} and koord_scheduler_port_connections_closed_total{port,reason}."""
 
     def __init__(self, registry: Registry, ports: Sequence[Connections]) -> None:
@@ -201,3 +203,23 @@ class RestClient(Collector):
 def _stage(gate: str) -> str:
     stages = {"ALPHA": ALPHA | {ALL_ALPHA}, "BETA": BETA | {ALL_BETA}, "DEPRECATED": DEPRECATED}
     return next((stage for stage, gates in stages.items() if gate in gates), "")
+
+
+async def metrics_page(collectors: Sequence[Collector], rules: MetricRules, loop: MainLoop, work: Slices) -> bytes:
+    """Return what the rules let be seen of these collectors, in Prometheus' text format."""
+
+    async def collected() -> list[Family]:
+        families: list[Family] = []
+        with work:
+            for collector in collectors:
+                families += collector.collect()
+                await work.pause()
+        return families
+
+    families = await loop.run(collected)
+    pieces = []
+    with work:
+        for family in families:
+            pieces.append(text_of([family], rules))
+            await work.pause()
+    return b"".join(pieces)

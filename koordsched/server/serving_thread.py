@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -19,29 +20,65 @@ import prometheus_client.exposition  # noqa: F401  # two threads that import a p
 
 from koordsched.config import Flags
 from koordsched.log import get_logger
-from koordsched.server.access import World
-from koordsched.server.pace import Pace
-from koordsched.server.plain_port import plain_port
-from koordsched.server.ports import Answering, listening
-from koordsched.server.scheduling_loop import SchedulingLoop
-from koordsched.server.secure_port import secure_port
-from koordsched.tasks import TaskFailure
+from koordsched.server.access import ApiConnector, Delegation
+from koordsched.server.budget import Pace
+from koordsched.server.http import DEBUG_PATH, METRICS_PATH, SLIS_PATH, RequestHandler, Response, text
+from koordsched.server.main_loop import MainLoop
+from koordsched.server.ports import Port, listening
+from koordsched.server.tls import ServingCertificates
+from koordsched.tasks import TaskFailure, Tasks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from koordsched.server.connections import Connections
-    from koordsched.server.ports import Port
+    from koordsched.server.http import Request
+
 
 log = get_logger(__name__)
 
 
-class Service(msgspec.Struct, frozen=True):
-    """What is served, by whom and where. `opened` is told of each port's connections, `world` is not shared with another thread."""
+def plain_port(flags: Flags) -> Port:
+    """Return the port that the flags ask for."""
+    return Port(flags.address or Flags().address, flags.port, filter=PlainPortFilter(flags.secure_port))
+
+
+class PlainPortFilter:
+    """Refuses what the secure port (0: there is none) is for."""
+
+    def __init__(self, secure_port: int) -> None:
+        where = f"the secure port, {secure_port}" if secure_port else "the secure port, which --secure-port=0 turns off"
+        self._refusal = text(403, f"the plain port answers health, metrics and cheap reads only: ask {where}\n")
+
+    async def refusal(self, request: Request) -> Response | None:
+        """Return what to answer instead, None when the request may pass."""
+        resets = request.method == "DELETE" and request.path in {METRICS_PATH, SLIS_PATH}
+        return self._refusal if resets or f"{request.path}/".startswith(DEBUG_PATH) else None
+
+
+@asynccontextmanager
+async def secure_port(flags: Flags, connector: ApiConnector) -> AsyncIterator[Port]:
+    """Make the port that the flags ask for; StartError when a file, a kubeconfig or a name in them cannot be used."""
+    delegation, following = Delegation(flags, connector), Tasks(connector.random)
+    try:
+        gate = await delegation.start()
+        certificates = ServingCertificates(flags, connector.clock.now(), clients_show_theirs=delegation.asks_for_certificates)
+        port = Port(flags.bind_address, flags.secure_port, certificates.connection, gate, flags.permit_port_sharing)
+        following.keep("serving certificates", certificates.follow)
+        following.keep("authority files", delegation.follow_files)
+        following.keep("authorities of the cluster", delegation.follow_cluster)
+        yield port
+    finally:
+        await following.end()
+        await delegation.close()
+
+
+class ServingOptions(msgspec.Struct, frozen=True):
+    """What is served, by whom and where. `opened` is told of each port's connections, `connector` is not shared with another thread."""
 
     flags: Flags
-    world: World
-    answering: Answering
+    connector: ApiConnector
+    handler: RequestHandler
     opened: Callable[[Connections], object]
     new_loop: Callable[[], asyncio.AbstractEventLoop]
 
@@ -49,9 +86,9 @@ class Service(msgspec.Struct, frozen=True):
 class ServingThread:
     """The thread, seen from the scheduling loop, which makes it."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self._main = SchedulingLoop()
+    def __init__(self, options: ServingOptions) -> None:
+        self._options = options
+        self._main = MainLoop()
         self._opened: asyncio.Future[None] = self._main.loop.create_future()
         self._ended: asyncio.Future[None] = self._main.loop.create_future()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -81,24 +118,24 @@ class ServingThread:
     def _run(self) -> None:
         failure: BaseException | None = None
         try:
-            with asyncio.Runner(loop_factory=self._service.new_loop) as runner:
+            with asyncio.Runner(loop_factory=self._options.new_loop) as runner:
                 runner.run(self._serve())
         except BaseException as error:  # noqa: BLE001  # a thread must not die without a word
             failure = error
         self._main.loop.call_soon_threadsafe(self._end, failure)
 
     async def _serve(self) -> None:
-        service = self._service
+        options = self._options
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
         async with AsyncExitStack() as kept:
             ports: list[Port] = []
-            if service.flags.secure_port:
-                ports.append(await kept.enter_async_context(secure_port(service.flags, service.world)))
-            if service.flags.port:
-                ports.append(plain_port(service.flags))
+            if options.flags.secure_port:
+                ports.append(await kept.enter_async_context(secure_port(options.flags, options.connector)))
+            if options.flags.port:
+                ports.append(plain_port(options.flags))
             pace = Pace(self._cpu_seconds, self._loop.time)
-            for connections in await kept.enter_async_context(listening(ports, service.answering, pace)):
-                service.opened(connections)
+            for connections in await kept.enter_async_context(listening(ports, options.handler, pace)):
+                options.opened(connections)
             self._main.loop.call_soon_threadsafe(self._opened.set_result, None)
             await self._stopping.wait()
 
@@ -116,9 +153,9 @@ class ServingThread:
 
 
 @asynccontextmanager
-async def serving(service: Service) -> AsyncIterator[ServingThread]:
+async def serving(options: ServingOptions) -> AsyncIterator[ServingThread]:
     """Serve for the length of a block; StartError as with `ServingThread.start`."""
-    thread = ServingThread(service)
+    thread = ServingThread(options)
     await thread.start()
     try:
         yield thread

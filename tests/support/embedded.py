@@ -5,8 +5,8 @@ from __future__ import annotations
 from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.scenario.cluster import HttpAnswer
 from koordsched.scheduler.scheduler import Scheduler
-from koordsched.server.endpoints import Endpoints, Response
-from koordsched.server.request import Request
+from koordsched.serve.endpoints import Endpoints, Response
+from koordsched.server.http import Request
 
 
 class AnsweringCluster(EmbeddedCluster):

@@ -20,7 +20,7 @@ from koordsched.cluster.apiserver import ConnectError, ConnectionSettings, Traff
 from koordsched.cluster.memory import MemoryCluster
 from koordsched.cluster.port import ClusterError, ListPage, WatchEvent
 from koordsched.config.flags import parse_flags
-from koordsched.server.process import Orders, Process
+from koordsched.serve.process import Process, ServeOptions
 from support.fakes import config_with
 
 HOST = "127.0.0.1"
@@ -110,7 +110,7 @@ async def serving(server: FakeServer, *arguments: str, **orders: Any) -> AsyncIt
         port = listener.getsockname()[1]
     flags = parse_flags(["--secure-port=0", f"--port={port}", f"--address={HOST}", *arguments])
     given = {"config": config_with({}, **ALONE), "flags": flags, "clock": RealClock(), "random": Random(1), "connect": server.connect}
-    task = asyncio.create_task(Process(Orders(**{**given, **orders})).run())
+    task = asyncio.create_task(Process(ServeOptions(**{**given, **orders})).run())
     try:
         yield Served(f"http://{HOST}:{port}", task)
     finally:

@@ -146,12 +146,12 @@ MADE_ELSEWHERE = {
     "cluster/event_recorder.py: asyncio.create_task": "the writers of a flush, which waits for them",
     "scheduler/extenders/transport.py: threading.Thread": "the loop of a simulation's extenders; each request is waited for",
     "scheduler/binding_tasks.py: asyncio.get_running_loop().create_task": "one for many binding cycles; it takes what they raise",
-    "server/access/tokens.py: asyncio.create_task": "a review, whose result all who asked wait for",
+    "server/access/authentication.py: asyncio.create_task": "a review, whose result all who asked wait for",
     "server/heartbeat.py: threading.Thread": "the watchdog's, which only logs",
-    "server/kept_answers.py: asyncio.create_task": "an answer, whose result all who asked wait for",
+    "server/budget.py: asyncio.create_task": "an answer, whose result all who asked wait for",
     "server/leadership.py: asyncio.create_task": "the elector's, whose ends its thread waits for",
     "server/leadership.py: threading.Thread": "the elector's, whose end is told to the process with its reason, and its last words'",
-    "server/process.py: asyncio.create_task": "the process's own stages, which `_schedule` and `run` wait for",
+    "serve/process.py: asyncio.create_task": "the process's own stages, which `_schedule` and `run` wait for",
     "server/serving_thread.py: threading.Thread": "the ports', whose end is told to the process with its reason",
 }
 

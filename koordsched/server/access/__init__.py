@@ -1,18 +1,16 @@
-"""Who may ask what on the secure port, as kube-scheduler's delegated authentication and authorisation have it (framework.md §1.6).
+"""Which requests may pass on the secure port, by kube-scheduler's delegated authentication and authorisation (framework.md §1.6).
 
-- `gate.py`             one request: who asks, whether he may, and what a refused one is told
-- `users.py`            who somebody is
-- `authentication.py`   front proxies, client certificates, bearer tokens, nobody in particular: in this order
-- `certificates.py`     whether a shown certificate is one of an authority's, and whose it is; `front_proxy.py` whom its headers name
-- `tokens.py`           TokenReviews, remembered; `authorization.py` groups, open paths and SubjectAccessReviews, remembered
-- `reviews.py`          asking the API server; `memory.py` what remembers
+- `authentication.py`   the user of a request: by front proxy, client certificate, bearer token (TokenReviews, kept), else anonymous
+- `identities.py`       users, and what certificates and a proxy's headers say of them
+- `authorization.py`    what a user may do: groups, open paths, SubjectAccessReviews (kept); and what a refused request is answered
+- `reviews.py`          reviews of the API server
 - `authorities.py`      the CAs: of files and of the cluster's ConfigMap, followed when they change
 - `delegation.py`       all of it, made from the flags
 
 Only what is exported here is for others.
 """
 
-from koordsched.server.access.delegation import Delegation, World
-from koordsched.server.access.gate import Gate
+from koordsched.server.access.authorization import AccessFilter
+from koordsched.server.access.delegation import ApiConnector, Delegation
 
-__all__ = ["Delegation", "Gate", "World"]
+__all__ = ["AccessFilter", "ApiConnector", "Delegation"]

@@ -6,32 +6,86 @@ refuses the request with 401 unless another of the three vouches for it; what sh
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
+from hashlib import sha256
+from typing import cast
 
 import msgspec
+from cachetools import TTLCache
 
+from koordsched.cluster.port import ClusterError
 from koordsched.log import get_logger
 from koordsched.server.access.authorities import FrontProxy, Trust
-from koordsched.server.access.certificates import common_name, user_of
-from koordsched.server.access.front_proxy import user_behind
-from koordsched.server.access.tokens import Tokens, Verdict
-from koordsched.server.access.users import ANONYMOUS, User, authenticated
-from koordsched.server.request import Request
+from koordsched.server.access.identities import ANONYMOUS, RequestUser, authenticated, common_name, user_behind, user_of
+from koordsched.server.access.reviews import TOKEN_REVIEW, Reviews, TokenReview
+from koordsched.server.http import Request
 
 log = get_logger(__name__)
+
+KEPT = 32_768
+INVALID = "invalid bearer token"
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """Whose a token is, or what is wrong with it."""
+
+    user: RequestUser | None = None
+    flaw: str = ""
+
+
+class Tokens:
+    """`seconds` is how long an answer holds."""
+
+    def __init__(self, reviews: Reviews, now: Callable[[], float], seconds: float) -> None:
+        self._reviews = reviews
+        self._known: TTLCache[bytes, Verdict] = TTLCache(KEPT, seconds, now)
+        self._asked: dict[bytes, asyncio.Task[Verdict]] = {}
+
+    async def verdict(self, token: str) -> Verdict:
+        """Return whose the token is."""
+        key = sha256(token.encode(errors="surrogateescape")).digest()
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        asking = self._asked.get(key)
+        if asking is None:
+            asking = self._asked[key] = asyncio.create_task(self._ask(key, token))
+        return await asyncio.shield(asking)  # whoever goes away leaves the others their answer
+
+    async def _ask(self, key: bytes, token: str) -> Verdict:
+        try:
+            review = cast("TokenReview", await self._reviews.ask(TOKEN_REVIEW, {"token": token}))
+        except ClusterError as error:
+            log.error("a token cannot be reviewed, so its request is refused", err=error.message)
+            return Verdict(flaw=error.message)
+        finally:
+            del self._asked[key]
+        verdict = _read(review)
+        if not review.status.error:
+            self._known[key] = verdict
+        return verdict
+
+
+def _read(review: TokenReview) -> Verdict:
+    status = review.status
+    if not status.authenticated:
+        return Verdict(flaw=status.error or INVALID)
+    return Verdict(RequestUser(status.user.username, status.user.groups, status.user.uid, status.user.extra))
+
 
 BEARER = "bearer"
 NOTHING_SHOWN = Verdict()
 
 
-class Authentication(msgspec.Struct):
+class Authenticator(msgspec.Struct):
     """`trust` has the authorities of this moment; `tokens` None: tokens are not looked at; `now` in seconds since the epoch."""
 
     trust: Trust
     now: Callable[[], float]
     tokens: Tokens | None = None
 
-    async def user(self, request: Request) -> User | None:
+    async def user(self, request: Request) -> RequestUser | None:
         """Return who asks; None when what was shown is wrong, which is logged."""
         flaws = []
         async for verdict in self._verdicts(request):

@@ -15,10 +15,9 @@ from koordsched.api.kinds import CONFIG_MAP
 from koordsched.api.meta import Object, Unstructured
 from koordsched.cluster.port import ClusterError, Ref
 from koordsched.log import get_logger
-from koordsched.server.access.certificates import Authorities
-from koordsched.server.access.front_proxy import ProxyRules
+from koordsched.server import StartError
+from koordsched.server.access.identities import Authorities, ProxyRules
 from koordsched.server.files import FollowedFile
-from koordsched.server.mistakes import StartError
 
 log = get_logger(__name__)
 
@@ -78,13 +77,13 @@ class AuthorityFile:
         return True
 
 
-class Reading(Protocol):
+class ObjectReader(Protocol):
     """What is needed of the port."""
 
     async def get(self, ref: Ref) -> Object: ...
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class WantedAuthorities(msgspec.Struct, frozen=True):
     """What is to be taken from the ConfigMap: what no flag gives."""
 
     clients: bool
@@ -94,7 +93,7 @@ class Wanted(msgspec.Struct, frozen=True):
 class Lookup:
     """Keeps `trust` true to the ConfigMap, as far as that is wanted."""
 
-    def __init__(self, cluster: Reading, trust: Trust, wanted: Wanted) -> None:
+    def __init__(self, cluster: ObjectReader, trust: Trust, wanted: WantedAuthorities) -> None:
         self._cluster = cluster
         self._trust = trust
         self._wanted = wanted

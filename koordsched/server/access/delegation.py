@@ -23,15 +23,13 @@ from koordsched.cluster.apiserver import ConnectError, ConnectionSettings
 from koordsched.cluster.port import Ref
 from koordsched.config import Flags
 from koordsched.log import get_logger
-from koordsched.server.access.authentication import Authentication
-from koordsched.server.access.authorities import LOOKUP_SECONDS, AuthorityFile, FrontProxy, Lookup, Trust, Wanted
-from koordsched.server.access.authorization import Authorization, Holding, OpenPaths
-from koordsched.server.access.front_proxy import ProxyRules
-from koordsched.server.access.gate import Gate
+from koordsched.server import StartError
+from koordsched.server.access.authentication import Authenticator, Tokens
+from koordsched.server.access.authorities import LOOKUP_SECONDS, AuthorityFile, FrontProxy, Lookup, Trust, WantedAuthorities
+from koordsched.server.access.authorization import AccessFilter, Authorizer, Holding, OpenPaths
+from koordsched.server.access.identities import ProxyRules
 from koordsched.server.access.reviews import Reviews
-from koordsched.server.access.tokens import Tokens
 from koordsched.server.files import FOLLOW_SECONDS
-from koordsched.server.mistakes import StartError
 
 log = get_logger(__name__)
 
@@ -48,7 +46,7 @@ class Asking(Protocol):
     async def close(self) -> None: ...
 
 
-class World(msgspec.Struct, frozen=True):
+class ApiConnector(msgspec.Struct, frozen=True):
     """What the outside is reached and timed by."""
 
     connect: Callable[[ConnectionSettings, Clock, Random], Awaitable[Asking]]
@@ -59,20 +57,20 @@ class World(msgspec.Struct, frozen=True):
 class Delegation:
     """What the flags ask for. `start` it, let its `follow_*` run beside what it guards, `close` it."""
 
-    def __init__(self, flags: Flags, world: World) -> None:
+    def __init__(self, flags: Flags, connector: ApiConnector) -> None:
         self._flags = flags
-        self._world = world
+        self._connector = connector
         self._trust = Trust()
         self._client_file = _file("client-ca-file", flags.client_ca_file)
         self._proxy_file = _file("requestheader-client-ca-file", flags.requestheader_client_ca_file)
         self._open = AsyncExitStack()
         self._lookup: Lookup | None = None
-        self._said: list[str] = []
+        self._problems: list[str] = []
         self._take_files()
 
-    async def start(self) -> Gate:
+    async def start(self) -> AccessFilter:
         """Return the gate; StartError for a kubeconfig that leads nowhere, or CAs that must be looked up and cannot be."""
-        flags, world = self._flags, self._world
+        flags, connector = self._flags, self._connector
         asked = await self._connected("authentication-kubeconfig", flags.authentication_kubeconfig)
         decider = await self._connected("authorization-kubeconfig", flags.authorization_kubeconfig)
         self._lookup = self._made_lookup(asked)
@@ -83,11 +81,13 @@ class Delegation:
         if decider is None:
             log.warning("No authorization-kubeconfig provided, so SubjectAccessReview of authorization tokens won't work.")
         ttl = flags.authentication_token_webhook_cache_ttl
-        tokens = None if asked is None else Tokens(Reviews(asked, world.random), world.clock.now, ttl)
+        tokens = None if asked is None else Tokens(Reviews(asked, connector.random), connector.clock.now, ttl)
         holding = Holding(flags.authorization_webhook_cache_authorized_ttl, flags.authorization_webhook_cache_unauthorized_ttl)
-        reviews = None if decider is None else Reviews(decider, world.random)
+        reviews = None if decider is None else Reviews(decider, connector.random)
         open_paths = OpenPaths(flags.authorization_always_allow_paths)
-        return Gate(Authentication(self._trust, world.clock.now, tokens), Authorization(open_paths, reviews, world.clock.now, holding))
+        return AccessFilter(
+            Authenticator(self._trust, connector.clock.now, tokens), Authorizer(open_paths, reviews, connector.clock.now, holding)
+        )
 
     @property
     def asks_for_certificates(self) -> bool:
@@ -109,12 +109,12 @@ class Delegation:
         """Read the ConfigMap again and again, for ever; end at once when it is not wanted or nobody can be asked."""
         while self._lookup is not None:
             problems = await self._lookup.once()
-            if problems != self._said:
+            if problems != self._problems:
                 self._say(problems)
             await asyncio.sleep(LOOKUP_SECONDS)
 
     def _say(self, problems: list[str]) -> None:
-        self._said = problems
+        self._problems = problems
         if not problems:
             log.info("in-cluster authentication configuration was looked up", object=CONFIG_MAP)
             return
@@ -139,7 +139,7 @@ class Delegation:
             self._trust.front_proxy = FrontProxy(self._proxy_file.authorities, rules)
 
     def _made_lookup(self, asked: Asking | None) -> Lookup | None:
-        wanted = Wanted(clients=self._client_file is None, front_proxy=self._proxy_file is None)
+        wanted = WantedAuthorities(clients=self._client_file is None, front_proxy=self._proxy_file is None)
         if self._flags.authentication_skip_lookup or not (wanted.clients or wanted.front_proxy):
             return None
         if asked is not None:
@@ -160,7 +160,7 @@ class Delegation:
             return None
         settings = ConnectionSettings(kubeconfig=kubeconfig, qps=QPS, burst=BURST)
         try:
-            connection = await self._world.connect(settings, self._world.clock, self._world.random)
+            connection = await self._connector.connect(settings, self._connector.clock, self._connector.random)
         except ConnectError as error:
             if kubeconfig:
                 raise StartError(f"--{flag}: {error}") from None

@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from koordsched.log import get_logger
+from koordsched.server import StartError
 from koordsched.server.files import FollowedFile
-from koordsched.server.mistakes import StartError
 
 log = get_logger(__name__)
 

@@ -8,7 +8,7 @@ import msgspec
 from OpenSSL import SSL
 
 from koordsched.log import get_logger
-from koordsched.server.mistakes import StartError
+from koordsched.server import StartError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from support.controlplane.authority import Authority, KeyPair
 
-from koordsched.server.access.certificates import CREDENTIAL_ID, UID, Authorities, user_of
+from koordsched.server.access.identities import CREDENTIAL_ID, UID, Authorities, user_of
 
 NOW = datetime.now(UTC)
 

@@ -18,9 +18,9 @@ from support.reviewing import Reviewer
 from koordsched.cluster.apiserver import ConnectError
 from koordsched.cluster.port import ServerError
 from koordsched.config.flags import parse_flags
-from koordsched.server.access import Delegation, Gate, World
-from koordsched.server.mistakes import StartError
-from koordsched.server.request import Request
+from koordsched.server import StartError
+from koordsched.server.access import AccessFilter, ApiConnector, Delegation
+from koordsched.server.http import Request
 
 KNOWN, PROXIES = Authority(), Authority()
 KUBECONFIGS = ("--authentication-kubeconfig=/n", "--authorization-kubeconfig=/z")
@@ -42,7 +42,7 @@ class Fixed:
 class Scene:
     """What the flags came to; `settings` are those of each connection."""
 
-    def __init__(self, server: Reviewer, delegation: Delegation, gate: Gate, settings: list[Any]) -> None:
+    def __init__(self, server: Reviewer, delegation: Delegation, gate: AccessFilter, settings: list[Any]) -> None:
         self.server, self.delegation, self.gate, self.settings = server, delegation, gate, settings
 
     async def status(self, authority: Authority = KNOWN) -> int:
@@ -60,7 +60,7 @@ async def made(server: Reviewer, *arguments: str) -> AsyncIterator[Scene]:
         settings.append(asked)
         return server
 
-    delegation = Delegation(parse_flags(arguments), World(connect, Fixed(), Random(1)))
+    delegation = Delegation(parse_flags(arguments), ApiConnector(connect, Fixed(), Random(1)))
     following: list[asyncio.Task[None]] = []
     try:
         gate = await delegation.start()
@@ -123,7 +123,7 @@ async def test_front_proxies_are_looked_up_with_their_rules() -> None:
         "requestheader-allowed-names": json.dumps(["proxy"]),
     }
     async with made(server, *KUBECONFIGS) as scene:
-        proxy = scene.gate.authentication.trust.front_proxy
+        proxy = scene.gate.authenticator.trust.front_proxy
         assert proxy is not None
         rules = proxy.rules
         assert (rules.username_headers, rules.group_headers, rules.extra_prefixes, rules.allowed_names) == (
@@ -176,7 +176,7 @@ async def test_a_kubeconfig_that_leads_nowhere_keeps_the_process_from_starting()
     async def connect(*_: object) -> Reviewer:
         raise ConnectError("kubeconfig /n: is empty")
 
-    delegation = Delegation(parse_flags(KUBECONFIGS), World(connect, Fixed(), Random(1)))
+    delegation = Delegation(parse_flags(KUBECONFIGS), ApiConnector(connect, Fixed(), Random(1)))
     with pytest.raises(StartError, match=r"^--authentication-kubeconfig: kubeconfig /n: is empty$"):
         await delegation.start()
 

@@ -15,16 +15,12 @@ from support.controlplane.authority import Authority, KeyPair
 from support.reviewing import Reviewer
 
 from koordsched.cluster.port import Forbidden, OutcomeUnknown, ServerError, TooManyRequests
-from koordsched.server.access.authentication import Authentication
+from koordsched.server.access.authentication import Authenticator, Tokens
 from koordsched.server.access.authorities import FrontProxy, Trust
-from koordsched.server.access.authorization import Authorization, Holding, OpenPaths
-from koordsched.server.access.certificates import Authorities
-from koordsched.server.access.front_proxy import ProxyRules
-from koordsched.server.access.gate import Gate
+from koordsched.server.access.authorization import AccessFilter, Authorizer, Holding, OpenPaths
+from koordsched.server.access.identities import Authorities, ProxyRules
 from koordsched.server.access.reviews import Reviews, SubjectAccessReviewStatus, UserInfo
-from koordsched.server.access.tokens import Tokens
-from koordsched.server.request import Request
-from koordsched.server.response import Response
+from koordsched.server.http import Request, Response
 
 KNOWN, PROXIES = Authority(), Authority()
 NOON = x509.load_pem_x509_certificate(KNOWN.certificate).not_valid_before_utc.timestamp() + 7200
@@ -40,7 +36,7 @@ class Scene:
         trust = Trust(Authorities.of(KNOWN.certificate), FrontProxy(Authorities.of(PROXIES.certificate), rules or ProxyRules()))
         tokens = Tokens(reviews, self.time, 10.0) if reviews is not None else None
         paths = OpenPaths(("/healthz", "/open/*"))
-        self.gate = Gate(Authentication(trust, self.time, tokens), Authorization(paths, reviews, self.time, Holding(20.0, 5.0)))
+        self.gate = AccessFilter(Authenticator(trust, self.time, tokens), Authorizer(paths, reviews, self.time, Holding(20.0, 5.0)))
 
     def time(self) -> float:
         return self.now

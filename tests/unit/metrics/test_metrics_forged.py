@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from support.builders import pod
 
 from koordsched.metrics import Counter, CounterFunction, Gauge, GaugeFunction, Histogram, Registry, exposition
-from koordsched.server.pod_resources import PODS_A_PIECE, resource_metrics
+from koordsched.serve.pod_resources import PODS_A_PIECE, resource_metrics
 from koordsched.slices import Slices
 
 Samples = set[tuple[str, tuple[tuple[str, str], ...], float]]

@@ -17,8 +17,8 @@ from koordsched.cluster.memory import Fault
 from koordsched.cluster.port import Ref, ServerError, TooManyRequests
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.status import Code, Status, error, unschedulable
-from koordsched.server.endpoints import Endpoints
-from koordsched.server.request import Request
+from koordsched.serve.endpoints import Endpoints
+from koordsched.server.http import Request
 
 WAIT = Status(Code.WAIT)
 P = Ref(POD, "default", "p")

@@ -11,8 +11,8 @@ import pytest
 from koordsched.clock import VirtualClock
 from koordsched.cluster.apiserver import ConnectError, ConnectionSettings, Untrusted
 from koordsched.cluster.port import ClusterError, ServerError, Unauthorized
+from koordsched.server import StartError
 from koordsched.server.connecting import Connecting
-from koordsched.server.mistakes import StartError
 
 SETTINGS = ConnectionSettings(kubeconfig="/k")
 

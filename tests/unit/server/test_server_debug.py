@@ -16,8 +16,8 @@ from koordsched.api.kinds import NODE, POD
 from koordsched.cluster.memory import Fault
 from koordsched.cluster.port import ServerError
 from koordsched.log import set_verbosity, verbosity
-from koordsched.server.endpoints import Endpoints, Response
-from koordsched.server.request import Request
+from koordsched.serve.endpoints import Endpoints, Response
+from koordsched.server.http import Request
 
 
 @pytest_asyncio.fixture

@@ -13,9 +13,9 @@ from support.fakes import config_with, embedded, node_manifest
 
 from koordsched.api.kinds import NODE
 from koordsched.config.flags import parse_flags
-from koordsched.server.endpoints import METRICS, TEXT, Endpoints, ProcessContext, Response
-from koordsched.server.front import Front
-from koordsched.server.request import Request
+from koordsched.serve.endpoints import METRICS, TEXT, Endpoints, ProcessContext, Response
+from koordsched.server.health import BootstrapHandler
+from koordsched.server.http import Request
 
 
 @pytest_asyncio.fixture
@@ -31,7 +31,7 @@ async def get(world: AnsweringCluster, target: str) -> tuple[int, str]:
     return response.status, response.body.decode()
 
 
-async def ask(answering: Endpoints | Front, target: str, method: str = "GET") -> Response:
+async def ask(answering: Endpoints | BootstrapHandler, target: str, method: str = "GET") -> Response:
     return await answering.answer(Request.of(method, target))
 
 
@@ -164,8 +164,8 @@ async def test_deleting_the_outcomes_of_health_checks_forgets_them(world: Answer
 
 
 async def test_before_there_is_a_scheduler_only_health_and_process_metrics_are_answered() -> None:
-    front = Front()
-    assert [(await ask(front, target)).status for target in ("/healthz", "/readyz", "/metrics", "/configz", "/healthz/")] == [
+    bootstrap = BootstrapHandler()
+    assert [(await ask(bootstrap, target)).status for target in ("/healthz", "/readyz", "/metrics", "/configz", "/healthz/")] == [
         200,
         500,
         200,
@@ -175,18 +175,18 @@ async def test_before_there_is_a_scheduler_only_health_and_process_metrics_are_a
 
 
 async def test_a_front_hands_a_reset_on_and_adds_nothing_to_its_answer(world: AnsweringCluster) -> None:
-    front = Front()
-    front.show(Endpoints(world.scheduler))
-    assert (await ask(front, "/metrics", "DELETE")).body == b"metrics reset\n"
+    bootstrap = BootstrapHandler()
+    bootstrap.hand_over(Endpoints(world.scheduler))
+    assert (await ask(bootstrap, "/metrics", "DELETE")).body == b"metrics reset\n"
 
 
 async def test_a_front_shows_neither_disabled_metrics_of_the_scheduler_nor_of_the_process() -> None:
     disabled = "process_open_fds", "scheduler_goroutines"
     flags = parse_flags([f"--disabled-metrics={','.join(disabled)}"])
     async with embedded(asyncio.get_running_loop(), config_with({}), flags=flags) as world:
-        front = Front(flags)
-        front.show(Endpoints(world.scheduler, ProcessContext(process=front.metrics)))
-        body = (await ask(front, "/metrics")).body.decode()
+        bootstrap = BootstrapHandler(flags)
+        bootstrap.hand_over(Endpoints(world.scheduler, ProcessContext(process=bootstrap.metrics)))
+        body = (await ask(bootstrap, "/metrics")).body.decode()
     assert "\nprocess_max_fds " in body
     assert "\n# HELP scheduler_cache_size " in body
     assert not [name for name in disabled if name in body]

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from koordsched.server.kept_answers import MOST_WAITING, Bounds, KeptAnswers
-from koordsched.server.response import Response, text
+from koordsched.server.budget import MOST_WAITING, Bounds, KeptAnswers
+from koordsched.server.http import Response, text
 from koordsched.slices import Slices
 
 

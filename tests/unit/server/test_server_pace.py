@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from koordsched.server.pace import OWED_SECONDS, SAVED_SECONDS, SHARE, Pace
+from koordsched.server.budget import OWED_SECONDS, SAVED_SECONDS, SHARE, Pace
 
 COST = 0.01
 

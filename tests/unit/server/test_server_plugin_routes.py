@@ -11,8 +11,8 @@ import pytest
 
 from koordsched.framework.interface import Plugin
 from koordsched.framework.routes import Answer, Route, RoutesPlugin, refusal
-from koordsched.server.plugin_routes import PluginRoutes
-from koordsched.server.request import Request
+from koordsched.serve.plugin_routes import PluginRoutes
+from koordsched.server.http import Request
 
 
 class Showing(RoutesPlugin):

@@ -11,8 +11,8 @@ from support.builders import pod
 from support.fakes import embedded, node_manifest, pod_manifest
 
 from koordsched.api.kinds import NODE, POD
-from koordsched.server.endpoints import METRICS
-from koordsched.server.pod_resources import resource_metrics
+from koordsched.serve.endpoints import METRICS
+from koordsched.serve.pod_resources import resource_metrics
 from koordsched.slices import Slices
 
 WHOSE = re.compile(r'(namespace="default"|pod="p"|scheduler="default-scheduler"),')

@@ -10,11 +10,9 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 
-from koordsched.server.kept_answers import Bounds, KeptAnswers
-from koordsched.server.profiling import Profiles
-from koordsched.server.profiling.cpu import collapsed, sample
-from koordsched.server.profiling.heap import heap
-from koordsched.server.scheduling_loop import SchedulingLoop
+from koordsched.server.budget import Bounds, KeptAnswers
+from koordsched.server.main_loop import MainLoop
+from koordsched.server.profiling import Profiles, collapsed, heap, sample
 
 
 def burn(stopped: threading.Event) -> None:
@@ -56,7 +54,7 @@ async def test_cpu_time_is_measured_for_one_asker_at_a_time() -> None:
 
     def ask() -> tuple[int, ...]:
         async def both() -> tuple[int, ...]:
-            loop = SchedulingLoop()
+            loop = MainLoop()
             profiles = Profiles(loop, KeptAnswers(perf_counter, Bounds(1.0)))
             answers = await asyncio.gather(*(profiles.answer("/profile", {"seconds": ["0.05"]}) for _ in range(2)))
             return (*(answer.status for answer in answers), (await profiles.answer("/profile", {"seconds": ["0.01"]})).status)

@@ -10,7 +10,7 @@ from support.fakes import config_with
 
 import koordsched
 from koordsched.config.flags import parse_flags
-from koordsched.server.command import Start, say_what_starts
+from koordsched.serve.command import Start, say_what_starts
 from koordsched.server.library_logs import carrying_library_logs
 
 NO_ELECTION = {"leaderElection": {"leaderElect": False}}

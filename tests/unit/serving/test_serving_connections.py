@@ -13,10 +13,9 @@ from support.serving import HOST, until
 
 from koordsched.config.flags import parse_flags
 from koordsched.scenario.live.ports import free_port
-from koordsched.server.connections import Connections, Handshakes, Limits
+from koordsched.server.connections import ConnectionLimits, Connections, Handshakes
+from koordsched.server.http import Request, Response, text
 from koordsched.server.ports import Port, listening
-from koordsched.server.request import Request
-from koordsched.server.response import Response, text
 from koordsched.server.tls import ServingCertificates
 
 ASK = b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -72,7 +71,7 @@ class Stand(NamedTuple):
 
 
 @asynccontextmanager
-async def stand(limits: Limits, tls: bool = False, answering: Slow | None = None) -> AsyncIterator[Stand]:
+async def stand(limits: ConnectionLimits, tls: bool = False, answering: Slow | None = None) -> AsyncIterator[Stand]:
     certificates = ServingCertificates(parse_flags([]), 1_790_000_000.0, clients_show_theirs=False) if tls else None
     port = Port(HOST, free_port(), None if certificates is None else certificates.connection, limits=limits)
     answering = answering or Slow()
@@ -99,7 +98,7 @@ def looks(connections: Connections) -> Callable[[], None]:
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.parametrize("said", [b"", b"GET /x HTTP/1.1\r\nHost: h\r\n"])
 async def test_headers_that_do_not_come_end_the_connection(tls: bool, said: bytes) -> None:
-    async with stand(Limits(headers=30.0), tls) as here:
+    async with stand(ConnectionLimits(headers=30.0), tls) as here:
         client = await here.connect(unverified() if tls else None)
         client.writer.write(said)
         await until(lambda: here.connections.stages() == {"headers": 1})
@@ -112,7 +111,7 @@ async def test_headers_that_do_not_come_end_the_connection(tls: bool, said: byte
 
 
 async def test_headers_that_come_byte_by_byte_have_no_more_time() -> None:
-    async with stand(Limits(headers=0.3)) as here:
+    async with stand(ConnectionLimits(headers=0.3)) as here:
         client, loop = await here.connect(), asyncio.get_running_loop()
         await until(lambda: len(here.connections) == 1)
         begun = loop.time()
@@ -125,7 +124,7 @@ async def test_headers_that_come_byte_by_byte_have_no_more_time() -> None:
 
 
 async def test_a_handshake_that_does_not_come_ends_the_connection() -> None:
-    async with stand(Limits(handshake=10.0), tls=True) as here:
+    async with stand(ConnectionLimits(handshake=10.0), tls=True) as here:
         client = await here.connect()
         await until(lambda: len(here.connections) == 1)
         here.connections.look(asyncio.get_running_loop().time() + 11)
@@ -134,7 +133,7 @@ async def test_a_handshake_that_does_not_come_ends_the_connection() -> None:
 
 
 async def test_an_idle_connection_is_ended_and_one_that_is_answered_is_not() -> None:
-    async with stand(Limits()) as here:
+    async with stand(ConnectionLimits()) as here:
         idle, busy = await here.connect(), await here.connect()
         assert await idle.ask() == b"200"
         here.answering.let.clear()
@@ -150,7 +149,7 @@ async def test_an_idle_connection_is_ended_and_one_that_is_answered_is_not() -> 
 
 
 async def test_somebody_who_does_not_take_an_answer_is_ended() -> None:
-    async with stand(Limits()) as here:
+    async with stand(ConnectionLimits()) as here:
         here.answering.body = "x" * 20_000_000
         client = await here.connect()
         client.writer.write(ASK)
@@ -163,7 +162,7 @@ async def test_somebody_who_does_not_take_an_answer_is_ended() -> None:
 
 @pytest.mark.parametrize("tls", [False, True])
 async def test_one_connection_too_many_takes_the_place_of_the_one_that_waits_longest(tls: bool) -> None:
-    async with stand(Limits(connections=3), tls) as here:
+    async with stand(ConnectionLimits(connections=3), tls) as here:
         context = unverified() if tls else None
         first, second, third = [await here.connect(context) for _ in range(3)]
         assert [await client.ask() for client in (third, second)] == [b"200"] * 2
@@ -177,7 +176,7 @@ async def test_one_connection_too_many_takes_the_place_of_the_one_that_waits_lon
 
 
 async def test_a_connection_is_refused_when_all_others_are_being_answered() -> None:
-    async with stand(Limits(connections=2)) as here:
+    async with stand(ConnectionLimits(connections=2)) as here:
         here.answering.let.clear()
         busy = [await here.connect() for _ in range(2)]
         for client in busy:
@@ -191,7 +190,7 @@ async def test_a_connection_is_refused_when_all_others_are_being_answered() -> N
 
 @pytest.mark.parametrize("tls", [False, True])
 async def test_headers_without_end_are_not_kept(tls: bool) -> None:
-    async with stand(Limits(header_bytes=20_000), tls) as here:
+    async with stand(ConnectionLimits(header_bytes=20_000), tls) as here:
         client = await here.connect(unverified() if tls else None)
         client.writer.write(b"GET / HTTP/1.1\r\n" + b"".join(b"X-%d: y\r\n" % number for number in range(100)))
         for number in range(100):
@@ -201,7 +200,7 @@ async def test_headers_without_end_are_not_kept(tls: bool) -> None:
 
 
 async def test_a_body_that_does_not_come_is_refused() -> None:
-    async with stand(Limits(body=0.1)) as here:
+    async with stand(ConnectionLimits(body=0.1)) as here:
         client = await here.connect()
         client.writer.write(b"PUT /x HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n12345")
         assert await client.status() == b"408"
@@ -216,7 +215,7 @@ async def test_a_body_that_comes_in_pieces_is_read_to_its_end() -> None:
             bodies.append(request.body)
             return text(200, "")
 
-    async with stand(Limits(), answering=Keeping()) as here:
+    async with stand(ConnectionLimits(), answering=Keeping()) as here:
         client = await here.connect()
         client.writer.write(b"PUT /x HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n12345")
         await asyncio.sleep(0.1)
@@ -254,13 +253,13 @@ async def test_handshakes_begin_at_a_rate_and_one_of_each_client_in_turn() -> No
 
 
 async def test_clients_that_wait_for_their_handshake_get_it() -> None:
-    async with stand(Limits(handshakes=100.0, handshake_burst=1), tls=True) as here:
+    async with stand(ConnectionLimits(handshakes=100.0, handshake_burst=1), tls=True) as here:
         clients = await asyncio.gather(*(here.connect(unverified()) for _ in range(4)))
         assert [await client.ask() for client in clients] == [b"200"] * 4
 
 
 async def test_a_client_that_goes_away_leaves_its_turn_to_others_and_one_that_waits_too_long_is_ended() -> None:
-    async with stand(Limits(handshakes=0.001, handshake_burst=1), tls=True) as here:
+    async with stand(ConnectionLimits(handshakes=0.001, handshake_burst=1), tls=True) as here:
         first = await here.connect(unverified())
         gone, late = await here.connect(), await here.connect()
         for client in (gone, late):

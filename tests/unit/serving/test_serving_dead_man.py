@@ -11,7 +11,7 @@ import pytest
 from koordsched._core import deadman
 from koordsched.clock import RealClock
 from koordsched.log import Style, write_logs
-from koordsched.server.dead_man import DeadMan
+from koordsched.server.leadership import DeadMan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

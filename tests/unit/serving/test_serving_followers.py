@@ -12,8 +12,8 @@ from support.virtual_loop import run_virtual
 
 from koordsched import tasks
 from koordsched.config.flags import parse_flags
-from koordsched.server.access import Delegation, World
-from koordsched.server.secure_port import secure_port
+from koordsched.server.access import ApiConnector, Delegation
+from koordsched.server.serving_thread import secure_port
 from koordsched.server.tls import ServingCertificates
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def test_a_follower_that_fails_is_started_again(monkeypatch: pytest.MonkeyPatch,
 
     async def body(clock: VirtualClock) -> None:
         flags = parse_flags(["--secure-port=10259", "--cert-dir="])
-        async with secure_port(flags, World(connect, clock, Random(1))):
+        async with secure_port(flags, ApiConnector(connect, clock, Random(1))):
             await asyncio.sleep(60)
             assert tasks.restarts == {task: 2}
             tasks.restarts.clear()

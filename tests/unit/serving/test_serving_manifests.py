@@ -10,9 +10,9 @@ import yaml
 
 from koordsched.config import load_config
 from koordsched.config.flags import not_acted_on, parse_flags
+from koordsched.serve.process import KILL_SECONDS, STOP_SECONDS
 from koordsched.server.access.authorization import OpenPaths
 from koordsched.server.ports import CLOSE_SECONDS
-from koordsched.server.process import KILL_SECONDS, STOP_SECONDS
 
 KOORDINATORS_GRACE_SECONDS = 10
 """terminationGracePeriodSeconds of koord-scheduler's Deployment in Koordinator's chart v1.8.0."""

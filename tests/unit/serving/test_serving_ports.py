@@ -18,10 +18,9 @@ from OpenSSL import SSL
 from support.controlplane.authority import Authority
 
 from koordsched.config.flags import parse_flags
-from koordsched.server.mistakes import StartError
+from koordsched.server import StartError
+from koordsched.server.http import TEXT, Request, Response
 from koordsched.server.ports import Port, listening
-from koordsched.server.request import Request
-from koordsched.server.response import TEXT, Response
 from koordsched.server.tls import ServingCertificates
 
 HOST = "127.0.0.1"
@@ -96,11 +95,11 @@ async def test_a_body_without_measure_is_refused() -> None:
     assert len(echo.asked) == 1
 
 
-async def test_a_guard_is_asked_first_and_only_at_its_own_port() -> None:
-    echo, guarded, free = Echo(), Port(HOST, free_port(), guard=Bouncer()), Port(HOST, free_port())
-    async with listening([guarded, free], echo):
-        assert await ask("GET", f"{guarded.url}/open?x=1") == (200, "/open?x=1")
-        assert await ask("PUT", f"{guarded.url}/shut", data=b"x" * 1_000_000) == (403, "not /shut")
+async def test_a_filter_is_asked_first_and_only_at_its_own_port() -> None:
+    echo, filtered, free = Echo(), Port(HOST, free_port(), filter=Bouncer()), Port(HOST, free_port())
+    async with listening([filtered, free], echo):
+        assert await ask("GET", f"{filtered.url}/open?x=1") == (200, "/open?x=1")
+        assert await ask("PUT", f"{filtered.url}/shut", data=b"x" * 1_000_000) == (403, "not /shut")
         assert await ask("GET", f"{free.url}/shut") == (200, "/shut")
     assert [request.uri for request in echo.asked] == ["/open?x=1", "/shut"]
 

@@ -265,7 +265,7 @@ async def test_a_background_task_that_fails_is_counted_and_costs_nothing_else(lo
     async def broken_sweep(_is_busy: object) -> None:
         raise KeyError("a bug")
 
-    monkeypatch.setattr("koordsched.server.process.sweep", broken_sweep)
+    monkeypatch.setattr("koordsched.serve.process.sweep", broken_sweep)
     async with serving(FakeServer()) as served:
         await served.ready()
         shown = 'koord_scheduler_task_restarts_total{task="garbage collection"} '

@@ -1,4 +1,4 @@
-"""SchedulingLoop: work of another thread is done on the loop, which may not answer."""
+"""MainLoop: work of another thread is done on the loop, which may not answer."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import threading
 
 import pytest
 
-from koordsched.server.scheduling_loop import SchedulingLoop, SchedulingLoopBusyError
+from koordsched.server.main_loop import MainLoop, MainLoopBusyError
 
 
-async def in_another_thread(loop: SchedulingLoop) -> int:
+async def in_another_thread(loop: MainLoop) -> int:
     async def ident() -> int:
         return threading.get_ident()
 
@@ -18,18 +18,18 @@ async def in_another_thread(loop: SchedulingLoop) -> int:
 
 
 async def test_work_of_another_thread_is_done_on_the_loop() -> None:
-    loop = SchedulingLoop()
+    loop = MainLoop()
     assert await asyncio.to_thread(lambda: asyncio.run(in_another_thread(loop))) == threading.get_ident()
     assert await loop.call(threading.get_ident) == threading.get_ident()
 
 
 async def test_a_loop_that_does_not_answer_is_not_waited_for_for_ever() -> None:
-    loop, found = SchedulingLoop(), list[BaseException]()
+    loop, found = MainLoop(), list[BaseException]()
 
     def ask() -> None:
         try:
             asyncio.run(in_another_thread(loop))
-        except SchedulingLoopBusyError as error:
+        except MainLoopBusyError as error:
             found.append(error)
 
     thread = threading.Thread(target=ask)
@@ -39,7 +39,7 @@ async def test_a_loop_that_does_not_answer_is_not_waited_for_for_ever() -> None:
 
 
 async def test_what_fails_on_the_loop_fails_for_whoever_asked() -> None:
-    loop = SchedulingLoop()
+    loop = MainLoop()
 
     async def fails() -> None:
         raise TimeoutError("its own")

@@ -20,7 +20,7 @@ from support.known import known
 
 from koordsched.config import Flags
 from koordsched.config.flags import parse_flags
-from koordsched.server.mistakes import StartError
+from koordsched.server import StartError
 from koordsched.server.tls import CertKey, ServingCertificates, self_signed
 
 NOW = 1_790_000_000.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from koordsched.config import load_config_text
-from koordsched.server.configz import configz
+from koordsched.serve.endpoints import configz
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1

@@ -12,13 +12,13 @@ import msgspec
 
 from koordsched.framework.routes import Answer, Route, RoutesPlugin
 from koordsched.log import get_logger
-from koordsched.server.response import JSON, NOT_FOUND, Response
+from koordsched.server.http import JSON, NOT_FOUND, Response
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from koordsched.framework.profile import Profile
-    from koordsched.server.request import Request
+    from koordsched.server.http import Request
 
 log = get_logger(__name__)
 

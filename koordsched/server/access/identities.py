@@ -1,13 +1,10 @@
-"""Client certificates: whether one is signed by an authority we know, and whom it names.
-
-The TLS handshake takes any certificate, as Go's does with RequestClientCert: an expired or foreign one is a 401 for its request and no
-broken connection. So nothing that a certificate says is true before `Authorities.flaw` has found none.
-"""
+"""Who a request comes from: users as Kubernetes names them, client certificates, and the headers of front proxies."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from urllib.parse import unquote
 
 import msgspec
 from cryptography import x509
@@ -15,7 +12,29 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from OpenSSL import crypto
 
-from koordsched.server.access.users import User
+from koordsched.server.http import RequestHeaders, readable
+
+ALL_AUTHENTICATED = "system:authenticated"
+ALL_UNAUTHENTICATED = "system:unauthenticated"
+MASTERS = "system:masters"
+
+
+class RequestUser(msgspec.Struct, frozen=True):
+    name: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: Mapping[str, tuple[str, ...]] = {}
+
+
+ANONYMOUS = RequestUser("system:anonymous", (ALL_UNAUTHENTICATED,))
+
+
+def authenticated(user: RequestUser) -> RequestUser:
+    """Add the group of everybody who said who he is, unless he is nobody or has it."""
+    if user.name == ANONYMOUS.name or {ALL_AUTHENTICATED, ALL_UNAUTHENTICATED} & set(user.groups):
+        return user
+    return msgspec.structs.replace(user, groups=(*user.groups, ALL_AUTHENTICATED))
+
 
 CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 UID = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
@@ -51,12 +70,12 @@ class Authorities(msgspec.Struct, frozen=True):
         return f"verifying certificate {_identifier(chain[0])} failed: its extended key usage is not for clients"
 
 
-def user_of(certificate: x509.Certificate) -> User | None:
+def user_of(certificate: x509.Certificate) -> RequestUser | None:
     """Return whom a verified certificate names: CN the user, each O a group; None without a CN."""
     name = common_name(certificate)
     if not name:
         return None
-    return User(
+    return RequestUser(
         name=name,
         groups=_values(certificate, NameOID.ORGANIZATION_NAME),
         uid=next(iter(_values(certificate, UID)), ""),
@@ -83,3 +102,36 @@ def _for_clients(certificate: x509.Certificate) -> bool:
 
 def _identifier(certificate: x509.Certificate) -> str:
     return f"SN={certificate.serial_number}, subject={certificate.subject.rfc4514_string()}"
+
+
+class ProxyRules(msgspec.Struct, frozen=True, kw_only=True):
+    """Which headers name the user, and the CNs that a proxy may have (none listed: any)."""
+
+    username_headers: tuple[str, ...] = ("x-remote-user",)
+    group_headers: tuple[str, ...] = ("x-remote-group",)
+    extra_prefixes: tuple[str, ...] = ("x-remote-extra-",)
+    uid_headers: tuple[str, ...] = ()
+    allowed_names: tuple[str, ...] = ()
+
+
+def user_behind(headers: RequestHeaders, rules: ProxyRules) -> RequestUser | None:
+    """Return the user whom a proxy's headers name; None when they name none."""
+    name = _first(headers, rules.username_headers)
+    if not name:
+        return None
+    groups = [readable(group) for header in rules.group_headers for group in headers.getall(header, []) if group]
+    return RequestUser(name, tuple(groups), _first(headers, rules.uid_headers), _extra(headers, rules.extra_prefixes))
+
+
+def _first(headers: RequestHeaders, names: tuple[str, ...]) -> str:
+    return next((readable(value) for name in names if (value := headers.get(name, ""))), "")
+
+
+def _extra(headers: RequestHeaders, prefixes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for prefix in prefixes:
+        for name, value in headers.items():
+            if name.lower().startswith(prefix.lower()):
+                key = unquote(readable(name).lower()[len(prefix) :])
+                found[key] = (*found.get(key, ()), readable(value))
+    return found

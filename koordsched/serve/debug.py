@@ -13,17 +13,17 @@ import msgspec
 from koordsched.cluster.port import ClusterError
 from koordsched.config.flag_values import BadValueError, read_level
 from koordsched.log import set_verbosity
-from koordsched.server.kept_answers import Bounds, KeptAnswers
-from koordsched.server.response import HTML, JSON, NOT_FOUND, Response, bad_request, text
+from koordsched.server.budget import Bounds, KeptAnswers
+from koordsched.server.http import DEBUG_PATH, HTML, JSON, NOT_FOUND, Response, bad_request, text
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from koordsched.scheduler.debugger import CacheDump, QueueDump
     from koordsched.scheduler.scheduler import Scheduler
+    from koordsched.server.http import Request
+    from koordsched.server.main_loop import MainLoop
     from koordsched.server.profiling import Profiles
-    from koordsched.server.request import Request
-    from koordsched.server.scheduling_loop import SchedulingLoop
     from koordsched.slices import Slices
 
     Query = Mapping[str, list[str]]
@@ -33,7 +33,6 @@ SHARE = Bounds(1 / 100)
 COMPARISON = Bounds(1 / 50, least_seconds=5.0)
 """The cost of a comparison is the CPU time of the scheduling thread meanwhile: it mostly waits for lists, and to look again."""
 COMPARISON_SECONDS = 300.0
-DEBUG_PATH = "/debug/"
 SHOWN = 100  # characters of a wrong value
 VERBOSITY = "flags/v"
 FLAGS_PAGE = Response(200, HTML, b"<html><head><title>/debug/flags/</title></head><body>/debug/flags/<br>flags:<br>v<br></body></html>\n")
@@ -42,7 +41,7 @@ FLAGS_PAGE = Response(200, HTML, b"<html><head><title>/debug/flags/</title></hea
 class DebugEndpoints:
     """What one scheduler answers below /debug."""
 
-    def __init__(self, scheduler: Scheduler, loop: SchedulingLoop) -> None:
+    def __init__(self, scheduler: Scheduler, loop: MainLoop) -> None:
         self._scheduler = scheduler
         self._loop = loop
         self._kept = KeptAnswers(scheduler.clock.perf, SHARE)

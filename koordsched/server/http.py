@@ -1,4 +1,7 @@
-"""A request, as everybody behind the ports sees it: already parted, its path decoded, so that what is authorised is what is answered."""
+"""HTTP messages as everything behind the ports sees them: a request that is already parted, and what an endpoint answers.
+
+Paths are decoded before they are authorised, so that what is authorised is what is answered.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
 
-class Headers(Protocol):
+class RequestHeaders(Protocol):
     """What is asked of headers: a multidict whose keys are found in whatever case."""
 
     def get(self, key: str, default: str, /) -> str: ...
@@ -42,7 +45,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     uri: str
     path: str
     query: Mapping[str, list[str]] = {}
-    headers: Headers = NoHeaders()
+    headers: RequestHeaders = NoHeaders()
     chain: tuple[Certificate, ...] = ()
     body: bytes = b""
 
@@ -67,3 +70,45 @@ def _local(target: str) -> str:
     except ValueError:
         return target
     return f"{url.path or '/'}?{url.query}" if url.netloc else target
+
+
+TEXT = "text/plain; charset=utf-8"
+HTML = "text/html; charset=utf-8"
+METRICS = "text/plain; version=0.0.4; charset=utf-8"
+JSON = "application/json"
+METRICS_PATH = "/metrics"
+SLIS_PATH = "/metrics/slis"
+RESOURCES_PATH = "/metrics/resources"
+DEBUG_PATH = "/debug/"
+
+
+class Response(msgspec.Struct, frozen=True):
+    status: int
+    content_type: str
+    body: bytes
+    location: str = ""  # where else to ask, with a status that says so
+
+
+NOT_FOUND = Response(404, TEXT, b"404 page not found\n")
+
+
+def text(status: int, words: str) -> Response:
+    return Response(status, TEXT, words.encode())
+
+
+def bad_request(why: str) -> Response:
+    return text(400, f"bad request: {why}\n")
+
+
+class RequestHandler(Protocol):
+    """Answers requests."""
+
+    async def answer(self, request: Request) -> Response:
+        """Answer a request, whatever its method."""
+
+
+class RequestFilter(Protocol):
+    """Stands before a port's handler."""
+
+    async def refusal(self, request: Request) -> Response | None:
+        """Return what to answer instead, None when the request may pass."""

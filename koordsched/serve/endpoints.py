@@ -9,27 +9,70 @@ on it (`scheduling_loop`), and what costs something is kept for a while (`kept_a
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from koordsched.server.configz import configz
-from koordsched.server.debug import DEBUG_PATH, DebugEndpoints
+from koordsched.config.types import Config
+from koordsched.config.writing import plain
+from koordsched.serve.debug import DebugEndpoints
+from koordsched.serve.plugin_routes import APIS_PATH, PluginRoutes
+from koordsched.serve.pod_resources import resource_metrics
+from koordsched.server.budget import Bounds, KeptAnswers
 from koordsched.server.health import Health
-from koordsched.server.kept_answers import Bounds, KeptAnswers
-from koordsched.server.metrics_page import metrics_page
-from koordsched.server.plugin_routes import APIS_PATH, PluginRoutes
-from koordsched.server.pod_resources import resource_metrics
-from koordsched.server.response import JSON, METRICS, METRICS_PATH, NOT_FOUND, RESOURCES_PATH, SLIS_PATH, TEXT, Response
-from koordsched.server.scheduling_loop import DOES_NOT_ANSWER, SchedulingLoop, SchedulingLoopBusyError
+from koordsched.server.http import DEBUG_PATH, JSON, METRICS, METRICS_PATH, NOT_FOUND, RESOURCES_PATH, SLIS_PATH, TEXT, Response
+from koordsched.server.main_loop import DOES_NOT_ANSWER, MainLoop, MainLoopBusyError
+from koordsched.server.process_metrics import metrics_page
 
 if TYPE_CHECKING:
+    from koordsched.config import SchedulerConfiguration
     from koordsched.scheduler.scheduler import Scheduler
     from koordsched.server.health import Checks
+    from koordsched.server.http import Request
     from koordsched.server.leadership import Leadership
     from koordsched.server.process_metrics import ProcessMetrics
-    from koordsched.server.request import Request
     from koordsched.slices import Slices
+
+API_VERSION = "kubescheduler.config.k8s.io/v1"
+INITIALISMS = {
+    "qps": "QPS",
+    "urlPrefix": "URLPrefix",
+    "enableHTTPS": "EnableHTTPS",
+    "tlsConfig": "TLSConfig",
+    "httpTimeout": "HTTPTimeout",
+    "caFile": "CAFile",
+    "caData": "CAData",
+    "gcDurationSeconds": "GCDurationSeconds",
+    "gcIntervalSeconds": "GCIntervalSeconds",
+    "gpuShareUnsupportedModels": "GPUShareUnsupportedModels",
+    "gpuSharedResourceTemplatesConfig": "GPUSharedResourceTemplatesConfig",
+    "numaScoringStrategy": "NUMAScoringStrategy",
+}
+
+
+def configz(config: SchedulerConfiguration) -> dict[str, Any]:
+    """Return the configuration as JSON-like data."""
+    found = _capitalised(config)
+    if not isinstance(found, dict):
+        raise TypeError(f"a configuration is a mapping, not {type(found).__name__}")
+    return {"apiVersion": API_VERSION, **found}
+
+
+def _capitalised(value: Any) -> Any:
+    """Return what stands for a value; types of the API, such as a node affinity, have no internal form and keep their names."""
+    if isinstance(value, Config):
+        fields = msgspec.structs.fields(value)
+        return {_name(field.encode_name): _capitalised(getattr(value, field.name)) for field in fields if field.name != "points"}
+    if isinstance(value, dict):
+        return {key: _capitalised(item) for key, item in value.items()} or None
+    if isinstance(value, list | tuple):
+        return [_capitalised(item) for item in value] or None
+    return None if value == b"" else plain(value)
+
+
+def _name(key: str) -> str:
+    return INITIALISMS.get(key, key[:1].upper() + key[1:])
+
 
 __all__ = ["JSON", "METRICS", "TEXT", "Endpoints", "ProcessContext", "Response"]
 
@@ -58,7 +101,7 @@ class Endpoints:
 
     def __init__(self, scheduler: Scheduler, context: ProcessContext = ALONE) -> None:
         self.shutting_down = False
-        self._loop = SchedulingLoop()
+        self._loop = MainLoop()
         self._leadership = leadership = context.leadership
         self._process = context.process
         self._scheduler = scheduler
@@ -80,7 +123,7 @@ class Endpoints:
             return health
         try:
             return await self._answer(request)
-        except SchedulingLoopBusyError:
+        except MainLoopBusyError:
             return DOES_NOT_ANSWER
 
     async def _answer(self, request: Request) -> Response:

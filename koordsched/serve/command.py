@@ -21,9 +21,9 @@ from koordsched.config.flags import FLAGS, not_acted_on
 from koordsched.config.overrides import ignored_flags
 from koordsched.config.writing import dump_config
 from koordsched.log import Style, get_logger, set_verbosity, write_logs
-from koordsched.server.dead_man import DeadMan
+from koordsched.serve.process import Process, ServeOptions
+from koordsched.server.leadership import DeadMan
 from koordsched.server.library_logs import carrying_library_logs
-from koordsched.server.process import Orders, Process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -58,9 +58,9 @@ def run_serve(start: Start) -> int:
     gc.set_threshold(*GC_THRESHOLDS)
     sys.setswitchinterval(SWITCH_SECONDS)
     new_loop = _loop_factory()
-    orders = Orders(config=start.config, flags=start.flags, clock=clock, random=Random(), guard=DeadMan(clock), new_loop=new_loop)
+    options = ServeOptions(config=start.config, flags=start.flags, clock=clock, random=Random(), guard=DeadMan(clock), new_loop=new_loop)
     with carrying_library_logs(), asyncio.Runner(loop_factory=new_loop) as runner:
-        return runner.run(Process(orders).run())
+        return runner.run(Process(options).run())
 
 
 def say_what_starts(start: Start) -> None:

@@ -1,4 +1,4 @@
-"""SchedulingLoop: how the serving thread reads and changes what belongs to the event loop on which pods are scheduled.
+"""MainLoop: how the serving thread reads and changes what belongs to the event loop on which pods are scheduled.
 
 Cache, queue and metrics are changed by that loop without locks, so what needs a consistent view of them runs there, in slices
 (`koordsched.slices`). Everything else, such as encoding an answer, stays in the serving thread.
@@ -11,7 +11,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from koordsched.server.response import text
+from koordsched.server.http import text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -24,11 +24,11 @@ PATIENCE_SECONDS = 10.0
 DOES_NOT_ANSWER = text(503, f"the scheduling loop has not answered for {PATIENCE_SECONDS:.0f} s\n")
 
 
-class SchedulingLoopBusyError(Exception):
+class MainLoopBusyError(Exception):
     """The scheduling loop has not answered in time."""
 
 
-class SchedulingLoop:
+class MainLoop:
     """The loop and the thread that make this object. On that loop itself, as in a simulation, work is simply done."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class SchedulingLoop:
         return time.clock_gettime(self._cpu_clock)
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]], patience: float = PATIENCE_SECONDS) -> T:
-        """Run a coroutine function on the scheduling loop; SchedulingLoopBusyError when it has not ended in time."""
+        """Run a coroutine function on the scheduling loop; MainLoopBusyError when it has not ended in time."""
         if asyncio.get_running_loop() is self.loop:
             return await work()
         ended = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(), self.loop))
@@ -49,11 +49,11 @@ class SchedulingLoop:
             return await asyncio.wait_for(ended, patience)
         except TimeoutError:
             if ended.cancelled():
-                raise SchedulingLoopBusyError from None
+                raise MainLoopBusyError from None
             raise
 
     async def call(self, work: Callable[[], T]) -> T:
-        """Call a function that takes next to nothing on the scheduling loop; SchedulingLoopBusyError as with `run`."""
+        """Call a function that takes next to nothing on the scheduling loop; MainLoopBusyError as with `run`."""
 
         async def called() -> T:
             return work()

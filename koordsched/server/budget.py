@@ -1,7 +1,7 @@
-"""Answers that cost something to make: made once for all who ask at the same time, one after the other, and given again for a while.
+"""What answering may cost, since what it computes is taken from scheduling: both need Python's one lock.
 
-After an answer that took some seconds of work nothing is made for a multiple of them. So all that is asked for here together takes at most
-a share of the time, however often it is asked for: those who ask wait, or get what was made shortly before.
+All requests together have a share of the time (`Pace`). Answers that take work to make have a smaller share of their own, and are given
+again for a while (`KeptAnswers`): asking often costs the client, not the scheduler.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from koordsched.server.response import Response, text
+from koordsched.server.http import Response, text
 from koordsched.slices import Slices
 from koordsched.tasks import call_later
 
@@ -19,6 +19,42 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable
 
     Make = Callable[[Slices], Awaitable[Response]]
+
+SHARE = 0.05
+"""CPU seconds a second."""
+SAVED_SECONDS = 0.1
+"""What time without requests leaves for a burst, such as a scrape of /metrics and /metrics/resources. At the start nothing is saved yet."""
+OWED_SECONDS = 0.25
+"""The most that can be owed, lest a burst keeps others out for long: nobody waits for more than OWED_SECONDS / SHARE on its account."""
+
+LEAST_REST = 0.001
+
+
+class Pace:
+    """`cpu` returns the CPU seconds used so far, `now` the seconds of the loop."""
+
+    def __init__(self, cpu: Callable[[], float], now: Callable[[], float]) -> None:
+        self._cpu = cpu
+        self._now = now
+        self._left = 0.0
+        self._counted = cpu(), now()
+        self._turn = asyncio.Lock()  # first come, first served
+
+    async def wait(self) -> None:
+        """Wait until it is this request's turn and no more than the share has been used."""
+        async with self._turn:
+            rest = self._rest()
+            while rest > 0:
+                await asyncio.sleep(max(rest, LEAST_REST))
+                rest = self._rest()
+
+    def _rest(self) -> float:
+        """Return for how many seconds nothing should be answered."""
+        (cpu, now), self._counted = self._counted, (self._cpu(), self._now())
+        left = self._left + SHARE * (self._counted[1] - now) - (self._counted[0] - cpu)
+        self._left = max(-OWED_SECONDS, min(SAVED_SECONDS, left))
+        return -self._left / SHARE
+
 
 OK = 200
 MOST_WAITING = 64

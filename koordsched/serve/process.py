@@ -26,15 +26,15 @@ from koordsched.framework.handle import ExtenderSettingsError
 from koordsched.frozen import frozen
 from koordsched.log import get_logger
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
-from koordsched.server.access import World
-from koordsched.server.connecting import Connect, Connecting, Connection
-from koordsched.server.endpoints import Endpoints, ProcessContext
-from koordsched.server.front import Front
+from koordsched.serve.endpoints import Endpoints, ProcessContext
+from koordsched.server import StartError
+from koordsched.server.access import ApiConnector
+from koordsched.server.connecting import ApiConnection, Connect, Connecting
 from koordsched.server.garbage import sweep
+from koordsched.server.health import BootstrapHandler
 from koordsched.server.heartbeat import Heartbeat, watching
 from koordsched.server.leadership import Campaign, Leadership
-from koordsched.server.mistakes import StartError
-from koordsched.server.serving_thread import Service, ServingThread, serving
+from koordsched.server.serving_thread import ServingOptions, ServingThread, serving
 from koordsched.server.signals import Reactions, handling_signals
 from koordsched.tasks import Tasks
 
@@ -51,7 +51,7 @@ STOPPED, FAILED = 0, 1
 """Exit codes."""
 
 
-class Orders(msgspec.Struct, frozen=True, kw_only=True):
+class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What to serve, and the world to do it in. `exit_at_once` ends the process without any clean-up."""
 
     config: SchedulerConfiguration
@@ -68,28 +68,28 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
 class Process:
     """One serving process; `run` is its life."""
 
-    def __init__(self, orders: Orders) -> None:
-        self._orders = orders
-        self._front = Front(orders.flags)
+    def __init__(self, options: ServeOptions) -> None:
+        self._options = options
+        self._bootstrap = BootstrapHandler(options.flags)
         self._told_to_stop = asyncio.Event()
         self._scheduler: Scheduler | None = None
-        self._tasks = Tasks(orders.random)
-        self._heartbeat = Heartbeat(orders.clock)
+        self._tasks = Tasks(options.random)
+        self._heartbeat = Heartbeat(options.clock)
         self._dumping: asyncio.Task[None] | None = None
         self._serving: ServingThread | None = None
-        self._leadership = self._candidate() if orders.config.leader_election.leader_elect else None
+        self._leadership = self._candidate() if options.config.leader_election.leader_elect else None
 
     def _candidate(self) -> Leadership:
-        orders = self._orders
-        lost = partial(orders.exit_at_once, FAILED)
-        return Leadership(orders.config, Campaign(orders.connect, orders.clock, orders.random, lost, self._heartbeat, orders.guard))
+        options = self._options
+        lost = partial(options.exit_at_once, FAILED)
+        return Leadership(options.config, Campaign(options.connect, options.clock, options.random, lost, self._heartbeat, options.guard))
 
     async def run(self) -> int:
         """Serve; return the exit code."""
-        orders = self._orders
-        reactions = Reactions(self._told_to_stop.set, partial(orders.exit_at_once, FAILED), self._dump)
+        options = self._options
+        reactions = Reactions(self._told_to_stop.set, partial(options.exit_at_once, FAILED), self._dump)
         try:
-            with handling_signals(reactions), watching(self._heartbeat, orders.clock):
+            with handling_signals(reactions), watching(self._heartbeat, options.clock):
                 self._tasks.keep("heartbeat", self._heartbeat.beat)
                 async with serving(self._service()) as self._serving:
                     return await self._serve()
@@ -99,10 +99,10 @@ class Process:
         finally:
             await self._tasks.end()
 
-    def _service(self) -> Service:
-        orders = self._orders
-        world = World(orders.connect, orders.clock, Random(orders.random.getrandbits(64)))
-        return Service(orders.flags, world, self._front, self._front.metrics.watch_connections, orders.new_loop)
+    def _service(self) -> ServingOptions:
+        options = self._options
+        connector = ApiConnector(options.connect, options.clock, Random(options.random.getrandbits(64)))
+        return ServingOptions(options.flags, connector, self._bootstrap, self._bootstrap.metrics.watch_connections, options.new_loop)
 
     async def _serve(self) -> int:
         connecting = asyncio.create_task(self._connected())
@@ -110,10 +110,10 @@ class Process:
             await _cancel(connecting)
             return STOPPED
         connection = connecting.result()
-        self._front.metrics.watch(connection.traffic)
-        self._front.metrics.watch_loop(self._heartbeat)
+        self._bootstrap.metrics.watch(connection.traffic)
+        self._bootstrap.metrics.watch_loop(self._heartbeat)
         if self._leadership is not None:
-            self._front.metrics.watch_leadership(self._leadership)
+            self._bootstrap.metrics.watch_leadership(self._leadership)
         self._tasks.keep("garbage collection", partial(sweep, self._is_busy))
         try:
             return await self._schedule(connection)
@@ -123,36 +123,36 @@ class Process:
     def _is_busy(self) -> bool:
         return self._scheduler is not None and self._scheduler.queue.sizes().active > 0
 
-    async def _connected(self) -> Connection:
-        orders = self._orders
-        return await Connecting(orders.connect, orders.clock, orders.random).connected(self._settings(), self._front.wait_for)
+    async def _connected(self) -> ApiConnection:
+        options = self._options
+        return await Connecting(options.connect, options.clock, options.random).connected(self._settings(), self._bootstrap.wait_for)
 
     def _settings(self) -> ConnectionSettings:
-        client, leadership = self._orders.config.client_connection, self._leadership
+        client, leadership = self._options.config.client_connection, self._leadership
         return ConnectionSettings(
             kubeconfig=client.kubeconfig,
-            master=self._orders.flags.master,
+            master=self._options.flags.master,
             qps=client.qps,
             burst=client.burst,
             streaming_lists=parse_bool(os.environ.get(STREAMING_LISTS, "")) is True,
             may_decide=None if leadership is None else leadership.term.check,
         )
 
-    async def _schedule(self, connection: Connection) -> int:
+    async def _schedule(self, connection: ApiConnection) -> int:
         """Schedule until told to stop, or until a task dies."""
-        orders = self._orders
+        options = self._options
         try:
-            interval = orders.flags.cache_check_interval
+            interval = options.flags.cache_check_interval
             scheduler = Scheduler(
-                orders.config,
-                Dependencies(connection, orders.clock, orders.random, orders.flags, cache_check_interval=interval),
+                options.config,
+                Dependencies(connection, options.clock, options.random, options.flags, cache_check_interval=interval),
             )
         except ExtenderSettingsError as mistake:
             raise StartError(str(mistake)) from None
         self._scheduler = scheduler
-        context = ProcessContext(self._leadership, self._front.metrics, {"scheduling-loop": self._heartbeat.health})
+        context = ProcessContext(self._leadership, self._bootstrap.metrics, {"scheduling-loop": self._heartbeat.health})
         endpoints = Endpoints(scheduler, context)
-        self._front.show(endpoints)
+        self._bootstrap.hand_over(endpoints)
         dying: list[asyncio.Task[Any]] = [asyncio.create_task(scheduler.until_failed())]
         if self._serving is not None:
             dying.append(asyncio.create_task(self._serving.ended()))
@@ -176,7 +176,7 @@ class Process:
 
     async def _start(self, scheduler: Scheduler) -> None:
         """Fill the caches and, when this process leads, schedule; with delayCacheUntilActive the caches are filled after that only."""
-        leadership, late = self._leadership, self._orders.config.delay_cache_until_active
+        leadership, late = self._leadership, self._options.config.delay_cache_until_active
         if leadership is not None and late:
             await leadership.win(self._settings())
         with frozen():
@@ -189,7 +189,7 @@ class Process:
 
     async def _stop(self, scheduler: Scheduler) -> None:
         """Stop cleanly, but not for ever."""
-        limit = self._orders.stop_seconds
+        limit = self._options.stop_seconds
         stopping = asyncio.create_task(self._wind_up(scheduler))
         if await _at_most(limit, stopping):
             stopping.result()

@@ -1,4 +1,4 @@
-"""`python -m serving_load.client`: the load on a scheduler's ports, until it is told to stop; then one line of JSON says what came of it.
+"""`python -m serving_load.client`: the load on a scheduler's ports, until SIGTERM; then it writes one line of JSON with its outcome.
 
 Bare sockets and no more of HTTP than a length: the load is to cost the scheduler, not the machine.
 """
@@ -175,12 +175,12 @@ async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, r
 
 async def load(parsed: argparse.Namespace) -> Outcome:
     """Load until SIGTERM."""
-    told, begun = asyncio.Event(), time.monotonic()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
+    stop, begun = asyncio.Event(), time.monotonic()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     made = Load(parsed)
     loading = asyncio.create_task(made.run())
-    telling = asyncio.create_task(told.wait())
-    await asyncio.wait([loading, telling], return_when=asyncio.FIRST_COMPLETED)
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait([loading, stopping], return_when=asyncio.FIRST_COMPLETED)
     if loading.done():
         loading.result()
     loading.cancel()

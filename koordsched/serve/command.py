@@ -50,7 +50,7 @@ class Start(msgspec.Struct, frozen=True):
 
 
 def run_serve(start: Start) -> int:
-    """Serve until told to stop; return the exit code."""
+    """Serve until a signal to stop; return the exit code."""
     clock = RealClock()
     write_logs(Style(start.flags.logging_format, clock.now, sys.stderr))
     set_verbosity(start.flags.v)

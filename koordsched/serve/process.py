@@ -1,4 +1,4 @@
-"""The life of a serving process: ports, API server, scheduler; until it is told to stop, or something dies that must not.
+"""The life of a serving process: ports, API server, scheduler; until a signal to stop, or the end of a task that must run.
 
 Ports open first and close last, so that probes are answered all the while: alive from the beginning, ready between the end of the initial
 lists and the first signal. A mistake of the operator ends the process with one line and code 1, a stop that was asked for with 0, a task
@@ -46,7 +46,7 @@ KILL_SECONDS = 1.0
 CONDITIONS_SECONDS = 0.5
 """How long a successor waits for the last conditions. It decides about the same pods anew, and says so itself."""
 STREAMING_LISTS = "KUBE_FEATURE_WatchListClient"
-"""The environment variable by which client-go's programs are told to read lists as a stream."""
+"""The environment variable by which client-go's programs read lists as a stream."""
 STOPPED, FAILED = 0, 1
 """Exit codes."""
 
@@ -71,7 +71,7 @@ class Process:
     def __init__(self, options: ServeOptions) -> None:
         self._options = options
         self._bootstrap = BootstrapHandler(options.flags)
-        self._told_to_stop = asyncio.Event()
+        self._stop_asked = asyncio.Event()
         self._scheduler: Scheduler | None = None
         self._tasks = Tasks(options.random)
         self._heartbeat = Heartbeat(options.clock)
@@ -87,7 +87,7 @@ class Process:
     async def run(self) -> int:
         """Serve; return the exit code."""
         options = self._options
-        reactions = Reactions(self._told_to_stop.set, partial(options.exit_at_once, FAILED), self._dump)
+        reactions = Reactions(self._stop_asked.set, partial(options.exit_at_once, FAILED), self._dump)
         try:
             with handling_signals(reactions), watching(self._heartbeat, options.clock):
                 self._tasks.keep("heartbeat", self._heartbeat.beat)
@@ -139,7 +139,7 @@ class Process:
         )
 
     async def _schedule(self, connection: ApiConnection) -> int:
-        """Schedule until told to stop, or until a task dies."""
+        """Schedule until a signal to stop, or until a task dies."""
         options = self._options
         try:
             interval = options.flags.cache_check_interval
@@ -211,10 +211,10 @@ class Process:
         await scheduler.stop()
 
     async def _before_stop(self, *tasks: asyncio.Task[Any]) -> bool:
-        """Wait until one of the tasks has ended; False when the process was told to stop first."""
-        told = asyncio.create_task(self._told_to_stop.wait())
-        await asyncio.wait({told, *tasks}, return_when=asyncio.FIRST_COMPLETED)
-        await _cancel(told)
+        """Wait until one of the tasks has ended; False when a signal to stop came first."""
+        stop_asked = asyncio.create_task(self._stop_asked.wait())
+        await asyncio.wait({stop_asked, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+        await _cancel(stop_asked)
         return any(task.done() for task in tasks)
 
     def _dump(self) -> None:

@@ -25,7 +25,7 @@ SHARE = 0.05
 SAVED_SECONDS = 0.1
 """What time without requests leaves for a burst, such as a scrape of /metrics and /metrics/resources. At the start nothing is saved yet."""
 OWED_SECONDS = 0.25
-"""The most that can be owed, lest a burst keeps others out for long: nobody waits for more than OWED_SECONDS / SHARE on its account."""
+"""The most that can be owed, so that a burst delays later requests by OWED_SECONDS / SHARE at most."""
 
 LEAST_REST = 0.001
 

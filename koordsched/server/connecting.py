@@ -43,7 +43,7 @@ class Connecting:
         self._random = random
 
     async def connected(self, settings: ConnectionSettings, waiting: Callable[[str], None]) -> ApiConnection:
-        """Return the connection once the API server answers; `waiting` is told what is waited for. StartError when it never will."""
+        """Return the connection once the API server answers; `waiting` is called with what is waited for. StartError when it never will."""
         try:
             connection = await self._connect(settings, self._clock, self._random)
             try:

@@ -1,6 +1,6 @@
 """Files that are read again when they change, such as the certificates that a volume of Kubernetes renews under the same names.
 
-A look costs one stat: the file is only read when its identity, time or size differ. Nobody is told of changes; who follows a file looks.
+A look costs one stat: the file is only read when its identity, time or size differ. Nothing announces a change: the owner of a file looks.
 """
 
 from __future__ import annotations

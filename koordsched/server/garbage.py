@@ -18,14 +18,14 @@ from collections.abc import Callable
 
 SWEEP_SECONDS = 20.0
 YOUNG = 1  # generation: what was made since the last sweep; some ten milliseconds at 500 pods a second
-SWEEPS_TO_ALL = 15  # every five minutes all that is not frozen is looked at, if nobody waits to be scheduled
+SWEEPS_TO_ALL = 15  # every five minutes all that is not frozen is looked at, if no pod waits to be scheduled
 
 M_MMAP_THRESHOLD = -3  # malloc.h's; setting it ends glibc's own adjusting
 MAPPED_FROM = 128 << 10  # bytes
 
 
 async def sweep(is_busy: Callable[[], bool]) -> None:
-    """Collect young garbage now and then, and all of it rarely and only when nobody waits; until cancelled."""
+    """Collect young garbage now and then, and all of it rarely and only when no pod waits; until cancelled."""
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt"):
         libc.mallopt(M_MMAP_THRESHOLD, MAPPED_FROM)

@@ -1,7 +1,7 @@
 """The scheduling loop's heartbeat: whether the loop that decides runs, seen from other threads; and the thread that says so in the log.
 
 The loop writes down ten times a second that it runs, and how late it was. The elector's thread renews the lease only while it does
-([decision 5](../../docs/decisions/0005-leader-election-and-fencing.md)): a plugin that blocks, or a log that nobody reads any more, makes a
+([decision 5](../../docs/decisions/0005-leader-election-and-fencing.md)): a plugin that blocks, or a log that is not read any more, makes a
 leader that decides nothing. Each access is one attribute, so no lock is needed.
 """
 
@@ -59,7 +59,7 @@ class Heartbeat:
             self.lag_sum += lag
 
     def filled(self) -> None:
-        """Tell that the initial lists have been handled: from now on the loop is not to pause for long."""
+        """Note that the initial lists have been handled: from now on the loop is not to pause for long."""
         self.last = self._clock.uptime()
         self._filled = True
 

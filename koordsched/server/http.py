@@ -38,8 +38,8 @@ class NoHeaders:
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """`uri` is the target as it was sent, `path` its decoded path. `chain`: the certificates that the client showed, its own first; nobody
-    has verified them."""
+    """`uri` is the target as it was sent, `path` its decoded path. `chain`: the certificates that the client showed, its own first,
+    not verified."""
 
     method: str
     uri: str

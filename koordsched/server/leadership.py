@@ -2,7 +2,7 @@
 
 The elector lives in a thread of its own, with its own event loop and its own connection: a busy scheduler does not delay a renewal. But
 nothing is renewed while the scheduler's loop does not run at all (`heartbeat`). The two loops share the `Term` and the `Heartbeat` alone;
-what happens is told to the scheduler's loop by `call_soon_threadsafe`. A lost lease ends the process from this thread, at once: the other
+what happens reaches the main loop by `call_soon_threadsafe`. A lost lease ends the process from this thread, at once: the other
 one may hang. And if this thread cannot run either, the guard's timer in the kernel does it
 ([decision 5](../../docs/decisions/0005-leader-election-and-fencing.md)).
 """
@@ -138,7 +138,7 @@ class Leadership:
         except BaseException as error:  # noqa: BLE001  # a thread must not die without a word
             self._failure = TaskFailure("leader election", error)
             self.term.end()
-        self._tell(self._over.set)
+        self._report(self._over.set)
 
     async def _take_part(self, settings: ConnectionSettings) -> None:
         self._resigning = asyncio.Event()
@@ -168,7 +168,7 @@ class Leadership:
     async def _lead(self, elector: Elector, recorder: EventRecorder) -> None:
         await elector.acquire()
         self._leading = True
-        self._tell(self._won.set)
+        self._report(self._won.set)
         self._record(elector, recorder, "became leader")
         why = await elector.hold()
         if self._resigned:
@@ -198,7 +198,7 @@ class Leadership:
             note = f"{self._me.identity} {what}"
             recorder.event(elector.lease, EventText("Normal", "LeaderElection", "LeaderElection", note))
 
-    def _tell(self, what: Callable[[], None]) -> None:
+    def _report(self, what: Callable[[], None]) -> None:
         """Let the scheduler's loop do something."""
         if self._main is not None and not self._main.is_closed():
             self._main.call_soon_threadsafe(what)

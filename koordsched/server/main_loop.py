@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PATIENCE_SECONDS = 10.0
+ANSWER_SECONDS = 10.0
 """How long a loop may take to answer: what Prometheus waits for a scrape."""
-DOES_NOT_ANSWER = text(503, f"the scheduling loop has not answered for {PATIENCE_SECONDS:.0f} s\n")
+DOES_NOT_ANSWER = text(503, f"the scheduling loop has not answered for {ANSWER_SECONDS:.0f} s\n")
 
 
 class MainLoopBusyError(Exception):
@@ -40,13 +40,13 @@ class MainLoop:
         """Return the CPU time that the loop's thread has used."""
         return time.clock_gettime(self._cpu_clock)
 
-    async def run(self, work: Callable[[], Coroutine[Any, Any, T]], patience: float = PATIENCE_SECONDS) -> T:
+    async def run(self, work: Callable[[], Coroutine[Any, Any, T]], seconds: float = ANSWER_SECONDS) -> T:
         """Run a coroutine function on the scheduling loop; MainLoopBusyError when it has not ended in time."""
         if asyncio.get_running_loop() is self.loop:
             return await work()
         ended = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(), self.loop))
         try:
-            return await asyncio.wait_for(ended, patience)
+            return await asyncio.wait_for(ended, seconds)
         except TimeoutError:
             if ended.cancelled():
                 raise MainLoopBusyError from None

@@ -92,7 +92,7 @@ def threads() -> str:
 
 
 def _awaits(waiting: Any) -> Stack:
-    """Follow what a coroutine awaits as far as Python tells."""
+    """Follow what a coroutine awaits as far as Python shows it."""
     chain: list[str] = []
     while waiting is not None and len(chain) < DEEPEST:
         chain.append(_place(waiting))

@@ -1,8 +1,8 @@
 """ServingThread: the ports, in a thread with an event loop of its own.
 
-Connections, handshakes, certificates, the API server's word on who may ask, HTTP and the text of answers: all of it happens there, so that
-whoever connects is served beside scheduling and not in its place, and probes are answered while the scheduling loop is busy. What answers
-need of the scheduler they get through `scheduling_loop`.
+Connections, handshakes, certificates, reviews of access, HTTP and the text of answers: all of it happens there, so that clients are served
+beside the main loop's work and not in its place, and probes are answered while that loop is busy. Answers reach what belongs to the main
+loop through `main_loop`.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ async def secure_port(flags: Flags, connector: ApiConnector) -> AsyncIterator[Po
 
 
 class ServingOptions(msgspec.Struct, frozen=True):
-    """What is served, by whom and where. `opened` is told of each port's connections, `connector` is not shared with another thread."""
+    """What is served where. `opened` is called with each port's connections; `connector` is not shared with another thread."""
 
     flags: Flags
     connector: ApiConnector
@@ -102,7 +102,7 @@ class ServingThread:
             self._ended.result()
 
     async def ended(self) -> TaskFailure | None:
-        """Wait until the thread has ended, and return why if nobody told it to."""
+        """Wait until the thread has ended, and return why, None when it was asked to end."""
         await asyncio.wait([self._ended])
         error = self._ended.exception()
         return None if error is None else TaskFailure("serving thread", error)

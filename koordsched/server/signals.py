@@ -33,7 +33,7 @@ def handling_signals(reactions: Reactions) -> Iterator[None]:
     loop = asyncio.get_running_loop()
     asked = False
 
-    def told(received: signal.Signals) -> None:
+    def stop_asked(received: signal.Signals) -> None:
         nonlocal asked
         if asked:
             log.error("second signal to stop: exiting at once", signal=received.name)
@@ -44,7 +44,7 @@ def handling_signals(reactions: Reactions) -> Iterator[None]:
         reactions.stop()
 
     for each in STOPPING:
-        loop.add_signal_handler(each, told, each)
+        loop.add_signal_handler(each, stop_asked, each)
     loop.add_signal_handler(signal.SIGUSR2, reactions.dump)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Who asks: the first of front proxy, client certificate and bearer token that can tell; else nobody in particular.
+"""The user of a request: by the first of front proxy, client certificate and bearer token that names one; else anonymous.
 
 As with k8s.io/apiserver's union of authenticators, something that was shown and is wrong (an expired certificate, an unknown token)
 refuses the request with 401 unless another of the three vouches for it; what shows nothing is system:anonymous.

@@ -43,7 +43,7 @@ class FrontProxy(msgspec.Struct, frozen=True):
 
 
 class Trust(msgspec.Struct):
-    """Who is believed at this moment; None: nobody yet, so such certificates say nothing."""
+    """The authorities of this moment; None: not known yet, so certificates of that kind say nothing."""
 
     clients: Authorities | None = None
     front_proxy: FrontProxy | None = None

@@ -1,7 +1,7 @@
-"""Whether somebody may do something: system:masters may, everybody may on the always-allowed paths, else the API server decides.
+"""Whether a user may do something: system:masters may, all users may on the always-allowed paths, else the API server decides.
 
 It decides by a SubjectAccessReview on the path and the method in small letters; answers are remembered for the flags' times. Without an
-answer nobody is let in.
+answer no request passes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 ALLOWED = Decision(allowed=True)
-NO_OPINION = Decision(allowed=False)
+UNDECIDED = Decision(allowed=False)
 
 
 class Holding(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class Holding(msgspec.Struct, frozen=True):
 
 
 class OpenPaths:
-    """Paths that everybody may ask for; a trailing * is any rest, a leading slash makes no difference."""
+    """Paths that all users may ask for; a trailing * is any rest, a leading slash makes no difference."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
         bare = [pattern.removeprefix("/") for pattern in patterns]
@@ -69,7 +69,7 @@ class Authorizer:
         if MASTERS in user.groups or request.path in self._open_paths:
             return ALLOWED
         if self._reviews is None:
-            return NO_OPINION
+            return UNDECIDED
         status = await self._status(self._reviews, user, request)
         return Decision(status.allowed and not status.denied, status.reason)
 
@@ -108,7 +108,7 @@ class AccessFilter(msgspec.Struct):
             decision = await self.authorizer.decide(user, request)
         except ClusterError as error:
             log.error(
-                "a request is refused because nobody can be asked about it; may --authorization-kubeconfig create subjectaccessreviews?",
+                "a request is refused because no API server can be asked; may --authorization-kubeconfig create subjectaccessreviews?",
                 user=user.name,
                 uri=request.uri,
                 err=error.message,
@@ -121,7 +121,7 @@ class AccessFilter(msgspec.Struct):
 
 
 def forbidden(user: RequestUser, request: Request, decision: Decision) -> Response:
-    """Return the answer to somebody who is known, and may not."""
+    """Return the answer to a user who is known, and may not."""
     words = _harmless(f"User {_quoted(user.name)} cannot {request.method.lower()} path {_quoted(request.path)}")
     return status(403, "Forbidden", f"forbidden: {words}" + (f": {decision.reason}" if decision.reason else ""), details={})
 

@@ -106,7 +106,7 @@ class Delegation:
                     self._take_files()
 
     async def follow_cluster(self) -> None:
-        """Read the ConfigMap again and again, for ever; end at once when it is not wanted or nobody can be asked."""
+        """Read the ConfigMap again and again, for ever; end at once when it is not wanted or no API server can be asked."""
         while self._lookup is not None:
             problems = await self._lookup.once()
             if problems != self._problems:

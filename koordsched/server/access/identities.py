@@ -30,7 +30,7 @@ ANONYMOUS = RequestUser("system:anonymous", (ALL_UNAUTHENTICATED,))
 
 
 def authenticated(user: RequestUser) -> RequestUser:
-    """Add the group of everybody who said who he is, unless he is nobody or has it."""
+    """Add the group of all authenticated users, unless the user is anonymous or has it."""
     if user.name == ANONYMOUS.name or {ALL_AUTHENTICATED, ALL_UNAUTHENTICATED} & set(user.groups):
         return user
     return msgspec.structs.replace(user, groups=(*user.groups, ALL_AUTHENTICATED))

@@ -1,4 +1,4 @@
-"""Asking the API server for a review: whose a token is, whether somebody may do something.
+"""Asking the API server for a review: of a token (which user it stands for), or of access (whether a user may do something).
 
 A review changes nothing, so it is asked again after every answer that may pass (as k8s.io/apiserver's webhooks do: five times, from half a
 second on), for ten seconds in all.

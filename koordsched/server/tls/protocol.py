@@ -24,7 +24,7 @@ PEER_CHAIN = "peer_chain"
 
 
 class TlsProtocol(asyncio.Protocol):
-    """`inner` is connected once the handshake is done, which `opened` is told."""
+    """`inner` is connected once the handshake is done, after `opened` has been called."""
 
     def __init__(self, connection: SSL.Connection, inner: asyncio.Protocol, opened: Callable[[], object]) -> None:
         self._connection = connection
@@ -44,14 +44,14 @@ class TlsProtocol(asyncio.Protocol):
 
     @cached_property
     def peer_chain(self) -> tuple[Certificate, ...]:
-        """Return the certificates that the client showed, its own first. Nobody has verified them."""
+        """Return the certificates that the client showed, its own first, not verified."""
         own = self._connection.get_peer_certificate(as_cryptography=True)
         if own is None:
             return ()
         others = self._connection.get_peer_cert_chain(as_cryptography=True) or []
         return (own, *(certificate for certificate in others if certificate != own))
 
-    # What the socket's transport tells
+    # Called by the socket's transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._outer = cast("asyncio.Transport", transport)
@@ -77,7 +77,7 @@ class TlsProtocol(asyncio.Protocol):
         try:
             if self._is_open or self._handshake():
                 self._read()
-        except SSL.Error:  # nonsense, or the client has ended the connection: an alert may have to be sent
+        except SSL.Error:  # no TLS, or the client has ended the connection: an alert may have to be sent
             self.put_out()
             self.outer.close()
         else:

@@ -55,7 +55,7 @@ class ServingCertificates:
     def __init__(self, flags: Flags, now: float, *, clients_show_theirs: bool) -> None:
         """Read what the flags name; StartError when something cannot be used.
 
-        `clients_show_theirs`: clients are asked for a certificate. Any is taken, and verified by nobody here.
+        `clients_show_theirs`: clients are asked for a certificate. Any is taken, and not verified here.
         """
         self._clients_show_theirs = clients_show_theirs
         self._rules = TlsRules.of(flags)

@@ -66,12 +66,12 @@ def test_one_of_several_authorities_is_enough(authority: Authority) -> None:
     assert both.flaw(chain(other.client("jane")), NOW.timestamp()) == ""
 
 
-def test_without_authorities_nobody_is_believed(authority: Authority) -> None:
+def test_without_authorities_no_certificate_is_valid(authority: Authority) -> None:
     assert Authorities().flaw(chain(authority.client("jane")), NOW.timestamp()) != ""
 
 
-def test_a_name_is_needed_to_be_somebody(authority: Authority) -> None:
-    assert user_of(chain(authority.client("", ("crowd",)))[0]) is None
+def test_a_name_is_needed_to_be_a_user(authority: Authority) -> None:
+    assert user_of(chain(authority.client("", ("group",)))[0]) is None
 
 
 def signed(
@@ -106,4 +106,4 @@ def test_intermediates_may_be_shown_or_be_the_authority_themselves() -> None:
 
 def test_a_bundle_without_a_certificate_is_none() -> None:
     with pytest.raises(ValueError, match="PEM"):
-        Authorities.of(b"nonsense")
+        Authorities.of(b"garbage")

@@ -98,7 +98,7 @@ async def test_the_clusters_authorities_are_looked_up_and_followed() -> None:
         server.published = {"client-ca-file": PROXIES.certificate.decode()}
         await asyncio.sleep(11)
         assert await scene.status() == 401
-        server.published = {"client-ca-file": "nonsense"}
+        server.published = {"client-ca-file": "garbage"}
         await asyncio.sleep(11)
         assert await scene.status(PROXIES) == 0  # what was last readable stays
 
@@ -143,7 +143,7 @@ async def test_files_go_before_the_cluster_and_are_followed(tmp_path: Path) -> N
         path.write_bytes(PROXIES.certificate + b"\n")
         await asyncio.sleep(1.5)
         assert (await scene.status(), await scene.status(PROXIES)) == (401, 0)
-        path.write_text("nonsense")
+        path.write_text("garbage")
         await asyncio.sleep(1.5)
         path.unlink()
         await asyncio.sleep(1.5)

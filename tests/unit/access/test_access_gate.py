@@ -1,4 +1,4 @@
-"""The gate: who is let through, who is told what. Codes and texts are those of kube-scheduler 1.35.1, asked beside it in
+"""AccessFilter: which requests pass, what others are answered. Codes and texts are those of kube-scheduler 1.35.1, asked beside it in
 tests/e2e/test_secure_serving.py."""
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ async def test_a_stranger_is_forbidden_in_the_words_of_kube_scheduler() -> None:
 async def test_what_is_shown_and_wrong_is_unauthorized_even_on_open_paths() -> None:
     scene = Scene()
     for path in ("/metrics", "/healthz"):
-        response = await scene.ask(path, authorization="Bearer nonsense")
+        response = await scene.ask(path, authorization="Bearer garbage")
         assert response is not None
         assert (response.status, response.body) == (
             401,
@@ -82,7 +82,7 @@ async def test_what_is_shown_and_wrong_is_unauthorized_even_on_open_paths() -> N
 
 
 @pytest.mark.parametrize(("path", "expected"), [("/healthz", 0), ("/open/", 0), ("/open/a/b", 0), ("/open", 403), ("/healthz/ping", 403)])
-async def test_open_paths_are_for_everybody(path: str, expected: int) -> None:
+async def test_open_paths_are_for_all_users(path: str, expected: int) -> None:
     assert status(await Scene().ask(path)) == expected
 
 
@@ -93,7 +93,7 @@ async def test_nothing_else_passes_for_an_open_path(target: str) -> None:
     assert status(await Scene().ask(target)) == (0 if target == "/open%2f" else 403)
 
 
-async def test_masters_may_everything_and_nobody_is_asked() -> None:
+async def test_masters_may_everything_and_no_review_is_asked_for() -> None:
     scene = Scene()
     assert await scene.ask(pair=KNOWN.client("root", ("system:masters",))) is None
     assert scene.server.asked == []
@@ -120,7 +120,7 @@ async def test_a_review_says_who_asks_for_what() -> None:
     assert status(await scene.ask("/configz", authorization="bearer t")) == 403
 
 
-async def test_the_reason_of_a_review_is_told_and_a_denial_goes_before_a_permission() -> None:
+async def test_the_reason_of_a_review_is_answered_and_a_denial_goes_before_a_permission() -> None:
     scene = Scene()
     scene.server.status = SubjectAccessReviewStatus(allowed=True, denied=True, reason="not today")
     assert message(await scene.ask(method="DELETE")) == 'forbidden: User "system:anonymous" cannot delete path "/metrics": not today'
@@ -142,7 +142,7 @@ async def test_answers_hold_for_the_times_of_the_flags() -> None:
     scene.server.asked.clear()
     for wait, times in ((0.0, 1), (9.9, 1), (0.2, 2)):
         scene.now += wait
-        await scene.ask("/healthz", authorization="Bearer nonsense")
+        await scene.ask("/healthz", authorization="Bearer garbage")
         assert len(scene.server.reviews("TokenReview")) == times
 
 
@@ -179,7 +179,7 @@ async def test_a_token_that_the_api_server_could_not_check_is_asked_about_anew()
     assert status(await scene.ask(authorization="Bearer t")) == 0
 
 
-async def test_without_an_answer_about_rights_nobody_is_let_in() -> None:
+async def test_without_an_answer_about_rights_no_request_passes() -> None:
     scene = Scene()
     scene.server.allowed.add(("system:anonymous", "/metrics"))
     scene.server.refusals = [Forbidden('subjectaccessreviews.authorization.k8s.io is forbidden: User "x" cannot create <it>')]
@@ -223,7 +223,7 @@ async def test_a_front_proxy_speaks_for_others() -> None:
     assert status(await scene.ask(pair=proxy, **headers)) == 0
     (review,) = scene.server.reviews("SubjectAccessReview")
     assert (review["groups"], review["extra"], "uid" in review) == (("dev", "system:authenticated"), {"scopes/a": ("s",)}, False)
-    assert status(await scene.ask(pair=proxy)) == 401  # it speaks for nobody, and is no client itself
+    assert status(await scene.ask(pair=proxy)) == 401  # it names no user, and is no client itself
 
 
 async def test_headers_count_from_front_proxies_only() -> None:
@@ -238,7 +238,7 @@ async def test_only_allowed_names_are_front_proxies() -> None:
     scene = Scene(ProxyRules(allowed_names=("front-proxy",)))
     boss: dict[str, Any] = {"x_remote_user": "boss", "x_remote_group": "system:masters"}
     assert status(await scene.ask(pair=PROXIES.client("front-proxy"), **boss)) == 0
-    assert status(await scene.ask(pair=PROXIES.client("someone"), **boss)) == 401
+    assert status(await scene.ask(pair=PROXIES.client("stranger"), **boss)) == 401
 
 
 async def test_a_good_token_makes_up_for_a_bad_certificate() -> None:

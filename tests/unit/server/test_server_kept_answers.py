@@ -74,7 +74,7 @@ async def test_whatever_is_asked_for_all_together_takes_a_share_of_the_time() ->
     await asyncio.sleep(60.0)  # what was being made for those who have gone
 
 
-async def test_somebody_who_goes_away_leaves_the_others_their_answer() -> None:
+async def test_a_client_that_goes_away_leaves_the_others_their_answer() -> None:
     kitchen = Kitchen(Bounds(0.1))
     first, second = (asyncio.create_task(kitchen.ask("a")) for _ in range(2))
     await asyncio.sleep(0.5)

@@ -65,7 +65,7 @@ async def test_requests_are_answered_in_their_order() -> None:
     assert thread.answered == list("abcde")
 
 
-async def test_what_was_used_in_a_flood_keeps_nobody_out_for_long() -> None:
+async def test_what_was_used_in_a_flood_delays_later_requests_by_a_bounded_time() -> None:
     thread, loop = Thread(), asyncio.get_running_loop()
     thread.used = 1000.0
     await thread.ask("a")

@@ -1,4 +1,4 @@
-"""The plain port answers everybody, so it answers nothing that is dear or changes something."""
+"""The plain port answers all clients, so it answers nothing that is dear or changes something."""
 
 from __future__ import annotations
 

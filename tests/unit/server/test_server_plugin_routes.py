@@ -56,7 +56,7 @@ def test_a_fixed_part_wins_over_a_named_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["Numa", "Numa/", "Numa/nodes", "Numa/nodes/", "Numa/nodes/n1/more", "Silent/nodes/n1", "Nobody/nodes/n1", "numa/nodes/n1"]
+    "path", ["Numa", "Numa/", "Numa/nodes", "Numa/nodes/", "Numa/nodes/n1/more", "Silent/nodes/n1", "Unknown/nodes/n1", "numa/nodes/n1"]
 )
 def test_any_other_path_is_a_404(path: str) -> None:
     assert ask(f"/apis/v1/plugins/{path}") == (404, b"404 page not found\n")

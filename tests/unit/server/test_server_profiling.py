@@ -21,16 +21,16 @@ def burn(stopped: threading.Event) -> None:
 
 
 def test_the_time_of_a_busy_thread_is_found_where_it_is_spent_and_a_waiting_one_has_none() -> None:
-    stopped, asleep = threading.Event(), threading.Event()
+    stopped, parked = threading.Event(), threading.Event()
     busy = threading.Thread(target=burn, args=(stopped,))
-    waiting = threading.Thread(target=asleep.wait)
+    waiting = threading.Thread(target=parked.wait)
     for thread in (busy, waiting):
         thread.start()
     assert busy.ident is not None
     assert waiting.ident is not None
     found = {thread: sample(thread, 0.1, threading.Event()) for thread in (busy.ident, waiting.ident)}
     stopped.set()
-    asleep.set()
+    parked.set()
     busy.join()
     waiting.join()
     where = {frame.split()[0] for stack in found[busy.ident] for frame in stack}
@@ -65,7 +65,7 @@ async def test_cpu_time_is_measured_for_one_asker_at_a_time() -> None:
         assert pool.submit(ask).result() == (200, 500, 200)
 
 
-def test_a_profile_that_nobody_waits_for_ends_at_once() -> None:
+def test_a_profile_without_a_waiting_client_ends_at_once() -> None:
     ended = threading.Event()
     ended.set()
     assert sample(threading.get_ident(), 3600.0, ended) == Counter()

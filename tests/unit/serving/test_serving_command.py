@@ -81,7 +81,7 @@ def test_warnings_of_libraries_come_in_our_format(logged: Any) -> None:
             raise OSError("gone")
         except OSError:
             library.exception("worse")
-    library.error("nobody carries this")
+    library.error("not carried")
     assert [(line["logger"], line["level"], line["msg"]) for line in logged.all()] == [
         ("some.library", "warning", "slow answer"),
         ("some.library", "error", "bad"),

@@ -148,7 +148,7 @@ async def test_an_idle_connection_is_ended_and_one_that_is_answered_is_not() -> 
         assert here.connections.closed == {"idle": 1}
 
 
-async def test_somebody_who_does_not_take_an_answer_is_ended() -> None:
+async def test_a_client_that_does_not_take_its_answer_is_ended() -> None:
     async with stand(ConnectionLimits()) as here:
         here.answering.body = "x" * 20_000_000
         client = await here.connect()

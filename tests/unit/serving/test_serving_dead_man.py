@@ -1,4 +1,4 @@
-"""What the guard of a serving process says last, and when the kernel is told to end it."""
+"""What the guard of a serving process says last, and when the kernel is to end it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Kernel:
-    """Remembers what it was told, and may not have such timers."""
+    """Remembers its calls, and may not have such timers."""
 
     def __init__(self) -> None:
         self.refuses = False
@@ -76,7 +76,7 @@ def test_it_is_made_once_and_says_what_every_lost_lease_says(kernel: Kernel, jso
     assert json_log.getvalue() == ""
 
 
-def test_a_system_without_such_timers_is_told_once(kernel: Kernel, json_log: io.StringIO) -> None:
+def test_a_system_without_such_timers_is_reported_once(kernel: Kernel, json_log: io.StringIO) -> None:
     kernel.refuses = True
     guard = DeadMan(StandingClock())
     guard.arm(510.0)

@@ -283,7 +283,7 @@ async def test_a_loop_that_does_not_run_gives_up_the_lease_and_ends_the_process(
 
 
 class FullPipe:
-    """What a log is written to that nobody reads: writing waits, for as long as the test likes."""
+    """What a log is written to that is not read: writing waits, for as long as the test likes."""
 
     def __init__(self) -> None:
         self.drained = threading.Event()
@@ -296,7 +296,7 @@ class FullPipe:
         pass
 
 
-async def test_a_log_that_nobody_reads_does_not_keep_a_process_without_lease_alive() -> None:
+async def test_a_log_that_is_not_read_does_not_keep_a_process_without_lease_alive() -> None:
     server, codes, pipe = await server_with_work(), list[int](), FullPipe()
     async with elected(server, codes) as served:
         await until(lambda: server.nodes_of_pods()["a"])

@@ -46,7 +46,7 @@ class Bouncer:
     """Lets only one path through."""
 
     async def refusal(self, request: Request) -> Response | None:
-        assert request.body == b""  # nobody reads what a stranger sends
+        assert request.body == b""  # what a stranger sends is not read
         return None if request.path == "/open" else Response(403, TEXT, f"not {request.path}".encode())
 
 
@@ -166,11 +166,11 @@ async def test_the_secure_port_speaks_tls_only(caplog: pytest.LogCaptureFixture)
     assert caplog.records == []
 
 
-async def test_nonsense_on_a_port_is_answered_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_garbage_on_a_port_is_answered_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     port = Port(HOST, free_port())
     async with listening([port], Echo()):
         reader, writer = await asyncio.open_connection(HOST, port.number)
-        writer.write(b"\x16\x03\x01 nonsense\r\n\r\n")
+        writer.write(b"\x16\x03\x01 garbage\r\n\r\n")
         assert (await reader.readline()).startswith(b"HTTP/1.0 400 ")
         writer.close()
         await writer.wait_closed()
@@ -186,7 +186,7 @@ async def test_a_port_that_is_taken_is_named() -> None:
     assert str(caught.value) == f"cannot listen on http://127.0.0.1:{number}: Address already in use"
 
 
-async def test_ports_are_closed_in_the_end_although_somebody_keeps_a_connection() -> None:
+async def test_ports_are_closed_in_the_end_although_a_client_keeps_a_connection() -> None:
     port = Port(HOST, free_port())
     async with aiohttp.ClientSession() as session:
         async with listening([port], Echo()), session.get(f"{port.url}/livez") as response:

@@ -226,7 +226,7 @@ async def test_sigusr2_before_there_is_a_scheduler_does_no_harm(logged: Any) -> 
     assert logged.of("warning") == ["there is nothing to dump yet: the initial lists have not been handled"]
 
 
-async def test_the_secure_port_lets_everybody_see_health_and_nothing_else() -> None:
+async def test_the_secure_port_lets_all_clients_see_health_and_nothing_else() -> None:
     with closing(socket.create_server((HOST, 0))) as listener:
         number = listener.getsockname()[1]
     careless = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -246,7 +246,7 @@ async def test_the_secure_port_lets_everybody_see_health_and_nothing_else() -> N
             403,
             403,
         ]
-        assert await status("/metrics", Authorization="Bearer x") == 403  # nobody can be asked about tokens, so they say nothing
+        assert await status("/metrics", Authorization="Bearer x") == 403  # no API server can be asked about tokens, so they say nothing
         assert (await served.get("/metrics"))[0] == 200
 
 

@@ -14,7 +14,7 @@ async def in_another_thread(loop: MainLoop) -> int:
     async def ident() -> int:
         return threading.get_ident()
 
-    return await loop.run(ident, patience=0.05)
+    return await loop.run(ident, seconds=0.05)
 
 
 async def test_work_of_another_thread_is_done_on_the_loop() -> None:

@@ -201,7 +201,7 @@ def test_files_that_become_useless_change_nothing_and_are_said_once(tmp_path: Pa
     if vanish:
         (tmp_path / "crt").unlink()
     else:
-        (tmp_path / "crt").write_text("nonsense")
+        (tmp_path / "crt").write_text("garbage")
     for _ in range(3):
         serving.refresh()
     assert shown(serving) == pair.certificate.decode()

@@ -1,4 +1,4 @@
-"""/debug: what the scheduler believes and whether that is true, as JSON; profiles (`profiling/`); and its verbosity.
+"""/debug: what the cache and the queue hold and whether that is true, as JSON; profiles (`server.profiling`); the verbosity.
 
 `cache` and `queue` show at most `?limit=N` nodes and pods of each part; `compare` compares with the cluster and takes seconds when
 something differs. They are there while `enableProfiling` is on, as all of /debug is.
@@ -58,7 +58,7 @@ class DebugEndpoints:
         if name == "flags" or name.startswith("flags/"):
             return set_log_verbosity(request) if name == VERBOSITY else FLAGS_PAGE
         if name in {"cache", "queue"}:
-            return await self._believed(name, request.query)
+            return await self._dump(name, request.query)
         return await self._comparison.answer(name, self._compare) if name == "compare" else NOT_FOUND
 
     async def _profile(self, path: str, query: Query) -> Response:
@@ -68,7 +68,7 @@ class DebugEndpoints:
             self._profiles = Profiles(self._loop, KeptAnswers(self._scheduler.clock.perf, SHARE))
         return await self._profiles.answer(path, query)
 
-    async def _believed(self, name: str, query: Query) -> Response:
+    async def _dump(self, name: str, query: Query) -> Response:
         given = query.get("limit", [str(DEFAULT_LIMIT)])[-1]
         limit = int(given) if given.isascii() and given.isdigit() and len(given) <= len(str(HIGHEST_LIMIT)) else -1
         if not 0 <= limit <= HIGHEST_LIMIT:

@@ -3,7 +3,7 @@
 As there, a path is answered whatever the method is, except that DELETE resets metrics and PUT sets a debug flag.
 
 They are given in the serving thread. Health checks and what never changes are answered there; what belongs to the scheduling loop is read
-on it (`scheduling_loop`), and what costs something is kept for a while (`kept_answers`), so that asking often costs scheduling no more.
+on it (`server.main_loop`), and what costs something is kept for a while (`server.budget`), so that asking often costs scheduling no more.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ INITIALISMS = {
 
 
 def configz(config: SchedulerConfiguration) -> dict[str, Any]:
-    """Return the configuration as JSON-like data."""
+    """Return the configuration in use with the reference's internal field names, Go's: /configz (framework.md §1.6, [KEEP]).
+
+    What is empty is null, as a Go slice that was never filled is, and a whole number has no fraction.
+    """
     found = _capitalised(config)
     if not isinstance(found, dict):
         raise TypeError(f"a configuration is a mapping, not {type(found).__name__}")
@@ -83,7 +86,7 @@ METRICS_SHARE, RESOURCES_SHARE, PLUGINS_SHARE = Bounds(1 / 30), Bounds(1 / 50), 
 
 
 class ProcessContext(msgspec.Struct, frozen=True):
-    """What a serving process has beside its scheduler: who leads, metrics of the process, further checks of /livez by name."""
+    """What a serving process has beside its scheduler: leadership, metrics of the process, further checks of /livez by name."""
 
     leadership: Leadership | None = None
     process: ProcessMetrics | None = None

@@ -1,6 +1,6 @@
 """/apis/v1: what plugins answer, as JSON (frameworkext.md §9), and `__services__`, the list of all paths.
 
-Only the scheduler that leads answers: what a standby believes of allocations is not what is being decided. Paths are matched part by part;
+Only the scheduler that leads answers: what a standby holds of allocations is not what is being decided. Paths are matched part by part;
 where a fixed part and a `:name` both match, the fixed one wins.
 """
 

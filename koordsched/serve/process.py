@@ -218,7 +218,7 @@ class Process:
         return any(task.done() for task in tasks)
 
     def _dump(self) -> None:
-        """Answer SIGUSR2: log what the scheduler believes, and whether it is true; one dump at a time."""
+        """Answer SIGUSR2: log cache, queue and a comparison with the cluster; one dump at a time."""
         if self._scheduler is None or not self._scheduler.synced:
             log.warning("there is nothing to dump yet: the initial lists have not been handled")
         elif self._dumping is None or self._dumping.done():

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class RequestHeaders(Protocol):
-    """What is asked of headers: a multidict whose keys are found in whatever case."""
+    """Headers as a multidict has them: keys are found in whatever case."""
 
     def get(self, key: str, default: str, /) -> str: ...
     def getall(self, key: str, default: list[str], /) -> list[str]: ...

@@ -205,7 +205,12 @@ class Leadership:
 
 
 class DeadMan:
-    """The `Guard` of a serving process, whose event loop runs on the main thread. Without such timers (not Linux) it only says so."""
+    """Ends a process that has lost its lease and cannot notice, because it was stopped or hangs: the election's `Guard`.
+
+    A request that was let through may still lie in a buffer of the event loop when the process is stopped, and would go out when it goes
+    on, long after another scheduler began to lead. So the kernel has the last moment, anew with each renewal: nothing is executed after it.
+    The event loop runs on the main thread. Without such timers (not Linux) a line in the log is all.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

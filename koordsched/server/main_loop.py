@@ -1,6 +1,6 @@
-"""MainLoop: how the serving thread reads and changes what belongs to the event loop on which pods are scheduled.
+"""MainLoop: how the serving thread reads and changes what belongs to the event loop on which the component works.
 
-Cache, queue and metrics are changed by that loop without locks, so what needs a consistent view of them runs there, in slices
+That loop changes its state (of the scheduler: cache, queue, metrics) without locks, so what needs a consistent view runs there, in slices
 (`koordsched.slices`). Everything else, such as encoding an answer, stays in the serving thread.
 """
 
@@ -25,7 +25,7 @@ DOES_NOT_ANSWER = text(503, f"the scheduling loop has not answered for {ANSWER_S
 
 
 class MainLoopBusyError(Exception):
-    """The scheduling loop has not answered in time."""
+    """The main loop has not answered in time."""
 
 
 class MainLoop:
@@ -41,7 +41,7 @@ class MainLoop:
         return time.clock_gettime(self._cpu_clock)
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]], seconds: float = ANSWER_SECONDS) -> T:
-        """Run a coroutine function on the scheduling loop; MainLoopBusyError when it has not ended in time."""
+        """Run a coroutine function on the main loop; MainLoopBusyError when it has not ended in time."""
         if asyncio.get_running_loop() is self.loop:
             return await work()
         ended = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(), self.loop))
@@ -53,7 +53,7 @@ class MainLoop:
             raise
 
     async def call(self, work: Callable[[], T]) -> T:
-        """Call a function that takes next to nothing on the scheduling loop; MainLoopBusyError as with `run`."""
+        """Call a function that takes next to nothing on the main loop; MainLoopBusyError as with `run`."""
 
         async def called() -> T:
             return work()

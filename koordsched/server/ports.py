@@ -143,7 +143,7 @@ class _Carrier:
         request = Request.of(carried.method, carried.raw_path, headers=carried.headers, chain=chain)
         if self._filter is not None and (refusal := await self._filter.refusal(request)) is not None:
             return refusal
-        if carried.body_exists:  # read only after whoever sends it was let in
+        if carried.body_exists:  # read only after the request has passed the filter
             try:
                 async with asyncio.timeout(self._limits.body):
                     body = await _body(carried)

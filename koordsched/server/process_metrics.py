@@ -206,7 +206,10 @@ def _stage(gate: str) -> str:
 
 
 async def metrics_page(collectors: Sequence[Collector], rules: MetricRules, loop: MainLoop, work: Slices) -> bytes:
-    """Return what the rules let be seen of these collectors, in Prometheus' text format."""
+    """Return what the rules let be seen of these collectors, in Prometheus' text format.
+
+    Values are read on the main loop, text is made of them in the serving thread, both in slices.
+    """
 
     async def collected() -> list[Family]:
         families: list[Family] = []

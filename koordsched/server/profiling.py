@@ -36,7 +36,10 @@ DEEPEST = 100  # frames of a stack
 
 
 def sample(thread: int, seconds: float, ended: Event) -> Counter[tuple[str, ...]]:
-    """Return microseconds of CPU time by stack of a thread (its ident). Blocks for so long, or until `ended` is set."""
+    """Return microseconds of CPU time by stack of a thread (its ident). Blocks for so long, or until `ended` is set.
+
+    The stack is looked at a hundred times a second and weighed with the CPU time used since, which leaves out waiting for events.
+    """
     clock = time.pthread_getcpuclockid(thread)
     used = time.clock_gettime(clock)
     found: Counter[tuple[str, ...]] = Counter()
@@ -51,7 +54,10 @@ def sample(thread: int, seconds: float, ended: Event) -> Counter[tuple[str, ...]
 
 
 def collapsed(samples: Counter[tuple[str, ...]]) -> str:
-    """Write samples as collapsed stacks, the dearest first."""
+    """Write samples as collapsed stacks, the dearest first: a line each, frames from the outermost on, then microseconds.
+
+    speedscope and flamegraph.pl read it.
+    """
     return "".join(f"{';'.join(stack)} {weight}\n" for stack, weight in samples.most_common() if weight)
 
 
@@ -121,7 +127,12 @@ RESIDENT = ("VmRSS", "VmHWM")
 
 
 def heap() -> str:
-    """Describe memory. Takes up to seconds with millions of objects, in which other threads run on."""
+    """Describe memory: objects that the garbage collector knows, by type; by line while Python traces allocations.
+
+    Tracing costs half of the speed and is on only when the process was started with PYTHONTRACEMALLOC=1. Objects of the initial lists are
+    frozen (`koordsched.frozen`) and not seen by the collector: what is listed came after. Takes up to seconds with millions of objects, in
+    which other threads run on.
+    """
     return "".join([_resident(), _by_line() if tracemalloc.is_tracing() else _by_type()])
 
 
@@ -169,7 +180,10 @@ MOVED = Response(302, HTML, f'<a href="{INDEX}">Found</a>.\n'.encode(), location
 
 
 class Profiles:
-    """Answers one process's profiles. CPU time is measured for one asker at a time; the others are kept for a while."""
+    """The pages of one process. CPU time is measured for one client at a time; the other profiles are kept for a while.
+
+    Profiles that Go has and Python has not (block, mutex, trace) are 404, as an unknown one is there.
+    """
 
     def __init__(self, loop: MainLoop, kept: KeptAnswers) -> None:
         self._loop = loop
@@ -198,7 +212,7 @@ class Profiles:
         try:
             return text(200, collapsed(await asyncio.to_thread(sample, self._loop.thread, seconds, ended)))
         finally:
-            ended.set()  # whoever asked may have gone
+            ended.set()  # the client may have gone
             self._sampling = False
 
     async def _tasks(self, work: Slices) -> Response:

@@ -39,12 +39,12 @@ log = get_logger(__name__)
 
 
 def plain_port(flags: Flags) -> Port:
-    """Return the port that the flags ask for."""
+    """Return the plain port that the flags ask for: it answers all clients, so health, metrics and cheap reads only."""
     return Port(flags.address or Flags().address, flags.port, filter=PlainPortFilter(flags.secure_port))
 
 
 class PlainPortFilter:
-    """Refuses what the secure port (0: there is none) is for."""
+    """Refuses what is dear or changes something, which the secure port (0: there is none) is for."""
 
     def __init__(self, secure_port: int) -> None:
         where = f"the secure port, {secure_port}" if secure_port else "the secure port, which --secure-port=0 turns off"
@@ -58,7 +58,10 @@ class PlainPortFilter:
 
 @asynccontextmanager
 async def secure_port(flags: Flags, connector: ApiConnector) -> AsyncIterator[Port]:
-    """Make the port that the flags ask for; StartError when a file, a kubeconfig or a name in them cannot be used."""
+    """Make the secure port that the flags ask for, its certificates and authorities followed for as long as it is open.
+
+    StartError when a file, a kubeconfig or a name in the flags cannot be used.
+    """
     delegation, following = Delegation(flags, connector), Tasks(connector.random)
     try:
         gate = await delegation.start()

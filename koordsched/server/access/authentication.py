@@ -28,14 +28,18 @@ INVALID = "invalid bearer token"
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """Whose a token is, or what is wrong with it."""
+    """The user of what a request shows, or what is wrong with it; neither when it shows nothing."""
 
     user: RequestUser | None = None
     flaw: str = ""
 
 
 class Tokens:
-    """`seconds` is how long an answer holds."""
+    """Bearer tokens: TokenReviews of the API server, kept for `seconds` (--authentication-token-webhook-cache-ttl).
+
+    An answer that could not be had is not kept, nor one that says that the token could not be checked: a kube-apiserver says no more of
+    tokens that it does not know yet. Tokens are kept as hashes only, and equal ones that come together are reviewed once.
+    """
 
     def __init__(self, reviews: Reviews, now: Callable[[], float], seconds: float) -> None:
         self._reviews = reviews
@@ -43,7 +47,7 @@ class Tokens:
         self._asked: dict[bytes, asyncio.Task[Verdict]] = {}
 
     async def verdict(self, token: str) -> Verdict:
-        """Return whose the token is."""
+        """Return the user of a token."""
         key = sha256(token.encode(errors="surrogateescape")).digest()
         known = self._known.get(key)
         if known is not None:
@@ -51,7 +55,7 @@ class Tokens:
         asking = self._asked.get(key)
         if asking is None:
             asking = self._asked[key] = asyncio.create_task(self._ask(key, token))
-        return await asyncio.shield(asking)  # whoever goes away leaves the others their answer
+        return await asyncio.shield(asking)  # a request that is given up leaves the others their answer
 
     async def _ask(self, key: bytes, token: str) -> Verdict:
         try:
@@ -86,7 +90,7 @@ class Authenticator(msgspec.Struct):
     tokens: Tokens | None = None
 
     async def user(self, request: Request) -> RequestUser | None:
-        """Return who asks; None when what was shown is wrong, which is logged."""
+        """Return the user; None when what was shown is wrong, which is logged."""
         flaws = []
         async for verdict in self._verdicts(request):
             if verdict.user is not None:

@@ -1,4 +1,4 @@
-"""Whose certificates are believed, now: CAs of files and of the cluster's ConfigMap, followed when they change.
+"""Trusted authorities: CAs of files and of the cluster's ConfigMap, followed when they change.
 
 kube-apiserver publishes the CAs of its clients and of its front proxies in kube-system/extension-apiserver-authentication. A flag with a
 file goes before the ConfigMap's key. What cannot be read any more stays as it was last, and is said once.
@@ -36,7 +36,7 @@ PROXY_LISTS = {
 
 
 class FrontProxy(msgspec.Struct, frozen=True):
-    """A proxy is believed when one of these authorities signed its certificate."""
+    """A proxy is trusted when one of these authorities signed its certificate."""
 
     authorities: Authorities
     rules: ProxyRules

@@ -94,7 +94,7 @@ class Authorizer:
 
 
 class AccessFilter(msgspec.Struct):
-    """Asks who it is, then whether he may."""
+    """Authenticates, then authorises; a request that may not pass is answered in kube-scheduler's words and codes."""
 
     authenticator: Authenticator
     authorizer: Authorizer

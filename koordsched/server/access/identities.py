@@ -1,4 +1,8 @@
-"""Who a request comes from: users as Kubernetes names them, client certificates, and the headers of front proxies."""
+"""Users as Kubernetes names them, and what client certificates and the headers of front proxies say of them.
+
+The TLS handshake takes any certificate, as Go's does with RequestClientCert: an expired or foreign one is a 401 for its request and no
+broken connection. So nothing that a certificate says is true before `Authorities.flaw` has found none.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,8 @@ MASTERS = "system:masters"
 
 
 class RequestUser(msgspec.Struct, frozen=True):
+    """The user of a request, as Kubernetes' authenticators name it."""
+
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
@@ -43,7 +49,7 @@ CLIENT_USAGES = frozenset({ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.
 
 
 class Authorities(msgspec.Struct, frozen=True):
-    """The certificates of CAs whose clients are believed."""
+    """The certificates of CAs whose clients are trusted."""
 
     certificates: tuple[x509.Certificate, ...] = ()
 
@@ -53,7 +59,7 @@ class Authorities(msgspec.Struct, frozen=True):
         return cls(tuple(x509.load_pem_x509_certificates(pem)))
 
     def flaw(self, chain: Sequence[x509.Certificate], now: float) -> str:
-        """Return why the first certificate of a chain is not to be believed at this moment, "" when it is."""
+        """Return why the first certificate of a chain is not to be trusted at this moment, "" when it is."""
         store = crypto.X509Store()
         store.set_flags(crypto.X509StoreFlags.PARTIAL_CHAIN)  # an authority need not be a root, as in Go
         store.set_time(datetime.fromtimestamp(now, UTC).replace(tzinfo=None))
@@ -71,7 +77,7 @@ class Authorities(msgspec.Struct, frozen=True):
 
 
 def user_of(certificate: x509.Certificate) -> RequestUser | None:
-    """Return whom a verified certificate names: CN the user, each O a group; None without a CN."""
+    """Return the user that a verified certificate names: by its CN, each O a group; None without a CN."""
     name = common_name(certificate)
     if not name:
         return None
@@ -115,7 +121,7 @@ class ProxyRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def user_behind(headers: RequestHeaders, rules: ProxyRules) -> RequestUser | None:
-    """Return the user whom a proxy's headers name; None when they name none."""
+    """Return the user that a proxy's headers name; None when they name none."""
     name = _first(headers, rules.username_headers)
     if not name:
         return None

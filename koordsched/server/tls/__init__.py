@@ -2,7 +2,7 @@
 
 - `pairs.py`     certificates and keys: of flags, of a folder, made in memory
 - `rules.py`     versions and cipher suites by the flags' names
-- `serving.py`   what is shown to whom: the default certificate, those of --tls-sni-cert-key; files are read again when they change
+- `serving.py`   which certificate is shown: the default one, those of --tls-sni-cert-key; files are read again when they change
 - `protocol.py`  pyOpenSSL between a socket and the protocol that speaks HTTP
 
 Python's own `ssl` cannot ask for a client certificate without verifying it in the handshake, which would end the connection where

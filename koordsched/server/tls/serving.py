@@ -1,4 +1,4 @@
-"""What the secure port shows to whom: the certificate for the name that a client asks for, else the default one.
+"""What the secure port shows: the certificate for the name that a client asks for, else the default one.
 
 An exact name goes before a wildcard, a name written in --tls-sni-cert-key before one that a certificate brings, an earlier flag before a
 later one (dynamiccertificates.BuildNamedCertificates). A client that asks by address sends no name: it gets the certificate of the address

@@ -151,8 +151,6 @@ def _embedded_backend(parsed: argparse.Namespace) -> tuple[Backend, Limits]:
 
 def _live_backend(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> tuple[Backend, Limits]:
     """Return the backend on a real cluster, with a scheduler that is started there or the one that serves it."""
-    from random import Random  # noqa: PLC0415
-
     from koordsched.clock import RealClock  # noqa: PLC0415
     from koordsched.scenario.live.backend import LiveBackend, LiveSettings  # noqa: PLC0415
     from koordsched.scenario.live.limits import REAL_MAX_WAIT, Limits  # noqa: PLC0415
@@ -167,7 +165,7 @@ def _live_backend(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -
             parser.error(f"--scheduler-command: {mistake}")
     max_wait = REAL_MAX_WAIT if parsed.max_wait is None else parsed.max_wait
     limits = Limits(max_wait=max_wait, served=command is None, against=parsed.against)
-    return LiveBackend(LiveSettings(kubeconfig=kubeconfig, command=command), RealClock(), Random()), limits
+    return LiveBackend(LiveSettings(kubeconfig=kubeconfig, command=command), RealClock()), limits
 
 
 def _validate(arguments: list[str]) -> int:

@@ -15,7 +15,7 @@ from rich.console import Console
 from support.controlplane.binaries import ControlPlaneUnavailable, find_or_build
 from support.controlplane.credentials import SCHEDULER, by_token
 from support.controlplane.plane import ControlPlane
-from support.live import Launch, Running, direct
+from support.live import Launch, Running
 from support.placements import Placements
 from support.proxy import Proxy, Weather
 
@@ -100,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         churn = Churn(plane, settings, weather)
         running = Launch(plane, Path(folder), proxy.kubeconfig(by_token(plane.tokens[SCHEDULER]))).start()
         running.await_readiness()
-        with Placements(direct(plane)) as placements:
+        with Placements(plane.kubeconfig()) as placements:
             churn.run(running, placements)
         ended = running.stop()
     wrong = [*(each for minute in churn.minutes for each in minute.wrong), *growth(churn.minutes, settings.growth)]

@@ -6,26 +6,18 @@ competitor asks for. So it costs the API server and this process the same, whoev
 
 from __future__ import annotations
 
-import ssl
 import time
-from types import TracebackType
-from typing import Literal, NamedTuple, Self
+from typing import Literal
+from urllib.parse import urlencode
 
-import aiohttp
 import msgspec
+
+from koordsched.scenario.live.client import Client
 
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 BOUND = "spec.nodeName!="
 HOURS_SECONDS = 6 * 3600
-
-
-class Access(NamedTuple):
-    """The API server and an admin's token."""
-
-    url: str
-    authority: bytes
-    token: str
 
 
 class WatchLost(Exception):
@@ -46,10 +38,6 @@ class _Event(msgspec.Struct):
     object: _Object
 
 
-class _List(msgspec.Struct):
-    metadata: _Metadata
-
-
 class BoundWatch:
     """Knows when each pod was seen bound: `seen` has monotonic seconds by pod name, in the order of the binds.
 
@@ -57,44 +45,28 @@ class BoundWatch:
     seen a little late.
     """
 
-    def __init__(self, access: Access, known: str) -> None:
+    def __init__(self, known: str) -> None:
         self.seen: dict[str, float] = {}
         self.ends = 0
         self._known = known
         self._version = ""
-        self._access = access
         self._decode = msgspec.json.Decoder(_Event).decode
 
-    async def __aenter__(self) -> Self:
-        trust = ssl.create_default_context(cadata=self._access.authority.decode())
-        self._session = aiohttp.ClientSession(
-            self._access.url,
-            headers={"Authorization": f"Bearer {self._access.token}"},
-            connector=aiohttp.TCPConnector(ssl=trust),
-            timeout=aiohttp.ClientTimeout(total=None),
-        )
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await self._session.close()
-
-    async def now(self) -> str:
+    async def now(self, client: Client) -> str:
         """Return the resource version to watch from."""
-        async with self._session.get("/api/v1/pods", params={"limit": "1"}, headers={"Accept": METADATA_LIST}) as answer:
-            answer.raise_for_status()
-            return msgspec.json.decode(await answer.read(), type=_List).metadata.resource_version
+        listed = await client.request("GET", "/api/v1/pods?limit=1", accept=METADATA_LIST)
+        return str(listed["metadata"]["resourceVersion"])
 
-    async def follow(self, resource_version: str) -> None:
+    async def follow(self, client: Client, resource_version: str) -> None:
         """Take note until cancelled. A watch that the server ends, as it does when it has no time for it, goes on where it was."""
         self._version = resource_version
         while True:
-            await self._follow_one()
+            await self._follow_one(client)
             self.ends += 1
 
-    async def _follow_one(self) -> None:
+    async def _follow_one(self, client: Client) -> None:
         query = {"watch": "true", "fieldSelector": BOUND, "resourceVersion": self._version, "timeoutSeconds": str(HOURS_SECONDS)}
-        async with self._session.get("/api/v1/pods", params=query, headers={"Accept": METADATA}) as answer:
-            answer.raise_for_status()
+        async with await client.stream(f"/api/v1/pods?{urlencode(query)}", accept=METADATA) as answer:
             begun = b""
             async for piece in answer.content.iter_any():
                 *lines, begun = (begun + piece).split(b"\n")

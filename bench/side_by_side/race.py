@@ -19,17 +19,17 @@ import msgspec
 import uvloop
 from support.controlplane.binaries import Binaries
 from support.controlplane.commands import Options
-from support.controlplane.credentials import ADMIN
 from support.controlplane.plane import ControlPlane
 from support.controlplane.processes import Process, Usage
 
 from koordsched.clock import RealClock
-from koordsched.cluster.apiserver import ApiServer, ConnectionSettings, RawRequest, connect
+from koordsched.cluster.apiserver import ConnectionSettings, connect
+from koordsched.scenario.live.client import Client
 from side_by_side import workload
-from side_by_side.bindings import Access, BoundWatch
+from side_by_side.bindings import BoundWatch
 from side_by_side.competitors import Competitor, Entrant
 from side_by_side.exposition import REQUESTS, counter, request_key
-from side_by_side.filling import create, create_all, create_at_rate
+from side_by_side.filling import PATIENCE_SECONDS, create, create_all, create_at_rate
 from side_by_side.machine import busy_seconds, own_seconds
 from side_by_side.wire import connected, exchanged
 from side_by_side.workload import Workload
@@ -40,7 +40,6 @@ EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 POLL_SECONDS = 0.02
 EVENTS_POLL_SECONDS = 0.25
 STALL_SECONDS = 120.0
-PATIENCE_SECONDS = 600.0  # a creation waits for its turn where the API server cannot keep up with the rate
 EVENTS_STALL_SECONDS = 15.0
 REST_SECONDS = 2.0  # so that the work that creating objects leaves to the API server is not counted
 STOP_SECONDS = 30.0
@@ -92,38 +91,32 @@ class Race:
         self._entrant: Entrant = competitor(plane, load)
         self._load = load
         self._say = say
-        self._watch = BoundWatch(Access(plane.url, plane.authority.certificate, plane.tokens[ADMIN]), workload.BOUND)
+        self._watch = BoundWatch(workload.BOUND)
 
     async def run(self) -> Run:
-        kubeconfig = self._plane.kubeconfig().write(self._plane.folder / "admin.kubeconfig")
-        settings = ConnectionSettings(kubeconfig=str(kubeconfig), qps=-1, request_timeout=PATIENCE_SECONDS)
-        cluster = await connect(settings, RealClock(), Random())
-        try:
-            async with self._watch:
-                await self._fill(cluster)
-                following = asyncio.create_task(self._watch.follow(await self._watch.now()))
-                try:
-                    return await self._measured(cluster, following)
-                finally:
-                    following.cancel()
-                    await asyncio.wait({following})
-        finally:
-            await cluster.close()
+        async with await Client.of_dict(msgspec.json.decode(self._plane.kubeconfig().text())) as client:
+            await self._fill(client)
+            following = asyncio.create_task(self._watch.follow(client, await self._watch.now(client)))
+            try:
+                return await self._measured(client, following)
+            finally:
+                following.cancel()
+                await asyncio.wait({following})
 
-    async def _fill(self, cluster: ApiServer) -> None:
+    async def _fill(self, client: Client) -> None:
         load = self._load
         begun = time.monotonic()
-        await create_all(cluster, workload.prerequisites(load))
-        await create_all(cluster, workload.nodes(load))
-        await create_all(cluster, workload.bound_pods(load))
+        await create_all(client, workload.prerequisites(load))
+        await create_all(client, workload.nodes(load))
+        await create_all(client, workload.bound_pods(load))
         if not load.rate:
-            await create_all(cluster, workload.pending_pods(load))
+            await create_all(client, workload.pending_pods(load))
         self._say(f"created the objects in {time.monotonic() - begun:.0f} s")
         await asyncio.sleep(REST_SECONDS)
 
-    async def _measured(self, cluster: ApiServer, following: asyncio.Task[None]) -> Run:
+    async def _measured(self, client: Client, following: asyncio.Task[None]) -> Run:
         """Start the competitor and read what it takes until all is done."""
-        requests = await self._requests(cluster)
+        requests = await self._requests(client)
         before, started = self._moment(), time.monotonic()
         process = self._plane.spawn(SCHEDULER, self._entrant.line)
         waiting = Waiting(process, self._watch, following)
@@ -132,18 +125,18 @@ class Race:
         sent: Mapping[str, float] = {}
         said = ""
         if self._load.rate:
-            await self._warm_up(cluster, waiting)
+            await self._warm_up(client, waiting)
             said = await asyncio.to_thread(self._entrant.metrics)
             before, started, wire = self._moment(), time.monotonic(), exchanged(process.pid)
-            sent = await create_at_rate(cluster, workload.pending_pods(self._load), self._load.rate)
+            sent = await self._arrive()
         await waiting.until_bound(1)
         at_first_bind = self._moment()
         await waiting.until_bound(self._load.pods + (WARM_UP in self._watch.seen))
         self._say_bound(time.monotonic() - started)
-        settled = await self._settle(cluster)
+        settled = await self._settle(client)
         wire = exchanged(process.pid) - wire
         metrics = await asyncio.to_thread(self._entrant.metrics)
-        requests = await self._requests(cluster) - requests
+        requests = await self._requests(client) - requests
         await asyncio.to_thread(process.stop, STOP_SECONDS)
         return Run(
             started=started,
@@ -160,9 +153,18 @@ class Race:
             metrics=metrics,
         )
 
-    async def _warm_up(self, cluster: ApiServer, waiting: Waiting) -> None:
+    async def _arrive(self) -> Mapping[str, float]:
+        kubeconfig = self._plane.kubeconfig().write(self._plane.folder / "admin.kubeconfig")
+        settings = ConnectionSettings(kubeconfig=str(kubeconfig), qps=-1, request_timeout=PATIENCE_SECONDS)
+        server = await connect(settings, RealClock(), Random())
+        try:
+            return await create_at_rate(server, workload.pending_pods(self._load), self._load.rate)
+        finally:
+            await server.close()
+
+    async def _warm_up(self, client: Client, waiting: Waiting) -> None:
         """See that the competitor is at work before pods arrive."""
-        await create(cluster, workload.pending_pod(WARM_UP, 0))
+        await create(client, workload.pending_pod(WARM_UP, 0))
         await waiting.until_bound(1)
         await asyncio.sleep(REST_SECONDS)
 
@@ -173,22 +175,21 @@ class Race:
     def _moment(self) -> Moment:
         return Moment(self._plane.usage(), own_seconds(), busy_seconds())
 
-    async def _settle(self, cluster: ApiServer) -> Settled:
+    async def _settle(self, client: Client) -> Settled:
         """Wait until there is an event for each pod, or there come no more, and return when that was."""
         wanted = len(self._watch.seen)
         settled = Settled(0, time.monotonic(), self._moment())
         while settled.events < wanted and time.monotonic() - settled.time < EVENTS_STALL_SECONDS:
-            found = await _count(cluster, EVENTS)
+            found = await _count(client, EVENTS)
             if found != settled.events:
                 settled = Settled(found, time.monotonic(), self._moment())
             if found < wanted:
                 await asyncio.sleep(EVENTS_POLL_SECONDS)
         return settled
 
-    async def _requests(self, cluster: ApiServer) -> Counter[str]:
+    async def _requests(self, client: Client) -> Counter[str]:
         """Return what the API server has been asked for; the scrape comes before and after what is measured."""
-        text = await cluster.raw(RawRequest("GET", "/metrics"))
-        return counter(text.decode(), REQUESTS, request_key)
+        return counter(await client.request("GET", "/metrics", accept="text/plain"), REQUESTS, request_key)
 
 
 class Waiting:
@@ -224,18 +225,9 @@ def port_of(url: str) -> int:
     return port
 
 
-class _ListMeta(msgspec.Struct):
-    remaining: int = msgspec.field(name="remainingItemCount", default=0)
-
-
-class _Page(msgspec.Struct):
-    metadata: _ListMeta
-    items: list[msgspec.Raw]
-
-
-async def _count(cluster: ApiServer, path: str) -> int:
-    page = msgspec.json.decode(await cluster.raw(RawRequest("GET", path, {"limit": "1"})), type=_Page)
-    return len(page.items) + page.metadata.remaining
+async def _count(client: Client, path: str) -> int:
+    page = await client.request("GET", f"{path}?limit=1")
+    return len(page["items"]) + int(page["metadata"].get("remainingItemCount", 0))
 
 
 def race(binaries: Binaries, competitor: Competitor, load: Workload, say: Callable[[str], None]) -> Run:

@@ -52,7 +52,7 @@ class Item(msgspec.Struct, frozen=True):
 
     name: str
     path: str
-    body: bytes
+    body: dict[str, Any]
 
 
 def prerequisites(workload: Workload) -> list[Item]:
@@ -135,7 +135,7 @@ def node_name(number: int) -> str:
 
 
 def _item(path: str, body: dict[str, Any]) -> Item:
-    return Item(body["metadata"]["name"], path, msgspec.json.encode(body))
+    return Item(body["metadata"]["name"], path, body)
 
 
 def _node(number: int, room: dict[str, str]) -> dict[str, Any]:

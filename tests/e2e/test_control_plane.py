@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from kubernetes_asyncio import client as kubernetes
 from kubernetes_asyncio import config as kubernetes_config
@@ -85,7 +86,7 @@ def test_restarted_api_server_has_its_address_and_its_data(plane: ControlPlane, 
     address, before = plane.url, plane.usage()
     end(plane)
     assert set(plane.usage()) == {"etcd"}
-    with pytest.raises(ConnectionRefusedError):
+    with pytest.raises(aiohttp.ClientConnectorError, match="Cannot connect to host"):
         rest.get(NODES)
     plane.start_api_server()
     assert plane.url == address

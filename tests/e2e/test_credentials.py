@@ -17,7 +17,7 @@ from support import credential_plugin
 from support.controlplane.credentials import SCHEDULER, Kubeconfig, User, by_exec_plugin
 from support.controlplane.plane import ControlPlane
 from support.controlplane.rest import Rest
-from support.live import EVENTS, Launch, create_node, create_pod, direct, until
+from support.live import EVENTS, Launch, create_node, create_pod, until
 from support.placements import Placements
 from support.proxy import Proxy, Weather
 
@@ -70,7 +70,7 @@ def run_and_check(plane: ControlPlane, folder: Path, kubeconfig: Kubeconfig) -> 
     rest = plane.rest()
     for i in range(5):
         create_node(rest, f"n{i}", "4")
-    with Placements(direct(plane)) as placements:
+    with Placements(plane.kubeconfig()) as placements:
         running = Launch(plane, folder, kubeconfig).start()
         running.await_readiness()
         created = create_for_a_while(rest)

@@ -23,7 +23,7 @@ from support.controlplane.credentials import SCHEDULER, STRANGER, Kubeconfig, by
 from support.controlplane.plane import ControlPlane
 from support.controlplane.processes import Process
 from support.controlplane.rest import Rest
-from support.live import create_node, create_pod, direct, until
+from support.live import create_node, create_pod, until
 from support.placements import Placements
 from support.proxy import Proxy, Weather
 from support.recount import recount
@@ -175,7 +175,7 @@ def test_kills_of_the_leader_under_load(plane: ControlPlane, tmp_path: Path) -> 
     rest, random, took = plane.rest(), Random(7), list[float]()
     fill(rest)
     both = pair(plane, tmp_path)
-    with Placements(direct(plane)) as placements, load(plane):
+    with Placements(plane.kubeconfig()) as placements, load(plane):
         for _ in range(KILLS):
             bind_of_a_pod_since(placements, time.monotonic(), TIMEOUT)
             time.sleep(random.uniform(0.0, 2 * TIMES.retry))
@@ -187,7 +187,7 @@ def test_kills_of_the_leader_under_load(plane: ControlPlane, tmp_path: Path) -> 
             both = both.swapped()
             assert both.leader.leads
     figures(f"kill -9, lease of {TIMES.lease:g} s, until the standby binds", took)
-    with Placements(direct(plane)) as placements:
+    with Placements(plane.kubeconfig()) as placements:
         check_nothing_wrong(rest, placements)
     assert max(took) <= TIMES.lease + TIMES.retry
     assert rest.get(LEASE)["spec"]["leaseTransitions"] == KILLS
@@ -198,7 +198,7 @@ def test_terminations_of_the_leader_under_load(plane: ControlPlane, tmp_path: Pa
     rest, took = plane.rest(), list[float]()
     fill(rest)
     both = pair(plane, tmp_path, DEFAULT)
-    with Placements(direct(plane)) as placements, load(plane):
+    with Placements(plane.kubeconfig()) as placements, load(plane):
         for _ in range(KILLS):
             bind_of_a_pod_since(placements, time.monotonic(), TIMEOUT)
             told = time.monotonic()
@@ -211,7 +211,7 @@ def test_terminations_of_the_leader_under_load(plane: ControlPlane, tmp_path: Pa
             both.leader.await_readiness()
             both = both.swapped()
     figures("SIGTERM, default times, until the standby binds", took)
-    with Placements(direct(plane)) as placements:
+    with Placements(plane.kubeconfig()) as placements:
         check_nothing_wrong(rest, placements)
     assert max(took) <= HANDOVER_SECONDS
 
@@ -228,7 +228,7 @@ def stop_in_a_burst(plane: ControlPlane, folder: Path, random: Random) -> int:
     """Let a leader bind, stop it for longer than its lease, and let it go on; return how many binds it had sent."""
     folder.mkdir()
     rest, weather, pool = plane.rest(), Weather(Random(1)), folder.name
-    with Proxy(plane, weather, folder) as proxy, Placements(direct(plane)) as placements:
+    with Proxy(plane, weather, folder) as proxy, Placements(plane.kubeconfig()) as placements:
         both = pair(plane, folder, leader=proxy.kubeconfig(by_token(plane.tokens[SCHEDULER])))
         for number in range(BACKLOG):
             create_pod(rest, f"{pool}-{number}", "10m", pool=pool)
@@ -316,7 +316,7 @@ def test_a_leader_whose_plugin_blocks_for_30_s_gives_way_to_the_standby(plane: C
     until(lambda: leader.leads)
     standby = Contestant(plane, tmp_path / "second", kubeconfig, Setup(TIMES, [BLOCKING_PROFILE], environment))
     standby.await_readiness()
-    with Placements(direct(plane)) as placements:
+    with Placements(plane.kubeconfig()) as placements:
         for number in range(300):
             create_pod(rest, f"before-{number}", "10m")
         blocked = time.monotonic()

@@ -10,7 +10,7 @@ from random import Random
 from support.controlplane.credentials import SCHEDULER, by_token
 from support.controlplane.plane import ControlPlane
 from support.controlplane.rest import Rest
-from support.live import EVENTS, Launch, Running, create_node, create_pod, direct, found_equal, reason, until
+from support.live import EVENTS, Launch, Running, create_node, create_pod, found_equal, reason, until
 from support.placements import Placements
 from support.proxy import Fault, Proxy, Weather
 from support.recount import recount
@@ -43,7 +43,7 @@ def test_all_pods_are_bound_whatever_befalls_requests_watches_and_the_api_server
     rest, weather = plane.rest(), Weather(Random(7), watch_seconds=WATCH_SECONDS)
     for i in range(NODES):
         create_node(rest, f"n{i}", "4")
-    with Proxy(plane, weather, tmp_path) as proxy, Placements(direct(plane)) as placements:
+    with Proxy(plane, weather, tmp_path) as proxy, Placements(plane.kubeconfig()) as placements:
         kubeconfig = proxy.kubeconfig(by_token(plane.tokens[SCHEDULER]))
         running = Launch(plane, tmp_path, kubeconfig).start()
         running.await_readiness()

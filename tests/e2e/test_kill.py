@@ -11,7 +11,7 @@ from random import Random
 from support.controlplane.credentials import SCHEDULER, by_token
 from support.controlplane.plane import ControlPlane
 from support.controlplane.rest import Rest
-from support.live import Launch, create_node, create_pod, direct, found_equal, reason, until
+from support.live import Launch, create_node, create_pod, found_equal, reason, until
 from support.placements import Placements
 from support.recount import recount
 
@@ -68,7 +68,7 @@ def test_ten_kills_while_two_thousand_pods_are_bound(plane: ControlPlane, tmp_pa
     fill(rest)
     before = bindings_accepted(rest)
     launch = Launch(plane, tmp_path, plane.kubeconfig(by_token(plane.tokens[SCHEDULER])), connection=CONNECTION)
-    with Placements(direct(plane)) as placements:
+    with Placements(plane.kubeconfig()) as placements:
         until(lambda: len(placements.stories) == FIT + NEVER)
         bound_at_kills = kill_at_random_moments(launch, placements, Random(5))
         assert bound_at_kills[-1] < FIT, "there was nothing left to bind"

@@ -17,7 +17,7 @@ from support.controlplane.credentials import by_token
 from support.controlplane.plane import ControlPlane
 from support.controlplane.rest import Rest
 from support.cpu_recount import QOS_CLASS, RESOURCE_SPEC, TOPOLOGIES, CpuRecount, annotation, cpu_ids, recount_cpus
-from support.live import PODS, Launch, Running, direct, found_equal, reason, until
+from support.live import PODS, Launch, Running, found_equal, reason, until
 from support.placements import Placements
 from support.recount import recount
 
@@ -108,7 +108,7 @@ def assert_shows(shown: dict[str, Any], found: CpuRecount) -> None:
 def test_no_cpu_is_sold_twice_however_often_the_scheduler_is_killed(plane: ControlPlane, tmp_path: Path) -> None:
     rest, random = plane.rest(), Random(7)
     fill(rest)
-    with service_account(rest, MANIFESTS) as token, Placements(direct(plane)) as placements:
+    with service_account(rest, MANIFESTS) as token, Placements(plane.kubeconfig()) as placements:
         launch = Launch(plane, tmp_path, plane.kubeconfig(by_token(token)), connection=CONNECTION, config={"profiles": PROFILES})
         for _ in range(KILLS):
             kill_while_it_binds(launch.start(), placements, random)

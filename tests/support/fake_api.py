@@ -1,8 +1,8 @@
 """An API server that keeps objects and has the habits of a real one that scenarios must live with, without being one.
 
 Status is written apart; new nodes are tainted; claims get a finalizer; a pod's priority comes from a class and its service account must
-be there; deleting an object with finalizers only marks it. `handle` answers a request; `Wire` is the adapter's `raw` on top of it, `served`
-puts it on a port.
+be there; deleting an object with finalizers only marks it. `handle` answers a request; `Wire` is the client's `request` on top of it,
+`served` puts it on a port.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import Any
 
 import msgspec
 
-from koordsched.cluster.apiserver import RawRequest
-from koordsched.cluster.apiserver.errors import Sent, answer_error
+from koordsched.scenario.live.client import ApiException
 
 Json = dict[str, Any]
 Answer = tuple[int, Json]
@@ -144,19 +143,20 @@ class FakeApi:
 
 
 class Wire:
-    """The adapter's way to send a request, straight to a FakeApi."""
+    """The client's way to send a request (`scenario.live.client.Client`), straight to a FakeApi."""
+
+    server = "http://fake"
 
     def __init__(self, api: FakeApi) -> None:
         self._api = api
 
-    async def raw(self, request: RawRequest) -> bytes:
-        body = msgspec.json.decode(request.body) if request.body else None
-        assert request.content_type == ("application/merge-patch+json" if request.method == "PATCH" else "application/json")
-        code, answer = self._api.handle(request.method, request.path, body)
-        data = msgspec.json.encode(answer)
+    async def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        code, answer = self._api.handle(method, path, None if body is None else dict(body))
         if code >= 300:
-            raise answer_error(Sent(request.method, request.path), code, data, "0")
-        return data
+            refused = ApiException(code, "no success")
+            refused.body = msgspec.json.encode({**answer, "details": {"retryAfterSeconds": 0}})
+            raise refused
+        return answer
 
 
 @contextmanager

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from koordsched.scenario.live.ports import free_port
-from support.controlplane.credentials import ADMIN, Kubeconfig
+from support.controlplane.credentials import Kubeconfig
 from support.controlplane.plane import ControlPlane
 from support.controlplane.processes import Process
-from support.controlplane.rest import Rest, Server
+from support.controlplane.rest import Rest
 from support.served import TIMEOUT, Ended, Served, command, ended, write_config
 
 NAME = "koord-scheduler"
@@ -73,11 +73,6 @@ def until(holds: Callable[[], Any], timeout: float = TIMEOUT) -> Any:
         assert time.monotonic() < deadline, f"not within {timeout} s"
         time.sleep(POLL_SECONDS)
     return found
-
-
-def direct(plane: ControlPlane) -> Server:
-    """Return the API server as its admin talks to it, with no proxy between."""
-    return Server(plane.url, plane.authority.certificate, plane.tokens[ADMIN])
 
 
 def create_node(rest: Rest, name: str, cpu: str, **labels: str) -> None:

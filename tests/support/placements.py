@@ -1,23 +1,27 @@
 """Follows all pods of a cluster over a whole test and remembers every node that each of them was ever seen on.
 
-A thread with a watch of its own, straight from the API server. Watches are short and the next one goes on where the last ended, so
-nothing is missed; when the version to go on from is gone and everything is listed again, only states in between are. Reading `stories`
-while the thread writes is safe: values are replaced and never changed.
+A watch on the clients' loop (`support.controlplane.rest`), straight from the API server. Watches are short and the next one goes on where
+the last ended, so nothing is missed; when the version to go on from is gone and everything is listed again, only states in between are.
+Reading `stories` while that thread writes is safe: values are replaced and never changed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
-import ssl
-import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, NamedTuple, Self
-from urllib.parse import urlsplit
 
-from support.controlplane.rest import Server
+import aiohttp
+
+from koordsched.scenario.live.client import ApiException, Client
+from support.controlplane.credentials import Kubeconfig
+from support.controlplane.rest import loop
 
 PODS = "/api/v1/pods"
 WATCH_SECONDS = 2
@@ -42,12 +46,11 @@ class TooOld(Exception):
 class Placements:
     """A context manager: while it is entered, `stories` is kept up to date."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, kubeconfig: Kubeconfig) -> None:
         self.stories: dict[str, Story] = {}  # by uid
-        self._server = server
+        self._kubeconfig = json.loads(kubeconfig.text())
         self._version = ""
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._follow, name="placements", daemon=True)
+        self._following: Future[None] | None = None
 
     @property
     def bound(self) -> int:
@@ -66,36 +69,41 @@ class Placements:
         return [story for story in list(self.stories.values()) if len([node for node in story.nodes if node]) > 1 or "" in story.nodes[1:]]
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._following = asyncio.run_coroutine_threadsafe(self._follow(), loop())
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._ending.set()
-        self._thread.join(WATCH_SECONDS + IO_SECONDS)
-        assert not self._thread.is_alive()
+        assert self._following is not None
+        self._following.cancel()
+        with suppress(CancelledError):
+            self._following.result(IO_SECONDS)
 
-    def _follow(self) -> None:
-        while not self._ending.is_set():
-            try:
-                if not self._version:
-                    self._list()
-                self._watch()
-            except TooOld:
-                self._version = ""
-            except (OSError, http.client.HTTPException, ValueError):  # ValueError: a line that broke off
-                self._ending.wait(PAUSE_SECONDS)
+    async def _follow(self) -> None:
+        async with await Client.of_dict(self._kubeconfig) as client:
+            while True:
+                try:
+                    if not self._version:
+                        await self._list(client)
+                    await self._watch(client)
+                except TooOld:
+                    self._version = ""
+                except ApiException as refused:
+                    if refused.status == http.client.GONE:
+                        self._version = ""
+                    await asyncio.sleep(PAUSE_SECONDS)
+                except (aiohttp.ClientError, OSError, ValueError):  # ValueError: a line that broke off
+                    await asyncio.sleep(PAUSE_SECONDS)
 
-    def _list(self) -> None:
-        with Stream(self._server, PODS) as answer:
-            body = json.loads(answer.read())
+    async def _list(self, client: Client) -> None:
+        body = await client.request("GET", PODS)
         for pod in body["items"]:
             self.see(pod)
         self._version = body["metadata"]["resourceVersion"]
 
-    def _watch(self) -> None:
+    async def _watch(self, client: Client) -> None:
         path = f"{PODS}?watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={self._version}"
-        with Stream(self._server, path) as answer:
-            while line := answer.readline():
+        async with await client.stream(path, silence=IO_SECONDS) as answer:
+            async for line in answer.content:
                 self._take(json.loads(line))
 
     def _take(self, event: Mapping[str, Any]) -> None:
@@ -113,32 +121,3 @@ class Placements:
             self.stories[uid] = Story(pod["metadata"]["name"], (node,), now, now if node else 0.0)
         elif story.nodes[-1] != node:
             self.stories[uid] = story._replace(nodes=(*story.nodes, node), bound=story.bound or now)
-
-
-class Stream:
-    """One GET whose answer is read as it comes."""
-
-    def __init__(self, server: Server, path: str) -> None:
-        self._server = server
-        self._path = path
-        address = urlsplit(server.url)
-        assert address.hostname is not None
-        context = ssl.create_default_context(cadata=server.authority.decode())
-        self._connection = http.client.HTTPSConnection(address.hostname, address.port, timeout=IO_SECONDS, context=context)
-
-    def __enter__(self) -> http.client.HTTPResponse:
-        """Send; TooOld when the API server says so, ValueError for any other answer that is no success."""
-        try:
-            self._connection.request("GET", self._path, headers={"Authorization": f"Bearer {self._server.token}"})
-            answer = self._connection.getresponse()
-            if answer.status == http.client.GONE:
-                raise TooOld(self._path)
-            if answer.status != http.client.OK:
-                raise ValueError(f"{self._path}: {answer.status}")
-        except BaseException:
-            self._connection.close()
-            raise
-        return answer
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._connection.close()

@@ -14,8 +14,22 @@ Only what is exported here is for others.
 
 from koordsched.cluster.apiserver.adapter import ApiServer, RawRequest
 from koordsched.cluster.apiserver.connection import connect
-from koordsched.cluster.apiserver.errors import Untrusted
+from koordsched.cluster.apiserver.errors import Sent, Untrusted, answer_error, transport_error
 from koordsched.cluster.apiserver.settings import ConnectError, ConnectionSettings
 from koordsched.cluster.apiserver.traffic import Traffic
+from koordsched.cluster.apiserver.wire import TRANSPORT_ERRORS, wire_error
 
-__all__ = ["ApiServer", "ConnectError", "ConnectionSettings", "RawRequest", "Traffic", "Untrusted", "connect"]
+__all__ = [
+    "TRANSPORT_ERRORS",
+    "ApiServer",
+    "ConnectError",
+    "ConnectionSettings",
+    "RawRequest",
+    "Sent",
+    "Traffic",
+    "Untrusted",
+    "answer_error",
+    "connect",
+    "transport_error",
+    "wire_error",
+]

@@ -14,9 +14,9 @@ from urllib.parse import quote
 import msgspec
 
 from koordsched.api.kinds import Kind
-from koordsched.api.meta import JSON_ERRORS
-from koordsched.cluster.apiserver import RawRequest
-from koordsched.cluster.port import NotFound, PatchType, Ref, ServerError, TooManyRequests
+from koordsched.cluster.apiserver import TRANSPORT_ERRORS, Sent, answer_error, transport_error, wire_error
+from koordsched.cluster.port import NotFound, Ref, ServerError, TooManyRequests
+from koordsched.scenario.live.client import ApiException
 
 Json = dict[str, Any]
 
@@ -24,9 +24,12 @@ BUSY_ATTEMPTS, BUSY_SECONDS = 5, 2.0
 
 
 class Requests(Protocol):
-    """Sends a request and returns the body of a 2xx answer; any other raises (`cluster.apiserver.ApiServer`)."""
+    """Sends a request and returns the JSON of a 2xx answer; ApiException for any other (`scenario.live.client.Client`)."""
 
-    async def raw(self, request: RawRequest) -> bytes: ...
+    @property
+    def server(self) -> str: ...
+
+    async def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any: ...
 
 
 class Resource(msgspec.Struct, frozen=True):
@@ -103,22 +106,28 @@ class Api:
         return resource.path(ref.namespace, ref.name, *([subresource] if subresource else []))
 
     async def _send(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Json:
-        content_type = PatchType.MERGE.value if method == "PATCH" else "application/json"
-        data = None if body is None else msgspec.json.encode(body)
-        answer = await self._patiently(RawRequest(method=method, path=path, body=data, content_type=content_type))
-        try:
-            decoded = msgspec.json.decode(answer)
-        except JSON_ERRORS as error:
-            raise ServerError(f"{method} {path}: the answer is not JSON: {error}") from None
-        if not isinstance(decoded, dict):
-            raise ServerError(f"{method} {path}: expected an object, seen {answer[:80]!r}")
-        return decoded
-
-    async def _patiently(self, request: RawRequest) -> bytes:
         """Send the request; an API server that is busy is asked again when it says so."""
         for _ in range(BUSY_ATTEMPTS):
             try:
-                return await self._requests.raw(request)
+                return await self._send_once(method, path, body)
             except TooManyRequests as busy:
                 await asyncio.sleep(min(busy.retry_after, BUSY_SECONDS))
-        return await self._requests.raw(request)
+        return await self._send_once(method, path, body)
+
+    async def _send_once(self, method: str, path: str, body: Mapping[str, Any] | None) -> Json:
+        sent = Sent(method, self._requests.server + path)
+        try:
+            answer = await self._requests.request(method, path, body)
+        except ApiException as refused:
+            retry_after = refused.headers.get("Retry-After") if refused.headers is not None else None
+            raise answer_error(sent, refused.status, _bytes(refused.body), retry_after) from None
+        except TRANSPORT_ERRORS as error:
+            raise transport_error(sent, wire_error(error)) from None
+        if not isinstance(answer, dict):
+            raise ServerError(f"{method} {path}: expected an object, seen {str(answer)[:80]!r}")
+        return answer
+
+
+def _bytes(body: str | bytes | None) -> bytes:
+    """Return the body of a refusal: `call_api` decodes it, whatever its type says."""
+    return body.encode() if isinstance(body, str) else body or b""

@@ -8,22 +8,20 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Sequence
-from random import Random
 
 import msgspec
 
 from koordsched.api.kinds import NODE
 from koordsched.clock import Clock
-from koordsched.cluster.apiserver import ConnectError, ConnectionSettings, connect
 from koordsched.cluster.port import ClusterError
 from koordsched.config.launch import Launch
 from koordsched.scenario.cluster import BackendError, Script
 from koordsched.scenario.live.api import Api, Json
+from koordsched.scenario.live.client import Client
 from koordsched.scenario.live.cluster import LiveCluster
 from koordsched.scenario.live.process import Command, SchedulerProcess
 from koordsched.scenario.steps import ScenarioFailed
 
-UNLIMITED = -1.0
 USER_AGENT = "koord-scheduler-test"
 REPELLING = frozenset({"NoSchedule", "NoExecute"})
 SHOWN_NODES = 3
@@ -39,10 +37,9 @@ class LiveSettings(msgspec.Struct, frozen=True, kw_only=True):
 class LiveBackend:
     """Runs each script on a `LiveCluster` of its own, all on one API server."""
 
-    def __init__(self, settings: LiveSettings, clock: Clock, random: Random) -> None:
+    def __init__(self, settings: LiveSettings, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
-        self._random = random
         self._fit = False
 
     def run(self, launch: Launch, script: Script) -> None:
@@ -60,15 +57,12 @@ class LiveBackend:
         task = asyncio.current_task()
         if task is not None:
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        settings = ConnectionSettings(kubeconfig=self._settings.kubeconfig, qps=UNLIMITED, user_agent=USER_AGENT)
         try:
-            server = await connect(settings, self._clock, self._random)
-        except ConnectError as error:
-            raise BackendError(str(error)) from None
-        try:
-            await self._perform(Api(server), launch, script)
-        finally:
-            await server.close()
+            client = await Client.of_file(self._settings.kubeconfig, USER_AGENT)
+        except Exception as error:  # noqa: BLE001  # a malformed kubeconfig ends in any error at all
+            raise BackendError(f"{self._settings.kubeconfig}: {' '.join(str(error).split()) or type(error).__name__}") from None
+        async with client:
+            await self._perform(Api(client), launch, script)
 
     async def _perform(self, api: Api, launch: Launch, script: Script) -> None:
         scheduler = SchedulerProcess(self._settings.command, launch, self._clock) if self._settings.command is not None else None

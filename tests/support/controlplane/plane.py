@@ -19,6 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import aiohttp
+
 from koordsched.scenario.live.ports import free_port
 from support.controlplane.authority import Authority
 from support.controlplane.binaries import Binaries
@@ -27,7 +29,7 @@ from support.controlplane.commands import Addresses, Options, api_server_command
 from support.controlplane.credentials import ADMIN, IDENTITIES, Identity, Kubeconfig, User, by_token
 from support.controlplane.definitions import install
 from support.controlplane.processes import Guardian, Launch, Process, Usage
-from support.controlplane.rest import Refused, Rest, Server
+from support.controlplane.rest import Refused, Rest
 
 ETCD = "etcd"
 API_SERVER = "kube-apiserver"
@@ -137,7 +139,7 @@ class ControlPlane:
             clean(client)
 
     def _client(self, identity: Identity) -> Rest:
-        return Rest(Server(self.url, self.authority.certificate, self.tokens[identity]))
+        return Rest(self.kubeconfig(by_token(self.tokens[identity])))
 
     def _api_server_gone(self) -> None:
         for client in self._clients:
@@ -161,6 +163,6 @@ def api_server_ready(client: Rest) -> bool:
     try:
         client.get("/readyz")
         client.get(f"{NAMESPACES}/default/services/kubernetes")
-    except (Refused, OSError, http.client.HTTPException):
+    except (Refused, aiohttp.ClientError, OSError):
         return False
     return True

@@ -1,24 +1,23 @@
-"""A small blocking client of the API server, for what a test sets up and looks at; it is not what is tested.
+"""A blocking client of the API server, for what a test sets up and looks at; it is not what is tested.
 
-JSON in and out, one connection kept open, an exception for every refusal. Not to be shared by threads.
+kubernetes-asyncio (`koordsched.scenario.live.client`) on an event loop in a thread of its own, which all clients of a test process share:
+so blocking tests use it, and async ones without a second loop of theirs.
 """
 
 from __future__ import annotations
 
-import http.client
+import asyncio
 import json
-import ssl
-import time
-from collections.abc import Mapping
-from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+import threading
+from collections.abc import Coroutine, Mapping
+from functools import cache
+from typing import Any, TypeVar
 
-JSON = "application/json"
+from koordsched.scenario.live.client import JSON, ApiException, Client
+from support.controlplane.credentials import Kubeconfig
+
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-MERGE_PATCH = "application/merge-patch+json"
-TIMEOUT_SECONDS = 60.0
-IDLE_SECONDS = 30.0
-"""A connection that was idle for longer is not used again: the API server closes it after 90 s, maybe while a request is on its way."""
+T = TypeVar("T")
 
 
 class Refused(Exception):
@@ -29,25 +28,25 @@ class Refused(Exception):
         self.status = status
 
 
-class Server(NamedTuple):
-    """Where the API server is, whom to trust, and as whom to talk."""
+@cache
+def loop() -> asyncio.AbstractEventLoop:
+    """Return the loop that serves all clients until the process ends."""
+    found = asyncio.new_event_loop()
+    threading.Thread(target=found.run_forever, name="rest", daemon=True).start()
+    return found
 
-    url: str
-    authority: bytes
-    token: str
+
+def wait_for(work: Coroutine[Any, Any, T]) -> T:
+    """Do the work on the clients' loop and return what came of it."""
+    return asyncio.run_coroutine_threadsafe(work, loop()).result()
 
 
 class Rest:
-    """Requests as one user. A connection that the server has closed, as at its restart, is made anew after it has failed."""
+    """Requests as the user of a kubeconfig, each waited for. It opens connections when it needs them, also after `close`."""
 
-    def __init__(self, server: Server) -> None:
-        address = urlsplit(server.url)
-        context = ssl.create_default_context(cadata=server.authority.decode())
-        context.verify_flags |= ssl.VERIFY_X509_STRICT  # the default from Python 3.13 on
-        assert address.hostname is not None
-        self._connection = http.client.HTTPSConnection(address.hostname, address.port, timeout=TIMEOUT_SECONDS, context=context)
-        self._authorization = f"Bearer {server.token}"
-        self._used = time.monotonic()
+    def __init__(self, kubeconfig: Kubeconfig) -> None:
+        self._kubeconfig = json.loads(kubeconfig.text())
+        self._client: Client | None = None
 
     def get(self, path: str) -> Any:
         return self.request("GET", path)
@@ -71,31 +70,26 @@ class Rest:
         return self.request("DELETE", path)
 
     def request(self, method: str, path: str, body: Mapping[str, Any] | None = None, accept: str = JSON) -> Any:
-        """Send one request and return the decoded answer; Refused for a status of 400 and more, OSError when the server does not answer."""
-        kind = MERGE_PATCH if method == "PATCH" else JSON
-        data = None if body is None else json.dumps(body).encode()
-        headers = {"Authorization": self._authorization, "Accept": accept, "Content-Type": kind}
-        if time.monotonic() - self._used > IDLE_SECONDS:
-            self.close()
+        """Send one request and return the decoded answer. Refused: an error status. aiohttp.ClientError, OSError: no answer."""
         try:
-            self._connection.request(method, path, body=data, headers=headers)
-            answer = self._connection.getresponse()
-            text = answer.read()
-            self._used = time.monotonic()
-        except (OSError, http.client.HTTPException):
-            self.close()  # the next request opens another connection
-            raise
-        if answer.status >= http.client.BAD_REQUEST:
-            raise Refused(answer.status, message_of(text))
-        return json.loads(text) if answer.getheader("Content-Type", "").startswith(JSON) else text.decode()
+            return wait_for(self._request(method, path, body, accept))
+        except ApiException as refused:
+            raise Refused(refused.status, message_of(refused.body or "")) from None
 
     def close(self) -> None:
-        self._connection.close()
+        if self._client is not None:
+            client, self._client = self._client, None
+            wait_for(client.close())
+
+    async def _request(self, method: str, path: str, body: Mapping[str, Any] | None, accept: str) -> Any:
+        if self._client is None:
+            self._client = await Client.of_dict(self._kubeconfig)
+        return await self._client.request(method, path, body, accept=accept)
 
 
-def message_of(text: bytes) -> str:
+def message_of(text: str | bytes) -> str:
     """Return the message of a Status, or the text as it is."""
     try:
         return str(json.loads(text)["message"])
     except (ValueError, KeyError, TypeError):
-        return text.decode(errors="replace").strip()
+        return (text.decode(errors="replace") if isinstance(text, bytes) else text).strip()

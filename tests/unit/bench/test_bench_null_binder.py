@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from random import Random
+from typing import Any
 
-import msgspec
 from side_by_side.null_binder import NullBinder
 from side_by_side.workload import Workload, bound_pods, nodes, pending_pod, pending_pods
 from support.virtual_loop import running
@@ -23,15 +23,14 @@ LOAD = Workload(nodes=3, pods=6, bound=2)
 async def filled(clock: VirtualClock) -> MemoryCluster:
     cluster = MemoryCluster(clock, random=Random(1))
     for item in nodes(LOAD):
-        await cluster.create(NODE, msgspec.json.decode(item.body))
+        await cluster.create(NODE, item.body)
     for item in [*bound_pods(LOAD), *pending_pods(LOAD)]:
         await create_pod(cluster, item.body)
     return cluster
 
 
-async def create_pod(cluster: MemoryCluster, body: bytes) -> None:
-    pod = msgspec.json.decode(body)
-    await cluster.create(POD, {**pod, "metadata": {**pod["metadata"], "namespace": "default"}})
+async def create_pod(cluster: MemoryCluster, body: dict[str, Any]) -> None:
+    await cluster.create(POD, {**body, "metadata": {**body["metadata"], "namespace": "default"}})
 
 
 async def nodes_of_pods(cluster: MemoryCluster) -> dict[str, str]:

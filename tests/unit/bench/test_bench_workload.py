@@ -13,7 +13,7 @@ from side_by_side.workload import BOUND, THEMES, Workload, bound_pods, nodes, pe
 
 
 def pods(theme: str, **fields: int) -> list[Any]:
-    return [json.loads(item.body) for item in pending_pods(Workload(theme=theme, **fields))]
+    return [item.body for item in pending_pods(Workload(theme=theme, **fields))]
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -35,20 +35,20 @@ def test_pods_that_repel_each_other_fill_at_most_half_of_the_nodes() -> None:
 
 def test_preemption_begins_with_full_nodes_of_which_three_pods_make_room_for_one() -> None:
     load = Workload(theme="preemption", nodes=3, pods=3)
-    victims = [json.loads(item.body) for item in bound_pods(load)]
+    victims = [item.body for item in bound_pods(load)]
     assert Counter(pod["spec"]["nodeName"] for pod in victims) == {"node-0": 4, "node-1": 4, "node-2": 4}
     assert all(pod["metadata"]["name"].startswith(BOUND) and pod["spec"]["terminationGracePeriodSeconds"] == 0 for pod in victims)
-    assert json.loads(nodes(load)[0].body)["status"]["allocatable"]["cpu"] == "4"
+    assert nodes(load)[0].body["status"]["allocatable"]["cpu"] == "4"
     assert victims[0]["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "900m"
     (pod, *_) = pods("preemption", nodes=3, pods=3)
     assert pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "3000m"
-    assert pod["spec"]["priorityClassName"] == json.loads(prerequisites(load)[0].body)["metadata"]["name"]
+    assert pod["spec"]["priorityClassName"] == prerequisites(load)[0].body["metadata"]["name"]
     assert prerequisites(Workload(theme="spread")) == []
 
 
 def test_pods_with_cpus_of_their_own_find_as_many_as_the_nodes_say() -> None:
     load = Workload(theme="cpuset", nodes=2, pods=2)
-    made = [(item.path.rpartition("/")[2], json.loads(item.body)) for item in prerequisites(load)]
+    made = [(item.path.rpartition("/")[2], item.body) for item in prerequisites(load)]
     assert Counter(path for path, _ in made) == {
         "clusterroles": 1,
         "clusterrolebindings": 1,
@@ -57,7 +57,7 @@ def test_pods_with_cpus_of_their_own_find_as_many_as_the_nodes_say() -> None:
     }
     topology = made[-1][1]
     assert len(json.loads(topology["metadata"]["annotations"]["node.koordinator.sh/cpu-topology"])["detail"]) == 208
-    assert json.loads(nodes(load)[1].body)["status"]["allocatable"]["cpu"] == "208"
+    assert nodes(load)[1].body["status"]["allocatable"]["cpu"] == "208"
     (pod, _) = pods("cpuset", nodes=2, pods=2)
     assert pod["metadata"]["labels"]["koordinator.sh/qosClass"] == "LSR"
     assert pod["spec"]["priorityClassName"] == made[2][1]["metadata"]["name"]

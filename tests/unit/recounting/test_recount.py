@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.controlplane.rest import Server
+from support.controlplane.credentials import Kubeconfig, by_token
 from support.placements import Placements
 from support.recount import Recount, amount, recount
 
@@ -68,7 +68,7 @@ def test_a_pending_pod_that_fits_is_found(waiting: Any, fits: bool) -> None:
     [(["", "n1", "n1"], False), (["n1"], False), (["", ""], False), (["n1", "n2"], True), (["", "n1", ""], True), (["n1", "", "n1"], True)],
 )
 def test_a_pod_that_moves_is_found(seen: list[str], strays: bool) -> None:
-    placements = Placements(Server("https://127.0.0.1:1", b"", ""))
+    placements = Placements(Kubeconfig("https://127.0.0.1:1", b"", by_token("")))
     for node_name in seen:
         placements.see(pod("p", node_name, "1"))
     assert [story.name for story in placements.strayed()] == (["p"] if strays else [])

@@ -78,5 +78,5 @@ def bench_system_default_spread_5000_nodes(benchmark: Any, pods: int) -> None:
     replicas = ReplicaSet(
         metadata=ObjectMeta(name="web", namespace="default", resource_version="1"), spec=ReplicaSetSpec(selector=SELECTOR)
     )
-    world.informer(REPLICA_SET)._mirror.apply(WatchEvent(ADDED, replicas))
+    world.informer(REPLICA_SET)._objects.apply(WatchEvent(ADDED, replicas))
     place_each(benchmark, world, web().owned_by("apps/v1", "ReplicaSet", "web"))

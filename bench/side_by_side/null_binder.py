@@ -25,10 +25,10 @@ from koordsched.api.meta import Unstructured
 from koordsched.clock import Clock, RealClock
 from koordsched.cluster.apiserver import ConnectionSettings, connect
 from koordsched.cluster.event_body import EventSource
-from koordsched.cluster.event_recorder import EventRecorder, Manners
+from koordsched.cluster.event_recorder import EventRecorder, RecorderOptions
 from koordsched.cluster.event_series import EventText
 from koordsched.cluster.informer import Informer
-from koordsched.cluster.mirror import Arrival, FinalState
+from koordsched.cluster.object_store import Arrival, FinalState
 from koordsched.cluster.port import Binding, Cluster, Patch, PatchType, Ref
 from koordsched.frozen import frozen
 from koordsched.scheduler.context import MAX_BINDS_IN_FLIGHT
@@ -72,7 +72,7 @@ class NullBinder:
         self._nodes: Informer[Node] = Informer(cluster, NODE, clock, random)
         self._pods.add_handler(self._backlog)
         source = EventSource(SCHEDULER_NAME, f"{SCHEDULER_NAME}-{socket.gethostname()}")
-        self._recorder = EventRecorder(cluster, clock, random, source, Manners(lambda: bool(self._backlog.pods)))
+        self._recorder = EventRecorder(cluster, clock, random, source, RecorderOptions(lambda: bool(self._backlog.pods)))
         self._slots = asyncio.Semaphore(MAX_BINDS_IN_FLIGHT)
 
     async def run(self) -> None:

@@ -1,4 +1,4 @@
-"""events.k8s.io/v1: the Event that tells a user what happened to a pod; a repeated one grows its series.
+"""events.k8s.io/v1: the Event that says what happened to a pod; a repeated one grows its series.
 
 The scheduler writes events and reads back only those that it continues, so most fields matter to the writer and to `test` scenarios.
 """

@@ -21,7 +21,7 @@ NANO_PER_MILLI = 10**6
 
 _MAX_NANO = MAX_INT64 * NANO_PER_UNIT
 _MAX_TEXT = 1000  # characters: far beyond any number, and below the length from which Python refuses to convert digits
-_MAX_EXPONENT = 2 * _MAX_TEXT  # beyond it only "too large" or "too small" is left to tell
+_MAX_EXPONENT = 2 * _MAX_TEXT  # beyond it only "too large" or "too small" matters
 _SHOWN_TEXT = 60
 
 EXPECTED = "a number with an optional suffix such as m, k, Ki, Mi, Gi or an exponent"

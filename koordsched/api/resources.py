@@ -2,7 +2,7 @@
 
 Amounts are int64: cpu in milli, everything else in whole units. Quantities are summed exactly and rounded once. Only cpu, memory,
 ephemeral-storage and scalar resources count; `pods` is no request. A pod's answer depends on nothing but the written requests, so it is
-memoised by them: pods of one template share one PodResources, which nobody may change. QuantityError tells the path of a bad quantity.
+memoised by them: pods of one template share one PodResources, which must not be changed. QuantityError names the path of a bad quantity.
 Pods that ask for the same share one too, however they write it, so comparing or hashing one looks at no amounts.
 """
 
@@ -280,7 +280,7 @@ def _largest(lists: Iterable[tuple[str, ResourceList]]) -> Written:
 
 
 def _resize_infeasible(pod: Pod) -> bool:
-    """Answer whether the kubelet has refused the pod's resize for good; the first PodResizePending condition tells."""
+    """Answer whether the kubelet has refused the pod's resize for good; the first PodResizePending condition says so."""
     for condition in pod.status.conditions:
         if condition.type == "PodResizePending":
             return condition.reason == "Infeasible"

@@ -66,7 +66,7 @@ def can_hold(volume: PersistentVolume, size: int, request: ClaimRequest) -> bool
 
 
 def suits(volume: PersistentVolume, size: int, request: ClaimRequest) -> bool:
-    """Answer whether a volume of this size that nobody has may be given to the claim."""
+    """Answer whether a volume of this size that is not bound may be given to the claim."""
     if not can_hold(volume, size, request) or not request.access_modes <= set(volume.spec.access_modes):
         return False
     return request.selector is None or request.selector.matches(volume.metadata.labels)

@@ -1,4 +1,4 @@
-"""Writes the events that tell users what happened to their pods, without ever making the scheduler wait.
+"""Writes the events that report to users what happened to their pods, without ever making the scheduler wait.
 
 `event` is synchronous: it counts the occurrence (`event_series`) and puts what has become due into a bounded queue, or drops and counts it
 when the queue is full. A few writers drain the queue while `run` runs.
@@ -17,7 +17,7 @@ import msgspec
 from koordsched.api.kinds import EVENT
 from koordsched.backoff import Backoff
 from koordsched.cluster.event_body import EventSource, event_body, event_name, event_namespace, reference_to, series_patch
-from koordsched.cluster.event_series import EventKey, EventRecord, EventSeries, EventText
+from koordsched.cluster.event_series import EventCorrelator, EventKey, EventRecord, EventText
 from koordsched.cluster.port import (
     AlreadyExists,
     Cluster,
@@ -52,7 +52,7 @@ REFUSALS = (Unauthorized, Forbidden)
 """An API server that has just started refuses everything until it has read its roles, and credentials get renewed. But where it is meant
 it is no use to go on, and a clean stop must not wait for it."""
 NAMESPACE_ENDS = "because it is being terminated"
-"""What kube-apiserver's NamespaceLifecycle says of a new object in a namespace that is being deleted. Nobody will read that event."""
+"""What kube-apiserver's NamespaceLifecycle says of a new object in a namespace that is being deleted. Such an event would not be read."""
 MAY_PASS = (OutcomeUnknown, ServerError, TooManyRequests, *REFUSALS)
 SWEEP_SECONDS = 60.0
 HOLD_STEP_SECONDS = 0.1
@@ -67,30 +67,30 @@ class EventStats(msgspec.Struct):
     failed: int = 0  # refused by the cluster, or given up after the last try
 
 
-class Manners(msgspec.Struct, frozen=True):
-    """What a recorder heeds.
+class RecorderOptions(msgspec.Struct, frozen=True):
+    """When a recorder holds events back, and which it does not write.
 
-    busy: says that pods wait to be bound. unheard: reasons of events that need not be written at all. limit: how many may wait.
+    busy: says that pods wait to be bound. suppressed: reasons of events that are not written. limit: how many may wait.
     """
 
     busy: Callable[[], bool] = lambda: False
-    unheard: frozenset[str] = frozenset()
+    suppressed: frozenset[str] = frozenset()
     limit: int = QUEUE_LIMIT
 
 
 class EventRecorder:
     """Records events in the name of a controller. `run` is to be a task of whoever owns the recorder; `flush` is for a clean stop."""
 
-    def __init__(self, cluster: Cluster, clock: Clock, random: Random, source: EventSource, manners: Manners | None = None) -> None:
+    def __init__(self, cluster: Cluster, clock: Clock, random: Random, source: EventSource, options: RecorderOptions | None = None) -> None:
         self.stats = EventStats()
         self.unwritten = 0  # events that are queued or being written
         self._cluster = cluster
         self._clock = clock
         self._random = random
         self._source = source
-        self._manners = manners or Manners()
-        self._series = EventSeries()
-        self._queue: asyncio.Queue[EventRecord] = asyncio.Queue(self._manners.limit)
+        self._options = options or RecorderOptions()
+        self._series = EventCorrelator()
+        self._queue: asyncio.Queue[EventRecord] = asyncio.Queue(self._options.limit)
         self._hurried = False
         self._remembers = asyncio.Event()  # there are events that may have ended
         self._last_nanoseconds = 0
@@ -98,7 +98,7 @@ class EventRecorder:
 
     def event(self, regarding: Object, text: EventText, *, related: Object | None = None) -> None:
         """Record that something happened to an object; never blocks, never fails. related: the other object that takes part."""
-        if text.reason in self._manners.unheard:
+        if text.reason in self._options.suppressed:
             return
         now = self._clock.now()
         # Two events of one object in the same instant of a virtual clock still need two names. A float holds seconds since the epoch to
@@ -131,7 +131,7 @@ class EventRecorder:
         try:
             owed = self._series.finish()
             while owed:
-                room = self._manners.limit - self._queue.qsize()
+                room = self._options.limit - self._queue.qsize()
                 self._enqueue(owed[:room])
                 owed = owed[room:]
                 await self._queue.join()
@@ -172,9 +172,9 @@ class EventRecorder:
     async def _hold_back(self, record: EventRecord) -> None:
         """Let binds go first."""
         waiting = self._queue.qsize
-        until, many = record.last + MAX_HOLD_SECONDS, self._manners.limit // 2
+        until, many = record.last + MAX_HOLD_SECONDS, self._options.limit // 2
         for _ in range(round(MAX_HOLD_SECONDS / HOLD_STEP_SECONDS)):
-            if self._hurried or waiting() >= many or self._clock.now() >= until or not self._manners.busy():
+            if self._hurried or waiting() >= many or self._clock.now() >= until or not self._options.busy():
                 return
             await asyncio.sleep(HOLD_STEP_SECONDS)
 
@@ -198,7 +198,7 @@ class EventRecorder:
         return 1 if self._hurried else MAX_REFUSALS
 
     async def _write(self, record: EventRecord) -> None:
-        """Create the event, or tell the cluster how far its series has come; an event that expired meanwhile is created again."""
+        """Create the event, or write how far its series has come; an event that expired meanwhile is created again."""
         if not record.written:
             await self._create(record)
             record.written = 1

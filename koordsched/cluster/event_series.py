@@ -2,7 +2,7 @@
 
 No waiting and no I/O. An occurrence whose key was seen within six minutes joins that event's series; the first repeat is due for writing at
 once, later ones every 30 minutes and when the series has ended. At most `MAX_EVENTS` keys are remembered, the most recent ones: an event
-that is pushed out counts as ended. An event that nobody has begun to write when the same happens to a newer version of its object is
+that is pushed out counts as ended. An event of which no write has begun when the same happens to a newer version of its object is
 overtaken: what is written then is the newer one, so that a slow API server never has more waiting for it than one event an object and kind.
 """
 
@@ -64,12 +64,12 @@ class EventRecord(msgspec.Struct, eq=False):
     queued: bool = False  # the recorder's mark: it waits for a writer, or has one
 
 
-class EventSeries:
+class EventCorrelator:
     """The events of the last minutes. Methods that return records return those that have become due for writing."""
 
     def __init__(self) -> None:
         self._records: dict[EventKey, EventRecord] = {}  # in the order of their last occurrence
-        self._unwritten: dict[tuple[str, ...], EventRecord] = {}  # new ones that nobody has begun to write
+        self._unwritten: dict[tuple[str, ...], EventRecord] = {}  # new ones of which no write has begun
 
     def __len__(self) -> int:
         return len(self._records)

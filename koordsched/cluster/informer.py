@@ -1,17 +1,17 @@
-"""Keeps a mirror true to the cluster: list, then watch, and again from the last version when the watch ends.
+"""Keeps a store true to the cluster: list, then watch, and again from the last version when the watch ends.
 
 The order of events is client-go's reflector's. A watch that ends is renewed from the last version seen (bookmarks advance it); when that
 version is compacted (410) everything is listed again and handlers get the differences, deletions included. Errors are retried with
 growing, jittered delays; a kind that is not served counts as empty and is asked for again every 30 s. Only cancelling ends `run`.
 
-A list is taken over in slices, so that nobody waits for a long one. So between two turns of the event loop handlers may have seen a part
-of it, and who reads the store finds each object either as the list has it or as it was before, as if a watch had told of the differences
-one by one. What may come of that, and why it does no harm:
+A list is taken over in slices, so that a long one holds up nothing else. So between two turns of the event loop handlers may have seen a
+part of it, and a reader of the store finds each object either as the list has it or as it was before, as if a watch had sent the
+differences one by one. What may come of that, and why it does no harm:
 
 - First list: nothing is decided before all kinds are synced, and handlers take the objects of different kinds in any order.
 - Later lists: pods are scheduled meanwhile, on nodes some of whose changes are known. What came or changed is taken over before what went:
   room that a lost deletion makes is seen after the pods that have taken it, so none is given away twice.
-- A pod that is bound or deleted meanwhile is told of by the watch, which begins at the list's version once the list is taken over; until
+- A pod that is bound or deleted meanwhile comes with the watch, which begins at the list's version once the list is taken over; until
   then its binding counts as assumed, and a bind of a pod that has gone is refused by the API server.
 - What `correct` would take over meanwhile is left: the list is as new.
 """
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Generic, cast
 import msgspec
 
 from koordsched.backoff import Backoff, grown
-from koordsched.cluster.mirror import Arrival, Handler, Mirror, T, object_key
+from koordsched.cluster.object_store import Arrival, Handler, ObjectStore, T, object_key
 from koordsched.cluster.port import BOOKMARK, Cluster, ClusterError, Gone, NotFound, TooManyRequests, WatchEvent
 from koordsched.log import get_logger
 from koordsched.tasks import call_later
@@ -45,11 +45,11 @@ PROBE_SECONDS = 30.0
 SHORT_WATCH_SECONDS = 1.0
 """A watch that ended earlier than this and brought nothing is treated as an error, lest a broken server is asked in a tight loop."""
 RETRY_SECONDS, MAX_RETRY_SECONDS = 1.0, 60.0
-"""When a handler that raised is told again: doubled from one failure to the next, and made up to twice as long by chance."""
+"""When a handler that raised is called again: doubled from one failure to the next, and made up to twice as long by chance."""
 
 
 class InformerStats(msgspec.Struct):
-    """What the metrics tell of an informer. Counts since it was made; times are seconds since the epoch (0: none yet)."""
+    """What the metrics say of an informer. Counts since it was made; times are seconds since the epoch (0: none yet)."""
 
     lists: int = 0
     relists: int = 0  # lists after the first: each stands for history that was lost
@@ -78,10 +78,10 @@ class Informer(Generic[T]):
         self._clock = clock
         self._field_selector = field_selector
         self._backoff = Backoff(random)
-        self._mirror: Mirror[T] = Mirror(kind.plural_group, self._retry_later)
+        self._objects: ObjectStore[T] = ObjectStore(kind.plural_group, self._retry_later)
         self._random = random
         self._loop: asyncio.AbstractEventLoop | None = None  # while `run` runs
-        self._retries: dict[str, asyncio.TimerHandle] = {}  # by key: when handlers that missed a change of the object are told again
+        self._retries: dict[str, asyncio.TimerHandle] = {}  # by key: when handlers that missed a change of the object are called again
         self._relisted_for_nothing = False
         self._distrusted = False  # the watch is to be given up
         self._limit: asyncio.Timeout | None = None  # of the watch that is followed: when it has been silent for too long
@@ -89,17 +89,17 @@ class Informer(Generic[T]):
 
     @property
     def store(self) -> dict[str, T]:
-        return self._mirror.store
+        return self._objects.store
 
     @property
     def handler_errors(self) -> int:
         """Return how many calls of handlers raised."""
-        return self._mirror.handler_errors
+        return self._objects.handler_errors
 
     @property
     def missed(self) -> Mapping[str, int]:
         """Return the objects of which some handler has missed a change, by key, each with the handler's failures in a row."""
-        return self._mirror.missed
+        return self._objects.missed
 
     @property
     def field_selector(self) -> str:
@@ -112,11 +112,11 @@ class Informer(Generic[T]):
 
     def add_handler(self, handler: Handler[T]) -> None:
         """Call the handler for everything in the store, and for every change from now on."""
-        self._mirror.add_handler(handler)
+        self._objects.add_handler(handler)
 
     def correct(self, key: str, obj: T | None) -> bool:
-        """Take over what the API server says of an object (None: it does not exist) that the watch did not tell; whether that was news."""
-        return self._mirror.correct(key, obj)
+        """Take over what the API server says of an object (None: it does not exist) that the watch did not send; whether that was news."""
+        return self._objects.correct(key, obj)
 
     def list_again(self) -> None:
         """Give the watch up, because too much was lost on it, and list everything again."""
@@ -125,13 +125,13 @@ class Informer(Generic[T]):
             self._limit.reschedule(asyncio.get_running_loop().time())
 
     def repeat(self, key: str) -> None:
-        """Tell all handlers of an object anew, as of one that was added."""
-        self._mirror.repeat(key)
+        """Call all handlers with an object anew, as with one that was added."""
+        self._objects.repeat(key)
 
     async def run(self) -> None:
         """List and watch until cancelled."""
         self._loop = asyncio.get_running_loop()
-        for key, failures in self._mirror.missed.items():  # before there was a loop
+        for key, failures in self._objects.missed.items():  # before there was a loop
             self._retry_later(key, failures)
         try:
             await self._follow()
@@ -155,7 +155,7 @@ class Informer(Generic[T]):
                 await self._wait_after(error)
 
     def _retry_later(self, key: str, failures: int) -> None:
-        """Tell the handlers again that missed something of an object, later the more often they have failed."""
+        """Call the handlers again that missed a change of an object, later the more often they have failed."""
         if self._loop is None:
             return
         if (timer := self._retries.pop(key, None)) is not None:
@@ -165,7 +165,7 @@ class Informer(Generic[T]):
 
     def _retry(self, key: str) -> None:
         del self._retries[key]
-        self._mirror.retry(key)
+        self._objects.retry(key)
 
     async def _list(self) -> None:
         """Read all pages, then take them over."""
@@ -219,13 +219,13 @@ class Informer(Generic[T]):
         self.stats.last_event = self._clock.now()
         changes = [event for event in batch if event.type is not BOOKMARK]
         for event in changes:
-            self._mirror.apply(event)
+            self._objects.apply(event)
         self.stats.events += len(changes)
         if batch:
             self.resource_version = batch[-1].object.metadata.resource_version
 
     async def _take_over(self, listed: Mapping[str, T]) -> None:
-        for _ in self._mirror.replace(listed, Arrival.LATER if self.synced.is_set() else Arrival.INITIAL):
+        for _ in self._objects.replace(listed, Arrival.LATER if self.synced.is_set() else Arrival.INITIAL):
             await asyncio.sleep(0)
         self.synced.set()
 

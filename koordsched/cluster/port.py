@@ -86,7 +86,7 @@ class TooManyRequests(ClusterError):
 
 
 class ServerError(ClusterError):
-    """5xx, or nobody there (status 0): nothing is known to have been written; trying again is right."""
+    """5xx, or no answer (status 0): nothing is known to have been written; trying again is right."""
 
     status, reason = 500, "InternalError"
 

@@ -1,4 +1,4 @@
-"""KubeSchedulerConfiguration: what the scheduler is told, read strictly and made complete before anything runs.
+"""KubeSchedulerConfiguration, read strictly and made complete before anything runs.
 
 A configuration goes through these modules in order: `documents` (text to plain values), `decoding` (to the Structs of `types`), `defaults`,
 `merging` (the user's plugins over the default ones), `overrides` (flags), `validation`, `completion` (arguments: `args`,
@@ -22,7 +22,7 @@ from koordsched.config.loading import (
     load_config_object,
     load_config_text,
 )
-from koordsched.config.types import PluginArgs, PluginRef, Profile, SchedulerConfiguration
+from koordsched.config.types import KubeSchedulerProfile, PluginArgs, PluginRef, SchedulerConfiguration
 
 __all__ = [
     "DEFAULT_GATES",
@@ -34,9 +34,9 @@ __all__ = [
     "FeatureGateError",
     "FeatureGates",
     "Flags",
+    "KubeSchedulerProfile",
     "PluginArgs",
     "PluginRef",
-    "Profile",
     "SchedulerConfiguration",
     "default_config",
     "effective_config",

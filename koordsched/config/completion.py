@@ -23,7 +23,7 @@ from koordsched.config.koordinator_args import KOORDINATOR_COMPLETION
 from koordsched.config.koordinator_validation import VALIDATED_WHEN_BUILT
 from koordsched.config.merging import append_default_pre_bind
 from koordsched.config.mistakes import Mistakes
-from koordsched.config.types import API_VERSION, PluginArgs, PluginConfig, Plugins, Profile
+from koordsched.config.types import API_VERSION, KubeSchedulerProfile, PluginArgs, PluginConfig, Plugins
 from koordsched.yamltext.documents import shown
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Context(msgspec.Struct, frozen=True):
     mistakes: Mistakes
 
 
-def complete_profile(profile: Profile, given: Plugins, path: str, context: Context) -> Profile:
+def complete_profile(profile: KubeSchedulerProfile, given: Plugins, path: str, context: Context) -> KubeSchedulerProfile:
     """Fill in the rest of a profile whose plugins are merged already; given: its plugins as the user wrote them."""
     plugins = append_default_pre_bind(profile.plugins)
 
@@ -72,7 +72,7 @@ def _named_at(where: str, plugins: Plugins) -> str:
     return plugins.at(match[1]).enabled[int(match[2])].name if match else ""
 
 
-def complete_args(profile: Profile, enabled: set[str], path: str, context: Context) -> tuple[PluginConfig, ...]:
+def complete_args(profile: KubeSchedulerProfile, enabled: set[str], path: str, context: Context) -> tuple[PluginConfig, ...]:
     """Return the arguments of the enabled plugins, sorted by plugin: what pluginConfig gives, else the defaults."""
     made: dict[str, Any] = {}
     for index, config in enumerate(profile.plugin_config):

@@ -1,7 +1,7 @@
 """Plain values to Structs, collecting every mistake instead of stopping at the first.
 
 msgspec describes the Structs, this module walks them: an unknown field is refused by its full path with the nearest known name, a value
-of the wrong type by path, value and what was expected; in both cases the walk goes on with the field's default, so that one run tells all.
+of the wrong type by path, value and what was expected; in both cases the walk goes on with the field's default, so that one run names all.
 As in Go, null and absent mean the same, and an absent field without a default is its type's zero.
 Callers: `loading` for the configuration and for the arguments of each plugin.
 """

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from koordsched.config.duration import Duration
 from koordsched.config.types import (
     ClientConnection,
-    Extender,
+    ExtenderConfig,
+    KubeSchedulerProfile,
     LeaderElection,
-    Plugin,
+    PluginEntry,
     Plugins,
     PluginSet,
-    Profile,
     SchedulerConfiguration,
 )
 
@@ -27,25 +27,25 @@ DEFAULT_SCHEDULER_NAME = "default-scheduler"
 EXTENDER_TIMEOUT = Duration(5)
 
 DEFAULT_MULTI_POINT = (
-    Plugin(name="SchedulingGates"),
-    Plugin(name="PrioritySort"),
-    Plugin(name="NodeUnschedulable"),
-    Plugin(name="NodeName"),
-    Plugin(name="TaintToleration", weight=3),
-    Plugin(name="NodeAffinity", weight=2),
-    Plugin(name="NodePorts"),
-    Plugin(name="NodeResourcesFit", weight=1),
-    Plugin(name="VolumeRestrictions"),
-    Plugin(name="NodeVolumeLimits"),
-    Plugin(name="VolumeBinding"),
-    Plugin(name="VolumeZone"),
-    Plugin(name="PodTopologySpread", weight=2),
-    Plugin(name="InterPodAffinity", weight=2),
-    Plugin(name="DynamicResources", weight=2),
-    Plugin(name="DefaultPreemption"),
-    Plugin(name="NodeResourcesBalancedAllocation", weight=1),
-    Plugin(name="ImageLocality", weight=1),
-    Plugin(name="DefaultBinder"),
+    PluginEntry(name="SchedulingGates"),
+    PluginEntry(name="PrioritySort"),
+    PluginEntry(name="NodeUnschedulable"),
+    PluginEntry(name="NodeName"),
+    PluginEntry(name="TaintToleration", weight=3),
+    PluginEntry(name="NodeAffinity", weight=2),
+    PluginEntry(name="NodePorts"),
+    PluginEntry(name="NodeResourcesFit", weight=1),
+    PluginEntry(name="VolumeRestrictions"),
+    PluginEntry(name="NodeVolumeLimits"),
+    PluginEntry(name="VolumeBinding"),
+    PluginEntry(name="VolumeZone"),
+    PluginEntry(name="PodTopologySpread", weight=2),
+    PluginEntry(name="InterPodAffinity", weight=2),
+    PluginEntry(name="DynamicResources", weight=2),
+    PluginEntry(name="DefaultPreemption"),
+    PluginEntry(name="NodeResourcesBalancedAllocation", weight=1),
+    PluginEntry(name="ImageLocality", weight=1),
+    PluginEntry(name="DefaultBinder"),
 )
 
 GATED_MULTI_POINT = {"NodeDeclaredFeatures": "NodeDeclaredFeatures", "GangScheduling": "GangScheduling"}
@@ -54,13 +54,13 @@ GATED_MULTI_POINT = {"NodeDeclaredFeatures": "NodeDeclaredFeatures", "GangSchedu
 
 def default_plugins(gates: FeatureGates) -> Plugins:
     """Return the plugin sets of a profile that says nothing: all plugins stand in multiPoint."""
-    gated = tuple(Plugin(name=name) for name, gate in GATED_MULTI_POINT.items() if gates[gate])
+    gated = tuple(PluginEntry(name=name) for name, gate in GATED_MULTI_POINT.items() if gates[gate])
     return Plugins(multi_point=PluginSet(enabled=DEFAULT_MULTI_POINT + gated))
 
 
 def apply_defaults(config: SchedulerConfiguration, given: Container[str]) -> SchedulerConfiguration:
     """Fill in what depends on what was given (`given` holds the paths of the file): names, zeros that mean a default, profiles."""
-    profiles = config.profiles or (Profile(),)
+    profiles = config.profiles or (KubeSchedulerProfile(),)
     if len(profiles) == 1 and "profiles[0].schedulerName" not in given:
         profiles = (replace(profiles[0], scheduler_name=DEFAULT_SCHEDULER_NAME),)
     contention = config.enable_contention_profiling
@@ -89,7 +89,7 @@ def _default_leader_election(given: LeaderElection) -> LeaderElection:
     )
 
 
-def _default_extender(given: Extender) -> Extender:
+def _default_extender(given: ExtenderConfig) -> ExtenderConfig:
     return given if given.http_timeout else replace(given, http_timeout=EXTENDER_TIMEOUT)
 
 

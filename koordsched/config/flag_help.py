@@ -60,7 +60,7 @@ TOPICS: dict[str, dict[str, str]] = {
         "requestheader-group-headers": "a front proxy's headers with the user's groups",
         "requestheader-uid-headers": "a front proxy's headers with the user's uid",
         "requestheader-username-headers": "a front proxy's headers with the user's name",
-        "authorization-always-allow-paths": "paths that everybody may ask for; a trailing * stands for any end",
+        "authorization-always-allow-paths": "paths that every client may ask for; a trailing * stands for any end",
         "authorization-kubeconfig": "kubeconfig of the cluster that reviews access; without one everything else is forbidden",
         "authorization-webhook-cache-authorized-ttl": "how long a yes holds",
         "authorization-webhook-cache-unauthorized-ttl": "how long a no holds",

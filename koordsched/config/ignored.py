@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from koordsched.config.args import NodeResourcesFitArgs
 
 if TYPE_CHECKING:
-    from koordsched.config.types import PluginConfig, Profile, SchedulerConfiguration
+    from koordsched.config.types import KubeSchedulerProfile, PluginConfig, SchedulerConfiguration
 
 
 def without_ignored_resources(config: SchedulerConfiguration) -> SchedulerConfiguration:
@@ -23,7 +23,7 @@ def without_ignored_resources(config: SchedulerConfiguration) -> SchedulerConfig
     return replace(config, profiles=tuple(_ignoring(profile, ignored) for profile in config.profiles))
 
 
-def _ignoring(profile: Profile, ignored: list[str]) -> Profile:
+def _ignoring(profile: KubeSchedulerProfile, ignored: list[str]) -> KubeSchedulerProfile:
     return replace(profile, plugin_config=tuple(_with(entry, ignored) for entry in profile.plugin_config))
 
 

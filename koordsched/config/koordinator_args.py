@@ -63,14 +63,14 @@ class LoadAwareSchedulingArgs(PluginArgs):
     supported_resources: tuple[str, ...] = ()
 
 
-class ScoringStrategy(Config):
+class NumaScoringStrategy(Config):
     """Koordinator's strategy: LeastAllocated or MostAllocated over weighted resources."""
 
     type: str = ""
     resources: tuple[ResourceSpec, ...] = ()
 
 
-LEAST_CPU_AND_MEMORY = ScoringStrategy(type=LEAST_ALLOCATED, resources=CPU_AND_MEMORY)
+LEAST_CPU_AND_MEMORY = NumaScoringStrategy(type=LEAST_ALLOCATED, resources=CPU_AND_MEMORY)
 
 
 class NodeNUMAResourceArgs(PluginArgs):
@@ -79,8 +79,8 @@ class NodeNUMAResourceArgs(PluginArgs):
     all, since a node's policy is the same for all of them."""
 
     default_cpu_bind_policy: str = field(default="FullPCPUs", name="defaultCPUBindPolicy")
-    scoring_strategy: ScoringStrategy = LEAST_CPU_AND_MEMORY
-    numa_scoring_strategy: ScoringStrategy = LEAST_CPU_AND_MEMORY
+    scoring_strategy: NumaScoringStrategy = LEAST_CPU_AND_MEMORY
+    numa_scoring_strategy: NumaScoringStrategy = LEAST_CPU_AND_MEMORY
     honor_pod_level_policies: bool = False
     honor_distribute_evenly: bool = False
 
@@ -111,7 +111,7 @@ class DeviceShareArgs(PluginArgs):
     """allocator is accepted and ignored."""
 
     allocator: str = ""
-    scoring_strategy: ScoringStrategy = ScoringStrategy(type=LEAST_ALLOCATED, resources=DEVICE_RESOURCES)
+    scoring_strategy: NumaScoringStrategy = NumaScoringStrategy(type=LEAST_ALLOCATED, resources=DEVICE_RESOURCES)
     disable_device_numa_topology_alignment: bool = field(default=False, name="disableDeviceNUMATopologyAlignment")
     gpu_shared_resource_templates_config: GPUSharedResourceTemplatesConfig = GPU_TEMPLATES
     gpu_share_unsupported_models: tuple[GPUShareUnsupportedModel, ...] = ()

@@ -21,9 +21,9 @@ from koordsched.config.koordinator_args import (
     LoadAwareSchedulingArgs,
     NodeNUMAResourceArgs,
     NodeResourcesFitPlusArgs,
+    NumaScoringStrategy,
     ReservationArgs,
     SchedulingHintArgs,
-    ScoringStrategy,
 )
 from koordsched.yamltext.documents import child
 
@@ -99,7 +99,7 @@ def validate_device_share(args: DeviceShareArgs, _: FeatureGates) -> Problems:
     yield from _strategy(args.scoring_strategy, "scoringStrategy", "scoring strategy")
 
 
-def _strategy(strategy: ScoringStrategy, path: str, what: str) -> Problems:
+def _strategy(strategy: NumaScoringStrategy, path: str, what: str) -> Problems:
     yield from validate_resources(strategy.resources, f"{path}.resources")
     if strategy.type not in KOORDINATOR_STRATEGIES:
         yield f"{path}.type", invalid(strategy.type, f"{what} {strategy.type} is not supported")

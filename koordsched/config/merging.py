@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from koordsched.config.types import SETS, Plugin, Plugins, PluginSet
+from koordsched.config.types import SETS, PluginEntry, Plugins, PluginSet
 
 ALL = "*"
 DEFAULT_PRE_BIND = "DefaultPreBind"
@@ -20,10 +20,10 @@ def merge_plugin_set(default: PluginSet, custom: PluginSet) -> PluginSet:
 
     A name that the user lists twice stays twice: the expansion refuses it.
     """
-    disabled = tuple(Plugin(name=plugin.name) for plugin in (*custom.disabled, *default.disabled))
+    disabled = tuple(PluginEntry(name=plugin.name) for plugin in (*custom.disabled, *default.disabled))
     names = {plugin.name for plugin in disabled}
     overrides = {plugin.name: index for index, plugin in enumerate(custom.enabled)}  # of two equal names the last replaces
-    kept: list[Plugin] = []
+    kept: list[PluginEntry] = []
     replaced: set[int] = set()
     for plugin in default.enabled if ALL not in names else ():
         if plugin.name in names:
@@ -45,4 +45,4 @@ def append_default_pre_bind(plugins: Plugins) -> Plugins:
     present = any(plugin.name == DEFAULT_PRE_BIND for plugin in pre_bind.enabled)
     if present or pre_bind.disabled_names & {ALL, DEFAULT_PRE_BIND}:
         return plugins
-    return replace(plugins, pre_bind=replace(pre_bind, enabled=(*pre_bind.enabled, Plugin(name=DEFAULT_PRE_BIND))))
+    return replace(plugins, pre_bind=replace(pre_bind, enabled=(*pre_bind.enabled, PluginEntry(name=DEFAULT_PRE_BIND))))

@@ -56,7 +56,7 @@ class ClientConnection(Config):
     burst: Int32 = 100
 
 
-class Plugin(Config):
+class PluginEntry(Config):
     """One entry of a plugin set."""
 
     name: str
@@ -64,8 +64,8 @@ class Plugin(Config):
 
 
 class PluginSet(Config):
-    enabled: tuple[Plugin, ...] = ()
-    disabled: tuple[Plugin, ...] = ()
+    enabled: tuple[PluginEntry, ...] = ()
+    disabled: tuple[PluginEntry, ...] = ()
 
     @property
     def disabled_names(self) -> frozenset[str]:
@@ -126,7 +126,7 @@ class PluginRef(msgspec.Struct, frozen=True):
     weight: int = 0
 
 
-class Profile(Config):
+class KubeSchedulerProfile(Config):
     """A scheduling profile.
 
     plugin_config: complete, one entry for every enabled plugin that has arguments, by name. points: the plugins of every extension point,
@@ -161,7 +161,7 @@ class ExtenderManagedResource(Config):
     ignored_by_scheduler: bool = False
 
 
-class Extender(Config):
+class ExtenderConfig(Config):
     """An HTTP extender (framework.md §8). http_timeout 0: 5 seconds."""
 
     url_prefix: str
@@ -187,6 +187,6 @@ class SchedulerConfiguration(Config):
     percentage_of_nodes_to_score: Int32 = 0  # 0: all nodes (framework.md §5.2)
     pod_initial_backoff_seconds: Int64 = 1
     pod_max_backoff_seconds: Int64 = 10
-    profiles: tuple[Profile, ...] = ()
-    extenders: tuple[Extender, ...] = ()
+    profiles: tuple[KubeSchedulerProfile, ...] = ()
+    extenders: tuple[ExtenderConfig, ...] = ()
     delay_cache_until_active: bool = False

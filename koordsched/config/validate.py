@@ -6,7 +6,7 @@ from typing import TextIO
 
 from koordsched.config.errors import ConfigError
 from koordsched.config.loading import PLAIN, Environment, load_config
-from koordsched.config.types import PluginRef, Profile, SchedulerConfiguration
+from koordsched.config.types import KubeSchedulerProfile, PluginRef, SchedulerConfiguration
 from koordsched.config.warnings import config_warnings
 
 
@@ -27,7 +27,7 @@ def summary(config: SchedulerConfiguration) -> str:
     return "\n".join(_profile_lines(profile, config) for profile in config.profiles)
 
 
-def _profile_lines(profile: Profile, config: SchedulerConfiguration) -> str:
+def _profile_lines(profile: KubeSchedulerProfile, config: SchedulerConfiguration) -> str:
     percentage = profile.percentage_of_nodes_to_score
     if percentage is None:
         percentage = config.percentage_of_nodes_to_score

@@ -13,7 +13,7 @@ import msgspec
 from koordsched.config.catalogue import REMOVED_PLUGINS
 from koordsched.config.errors import duplicate, forbidden, invalid, required
 from koordsched.config.names import extended_resource_problems
-from koordsched.config.types import API_VERSION, SETS, Extender, LeaderElection, Profile, SchedulerConfiguration
+from koordsched.config.types import API_VERSION, SETS, ExtenderConfig, KubeSchedulerProfile, LeaderElection, SchedulerConfiguration
 
 if TYPE_CHECKING:
     from koordsched.config.args_validation import Problems
@@ -66,7 +66,7 @@ def _validate_percentage(path: str, percentage: int | None) -> Problems:
         yield path, invalid(percentage, "not in valid range [0-100]")
 
 
-def _validate_profiles(profiles: tuple[Profile, ...]) -> Problems:
+def _validate_profiles(profiles: tuple[KubeSchedulerProfile, ...]) -> Problems:
     first_use: dict[str, int] = {}
     for index, profile in enumerate(profiles):
         path = f"profiles[{index}]"
@@ -80,7 +80,7 @@ def _validate_profiles(profiles: tuple[Profile, ...]) -> Problems:
     yield from _validate_queue_sort(profiles)
 
 
-def validate_removed(profile: Profile, path: str) -> Problems:
+def validate_removed(profile: KubeSchedulerProfile, path: str) -> Problems:
     """Refuse plugins that Kubernetes no longer has; the profile's plugins are still the user's."""
     problem = f'was invalid in version "v1" (KubeSchedulerConfiguration is version "{API_VERSION}")'
     for name in SETS:
@@ -92,7 +92,7 @@ def validate_removed(profile: Profile, path: str) -> Problems:
             yield f"{path}.pluginConfig[{index}]", invalid(config.name, problem)
 
 
-def _validate_repeated_config(profile: Profile, path: str) -> Problems:
+def _validate_repeated_config(profile: KubeSchedulerProfile, path: str) -> Problems:
     seen: set[str] = set()
     for index, config in enumerate(profile.plugin_config):
         if config.name in seen:
@@ -100,7 +100,7 @@ def _validate_repeated_config(profile: Profile, path: str) -> Problems:
         seen.add(config.name)
 
 
-def _validate_queue_sort(profiles: tuple[Profile, ...]) -> Problems:
+def _validate_queue_sort(profiles: tuple[KubeSchedulerProfile, ...]) -> Problems:
     """All profiles share one queue, so they must sort it alike."""
     canon = profiles[0].plugins.queue_sort
     if len(canon.enabled) > 1:
@@ -117,7 +117,7 @@ def _validate_queue_sort(profiles: tuple[Profile, ...]) -> Problems:
                 yield path, invalid(config.args, "queueSort must be the same for all profiles")
 
 
-def _validate_extenders(extenders: tuple[Extender, ...]) -> Problems:
+def _validate_extenders(extenders: tuple[ExtenderConfig, ...]) -> Problems:
     managed: set[str] = set()
     for index, extender in enumerate(extenders):
         path = f"extenders[{index}]"

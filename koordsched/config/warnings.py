@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from koordsched.config.catalogue import REFERENCE, REMOVED_PLUGINS, Catalogue
 from koordsched.config.errors import near_miss
 from koordsched.config.merging import ALL, DEFAULT_PRE_BIND
-from koordsched.config.types import SETS, Profile, SchedulerConfiguration
+from koordsched.config.types import SETS, KubeSchedulerProfile, SchedulerConfiguration
 
 RESERVATION = "Reservation"
 
@@ -20,7 +20,7 @@ def config_warnings(config: SchedulerConfiguration, catalogue: Catalogue = REFER
             yield f"profile {profile.scheduler_name}: {warning}"
 
 
-def _profile_warnings(profile: Profile, catalogue: Catalogue) -> Iterator[str]:
+def _profile_warnings(profile: KubeSchedulerProfile, catalogue: Catalogue) -> Iterator[str]:
     at = {point: {ref.name for ref in refs} for point, refs in profile.points.items()}
     if DEFAULT_PRE_BIND not in at["preBind"]:
         # frameworkext.md §1.1: in the reference the patches of other plugins are then lost without a word

@@ -32,13 +32,13 @@ SETTLE_STEPS = 10
 
 class EmbeddedOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How to make an embedded cluster. `lasting`: the virtual time is long (months), so watches neither send bookmarks nor end.
-    `unheard`: reasons of events that are not recorded. `measured`: whether the metrics of plugins are recorded."""
+    `suppressed`: reasons of events that are not recorded. `measured`: whether the metrics of plugins are recorded."""
 
     config: SchedulerConfiguration
     flags: Flags
     seed: int = 0
     lasting: bool = False
-    unheard: frozenset[str] = frozenset()
+    suppressed: frozenset[str] = frozenset()
     measured: bool = True
 
 
@@ -113,7 +113,7 @@ class EmbeddedCluster:
 
     def _new_scheduler(self) -> Scheduler:
         options = self._options
-        dependencies = Dependencies(self.cluster, self.clock, self._random, options.flags, options.unheard, options.measured)
+        dependencies = Dependencies(self.cluster, self.clock, self._random, options.flags, options.suppressed, options.measured)
         return Scheduler(options.config, dependencies)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from koordsched.api.core import PersistentVolumeClaim, Pod
 from koordsched.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
 from koordsched.api.volumes import pod_volumes
-from koordsched.cluster.mirror import object_key
+from koordsched.cluster.object_store import object_key
 from koordsched.queue.events import QueueingHint
 
 if TYPE_CHECKING:

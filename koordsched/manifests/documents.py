@@ -29,7 +29,7 @@ class InputError(Exception):
     """A file cannot be read as documents; the text is one line for the user."""
 
 
-class Document(msgspec.Struct, frozen=True):
+class InputDocument(msgspec.Struct, frozen=True):
     """One document of a file; `number` counts from 1, empty ones included."""
 
     file: str
@@ -57,12 +57,12 @@ def expand(paths: list[str]) -> list[str]:
     return files
 
 
-def read_documents(path: str) -> list[Document]:
+def read_documents(path: str) -> list[InputDocument]:
     """Read all documents of one file ("-": standard input), without the empty ones. InputError."""
     return parse_documents(path, _read(path))
 
 
-def parse_documents(name: str, data: bytes) -> list[Document]:
+def parse_documents(name: str, data: bytes) -> list[InputDocument]:
     """Parse what a file called `name` holds. InputError."""
     try:
         text = data.decode("utf-8-sig")
@@ -81,7 +81,7 @@ def _read(path: str) -> bytes:
         raise InputError(f"{path}: cannot be read: {getattr(mistake, 'strerror', None) or mistake}") from None
 
 
-def _parse(name: str, text: str) -> Iterator[Document]:
+def _parse(name: str, text: str) -> Iterator[InputDocument]:
     """Read JSON as JSON where it is JSON (much faster than YAML, of which it is a subset), all else as YAML."""
     is_json = name.endswith(".json")
     if is_json or text.lstrip()[:1] in {"{", "["}:
@@ -95,10 +95,10 @@ def _parse(name: str, text: str) -> Iterator[Document]:
     return parse_yaml(name, text)
 
 
-def _parse_json(name: str, text: str) -> list[Document]:
+def _parse_json(name: str, text: str) -> list[InputDocument]:
     """Parse JSON documents that stand one after the other, as kubectl accepts them."""
     decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse_constant)
-    documents: list[Document] = []
+    documents: list[InputDocument] = []
     half_characters = re.search(HALF_CHARACTER, text) is not None
     position = _skip_blank(text, 0)
     while position < len(text):
@@ -118,13 +118,13 @@ def _parse_json(name: str, text: str) -> list[Document]:
             raise InputError(f"{name}: document {number}: {mistake}") from None
         if too_deep:
             raise InputError(f"{name}: document {number}: nested deeper than {MAX_DEPTH} levels")
-        documents.append(Document(name, number, value))
+        documents.append(InputDocument(name, number, value))
         position = _skip_blank(text, position)
     return documents
 
 
 def deeper_than(value: Any, levels: int) -> bool:
-    """Tell whether maps and lists nest in more than this many levels."""
+    """Return whether maps and lists nest in more than this many levels."""
     if isinstance(value, dict):
         return levels == 0 or any(deeper_than(item, levels - 1) for item in value.values() if isinstance(item, (dict, list)))
     if isinstance(value, list):

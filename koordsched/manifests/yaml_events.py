@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import yaml
 from yaml import events
 
-from koordsched.manifests.documents import MAX_DEPTH, Document, InputError
+from koordsched.manifests.documents import MAX_DEPTH, InputDocument, InputError
 from koordsched.yamltext.scalars import resolve
 
 MAX_UNFOLDED = 1_000_000
@@ -26,14 +26,14 @@ MERGE_KEY = "<<"
 TAGGED: dict[str, tuple[type, ...]] = {f"{TAG}int": (int,), f"{TAG}float": (int, float), f"{TAG}bool": (bool,), f"{TAG}null": (type(None),)}
 
 
-def parse_yaml(name: str, text: str) -> Iterator[Document]:
+def parse_yaml(name: str, text: str) -> Iterator[InputDocument]:
     """Yield the documents of a YAML text. InputError names file, document and line."""
     number = 0
     try:
         for event in (stream := yaml.parse(text, Loader=yaml.CSafeLoader)):
             if isinstance(event, events.DocumentStartEvent):
                 number += 1
-                yield Document(name, number, _Builder(f"{name}: document {number}").build(stream))
+                yield InputDocument(name, number, _Builder(f"{name}: document {number}").build(stream))
     except yaml.MarkedYAMLError as mistake:
         mark = mistake.problem_mark or mistake.context_mark
         line = f"line {mark.line + 1}: " if mark else ""

@@ -15,7 +15,7 @@ from koordsched.manifests.documents import InputError, expand
 from koordsched.plugins import installed_catalogue
 from koordsched.scenario.cluster import Backend, BackendError
 from koordsched.scenario.format import load_scenarios
-from koordsched.scenario.live.limits import UNLIMITED, Limits, differs_from_served, why_skipped
+from koordsched.scenario.live.limits import UNLIMITED, BackendLimits, differs_from_served, why_skipped
 from koordsched.scenario.model import Scenario
 from koordsched.scenario.runner import PlannedScenario, ScenarioResult, run_scenarios
 
@@ -28,7 +28,7 @@ class ScenarioOptions(msgspec.Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...]
     config: str | None = None
     only: str = ""
-    limits: Limits = UNLIMITED
+    limits: BackendLimits = UNLIMITED
 
 
 def run_tests(options: ScenarioOptions, backend: Backend, out: TextIO, err: TextIO) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def contains(seen: Any, expected: Any) -> bool:
-    """Tell whether a JSON value contains another."""
+    """Return whether a JSON value contains another."""
     if isinstance(expected, dict):
         return isinstance(seen, dict) and all(_at(seen, key, value) for key, value in expected.items())
     if isinstance(expected, list):

@@ -1,6 +1,6 @@
 """Judge what was seen against an `expect` block: pure functions, one for each key of scenarios.md, listed in `CHECKS`.
 
-Each yields a `Difference` for everything that does not hold; none means that the block holds.
+Each yields a `Mismatch` for everything that does not hold; none means that the block holds.
 """
 
 from __future__ import annotations
@@ -18,70 +18,70 @@ from koordsched.scenario.contains import missing
 from koordsched.scenario.devices import DEVICES
 from koordsched.scenario.model import CountRule, Expect
 from koordsched.scenario.observation import Json, Seen, events_about, node_of, state
-from koordsched.scenario.pod_expectations import Difference, check_pod
+from koordsched.scenario.pod_expectations import Mismatch, check_pod
 
 SHOWN_BODY = 200
 
 EXCLUSIVE = (*(resource for each in tooling() for resource in each.exclusive), DEVICES)
 
 
-def differences(seen: Seen, expect: Expect) -> list[Difference]:
+def differences(seen: Seen, expect: Expect) -> list[Mismatch]:
     """Return everything in which the cluster differs from the block."""
     return [difference for check in CHECKS for difference in check(seen, expect)]
 
 
-def check_pods(seen: Seen, expect: Expect) -> Iterator[Difference]:
+def check_pods(seen: Seen, expect: Expect) -> Iterator[Mismatch]:
     for name, rule in expect.pods.items():
         yield from check_pod(seen, name, rule)
 
 
-def check_objects(seen: Seen, expect: Expect) -> Iterator[Difference]:
+def check_objects(seen: Seen, expect: Expect) -> Iterator[Mismatch]:
     for rule in expect.objects:
         found = seen.objects[rule.target]
         if rule.gone:
             if found is not None:
-                yield Difference(named(rule.target), "gone", "exists")
+                yield Mismatch(named(rule.target), "gone", "exists")
         elif found is None:
-            yield Difference(named(rule.target), "exists", "no such object")
+            yield Mismatch(named(rule.target), "exists", "no such object")
         elif lacks := missing(found, rule.has or {}):
-            yield Difference(named(rule.target), f"has {_json(rule.has)}", lacks)
+            yield Mismatch(named(rule.target), f"has {_json(rule.has)}", lacks)
 
 
-def check_counts(seen: Seen, expect: Expect) -> Iterator[Difference]:
+def check_counts(seen: Seen, expect: Expect) -> Iterator[Mismatch]:
     for key, rule, bound in (("bound", expect.bound, True), ("pending", expect.pending, False)):
         if rule is None:
             continue
         counted = [name for name, pod in seen.pods.items() if _selected(pod, rule) and bool(node_of(pod)) is bound]
         if len(counted) != rule.count:
-            yield Difference(key, f"{rule.count} pods", f"{len(counted)}{_examples(counted)}")
+            yield Mismatch(key, f"{rule.count} pods", f"{len(counted)}{_examples(counted)}")
 
 
-def check_same_node(seen: Seen, expect: Expect) -> Iterator[Difference]:
+def check_same_node(seen: Seen, expect: Expect) -> Iterator[Mismatch]:
     for pods in expect.samenode:
         nodes = [_node(seen, pod) for pod in pods]
         if "" in nodes or len(set(nodes)) > 1:
-            yield Difference("samenode", f"{', '.join(pods)} on one node", _where(seen, pods))
+            yield Mismatch("samenode", f"{', '.join(pods)} on one node", _where(seen, pods))
 
 
-def check_distinct_nodes(seen: Seen, expect: Expect) -> Iterator[Difference]:
+def check_distinct_nodes(seen: Seen, expect: Expect) -> Iterator[Mismatch]:
     for pods in expect.distinctnodes:
         nodes = [_node(seen, pod) for pod in pods]
         if "" in nodes or len(set(nodes)) < len(nodes):
-            yield Difference("distinctnodes", f"{', '.join(pods)} on different nodes", _where(seen, pods))
+            yield Mismatch("distinctnodes", f"{', '.join(pods)} on different nodes", _where(seen, pods))
 
 
-def check_same_label(seen: Seen, expect: Expect) -> Iterator[Difference]:
+def check_same_label(seen: Seen, expect: Expect) -> Iterator[Mismatch]:
     for rule in expect.samelabel:
         values = [_label(seen, pod, rule.key) for pod in rule.pods]
         if None in values or len(set(values)) > 1:
             found = ", ".join(f"{pod} {rule.key}={found}" for pod, found in zip(rule.pods, values, strict=True))
             wanted = f"{', '.join(rule.pods)} on nodes with one value of {rule.key}"
-            yield Difference("samelabel", wanted, f"{found}; {_where(seen, rule.pods)}")
+            yield Mismatch("samelabel", wanted, f"{found}; {_where(seen, rule.pods)}")
 
 
-def check_disjoint(seen: Seen, expect: Expect) -> Iterator[Difference]:
+def check_disjoint(seen: Seen, expect: Expect) -> Iterator[Mismatch]:
     for absent in (name for name in expect.disjoint if name not in seen.pods):
-        yield Difference("disjoint", f"{absent} exists", "no such pod")
+        yield Mismatch("disjoint", f"{absent} exists", "no such pod")
     present = [(name, seen.pods[name]) for name in expect.disjoint if name in seen.pods]
     for (first, one), (second, other) in combinations(present, 2):
         if not node_of(one) or node_of(one) != node_of(other):
@@ -89,34 +89,34 @@ def check_disjoint(seen: Seen, expect: Expect) -> Iterator[Difference]:
         for resource in EXCLUSIVE:
             if shared := resource.units(one) & resource.units(other):
                 for text in resource.shown(shared):
-                    yield Difference(
+                    yield Mismatch(
                         "disjoint", f"{first} and {second} hold different {resource.name}", f"both hold {text} of {node_of(one)}"
                     )
 
 
-def check_events(seen: Seen, expect: Expect) -> Iterator[Difference]:
+def check_events(seen: Seen, expect: Expect) -> Iterator[Mismatch]:
     for rule in expect.events:
         found = list(events_about(seen, rule.pod))
         if not any(reason == rule.reason and rule.contains in note for reason, note in found):
             wanted = f"{rule.reason}{f' with {rule.contains!r}' if rule.contains else ''}"
             listed = "; ".join(f"{reason}: {note}" for reason, note in found[-3:]) or "no event"
-            yield Difference(f"events of {rule.pod}", wanted, listed)
+            yield Mismatch(f"events of {rule.pod}", wanted, listed)
 
 
-def check_http(seen: Seen, expect: Expect) -> Iterator[Difference]:
+def check_http(seen: Seen, expect: Expect) -> Iterator[Mismatch]:
     for rule in expect.http:
         answer = seen.answers[rule.path]
         text = answer.body.decode(errors="replace")
         if answer.status != rule.status:
-            yield Difference(f"GET {rule.path}", f"status {rule.status}", f"{answer.status} {text[:SHOWN_BODY].strip()}")
+            yield Mismatch(f"GET {rule.path}", f"status {rule.status}", f"{answer.status} {text[:SHOWN_BODY].strip()}")
         elif isinstance(rule.contains, str):
             if rule.contains not in text:
-                yield Difference(f"GET {rule.path}", f"text with {rule.contains!r}", text[:SHOWN_BODY].strip())
+                yield Mismatch(f"GET {rule.path}", f"text with {rule.contains!r}", text[:SHOWN_BODY].strip())
         elif rule.contains is not None and (lacks := _lacks(answer.body, rule.contains)):
-            yield Difference(f"GET {rule.path}", f"contains {_json(rule.contains)}", lacks)
+            yield Mismatch(f"GET {rule.path}", f"contains {_json(rule.contains)}", lacks)
 
 
-CHECKS: tuple[Callable[[Seen, Expect], Iterable[Difference]], ...] = (
+CHECKS: tuple[Callable[[Seen, Expect], Iterable[Mismatch]], ...] = (
     check_pods,
     check_objects,
     check_counts,

@@ -18,7 +18,7 @@ from koordsched.config.flags import FlagError, parse_flags
 from koordsched.config.loading import Environment, load_config_object
 from koordsched.config.types import KIND as CONFIGURATION
 from koordsched.config.types import SchedulerConfiguration
-from koordsched.manifests.documents import Document, InputError, read_documents
+from koordsched.manifests.documents import InputDocument, InputError, read_documents
 from koordsched.manifests.strict import StrictReader, join, shown
 from koordsched.plugins import installed_catalogue
 from koordsched.scenario.format_expect import read_expect
@@ -28,7 +28,7 @@ from koordsched.scenario.model import (
     Action,
     Create,
     Delete,
-    Patch,
+    PatchObjects,
     Restart,
     Scenario,
     Step,
@@ -80,7 +80,7 @@ def load_scenarios(files: list[str]) -> Loaded:
     return loaded
 
 
-def read_scenario(reader: StrictReader, document: Document) -> Scenario:
+def read_scenario(reader: StrictReader, document: InputDocument) -> Scenario:
     """Read one document; what is wrong is in `reader.mistakes`."""
     fields = reader.mapping(document.value, "", FIELDS, required=REQUIRED)
     fields = {key: value for key, value in fields.items() if value is not None or key in REQUIRED}
@@ -148,8 +148,8 @@ def _create(reader: StrictReader, value: Any, path: str) -> Create:
     return Create(objects=tuple(read_given(reader, item, where) for where, item in reader.list_(value, path)))
 
 
-def _patch(reader: StrictReader, value: Any, path: str) -> Patch:
-    return Patch(patches=tuple(read_patch(reader, item, where) for where, item in reader.list_(value, path)))
+def _patch(reader: StrictReader, value: Any, path: str) -> PatchObjects:
+    return PatchObjects(patches=tuple(read_patch(reader, item, where) for where, item in reader.list_(value, path)))
 
 
 def _delete(reader: StrictReader, value: Any, path: str) -> Delete:

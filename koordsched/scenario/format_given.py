@@ -16,7 +16,7 @@ from msgspec import inspect
 
 from koordsched.api.kinds import NODE, POD, Kind
 from koordsched.manifests.strict import StrictReader, join, shown
-from koordsched.scenario.model import Given, PatchObject
+from koordsched.scenario.model import InitialObjects, PatchObject
 from koordsched.scenario.objects import SHORT_FORMS, bad_template
 from koordsched.scenario.targets import read_kind, read_target
 
@@ -29,7 +29,7 @@ CLOSE = 0.88
 """How close a name must come to a known one to be a misspelling of it: no two fields of one thing in the API do."""
 
 
-def read_given(reader: StrictReader, value: Any, path: str) -> Given:
+def read_given(reader: StrictReader, value: Any, path: str) -> InitialObjects:
     """Read an object to create: kind and metadata.name must be there."""
     body = reader.mapping(value, path, required=("kind", "metadata"))
     repeat = reader.number(body.pop("repeat"), join(path, "repeat")) if "repeat" in body else None
@@ -50,7 +50,7 @@ def read_given(reader: StrictReader, value: Any, path: str) -> Given:
         body = reader.mapping(body, path, TOP_LEVEL.get(kind))
         _check_fields(reader, kind, body, path)
     _check_templates(reader, body, path)
-    return Given(path=path, body=body, repeat=repeat)
+    return InitialObjects(path=path, body=body, repeat=repeat)
 
 
 def read_patch(reader: StrictReader, value: Any, path: str) -> PatchObject:

@@ -20,7 +20,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     """Base: immutable, fields by name."""
 
 
-class Given(Model):
+class InitialObjects(Model):
     """An object to create, `repeat` times; `path` is where it stands in the document."""
 
     path: str
@@ -86,7 +86,7 @@ class HttpRule(Model):
 
 
 class Create(Model):
-    objects: tuple[Given, ...]
+    objects: tuple[InitialObjects, ...]
 
 
 class PatchObject(Model):
@@ -95,7 +95,7 @@ class PatchObject(Model):
     merge: dict[str, Any]
 
 
-class Patch(Model):
+class PatchObjects(Model):
     patches: tuple[PatchObject, ...]
 
 
@@ -128,7 +128,7 @@ class Expect(Model):
     within: float = DEFAULT_WITHIN
 
 
-Action = Create | Patch | Delete | Wait | Restart | Expect
+Action = Create | PatchObjects | Delete | Wait | Restart | Expect
 
 
 class Step(Model):
@@ -149,5 +149,5 @@ class Scenario(Model):
     document: dict[str, Any] | None
     args: tuple[str, ...]
     differs: dict[str, str]
-    given: tuple[Given, ...]
+    given: tuple[InitialObjects, ...]
     steps: tuple[Step, ...]

@@ -15,7 +15,7 @@ from koordsched.clock import rfc3339
 from koordsched.config.duration import Duration
 from koordsched.manifests.completion import complete_node, complete_pod
 from koordsched.plugins import tooling
-from koordsched.scenario.model import Given
+from koordsched.scenario.model import InitialObjects
 from koordsched.scenario.observation import Json
 
 ALWAYS_THERE = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
@@ -28,7 +28,7 @@ NOW_LIKE = re.compile(r"\$\{now[^}]*\}?")
 SHORT_FORMS = tuple(form for each in tooling() for form in each.short_forms)
 
 
-def expand(given: Given, *, now: float, scheduler_name: str) -> Iterator[tuple[Kind, Json]]:
+def expand(given: InitialObjects, *, now: float, scheduler_name: str) -> Iterator[tuple[Kind, Json]]:
     """Yield kind and full manifest of each copy, times replaced by `now` (seconds since the epoch)."""
     version, name = given.body["apiVersion"], given.body["kind"]
     kind = kind_of(version, name) or unstructured_kind(version, name)

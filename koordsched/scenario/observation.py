@@ -74,7 +74,7 @@ def refusal(pod: Json) -> tuple[str, str] | None:
 
 
 def tried(pod: Json) -> bool:
-    """Tell whether scheduling was attempted and failed, as seen from outside: a gated pod has no condition or reason SchedulingGated."""
+    """Return whether scheduling was attempted and failed, as seen from outside: a gated pod has no condition or reason SchedulingGated."""
     said = refusal(pod)
     return said is not None and said[0] != "SchedulingGated"
 

@@ -13,7 +13,7 @@ from koordsched.scenario.model import NodeRule, PodRule
 from koordsched.scenario.observation import PLUGIN_CHECKS, Json, Seen, node_of, refusal, state, tried
 
 
-class Difference(msgspec.Struct, frozen=True):
+class Mismatch(msgspec.Struct, frozen=True):
     """One thing that does not hold."""
 
     subject: str
@@ -31,25 +31,25 @@ class LookedAt(msgspec.Struct, frozen=True):
     body: Json
     seen: Seen
 
-    def differs(self, expected: str, seen: str = "") -> Difference:
-        return Difference(self.name, expected, seen or state(self.body))
+    def differs(self, expected: str, seen: str = "") -> Mismatch:
+        return Mismatch(self.name, expected, seen or state(self.body))
 
 
-def check_pod(seen: Seen, name: str, rule: PodRule) -> Iterator[Difference]:
+def check_pod(seen: Seen, name: str, rule: PodRule) -> Iterator[Mismatch]:
     """Yield what does not hold of the pod called ns/name."""
     body = seen.pods.get(name)
     if rule.gone is not None:
         gone = body is None or bool(body["metadata"].get("deletionTimestamp"))
         if gone is not rule.gone:
-            yield Difference(name, "gone" if rule.gone else "not gone", state(body))
+            yield Mismatch(name, "gone" if rule.gone else "not gone", state(body))
     if body is not None:
         for check in POD_CHECKS:
             yield from check(LookedAt(name, body, seen), rule)
     elif any(asked not in (None, {}) for asked in (rule.node, rule.pending, rule.gated, rule.annotations, rule.by_plugin, rule.nominated)):
-        yield Difference(name, "exists", state(None))
+        yield Mismatch(name, "exists", state(None))
 
 
-def _check_node(pod: LookedAt, rule: PodRule) -> Iterator[Difference]:
+def _check_node(pod: LookedAt, rule: PodRule) -> Iterator[Mismatch]:
     if rule.node is None:
         return
     node = node_of(pod.body)
@@ -63,7 +63,7 @@ def _nodes(rule: NodeRule) -> str:
     return f"{wanted} other than {' or '.join(rule.none_of)}" if rule.none_of else wanted
 
 
-def _check_pending(pod: LookedAt, rule: PodRule) -> Iterator[Difference]:
+def _check_pending(pod: LookedAt, rule: PodRule) -> Iterator[Mismatch]:
     if rule.pending is None:
         return
     pending = not node_of(pod.body) and tried(pod.body)
@@ -76,19 +76,19 @@ def _check_pending(pod: LookedAt, rule: PodRule) -> Iterator[Difference]:
         yield pod.differs(f"pending with {rule.pending!r}")
 
 
-def _check_gated(pod: LookedAt, rule: PodRule) -> Iterator[Difference]:
+def _check_gated(pod: LookedAt, rule: PodRule) -> Iterator[Mismatch]:
     gated = not node_of(pod.body) and not tried(pod.body)
     if rule.gated is not None and gated is not rule.gated:
         yield pod.differs("held back before scheduling" if rule.gated else "not held back before scheduling")
 
 
-def _check_nominated(pod: LookedAt, rule: PodRule) -> Iterator[Difference]:
+def _check_nominated(pod: LookedAt, rule: PodRule) -> Iterator[Mismatch]:
     found = pod.body.get("status", {}).get("nominatedNodeName") or ""
     if rule.nominated is not None and found != rule.nominated:
         yield pod.differs(f"nominated to {rule.nominated!r}", f"nominated to {found!r}, {state(pod.body)}")
 
 
-def _check_annotations(pod: LookedAt, rule: PodRule) -> Iterator[Difference]:
+def _check_annotations(pod: LookedAt, rule: PodRule) -> Iterator[Mismatch]:
     found = pod.body["metadata"].get("annotations") or {}
     for key, expected in rule.annotations.items():
         text = found.get(key)
@@ -115,7 +115,7 @@ def _wanted(expected: Any) -> str:
     return f"contains {_json(expected)}" if isinstance(expected, dict | list) else f"equals {expected!r}"
 
 
-def _check_by_plugin(pod: LookedAt, rule: PodRule) -> Iterator[Difference]:
+def _check_by_plugin(pod: LookedAt, rule: PodRule) -> Iterator[Mismatch]:
     for key, wanted in rule.by_plugin.items():
         check = PLUGIN_CHECKS[key]
         of_node = pod.seen.of_nodes.get(check.node_kind, {}).get(node_of(pod.body))
@@ -127,7 +127,7 @@ def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-POD_CHECKS: tuple[Callable[[LookedAt, PodRule], Iterator[Difference]], ...] = (
+POD_CHECKS: tuple[Callable[[LookedAt, PodRule], Iterator[Mismatch]], ...] = (
     _check_node,
     _check_pending,
     _check_gated,

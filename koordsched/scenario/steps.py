@@ -13,7 +13,7 @@ from koordsched.cluster.memory.admission import PRIORITY_CLASSES
 from koordsched.cluster.port import AlreadyExists, ClusterError, Ref
 from koordsched.scenario.cluster import ScenarioCluster, named
 from koordsched.scenario.expectations import differences
-from koordsched.scenario.model import Create, Delete, Expect, Given, Patch, Restart, Step, Wait
+from koordsched.scenario.model import Create, Delete, Expect, InitialObjects, PatchObjects, Restart, Step, Wait
 from koordsched.scenario.objects import ALWAYS_THERE, expand, with_now
 from koordsched.scenario.observation import look
 
@@ -38,7 +38,7 @@ class StepRunner:
         match action:
             case Create():
                 await self.create(action.objects)
-            case Patch():
+            case PatchObjects():
                 await self._patch(action)
             case Delete():
                 await self._delete(action)
@@ -61,7 +61,7 @@ class StepRunner:
         except ClusterError as error:
             raise ScenarioFailed(f"{path}: expected the scheduler to run, seen {error.message}") from error
 
-    async def create(self, objects: Iterable[Given]) -> None:
+    async def create(self, objects: Iterable[InitialObjects]) -> None:
         """Create the objects in order, and the namespaces they need. ScenarioFailed."""
         for given in objects:
             for kind, body in expand(given, now=self._cluster.now(), scheduler_name=self._scheduler_name):
@@ -100,7 +100,7 @@ class StepRunner:
         except AlreadyExists:
             return
 
-    async def _patch(self, action: Patch) -> None:
+    async def _patch(self, action: PatchObjects) -> None:
         for patch in action.patches:
             try:
                 await self._cluster.patch(patch.target, with_now(patch.merge, self._cluster.now()))

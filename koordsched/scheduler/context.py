@@ -32,7 +32,7 @@ MAX_BINDS_IN_FLIGHT = 100
 class Dependencies(msgspec.Struct, frozen=True):
     """What a scheduler is given: the cluster, time, chance, and the flags it was started with.
 
-    unheard: reasons of events that are not read, so that they need not be written (a simulation looks at conditions).
+    suppressed: reasons of events that are not read, so that they need not be written (a simulation looks at conditions).
     measured: whether the durations of plugins and extension points are read.
     cache_check_interval: seconds between two turns of the standing check; 0: there is none.
     """
@@ -41,7 +41,7 @@ class Dependencies(msgspec.Struct, frozen=True):
     clock: Clock
     random: random.Random
     flags: Flags
-    unheard: frozenset[str] = frozenset()
+    suppressed: frozenset[str] = frozenset()
     measured: bool = True
     cache_check_interval: float = 0.0
 

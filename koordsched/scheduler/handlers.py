@@ -22,7 +22,7 @@ from koordsched.api.kinds import (
 from koordsched.api.podinfo import PodInfo
 from koordsched.api.quantity import QuantityError
 from koordsched.cluster.event_series import EventText
-from koordsched.cluster.mirror import Arrival
+from koordsched.cluster.object_store import Arrival
 from koordsched.log import get_logger
 from koordsched.queue.event_detection import node_events, pod_update_events
 from koordsched.queue.events import (
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from koordsched.api.core import Node, Pod
     from koordsched.api.kinds import Kind
     from koordsched.api.meta import Object
-    from koordsched.cluster.mirror import FinalState
+    from koordsched.cluster.object_store import FinalState
     from koordsched.queue.events import ClusterEvent
     from koordsched.scheduler.context import SchedulerContext
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from koordsched.api.core import Node
     from koordsched.api.podinfo import PodInfo
-    from koordsched.cluster.mirror import Arrival, FinalState
+    from koordsched.cluster.object_store import Arrival, FinalState
     from koordsched.framework.handle import Handle
     from koordsched.framework.profile import Profile
     from koordsched.scheduler.context import SchedulerContext

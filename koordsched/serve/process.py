@@ -19,7 +19,7 @@ import msgspec
 
 from koordsched.clock import Clock
 from koordsched.cluster.apiserver import ConnectionSettings, connect
-from koordsched.cluster.election import Guard
+from koordsched.cluster.election import TermWatchdog
 from koordsched.config import Flags, SchedulerConfiguration
 from koordsched.config.features import parse_bool
 from koordsched.framework.handle import ExtenderSettingsError
@@ -62,7 +62,7 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     stop_seconds: float = STOP_SECONDS
     exit_at_once: Callable[[int], object] = os._exit
     new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop  # of the serving thread
-    guard: Guard | None = None  # ends a process that has lost the lease and cannot notice
+    guard: TermWatchdog | None = None  # ends a process that has lost the lease and cannot notice
 
 
 class Process:

@@ -43,7 +43,7 @@ class SimulateOptions(msgspec.Struct, frozen=True, kw_only=True):
     shown_pods: Mapping[str, int] = {}
 
 
-UNHEARD = frozenset({"Scheduled", "FailedScheduling"})  # placements and conditions say the same
+SUPPRESSED = frozenset({"Scheduled", "FailedScheduling"})  # placements and conditions say the same
 
 
 def run_simulate(options: SimulateOptions, out: TextIO, err: TextIO) -> int:
@@ -112,7 +112,9 @@ def load_workload(options: SimulateOptions, config: SchedulerConfiguration) -> W
 
 def simulate(options: SimulateOptions, config: SchedulerConfiguration, workload: Workload, err: TextIO) -> SimulationOutcome:
     """Run the simulation, with a progress bar where `err` is a terminal."""
-    embedded = EmbeddedOptions(config=config, flags=Flags(), seed=options.seed, lasting=workload.departs, unheard=UNHEARD, measured=False)
+    embedded = EmbeddedOptions(
+        config=config, flags=Flags(), seed=options.seed, lasting=workload.departs, suppressed=SUPPRESSED, measured=False
+    )
     with _progress(err) as progress:
 
         async def script(cluster: EmbeddedCluster) -> SimulationOutcome:

@@ -137,7 +137,7 @@ def _is_name(value: Any) -> bool:
 
 
 def _is_finished(manifest: Manifest) -> bool:
-    """Tell whether this is a pod that has ended, or that is deleted before it began: it takes no room and is not scheduled."""
+    """Return whether this is a pod that has ended, or that is deleted before it began: it takes no room and is not scheduled."""
     if manifest.kind is not POD:
         return False
     gone = "deletionTimestamp" in manifest.body["metadata"] and not mapping(manifest.body.get("spec")).get("nodeName")

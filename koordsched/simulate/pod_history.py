@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from koordsched.api.core import Pod
 from koordsched.api.resources import pod_resources
-from koordsched.cluster.mirror import Arrival, FinalState, object_key
+from koordsched.cluster.object_store import Arrival, FinalState, object_key
 
 RequestsOf = Callable[[Pod], Mapping[str, int]]
 

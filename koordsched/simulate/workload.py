@@ -71,7 +71,7 @@ class Workload(msgspec.Struct):
 
     @property
     def departs(self) -> bool:
-        """Tell whether some pod leaves again."""
+        """Return whether some pod leaves again."""
         return any(arrival.departs is not None for arrival in self.arrivals)
 
     def give_nodes(self, option: NodeOption, value: Any) -> None:

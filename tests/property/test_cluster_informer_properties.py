@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from koordsched.api.core import Pod
-    from koordsched.cluster.mirror import Arrival, FinalState
+    from koordsched.cluster.object_store import Arrival, FinalState
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 SELECTOR = "status.phase!=Succeeded"

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from koordsched.config.duration import Duration, DurationError, format_nanoseconds, parse_nanoseconds
 from koordsched.config.flags import FLAGS, FlagError, parse_flags
 from koordsched.config.merging import merge_plugin_set
-from koordsched.config.types import Plugin, PluginSet
+from koordsched.config.types import PluginEntry, PluginSet
 
-plugins = st.builds(Plugin, name=st.sampled_from("ABCDEF"), weight=st.integers(min_value=0, max_value=9))
+plugins = st.builds(PluginEntry, name=st.sampled_from("ABCDEF"), weight=st.integers(min_value=0, max_value=9))
 some = st.lists(plugins, max_size=6).map(tuple)
 distinct = st.lists(plugins, max_size=6, unique_by=lambda plugin: plugin.name).map(tuple)
 
@@ -32,9 +32,9 @@ def test_any_text_is_a_duration_or_refused(text: str) -> None:
 
 @given(distinct, some, st.lists(st.sampled_from([*"ABCDEF", "*"]), max_size=3))
 def test_merged_plugins_are_the_users_and_the_defaults_that_stay(
-    default: tuple[Plugin, ...], custom: tuple[Plugin, ...], off: list[str]
+    default: tuple[PluginEntry, ...], custom: tuple[PluginEntry, ...], off: list[str]
 ) -> None:
-    disabled = tuple(Plugin(name=name) for name in off)
+    disabled = tuple(PluginEntry(name=name) for name in off)
     merged = merge_plugin_set(PluginSet(enabled=default), PluginSet(enabled=custom, disabled=disabled))
     assert merged.disabled == disabled
     staying = [] if "*" in off else [plugin.name for plugin in default if plugin.name not in off]

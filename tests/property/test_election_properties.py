@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.virtual_loop import run_virtual
 
 from koordsched.api.kinds import LEASE
-from koordsched.cluster.election import Candidate, Elector, Term, Timing
+from koordsched.cluster.election import ElectionConfig, Elector, LeaderTerm, Timing
 from koordsched.cluster.memory import Fault, Faults, MemoryCluster, Moment
 from koordsched.cluster.port import ClusterError, OutcomeUnknown, Ref, ServerError
 
@@ -63,11 +63,11 @@ class Machine:
 
     def __init__(self, cluster: MemoryCluster, clock: VirtualClock, name: str, timing: Timing) -> None:
         self.world = StoppedNowAndThen(cluster)
-        self.term = Term(clock, timing)
+        self.term = LeaderTerm(clock, timing)
         self.losses = 0
         world: Any = self.world  # which has of a cluster what an elector asks for
         self._make: Callable[[], Elector] = lambda: Elector(
-            world, Candidate(f"{name}-{self.losses}", LEASE_REF, timing), self.term, clock, Random(name)
+            world, ElectionConfig(f"{name}-{self.losses}", LEASE_REF, timing), self.term, clock, Random(name)
         )
 
     async def run(self) -> None:

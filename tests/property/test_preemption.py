@@ -159,7 +159,7 @@ class Bench:
             spec=PodDisruptionBudgetSpec(selector=LabelSelector(match_labels={"app": app})),
             status=PodDisruptionBudgetStatus(disruptions_allowed=allowed or 0),
         )
-        mirror = self.world.informer(POD_DISRUPTION_BUDGET)._mirror
+        mirror = self.world.informer(POD_DISRUPTION_BUDGET)._objects
         if allowed is not None:
             self.model.budgets[app] = allowed
             mirror.apply(WatchEvent(ADDED if before is None else MODIFIED, budget))

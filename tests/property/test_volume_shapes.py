@@ -72,7 +72,7 @@ class State:
 def mirror(world: World, obj: Any) -> Any:
     kind = kind_of(obj.api_version, obj.kind)
     assert kind is not None
-    return world.informer(kind)._mirror
+    return world.informer(kind)._objects
 
 
 def feasible(world: World, builder: PodBuilder) -> set[str]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from koordsched.api.core import Affinity, Namespace, PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm
 from koordsched.api.kinds import NAMESPACE, Kind
 from koordsched.api.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
-from koordsched.cluster.mirror import Mirror
+from koordsched.cluster.object_store import ObjectStore
 from koordsched.cluster.port import DELETED, MODIFIED, WatchEvent
 from support.builders import PodBuilder
 from support.plugins import PluginBench
@@ -59,16 +59,16 @@ def _terms(written: Near | Far | None) -> PodAffinity | None:
 class OwnNamespaces:
     """Mixed into a handle: its namespaces are what a test says."""
 
-    _mirror: Mirror[Any] | None = None
+    _objects: ObjectStore[Any] | None = None
     _changes = 0
 
     def informer(self, kind: Kind) -> Any:
-        """Return a mirror of namespaces that only `set_namespace` feeds."""
+        """Return a store of namespaces that only `set_namespace` feeds."""
         if kind is not NAMESPACE:
             return super().informer(kind)  # type: ignore[misc]
-        if self._mirror is None:
-            self._mirror = Mirror(kind.plural_group)
-        return self._mirror
+        if self._objects is None:
+            self._objects = ObjectStore(kind.plural_group)
+        return self._objects
 
     def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
         """Let the namespace have these labels; None: let it go."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from koordsched._core.change import Change
-from koordsched.config import REFERENCE, Environment, Profile, load_config_object
+from koordsched.config import REFERENCE, Environment, KubeSchedulerProfile, load_config_object
 from koordsched.config.flags import Flags
 from koordsched.config.types import PluginRef
 from koordsched.embedded.cluster import EmbeddedOptions
@@ -213,10 +213,10 @@ def factory(plugin: Plugin) -> PluginFactory:
     return lambda _args, _handle: plugin
 
 
-def profile_config(**points: list[Plugin]) -> Profile:
+def profile_config(**points: list[Plugin]) -> KubeSchedulerProfile:
     """Return a profile's configuration with these plugins at these points, each score with weight 1."""
     refs = {point: tuple(PluginRef(plugin.name, int(point == "score")) for plugin in plugins) for point, plugins in points.items()}
-    return Profile(scheduler_name=SCHEDULER, points={"queueSort": (PluginRef("Sort"),), **refs})
+    return KubeSchedulerProfile(scheduler_name=SCHEDULER, points={"queueSort": (PluginRef("Sort"),), **refs})
 
 
 def registry_of(*plugins: Plugin) -> dict[str, PluginFactory]:

@@ -24,7 +24,7 @@ from koordsched.api.kinds import (
     kind_of,
 )
 from koordsched.api.validation import decode
-from koordsched.cluster.mirror import object_key
+from koordsched.cluster.object_store import object_key
 from koordsched.cluster.port import ADDED, DELETED, WatchEvent
 from support.builders import PodBuilder, pod
 from support.plugins import PluginBench
@@ -119,15 +119,15 @@ class VolumeBench(PluginBench):
     """A plugin bench with claims, volumes and so on."""
 
     def put_object(self, *objects: Object) -> None:
-        """Let the mirrors have the objects, as new ones or in the place of those that they have."""
+        """Let the stores have the objects, as new ones or in the place of those that they have."""
         for obj in objects:
-            self._mirror(obj).apply(WatchEvent(ADDED, obj))
+            self._objects(obj).apply(WatchEvent(ADDED, obj))
 
     def drop_object(self, *objects: Object) -> None:
         for obj in objects:
-            self._mirror(obj).apply(WatchEvent(DELETED, obj))
+            self._objects(obj).apply(WatchEvent(DELETED, obj))
 
-    def _mirror(self, obj: Object) -> Any:
+    def _objects(self, obj: Object) -> Any:
         kind = kind_of(obj.api_version, obj.kind)
         assert kind is not None, object_key(obj)
-        return self.informer(kind)._mirror
+        return self.informer(kind)._objects

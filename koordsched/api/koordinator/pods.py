@@ -48,7 +48,7 @@ Amounts = dict[int, dict[str, int]]
 """By NUMA id and resource."""
 
 
-class ResourceSpec(Api):
+class PodResourceSpec(Api):
     """How a pod wants its CPUs: policies as written, "" where nothing is."""
 
     required_cpu_bind_policy: str = field(default="", name="requiredCPUBindPolicy")
@@ -57,7 +57,7 @@ class ResourceSpec(Api):
 
     @property
     def exclusive(self) -> CpuExclusivePolicy:
-        """Return the exclusive policy; a text that is none excludes nobody."""
+        """Return the exclusive policy; a text that is none excludes no pod."""
         return EXCLUSIVE_POLICIES.get(self.preferred_cpu_exclusive_policy, CpuExclusivePolicy.NONE)
 
 
@@ -85,13 +85,13 @@ class _ResourceStatus(Api):
     numa_node_resources: tuple[_NumaNode, ...] = field(default=(), name="numaNodeResources")
 
 
-_NO_SPEC = ResourceSpec()
+_NO_SPEC = PodResourceSpec()
 _NO_NUMA_SPEC = NumaTopologySpec()
 
 
-def resource_spec(annotations: Mapping[str, str]) -> ResourceSpec:
+def resource_spec(annotations: Mapping[str, str]) -> PodResourceSpec:
     """Return how the pod wants its CPUs; nothing when it does not say."""
-    return read_annotation(annotations, RESOURCE_SPEC, ResourceSpec) or _NO_SPEC
+    return read_annotation(annotations, RESOURCE_SPEC, PodResourceSpec) or _NO_SPEC
 
 
 def numa_topology_spec(annotations: Mapping[str, str]) -> NumaTopologySpec:
@@ -134,7 +134,7 @@ def _amount(resource: str, quantity: Quantity, path: str) -> int:
     return amount
 
 
-def resource_spec_text(spec: ResourceSpec) -> str:
+def resource_spec_text(spec: PodResourceSpec) -> str:
     """Write a resource-spec."""
     return msgspec.json.encode(spec).decode()
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SHARED_TEXTS = 4096  # decoded annotations kept: templates repeat them, and so do nodes of equal hardware
-LONG_TEXT = 64 << 10  # characters; longer texts are decoded each time: anybody may write annotations
+LONG_TEXT = 64 << 10  # characters; longer texts are decoded each time: any user may write annotations
 _SHOWN = 80  # characters of a value that is shown
 
 

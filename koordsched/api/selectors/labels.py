@@ -42,7 +42,7 @@ class LabelSelectorMatcher(msgspec.Struct, frozen=True):
 
     @property
     def everything(self) -> bool:
-        """Whether every object is selected, so that nobody needs to be asked."""
+        """Whether every object is selected, so that no label needs to be looked at."""
         return not (self.nothing or self.equal or self.others)
 
     def with_requirement(self, requirement: LabelSelectorRequirement) -> LabelSelectorMatcher:

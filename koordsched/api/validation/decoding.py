@@ -32,7 +32,7 @@ class _Refusal(msgspec.Struct, frozen=True):
     """What msgspec refused."""
 
     steps: tuple[str | int, ...]  # where: names and indices
-    in_map: bool  # it is an entry below there whose key msgspec does not tell
+    in_map: bool  # it is an entry below there whose key msgspec does not name
     below: tuple[str | int, ...]  # where in that entry
     is_key: bool  # it is the key of an entry below there
     text: str
@@ -137,7 +137,7 @@ def _refusal(text: str) -> _Refusal:
     steps: list[Any] = [step["name"] or (int(step["index"]) if step["index"] else None) for step in re.finditer(_STEP, at["path"])]
     map_at = steps.index(None) if None in steps else len(steps)
     above, below = steps[:map_at], steps[map_at + 1 :]
-    if None in below:  # a map in a map: the outer one is told
+    if None in below:  # a map in a map: the outer one is named
         return _Refusal(tuple(above), in_map=False, below=(), is_key=False, text=text[: at.start()])
     return _Refusal(tuple(above), in_map=None in steps, below=tuple(below), is_key=at["key"] is not None, text=text[: at.start()])
 

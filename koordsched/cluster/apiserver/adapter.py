@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from koordsched.cluster.apiserver.identity import Identity
     from koordsched.cluster.apiserver.settings import ConnectionSettings
     from koordsched.cluster.apiserver.traffic import Traffic
-    from koordsched.cluster.apiserver.transport import Transport
+    from koordsched.cluster.apiserver.transport import ApiTransport
     from koordsched.cluster.port import Binding, ListPage, Patch, Ref, WatchEvent
 
 log = get_logger(__name__)
@@ -48,7 +48,7 @@ class RawRequest(msgspec.Struct, frozen=True):
 class ApiServer:
     """A `Cluster` on a real API server. Made by `connect`, to be closed. `random` says how long watches last."""
 
-    def __init__(self, transport: Transport, identity: Identity, settings: ConnectionSettings, random: Random) -> None:
+    def __init__(self, transport: ApiTransport, identity: Identity, settings: ConnectionSettings, random: Random) -> None:
         self._transport = transport
         self._settings = settings
         self._calls = Calls(settings)

@@ -2,7 +2,7 @@
 
 No waiting and no I/O: a verb becomes a `Call`, `transport` sends it. Events and status patches are of LOW priority; watches, binds and
 leases have connections of their own. Only the leading scheduler may bind, change or delete; reading, telling of it by events and asking
-the API server who somebody is (creations, all of them) is free to those who wait.
+the API server who a client is (creations, all of them) do not wait.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class Calls:
         )
 
     def bind(self, binding: Binding) -> Call:
-        """Bind by name and uid; the answer is a Status that nobody reads."""
+        """Bind by name and uid; the answer is a Status that is not read."""
         body = {
             "apiVersion": "v1",
             "kind": "Binding",

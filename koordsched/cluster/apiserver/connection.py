@@ -12,7 +12,7 @@ from koordsched.cluster.apiserver.incluster import in_cluster_target
 from koordsched.cluster.apiserver.kubeconfig import read_kubeconfig, server_url
 from koordsched.cluster.apiserver.settings import ConnectError, ConnectionSettings
 from koordsched.cluster.apiserver.target import Target
-from koordsched.cluster.apiserver.transport import Transport
+from koordsched.cluster.apiserver.transport import ApiTransport
 
 if TYPE_CHECKING:
     from random import Random
@@ -28,7 +28,7 @@ async def connect(settings: ConnectionSettings, clock: Clock, random: Random) ->
     target = await asyncio.to_thread(_target, settings)
     identity = Identity(target, clock, random)
     await identity.start()
-    return ApiServer(Transport(target, identity, settings), identity, settings, random)
+    return ApiServer(ApiTransport(target, identity, settings), identity, settings, random)
 
 
 def _target(settings: ConnectionSettings) -> Target:

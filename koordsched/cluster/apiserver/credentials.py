@@ -56,7 +56,7 @@ class Fixed(msgspec.Struct, frozen=True):
 
 
 class TokenFile(msgspec.Struct, frozen=True):
-    """A bearer token in a file that somebody else keeps fresh: the kubelet, for a service account."""
+    """A bearer token in a file that another program keeps fresh: the kubelet, for a service account."""
 
     where: str  # what the operator calls it, for messages
     path: str

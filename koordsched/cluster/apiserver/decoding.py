@@ -1,7 +1,7 @@
 """Bytes of the API server into the Structs of one kind.
 
 The fast path is one typed msgspec call for an item of a list or a batch of watch lines, with nothing in between; a page of a list is
-decoded in slices, so that nobody waits for a long one. What the fast path refuses (a real API server writes nulls for empty lists) is
+decoded in slices, so that a long one holds up nothing else. What the fast path refuses (a real API server writes nulls for empty lists) is
 decoded through `api.validation`, which drops nulls. An object that still cannot be read is logged with its name, the path and the value,
 and left out; the others and the order of versions are not touched by it.
 """
@@ -19,7 +19,7 @@ from koordsched.api.kinds import POD
 from koordsched.api.meta import JSON_ERRORS, Api, Object, ObjectMeta, Unstructured
 from koordsched.api.sharing import share
 from koordsched.api.validation import InvalidObject, decode
-from koordsched.cluster.apiserver.errors import Status
+from koordsched.cluster.apiserver.errors import ApiStatus
 from koordsched.cluster.port import BOOKMARK, DELETED, ListPage, WatchEvent, WatchEventType
 from koordsched.log import get_logger
 
@@ -68,7 +68,7 @@ class Batch(msgspec.Struct, frozen=True):
     """What a piece of a watch holds: events, and what ended the watch after them, if anything did."""
 
     events: list[WatchEvent]
-    status: Status | None = None  # of an ERROR event
+    status: ApiStatus | None = None  # of an ERROR event
     lost: str = ""  # why the history is not whole any more, "" when it is
 
 
@@ -90,7 +90,7 @@ class KindDecoder:
             try:
                 return self._named(self._objects.decode(body))
             except (msgspec.ValidationError, RecursionError):
-                pass  # nulls, or values that are not what they must be: the slow way tells which
+                pass  # nulls, or values that are not what they must be: the slow way names which
         return self._checked(body)
 
     async def page(self, body: bytes) -> ListPage:
@@ -113,7 +113,7 @@ class KindDecoder:
             try:
                 return Batch(self._shared(self._events.decode_lines(lines)))
             except JSON_ERRORS:
-                pass  # a null, a bookmark, an ERROR or nonsense: look at each line
+                pass  # a null, a bookmark, an ERROR or no JSON: look at each line
         events: list[WatchEvent] = []
         for line in lines.splitlines():
             if not line.strip():
@@ -143,7 +143,7 @@ class KindDecoder:
         """Read one event; a Batch without events says that the watch ends here."""
         line = msgspec.json.decode(text, type=_Line)
         if line.type == _ERROR:
-            return Batch([], msgspec.json.decode(line.object, type=Status))
+            return Batch([], msgspec.json.decode(line.object, type=ApiStatus))
         event_type = _TYPES.get(line.type)
         if event_type is BOOKMARK or event_type is None:
             if event_type is None:
@@ -183,7 +183,7 @@ class KindDecoder:
         return share(cast("Pod", found)) if self._kind is POD else found
 
     def _named(self, obj: Object) -> Object:
-        """Say what the items of a list leave out. The object is new, nobody else has seen it: it may still be changed."""
+        """Say what the items of a list leave out. The object is new, nothing else refers to it: it may still be changed."""
         if not obj.kind:
             force_setattr(obj, "api_version", self._kind.api_version)
             force_setattr(obj, "kind", self._kind.kind)

@@ -1,6 +1,6 @@
 """The one place where what went wrong on the wire becomes an error of the port.
 
-Two sources: an answer with a status of 300 or more, whose body is usually a `Status` object, and a request without an answer. For a
+Two sources: an answer with a status of 300 or more, whose body is usually a `ApiStatus` object, and a request without an answer. For a
 request that writes the question is always whether it may have been carried out; only when that is excluded it is a ServerError.
 """
 
@@ -57,7 +57,7 @@ _BY_REASON: Mapping[str, type[ClusterError]] = {"AlreadyExists": AlreadyExists, 
 
 
 class Untrusted(ServerError):
-    """Who answers at the API server's address has a certificate that we do not trust: a wrong CA, or somebody else."""
+    """The server at the API server's address has a certificate that is not trusted: a wrong CA, or another server."""
 
 
 class _Details(Api):
@@ -68,7 +68,7 @@ class _StatusMeta(Api):
     continue_: str | None = msgspec.field(default=None, name="continue")
 
 
-class Status(Api):
+class ApiStatus(Api):
     """metav1.Status: how the API server says that something went wrong."""
 
     code: int = 0
@@ -100,17 +100,17 @@ class Sent(msgspec.Struct, frozen=True):
 def answer_error(sent: Sent, code: int, body: bytes, retry_after: str | None = None) -> ClusterError:
     """Return the error that an answer with this status code stands for; `retry_after` is its Retry-After header."""
     try:
-        status = msgspec.json.decode(body, type=Status)
+        status = msgspec.json.decode(body, type=ApiStatus)
     except JSON_ERRORS:
-        status = Status()
+        status = ApiStatus()
     message = status.message or (NOT_SERVED if code == NOT_FOUND else _shown(body)) or "no explanation"
     seconds = _seconds(retry_after)
     if seconds is None and status.details is not None:
         seconds = status.details.retry_after_seconds
-    return status_error(sent, Status(code, status.reason, message, _Details(seconds), status.metadata))
+    return status_error(sent, ApiStatus(code, status.reason, message, _Details(seconds), status.metadata))
 
 
-def status_error(sent: Sent, status: Status) -> ClusterError:
+def status_error(sent: Sent, status: ApiStatus) -> ClusterError:
     """Return the error that a Status stands for, be it an answer's body or an ERROR event of a watch."""
     code, reason, message = status.code, status.reason or "", status.message or "no explanation"
     seconds = status.details.retry_after_seconds if status.details is not None else None

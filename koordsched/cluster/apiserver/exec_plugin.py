@@ -1,6 +1,6 @@
 """Credentials from a program: the exec plugins of kubeconfig (client.authentication.k8s.io).
 
-The program is told in KUBERNETES_EXEC_INFO what is wanted and prints an ExecCredential with a token or a client certificate. It runs as a
+The program reads in KUBERNETES_EXEC_INFO what is wanted and prints an ExecCredential with a token or a client certificate. It runs as a
 child without a terminal, for a limited time; what it writes to stderr is what the operator gets to read when it fails.
 """
 
@@ -28,7 +28,7 @@ _INFO = "KUBERNETES_EXEC_INFO"
 
 
 class ExecPlugin(msgspec.Struct, frozen=True, kw_only=True):
-    """How to run the plugin. `where` names it in messages; `cluster` is told to a plugin that wants to know (provideClusterInfo)."""
+    """How to run the plugin. `where` names it in messages; `cluster` is passed to a plugin with provideClusterInfo."""
 
     where: str
     command: str

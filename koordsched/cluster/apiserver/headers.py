@@ -38,7 +38,7 @@ def escaped_header_key(key: str) -> str:
     return "".join(chr(byte) if _NAME.fullmatch(chr(byte)) and byte != ord("%") else f"%{byte:02X}" for byte in key.encode())
 
 
-class Headers:
+class RequestHeaders:
     """The headers of all requests: as a mapping for aiohttp, and as the bytes between request line and Content-Length."""
 
     def __init__(self, fixed: Sequence[tuple[str, str]], identity: Identity) -> None:

@@ -17,7 +17,7 @@ import httptools
 import msgspec
 
 from koordsched.cluster.apiserver.network_errors import network_error_text
-from koordsched.cluster.apiserver.wire import Answer, NoAnswer, NotSent, NotTrusted, max_body
+from koordsched.cluster.apiserver.wire import ApiResponse, NoAnswer, NotSent, NotTrusted, max_body
 from koordsched.tasks import call_later
 
 KEEPALIVE_SECONDS = 60.0
@@ -41,7 +41,7 @@ class Server(msgspec.Struct, frozen=True):
     name: str
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """One connection, which has at most one request under way."""
 
     def __init__(self, max_answer: int) -> None:
@@ -53,7 +53,7 @@ class Connection(asyncio.Protocol):
         self._parser: httptools.HttpResponseParser | None = None
         # An answer, or why there is none. No exception: with its traceback it would hold this connection and its buffers (256 KiB with TLS)
         # until the garbage collector looks.
-        self._waiter: asyncio.Future[Answer | str] | None = None
+        self._waiter: asyncio.Future[ApiResponse | str] | None = None
         self._max_answer = max_answer
         self._max_body = max_answer  # of the answer being read
         self._body = bytearray()
@@ -62,12 +62,12 @@ class Connection(asyncio.Protocol):
         self._retry_after: str | None = None
         self._status = 0  # of the answer being read, 0 before its headers are whole
 
-    async def exchange(self, request: bytes, seconds: float | None) -> Answer:
+    async def exchange(self, request: bytes, seconds: float | None) -> ApiResponse:
         """Send, and wait so many seconds for the answer. NotSent; NoAnswer: not even a status came. One that broke off is not complete."""
         if self._transport is None:
             raise NotSent("the server closed the connection at once")
         loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[Answer | str] = loop.create_future()
+        waiter: asyncio.Future[ApiResponse | str] = loop.create_future()
         self._waiter = waiter
         self._parser = httptools.HttpResponseParser(self)
         self._body, self._retry_after, self._status = bytearray(), None, 0
@@ -98,10 +98,10 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _broken_off(self, why: str) -> Answer | str:
+    def _broken_off(self, why: str) -> ApiResponse | str:
         if not self._status:
             return why
-        return Answer(self._status, bytes(self._body), self._retry_after, self._too_large or "it broke off")
+        return ApiResponse(self._status, bytes(self._body), self._retry_after, self._too_large or "it broke off")
 
     # What asyncio calls
 
@@ -114,7 +114,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._waiter is None or self._parser is None or self._waiter.done():
-            self.close()  # nobody asked
+            self.close()  # without a request
             return
         try:
             self._parser.feed_data(data)
@@ -163,7 +163,7 @@ class Connection(asyncio.Protocol):
         assert self._parser is not None
         if self._status and not self._too_large and self._waiter is not None and not self._waiter.done():
             self.usable = self._parser.should_keep_alive()
-            self._waiter.set_result(Answer(self._status, bytes(self._body), self._retry_after))
+            self._waiter.set_result(ApiResponse(self._status, bytes(self._body), self._retry_after))
 
 
 class ConnectionPool:
@@ -173,11 +173,13 @@ class ConnectionPool:
         self._server = server
         self._max_answer = max_answer
         self._connect_timeout = connect_timeout
-        self._idle: list[Connection] = []
-        self._all: set[Connection] = set()
+        self._idle: list[HttpConnection] = []
+        self._all: set[HttpConnection] = set()
         self._places = asyncio.Semaphore(limit)
 
-    async def exchange(self, request: bytes, context: ssl.SSLContext | None, seconds: float | None, may_send: MaySend = None) -> Answer:
+    async def exchange(
+        self, request: bytes, context: ssl.SSLContext | None, seconds: float | None, may_send: MaySend = None
+    ) -> ApiResponse:
         """Send a request over a connection secured by `context` (None: plain). NotSent, NotTrusted, NoAnswer; what `may_send` raises."""
         loop = asyncio.get_running_loop()
         ends = None if seconds is None else loop.time() + seconds
@@ -210,7 +212,7 @@ class ConnectionPool:
         except TimeoutError:
             raise NotSent("all connections were busy for too long") from None
 
-    def _fresh(self, context: ssl.SSLContext | None, now: float) -> Connection | None:
+    def _fresh(self, context: ssl.SSLContext | None, now: float) -> HttpConnection | None:
         """Take the connection that was used last, closing those that are of no use any more."""
         while self._idle:
             connection = self._idle.pop()
@@ -219,23 +221,23 @@ class ConnectionPool:
             self._drop(connection)
         return None
 
-    def _give_back(self, connection: Connection, now: float) -> None:
+    def _give_back(self, connection: HttpConnection, now: float) -> None:
         if connection.usable:
             connection.idle_since = now
             self._idle.append(connection)
         else:
             self._drop(connection)
 
-    def _drop(self, connection: Connection) -> None:
+    def _drop(self, connection: HttpConnection) -> None:
         connection.close()
         self._all.discard(connection)
 
-    async def _connect(self, context: ssl.SSLContext | None) -> Connection:
+    async def _connect(self, context: ssl.SSLContext | None) -> HttpConnection:
         server = self._server
         try:
             async with asyncio.timeout(self._connect_timeout):
                 _, connection = await asyncio.get_running_loop().create_connection(
-                    lambda: Connection(self._max_answer),
+                    lambda: HttpConnection(self._max_answer),
                     server.host,
                     server.port,
                     ssl=context,

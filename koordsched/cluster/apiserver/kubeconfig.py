@@ -17,7 +17,7 @@ import msgspec
 
 from koordsched.api.validation import InvalidObject, decode
 from koordsched.cluster.apiserver.headers import header_flaw
-from koordsched.cluster.apiserver.kubeconfig_format import KUBECONFIG, Cluster, Kubeconfig, NamedCluster, NamedContext, NamedUser
+from koordsched.cluster.apiserver.kubeconfig_format import KUBECONFIG, Kubeconfig, KubeconfigCluster, NamedCluster, NamedContext, NamedUser
 from koordsched.cluster.apiserver.kubeconfig_user import read_user
 from koordsched.cluster.apiserver.settings import ConnectError
 from koordsched.cluster.apiserver.target import Pem, Target, TlsSettings
@@ -128,7 +128,7 @@ def _named(source: Source, items: Sequence[N], section: str, name: str, asking: 
     raise source.error(asking, f'"{name}" is not among {section} ({known})')
 
 
-def _server(source: Source, where: str, cluster: Cluster, master: str, tls: TlsSettings) -> str:
+def _server(source: Source, where: str, cluster: KubeconfigCluster, master: str, tls: TlsSettings) -> str:
     secure = tls.insecure or any(pem.file or pem.data for pem in (tls.authority, tls.certificate))
     text = master or cluster.server
     if not text:
@@ -141,14 +141,14 @@ def _server(source: Source, where: str, cluster: Cluster, master: str, tls: TlsS
         raise source.error(f"{where}.server", f"not the URL of an API server: {_shortened(text)}") from None
 
 
-def _proxy(source: Source, where: str, cluster: Cluster) -> str:
+def _proxy(source: Source, where: str, cluster: KubeconfigCluster) -> str:
     if cluster.proxy_url and not cluster.proxy_url.startswith(("http://", "https://")):
         raise source.error(f"{where}.proxy-url", f"only http and https proxies can be used: {_shortened(cluster.proxy_url)}")
     return cluster.proxy_url
 
 
-def _cluster_info(source: Source, where: str, cluster: Cluster, master: str) -> dict[str, object]:
-    """Return what an exec plugin that asks for it is told of the cluster."""
+def _cluster_info(source: Source, where: str, cluster: KubeconfigCluster, master: str) -> dict[str, object]:
+    """Return the description of the cluster that an exec plugin may ask for."""
     info: dict[str, object] = {"server": master or cluster.server}
     if cluster.tls_server_name:
         info["tls-server-name"] = cluster.tls_server_name

@@ -15,7 +15,7 @@ class NamedExtension(Api, rename="kebab"):
     extension: Any = None
 
 
-class Cluster(Api, rename="kebab"):
+class KubeconfigCluster(Api, rename="kebab"):
     server: str = ""
     certificate_authority: str = ""
     certificate_authority_data: str = ""
@@ -27,17 +27,17 @@ class Cluster(Api, rename="kebab"):
 
 class NamedCluster(Api, rename="kebab"):
     name: str
-    cluster: Cluster = Cluster()
+    cluster: KubeconfigCluster = KubeconfigCluster()
 
 
-class Context(Api, rename="kebab"):
+class KubeconfigContext(Api, rename="kebab"):
     cluster: str = ""
     user: str = ""
 
 
 class NamedContext(Api, rename="kebab"):
     name: str
-    context: Context = Context()
+    context: KubeconfigContext = KubeconfigContext()
 
 
 class EnvironmentVariable(Api, rename="kebab"):
@@ -60,7 +60,7 @@ class AuthProvider(Api, rename="kebab"):
     config: dict[str, str] = field(default_factory=dict)
 
 
-class User(Api, rename="kebab"):
+class KubeconfigUser(Api, rename="kebab"):
     client_certificate: str = ""
     client_certificate_data: str = ""
     client_key: str = ""
@@ -79,7 +79,7 @@ class User(Api, rename="kebab"):
 
 class NamedUser(Api, rename="kebab"):
     name: str
-    user: User = User()
+    user: KubeconfigUser = KubeconfigUser()
 
 
 class Kubeconfig(Object, rename="kebab"):

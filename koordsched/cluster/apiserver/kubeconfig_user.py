@@ -19,7 +19,7 @@ from koordsched.cluster.apiserver.target import Pem
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from koordsched.cluster.apiserver.kubeconfig_format import AuthProvider, Exec, NamedUser, User
+    from koordsched.cluster.apiserver.kubeconfig_format import AuthProvider, Exec, KubeconfigUser, NamedUser
     from koordsched.cluster.apiserver.settings import ConnectError
 
 EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
@@ -48,7 +48,7 @@ class Who(msgspec.Struct, frozen=True):
 
 
 def read_user(source: Names, named: NamedUser, cluster_info: Callable[[], dict[str, Any]]) -> Who:
-    """Return what the user's entry amounts to; `cluster_info` tells a plugin of the cluster. ConnectError names the key."""
+    """Return what the user's entry amounts to; `cluster_info` describes the cluster to a plugin. ConnectError names the key."""
     where, user = f"users[{named.name}].user", named.user
     return Who(
         _credentials(source, where, user, cluster_info),
@@ -58,7 +58,7 @@ def read_user(source: Names, named: NamedUser, cluster_info: Callable[[], dict[s
     )
 
 
-def _credentials(source: Names, where: str, user: User, cluster_info: Callable[[], dict[str, Any]]) -> CredentialSource:
+def _credentials(source: Names, where: str, user: KubeconfigUser, cluster_info: Callable[[], dict[str, Any]]) -> CredentialSource:
     if (user.token or user.token_file) and user.username:
         raise source.error(where, "only one of token and username can be used")
     if user.exec is not None and user.auth_provider is not None:
@@ -110,7 +110,7 @@ def _provider(source: Names, where: str, given: AuthProvider) -> CredentialSourc
     return Oidc(f"kubeconfig {source.name}: {where}", settings)
 
 
-def _impersonation(source: Names, where: str, user: User) -> tuple[tuple[str, str], ...]:
+def _impersonation(source: Names, where: str, user: KubeconfigUser) -> tuple[tuple[str, str], ...]:
     given = [("as", "User", user.impersonate), ("as-uid", "Uid", user.impersonate_uid)]
     given += [(f"as-groups[{i}]", "Group", group) for i, group in enumerate(user.impersonate_groups)]
     for key, values in user.impersonate_extra.items():

@@ -18,7 +18,7 @@ _WHOLE = 1.0 - 1e-9  # tokens are a sum of many small refills
 
 
 class Priority(IntEnum):
-    """Who goes first when tokens are short: LOW is for what only tells of scheduling, events and status."""
+    """Which requests go first when tokens are short: LOW is for what only reports on scheduling, events and status."""
 
     HIGH = 0
     LOW = 1

@@ -12,7 +12,7 @@ from yarl import URL
 
 from koordsched.cluster.apiserver.http1 import KEEPALIVE_SECONDS
 from koordsched.cluster.apiserver.proxies import environment_proxy
-from koordsched.cluster.apiserver.wire import TRANSPORT_ERRORS, Answer, max_body, wire_error
+from koordsched.cluster.apiserver.wire import TRANSPORT_ERRORS, ApiResponse, max_body, wire_error
 
 if TYPE_CHECKING:
     import ssl
@@ -39,7 +39,7 @@ class Sessions:
         """Send, and return when the status is there. WireError. The response is to be closed.
 
         Without a time limit of its own, as a watch is, the call has that of a request until then: an API server says at once that it
-        watches, so silence before that means that nobody has heard.
+        watches, so silence before that means that the request was not received.
         """
         if self._proxy_headers and not url.startswith("https:"):  # aiohttp sends them only where it asks the proxy for a tunnel
             headers = CIMultiDict([*headers.items(), *self._proxy_headers.items()])
@@ -76,7 +76,7 @@ class Sessions:
         return session
 
 
-async def read_whole(response: aiohttp.ClientResponse, max_answer: int) -> Answer:
+async def read_whole(response: aiohttp.ClientResponse, max_answer: int) -> ApiResponse:
     """Read the body as far as it comes, up to its limit, and give the connection back."""
     retry_after = response.headers.get("Retry-After")
     limit, body = max_body(response.status, max_answer), bytearray()
@@ -85,15 +85,15 @@ async def read_whole(response: aiohttp.ClientResponse, max_answer: int) -> Answe
             async for piece in response.content.iter_any():
                 if len(body) + len(piece) > limit:
                     response.close()
-                    return Answer(response.status, bytes(body), retry_after, f"it is larger than {limit} bytes")
+                    return ApiResponse(response.status, bytes(body), retry_after, f"it is larger than {limit} bytes")
                 body += piece
         except TRANSPORT_ERRORS:
-            return Answer(response.status, bytes(body), retry_after, "it broke off")
-    return Answer(response.status, bytes(body), retry_after)
+            return ApiResponse(response.status, bytes(body), retry_after, "it broke off")
+    return ApiResponse(response.status, bytes(body), retry_after)
 
 
 def _proxy(address: str) -> tuple[URL | None, dict[str, str] | None]:
-    """Take the user out of a proxy's URL: it is told to the proxy in a header."""
+    """Take the user out of a proxy's URL: the proxy gets it in a header."""
     if not address:
         return None, None
     url = URL(address if "://" in address else f"http://{address}")

@@ -14,12 +14,12 @@ from urllib.parse import urlencode, urlsplit
 
 from koordsched.cluster.apiserver.call import Pool
 from koordsched.cluster.apiserver.errors import OK, REDIRECT, Sent, answer_error, transport_error, unreadable_answer
-from koordsched.cluster.apiserver.headers import Headers
+from koordsched.cluster.apiserver.headers import RequestHeaders
 from koordsched.cluster.apiserver.http1 import ConnectionPool, MaySend, Server
 from koordsched.cluster.apiserver.limiter import RateLimiter
 from koordsched.cluster.apiserver.sessions import Sessions, read_whole
 from koordsched.cluster.apiserver.traffic import Traffic
-from koordsched.cluster.apiserver.wire import Answer, NotTrusted, WireError
+from koordsched.cluster.apiserver.wire import ApiResponse, NotTrusted, WireError
 from koordsched.cluster.port import Invalid, ServerError
 
 if TYPE_CHECKING:
@@ -36,10 +36,10 @@ UNAUTHORIZED = 401
 NO_STATUS = "<error>"
 """The code label of a request without an answer, as client-go counts it."""
 
-R = TypeVar("R", Answer, "aiohttp.ClientResponse")
+R = TypeVar("R", ApiResponse, "aiohttp.ClientResponse")
 
 
-class Transport:
+class ApiTransport:
     """Sends requests to one API server as one identity."""
 
     def __init__(self, target: Target, identity: Identity, settings: ConnectionSettings) -> None:
@@ -49,7 +49,7 @@ class Transport:
         self._limiter = RateLimiter(settings.qps, settings.burst)
         address = urlsplit(target.server)
         self._prefix = address.path
-        self._headers = Headers([("Host", address.netloc), ("User-Agent", settings.user_agent), *target.headers], identity)
+        self._headers = RequestHeaders([("Host", address.netloc), ("User-Agent", settings.user_agent), *target.headers], identity)
         self._sessions = Sessions(target, settings)
         server = Server(address.hostname or "", _port(target.server), target.tls.server_name or address.hostname or "")
         self._pools = {pool: ConnectionPool(server, settings.connections, settings.connect_timeout, settings.max_answer) for pool in Pool}
@@ -129,7 +129,7 @@ class Transport:
         self.traffic.answered(call.method, str(answer.status), now() - began)
         return answer
 
-    async def _exchange(self, call: Call) -> Answer:
+    async def _exchange(self, call: Call) -> ApiResponse:
         """Send over a connection of the call's own pool."""
         head = f"{call.method} {self._prefix}{_target(call)} HTTP/1.1\r\n"
         body = call.body or b""
@@ -142,7 +142,7 @@ class Transport:
         headers = self._headers.mapping(call.content_type)
         return await self._sessions.send(call, self.server + _target(call), headers, self._identity.context)
 
-    async def _whole(self, call: Call) -> Answer:
+    async def _whole(self, call: Call) -> ApiResponse:
         may_send = self._may_send(call)
         if may_send is not None:
             may_send()

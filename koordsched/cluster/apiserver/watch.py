@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from koordsched.api.meta import Object
     from koordsched.cluster.apiserver.call import Call
     from koordsched.cluster.apiserver.decoding import KindDecoder
-    from koordsched.cluster.apiserver.transport import Transport
+    from koordsched.cluster.apiserver.transport import ApiTransport
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
-async def follow(transport: Transport, call: Call, decoder: KindDecoder) -> AsyncGenerator[Sequence[WatchEvent], None]:
+async def follow(transport: ApiTransport, call: Call, decoder: KindDecoder) -> AsyncGenerator[Sequence[WatchEvent], None]:
     """Yield what each read of the watch brought, in order, until it ends; a broken connection is an end like any other."""
     received = transport.traffic.received
     buffer = LineBuffer(transport.max_answer)
@@ -58,7 +58,7 @@ async def follow(transport: Transport, call: Call, decoder: KindDecoder) -> Asyn
                 raise Gone(batch.lost)
 
 
-async def stream_list(transport: Transport, call: Call, decoder: KindDecoder) -> ListPage:
+async def stream_list(transport: ApiTransport, call: Call, decoder: KindDecoder) -> ListPage:
     """Read the beginning of a watch that starts with all objects. ServerError: it ended before all had come."""
     objects: dict[tuple[str, str], Object] = {}
     async with aclosing(follow(transport, call, decoder)) as batches:

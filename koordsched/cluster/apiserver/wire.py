@@ -1,6 +1,6 @@
 """What can happen on the wire, whichever library moved the bytes.
 
-A request either never left (`NotSent`), has no known fate (`NoAnswer`), or has an `Answer`, of which at least the status was read.
+A request either never left (`NotSent`), has no known fate (`NoAnswer`), or has an `ApiResponse`, of which at least the status was read.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class NoAnswer(WireError):
     """The request was sent, at least in part, and then nothing came."""
 
 
-class Answer(msgspec.Struct):
+class ApiResponse(msgspec.Struct):
     """An answer. `flaw` says why its body is not whole ("it broke off", "it is larger than ..."), "" when it is."""
 
     status: int

@@ -6,12 +6,12 @@
 - `elector.py`  acquiring, renewing and releasing
 
 Two processes never act at the same time: who leads stops `Timing.term` after it *began* its last successful renewal, which is before
-anybody else takes the lease: not until lease_duration after they *saw* that renewal. No clock is ever compared with another one's
+another process takes the lease: not until lease_duration after they *saw* that renewal. No clock is ever compared with another one's
 ([decision 5](../../../docs/decisions/0005-leader-election-and-fencing.md)).
 """
 
-from koordsched.cluster.election.elector import Candidate, Elector
-from koordsched.cluster.election.term import Guard, Term
+from koordsched.cluster.election.elector import ElectionConfig, Elector
+from koordsched.cluster.election.term import LeaderTerm, TermWatchdog
 from koordsched.cluster.election.timing import Timing
 
-__all__ = ["Candidate", "Elector", "Guard", "Term", "Timing"]
+__all__ = ["ElectionConfig", "Elector", "LeaderTerm", "TermWatchdog", "Timing"]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from koordsched.api.meta import Object
     from koordsched.clock import Clock
-    from koordsched.cluster.election.term import Term
+    from koordsched.cluster.election.term import LeaderTerm
     from koordsched.cluster.port import Cluster
 
 log = get_logger(__name__)
@@ -41,7 +41,7 @@ STALLED_WAIT = 0.1
 RELEASE_TRIES = 3
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class ElectionConfig(msgspec.Struct, frozen=True):
     """Who wants to lead, by which Lease. `stalls` says that the loop whose decisions the lease allows does not run."""
 
     identity: str
@@ -50,7 +50,7 @@ class Candidate(msgspec.Struct, frozen=True):
     stalls: Callable[[], bool] = lambda: False
 
 
-class Seen(msgspec.Struct, frozen=True):
+class ObservedLease(msgspec.Struct, frozen=True):
     """The Lease as it was last read or written, and the uptime at which its record was first seen."""
 
     lease: Lease
@@ -64,13 +64,13 @@ class Elector:
     While the candidate stalls, the lease is neither taken nor renewed.
     """
 
-    def __init__(self, cluster: Cluster, candidate: Candidate, term: Term, clock: Clock, random: Random) -> None:
+    def __init__(self, cluster: Cluster, candidate: ElectionConfig, term: LeaderTerm, clock: Clock, random: Random) -> None:
         self._cluster = cluster
         self._me = candidate
         self._term = term
         self._clock = clock
         self._random = random
-        self._seen: Seen | None = None
+        self._seen: ObservedLease | None = None
         self._reported = ""  # the last leader that was logged
         self._wrote = False  # a request to hold the lease was sent and not clearly refused
         self._doing = ""
@@ -146,7 +146,7 @@ class Elector:
             try:
                 return await self._take(self._seen)
             except (Conflict, NotFound):
-                pass  # somebody wrote or deleted it
+                pass  # another process wrote or deleted it
         try:
             lease = await self._request("get", self._cluster.get(self._me.lease))
         except NotFound:
@@ -163,7 +163,7 @@ class Elector:
         await self._write("create", self._cluster.create(ref.kind, body))
         return True
 
-    async def _take(self, seen: Seen) -> bool:
+    async def _take(self, seen: ObservedLease) -> bool:
         """Take the lease over, or renew it."""
         seconds, now, old = self._me.timing.lease_seconds, self._time(), seen.record
         record = old.renewed_at(seconds, now) if old.holder == self._me.identity else old.taken(self._me.identity, seconds, now)
@@ -186,18 +186,18 @@ class Elector:
         self._doing = verb
         return _lease(await request)
 
-    def _see(self, lease: Lease) -> Seen:
+    def _see(self, lease: Lease) -> ObservedLease:
         """Take note of a Lease. Its age begins anew when its record is another."""
         record = record_of(lease)
         old = self._seen
         since = old.since if old is not None and old.record == record else self._clock.uptime()
-        self._seen = Seen(lease, record, since)
+        self._seen = ObservedLease(lease, record, since)
         if record.holder != self._reported:
             self._reported = record.holder
             self._log("new leader elected", identity=record.holder)
         return self._seen
 
-    def _expires(self, seen: Seen) -> float:
+    def _expires(self, seen: ObservedLease) -> float:
         """Return the uptime at which the lease runs out unless it is seen to change."""
         return seen.since + (seen.record.seconds or self._me.timing.lease_seconds)
 

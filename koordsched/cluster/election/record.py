@@ -1,4 +1,4 @@
-"""What a Lease says about who leads. Whatever is in it, it is read: nonsense means that nobody leads, or that nothing was said.
+"""What a Lease says about its holder. Whatever is in it, it is read: what has the wrong type means that there is no holder, or no value.
 
 Times are compared as texts only. A time that another machine wrote says nothing here: when a lease was renewed is when it was *seen* to be.
 """
@@ -19,7 +19,7 @@ RELEASED_SECONDS = 1
 
 
 class Record(msgspec.Struct, frozen=True):
-    """The spec of a Lease. `holder` "" is nobody; `seconds` 0: it does not say how long it lasts."""
+    """The spec of a Lease. `holder` "": there is none; `seconds` 0: it does not say how long it lasts."""
 
     holder: str = ""
     seconds: int = 0

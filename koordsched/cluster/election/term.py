@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from koordsched.cluster.election.timing import Timing
 
 
-class Guard(Protocol):
-    """Ends the process at a moment unless it is told a later one: whatever the process is doing then, or is prevented from doing."""
+class TermWatchdog(Protocol):
+    """Ends the process at a moment unless a later one is set: whatever the process is doing then, or is prevented from doing."""
 
     def arm(self, uptime: float) -> None: ...
 
     def disarm(self) -> None: ...
 
 
-class Term:
+class LeaderTerm:
     """A term of leadership; over before it has begun."""
 
-    def __init__(self, clock: Clock, timing: Timing, guard: Guard | None = None) -> None:
+    def __init__(self, clock: Clock, timing: Timing, guard: TermWatchdog | None = None) -> None:
         self.renewed = -math.inf  # uptime at the beginning of the last request that succeeded
         self._clock = clock
         self._timing = timing

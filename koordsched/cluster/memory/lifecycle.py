@@ -1,7 +1,7 @@
 """Binding and deletion of one object, as values: from one raw state to the next, or to the error that the API server answers.
 
 The rules are the pod registry's and the generic registry's of kube-apiserver v1.35; there is no kubelet, so a bound pod is never
-removed by anyone but a deletion without grace.
+removed by anything but a deletion without grace.
 """
 
 from __future__ import annotations

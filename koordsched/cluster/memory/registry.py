@@ -241,7 +241,7 @@ class Registry:
         return new
 
     def _remove(self, stored: Stored, raw: Raw, decoded: Object | None = None) -> Stored:
-        """Take the object out; watches are told `raw`, its last state, stamped with the version of the deletion."""
+        """Take the object out; watches get `raw`, its last state, stamped with the version of the deletion."""
         self.version += 1
         last = Stored(stored.kind, raw, self.version, decoded)
         store = self.kind(stored.kind)

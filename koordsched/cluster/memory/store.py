@@ -94,12 +94,12 @@ class KindStore:
         return self._base + len(self._changes)
 
     def record(self, change: HistoryEntry) -> None:
-        """Append the change and wake the watches. Versions only grow."""
+        """Append the change and notify the watches. Versions only grow."""
         self._changes.append(change)
         if len(self._changes) >= 2 * self._limit:
             self._forget(len(self._changes) - self._limit)
         if self._waiters:
-            self.wake()
+            self.notify()
 
     def position(self, version: int) -> int | None:
         """Return where the changes after version begin, or None when some of them are no longer known."""
@@ -122,7 +122,7 @@ class KindStore:
         """End all watches that run now, with an error or, when None, as if their time were over."""
         self.cuts += 1
         self.cut_error = error
-        self.wake()
+        self.notify()
 
     async def changed(self, seconds: float) -> None:
         """Wait until something was recorded or cut, at most so many seconds of the loop's time."""
@@ -135,7 +135,7 @@ class KindStore:
             timer.cancel()
             self._waiters.discard(waiter)
 
-    def wake(self) -> None:
+    def notify(self) -> None:
         waiters, self._waiters = self._waiters, set()
         for waiter in waiters:
             _resolve(waiter)

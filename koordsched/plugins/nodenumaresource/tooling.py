@@ -19,7 +19,7 @@ from koordsched.api.koordinator.pods import RESOURCE_STATUS, PodNumaStatus, reso
 from koordsched.api.koordinator.reading import Malformed
 from koordsched.api.koordinator.topology import CPU_TOPOLOGY, CpuDetail, cpu_details
 from koordsched.api.meta import Object
-from koordsched.cluster.mirror import object_key
+from koordsched.cluster.object_store import object_key
 from koordsched.framework.tooling import (
     ExclusiveResource,
     Json,

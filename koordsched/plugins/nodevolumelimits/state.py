@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from koordsched._core.change import Change
 from koordsched.api.kinds import CSI_NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS, VOLUME_ATTACHMENT
-from koordsched.cluster.mirror import object_key
+from koordsched.cluster.object_store import object_key
 from koordsched.framework.volumes import VolumeObjects
 from koordsched.plugins.nodevolumelimits.counts import VolumeCounts
 from koordsched.plugins.nodevolumelimits.csi_volumes import (
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.api.storage import CSINode, VolumeAttachment
     from koordsched.api.volumes import PodVolumes
-    from koordsched.cluster.mirror import Arrival, FinalState
+    from koordsched.cluster.object_store import Arrival, FinalState
     from koordsched.framework.handle import Handle
 
 OBJECT = int(Change.OBJECT)

@@ -16,7 +16,7 @@ from koordsched.api.volumes import (
     claim_class,
     is_bound,
 )
-from koordsched.cluster.mirror import object_key
+from koordsched.cluster.object_store import object_key
 from koordsched.framework.status import Status, error, unresolvable
 from koordsched.framework.volumes import claim_not_found, class_not_found
 

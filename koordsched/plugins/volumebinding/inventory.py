@@ -15,7 +15,7 @@ from koordsched.api.kinds import CSI_STORAGE_CAPACITY, PERSISTENT_VOLUME
 from koordsched.api.quantity import QuantityError, value
 from koordsched.api.volume_matching import AVAILABLE, volume_size
 from koordsched.api.volumes import claimed_by, volume_class
-from koordsched.cluster.mirror import object_key
+from koordsched.cluster.object_store import object_key
 from koordsched.log import get_logger
 from koordsched.plugins.volumebinding.topology import capacity_topology, volume_topology
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from koordsched.api.core import PersistentVolume
     from koordsched.api.storage import CSIStorageCapacity
-    from koordsched.cluster.mirror import Arrival, FinalState
+    from koordsched.cluster.object_store import Arrival, FinalState
     from koordsched.framework.handle import Handle
     from koordsched.plugins.volumebinding.topology import Topology
 

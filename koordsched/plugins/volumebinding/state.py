@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from koordsched.api.kinds import CSI_DRIVER, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD
 from koordsched.api.volumes import claim_class, claimed_by, is_bound
-from koordsched.cluster.mirror import object_key
+from koordsched.cluster.object_store import object_key
 from koordsched.framework.volumes import VolumeObjects
 from koordsched.plugins.volumebinding.inventory import VolumeInventory
 from koordsched.plugins.volumebinding.topology import TopologyMatcher
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from koordsched.api.core import PersistentVolume, PersistentVolumeClaim, Pod
     from koordsched.api.meta import Object
     from koordsched.api.storage import CSIDriver
-    from koordsched.cluster.mirror import Arrival, FinalState
+    from koordsched.cluster.object_store import Arrival, FinalState
     from koordsched.framework.handle import Handle
 
 

@@ -23,7 +23,7 @@ Json = dict[str, Any]
 BUSY_ATTEMPTS, BUSY_SECONDS = 5, 2.0
 
 
-class Requests(Protocol):
+class JsonRequests(Protocol):
     """Sends a request and returns the JSON of a 2xx answer; ApiException for any other (`scenario.live.client.Client`)."""
 
     @property
@@ -46,10 +46,10 @@ class Resource(msgspec.Struct, frozen=True):
         return "/".join((self.root, *(quote(part, safe="") for part in (*inside, self.plural, *parts))))
 
 
-class Api:
+class ScenarioApi:
     """The requests that playing a scenario needs."""
 
-    def __init__(self, requests: Requests) -> None:
+    def __init__(self, requests: JsonRequests) -> None:
         self._requests = requests
         self._resources: dict[tuple[str, str], Resource] = {}  # by apiVersion and kind
 

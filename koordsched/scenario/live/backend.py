@@ -16,7 +16,7 @@ from koordsched.clock import Clock
 from koordsched.cluster.port import ClusterError
 from koordsched.config.launch import Launch
 from koordsched.scenario.cluster import BackendError, Script
-from koordsched.scenario.live.api import Api, Json
+from koordsched.scenario.live.api import Json, ScenarioApi
 from koordsched.scenario.live.client import Client
 from koordsched.scenario.live.cluster import LiveCluster
 from koordsched.scenario.live.process import Command, SchedulerProcess
@@ -62,9 +62,9 @@ class LiveBackend:
         except Exception as error:  # noqa: BLE001  # a malformed kubeconfig ends in any error at all
             raise BackendError(f"{self._settings.kubeconfig}: {' '.join(str(error).split()) or type(error).__name__}") from None
         async with client:
-            await self._perform(Api(client), launch, script)
+            await self._perform(ScenarioApi(client), launch, script)
 
-    async def _perform(self, api: Api, launch: Launch, script: Script) -> None:
+    async def _perform(self, api: ScenarioApi, launch: Launch, script: Script) -> None:
         scheduler = SchedulerProcess(self._settings.command, launch, self._clock) if self._settings.command is not None else None
         cluster = LiveCluster(api, scheduler, self._clock)
         try:
@@ -80,7 +80,7 @@ class LiveBackend:
         if left := await _end(cluster):
             raise ScenarioFailed(f"end: expected all to be cleared away, seen {'; '.join(left)}")
 
-    async def _look(self, api: Api, cluster: LiveCluster) -> None:
+    async def _look(self, api: ScenarioApi, cluster: LiveCluster) -> None:
         """See that the cluster is fit for scenarios. BackendError."""
         try:
             if not self._fit and (inviting := inviting_nodes(await api.list(NODE))):

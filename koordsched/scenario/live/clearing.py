@@ -14,7 +14,7 @@ from koordsched.api.kinds import EVENT, NAMESPACE, POD
 from koordsched.clock import Clock
 from koordsched.cluster.port import ClusterError, Conflict, NotFound, Ref
 from koordsched.scenario.cluster import named
-from koordsched.scenario.live.api import Api, Json
+from koordsched.scenario.live.api import Json, ScenarioApi
 
 LEFT_OVER = "koordsched.io/left-over-of-a-scenario"
 NAME_LABEL = "kubernetes.io/metadata.name"
@@ -36,7 +36,7 @@ class CreatedObjects:
         self.uids.add(uid)
 
 
-async def clear(api: Api, created: CreatedObjects, clock: Clock) -> list[str]:
+async def clear(api: ScenarioApi, created: CreatedObjects, clock: Clock) -> list[str]:
     """Clear away; return what could not be, in words."""
     deadline = clock.now() + GONE_WITHIN
 
@@ -58,7 +58,7 @@ def about(event: Json) -> str:
     return str((event.get("regarding") or event.get("involvedObject") or {}).get("uid") or "")
 
 
-async def take_over(api: Api, ref: Ref, body: Json) -> Json | None:
+async def take_over(api: ScenarioApi, ref: Ref, body: Json) -> Json | None:
     """Give a namespace that an earlier scenario left what a manifest says; None: no scenario made it, or it is gone."""
     try:
         metadata = (await api.get(ref))["metadata"]
@@ -71,8 +71,8 @@ async def take_over(api: Api, ref: Ref, body: Json) -> Json | None:
         return None
 
 
-async def _gone(api: Api, ref: Ref, uid: str) -> bool:
-    """Ask for an object's end; tell whether it has come."""
+async def _gone(api: ScenarioApi, ref: Ref, uid: str) -> bool:
+    """Ask for an object's end; return whether it has come."""
     try:
         answer = await api.delete(ref, uid=uid, grace_period_seconds=0)
         if answer.get("kind") == "Status":
@@ -84,7 +84,7 @@ async def _gone(api: Api, ref: Ref, uid: str) -> bool:
     return False
 
 
-async def _events_about(api: Api, created: CreatedObjects) -> list[tuple[Ref, str]]:
+async def _events_about(api: ScenarioApi, created: CreatedObjects) -> list[tuple[Ref, str]]:
     try:
         events = [event["metadata"] for event in await api.list(EVENT) if about(event) in created.uids]
     except ClusterError:
@@ -92,7 +92,7 @@ async def _events_about(api: Api, created: CreatedObjects) -> list[tuple[Ref, st
     return [(Ref(EVENT, metadata["namespace"], metadata["name"]), metadata.get("uid", "")) for metadata in events]
 
 
-async def _leave_namespace(api: Api, ref: Ref) -> None:
+async def _leave_namespace(api: ScenarioApi, ref: Ref) -> None:
     """Make a namespace like new; one that a step has deleted is ended for good, which takes a controller otherwise."""
     try:
         body = await api.get(ref)

@@ -15,7 +15,7 @@ from koordsched.cluster.port import AlreadyExists, ClusterError, Forbidden, NotF
 from koordsched.scenario.cluster import HttpAnswer
 from koordsched.scenario.contains import contains
 from koordsched.scenario.live.admission import KOORDINATOR_CLASSES, corrections, needs, priority_class, with_needs
-from koordsched.scenario.live.api import Api, Json
+from koordsched.scenario.live.api import Json, ScenarioApi
 from koordsched.scenario.live.clearing import CreatedObjects, about, clear, take_over
 from koordsched.scenario.live.process import SchedulerProcess
 
@@ -30,7 +30,7 @@ POLL_SECONDS = 0.1
 class LiveCluster:
     """An API server and a scheduler on it: a process of ours, or (None) the one that serves the cluster anyway."""
 
-    def __init__(self, api: Api, scheduler: SchedulerProcess | None, clock: Clock) -> None:
+    def __init__(self, api: ScenarioApi, scheduler: SchedulerProcess | None, clock: Clock) -> None:
         self._api = api
         self._scheduler = scheduler
         self._clock = clock

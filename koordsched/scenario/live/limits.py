@@ -14,7 +14,7 @@ from koordsched.config.types import SchedulerConfiguration
 from koordsched.scenario.model import KUBE_SCHEDULER, Expect, Restart, Scenario, Wait
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class BackendLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What a backend cannot play; the defaults are those of the embedded cluster, which plays everything.
 
     max_wait: seconds that a scenario may let pass. served: the scheduler runs already, with the common configuration, and is not ours to
@@ -26,11 +26,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     against: str = ""
 
 
-UNLIMITED = Limits()
+UNLIMITED = BackendLimits()
 REAL_MAX_WAIT = 60.0
 
 
-def why_skipped(scenario: Scenario, launch: Launch, limits: Limits) -> str:
+def why_skipped(scenario: Scenario, launch: Launch, limits: BackendLimits) -> str:
     """Return why the scenario is not to be played, or "" when it is. `launch` is what its scheduler would be started with."""
     return (
         _differs(scenario, launch, limits.against)

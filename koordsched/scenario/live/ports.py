@@ -1,4 +1,4 @@
-"""Ports for servers that are told their port beforehand."""
+"""Ports for servers whose port is chosen beforehand."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, cast
 import msgspec
 
 from koordsched.api.selectors import parse_field_selector
-from koordsched.cluster.mirror import T, newer, object_key
+from koordsched.cluster.object_store import T, newer, object_key
 from koordsched.cluster.port import Gone, NotFound, Ref, Unreadable
 from koordsched.log import get_logger
 from koordsched.scheduler.debugger.slices import GLANCE, OBJECT, Work, run_sliced

@@ -18,7 +18,7 @@ from koordsched.api.podinfo import PodInfo
 from koordsched.api.validation import decode
 from koordsched.clock import VirtualClock, VirtualTimeLoop
 from koordsched.cluster.memory import MemoryCluster
-from koordsched.cluster.mirror import Arrival, FinalState
+from koordsched.cluster.object_store import Arrival, FinalState
 from koordsched.cluster.port import AlreadyExists, Ref
 from koordsched.config import load_config_text
 from koordsched.config.flags import parse_flags

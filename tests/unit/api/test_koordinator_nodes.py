@@ -65,7 +65,7 @@ def test_the_numa_policy_of_a_node(label: str, expected: NumaTopologyPolicy | No
     assert (found.numa_policy, found.problems) == (expected, ())
 
 
-def test_an_unknown_numa_policy_counts_as_absent_and_is_told() -> None:
+def test_an_unknown_numa_policy_counts_as_absent_and_is_reported() -> None:
     found = policy(node().label(NUMA_TOPOLOGY_POLICY, "SingleNumaNode"))
     assert found.numa_policy is None
     (problem,) = found.problems
@@ -79,14 +79,14 @@ def test_ratios_by_resource() -> None:
 
 
 @pytest.mark.parametrize("text", ["{bad", '{"cpu":"1.5"}', '{"cpu":1e999}', '{"cpu":1e7}', "[]"])
-def test_malformed_ratios_are_told_and_known_to_be_malformed(text: str) -> None:
+def test_malformed_ratios_are_reported_and_known_to_be_malformed(text: str) -> None:
     found = policy(node().annotation(AMPLIFICATION_RATIO, text))
     assert found.ratios is None
     (problem,) = found.problems
     assert problem.startswith(AMPLIFICATION_RATIO)
 
 
-def test_a_negative_ratio_is_told() -> None:
+def test_a_negative_ratio_is_reported() -> None:
     found = policy(node().annotation(AMPLIFICATION_RATIO, '{"cpu":-2,"memory":1.5}'))
     assert found.ratios == {"cpu": -2, "memory": 1.5}
     assert found.problems == (f"{AMPLIFICATION_RATIO}: the ratio of cpu, -2, is ignored: expected 1 or more",)

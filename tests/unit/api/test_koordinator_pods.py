@@ -11,7 +11,7 @@ from koordsched.api.koordinator.pods import (
     RESOURCE_STATUS,
     NumaTopologySpec,
     PodNumaStatus,
-    ResourceSpec,
+    PodResourceSpec,
     numa_topology_spec,
     request_format,
     resource_spec,
@@ -34,28 +34,28 @@ def binary(_node: int, resource: str) -> QuantityFormat:
 
 
 def test_a_pod_without_annotations_says_nothing() -> None:
-    assert resource_spec({}) == ResourceSpec()
+    assert resource_spec({}) == PodResourceSpec()
     assert numa_topology_spec({}) == NumaTopologySpec()
     assert resource_status({}) is None
 
 
 def test_policies_are_kept_as_written() -> None:
     text = '{"requiredCPUBindPolicy":"FullPCPUs","preferredCPUBindPolicy":"Default","preferredCPUExclusivePolicy":"Foo","more":1}'
-    assert resource_spec({RESOURCE_SPEC: text}) == ResourceSpec("FullPCPUs", "Default", "Foo")
+    assert resource_spec({RESOURCE_SPEC: text}) == PodResourceSpec("FullPCPUs", "Default", "Foo")
     text = '{"numaTopologyPolicy":"Foo","singleNUMANodeExclusive":"Preferred"}'
     assert numa_topology_spec({NUMA_TOPOLOGY_SPEC: text}) == NumaTopologySpec("Foo", "Preferred")
 
 
 def test_nulls_count_as_absent() -> None:
-    assert resource_spec({RESOURCE_SPEC: '{"requiredCPUBindPolicy":null}'}) == ResourceSpec()
-    assert resource_spec({RESOURCE_SPEC: "null"}) == ResourceSpec()
+    assert resource_spec({RESOURCE_SPEC: '{"requiredCPUBindPolicy":null}'}) == PodResourceSpec()
+    assert resource_spec({RESOURCE_SPEC: "null"}) == PodResourceSpec()
     assert resource_status({RESOURCE_STATUS: "null"}) is None
     assert resource_status({RESOURCE_STATUS: '{"cpuset":"1","numaNodeResources":null}'}) == PodNumaStatus(0b10, {})
 
 
 def test_keys_may_be_spelled_in_any_case() -> None:
     """As Go's encoding/json reads them; a pod whose CPUs were written so holds them."""
-    assert resource_spec({RESOURCE_SPEC: '{"PreferredCpuBindPolicy":"SpreadByPCPUs","more":{"a":[1]}}'}) == ResourceSpec(
+    assert resource_spec({RESOURCE_SPEC: '{"PreferredCpuBindPolicy":"SpreadByPCPUs","more":{"a":[1]}}'}) == PodResourceSpec(
         "", "SpreadByPCPUs"
     )
     assert numa_topology_spec({NUMA_TOPOLOGY_SPEC: '{"numatopologypolicy":"Restricted"}'}) == NumaTopologySpec("Restricted")
@@ -118,7 +118,7 @@ def test_a_malformed_spec_is_named() -> None:
 
 
 def test_empty_fields_are_not_written() -> None:
-    assert resource_spec_text(ResourceSpec(required_cpu_bind_policy="FullPCPUs")) == '{"requiredCPUBindPolicy":"FullPCPUs"}'
+    assert resource_spec_text(PodResourceSpec(required_cpu_bind_policy="FullPCPUs")) == '{"requiredCPUBindPolicy":"FullPCPUs"}'
     assert resource_status_text(0, {}, decimal) == "{}"
     assert resource_status_text(0b1111, {}, decimal) == '{"cpuset":"0-3"}'
 

@@ -46,7 +46,7 @@ class Ran:
 @pytest.fixture
 def manifests(tmp_path: Path) -> Path:
     file = tmp_path / "f.yaml"
-    file.write_text(NODE + POD % ("fits", "1") + POD % ("nonsense", "abc") + POD % ("large", "5"))
+    file.write_text(NODE + POD % ("fits", "1") + POD % ("malformed", "abc") + POD % ("large", "5"))
     return file
 
 
@@ -125,18 +125,18 @@ def test_help_has_a_line_for_every_flag_with_its_default(capsys: pytest.CaptureF
     ]
 
 
-def test_simulate_prints_json_and_tells_of_refused_objects_elsewhere(capsys: pytest.CaptureFixture[str], manifests: Path) -> None:
+def test_simulate_prints_json_and_reports_refused_objects_elsewhere(capsys: pytest.CaptureFixture[str], manifests: Path) -> None:
     ran = Ran(capsys, "simulate", manifests, "-o", "json")
     result = json.loads(ran.out)
     assert ran.code == 0
     assert result["placements"] == [{"pod": "default/fits", "node": "n1", "annotations": {}}]
-    assert [pending["pod"] for pending in result["pending"]] == ["default/nonsense", "default/large"]
+    assert [pending["pod"] for pending in result["pending"]] == ["default/malformed", "default/large"]
     assert result["pending"][0]["reason"].startswith('rejected: spec.containers[0].resources.requests[cpu]: Invalid value: "abc": ')
     assert result["pending"][1]["reason"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
     assert result["summary"]["allocation"]["cpu"] == 0.25
     (line,) = [line for line in ran.err.splitlines() if line.startswith(str(manifests))]
     assert line.startswith(
-        f'{manifests}: document 3: Pod default/nonsense: spec.containers[0].resources.requests[cpu]: Invalid value: "abc": '
+        f'{manifests}: document 3: Pod default/malformed: spec.containers[0].resources.requests[cpu]: Invalid value: "abc": '
     )
 
 

@@ -51,7 +51,7 @@ async def test_versions_grow_over_all_kinds(cluster: MemoryCluster) -> None:
     assert versions == sorted(set(versions))
 
 
-async def test_what_only_the_server_writes_is_taken_from_nobody_else(cluster: MemoryCluster) -> None:
+async def test_what_only_the_server_writes_is_taken_from_no_client(cluster: MemoryCluster) -> None:
     metadata = {"name": "n", "uid": "mine", "resourceVersion": "99", "generation": 9, "deletionTimestamp": "2020-01-01T00:00:00Z"}
     node = await cluster.create(NODE, {"metadata": metadata})
     assert node.metadata.uid != "mine"

@@ -11,7 +11,7 @@ import pytest
 from support.virtual_loop import settle
 
 from koordsched.api.kinds import LEASE
-from koordsched.cluster.election import Candidate, Elector, Term, Timing
+from koordsched.cluster.election import ElectionConfig, Elector, LeaderTerm, Timing
 from koordsched.cluster.election.record import MAX_TRANSITIONS
 from koordsched.cluster.memory import Fault, Moment
 from koordsched.cluster.port import ClusterError, Conflict, Forbidden, NotFound, NotLeading, OutcomeUnknown, Patch, Ref, ServerError
@@ -45,7 +45,7 @@ class SkewedClock:
 
 
 class Guard:
-    """Remembers what it was told, in seconds of the candidate's uptime."""
+    """Remembers its calls, in seconds of the candidate's uptime."""
 
     def __init__(self) -> None:
         self.armed: float | None = None
@@ -64,8 +64,8 @@ class Contender:
         self.name, self._clock = name, clock
         self.machine = SkewedClock(clock, skew)
         self.guard = Guard()
-        self.term = Term(self.machine, timing, self.guard)
-        self.elector = Elector(cluster, Candidate(name, LEASE_REF, timing), self.term, self.machine, Random(name))
+        self.term = LeaderTerm(self.machine, timing, self.guard)
+        self.elector = Elector(cluster, ElectionConfig(name, LEASE_REF, timing), self.term, self.machine, Random(name))
         self.won_at = self.lost_at = -1.0
         self.why = ""
         self.task: asyncio.Task[None] | None = None
@@ -227,7 +227,7 @@ async def test_a_lease_that_was_perhaps_taken_is_released(cluster: MemoryCluster
         assert spec(cluster)["holderIdentity"] == ""
 
 
-async def test_lost_renewals_end_the_term_before_anybody_else_leads(cluster: MemoryCluster, clock: VirtualClock) -> None:
+async def test_lost_renewals_end_the_term_before_another_process_leads(cluster: MemoryCluster, clock: VirtualClock) -> None:
     a, b = Contender(cluster, clock, "a"), Contender(cluster, clock, "b")
     async with contending(a, b):
         await asyncio.sleep(61)
@@ -271,7 +271,7 @@ async def test_the_term_counts_from_the_beginning_of_a_slow_renewal(cluster: Mem
         assert a.guard.armed == pytest.approx(1000.0 + 2.0 + (TERM + 15.0) / 2)
 
 
-async def test_a_lease_that_somebody_else_wrote_ends_the_term_at_once(cluster: MemoryCluster, clock: VirtualClock) -> None:
+async def test_a_lease_that_another_client_wrote_ends_the_term_at_once(cluster: MemoryCluster, clock: VirtualClock) -> None:
     a = Contender(cluster, clock, "a")
     async with contending(a):
         await asyncio.sleep(61)
@@ -315,7 +315,9 @@ async def test_a_lease_that_was_deleted_is_made_anew(cluster: MemoryCluster, clo
         ({"holderIdentity": "ghost", "leaseDurationSeconds": 40, "leaseTransitions": MAX_TRANSITIONS}, 40.0),
     ],
 )
-async def test_nonsense_in_a_lease_only_delays(cluster: MemoryCluster, clock: VirtualClock, fields: dict[str, Any], wait: float) -> None:
+async def test_malformed_fields_of_a_lease_only_delay(
+    cluster: MemoryCluster, clock: VirtualClock, fields: dict[str, Any], wait: float
+) -> None:
     await cluster.create(LEASE, {"metadata": {"namespace": "kube-system", "name": "kube-scheduler", "labels": {"a": "b"}}, "spec": fields})
     a = Contender(cluster, clock, "a")
     async with contending(a):
@@ -373,7 +375,7 @@ async def test_what_is_forbidden_is_said_once_a_minute(cluster: MemoryCluster, c
 
 
 async def test_who_was_stopped_for_longer_than_the_term_does_not_go_on(cluster: MemoryCluster, clock: VirtualClock) -> None:
-    """Its thread was stopped: it wakes long after its timer, and nobody has taken the lease meanwhile."""
+    """Its thread was stopped: it runs again long after its timer, and the lease was not taken meanwhile."""
     a = Contender(cluster, clock, "a")
     async with contending(a):
         await asyncio.sleep(61)

@@ -15,7 +15,7 @@ from support.virtual_loop import running, settle
 from koordsched.api.events import Event
 from koordsched.api.kinds import EVENT
 from koordsched.cluster.event_body import EventSource, event_name, short_note
-from koordsched.cluster.event_recorder import EventRecorder, Manners
+from koordsched.cluster.event_recorder import EventRecorder, RecorderOptions
 from koordsched.cluster.event_series import EventText
 from koordsched.cluster.memory import Fault, Faults, MemoryCluster, Moment
 from koordsched.cluster.port import ClusterError, Forbidden, Invalid, OutcomeUnknown, Ref, ServerError, TooManyRequests, Unauthorized
@@ -170,7 +170,7 @@ def test_a_very_long_object_name_still_makes_a_valid_event_name() -> None:
     assert name.endswith(f".{1767225601250000000:x}")
 
 
-SHORT = Manners(limit=1000)
+SHORT = RecorderOptions(limit=1000)
 
 
 async def test_recording_never_blocks_and_a_full_queue_drops(cluster: MemoryCluster, clock: VirtualClock) -> None:
@@ -209,7 +209,7 @@ async def test_the_tail_of_many_long_series_survives_a_flush(cluster: MemoryClus
 
 async def test_while_pods_wait_to_be_bound_events_wait(cluster: MemoryCluster, clock: VirtualClock) -> None:
     busy = True
-    recorder = EventRecorder(cluster, clock, Random(1), EventSource("c", "i"), Manners(busy=lambda: busy))
+    recorder = EventRecorder(cluster, clock, Random(1), EventSource("c", "i"), RecorderOptions(busy=lambda: busy))
     async with running(recorder.run()):
         recorder.event(web(), FAILED)
         await asyncio.sleep(5)
@@ -220,7 +220,7 @@ async def test_while_pods_wait_to_be_bound_events_wait(cluster: MemoryCluster, c
 
 
 async def test_events_do_not_wait_for_ever(cluster: MemoryCluster, clock: VirtualClock) -> None:
-    recorder = EventRecorder(cluster, clock, Random(1), EventSource("c", "i"), Manners(busy=lambda: True))
+    recorder = EventRecorder(cluster, clock, Random(1), EventSource("c", "i"), RecorderOptions(busy=lambda: True))
     async with running(recorder.run()):
         recorder.event(web(), FAILED)
         await asyncio.sleep(10.5)
@@ -228,7 +228,7 @@ async def test_events_do_not_wait_for_ever(cluster: MemoryCluster, clock: Virtua
 
 
 async def test_events_do_not_wait_when_the_queue_is_half_full(cluster: MemoryCluster, clock: VirtualClock) -> None:
-    recorder = EventRecorder(cluster, clock, Random(1), EventSource("c", "i"), Manners(busy=lambda: True, limit=1000))
+    recorder = EventRecorder(cluster, clock, Random(1), EventSource("c", "i"), RecorderOptions(busy=lambda: True, limit=1000))
     async with running(recorder.run()):
         for number in range(700):
             recorder.event(many(number), FAILED)
@@ -315,7 +315,7 @@ async def test_an_api_server_that_knows_no_roles_yet_is_given_half_a_minute(cloc
     assert (recorder.stats.written, recorder.stats.failed) == (1, 0)
 
 
-async def test_events_of_a_namespace_that_ends_hold_up_nobody(clock: VirtualClock) -> None:
+async def test_events_of_a_namespace_that_ends_hold_up_no_other(clock: VirtualClock) -> None:
     """At 32 s of trying each, four writers would be busy with these for three minutes."""
     why = 'events.events.k8s.io "web.1" is forbidden: unable to create new content in namespace team because it is being terminated'
     ending = Fault(verb="create", times=24, error=lambda: Forbidden(why))

@@ -1,11 +1,11 @@
-"""Event series: which occurrences are one event, and when the cluster is told."""
+"""Event series: which occurrences are one event, and when the cluster hears of them."""
 
 from __future__ import annotations
 
 import pytest
 
 from koordsched.api.core import ObjectReference
-from koordsched.cluster.event_series import MAX_EVENTS, EventKey, EventRecord, EventSeries
+from koordsched.cluster.event_series import MAX_EVENTS, EventCorrelator, EventKey, EventRecord
 
 
 def key(name: str = "p", version: str = "1", reason: str = "FailedScheduling") -> EventKey:
@@ -14,31 +14,31 @@ def key(name: str = "p", version: str = "1", reason: str = "FailedScheduling") -
 
 
 class Writer:
-    """Tells the cluster whatever is due, at once, and keeps what it told: (name, count)."""
+    """Reports to the cluster whatever is due, at once, and keeps what it reported: (name, count)."""
 
     def __init__(self) -> None:
-        self.series = EventSeries()
-        self.told: list[tuple[str, int]] = []
+        self.series = EventCorrelator()
+        self.reported: list[tuple[str, int]] = []
 
     def occurs(self, at: float, which: EventKey | None = None) -> None:
-        self.tell(self.series.occurred(which or key(), f"e{at:g}", "note", at), at)
+        self.report(self.series.occurred(which or key(), f"e{at:g}", "note", at), at)
 
-    def tell(self, due: list[EventRecord], at: float) -> None:
+    def report(self, due: list[EventRecord], at: float) -> None:
         for record in due:
             self.series.begin(record)
-            self.told.append((record.name, record.count))
+            self.reported.append((record.name, record.count))
             record.written, record.written_at = record.count, at
 
 
-def test_a_first_occurrence_and_its_first_repeat_are_told_at_once() -> None:
+def test_a_first_occurrence_and_its_first_repeat_are_reported_at_once() -> None:
     writer = Writer()
     writer.occurs(0)
     writer.occurs(10)
-    assert writer.told == [("e0", 1), ("e0", 2)]
+    assert writer.reported == [("e0", 1), ("e0", 2)]
 
 
-def test_an_event_that_nobody_has_begun_to_write_is_overtaken_by_one_of_a_newer_version() -> None:
-    series = EventSeries()
+def test_an_event_of_which_no_write_has_begun_is_overtaken_by_one_of_a_newer_version() -> None:
+    series = EventCorrelator()
     (record,) = series.occurred(key(version="1"), "e0", "first", 0)
     assert series.occurred(key(version="1"), "e1", "first", 1) == [record]
     assert series.occurred(key(version="2"), "e2", "second", 2) == [], "it is queued already"
@@ -52,7 +52,7 @@ def test_an_event_that_nobody_has_begun_to_write_is_overtaken_by_one_of_a_newer_
 
 
 def test_other_objects_and_other_reasons_do_not_overtake() -> None:
-    series = EventSeries()
+    series = EventCorrelator()
     records = [series.occurred(which, "e", "note", 0)[0] for which in (key(), key(name="q"), key(reason="Scheduled"))]
     assert len({id(record) for record in records}) == len(series) == 3
 
@@ -61,34 +61,34 @@ def test_further_repeats_wait() -> None:
     writer = Writer()
     for at in range(0, 1200, 100):
         writer.occurs(at)
-    assert writer.told == [("e0", 1), ("e0", 2)]
+    assert writer.reported == [("e0", 1), ("e0", 2)]
 
 
-def test_a_long_series_is_told_every_half_hour() -> None:
+def test_a_long_series_is_reported_every_half_hour() -> None:
     writer = Writer()
     for at in range(0, 3701, 100):
         writer.occurs(at)
     # Written at 0 and 100; then by the first occurrence 1800 s after a write: 1900 (the 20th) and 3700 (the 38th).
-    assert writer.told == [("e0", 1), ("e0", 2), ("e0", 20), ("e0", 38)]
+    assert writer.reported == [("e0", 1), ("e0", 2), ("e0", 20), ("e0", 38)]
 
 
 def test_six_minutes_without_a_repeat_end_a_series() -> None:
     writer = Writer()
     for at in (0, 10, 20, 380):
         writer.occurs(at)
-    assert writer.told == [("e0", 1), ("e0", 2)]  # 380 is 360 s after 20: still the series
+    assert writer.reported == [("e0", 1), ("e0", 2)]  # 380 is 360 s after 20: still the series
     writer.occurs(741)
-    assert writer.told[2:] == [("e0", 4), ("e741", 1)]
+    assert writer.reported[2:] == [("e0", 4), ("e741", 1)]
 
 
-def test_a_sweep_tells_the_final_count() -> None:
+def test_a_sweep_reports_the_final_count() -> None:
     writer = Writer()
     for at in (0, 10, 20):
         writer.occurs(at)
-    writer.tell(writer.series.sweep(380), 380)
-    assert len(writer.told) == 2
-    writer.tell(writer.series.sweep(381), 381)
-    assert writer.told[2:] == [("e0", 3)]
+    writer.report(writer.series.sweep(380), 380)
+    assert len(writer.reported) == 2
+    writer.report(writer.series.sweep(381), 381)
+    assert writer.reported[2:] == [("e0", 3)]
     assert len(writer.series) == 0
 
 
@@ -99,13 +99,13 @@ def test_a_single_event_is_forgotten_without_a_word() -> None:
     assert len(writer.series) == 0
 
 
-def test_finishing_tells_what_the_cluster_does_not_know() -> None:
+def test_finishing_reports_what_the_cluster_does_not_know() -> None:
     writer = Writer()
     for at in (0, 10, 20):
         writer.occurs(at)
     writer.occurs(20, key("q"))
-    writer.tell(writer.series.finish(), 30)
-    assert writer.told == [("e0", 1), ("e0", 2), ("e20", 1), ("e0", 3)]
+    writer.report(writer.series.finish(), 30)
+    assert writer.reported == [("e0", 1), ("e0", 2), ("e20", 1), ("e0", 3)]
 
 
 @pytest.mark.parametrize("other", [key(version="2"), key("q"), key(reason="Preempted")])
@@ -113,7 +113,7 @@ def test_another_object_version_or_reason_is_another_event(other: EventKey) -> N
     writer = Writer()
     writer.occurs(0)
     writer.occurs(1, other)
-    assert writer.told == [("e0", 1), ("e1", 1)]
+    assert writer.reported == [("e0", 1), ("e1", 1)]
 
 
 def test_memory_is_bounded_and_the_oldest_event_ends_first() -> None:
@@ -123,12 +123,12 @@ def test_memory_is_bounded_and_the_oldest_event_ends_first() -> None:
     for number in range(MAX_EVENTS):
         writer.occurs(1, key(f"q{number}"))
     assert len(writer.series) == MAX_EVENTS
-    assert writer.told[2 : 2 + 1] == [("e1", 1)]
-    assert ("e0", 3) in writer.told
+    assert writer.reported[2 : 2 + 1] == [("e1", 1)]
+    assert ("e0", 3) in writer.reported
 
 
 def test_a_forgotten_event_begins_anew() -> None:
-    series = EventSeries()
+    series = EventCorrelator()
     (record,) = series.occurred(key(), "first", "note", 0)
     series.forget(record)
     (again,) = series.occurred(key(), "second", "note", 1)

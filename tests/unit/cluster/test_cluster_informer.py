@@ -14,7 +14,7 @@ from support.virtual_loop import running, settle
 from koordsched.api.kinds import DEVICE, POD
 from koordsched.cluster.informer import PAGE_SIZE, Informer
 from koordsched.cluster.memory import Fault, Faults, MemoryCluster, MemoryClusterOptions
-from koordsched.cluster.mirror import OBJECTS_A_TURN
+from koordsched.cluster.object_store import OBJECTS_A_TURN
 from koordsched.cluster.port import Binding, Conflict, Gone, Patch, Ref, ServerError, TooManyRequests, WatchEvent
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from koordsched.api.kinds import Kind
     from koordsched.api.meta import Object, Unstructured
     from koordsched.clock import VirtualClock
-    from koordsched.cluster.mirror import Arrival, FinalState
+    from koordsched.cluster.object_store import Arrival, FinalState
 
 
 class Story:
-    """Writes down what a handler is told, and when."""
+    """Writes down the calls of a handler, and when they come."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
@@ -37,15 +37,15 @@ class Story:
         self.times: list[float] = []
 
     def on_add(self, obj: Object, arrival: Arrival) -> None:
-        self._tell(f"add {obj.metadata.name} {arrival.value}")
+        self._report(f"add {obj.metadata.name} {arrival.value}")
 
     def on_update(self, old: Object, new: Object) -> None:
-        self._tell(f"update {new.metadata.name}")
+        self._report(f"update {new.metadata.name}")
 
     def on_delete(self, obj: Object, final_state: FinalState) -> None:
-        self._tell(f"delete {obj.metadata.name} {final_state.value}")
+        self._report(f"delete {obj.metadata.name} {final_state.value}")
 
-    def _tell(self, line: str) -> None:
+    def _report(self, line: str) -> None:
         self.lines.append(line)
         self.times.append(self._clock.now() - self._begun)
 
@@ -240,7 +240,7 @@ async def test_the_delays_come_from_the_seed(clock: VirtualClock) -> None:
     assert await first_sync(1) == await first_sync(1) != await first_sync(2)
 
 
-async def test_a_server_that_asks_for_patience_gets_it(clock: VirtualClock) -> None:
+async def test_a_server_that_asks_to_wait_is_waited_for(clock: VirtualClock) -> None:
     busy = Fault(verb="list", nth=(1,), error=lambda: TooManyRequests("slow down", retry_after=17))
     cluster = MemoryCluster(clock, random=Random(1), faults=Faults(rules=[busy]))
     await create(cluster, "a")
@@ -308,7 +308,7 @@ async def test_a_handler_that_raises_does_not_stop_it(cluster: MemoryCluster, cl
     assert story.lines == ["add a later", "add b later"]
 
 
-async def test_a_handler_that_raises_is_told_again_until_it_works(cluster: MemoryCluster, clock: VirtualClock) -> None:
+async def test_a_handler_that_raises_is_called_again_until_it_works(cluster: MemoryCluster, clock: VirtualClock) -> None:
     class FailsUntil(Story):
         def on_add(self, obj: Object, arrival: Arrival) -> None:
             super().on_add(obj, arrival)
@@ -351,18 +351,18 @@ async def test_what_a_handler_missed_is_left_when_the_informer_ends(cluster: Mem
 async def test_a_long_list_is_taken_over_in_slices(cluster: MemoryCluster, clock: VirtualClock) -> None:
     await create(cluster, *(f"p{number}" for number in range(5 * OBJECTS_A_TURN)))
     informer, story = pod_informer(cluster, clock)
-    told = [0]
+    reported = [0]
 
     async def count() -> None:
         while True:
-            told.append(len(story.lines))
+            reported.append(len(story.lines))
             await asyncio.sleep(0)
 
     async with running(count(), informer.run()):
         await informer.synced.wait()
         await settle()
     assert len(story.lines) == 5 * OBJECTS_A_TURN
-    assert max(after - before for before, after in pairwise(told)) == OBJECTS_A_TURN
+    assert max(after - before for before, after in pairwise(reported)) == OBJECTS_A_TURN
 
 
 async def test_how_long_nothing_was_heard_is_known(cluster: MemoryCluster, clock: VirtualClock) -> None:
@@ -376,7 +376,7 @@ async def test_how_long_nothing_was_heard_is_known(cluster: MemoryCluster, clock
         assert informer.silent_for() == 2  # since the bookmark after a minute
 
 
-async def test_a_kind_with_many_objects_is_told_in_one_go(cluster: MemoryCluster, clock: VirtualClock) -> None:
+async def test_a_kind_with_many_objects_is_reported_in_one_go(cluster: MemoryCluster, clock: VirtualClock) -> None:
     """Between two awaits nothing else runs, so a reader of several stores never sees half a batch."""
     informer, story = pod_informer(cluster, clock)
     async with running(informer.run()):

@@ -26,7 +26,7 @@ def names(page: ListPage) -> list[str]:
     return [obj.metadata.name for obj in page.items]
 
 
-async def test_a_list_is_in_the_order_of_keys_and_tells_the_version(cluster: MemoryCluster) -> None:
+async def test_a_list_is_in_the_order_of_keys_and_reports_the_version(cluster: MemoryCluster) -> None:
     await create_maps(cluster, "b/x", "a/z", "b/a")
     page = await cluster.list(CONFIG_MAP)
     assert names(page) == ["z", "a", "x"]

@@ -170,7 +170,7 @@ async def test_what_is_bound_already_costs_no_write(clock: VirtualClock) -> None
     assert store.cluster.resource_version == before
 
 
-async def test_without_the_setting_nobody_binds(clock: VirtualClock) -> None:
+async def test_without_the_setting_nothing_is_bound(clock: VirtualClock) -> None:
     store = Store(clock)
     store.cluster = MemoryCluster(clock, random=Random(1))
     await store.volume("v")

@@ -1,4 +1,4 @@
-"""Watching the embedded cluster: what is told, in which batches, and how a watch ends."""
+"""Watching the embedded cluster: what is reported, in which batches, and how a watch ends."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Watcher:
             async for batch in self._watch:
                 self.batches.append(list(batch))
 
-    def told(self) -> list[tuple[str, str]]:
+    def reported(self) -> list[tuple[str, str]]:
         return [(event.type.value, event.object.metadata.name) for batch in self.batches for event in batch]
 
 
 async def watch_while(cluster: MemoryCluster, kind: Kind, changes: Callable[[], Awaitable[None]], selector: str = "") -> Watcher:
-    """Watch from now on, make the changes, and return what was told of them."""
+    """Watch from now on, make the changes, and return what was reported of them."""
     watcher = Watcher(cluster, kind, cluster.resource_version, selector)
     async with running(watcher.run()):
         await settle()
@@ -55,7 +55,7 @@ async def create(cluster: MemoryCluster, kind: Kind, name: str, **body: Any) -> 
     await cluster.create(kind, pod_manifest(name, **body) if kind == POD else {"metadata": {"name": name}, **body})
 
 
-async def test_a_watch_tells_of_every_change_in_order(cluster: MemoryCluster) -> None:
+async def test_a_watch_reports_every_change_in_order(cluster: MemoryCluster) -> None:
     async def changes() -> None:
         await create(cluster, CONFIG_MAP, "a")
         await cluster.patch(Ref(CONFIG_MAP, "default", "a"), Patch({"data": {"k": "v"}}))
@@ -63,7 +63,7 @@ async def test_a_watch_tells_of_every_change_in_order(cluster: MemoryCluster) ->
         await cluster.delete(Ref(CONFIG_MAP, "default", "a"))
 
     watcher = await watch_while(cluster, CONFIG_MAP, changes)
-    assert watcher.told() == [("ADDED", "a"), ("MODIFIED", "a"), ("ADDED", "b"), ("DELETED", "a")]
+    assert watcher.reported() == [("ADDED", "a"), ("MODIFIED", "a"), ("ADDED", "b"), ("DELETED", "a")]
     assert len(watcher.batches) == 1  # nothing waited in between, so the watch read all at once
     versions = [int(event.object.metadata.resource_version) for event in watcher.batches[0]]
     assert versions == sorted(set(versions))
@@ -76,10 +76,10 @@ async def test_a_watch_goes_on_from_a_version(cluster: MemoryCluster) -> None:
     watcher = Watcher(cluster, CONFIG_MAP, version)
     async with running(watcher.run()):
         await settle()
-    assert watcher.told() == [("ADDED", "b")]
+    assert watcher.reported() == [("ADDED", "b")]
 
 
-async def test_other_kinds_are_not_told_of(cluster: MemoryCluster) -> None:
+async def test_other_kinds_are_not_reported(cluster: MemoryCluster) -> None:
     watcher = await watch_while(cluster, CONFIG_MAP, lambda: create(cluster, DEVICE, "d"))
     assert watcher.batches == []
 
@@ -111,7 +111,7 @@ async def test_removing_the_last_finalizer_is_one_deletion(cluster: MemoryCluste
         await cluster.patch(ref, Patch({"metadata": {"finalizers": None}}))
 
     watcher = await watch_while(cluster, DEVICE, changes)
-    assert watcher.told() == [("MODIFIED", "d"), ("DELETED", "d")]
+    assert watcher.reported() == [("MODIFIED", "d"), ("DELETED", "d")]
     assert watcher.batches[0][-1].object.metadata.finalizers == ()
 
 
@@ -129,7 +129,7 @@ async def test_an_object_that_leaves_the_selector_is_deleted_as_last_seen(cluste
 async def test_an_object_that_enters_the_selector_is_added(cluster: MemoryCluster) -> None:
     await create(cluster, POD, "p")
     watcher = await watch_while(cluster, POD, lambda: cluster.bind(Binding("default", "p", "", "n1")), "spec.nodeName=n1")
-    assert watcher.told() == [("ADDED", "p")]
+    assert watcher.reported() == [("ADDED", "p")]
 
 
 async def test_watches_with_different_selectors_do_not_mix(cluster: MemoryCluster) -> None:
@@ -141,14 +141,14 @@ async def test_watches_with_different_selectors_do_not_mix(cluster: MemoryCluste
         await cluster.bind(Binding("default", "p", "", "n1"))
         await cluster.delete(Ref(POD, "default", "p"))
         await settle()
-    assert [watcher.told() for watcher in watchers] == [
+    assert [watcher.reported() for watcher in watchers] == [
         [("ADDED", "p"), ("DELETED", "p")],
         [],
         [("ADDED", "p"), ("MODIFIED", "p"), ("DELETED", "p")],
     ]
 
 
-async def test_changes_outside_the_selector_are_not_told(cluster: MemoryCluster) -> None:
+async def test_changes_outside_the_selector_are_not_reported(cluster: MemoryCluster) -> None:
     async def changes() -> None:
         await create(cluster, POD, "done", status={"phase": "Failed"})
         await cluster.delete(Ref(POD, "default", "done"))
@@ -156,13 +156,13 @@ async def test_changes_outside_the_selector_are_not_told(cluster: MemoryCluster)
     assert (await watch_while(cluster, POD, changes, PHASES)).batches == []
 
 
-async def test_every_watcher_is_told(cluster: MemoryCluster) -> None:
+async def test_every_watch_gets_the_event(cluster: MemoryCluster) -> None:
     watchers = [Watcher(cluster, CONFIG_MAP, cluster.resource_version) for _ in range(3)]
     async with running(*(watcher.run() for watcher in watchers)):
         await settle()
         await create(cluster, CONFIG_MAP, "a")
         await settle()
-    assert [watcher.told() for watcher in watchers] == [[("ADDED", "a")]] * 3
+    assert [watcher.reported() for watcher in watchers] == [[("ADDED", "a")]] * 3
 
 
 async def test_bookmarks_come_every_minute_and_carry_the_present_version(cluster: MemoryCluster) -> None:
@@ -194,10 +194,10 @@ async def test_history_has_an_end(clock: VirtualClock) -> None:
     recent = Watcher(cluster, DEVICE, str(int(cluster.resource_version) - 3))
     async with running(recent.run()):
         await settle()
-    assert recent.told() == [("ADDED", "d3"), ("ADDED", "d4"), ("ADDED", "d5")]
+    assert recent.reported() == [("ADDED", "d3"), ("ADDED", "d4"), ("ADDED", "d5")]
 
 
-async def test_a_watcher_that_falls_behind_history_is_told_that_it_is_gone(clock: VirtualClock) -> None:
+async def test_a_watcher_that_falls_behind_history_ends_with_gone(clock: VirtualClock) -> None:
     cluster = MemoryCluster(clock, random=Random(1), options=MemoryClusterOptions(history=2))
     watch = cluster.watch(DEVICE, resource_version=cluster.resource_version)
     await create(cluster, DEVICE, "d")
@@ -219,7 +219,7 @@ async def test_a_compaction_hurts_only_those_who_are_behind(cluster: MemoryClust
         cluster.compact()
         await create(cluster, DEVICE, "b")
         await settle()
-    assert current.told() == [("ADDED", "a"), ("ADDED", "b")]
+    assert current.reported() == [("ADDED", "a"), ("ADDED", "b")]
     with pytest.raises(Gone):
         await Watcher(cluster, DEVICE, version).run()
 

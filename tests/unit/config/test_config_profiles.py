@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from koordsched.config import ConfigError, Profile, empty_config, load_config_object
+from koordsched.config import ConfigError, KubeSchedulerProfile, empty_config, load_config_object
 from koordsched.config.catalogue import REFERENCE
 from koordsched.config.expansion import expand
 from koordsched.config.extension_points import EXTENSION_POINTS
 from koordsched.config.merging import merge_plugin_set
-from koordsched.config.types import SETS, Plugin, Plugins, PluginSet
+from koordsched.config.types import SETS, PluginEntry, Plugins, PluginSet
 
 POINTS = tuple(point.name for point in EXTENSION_POINTS)
 
@@ -33,7 +33,7 @@ def configuration(*profiles: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": list(profiles)}
 
 
-def profile(plugins: dict[str, Any]) -> Profile:
+def profile(plugins: dict[str, Any]) -> KubeSchedulerProfile:
     return load_config_object(configuration({"schedulerName": "p", "plugins": plugins})).profiles[0]
 
 
@@ -43,12 +43,12 @@ def refused(plugins: dict[str, Any]) -> list[tuple[str, str]]:
     return [(mistake.path, mistake.problem) for mistake in error.value.errors]
 
 
-def names(found: Profile, point: str) -> list[str]:
+def names(found: KubeSchedulerProfile, point: str) -> list[str]:
     return [ref.name for ref in found.points[point]]
 
 
 def plugin_set(*enabled: str, disabled: tuple[str, ...] = ()) -> PluginSet:
-    return PluginSet(enabled=tuple(Plugin(name=name) for name in enabled), disabled=tuple(Plugin(name=name) for name in disabled))
+    return PluginSet(enabled=tuple(PluginEntry(name=name) for name in enabled), disabled=tuple(PluginEntry(name=name) for name in disabled))
 
 
 def on(*enabled: str) -> dict[str, Any]:
@@ -202,7 +202,7 @@ def test_a_repeated_multipoint_plugin_is_fine_where_its_only_point_names_it() ->
 
 def test_weights_whose_sum_could_overflow_are_refused() -> None:
     heavy = Plugins(
-        score=PluginSet(enabled=(Plugin(name="ImageLocality", weight=2**57),)),
+        score=PluginSet(enabled=(PluginEntry(name="ImageLocality", weight=2**57),)),
         queue_sort=plugin_set("PrioritySort"),
         bind=plugin_set("DefaultBinder"),
     )
@@ -224,8 +224,8 @@ def test_a_sum_of_weights_that_is_negative_on_the_way_is_refused(
     score: list[tuple[str, int]], multi_point: list[tuple[str, int]], overflows: bool
 ) -> None:
     plugins = Plugins(
-        score=PluginSet(enabled=tuple(Plugin(name=name, weight=weight) for name, weight in score)),
-        multi_point=PluginSet(enabled=tuple(Plugin(name=name, weight=weight) for name, weight in multi_point)),
+        score=PluginSet(enabled=tuple(PluginEntry(name=name, weight=weight) for name, weight in score)),
+        multi_point=PluginSet(enabled=tuple(PluginEntry(name=name, weight=weight) for name, weight in multi_point)),
         queue_sort=plugin_set("PrioritySort"),
         bind=plugin_set("DefaultBinder"),
     )

@@ -20,7 +20,7 @@ from support.extender import ExtenderServer, Refusal
 
 from koordsched.api.core import Pod
 from koordsched.cluster.apiserver.settings import ConnectError
-from koordsched.config.types import Extender as Config
+from koordsched.config.types import ExtenderConfig as Config
 from koordsched.config.types import ExtenderManagedResource, ExtenderTLSConfig
 from koordsched.framework.handle import ExtenderError
 from koordsched.scheduler.extenders.extender import Extender

@@ -130,8 +130,8 @@ def test_a_nominated_pod_that_holds_the_claim_counts_though_no_pod_uses_it() -> 
     world = World()
     world.cache.set_node(node("n1").build())
     bound = claim("data", accessModes=["ReadWriteOncePod"], volume="v")
-    world.informer(PERSISTENT_VOLUME_CLAIM)._mirror.apply(WatchEvent(ADDED, bound))
-    world.informer(PERSISTENT_VOLUME)._mirror.apply(WatchEvent(ADDED, volume("v", claimed="data")))
+    world.informer(PERSISTENT_VOLUME_CLAIM)._objects.apply(WatchEvent(ADDED, bound))
+    world.informer(PERSISTENT_VOLUME)._objects.apply(WatchEvent(ADDED, volume("v", claimed="data")))
     preemptor = pod_with("data", name="preemptor").priority(9).info()
     assert world.find(pod_with("data").info()) == "n1"
     world.nominator.set(preemptor, "n1")

@@ -18,8 +18,8 @@ apiVersion: v1
 kind: Config
 current-context: here
 clusters: [{{name: here, cluster: {{server: '{address}'}}}}]
-contexts: [{{name: here, context: {{cluster: here, user: nobody}}}}]
-users: [{{name: nobody, user: {{}}}}]
+contexts: [{{name: here, context: {{cluster: here, user: anonymous}}}}]
+users: [{{name: anonymous, user: {{}}}}]
 """
 PLAIN = "config: {apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration, parallelism: 4}"
 NODE = "{kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: '2'}}}"

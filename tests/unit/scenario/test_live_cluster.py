@@ -19,7 +19,7 @@ from koordsched.api.kinds import (
 )
 from koordsched.clock import RealClock
 from koordsched.cluster.port import AlreadyExists, ClusterError, Forbidden, NotFound, Ref
-from koordsched.scenario.live.api import Api
+from koordsched.scenario.live.api import ScenarioApi
 from koordsched.scenario.live.cluster import LiveCluster
 
 Json = dict[str, Any]
@@ -38,7 +38,7 @@ def api() -> FakeApi:
 
 @pytest.fixture
 def cluster(api: FakeApi) -> LiveCluster:
-    return LiveCluster(Api(Wire(api)), None, RealClock())
+    return LiveCluster(ScenarioApi(Wire(api)), None, RealClock())
 
 
 def pod(name: str, spec: Json | None = None, status: Json | None = None, **metadata: Any) -> Json:
@@ -179,7 +179,7 @@ async def test_all_that_a_scenario_made_is_cleared_away_and_nothing_else(api: Fa
     await cluster.create(POD, pod("held", {"nodeName": "n1", "terminationGracePeriodSeconds": 30}, finalizers=["example.com/hold"]))
     await cluster.create(POD, pod("again", {"priority": 3}))
     await cluster.delete(ref("again"))
-    api.put(f"{PODS}/again", pod("again"))  # somebody else's, under the name of one of ours
+    api.put(f"{PODS}/again", pod("again"))  # another client's, under the name of one of ours
     assert await cluster.end() == []
     assert sorted(api.objects) == [f"{PODS}/again", f"{NODES}/theirs"]
 
@@ -187,7 +187,7 @@ async def test_all_that_a_scenario_made_is_cleared_away_and_nothing_else(api: Fa
 async def test_what_cannot_be_cleared_away_is_said(api: FakeApi, cluster: LiveCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("koordsched.scenario.live.clearing.GONE_WITHIN", 0.0)
     await cluster.create(POD, pod("a", finalizers=["x"]))
-    monkeypatch.setattr(api, "_patch", lambda *_: None)  # somebody keeps putting the finalizer back
+    monkeypatch.setattr(api, "_patch", lambda *_: None)  # another client keeps putting the finalizer back
     assert await cluster.end() == ["Pod default/a: it is still there after 0s"]
 
 
@@ -199,7 +199,7 @@ async def test_a_namespace_stays_and_serves_the_next_scenario_as_new(api: FakeAp
     left = api.objects["/api/v1/namespaces/team"]["metadata"]
     assert (left["labels"], left["annotations"]) == ({}, {"koordsched.io/left-over-of-a-scenario": "true"})
 
-    following = LiveCluster(Api(Wire(api)), None, RealClock())
+    following = LiveCluster(ScenarioApi(Wire(api)), None, RealClock())
     await following.create(NAMESPACE, {**named("Namespace", "team"), "metadata": {"name": "team", "labels": {"c": "3"}}})
     taken = api.objects["/api/v1/namespaces/team"]["metadata"]
     assert (taken["labels"], taken["annotations"]) == ({"c": "3"}, {})
@@ -207,7 +207,7 @@ async def test_a_namespace_stays_and_serves_the_next_scenario_as_new(api: FakeAp
         await following.create(NAMESPACE, named("Namespace", "team"))
 
 
-async def test_a_namespace_of_somebody_elses_is_not_taken_over(api: FakeApi, cluster: LiveCluster) -> None:
+async def test_a_namespace_of_another_user_is_not_taken_over(api: FakeApi, cluster: LiveCluster) -> None:
     api.put("/api/v1/namespaces/prod", named("Namespace", "prod"))
     with pytest.raises(AlreadyExists):
         await cluster.create(NAMESPACE, named("Namespace", "prod"))
@@ -248,7 +248,7 @@ async def test_a_running_scheduler_is_given_time_to_hear_of_one_kind_before_anot
     monkeypatch.setattr("asyncio.sleep", sleep)
     await cluster.create(NODE, named("Node", "n1"))
     await cluster.create(POD, pod("a"))
-    assert waits == []  # nobody listens yet
+    assert waits == []  # the scheduler does not listen yet
     await cluster.start()
     await cluster.create(POD, pod("b"))
     await cluster.create(POD, pod("c"))

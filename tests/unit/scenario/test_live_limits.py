@@ -10,11 +10,11 @@ import pytest
 from koordsched.config.launch import Launch
 from koordsched.scenario.cluster import Script
 from koordsched.scenario.command import ScenarioOptions, run_tests
-from koordsched.scenario.live.limits import Limits
+from koordsched.scenario.live.limits import BackendLimits
 
 PLAIN = "{apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration}"
-SERVED = Limits(served=True)
-AGAINST = Limits(against="kube-scheduler")
+SERVED = BackendLimits(served=True)
+AGAINST = BackendLimits(against="kube-scheduler")
 
 
 class CountingBackend:
@@ -30,7 +30,7 @@ class CountingBackend:
         return ()
 
 
-def run(tmp_path: Path, steps: str, limits: Limits, more: str = "", config: str | None = None) -> str:
+def run(tmp_path: Path, steps: str, limits: BackendLimits, more: str = "", config: str | None = None) -> str:
     """Return the line about the scenario; SKIP must mean that it was not played."""
     (tmp_path / "f.yaml").write_text(f"name: s\nwhy: because\nsteps: {steps}\n{more}")
     if config is not None:
@@ -49,9 +49,9 @@ def run(tmp_path: Path, steps: str, limits: Limits, more: str = "", config: str 
 
 def test_what_lets_more_time_pass_than_allowed_is_skipped(tmp_path: Path) -> None:
     steps = "[{wait: 30s}, {expect: {bound: 0, stays: 20s, within: 5m}}, {wait: 11s}]"
-    assert run(tmp_path, steps, Limits(max_wait=60)) == "SKIP s: it lets 61s pass, more than 60s"
-    assert run(tmp_path, steps, Limits(max_wait=61)) == "PASS s"
-    assert run(tmp_path, steps, Limits()) == "PASS s"
+    assert run(tmp_path, steps, BackendLimits(max_wait=60)) == "SKIP s: it lets 61s pass, more than 60s"
+    assert run(tmp_path, steps, BackendLimits(max_wait=61)) == "PASS s"
+    assert run(tmp_path, steps, BackendLimits()) == "PASS s"
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_what_lets_more_time_pass_than_allowed_is_skipped(tmp_path: Path) -> Non
 )
 def test_what_needs_a_scheduler_of_its_own_is_skipped_without_one(tmp_path: Path, steps: str, more: str, reason: str) -> None:
     assert run(tmp_path, steps, SERVED, more) == f"SKIP s: {reason}"
-    assert run(tmp_path, steps, Limits(), more) == "PASS s"
+    assert run(tmp_path, steps, BackendLimits(), more) == "PASS s"
 
 
 def test_a_scenario_with_the_configuration_that_is_served_is_played(tmp_path: Path) -> None:
@@ -80,8 +80,8 @@ def test_a_scenario_with_the_configuration_that_is_served_is_played(tmp_path: Pa
 def test_a_scenario_says_itself_on_which_scheduler_it_does_not_hold(tmp_path: Path) -> None:
     more = f"config: {PLAIN}\ndiffers: {{kube-scheduler: it looks at some nodes only}}"
     assert run(tmp_path, "[]", AGAINST, more) == "SKIP s: kube-scheduler differs: it looks at some nodes only"
-    assert run(tmp_path, "[]", Limits(against="koordinator"), more) == "PASS s"
-    assert run(tmp_path, "[]", Limits(), more) == "PASS s"
+    assert run(tmp_path, "[]", BackendLimits(against="koordinator"), more) == "PASS s"
+    assert run(tmp_path, "[]", BackendLimits(), more) == "PASS s"
 
 
 def test_plugins_that_kube_scheduler_lacks_need_not_be_declared(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_plugins_that_kube_scheduler_lacks_need_not_be_declared(tmp_path: Path) 
     more = f"config: {PLAIN[:-1]}, profiles: [{profile}]}}"
     assert run(tmp_path, "[]", AGAINST, more) == "SKIP s: kube-scheduler has no ElasticQuota, LoadAwareScheduling"
     assert run(tmp_path, "[]", AGAINST, f"config: {PLAIN}") == "PASS s"
-    assert run(tmp_path, "[]", Limits(against="koordinator"), more) == "PASS s"
+    assert run(tmp_path, "[]", BackendLimits(against="koordinator"), more) == "PASS s"
 
 
 def test_an_unknown_scheduler_is_a_mistake_of_the_file(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ steps:
 """
 STAYING = """
 name: terminating-pod-stays
-why: There is no kubelet, so a pod with a grace period or a finalizer stays until somebody takes it away.
+why: There is no kubelet, so a pod with a grace period or a finalizer stays until it is taken away.
 given:
   - {kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: '1'}}}
   - {kind: Pod, metadata: {name: held, finalizers: [example.com/hold]}, spec: {nodeName: n1}}

@@ -17,12 +17,12 @@ from koordsched.scenario.model import (
     Delete,
     EventRule,
     Expect,
-    Given,
     HttpRule,
+    InitialObjects,
     LabelRule,
     NodeRule,
     ObjectRule,
-    Patch,
+    PatchObjects,
     PodRule,
     Restart,
     Wait,
@@ -72,8 +72,8 @@ def test_every_verb_is_read(tmp_path: Path) -> None:
             {"expect": {"bound": 1, "within": "2s", "stays": "500ms"}},
         ],
     )
-    assert read[0] == Create(objects=(Given(path="steps[0].create[0]", body=node, repeat=3),))
-    assert isinstance(read[1], Patch)
+    assert read[0] == Create(objects=(InitialObjects(path="steps[0].create[0]", body=node, repeat=3),))
+    assert isinstance(read[1], PatchObjects)
     assert (read[1].patches[0].target, read[1].patches[0].merge) == (Ref(POD, "ns", "p"), {"spec": {}})
     assert read[2:] == [
         Delete(targets=(("steps[2].delete[0]", Ref(NODE, "", "n")),)),

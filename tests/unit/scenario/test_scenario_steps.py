@@ -43,7 +43,7 @@ class FakeCluster:
     async def start(self) -> None:
         self.notes.append("start")
         if self.broken:
-            raise ClusterError("the lease is held by somebody else")
+            raise ClusterError("the lease is held by another process")
 
     async def restart(self) -> None:
         self.notes.append("restart")
@@ -83,7 +83,7 @@ class FakeCluster:
         return [body for (name, _, _), body in self.objects.items() if name == kind.kind]
 
     async def http(self, path: str) -> HttpAnswer:
-        raise ClusterError(f"nobody answers {path}")
+        raise ClusterError(f"no answer from {path}")
 
 
 class FakeBackend:
@@ -204,7 +204,7 @@ def test_waiting_lets_time_pass(tmp_path: Path) -> None:
         ("[{delete: [{kind: Node, name: n}]}]", "steps[0].delete[0]: expected Node n to be deleted, seen n not found"),
         (
             "[{expect: {http: [{path: /healthz}], within: 1s}}]",
-            "steps[0].expect: within 1s: GET /healthz: expected status 200, seen 0 nobody answers /healthz",
+            "steps[0].expect: within 1s: GET /healthz: expected status 200, seen 0 no answer from /healthz",
         ),
     ],
 )
@@ -216,7 +216,7 @@ def test_a_scheduler_that_does_not_start_fails_the_scenario(tmp_path: Path) -> N
     def broken(cluster: FakeCluster) -> None:
         cluster.broken = True
 
-    expected = "FAIL s: start: expected the scheduler to run, seen the lease is held by somebody else"
+    expected = "FAIL s: start: expected the scheduler to run, seen the lease is held by another process"
     assert Played(tmp_path, scenario("[]"), broken).out[0] == expected
 
 
@@ -237,7 +237,7 @@ def test_a_namespace_that_exists_already_takes_what_its_manifest_says(tmp_path: 
     assert notes[2].startswith("patch Namespace team {")
 
 
-def test_a_namespace_that_somebody_else_made_serves_too(tmp_path: Path) -> None:
+def test_a_namespace_that_another_client_made_serves_too(tmp_path: Path) -> None:
     given = "[{kind: Pod, metadata: {name: a, namespace: team}}]"
     there = {("Namespace", "", "team"): {"metadata": {"name": "team"}}}
     assert Played(tmp_path, scenario("[]", given), lambda cluster: cluster.objects.update(there)).cluster.notes == [

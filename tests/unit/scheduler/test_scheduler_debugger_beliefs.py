@@ -237,7 +237,7 @@ async def test_an_unreadable_node_is_named_but_no_difference(stage: Stage) -> No
     async with stage() as world:
         await prepare(world)
         odd = node("odd").cpu("abc").build()
-        world.scheduler._nodes._mirror.apply(WatchEvent(MODIFIED, odd))
+        world.scheduler._nodes._objects.apply(WatchEvent(MODIFIED, odd))
         assert (await compared(world)) == Comparison(unreadable=("node odd",), nodes=2, pods=4)
 
 
@@ -253,4 +253,4 @@ async def test_a_pod_that_became_unreadable_stays_counted_as_it_was(stage: Stage
 
 def feed(world: EmbeddedCluster, obj: Any) -> None:
     """Let the pod watch bring an object that an API server would refuse."""
-    world.scheduler._pods._mirror.apply(WatchEvent(MODIFIED, obj))
+    world.scheduler._pods._objects.apply(WatchEvent(MODIFIED, obj))

@@ -11,7 +11,7 @@ from support.stages import Stage
 
 from koordsched.api.kinds import NODE, POD, Kind
 from koordsched.cluster.memory import Fault
-from koordsched.cluster.mirror import newer
+from koordsched.cluster.object_store import newer
 from koordsched.cluster.port import Ref, ServerError
 from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.scheduler.debugger import Comparison, Stale

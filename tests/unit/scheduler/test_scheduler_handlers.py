@@ -12,7 +12,7 @@ from support.stages import Stage, begin, bound_to, metric, nodes_of_pods, ref
 from koordsched.api.kinds import EVENT, NODE, POD
 from koordsched.api.meta import Object
 from koordsched.api.podinfo import PodInfo
-from koordsched.cluster.mirror import Arrival
+from koordsched.cluster.object_store import Arrival
 from koordsched.cluster.port import Ref
 from koordsched.framework.status import unschedulable
 from koordsched.queue.events import ActionType, ClusterEvent, EventHint, EventResource, QueueingHint, cluster_event

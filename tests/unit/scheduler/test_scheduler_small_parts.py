@@ -20,7 +20,7 @@ from koordsched.api.podinfo import PodInfo
 from koordsched.clock import VirtualClock
 from koordsched.cluster.memory import Fault, MemoryCluster
 from koordsched.cluster.port import Ref, ServerError
-from koordsched.config.types import Extender as ExtenderConfig
+from koordsched.config.types import ExtenderConfig
 from koordsched.framework.status import Code, Status
 from koordsched.metrics import MetricRules
 from koordsched.scheduler.debugger.comparison import Comparison

@@ -370,7 +370,7 @@ async def test_a_pod_whose_handler_raised_is_taken_in_later_and_nothing_is_lost(
         await asyncio.sleep(10)
         assert bound_to(world, "p")
         assert metric(world, 'koord_scheduler_handler_errors_total{kind="pods"}') == 2
-        world.scheduler._pods._mirror.handler_errors = 0  # they were meant
+        world.scheduler._pods._objects.handler_errors = 0  # they were meant
         assert metric(world, 'koord_scheduler_handler_retries_pending{kind="pods"}') == 0
 
 

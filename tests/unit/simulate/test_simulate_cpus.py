@@ -37,7 +37,7 @@ def test_the_table_names_their_holders(tmp_path: Path, capsys: pytest.CaptureFix
     assert "default/own  n1    0-3   0\n" in simulated(tmp_path, capsys, "--cpu-topology", "1x2x2x2")
 
 
-def test_without_a_layout_nobody_can_bind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_layout_no_pod_can_bind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result: Any = json.loads(simulated(tmp_path, capsys, "-o", "json"))
     assert [placement["pod"] for placement in result["placements"]] == ["default/shared"]
     assert "node(s) invalid CPU Topology" in result["pending"][0]["reason"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from koordsched.manifests.documents import Document, InputError, expand, parse_documents, read_documents
+from koordsched.manifests.documents import InputDocument, InputError, expand, parse_documents, read_documents
 
 
 def values(text: str, name: str = "f.yaml") -> list[object]:
@@ -21,7 +21,7 @@ def problem(data: bytes, name: str = "f.yaml") -> str:
 
 def test_yaml_documents_are_numbered_from_one_and_empty_ones_are_left_out_but_counted() -> None:
     documents = parse_documents("f.yaml", b"a: 1\n---\n# nothing\n---\nb: 2\n")
-    assert documents == [Document("f.yaml", 1, {"a": 1}), Document("f.yaml", 3, {"b": 2})]
+    assert documents == [InputDocument("f.yaml", 1, {"a": 1}), InputDocument("f.yaml", 3, {"b": 2})]
     assert documents[1].origin == "f.yaml: document 3"
 
 
@@ -135,7 +135,7 @@ def test_yaml_in_flow_style_is_read_although_it_begins_like_json() -> None:
 
 
 def test_a_byte_order_mark_is_skipped() -> None:
-    assert parse_documents("f", b"\xef\xbb\xbf{}") == [Document("f", 1, {})]
+    assert parse_documents("f", b"\xef\xbb\xbf{}") == [InputDocument("f", 1, {})]
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

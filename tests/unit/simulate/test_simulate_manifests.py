@@ -54,8 +54,8 @@ def test_bound_pods_exist_before_others_arrive_and_namespaces_before_everything(
 def test_pods_arrive_in_the_order_of_their_creation_where_they_state_it(tmp_path: Path) -> None:
     stamped = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: %s, creationTimestamp: '%s'}\n"
     text = POD % "unstamped" + stamped % ("late", "2026-01-02T00:00:00Z") + stamped % ("early", "2026-01-01T00:00:00Z")
-    workload = load(tmp_path, text + stamped % ("nonsense", "yesterday"))
-    assert [arrival.manifest.ref.name for arrival in workload.arrivals] == ["early", "late", "unstamped", "nonsense"]
+    workload = load(tmp_path, text + stamped % ("malformed", "yesterday"))
+    assert [arrival.manifest.ref.name for arrival in workload.arrivals] == ["early", "late", "unstamped", "malformed"]
 
 
 def test_a_dumped_pod_is_made_new(tmp_path: Path) -> None:

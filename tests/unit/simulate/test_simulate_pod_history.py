@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from support.builders import pod
 
-from koordsched.cluster.mirror import Arrival, FinalState
+from koordsched.cluster.object_store import Arrival, FinalState
 from koordsched.simulate.pod_history import PodHistory, PodHistoryHandler
 
 A = pod("a").cpu("500m").memory("1Ki").request("example.com/x", 2)
@@ -59,12 +59,12 @@ def test_the_version_grows_when_a_pod_is_bound_or_deleted_only() -> None:
     assert history.version == 2
 
 
-def test_the_handler_feeds_it_and_tells_of_pods_that_have_a_node() -> None:
-    told: list[int] = []
+def test_the_handler_feeds_it_and_reports_pods_that_have_a_node() -> None:
+    reported: list[int] = []
     history = PodHistory()
-    handler = PodHistoryHandler(history, lambda: told.append(history.decided))
+    handler = PodHistoryHandler(history, lambda: reported.append(history.decided))
     handler.on_add(A.build(), Arrival.LATER)
     handler.on_update(A.build(), A.on("n1").build())
     handler.on_delete(A.on("n1").build(), FinalState.KNOWN)
-    assert told == [1]
+    assert reported == [1]
     assert history.deleted == {"default/a"}

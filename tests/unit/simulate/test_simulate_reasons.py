@@ -32,7 +32,7 @@ def test_groups_come_largest_first_with_their_first_pod() -> None:
     assert [(found.reasons, found.count, found.example) for found in groups] == [(("two",), 3, "b"), (("one",), 1, "a")]
 
 
-def test_a_newcomer_is_told_what_a_reason_means() -> None:
+def test_what_a_reason_means_is_explained() -> None:
     assert meaning("Insufficient nvidia.com/gpu") == "these nodes have less free nvidia.com/gpu than the pod requests"
     assert meaning("node(s) had untolerated taint(s)") == "these nodes have a taint that the pod does not tolerate"
     assert meaning("Insufficient amplified cpu") == "a pod's own CPUs count as often as these nodes are amplified, and that is too much"

@@ -169,16 +169,16 @@ def test_a_pod_that_had_to_go_says_what_became_of_it(tmp_path: Path) -> None:
     assert reasons(outcome.result) == {"default/victim": "it was deleted"}
 
 
-def test_progress_is_told_up_to_the_last_pod(tmp_path: Path) -> None:
+def test_progress_is_reported_up_to_the_last_pod(tmp_path: Path) -> None:
     workload = manifests(tmp_path, node("n1"), pod("a"), pod("b"))
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
 
     async def script(world: EmbeddedCluster) -> SimulationOutcome:
-        return await Simulation(workload, world, lambda done, total: told.append((done, total))).run()
+        return await Simulation(workload, world, lambda done, total: reported.append((done, total))).run()
 
     with capture_logs():
         run_embedded(EmbeddedOptions(config=CONFIG, flags=Flags()), script)
-    assert told[-1] == (2, 2)
+    assert reported[-1] == (2, 2)
 
 
 def test_a_restarted_scheduler_finds_everything_on_the_cluster() -> None:

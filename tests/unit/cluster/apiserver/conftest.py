@@ -1,4 +1,4 @@
-"""Tests of the adapter run in real time against a server on loopback that answers what the test tells it to."""
+"""Tests of the adapter run in real time against a server on loopback that answers what the test says it to."""
 
 from __future__ import annotations
 

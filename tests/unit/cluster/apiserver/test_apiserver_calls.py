@@ -48,7 +48,7 @@ def test_a_text_that_is_no_utf8_is_refused_before_it_is_sent() -> None:
         (STATUS, Priority.LOW),
     ],
 )
-def test_what_only_tells_of_scheduling_gives_way(call: Call, priority: Priority) -> None:
+def test_what_only_reports_scheduling_gives_way(call: Call, priority: Priority) -> None:
     assert call.priority is priority
 
 

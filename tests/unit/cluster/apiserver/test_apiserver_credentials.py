@@ -57,7 +57,7 @@ def counting(folder: Path, seconds: float, fails: int = 0) -> dict[str, Any]:
 
 
 class Door:
-    """Lets in who shows an accepted token, and refuses everybody else with 401."""
+    """Lets in who shows an accepted token, and refuses all others with 401."""
 
     def __init__(self, *accepted: str) -> None:
         self.accepted = set(accepted)
@@ -71,7 +71,7 @@ class Door:
         return web.json_response({"kind": "Status", "code": 401, "reason": "Unauthorized", "message": "Unauthorized"}, status=401)
 
 
-async def test_a_token_that_is_refused_is_told_in_one_line_without_a_second_try(server: Any, connected: Any, kubeconfig: Any) -> None:
+async def test_a_token_that_is_refused_is_reported_in_one_line_without_a_second_try(server: Any, connected: Any, kubeconfig: Any) -> None:
     api = await connected(kubeconfig=kubeconfig(server.url, {"token": "old"}))
     door = server.answer = Door("new")
     with pytest.raises(Unauthorized) as raised:
@@ -165,7 +165,7 @@ def plugin(folder: Path, body: str, **more: Any) -> ExecPlugin:
         ("import sys; sys.exit(3)", "exited with 3: it said nothing"),
     ],
 )
-async def test_what_a_plugin_does_wrong_is_told(tmp_path: Path, body: str, expected: str) -> None:
+async def test_what_a_plugin_does_wrong_is_reported(tmp_path: Path, body: str, expected: str) -> None:
     with pytest.raises(CredentialError) as raised:
         await plugin(tmp_path, body).fetch()
     assert str(raised.value).startswith(f'w: the credential plugin "{tmp_path}/plugin.py" {expected}')
@@ -178,7 +178,7 @@ async def test_what_a_plugin_does_wrong_is_told(tmp_path: Path, body: str, expec
         ({"clientCertificateData": "x"}, "printed only one of clientCertificateData and clientKeyData"),
     ],
 )
-async def test_a_status_that_makes_no_sense_is_told(tmp_path: Path, status: dict[str, str], expected: str) -> None:
+async def test_a_status_that_makes_no_sense_is_reported(tmp_path: Path, status: dict[str, str], expected: str) -> None:
     answer = json.dumps({"apiVersion": EXEC, "kind": "ExecCredential", "status": status})
     with pytest.raises(CredentialError, match=expected):
         await plugin(tmp_path, f"print({answer!r})").fetch()

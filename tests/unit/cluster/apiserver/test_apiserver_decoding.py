@@ -108,12 +108,12 @@ def test_a_deletion_that_cannot_be_read_ends_the_watch_because_history_is_not_wh
 
 
 @pytest.mark.parametrize(
-    "nonsense", [b"{\n", b'"x"\n', b'{"type":"ADDED"}\n', b'{"type":"ADDED","object":7}\n', b'{"type":"NEW","object":{}}\n']
+    "malformed", [b"{\n", b'"x"\n', b'{"type":"ADDED"}\n', b'{"type":"ADDED","object":7}\n', b'{"type":"NEW","object":{}}\n']
 )
 @pytest.mark.parametrize("kind", [POD, RESERVATION])
-def test_a_line_that_is_no_event_is_logged_and_left_out(nonsense: bytes, kind: Any) -> None:
+def test_a_line_that_is_no_event_is_logged_and_left_out(malformed: bytes, kind: Any) -> None:
     with capture_logs() as logs:
-        events = KindDecoder(kind).batch(line("ADDED", pod("a")) + nonsense + b"\n" + line("ADDED", pod("b"))).events
+        events = KindDecoder(kind).batch(line("ADDED", pod("a")) + malformed + b"\n" + line("ADDED", pod("b"))).events
     assert [event.object.metadata.name for event in events] == ["a", "b"]
     assert logs
 

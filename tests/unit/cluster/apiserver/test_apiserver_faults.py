@@ -65,7 +65,7 @@ async def test_a_request_that_was_never_sent_has_written_nothing(connected: Any,
         await verb(api)
     assert raised.value.message.startswith(f"http://127.0.0.1:{port} cannot be reached: ")
     assert raised.value.message.endswith(": connection refused")
-    assert raised.value.status == 0, "nobody answered, and the log must not say that somebody did"
+    assert raised.value.status == 0, "there was no answer, and the log must not say that there was"
 
 
 async def test_an_address_that_no_one_knows_is_named(connected: Any) -> None:

@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from koordsched.cluster.apiserver import http1
 from koordsched.cluster.apiserver.http1 import ConnectionPool, Server
-from koordsched.cluster.apiserver.wire import Answer, NoAnswer, NotSent
+from koordsched.cluster.apiserver.wire import ApiResponse, NoAnswer, NotSent
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 MAX_ANSWER = 1000
@@ -72,13 +72,13 @@ async def pool(talker: Talker) -> AsyncIterator[ConnectionPool]:
     found.close()
 
 
-async def ask(pool: ConnectionPool, seconds: float = 5.0) -> Answer:
+async def ask(pool: ConnectionPool, seconds: float = 5.0) -> ApiResponse:
     return await pool.exchange(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", None, seconds)
 
 
 async def test_a_connection_is_used_again(pool: ConnectionPool, talker: Talker) -> None:
     answers = [await ask(pool) for _ in range(3)]
-    assert answers == [Answer(200, b"ok")] * 3
+    assert answers == [ApiResponse(200, b"ok")] * 3
     assert talker.connections == 1
 
 
@@ -86,32 +86,32 @@ async def test_an_answer_may_come_in_chunks_and_in_pieces(pool: ConnectionPool, 
     whole = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
     for cut in (5, 20, 60, len(whole) - 1):
         talker.says = [[whole[:cut], whole[cut:]]]
-        assert await ask(pool) == Answer(200, b"abcde")
+        assert await ask(pool) == ApiResponse(200, b"abcde")
     assert talker.connections == 1
 
 
 async def test_an_answer_without_a_body_is_whole(pool: ConnectionPool, talker: Talker) -> None:
     talker.says = [[b"HTTP/1.1 204 No Content\r\n\r\n"]]
-    assert await ask(pool) == Answer(204, b"")
+    assert await ask(pool) == ApiResponse(204, b"")
 
 
 async def test_a_preliminary_answer_is_passed_over(pool: ConnectionPool, talker: Talker) -> None:
     talker.says = [[b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", OK]]
-    assert await ask(pool) == Answer(200, b"ok")
+    assert await ask(pool) == ApiResponse(200, b"ok")
 
 
 async def test_how_long_to_wait_is_read_whatever_its_spelling(pool: ConnectionPool, talker: Talker) -> None:
     talker.says = [[b"HTTP/1.1 429 Too Many Requests\r\nretry-AFTER: 3\r\nContent-Length: 0\r\n\r\n"]]
-    assert await ask(pool) == Answer(429, b"", "3")
+    assert await ask(pool) == ApiResponse(429, b"", "3")
     assert (await ask(pool)).retry_after is None
 
 
 @pytest.mark.parametrize("says", [[b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"], [OK, CLOSE]])
 async def test_a_connection_that_the_server_closes_is_not_used_again(pool: ConnectionPool, talker: Talker, says: list[bytes]) -> None:
     talker.says = [says]
-    assert await ask(pool) == Answer(200, b"ok")
+    assert await ask(pool) == ApiResponse(200, b"ok")
     await asyncio.sleep(0.2)  # until the client has read it, on a busy machine too
-    assert await ask(pool) == Answer(200, b"ok")
+    assert await ask(pool) == ApiResponse(200, b"ok")
     assert talker.connections == 2
 
 
@@ -136,7 +136,7 @@ async def test_something_said_out_of_turn_ends_the_connection(pool: ConnectionPo
     talker.says = [[OK, b"HTTP/1.1 408 Request Timeout\r\n\r\n"]]
     await ask(pool)
     await asyncio.sleep(0.2)  # until the client has read it, on a busy machine too
-    assert await ask(pool) == Answer(200, b"ok")
+    assert await ask(pool) == ApiResponse(200, b"ok")
     assert talker.connections == 2
 
 
@@ -154,14 +154,14 @@ async def test_without_a_status_there_is_no_answer(pool: ConnectionPool, talker:
     talker.says = [says]
     with pytest.raises(NoAnswer, match=f"^{why}"):
         await ask(pool, 0.1)
-    assert await ask(pool) == Answer(200, b"ok")
+    assert await ask(pool) == ApiResponse(200, b"ok")
 
 
 @pytest.mark.parametrize("end", [[], [CLOSE]])
 async def test_an_answer_that_breaks_off_or_stalls_keeps_its_status(pool: ConnectionPool, talker: Talker, end: list[bytes]) -> None:
     talker.says = [[b"HTTP/1.1 201 Created\r\nRetry-After: 1\r\nContent-Length: 10\r\n\r\nabc", *end]]
-    assert await ask(pool, 0.1) == Answer(201, b"abc", "1", "it broke off")
-    assert await ask(pool) == Answer(200, b"ok")
+    assert await ask(pool, 0.1) == ApiResponse(201, b"abc", "1", "it broke off")
+    assert await ask(pool) == ApiResponse(200, b"ok")
     assert talker.connections == 2
 
 
@@ -179,7 +179,7 @@ async def test_a_body_that_is_too_large_keeps_its_status_and_ends_the_connection
     answer = await ask(pool)
     assert (answer.status, answer.flaw) == (200, "it is larger than 1000 bytes")
     assert len(answer.body) <= MAX_ANSWER
-    assert await ask(pool) == Answer(200, b"ok")
+    assert await ask(pool) == ApiResponse(200, b"ok")
     assert talker.connections == 2
 
 
@@ -195,7 +195,7 @@ async def test_headers_without_end_are_no_answer(pool: ConnectionPool, talker: T
     talker.says = [[start, *[piece] * 50]]
     with pytest.raises(NoAnswer, match=f"^its headers are larger than {http1.MAX_OVERHEAD} bytes$"):
         await ask(pool)
-    assert await ask(pool) == Answer(200, b"ok")
+    assert await ask(pool) == ApiResponse(200, b"ok")
 
 
 async def test_trailers_without_end_are_not_read(pool: ConnectionPool, talker: Talker) -> None:
@@ -206,7 +206,7 @@ async def test_trailers_without_end_are_not_read(pool: ConnectionPool, talker: T
 
 async def test_a_body_in_chunks_of_one_byte_is_read(pool: ConnectionPool, talker: Talker) -> None:
     talker.says = [[b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 1000 + b"0\r\n\r\n"]]
-    assert await ask(pool) == Answer(200, b"x" * 1000)
+    assert await ask(pool) == ApiResponse(200, b"x" * 1000)
 
 
 async def test_no_more_connections_than_allowed_and_who_waits_in_vain_sent_nothing(pool: ConnectionPool, talker: Talker) -> None:
@@ -218,7 +218,7 @@ async def test_no_more_connections_than_allowed_and_who_waits_in_vain_sent_nothi
     for task in stuck:
         task.cancel()
     await asyncio.gather(*stuck, return_exceptions=True)
-    assert await ask(pool) == Answer(200, b"ok")
+    assert await ask(pool) == ApiResponse(200, b"ok")
     assert len(talker.heard) == 3
 
 
@@ -229,7 +229,7 @@ async def test_a_request_that_is_given_up_ends_its_connection(pool: ConnectionPo
     asking.cancel()
     await asyncio.wait([asking])
     assert asking.cancelled()
-    assert await ask(pool) == Answer(200, b"ok")
+    assert await ask(pool) == ApiResponse(200, b"ok")
     assert talker.connections == 2
 
 
@@ -256,6 +256,6 @@ async def test_a_connection_that_broke_is_freed_with_its_last_reference(pool: Co
         with suppress(NoAnswer):
             await ask(pool)
         await asyncio.sleep(0.05)
-        assert not [each for each in gc.get_objects() if isinstance(each, http1.Connection)]
+        assert not [each for each in gc.get_objects() if isinstance(each, http1.HttpConnection)]
     finally:
         gc.enable()

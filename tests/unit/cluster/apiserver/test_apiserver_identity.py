@@ -67,7 +67,7 @@ def test_a_credential_that_is_expired_when_it_comes_is_fetched_at_most_once_a_se
     assert fetched_within(3.5, lambda clock: Source(clock, lives=-10))[0] == [0.0, 1.0, 2.0, 3.0]
 
 
-def test_what_somebody_else_keeps_fresh_is_looked_at_as_often_as_it_says() -> None:
+def test_what_another_program_keeps_fresh_is_looked_at_as_often_as_it_says() -> None:
     assert fetched_within(150, lambda clock: Source(clock, polls=60))[0] == [0.0, 60.0, 120.0]
 
 

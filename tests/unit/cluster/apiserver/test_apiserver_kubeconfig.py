@@ -205,7 +205,7 @@ def test_a_user_name_is_sent_as_basic_authentication(kubeconfig: Callable[..., s
     assert target.credentials == Fixed(Credential(authorization="Basic " + b64encode(b"u:p:q").decode()))
 
 
-def test_a_plugin_is_told_of_the_cluster_only_if_it_asks(kubeconfig: Callable[..., str], tmp_path: Path) -> None:
+def test_a_plugin_gets_the_cluster_only_if_it_asks(kubeconfig: Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / "ca.crt").write_bytes(b"PEM")
     plugin = {"apiVersion": EXEC, "command": "./plugin", "args": ["-a"], "env": [{"name": "A", "value": "b"}], "provideClusterInfo": True}
     extension = [{"name": "client.authentication.k8s.io/exec", "extension": {"audience": "x"}}]
@@ -229,7 +229,7 @@ def test_in_a_pod_the_service_account_is_used(monkeypatch: pytest.MonkeyPatch, t
     assert target.tls.authority.file == str(tmp_path / "ca.crt")
 
 
-async def test_a_pod_without_its_service_account_is_told_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_a_pod_without_its_service_account_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     with pytest.raises(ConnectError, match=r"^in-cluster: .*/ca\.crt is missing; is automountServiceAccountToken false\?$"):

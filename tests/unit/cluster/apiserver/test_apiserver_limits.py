@@ -1,4 +1,4 @@
-"""Whoever answers may be anybody: too much, no UTF-8 and values that are no header end in an error that says so."""
+"""Any server may answer: too much, no UTF-8 and values that are no header end in an error that says so."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from koordsched.api.kinds import NODE, POD
 from koordsched.cluster.apiserver import ConnectError
 from koordsched.cluster.apiserver.credentials import CredentialError, TokenFile
 from koordsched.cluster.apiserver.exec_plugin import MAX_OUTPUT, ExecPlugin
-from koordsched.cluster.apiserver.headers import Headers, escaped_header_key, header_flaw
+from koordsched.cluster.apiserver.headers import RequestHeaders, escaped_header_key, header_flaw
 from koordsched.cluster.apiserver.oidc import MAX_ANSWER, Oidc, OidcSettings
 from koordsched.cluster.apiserver.target import Pem
 from koordsched.cluster.apiserver.wire import MAX_REFUSAL
@@ -50,7 +50,7 @@ async def test_an_answer_that_is_too_large_is_not_taken(server: Any, connected: 
         await api.list(NODE)
     with pytest.raises(OutcomeUnknown, match=f"it is larger than {LIMIT} bytes"):
         await api.patch(Ref(NODE, "", "n"), Patch({}))
-    await api.bind(BINDING)  # nobody reads what is said of it
+    await api.bind(BINDING)  # the answer is not read
     server.answers((200, {"metadata": {"resourceVersion": "1"}}))
     assert (await api.list(NODE)).resource_version == "1"
 
@@ -123,7 +123,7 @@ async def test_a_time_to_wait_that_is_none_is_the_default(api: ApiServer, server
 
 
 @pytest.mark.parametrize(("asked", "waited"), [(7, 7.0), (-1, 0.0), (10**15, 120.0), (1e300, 120.0)])
-async def test_no_answer_makes_anybody_wait_for_ever(api: ApiServer, server: Any, asked: float, waited: float) -> None:
+async def test_no_answer_makes_a_caller_wait_for_ever(api: ApiServer, server: Any, asked: float, waited: float) -> None:
     server.answers((429, {"code": 429, "message": "busy", "details": {"retryAfterSeconds": asked}}))
     with pytest.raises(TooManyRequests) as raised:
         await api.list(POD)
@@ -151,7 +151,7 @@ async def test_a_review_with_values_of_the_wrong_type_is_an_error(api: ApiServer
         ("é", "holds a character that is not ASCII (character 1)"),
     ],
 )
-def test_what_keeps_a_value_from_being_a_header_is_told_without_the_value(value: str, flaw: str) -> None:
+def test_what_keeps_a_value_from_being_a_header_is_reported_without_the_value(value: str, flaw: str) -> None:
     assert header_flaw(value) == flaw
 
 
@@ -168,14 +168,14 @@ class Unchecked:
 
 def test_nothing_else_is_written_either() -> None:
     identity: Any = Unchecked()
-    headers = Headers([("Host", "h")], identity)
+    headers = RequestHeaders([("Host", "h")], identity)
     for _ in range(2):
         with pytest.raises(Invalid, match=r"^the request cannot be sent: its header 'Authorization' holds a line break \(character 9\)$"):
             headers.text("")
     identity.version, identity.authorization = 2, "Bearer fine"
     assert b"Authorization: Bearer fine\r\n" in headers.text("")
     with pytest.raises(Invalid, match="'Bad Name' is no name of a header"):
-        Headers([("Bad Name", "h")], identity).text("")
+        RequestHeaders([("Bad Name", "h")], identity).text("")
 
 
 @pytest.mark.parametrize("token", ["a\r\nX-Evil: 1", "a\0b", "a\nb", "é"])
@@ -196,10 +196,10 @@ async def test_a_token_that_is_no_header_never_becomes_a_request(
         ({"token": "t", "as": "u", "as-groups": ["g", token]}, f"users[u].user.as-groups[1]: {flaw}"),
         ({"token": "t", "as": "u", "as-user-extra": {"k": [token]}}, f"users[u].user.as-user-extra[k][0]: {flaw}"),
     ]
-    for user, told in users:
+    for user, reported in users:
         with pytest.raises(ConnectError) as raised:
             await connected(kubeconfig=kubeconfig(server.url, user))
-        assert str(raised.value).endswith(told)
+        assert str(raised.value).endswith(reported)
     assert server.seen == []
 
 
@@ -235,7 +235,7 @@ async def test_a_plugin_that_complains_at_length_is_quoted_by_the_end_of_it(tmp_
     assert len(str(raised.value)) < 1000
 
 
-async def test_a_plugin_that_prints_no_text_is_told_so(tmp_path: Path) -> None:
+async def test_a_plugin_that_prints_no_text_is_reported(tmp_path: Path) -> None:
     body = 'import sys\nsys.stdout.buffer.write(b\'{"kind": "\\xff"}\')'
     with pytest.raises(CredentialError, match="printed no ExecCredential: 'utf-8' codec"):
         await ExecPlugin(where="w", command=script(tmp_path, body), api_version=EXEC).fetch()
@@ -261,7 +261,7 @@ async def test_files_without_end_are_not_read_to_their_end() -> None:
         (b'{"id_token":5}', "Expected `str`, got `int` - at `$.id_token`"),
     ],
 )
-async def test_an_issuer_that_answers_nonsense_is_named(server: Any, answer: bytes, why: str) -> None:
+async def test_an_issuer_with_a_malformed_answer_is_named(server: Any, answer: bytes, why: str) -> None:
     async def issuer(request: web.Request) -> web.Response:
         return web.json_response({"token_endpoint": f"{server.url}/token"}) if request.method == "GET" else web.Response(body=answer)
 
@@ -272,7 +272,7 @@ async def test_an_issuer_that_answers_nonsense_is_named(server: Any, answer: byt
 
 
 @LIBRARY
-async def test_an_issuer_that_cannot_be_reached_or_refuses_is_told_in_plain_words(server: Any) -> None:
+async def test_an_issuer_that_cannot_be_reached_or_refuses_is_reported_in_plain_words(server: Any) -> None:
     async def fetch(url: str) -> str:
         with pytest.raises(CredentialError) as raised:
             await Oidc("w", OidcSettings(url, "id", "secret", refresh_token="r")).fetch()

@@ -66,8 +66,8 @@ async def test_an_item_of_a_list_without_a_name_that_can_be_read() -> None:
     unreadable: Counter[str] = Counter()
     with capture_logs() as logs:
         page = await KindDecoder(POD, unreadable).page(b'{"metadata":{"resourceVersion":"9"},"items":[7]}')
-    (told,) = logs
-    assert (told["event"], told["kind"], told["object"]) == ("an object cannot be read and is left out", "pods", "")
+    (reported,) = logs
+    assert (reported["event"], reported["kind"], reported["object"]) == ("an object cannot be read and is left out", "pods", "")
     assert (page.items, unreadable) == ([], {"pods": 1})
 
 
@@ -82,9 +82,9 @@ async def test_a_streaming_list_that_breaks_off(server: Any, connected: Any) -> 
     server.answer = answer
     with capture_logs() as logs:
         await api.list(NODE)
-    (told,) = logs
+    (reported,) = logs
     text = "no streaming list this time; listing in pages"
-    assert told == {"event": text, "log_level": "info", "kind": "nodes", "error": f"GET {server.url}/api/v1/nodes: 500: etcd is away"}
+    assert reported == {"event": text, "log_level": "info", "kind": "nodes", "error": f"GET {server.url}/api/v1/nodes: 500: etcd is away"}
 
 
 # Credentials
@@ -127,7 +127,7 @@ def test_credentials_that_cannot_be_renewed(error: Exception, keys: dict[str, ob
     assert logs == [{"event": "credentials cannot be renewed; the old ones are used until that works", **keys}]
 
 
-async def test_certificates_that_change_into_nonsense(clock: RealClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_certificates_that_become_malformed(clock: RealClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(identity, "FILES_SECONDS", 0.01)
     path = tmp_path / "ca.crt"
     path.write_bytes(Authority().certificate)
@@ -137,7 +137,7 @@ async def test_certificates_that_change_into_nonsense(clock: RealClock, tmp_path
     async with running(held.run()), asyncio.timeout(10):
         with capture_logs() as logs:
             path.write_bytes(b"half a file")
-            while not logs:  # noqa: ASYNC110  # nobody tells of a log
+            while not logs:  # noqa: ASYNC110  # nothing announces a log line
                 await asyncio.sleep(0.01)
     text = "changed certificates cannot be used; the old ones are kept"
     assert logs[0] == {"event": text, "log_level": "warning", "error": f"ca: {path}: holds no PEM certificate"}

@@ -23,18 +23,18 @@ async def session() -> AsyncIterator[aiohttp.ClientSession]:
         yield made
 
 
-async def told(session: aiohttp.ClientSession, url: str) -> str:
+async def reason(session: aiohttp.ClientSession, url: str) -> str:
     with pytest.raises((aiohttp.ClientError, OSError, ValueError)) as raised:
         await session.get(url)
     return network_error_text(raised.value)
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_a_port_where_nobody_listens_refuses(session: aiohttp.ClientSession, scheme: str) -> None:
+async def test_a_port_where_nothing_listens_refuses(session: aiohttp.ClientSession, scheme: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-        assert await told(session, f"{scheme}://127.0.0.1:{port}/") == "connection refused"
+        assert await reason(session, f"{scheme}://127.0.0.1:{port}/") == "connection refused"
         with pytest.raises(ConnectionRefusedError) as raised:
             await asyncio.get_running_loop().create_connection(asyncio.Protocol, "127.0.0.1", port)
         assert network_error_text(raised.value) == "connection refused"
@@ -42,17 +42,17 @@ async def test_a_port_where_nobody_listens_refuses(session: aiohttp.ClientSessio
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "a" * 64 + ".b"])
 async def test_a_name_without_an_address_is_no_host(session: aiohttp.ClientSession, host: str) -> None:
-    assert await told(session, f"http://{host}/") == "no such host"
+    assert await reason(session, f"http://{host}/") == "no such host"
 
 
 async def served(session: aiohttp.ClientSession, talk: Talk, scheme: str = "http") -> str:
     server = await asyncio.start_server(talk, "127.0.0.1", 0)
     async with server:
-        return await told(session, f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+        return await reason(session, f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_a_connection_that_is_reset_is_told_so(session: aiohttp.ClientSession, scheme: str) -> None:
+async def test_a_connection_that_is_reset_is_reported(session: aiohttp.ClientSession, scheme: str) -> None:
     async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(10)
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
@@ -61,7 +61,7 @@ async def test_a_connection_that_is_reset_is_told_so(session: aiohttp.ClientSess
     assert await served(session, reset, scheme) == "connection reset by peer"
 
 
-async def test_a_server_that_closes_without_an_answer_is_told_so(session: aiohttp.ClientSession) -> None:
+async def test_a_server_that_closes_without_an_answer_is_reported(session: aiohttp.ClientSession) -> None:
     async def close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(10_000)
         writer.close()
@@ -69,7 +69,7 @@ async def test_a_server_that_closes_without_an_answer_is_told_so(session: aiohtt
     assert await served(session, close) == "the server closed the connection"
 
 
-async def test_a_plain_server_where_tls_is_expected_is_told_as_go_does(session: aiohttp.ClientSession) -> None:
+async def test_a_plain_server_where_tls_is_expected_is_reported_as_go_does(session: aiohttp.ClientSession) -> None:
     async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(10_000)
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")

@@ -13,7 +13,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
-    monkeypatch.setenv("NO_PROXY", "10.0.0.0/8,.internal, 192.168.1.1,nonsense/x")
+    monkeypatch.setenv("NO_PROXY", "10.0.0.0/8,.internal, 192.168.1.1,malformed/x")
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ async def test_a_binding_is_posted_with_name_uid_and_node(api: ApiServer, server
     assert seen.headers["Content-Type"] == "application/json"
 
 
-async def test_a_binding_whose_answer_is_nonsense_is_done(api: ApiServer, server: Any) -> None:
+async def test_a_binding_whose_answer_is_malformed_is_done(api: ApiServer, server: Any) -> None:
     server.answers((201, b"<html>"))
     await api.bind(Binding("web", "nginx", "u1", "node-1"))
 

@@ -17,7 +17,7 @@ from koordsched.cluster.apiserver.credentials import Fixed
 from koordsched.cluster.apiserver.sessions import Sessions, read_whole
 from koordsched.cluster.apiserver.settings import ConnectionSettings
 from koordsched.cluster.apiserver.target import Target
-from koordsched.cluster.apiserver.wire import MAX_REFUSAL, TRANSPORT_ERRORS, Answer, NoAnswer, NotSent
+from koordsched.cluster.apiserver.wire import MAX_REFUSAL, TRANSPORT_ERRORS, ApiResponse, NoAnswer, NotSent
 
 Make = Callable[..., Sessions]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -44,7 +44,7 @@ def call(**fields: Any) -> Call:
     return Call(**{"label": Label("get", "nodes"), "method": "GET", "path": "/x", "seconds": 5.0, **fields})
 
 
-async def ask(sessions: Sessions, url: str, **fields: Any) -> Answer:
+async def ask(sessions: Sessions, url: str, **fields: Any) -> ApiResponse:
     return await read_whole(await sessions.send(call(**fields), url, CIMultiDict(), None), 1000)
 
 
@@ -63,9 +63,9 @@ async def hangs(_request: web.Request) -> web.StreamResponse:
 @pytest.mark.parametrize(
     ("user", "header"),
     [("", None), ("me:secret@", "Basic bWU6c2VjcmV0"), ("me@", "Basic bWU6")],
-    ids=["nobody", "with a password", "without"],
+    ids=["no user", "with a password", "without"],
 )
-async def test_a_proxy_is_asked_for_the_whole_address_and_told_who_asks(server: Any, make: Make, user: str, header: str | None) -> None:
+async def test_a_proxy_is_asked_for_the_whole_address_and_gets_the_user(server: Any, make: Make, user: str, header: str | None) -> None:
     server.answers((200, {}))
     sessions = make(API, server.url.replace("http://", f"http://{user}"))
     assert sessions.proxied
@@ -74,7 +74,7 @@ async def test_a_proxy_is_asked_for_the_whole_address_and_told_who_asks(server: 
     assert (seen.headers["Host"], seen.headers.get("Proxy-Authorization")) == ("api.example.org", header)
 
 
-async def test_a_proxy_is_asked_for_a_tunnel_to_a_secure_address_and_told_who_asks(make: Make) -> None:
+async def test_a_proxy_is_asked_for_a_tunnel_to_a_secure_address_and_gets_the_user(make: Make) -> None:
     asked: list[list[bytes]] = []
 
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -187,7 +187,7 @@ async def test_what_cannot_be_reached_was_not_asked(make: Make) -> None:
 @pytest.mark.parametrize(("status", "limit"), [(200, 1000), (500, 1000)])
 async def test_an_answer_of_the_largest_size_is_whole_and_a_larger_one_is_cut(server: Any, make: Make, status: int, limit: int) -> None:
     server.answer = says(web.Response(status=status, body=b"x" * limit, headers={"Retry-After": "7"}))
-    assert await ask(make(server.url), f"{server.url}/x") == Answer(status, b"x" * limit, "7", "")
+    assert await ask(make(server.url), f"{server.url}/x") == ApiResponse(status, b"x" * limit, "7", "")
     server.answer = says(web.Response(status=status, body=b"x" * (limit + 1), headers={"Retry-After": "7"}))
     answer = await ask(make(server.url), f"{server.url}/x")
     assert (answer.status, answer.retry_after, answer.flaw) == (status, "7", f"it is larger than {limit} bytes")
@@ -204,4 +204,4 @@ async def test_an_answer_that_breaks_off_is_kept_as_far_as_it_came(server: Any, 
         return answer
 
     server.answer = cut
-    assert await ask(make(server.url), f"{server.url}/x") == Answer(409, b"half", "3", "it broke off")
+    assert await ask(make(server.url), f"{server.url}/x") == ApiResponse(409, b"half", "3", "it broke off")

@@ -35,7 +35,7 @@ def test_a_bookmark_says_of_which_kind_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cluster", "told"),
+    ("cluster", "given"),
     [
         ({"insecure_skip_tls_verify": True}, {"insecure-skip-tls-verify": True}),
         ({"tls_server_name": "k8s"}, {"tls-server-name": "k8s"}),
@@ -44,7 +44,7 @@ def test_a_bookmark_says_of_which_kind_it_is() -> None:
         ({"extensions": [{"name": "other", "extension": {"a": 1}}]}, {}),
     ],
 )
-def test_an_exec_plugin_that_asks_for_it_is_told_of_the_cluster(kubeconfig: Any, cluster: dict[str, Any], told: dict[str, Any]) -> None:
+def test_an_exec_plugin_that_asks_for_it_gets_the_cluster(kubeconfig: Any, cluster: dict[str, Any], given: dict[str, Any]) -> None:
     plugin = {
         "apiVersion": "client.authentication.k8s.io/v1",
         "command": "./plugin",
@@ -52,7 +52,7 @@ def test_an_exec_plugin_that_asks_for_it_is_told_of_the_cluster(kubeconfig: Any,
         "interactiveMode": "Never",
     }
     found: Any = read_kubeconfig(kubeconfig("https://h", {"exec": plugin}, **cluster)).credentials
-    assert found.cluster == {"server": "https://h", **told}
+    assert found.cluster == {"server": "https://h", **given}
 
 
 async def test_an_authority_that_is_no_certificate_is_an_error_with_the_issuers_address() -> None:

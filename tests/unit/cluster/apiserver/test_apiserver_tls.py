@@ -149,7 +149,7 @@ async def test_an_authority_that_changes_on_disk_is_noticed_in_time(
     async with running(found.run()), asyncio.timeout(10):
         with capture_logs() as logs:
             path.write_bytes(b"half a file")
-            while not logs:  # noqa: ASYNC110  # nobody tells of a log
+            while not logs:  # noqa: ASYNC110  # nothing announces a log line
                 await asyncio.sleep(0.01)
         assert found.context is before
         path.write_bytes(Authority("new").certificate)
@@ -169,9 +169,9 @@ async def test_a_client_certificate_is_shown(
     api = await connected(kubeconfig=kubeconfig(tls_server.url, user, certificate_authority_data=ca))
     await api.check()
     assert [batch async for batch in api.watch(NODE, resource_version="1")] == []
-    nobody = await connected(kubeconfig=kubeconfig(tls_server.url, certificate_authority_data=ca))
+    anonymous = await connected(kubeconfig=kubeconfig(tls_server.url, certificate_authority_data=ca))
     with pytest.raises(ServerError):
-        await nobody.check()
+        await anonymous.check()
 
 
 async def test_a_client_certificate_from_a_plugin_is_shown(

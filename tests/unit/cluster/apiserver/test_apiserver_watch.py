@@ -32,7 +32,7 @@ def end_of_list(version: str) -> bytes:
 
 
 class Stream:
-    """A watch that sends these pieces one by one and then ends as told."""
+    """A watch that sends these pieces one by one and then ends as it is made to."""
 
     def __init__(self, *pieces: bytes, end: str = "close") -> None:
         self._pieces = pieces
@@ -112,7 +112,7 @@ async def test_a_broken_connection_leaves_nothing_to_the_garbage_collector(api: 
     assert left == []
 
 
-async def test_history_that_is_gone_is_told_by_status_or_by_an_error_event(api: ApiServer, server: Any) -> None:
+async def test_history_that_is_gone_is_reported_by_status_or_by_an_error_event(api: ApiServer, server: Any) -> None:
     status = {"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "too old resource version: 5 (9)"}
     server.answers((410, status))
     with pytest.raises(Gone, match="too old resource version"):

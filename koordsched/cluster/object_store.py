@@ -1,9 +1,9 @@
-"""A local copy of one kind's objects, and the handlers that are told of every change to it.
+"""A local copy of one kind's objects, and the handlers that are called with every change to it.
 
 No waiting: the informer feeds it with lists and watch events, and whatever it is fed, handlers see a gapless story: an object is added
 once, then updated, then deleted, in the order of its versions. The store is changed before handlers are called.
 
-A handler that raises has missed a change. What it was last told of the object is kept, and `retry` tells it, and the handlers after it, of
+A handler that raises has missed a change. What it last took in of the object is kept, and `retry` calls it, and the handlers after it, with
 the difference to what the store has by then; until that works, every new event of the object is such a retry as well.
 """
 
@@ -50,8 +50,8 @@ class FinalState(Enum):
 class Handler(Protocol[H_contra]):
     """Who wants to know of changes. Calls are synchronous, between two awaits of the informer: a handler must be quick.
 
-    A change may be told twice, as `on_add` of an object that is known too: after a handler raised, and where a comparison with the cluster
-    found that a change had been lost. Being told again must do no harm.
+    A change may come twice, as `on_add` of an object that is known too: after a handler raised, and where a comparison with the cluster
+    found that a change had been lost. A repeated call must do no harm.
     """
 
     def on_add(self, obj: H_contra, arrival: Arrival) -> None: ...
@@ -62,10 +62,10 @@ class Handler(Protocol[H_contra]):
 
 
 class Missed(msgspec.Struct, Generic[T], eq=False):
-    """What one handler has not been told successfully of one object."""
+    """What one handler has not taken in of one object."""
 
-    before: T | None  # what it was last told of successfully; None: nothing
-    told: T  # the object of the call that raised
+    before: T | None  # what it last took in; None: nothing
+    failed: T  # the object of the call that raised
     failures: int = 0  # calls that raised since then
 
 
@@ -80,7 +80,7 @@ def newer(version: str, other: str) -> bool:
     return (len(version), version) > (len(other), other)
 
 
-class Mirror(Generic[T]):
+class ObjectStore(Generic[T]):
     """The store and its handlers, which are called in the order in which they were added.
 
     A handler that raises is logged with the object's name and counted in `handler_errors`; the others still get the call. `on_missed` is
@@ -103,7 +103,7 @@ class Mirror(Generic[T]):
         return {key: max(missed.failures for missed in handlers.values()) for key, handlers in self._missed.items()}
 
     def add_handler(self, handler: Handler[T]) -> None:
-        """Tell the handler of everything that is known, as INITIAL, and of every change from now on."""
+        """Call the handler with everything that is known, as INITIAL, and with every change from now on."""
         self._handlers.append(handler)
         for key, obj in list(self.store.items()):
             try:
@@ -148,7 +148,7 @@ class Mirror(Generic[T]):
             self._replacing = False
 
     def correct(self, key: str, obj: T | None) -> bool:
-        """Take over what the cluster says of an object (None: it does not exist) that the watch did not tell. Return whether that changed
+        """Take over what the cluster says of an object (None: it does not exist) that the watch did not send. Return whether that changed
         anything; nothing does while a list is being taken over, nor if the store is ahead already."""
         known = self.store.get(key)
         if self._replacing or (obj is None and known is None):
@@ -167,7 +167,7 @@ class Mirror(Generic[T]):
         return True
 
     def repeat(self, key: str) -> None:
-        """Tell all handlers of an object anew that they were told of before; nothing happens if it does not exist."""
+        """Call all handlers anew with an object that they know; nothing happens if it does not exist."""
         obj = self.store.get(key)
         if obj is None or self._retry(key):
             return
@@ -178,14 +178,14 @@ class Mirror(Generic[T]):
                 self._failed(key, handler, obj, obj)
 
     def retry(self, key: str) -> None:
-        """Tell the handlers that have missed something of an object, and those after them, how it is now."""
+        """Call the handlers that have missed a change of an object, and those after them, with how it is now."""
         if self._retry(key) and key not in self._missed:
             log.info("all handlers have taken in an object that some had failed on", kind=self._kind, object=key)
 
     def _put(self, key: str, obj: T, arrival: Arrival) -> None:
         old = self.store.get(key)
         if old is not None and old.metadata.uid != obj.metadata.uid:
-            # Deleted and created again while nobody looked: two objects, so handlers are told of both ends.
+            # Deleted and created again between two looks: two objects, so handlers get the end of one and the beginning of the other.
             self._delete(key, old, FinalState.UNKNOWN)
             old = None
         if old is None:
@@ -223,8 +223,8 @@ class Mirror(Generic[T]):
     def _retry(self, key: str, old: T | None = None, new: T | None = None) -> bool:
         """Bring every handler to the store's state of an object; False when none has missed anything.
 
-        Those that missed nothing are told of the change from old to new, if there is one. Those behind a handler that has just caught up
-        are told again what it was told: they may have looked at what it keeps.
+        Those that missed nothing get the change from old to new, if there is one. Those behind a handler that has just caught up
+        get again what it got: they may have looked at what it keeps.
         """
         missed = self._missed.pop(key, None)
         if missed is None:
@@ -240,12 +240,12 @@ class Mirror(Generic[T]):
                 elif again is not None and now is not None:
                     _catch_up(handler, again, now)
                 else:
-                    _tell(handler, old, new)
+                    _notify(handler, old, new)
             except Exception:  # noqa: BLE001  # one handler must not keep the others from theirs
                 if late is not None:
-                    self._failed(key, handler, late.before, now or late.told, late.failures)
-                elif (told := now or new or old) is not None:
-                    self._failed(key, handler, old if again is None else now, told)
+                    self._failed(key, handler, late.before, now or late.failed, late.failures)
+                elif (failed := now or new or old) is not None:
+                    self._failed(key, handler, old if again is None else now, failed)
         return True
 
     def _is_overtaken(self, key: str, version: str) -> bool:
@@ -255,20 +255,20 @@ class Mirror(Generic[T]):
         del self._ahead[key]
         return False
 
-    def _failed(self, key: str, handler: Handler[T], before: T | None, told: T, failures: int = 0) -> None:
+    def _failed(self, key: str, handler: Handler[T], before: T | None, failed: T, failures: int = 0) -> None:
         """Log and count what a handler raises, and remember what it has missed; called while the exception is handled."""
         self.handler_errors += 1
         place = next(i for i, each in enumerate(self._handlers) if each is handler)
         handlers = self._missed.setdefault(key, {})
-        handlers[place] = Missed(before, told, failures + 1)
+        handlers[place] = Missed(before, failed, failures + 1)
         say = log.exception if not failures else log.error  # one traceback is enough
         name = type(handler).__qualname__
-        say("a handler failed on a change and is told again later", kind=self._kind, object=key, handler=name, failures=failures + 1)
+        say("a handler failed on a change and is called again later", kind=self._kind, object=key, handler=name, failures=failures + 1)
         self._on_missed(key, failures + 1)
 
 
-def _tell(handler: Handler[T], old: T | None, new: T | None) -> None:
-    """Tell a handler of a change; of none when both are None."""
+def _notify(handler: Handler[T], old: T | None, new: T | None) -> None:
+    """Call a handler with a change; with none when both are None."""
     if new is None:
         if old is not None:
             handler.on_delete(old, FinalState.UNKNOWN)
@@ -279,11 +279,11 @@ def _tell(handler: Handler[T], old: T | None, new: T | None) -> None:
 
 
 def _catch_up(handler: Handler[T], missed: Missed[T], now: T | None) -> None:
-    """Tell a handler of the difference between what it knows and what there is. It may have got half way with what it failed on."""
-    known = missed.before or missed.told
+    """Call a handler with the difference between what it knows and what there is. It may have got half way with what it failed on."""
+    known = missed.before or missed.failed
     if now is None or known.metadata.uid != now.metadata.uid:
         handler.on_delete(known, FinalState.UNKNOWN)
         if now is not None:
             handler.on_add(now, LATER)
     else:
-        _tell(handler, missed.before, now)
+        _notify(handler, missed.before, now)

@@ -9,7 +9,6 @@ Callers: `loading` for the configuration and for the arguments of each plugin.
 from __future__ import annotations
 
 import base64
-import binascii
 import types
 from collections.abc import Callable
 from functools import lru_cache
@@ -161,7 +160,7 @@ def _decode_scalar(value: Any, kind: type, meta: msgspec.Meta | None) -> Any:
     if kind is bytes and isinstance(value, str):
         try:
             return base64.b64decode(value, validate=True)
-        except binascii.Error as error:
+        except ValueError as error:  # binascii.Error is one; text that is not ASCII raises another
             raise _WrongError(f"{_HOW_IT_LOOKS[bytes]}: {error}") from None
     if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= MAX_FLOAT32:
         return float(value)

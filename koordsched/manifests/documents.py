@@ -90,9 +90,17 @@ def _parse(name: str, text: str) -> Iterator[InputDocument]:
         except InputError:
             if is_json:
                 raise
-    from koordsched.manifests.yaml_events import parse_yaml  # noqa: PLC0415  # PyYAML costs 20 ms, and a trace does without
+    return _parse_yaml(name, text)
 
-    return parse_yaml(name, text)
+
+def _parse_yaml(name: str, text: str) -> Iterator[InputDocument]:
+    from koordsched.yamltext.values import Unreadable, read_values  # noqa: PLC0415  # PyYAML costs 20 ms, and a trace does without
+
+    try:
+        for number, value in enumerate(read_values(text, MAX_DEPTH), 1):
+            yield InputDocument(name, number, value)
+    except Unreadable as mistake:
+        raise InputError(f"{name}: document {mistake.number}: {mistake}") from None
 
 
 def _parse_json(name: str, text: str) -> list[InputDocument]:

@@ -1,19 +1,23 @@
 """Who we are to the API server: where an Authorization header or a client certificate comes from.
 
-A source only fetches; when that is done again (in time, after a 401) is `identity`'s business.
+A source only fetches; when that is done again (in time, after a 401) is `identity`'s business. What comes from outside and is to stand in
+a header is checked here.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Protocol
 
 import msgspec
 
-from koordsched.cluster.apiserver.headers import header_flaw
 from koordsched.files import read_limited
 
 TOKEN_FILE_SECONDS = 60.0
+
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_CHARACTERS = {"\r": "a line break", "\n": "a line break", "\0": "a NUL", "\t": "a tab"}
 
 
 class CredentialError(Exception):
@@ -82,3 +86,17 @@ def bearer(token: str, source: str, expires: float | None = None) -> Credential:
     if flaw:
         raise CredentialError(f"{source}: the token {flaw}")
     return Credential(authorization=f"Bearer {token}", expires=expires)
+
+
+def header_flaw(value: str) -> str:
+    """Return what keeps a value from being sent as a header, "" when nothing does. The value, which may be secret, is not repeated."""
+    for position, character in enumerate(value, 1):
+        if not " " <= character <= "~":
+            what = _CHARACTERS.get(character) or ("a control character" if character.isascii() else "a character that is not ASCII")
+            return f"holds {what} (character {position})"
+    return ""
+
+
+def escaped_header_key(key: str) -> str:
+    """Write any text as a part of a header's name: what may not stand there as %XX, as client-go writes the keys of impersonation."""
+    return "".join(chr(byte) if HEADER_NAME.fullmatch(chr(byte)) and byte != ord("%") else f"%{byte:02X}" for byte in key.encode())

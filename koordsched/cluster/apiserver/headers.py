@@ -1,41 +1,23 @@
-"""Request headers, built once for each content type and each identity, and what may stand in one.
+"""Request headers, built once for each content type and each identity.
 
-Where a value comes from (a kubeconfig, a token file, a plugin, an issuer) it is refused in its author's words; here, where headers are
-written, nothing else passes either.
+A value that cannot stand in a header is refused where it comes from (a kubeconfig, a token file, a plugin, an issuer), in its author's
+words; here, where headers are written, nothing else passes either.
 """
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from multidict import CIMultiDict
 
 from koordsched.cluster.apiserver.call import JSON
+from koordsched.cluster.apiserver.credentials import HEADER_NAME, header_flaw
 from koordsched.cluster.port import Invalid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from koordsched.cluster.apiserver.identity import Identity
-
-
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_NAMES = {"\r": "a line break", "\n": "a line break", "\0": "a NUL", "\t": "a tab"}
-
-
-def header_flaw(value: str) -> str:
-    """Return what keeps a value from being sent as a header, "" when nothing does. The value, which may be secret, is not repeated."""
-    for position, character in enumerate(value, 1):
-        if not " " <= character <= "~":
-            what = _NAMES.get(character) or ("a control character" if character.isascii() else "a character that is not ASCII")
-            return f"holds {what} (character {position})"
-    return ""
-
-
-def escaped_header_key(key: str) -> str:
-    """Write any text as a part of a header's name: what may not stand there as %XX, as client-go writes the keys of impersonation."""
-    return "".join(chr(byte) if _NAME.fullmatch(chr(byte)) and byte != ord("%") else f"%{byte:02X}" for byte in key.encode())
 
 
 class RequestHeaders:
@@ -59,7 +41,7 @@ class RequestHeaders:
             if self._identity.authorization:
                 headers["Authorization"] = self._identity.authorization
             for name, value in headers.items():
-                flaw = header_flaw(value) if _NAME.fullmatch(name) else "is no name of a header"
+                flaw = header_flaw(value) if HEADER_NAME.fullmatch(name) else "is no name of a header"
                 if flaw:
                     del self._mappings[content_type]
                     raise Invalid(f"the request cannot be sent: its header {name!r} {flaw}")

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from koordsched.api.validation import InvalidObject, decode
-from koordsched.cluster.apiserver.headers import header_flaw
+from koordsched.cluster.apiserver.credentials import header_flaw
 from koordsched.cluster.apiserver.kubeconfig_format import KUBECONFIG, Kubeconfig, KubeconfigCluster, NamedCluster, NamedContext, NamedUser
 from koordsched.cluster.apiserver.kubeconfig_user import read_user
 from koordsched.cluster.apiserver.settings import ConnectError

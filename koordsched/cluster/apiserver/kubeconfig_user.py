@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from koordsched.cluster.apiserver.credentials import Credential, CredentialSource, Fixed, TokenFile, bearer
+from koordsched.cluster.apiserver.credentials import Credential, CredentialSource, Fixed, TokenFile, bearer, escaped_header_key, header_flaw
 from koordsched.cluster.apiserver.exec_plugin import ExecPlugin
-from koordsched.cluster.apiserver.headers import escaped_header_key, header_flaw
 from koordsched.cluster.apiserver.target import Pem
 
 if TYPE_CHECKING:

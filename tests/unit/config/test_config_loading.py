@@ -61,6 +61,7 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file() -> None:
         ("profiles: [7]", "profiles[0]", "7: expected a mapping"),
         ("profiles: [{schedulerName: 5}]", "profiles[0].schedulerName", "5: expected a text"),
         ("extenders: [{urlPrefix: x, tlsConfig: {caData: '*'}}]", "extenders[0].tlsConfig.caData", '"*": expected base64 text'),
+        ("extenders: [{urlPrefix: x, tlsConfig: {caData: 'é'}}]", "extenders[0].tlsConfig.caData", '"é": expected base64 text'),
     ],
 )
 def test_a_value_of_the_wrong_type_is_refused_with_what_was_expected(body: str, path: str, problem: str) -> None:

@@ -13,9 +13,9 @@ from aiohttp import web
 
 from koordsched.api.kinds import NODE, POD
 from koordsched.cluster.apiserver import ConnectError
-from koordsched.cluster.apiserver.credentials import CredentialError, TokenFile
+from koordsched.cluster.apiserver.credentials import CredentialError, TokenFile, escaped_header_key, header_flaw
 from koordsched.cluster.apiserver.exec_plugin import MAX_OUTPUT, ExecPlugin
-from koordsched.cluster.apiserver.headers import RequestHeaders, escaped_header_key, header_flaw
+from koordsched.cluster.apiserver.headers import RequestHeaders
 from koordsched.cluster.apiserver.oidc import MAX_ANSWER, Oidc, OidcSettings
 from koordsched.cluster.apiserver.target import Pem
 from koordsched.cluster.apiserver.wire import MAX_REFUSAL

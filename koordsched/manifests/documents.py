@@ -94,12 +94,12 @@ def _parse(name: str, text: str) -> Iterator[InputDocument]:
 
 
 def _parse_yaml(name: str, text: str) -> Iterator[InputDocument]:
-    from koordsched.yamltext.values import Unreadable, read_values  # noqa: PLC0415  # PyYAML costs 20 ms, and a trace does without
+    from koordsched.yamltext.values import NotPlainValues, read_values  # noqa: PLC0415  # PyYAML costs 20 ms, and a trace does without
 
     try:
         for number, value in enumerate(read_values(text, MAX_DEPTH), 1):
             yield InputDocument(name, number, value)
-    except Unreadable as mistake:
+    except NotPlainValues as mistake:
         raise InputError(f"{name}: document {mistake.number}: {mistake}") from None
 
 

@@ -21,7 +21,7 @@ MAX_UNFOLDED = 1_000_000
 LETTERS = frozenset("yYnN")
 
 
-class Unreadable(Exception):
+class NotPlainValues(Exception):
     """A document cannot be read. `number` counts from 1; the text names the line."""
 
     def __init__(self, number: int, text: str) -> None:
@@ -30,7 +30,7 @@ class Unreadable(Exception):
 
 
 def read_values(text: str, max_depth: int) -> Iterator[Any]:
-    """Yield the value of each document. Unreadable."""
+    """Yield the value of each document. NotPlainValues."""
     number = 0
     try:
         for event in (stream := yaml.parse(text, Loader=yaml.CSafeLoader)):
@@ -42,9 +42,9 @@ def read_values(text: str, max_depth: int) -> Iterator[Any]:
     except yaml.MarkedYAMLError as mistake:
         mark = mistake.problem_mark or mistake.context_mark
         line = f"line {mark.line + 1}: " if mark else ""
-        raise Unreadable(max(number, 1), f"{line}not YAML: {mistake.problem}") from None
+        raise NotPlainValues(max(number, 1), f"{line}not YAML: {mistake.problem}") from None
     except yaml.reader.ReaderError as mistake:
-        raise Unreadable(max(number, 1), f"character {mistake.position}: not YAML: {mistake.reason}") from None
+        raise NotPlainValues(max(number, 1), f"character {mistake.position}: not YAML: {mistake.reason}") from None
 
 
 class _ValueBuilder(Builder):
@@ -97,4 +97,4 @@ class _ValueBuilder(Builder):
         return text if isinstance(value, float) and not isfinite(value) else value
 
     def _refuse(self, event: Any, why: str) -> NoReturn:
-        raise Unreadable(self._number, f"line {line_of(event)}: {why}")
+        raise NotPlainValues(self._number, f"line {line_of(event)}: {why}")

@@ -53,7 +53,7 @@ def web() -> PodBuilder:
 
 
 def place_each(benchmark: Any, world: World, template: PodBuilder) -> None:
-    """Time find and assume, which tells the counts; signing comes before."""
+    """Time find and assume, which updates the counts; signing comes before."""
     next_pod: list[PodInfo] = []
 
     def setup() -> None:

@@ -39,7 +39,7 @@ def identical_pod(world: World) -> PodInfo:
 
 
 def different_pod(world: World) -> PodInfo:
-    """Return a pod whose requests, tolerations and selector nobody else has."""
+    """Return a pod whose requests, tolerations and selector no other pod has."""
     index = next(_serial)
     made = pod("job").cpu(f"{100 + index}m").memory(f"{256 + index}Mi").tolerates("dedicated", f"team-{index}", operator="Equal")
     made = made.node_selector({"pool": f"p{index % 20}", "disk": "ssd"} if index % 2 else {"zone": f"z{index % 3}"})

@@ -6,7 +6,7 @@
 - `shapes.py`     the pods that come and go
 - `cluster.py`    the nodes and what befalls them; `mutator.py` does it all, a little at a time
 - `quiescence.py` waits, each minute, until nothing is under way any more
-- `checks.py`     what must hold then: no drift of the cache, nothing overcommitted, nobody bound twice, nobody forgotten
+- `checks.py`     what must hold then: no drift of the cache, nothing overcommitted, no pod bound twice, none forgotten
 - `growth.py`     whether resident memory grows
 - `report.py`     the table
 

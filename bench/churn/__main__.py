@@ -22,7 +22,7 @@ from support.proxy import Proxy, Weather
 from churn.checks import violations
 from churn.growth import growth_an_hour
 from churn.mutator import Mutator
-from churn.quiescence import Restless, beliefs, come_to_rest, drift
+from churn.quiescence import Restless, come_to_rest, drift, known_of
 from churn.report import Minute, table
 from churn.settings import Settings
 
@@ -66,7 +66,7 @@ class Churn:
         try:
             listed = come_to_rest(self._rest, self._mutator)
         except Restless as restless:
-            listed, wrong = [], [str(restless), *beliefs(running, self._rest, restless.untold[:5])]
+            listed, wrong = [], [str(restless), *known_of(running, self._rest, restless.unexplained[:5])]
         rested = time.monotonic() - begun
         wrong += filter(None, [drift(running)])
         wrong += violations(self._rest, placements)
@@ -118,7 +118,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def growth(minutes: Sequence[Minute], allowed: float) -> list[str]:
     """Say by how much memory grew, where that is more than allowed."""
     found = growth_an_hour([each.minutes for each in minutes], [each.resident_mib for each in minutes])
-    print_line("memory: too short a run to tell" if found is None else f"memory: {found:+.1f} MiB an hour over the second half")
+    print_line("memory: too short a run to say" if found is None else f"memory: {found:+.1f} MiB an hour over the second half")
     return [f"memory grows by {found:.1f} MiB an hour, allowed are {allowed:.0f}"] if found is not None and found > allowed else []
 
 

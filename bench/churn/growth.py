@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 FEWEST = 4
-"""Of so few points as these no line is told."""
+"""Through fewer points no line is drawn."""
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float:
@@ -18,7 +18,7 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
 
 
 def growth_an_hour(minutes: Sequence[float], mebibytes: Sequence[float]) -> float | None:
-    """Return by how many MiB an hour it grew over the second half; None: too short to tell."""
+    """Return by how many MiB an hour it grew over the second half; None: too short a run."""
     half = len(minutes) // 2
     points = list(zip(minutes[half:], mebibytes[half:], strict=True))
     return 60 * slope(points) if len(points) >= FEWEST else None

@@ -1,4 +1,4 @@
-"""Waits until the scheduler has nothing under way: every pod is bound or has been told why not, and nothing changes any more."""
+"""Waits until the scheduler has nothing under way: every pod is bound or says in a condition why not, and nothing changes any more."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from support.live import Running
 from churn.cluster import PODS, Json
 from churn.mutator import Mutator
 
-PATIENCE_SECONDS = 180.0  # on a busy machine: pods back off for ten seconds, some again, and a client for as long after faults
+REST_TIMEOUT = 180.0  # on a busy machine: pods back off for ten seconds, some again, and a client for as long after faults
 CALM_SECONDS = 3.0
 POLL_SECONDS = 1.0
 
 
 class Restless(Exception):
-    """It did not come to rest; the text says what still went on. `untold`: the pending pods that nobody has said anything about."""
+    """It did not come to rest; the text says what still went on. `unexplained`: the pending pods without a condition that says why."""
 
-    def __init__(self, text: str, untold: list[str]) -> None:
+    def __init__(self, text: str, unexplained: list[str]) -> None:
         super().__init__(text)
-        self.untold = untold
+        self.unexplained = unexplained
 
 
 def come_to_rest(rest: Rest, mutator: Mutator) -> list[Json]:
     """Return the pods as they are once nothing has happened for some seconds. Restless."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + REST_TIMEOUT
     before, since = None, time.monotonic()
     while True:
         listed = rest.get(PODS)["items"]
@@ -35,11 +35,11 @@ def come_to_rest(rest: Rest, mutator: Mutator) -> list[Json]:
         now = picture(listed)
         if mutator.collect(listed) or now != before:
             before, since = now, time.monotonic()
-        elif time.monotonic() - since > CALM_SECONDS and not untold(listed):
+        elif time.monotonic() - since > CALM_SECONDS and not unexplained(listed):
             return list(listed)
         if time.monotonic() > deadline:
-            left = untold(listed)
-            raise Restless(f"not at rest after {PATIENCE_SECONDS:.0f} s; nobody has said why these are pending: {left[:5]}", left)
+            left = unexplained(listed)
+            raise Restless(f"not at rest after {REST_TIMEOUT:.0f} s; no condition says why these are pending: {left[:5]}", left)
         time.sleep(POLL_SECONDS)
 
 
@@ -47,12 +47,12 @@ def picture(listed: list[Json]) -> dict[str, str]:
     return {pod["metadata"]["uid"]: pod["spec"].get("nodeName", "") for pod in listed}
 
 
-def untold(listed: list[Json]) -> list[str]:
+def unexplained(listed: list[Json]) -> list[str]:
     """Return the pending pods that have no condition that says why."""
     return [pod["metadata"]["name"] for pod in listed if not pod["spec"].get("nodeName") and not refused(pod)]
 
 
-def beliefs(running: Running, rest: Rest, names: list[str]) -> list[str]:
+def known_of(running: Running, rest: Rest, names: list[str]) -> list[str]:
     """Return what the scheduler and the API server know of these pods, to find out what happened to them."""
     status, text = running.debug("/debug/queue?limit=5000")
     queue = json.loads(text) if status == 200 else {}
@@ -68,7 +68,7 @@ def refused(pod: Json) -> bool:
 
 def drift(running: Running) -> str:
     """Let the scheduler compare its cache with a fresh list; return what differs, "" when nothing does."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + REST_TIMEOUT
     while True:
         status, text = running.debug("/debug/compare")
         if status == 200 and json.loads(text)["ok"] is True:

@@ -36,7 +36,7 @@ class Made(NamedTuple):
 
 
 def pod(random: Random, number: int) -> Made:
-    """Return a pod of a random shape; its label `shape` tells which."""
+    """Return a pod of a random shape; its label `shape` says which."""
     shape = random.choices(list(SHAPES), list(SHAPES.values()))[0]
     app = random.choice(APPS)
     cpu = f"{random.choice([50, 100, 100, 200, 400, 800])}m"

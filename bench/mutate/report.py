@@ -32,7 +32,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Equivalent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A mutant that no test can tell from the original."""
+    """A mutant that no test can distinguish from the original."""
 
     mutant: str
     change: list[str]

@@ -27,7 +27,7 @@ from mutate.scenarios import ScenarioFile, is_scenario_file
 from mutate.swapping import exchange, exchanges
 
 DATA_BYTES = 3 << 30
-PATIENCE = 5.0  # times what the tests took before, and
+TIMEOUT_FACTOR = 5.0  # times what the tests took before, and
 GRACE_SECONDS = 20.0
 POLL_SECONDS = 0.01
 NEAR = 10.0
@@ -169,7 +169,7 @@ class Session:
                 answer.unlink(missing_ok=True)
                 expected = sum(self._known.seconds[test] for test in tests)
                 pid = _fork(partial(self._try, mutant, [items[test] for test in tests], answer), self._options.folder / "mutant.log")
-                running[pid] = (mutant, answer, time.monotonic() + GRACE_SECONDS + PATIENCE * expected)
+                running[pid] = (mutant, answer, time.monotonic() + GRACE_SECONDS + TIMEOUT_FACTOR * expected)
             time.sleep(POLL_SECONDS)
             for pid, (mutant, answer, deadline) in list(running.items()):
                 ended, status = os.waitpid(pid, os.WNOHANG)

@@ -79,5 +79,5 @@ class BoundWatch:
                 raise WatchLost(line.decode())
             metadata = event.object.metadata
             self._version = metadata.resource_version
-            if not metadata.name.startswith(self._known):  # or it is told of one that is being evicted
+            if not metadata.name.startswith(self._known):  # or it is an event of one that is being evicted
                 self.seen.setdefault(metadata.name, now)

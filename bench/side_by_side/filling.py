@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from side_by_side.workload import Item
 
 WRITERS = 32
-PATIENCE_SECONDS = 600.0  # a creation waits for its turn where the API server cannot keep up
+CREATE_TIMEOUT = 600.0  # a creation waits for its turn where the API server cannot keep up
 
 
 async def create_all(client: Client, items: Iterable[Item]) -> None:
@@ -44,7 +44,7 @@ async def create_at_rate(server: ApiServer, items: Sequence[Item], rate: float) 
 
 
 async def create(client: Client, item: Item) -> None:
-    await client.request("POST", item.path, item.body, seconds=PATIENCE_SECONDS)
+    await client.request("POST", item.path, item.body, seconds=CREATE_TIMEOUT)
 
 
 async def _create_each(client: Client, rest: Iterable[Item]) -> None:

@@ -1,4 +1,4 @@
-"""What the whole machine has done, to tell whether it had time for a measurement."""
+"""What the whole machine has done, to see whether it had time for a measurement."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from side_by_side import workload
 from side_by_side.bindings import BoundWatch
 from side_by_side.competitors import Competitor, Entrant
 from side_by_side.exposition import REQUESTS, counter, request_key
-from side_by_side.filling import PATIENCE_SECONDS, create, create_all, create_at_rate
+from side_by_side.filling import CREATE_TIMEOUT, create, create_all, create_at_rate
 from side_by_side.machine import busy_seconds, own_seconds
 from side_by_side.wire import connected, exchanged
 from side_by_side.workload import Workload
@@ -155,7 +155,7 @@ class Race:
 
     async def _arrive(self) -> Mapping[str, float]:
         kubeconfig = self._plane.kubeconfig().write(self._plane.folder / "admin.kubeconfig")
-        settings = ConnectionSettings(kubeconfig=str(kubeconfig), qps=-1, request_timeout=PATIENCE_SECONDS)
+        settings = ConnectionSettings(kubeconfig=str(kubeconfig), qps=-1, request_timeout=CREATE_TIMEOUT)
         server = await connect(settings, RealClock(), Random())
         try:
             return await create_at_rate(server, workload.pending_pods(self._load), self._load.rate)
@@ -193,7 +193,7 @@ class Race:
 
 
 class Waiting:
-    """Waits for binds, as long as there is hope."""
+    """Waits for binds, until there are none for too long."""
 
     def __init__(self, process: Process, watch: BoundWatch, following: asyncio.Task[None]) -> None:
         self._process = process

@@ -57,7 +57,7 @@ def text(value: float, digits: int) -> str:
 
 
 def table(title: str, results: Mapping[str, Figures]) -> Table:
-    """Show the figures that are known of somebody, then the requests by kind."""
+    """Show the figures that are known of a competitor, then the requests by kind."""
     shown = Table(title=title, title_justify="left")
     pairs = [(name, base) for base in RATIOS_TO if base in results for name in results if name not in RATIOS_TO]
     shown.add_column("")

@@ -20,7 +20,7 @@ def exchanged(pid: int) -> int:
 
 
 def connected(pid: int, port: int) -> bool:
-    """Tell whether the process has a connection over IPv4 to this port, on whatever host."""
+    """Return whether the process has a connection over IPv4 to this port, on whatever host."""
     return bool(sockets_of(pid) & sockets_to(Path("/proc/net/tcp").read_text(encoding="utf-8"), port))
 
 

@@ -148,7 +148,7 @@ def test_programs_and_their_folder_are_gone_when_their_owner_is_killed(tmp_path:
 
 
 def alive(pid: int) -> bool:
-    """Tell whether a process runs; one that has ended may wait for somebody to ask how."""
+    """Return whether a process runs; one that has ended may wait for its parent to ask how."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
     except OSError:

@@ -1,4 +1,4 @@
-"""Credentials that live for three seconds: watches and binds go on while they are renewed, in time or, if no end is told, when refused."""
+"""Credentials that live for three seconds: watches and binds go on while they are renewed, in time or, if no end is given, when refused."""
 
 from __future__ import annotations
 
@@ -86,14 +86,14 @@ def run_and_check(plane: ControlPlane, folder: Path, kubeconfig: Kubeconfig) -> 
     assert calls(folder) >= CREATING_SECONDS // LIFETIME
 
 
-@pytest.mark.parametrize("told", [("told",), ()], ids=["the plugin tells the expiry", "it does not"])
-def test_tokens_that_expire(plane: ControlPlane, tmp_path: Path, told: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("expiry", [("expiry",), ()], ids=["the plugin says when it expires", "it does not"])
+def test_tokens_that_expire(plane: ControlPlane, tmp_path: Path, expiry: tuple[str, ...]) -> None:
     weather, gate = Weather(Random(3), watch_seconds=WATCH_SECONDS), Gate(plane.tokens[SCHEDULER])
     weather.authorize = gate
     with Proxy(plane, weather, tmp_path) as proxy:
-        run_and_check(plane, tmp_path, proxy.kubeconfig(plugin(tmp_path, "token", str(LIFETIME), *told)))
+        run_and_check(plane, tmp_path, proxy.kubeconfig(plugin(tmp_path, "token", str(LIFETIME), *expiry)))
     assert len(gate.tokens) >= CREATING_SECONDS // LIFETIME
-    if not told:
+    if not expiry:
         assert weather.refused >= CREATING_SECONDS // LIFETIME - 1
 
 

@@ -70,7 +70,7 @@ def test_an_extender_filters_prioritizes_and_binds(plane: ControlPlane, tmp_path
         assert server.connections <= 16
 
 
-def test_a_pod_is_told_what_an_extender_says_and_retried_when_anything_changes(plane: ControlPlane, tmp_path: Path) -> None:
+def test_a_pod_reports_what_an_extender_says_and_retried_when_anything_changes(plane: ControlPlane, tmp_path: Path) -> None:
     rest = plane.rest()
     create_node(rest, "n1", "8")
     answers: dict[str, Any] = {"now": {"NodeNames": [], "FailedNodes": {"n1": "busy"}}}

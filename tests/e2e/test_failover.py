@@ -201,12 +201,12 @@ def test_terminations_of_the_leader_under_load(plane: ControlPlane, tmp_path: Pa
     with Placements(plane.kubeconfig()) as placements, load(plane):
         for _ in range(KILLS):
             bind_of_a_pod_since(placements, time.monotonic(), TIMEOUT)
-            told = time.monotonic()
+            stopped = time.monotonic()
             both.leader.process.signal(signal.SIGTERM)
             code, text = both.leader.ended()
             assert (code, "Traceback" in text) == (0, False)
             assert "released leader lease" in text
-            took.append(bind_of_a_pod_since(placements, time.monotonic(), TIMEOUT) - told)
+            took.append(bind_of_a_pod_since(placements, time.monotonic(), TIMEOUT) - stopped)
             both.leader.start()
             both.leader.await_readiness()
             both = both.swapped()
@@ -282,7 +282,7 @@ def block(way):
             pass
     elif way == "in C, holding the interpreter":
         ctypes.PyDLL(None).sleep(SECONDS)
-    elif way == "in a log that nobody reads":
+    elif way == "in a log that is not read":
         _, end = os.pipe()
         os.set_blocking(end, False)
         try:
@@ -306,7 +306,7 @@ def blocking_plugin(folder: Path) -> Mapping[str, str]:
     return {**os.environ, "PYTHONPATH": str(folder)}
 
 
-@pytest.mark.parametrize("way", ["in Python", "in C, holding the interpreter", "in a log that nobody reads"])
+@pytest.mark.parametrize("way", ["in Python", "in C, holding the interpreter", "in a log that is not read"])
 def test_a_leader_whose_plugin_blocks_for_30_s_gives_way_to_the_standby(plane: ControlPlane, tmp_path: Path, way: str) -> None:
     rest = plane.rest()
     fill(rest)
@@ -339,12 +339,12 @@ def test_a_leader_whose_plugin_blocks_for_30_s_gives_way_to_the_standby(plane: C
         assert "blocker.py" in text
 
 
-def test_a_lease_that_somebody_takes_ends_the_leader(plane: ControlPlane, tmp_path: Path) -> None:
+def test_a_lease_that_another_process_takes_ends_the_leader(plane: ControlPlane, tmp_path: Path) -> None:
     rest = plane.rest()
     leader = Contestant(plane, tmp_path / "first", scheduler_kubeconfig(plane), Setup())
     until(lambda: leader.leads)
     taken = time.monotonic()
-    rest.patch(LEASE, {"spec": {"holderIdentity": "somebody", "leaseDurationSeconds": 1}})
+    rest.patch(LEASE, {"spec": {"holderIdentity": "other", "leaseDurationSeconds": 1}})
     code, text = leader.ended()
     assert (code, "Leaderelection lost" in text) == (1, True)
     assert time.monotonic() - taken <= TIMES.renew + TIMES.retry

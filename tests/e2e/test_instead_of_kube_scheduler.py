@@ -24,7 +24,7 @@ def holder(rest: Rest) -> str:
     try:
         return str(rest.get(LEASE)["spec"].get("holderIdentity", ""))
     except Refused:
-        return ""  # nobody has made it yet
+        return ""  # there is none yet
 
 
 def start_kube_scheduler(plane: ControlPlane, folder: Path) -> Process:

@@ -25,7 +25,7 @@ FEATURE = r'kubernetes_feature_enabled\{name="(\w+)",stage="(\w*)"\} (\S+)'
 
 
 class Cast(NamedTuple):
-    """Who asks, and how a scheduler is told whom to believe."""
+    """Who asks, and whom a scheduler is to trust."""
 
     plane: ControlPlane
     folder: Path
@@ -80,8 +80,8 @@ def requests(cast: Cast) -> dict[str, Asked]:
         "anonymous, what does not exist": Asked(path="/nothing"),
         "anonymous, another method": Asked("POST"),
         "a token without rights": Asked(headers=stranger),
-        "an unknown token": Asked(headers={"Authorization": "Bearer nonsense"}),
-        "an unknown token on an open path": Asked(path="/healthz", headers={"Authorization": "Bearer nonsense"}),
+        "an unknown token": Asked(headers={"Authorization": "Bearer malformed"}),
+        "an unknown token on an open path": Asked(path="/healthz", headers={"Authorization": "Bearer malformed"}),
         "an empty token": Asked(headers={"Authorization": "Bearer "}),
         "a password": Asked(headers={"Authorization": "Basic eDp5"}),
         "an administrator's token": Asked(headers=admin),
@@ -89,8 +89,8 @@ def requests(cast: Cast) -> dict[str, Asked]:
         "an administrator's token, HEAD": Asked("HEAD", headers=admin),
         "an administrator's token, another method": Asked("PUT", "/healthz", headers=admin),
         "an administrator's certificate": Asked(path="/configz", pair=known.client("boss", masters)),
-        "a certificate without rights": Asked(pair=known.client("nobody")),
-        "a certificate without a name": Asked(pair=known.client("", ("crowd",))),
+        "a certificate without rights": Asked(pair=known.client("no-one")),
+        "a certificate without a name": Asked(pair=known.client("", ("group",))),
         "an expired certificate": Asked(pair=expired),
         "an expired certificate on an open path": Asked(path="/healthz", pair=expired),
         "an expired certificate and a good token": Asked(headers=admin, pair=expired),
@@ -98,11 +98,11 @@ def requests(cast: Cast) -> dict[str, Asked]:
         "a server's certificate": Asked(pair=known.server()),
         "a front proxy for an administrator": Asked(path="/configz", headers=boss, pair=proxy),
         "a front proxy for a stranger": Asked(headers={"X-Remote-User": "stranger"}, pair=proxy),
-        "a front proxy for nobody": Asked(pair=proxy),
-        "a front proxy whose name is not allowed": Asked(headers=boss, pair=cast.proxies.client("someone")),
+        "a front proxy without a user": Asked(pair=proxy),
+        "a front proxy whose name is not allowed": Asked(headers=boss, pair=cast.proxies.client("other")),
         "a front proxy's headers from an untrusted certificate": Asked(headers=boss, pair=foreign),
         "a front proxy's headers without a certificate": Asked(headers=boss),
-        "a front proxy's headers from a client": Asked(path="/configz", headers=boss, pair=known.client("nobody")),
+        "a front proxy's headers from a client": Asked(path="/configz", headers=boss, pair=known.client("no-one")),
         "metrics of pods": Asked(path="/metrics/resources", headers=admin),
         "health checks as metrics": Asked(path="/metrics/slis", headers=admin),
         "a reset": Asked("DELETE", headers=admin),
@@ -118,7 +118,7 @@ def requests(cast: Cast) -> dict[str, Asked]:
         "flags": Asked(path="/debug/flags", headers=admin),
         "the verbosity, read": Asked(path="/debug/flags/v", headers=admin),
         "the verbosity, set": Asked("PUT", "/debug/flags/v", admin, body=b"2"),
-        "the verbosity, set to nonsense": Asked("PUT", "/debug/flags/v", admin, body=b"x"),
+        "the verbosity, set to no number": Asked("PUT", "/debug/flags/v", admin, body=b"x"),
         "debug": Asked(path="/debug", headers=admin),
     }
 
@@ -157,7 +157,7 @@ def test_requests_are_answered_and_refused_as_kube_scheduler_does(cast: Cast) ->
     assert scheduler_metrics(theirs) <= scheduler_metrics(ours)
 
 
-def test_without_the_right_to_ask_for_reviews_nobody_is_let_in(cast: Cast) -> None:
+def test_without_the_right_to_ask_for_reviews_no_request_is_let_in(cast: Cast) -> None:
     doors = cast.doors(cast.plane.tokens[STRANGER])
     table = {
         "anonymous": Asked(),
@@ -196,7 +196,7 @@ def test_certificate_files_are_replaced_while_it_serves_and_no_request_is_lost(c
     until(lambda: door.ask(Asked(path="/livez")).body == b"ok" and shown() == second)
     assert answered(kept, Asked(path="/livez")).body == b"ok"
     kept.close()
-    (folder / "crt").write_text("nonsense")
+    (folder / "crt").write_text("malformed")
     until(lambda: "the one before stays" in process.output())
     assert (door.ask(Asked(path="/livez")).body, shown()) == (b"ok", second)
     assert process.stop(TIMEOUT) == 0

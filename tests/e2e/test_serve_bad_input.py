@@ -1,4 +1,4 @@
-"""What an operator gets wrong about serving is told in one line and ends it with code 1, or is waited for and said: never a traceback."""
+"""What an operator gets wrong about serving is said in one line and ends it with code 1, or is waited for and said: never a traceback."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.served import POLL_SECONDS, TIMEOUT, Ended, command, ended, run, wr
 
 from koordsched.scenario.live.ports import free_port
 
-NOBODY = "https://127.0.0.1:1"
+CLOSED = "https://127.0.0.1:1"
 
 
 def mistake(outcome: Ended) -> str:
@@ -28,7 +28,7 @@ def mistake(outcome: Ended) -> str:
     return line
 
 
-def kubeconfig(folder: Path, server: str = NOBODY, authority: bytes | None = None) -> Path:
+def kubeconfig(folder: Path, server: str = CLOSED, authority: bytes | None = None) -> Path:
     return Kubeconfig(server, authority or Authority().certificate, by_token("t")).write(folder / "kubeconfig")
 
 
@@ -84,10 +84,10 @@ def test_a_certificate_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_an_api_server_that_cannot_be_reached_is_waited_for(tmp_path: Path) -> None:
-    outcome, readyz = waits(kubeconfig(tmp_path), f"{NOBODY} cannot be reached", tmp_path / "log")
+    outcome, readyz = waits(kubeconfig(tmp_path), f"{CLOSED} cannot be reached", tmp_path / "log")
     assert set(outcome.of("warning")) >= {"waiting for the API server"}
     assert readyz[0] == 500
-    assert f"[-]api-server failed: {NOBODY} cannot be reached" in readyz[1]
+    assert f"[-]api-server failed: {CLOSED} cannot be reached" in readyz[1]
 
 
 def test_rights_that_are_missing_are_waited_for(plane: ControlPlane, tmp_path: Path) -> None:

@@ -77,6 +77,6 @@ class NumaBench(PluginBench):
         self._report(WatchEvent(DELETED, self.informer(NODE_RESOURCE_TOPOLOGY).store[name]), NODE_RESOURCE_TOPOLOGY)
 
     def _report(self, event: WatchEvent, kind: Kind) -> None:
-        mirror = self.informer(kind)._objects
-        mirror.apply(event)
-        assert not mirror.handler_errors
+        objects = self.informer(kind)._objects
+        objects.apply(event)
+        assert not objects.handler_errors

@@ -50,7 +50,7 @@ def test_the_readme_shows_what_the_demo_prints(capsys: pytest.CaptureFixture[str
 
 def test_every_refusal_of_nodenumaresource_is_explained() -> None:
     page = (DOCS / "plugins" / "nodenumaresource.md").read_text(encoding="utf-8")
-    explained = re.findall(r"^\| `([^`]+)`", page.partition("## What refused pods are told")[2], flags=re.MULTILINE)
+    explained = re.findall(r"^\| `([^`]+)`", page.partition("## What refused pods report")[2], flags=re.MULTILINE)
     fixed = [text for status in (*reasons.FIXED.values(), reasons.NO_ZONES) for text in status.reasons]
     parts = [text.partition("{")[0] for text in (*fixed, reasons.INSUFFICIENT, UNSATISFIED, UNALIGNED)]
     assert len(parts) > 10

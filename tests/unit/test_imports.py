@@ -21,7 +21,7 @@ def test_numpy_starts_no_threads() -> None:
     assert said("import koordsched._core.table, os; print(len(os.listdir('/proc/self/task')))") == "1"
 
 
-def test_threads_that_somebody_asks_for_are_not_taken_away() -> None:
+def test_threads_that_the_environment_asks_for_are_not_taken_away() -> None:
     assert said("import koordsched, os; print(os.environ['OPENBLAS_NUM_THREADS'])", OPENBLAS_NUM_THREADS="2") == "2"
 
 

@@ -136,7 +136,7 @@ def test_whoever_decodes_json_expects_all_that_is_raised_for_bad_bytes() -> None
     narrow = re.compile(r"except \(?[^:\n]*msgspec\.DecodeError")
     sources = [path for path in source_files() if path.suffix == ".py" and path.is_relative_to(ROOT / "koordsched")]
     found = {str(path.relative_to(ROOT)) for path in sources if narrow.search(path.read_text(encoding="utf-8"))}
-    assert found <= {"koordsched/api/koordinator/reading.py"}  # it decodes texts, and tells deep nesting apart
+    assert found <= {"koordsched/api/koordinator/reading.py"}  # it decodes texts, and names deep nesting
 
 
 def test_every_compiled_module_declares_its_data_and_its_python_surface() -> None:

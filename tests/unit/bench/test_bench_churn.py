@@ -9,7 +9,7 @@ import pytest
 from churn.checks import forgotten, overcommitted, together
 from churn.growth import growth_an_hour, slope
 from churn.mutator import Due
-from churn.quiescence import untold
+from churn.quiescence import unexplained
 from churn.shapes import SHAPES, pod
 from support.recount import Recount
 
@@ -61,10 +61,10 @@ def test_an_overcommitted_node_is_named() -> None:
     assert [line.startswith("n1 is overcommitted: ") for line in overcommitted(found)] == [True]
 
 
-def test_a_pending_pod_that_nobody_has_said_anything_of_is_not_at_rest() -> None:
-    silent, told = placed("plain"), placed("plain")
-    told["status"] = {"conditions": [{"type": "PodScheduled", "status": "False"}]}
-    assert untold([silent, told, placed("plain", "n1")]) == [silent["metadata"]["name"]]
+def test_a_pending_pod_without_a_condition_is_not_at_rest() -> None:
+    silent, explained = placed("plain"), placed("plain")
+    explained["status"] = {"conditions": [{"type": "PodScheduled", "status": "False"}]}
+    assert unexplained([silent, explained, placed("plain", "n1")]) == [silent["metadata"]["name"]]
 
 
 def test_what_is_due_is_due_as_often_as_time_has_passed() -> None:

@@ -49,7 +49,7 @@ def test_a_row_has_the_figures_and_our_ratios_to_both_others() -> None:
     assert ["pods/s, whole (start to last bind)", "400", "900", "1,200", "2.25", "0.75"] in rows
 
 
-def test_what_only_some_know_is_a_dash_for_the_others_and_what_nobody_knows_is_left_out() -> None:
+def test_what_only_some_know_is_a_dash_for_the_others_and_what_none_knows_is_left_out() -> None:
     rows = lines({"ours": some_figures(algorithm_mean_ms=0.05), "null": some_figures()})
     assert ["algorithm mean, ms", "0.050", "-", "-"] in rows
     assert not any(row[0].startswith("pods/s") for row in rows)

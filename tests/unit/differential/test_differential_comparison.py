@@ -55,7 +55,7 @@ def test_equal_answers_do_not_differ(theirs: Decision, ours: Judgement) -> None:
 
 
 @pytest.mark.parametrize(
-    ("theirs", "ours", "told"),
+    ("theirs", "ours", "message"),
     [
         (bound("n1", Fit=50), best("n2", Fit=50), "kube-scheduler chose n1, our best are n2"),
         (bound("n1", Fit=50), best("n1", Fit=49), "Fit on n1: kube-scheduler 50, ours 49"),
@@ -68,8 +68,8 @@ def test_equal_answers_do_not_differ(theirs: Decision, ours: Judgement) -> None:
         (refused(FULL, "n1", (0,)), judged(FULL, "n1", (0, 0)), "kube-scheduler evicted pods of the priorities (0,), we (0, 0)"),
     ],
 )
-def test_every_difference_is_told(theirs: Decision, ours: Judgement, told: str) -> None:
-    assert told in differences(theirs, ours)
+def test_every_difference_is_reported(theirs: Decision, ours: Judgement, message: str) -> None:
+    assert message in differences(theirs, ours)
 
 
 def test_scores_are_read_from_the_log() -> None:
@@ -136,7 +136,7 @@ def test_a_case_is_reported_as_a_scenario_with_both_schedulers_scores() -> None:
     assert "#   a line of its log" in shown
 
 
-def test_a_refusal_that_nobody_saw_is_read_from_the_log() -> None:
+def test_a_refusal_that_no_watch_saw_is_read_from_the_log() -> None:
     lines = [
         'I1 preemption.go:327] "the target node for the preemption is determined" node="n3" pod="default/p"',
         'I1 schedule_one.go:1066] "Unable to schedule pod; no fit; waiting" pod="default/p" err="claim \\"c\\" not found."',

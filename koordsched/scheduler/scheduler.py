@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from koordsched.api.kinds import NODE, POD
 from koordsched.cluster.event_body import EventSource
-from koordsched.cluster.event_recorder import EventRecorder, Manners
+from koordsched.cluster.event_recorder import EventRecorder, RecorderOptions
 from koordsched.framework.handle import EXTENDER
 from koordsched.framework.profile import Profile
 from koordsched.log import get_logger
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.signatures import Concerns
     from koordsched.cluster.informer import Informer
-    from koordsched.cluster.mirror import Handler
+    from koordsched.cluster.object_store import Handler
     from koordsched.config import SchedulerConfiguration
     from koordsched.queue.events import EventHint
     from koordsched.queue.profile import ProbeResult
@@ -83,8 +83,8 @@ class Scheduler:
         host = socket.gethostname()
         for name in self.profiles:
             source = EventSource(name, f"{name}-{host}")
-            manners = Manners(self._busy, dependencies.unheard)
-            context.recorders[name] = EventRecorder(dependencies.cluster, self.clock, dependencies.random, source, manners)
+            recording = RecorderOptions(self._busy, dependencies.suppressed)
+            context.recorders[name] = EventRecorder(dependencies.cluster, self.clock, dependencies.random, source, recording)
         self._recorders = list(context.recorders.values())
         self.queue.call_on_backoff(self._arm)
         self._conditions = ConditionRefresher(context, self._pods.store)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from koordsched.api.core import Node, Pod
-    from koordsched.config.types import Extender as ExtenderConfig
+    from koordsched.config.types import ExtenderConfig
     from koordsched.framework.handle import Victims
 
 DEFAULT_TIMEOUT = 5.0

@@ -68,9 +68,25 @@ def test_what_a_citation_may_name(text: str, place: str, wanted: list[str]) -> N
     assert list(problems(text, ROOT / place)) == wanted
 
 
-def test_a_difference_that_a_specification_names_is_an_entry_of_differences() -> None:
-    entries = re.findall(r"^\| (.+?) \| ", (DOCS / "differences.md").read_text(encoding="utf-8"), re.MULTILINE)
+def differences() -> list[str]:
+    """Return the first cells of the rows of docs/differences.md, without heads of tables."""
+    rows = re.findall(r"^\| (.+?) \| ", (DOCS / "differences.md").read_text(encoding="utf-8"), re.MULTILINE)
+    return [row for row in rows if row != "what"]
+
+
+def named_in_specifications() -> list[tuple[str, str]]:
+    """Return page and words of each difference that a page of docs/spec names."""
     pages = {path.name: path.read_text(encoding="utf-8") for path in SPEC.glob("*.md")}
-    named = [(name, " ".join(words.split())) for name, page in pages.items() for words in DIFFERENCE.findall(page)]
+    return [(name, " ".join(words.split())) for name, page in pages.items() for words in DIFFERENCE.findall(page)]
+
+
+def test_a_difference_that_a_specification_names_is_an_entry_of_differences() -> None:
+    named = named_in_specifications()
     assert len(named) > 80
-    assert [(name, words) for name, words in named if not any(entry.startswith(words) for entry in entries)] == []
+    assert [(name, words) for name, words in named if not any(entry.startswith(words) for entry in differences())] == []
+
+
+def test_each_entry_of_differences_is_named_by_a_specification() -> None:
+    named = [words for _, words in named_in_specifications()]
+    assert len(differences()) > 80
+    assert [entry for entry in differences() if not any(entry.startswith(words) for words in named)] == []

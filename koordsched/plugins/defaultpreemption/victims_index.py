@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from koordsched.api.selectors import LabelSelectorMatcher
     from koordsched.cache.cache import Cache
     from koordsched.cluster.informer import Informer
-    from koordsched.cluster.mirror import Arrival, FinalState
+    from koordsched.cluster.object_store import Arrival, FinalState
 
 log = get_logger(__name__)
 

@@ -9,6 +9,10 @@ import sys
 NEEDLESS = {"aiohttp", "cryptography", "difflib", "ipaddress", "pathlib", "prometheus_client", "rich", "structlog", "urllib", "yaml"}
 
 
+SLOW = NEEDLESS | {"OpenSSL", "cachetools", "httptools", "kubernetes_asyncio", "numpy", "uvloop"}
+"""What takes long to import (docs/decisions/0010-libraries.md)."""
+
+
 def said(code: str, **environment: str) -> str:
     """Run the code in a fresh process and return what it prints."""
     inherited = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
@@ -31,6 +35,15 @@ def test_a_trace_is_simulated_without_what_only_other_commands_need() -> None:
     imported = said(code.format("koordsched.simulate.command, koordsched.simulate.openb")).split()
     assert "koordsched.simulate.openb" in imported
     assert [name for name in imported if name in NEEDLESS or name.startswith("koordsched.server")] == []
+
+
+def test_help_is_shown_without_anything_that_takes_long_to_import() -> None:
+    show = "from koordsched.cli import main; sys.stdout = io.StringIO(); main(['--help']); sys.stdout = sys.__stdout__"
+    code = f"import io, sys; before = set(sys.modules); {show}; print(*sys.modules.keys() - before)"
+    imported = said(code).split()
+    assert "koordsched.config.flag_help" in imported
+    assert [name for name in imported if name in SLOW - {"difflib"}] == []
+    assert [name for name in imported if name.startswith(("koordsched._core", "koordsched.plugins", "koordsched.server"))] == []
 
 
 def test_the_garbage_collector_is_back_after_the_imports_and_leaves_them_alone() -> None:

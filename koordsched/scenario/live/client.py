@@ -1,8 +1,8 @@
 """kubernetes-asyncio's client of an API server, JSON in and out: for live scenarios, and for what tests and benchmarks set up.
 
-Its `ApiClient.call_api` sends and signs the requests. Its models are left alone, since converting thousands of objects takes longer than
-the requests, and so is its dynamic client, which in 36.1.0 takes every answer for a success: it asks for unread answers, whose status
-nothing checks. Without a time limit of its own a request waits for ever, so each has one.
+Its `ApiClient.call_api` sends and signs the requests. Its models are left alone, since objects are JSON before and after, and so is its
+dynamic client, which in 36.1.0 takes every answer for a success: it asks for unread answers, whose status nothing checks. Without a time
+limit of its own a request waits for ever, so each has one.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """A real cluster: the port's verbs on a kube-apiserver, over asyncio, aiohttp and msgspec.
 
 - `connection.py`        settings to a connected adapter
-- `adapter.py`           the verbs of the port; `calls.py` what each is on the wire; `paths.py` where objects are
+- `adapter.py`           the verbs of the port; `calls.py` what each is on the wire, and where objects are
 - `transport.py`         one request, from its turn to its status; `headers.py`; `limiter.py` qps and burst; `traffic.py` what was sent
 - `http1.py`             connections for small requests; `sessions.py` aiohttp for streams and proxies; `wire.py` what can happen there
 - `errors.py`            status codes and broken connections into errors of the port, in one place
-- `decoding.py`          bytes into Structs; `watch.py` a watch and the streaming list; `lines.py` cutting a stream
+- `decoding.py`          bytes into Structs; `watch.py` a watch and the streaming list, cut into lines
 - `identity.py`          credentials and TLS kept fresh; `credentials.py`, `exec_plugin.py`, `oidc.py`, `tls.py` where they come from
-- `kubeconfig.py`        where the API server is (`kubeconfig_format.py`, `kubeconfig_user.py`), `incluster.py`; `proxies.py` the way there
+- `kubeconfig.py`        where the API server is (`kubeconfig_format.py`, `kubeconfig_user.py`); `target.py` for a pod of the cluster
 
 Only what is exported here is for others.
 """

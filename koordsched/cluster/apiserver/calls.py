@@ -1,18 +1,20 @@
-"""What each verb of the port is on the wire: method, path, query, body, and how it is treated on the way.
+"""What each verb of the port is on the wire: where objects are (URL paths), method, query, body, and how it is treated on the way.
 
 No waiting and no I/O: a verb becomes a `Call`, `transport` sends it. Events and status patches are of LOW priority; watches, binds and
-leases have connections of their own. Only the leading scheduler may bind, change or delete; reading, telling of it by events and asking
+leases have connections of their own. Only the leading scheduler may bind, change or delete; reading, reporting it by events and asking
 the API server who a client is (creations, all of them) do not wait.
 """
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import msgspec
 
 from koordsched.api.kinds import EVENT, LEASE, POD, Kind
-from koordsched.cluster.apiserver import paths
 from koordsched.cluster.apiserver.call import JSON, Call, Label, Pool
 from koordsched.cluster.apiserver.limiter import Priority
 from koordsched.cluster.port import Invalid
@@ -20,8 +22,41 @@ from koordsched.cluster.port import Invalid
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from koordsched.api.kinds import Kind
     from koordsched.cluster.apiserver.settings import ConnectionSettings
     from koordsched.cluster.port import Binding, Patch, Ref
+
+
+_PLAIN = re.compile(r"[a-z0-9.-]*")  # what nearly all names are made of: quoting them is 20 times dearer than looking
+
+
+@cache
+def _root(kind: Kind) -> str:
+    return f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
+
+
+@cache
+def all_path(kind: Kind) -> str:
+    """Return the path of the kind's objects in all namespaces."""
+    return f"{_root(kind)}/{kind.plural}"
+
+
+def collection_path(kind: Kind, namespace: str) -> str:
+    """Return the path under which an object of the namespace is created."""
+    if not kind.namespaced:
+        return all_path(kind)
+    return f"{_root(kind)}/namespaces/{_quoted(namespace)}/{kind.plural}"
+
+
+def object_path(kind: Kind, namespace: str, name: str, subresource: str = "") -> str:
+    """Return the path of one object or of its subresource."""
+    path = f"{collection_path(kind, namespace)}/{_quoted(name)}"
+    return f"{path}/{subresource}" if subresource else path
+
+
+def _quoted(name: str) -> str:
+    return name if _PLAIN.fullmatch(name) else quote(name, safe="")
+
 
 STREAM_SILENCE_SECONDS = 30.0
 """A streaming list that is silent for so long is given up, for a list in pages."""
@@ -51,7 +86,7 @@ class Calls:
         return Call(
             label=Label("list", kind.plural),
             method="GET",
-            path=paths.all_of(kind),
+            path=all_path(kind),
             query=_given(("fieldSelector", field_selector), ("limit", str(limit or "")), ("continue", continue_token)),
             seconds=self._settings.list_timeout,
         )
@@ -62,7 +97,7 @@ class Calls:
         return Call(
             label=Label("list", kind.plural),
             method="GET",
-            path=paths.all_of(kind),
+            path=all_path(kind),
             query={
                 "watch": "true",
                 "sendInitialEvents": "true",
@@ -79,7 +114,7 @@ class Calls:
         return Call(
             label=Label("watch", kind.plural),
             method="GET",
-            path=paths.all_of(kind),
+            path=all_path(kind),
             query={
                 "watch": "true",
                 "resourceVersion": resource_version,
@@ -95,7 +130,7 @@ class Calls:
         return Call(
             label=Label("get", ref.kind.plural),
             method="GET",
-            path=paths.item(ref.kind, ref.namespace, ref.name),
+            path=object_path(ref.kind, ref.namespace, ref.name),
             pool=_pool(ref.kind),
             seconds=self._settings.request_timeout,
         )
@@ -108,7 +143,7 @@ class Calls:
         return Call(
             label=Label("create", kind.plural),
             method="POST",
-            path=paths.collection(kind, namespace),
+            path=collection_path(kind, namespace),
             body=_encode({"apiVersion": kind.api_version, "kind": kind.kind, **body}),
             content_type=JSON,
             pool=_pool(kind),
@@ -120,7 +155,7 @@ class Calls:
         return Call(
             label=Label(f"patch {patch.subresource}".rstrip(), ref.kind.plural),
             method="PATCH",
-            path=paths.item(ref.kind, ref.namespace, ref.name, patch.subresource),
+            path=object_path(ref.kind, ref.namespace, ref.name, patch.subresource),
             body=_encode(patch.body),
             content_type=patch.type.value,
             pool=_pool(ref.kind),
@@ -136,7 +171,7 @@ class Calls:
         return Call(
             label=Label("update", ref.kind.plural),
             method="PUT",
-            path=paths.item(ref.kind, ref.namespace, ref.name),
+            path=object_path(ref.kind, ref.namespace, ref.name),
             body=_encode({"apiVersion": ref.kind.api_version, "kind": ref.kind.kind, **body, "metadata": metadata}),
             content_type=JSON,
             pool=_pool(ref.kind),
@@ -153,7 +188,7 @@ class Calls:
         return Call(
             label=Label("delete", ref.kind.plural),
             method="DELETE",
-            path=paths.item(ref.kind, ref.namespace, ref.name),
+            path=object_path(ref.kind, ref.namespace, ref.name),
             body=_encode(options),
             content_type=JSON,
             seconds=self._settings.request_timeout,
@@ -172,7 +207,7 @@ class Calls:
         return Call(
             label=_BIND,
             method="POST",
-            path=paths.item(POD, binding.namespace, binding.name, "binding"),
+            path=object_path(POD, binding.namespace, binding.name, "binding"),
             body=_encode(body),
             content_type=JSON,
             pool=Pool.BIND,

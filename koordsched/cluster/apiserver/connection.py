@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from koordsched.cluster.apiserver.adapter import ApiServer
 from koordsched.cluster.apiserver.credentials import Fixed
 from koordsched.cluster.apiserver.identity import Identity
-from koordsched.cluster.apiserver.incluster import in_cluster_target
 from koordsched.cluster.apiserver.kubeconfig import read_kubeconfig, server_url
 from koordsched.cluster.apiserver.settings import ConnectError, ConnectionSettings
-from koordsched.cluster.apiserver.target import Target
+from koordsched.cluster.apiserver.target import Target, in_cluster_target
 from koordsched.cluster.apiserver.transport import ApiTransport
 
 if TYPE_CHECKING:

@@ -1,17 +1,23 @@
-"""aiohttp's client: for answers that are read as they come (watches), and for everything when there is a proxy."""
+"""aiohttp's client: for answers that are read as they come (watches), and for everything when there is a proxy.
+
+The proxy is the kubeconfig's proxy-url, else what HTTPS_PROXY, HTTP_PROXY and NO_PROXY say, as Go reads them: asked once when the
+connection is made, for aiohttp would look at the environment before each request.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from base64 import b64encode
+from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
 from koordsched.cluster.apiserver.http1 import KEEPALIVE_SECONDS
-from koordsched.cluster.apiserver.proxies import environment_proxy
 from koordsched.cluster.apiserver.wire import TRANSPORT_ERRORS, ApiResponse, max_body, wire_error
 
 if TYPE_CHECKING:
@@ -101,3 +107,28 @@ def _proxy(address: str) -> tuple[URL | None, dict[str, str] | None]:
         return url, None
     pair = b64encode(f"{url.user}:{url.password or ''}".encode()).decode()
     return url.with_user(None), {"Proxy-Authorization": f"Basic {pair}"}
+
+
+def environment_proxy(server: str) -> str:
+    """Return the URL of the proxy that the environment names for the server, "" for none. Never one for loopback addresses."""
+    address = urlsplit(server)
+    host = address.hostname or ""
+    proxies = getproxies()
+    if host == "localhost" or _in_networks(host, proxies.get("no", "")) or proxy_bypass(host):
+        return ""
+    return proxies.get(address.scheme, "")
+
+
+def _in_networks(host: str, no_proxy: str) -> bool:
+    """Answer whether the host is a loopback address or in a network (10.0.0.0/8) that NO_PROXY names."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    for entry in no_proxy.split(","):
+        try:
+            if "/" in entry and address in ip_network(entry.strip(), strict=False):
+                return True
+        except ValueError:
+            continue
+    return address.is_loopback

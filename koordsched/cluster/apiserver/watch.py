@@ -2,6 +2,8 @@
 
 A watch ends when its time is over, when the connection breaks or with an ERROR event. Only the last raises: for the others the informer
 simply watches again from the last version. A streaming list (KEP-3157) is a watch that begins with all there is and marks where that ends.
+An event may be cut anywhere between two reads, and one read may hold thousands of them: lines are handed on together, as one piece of bytes,
+because decoding many at once is cheaper than one after the other.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from koordsched.cluster.apiserver.errors import Sent, status_error
-from koordsched.cluster.apiserver.lines import LineBuffer, LineTooLongError
 from koordsched.cluster.apiserver.wire import TRANSPORT_ERRORS
 from koordsched.cluster.port import BOOKMARK, DELETED, Gone, ListPage, ServerError, WatchEvent
 
@@ -22,6 +23,37 @@ if TYPE_CHECKING:
     from koordsched.cluster.apiserver.call import Call
     from koordsched.cluster.apiserver.decoding import KindDecoder
     from koordsched.cluster.apiserver.transport import ApiTransport
+
+
+class LineTooLongError(ValueError):
+    """A line is longer than the limit."""
+
+
+class LineBuffer:
+    """Collects pieces until they hold the end of a line, which must come within `limit` bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._begun = bytearray()
+
+    def feed(self, piece: bytes) -> bytes:
+        """Return the lines that are whole now, b"" when none is. LineTooLongError."""
+        end = piece.rfind(b"\n") + 1
+        if not end:
+            self._begin(piece)
+            return b""
+        lines = piece[:end]
+        if self._begun:
+            lines = bytes(self._begun) + lines
+            self._begun.clear()
+        self._begin(piece[end:])
+        return lines
+
+    def _begin(self, piece: bytes) -> None:
+        if len(self._begun) + len(piece) > self._limit:
+            raise LineTooLongError(f"larger than {self._limit} bytes")
+        self._begun += piece
+
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 

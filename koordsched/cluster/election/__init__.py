@@ -1,8 +1,7 @@
 """Leader election on a Lease, after client-go's rules (framework.md §1.6): of several schedulers one leads, the others wait.
 
-- `timing.py`   how long things may take, and what follows from it
 - `record.py`   what a Lease says, whatever is in it
-- `term.py`     until when this process may act as the leader: the one fact that all threads look at
+- `term.py`     how long things may take, and until when this process may act as the leader: the one fact that all threads look at
 - `elector.py`  acquiring, renewing and releasing
 
 Two processes never act at the same time: who leads stops `Timing.term` after it *began* its last successful renewal, which is before
@@ -11,7 +10,6 @@ another process takes the lease: not until lease_duration after they *saw* that 
 """
 
 from koordsched.cluster.election.elector import ElectionConfig, Elector
-from koordsched.cluster.election.term import LeaderTerm, TermWatchdog
-from koordsched.cluster.election.timing import Timing
+from koordsched.cluster.election.term import LeaderTerm, TermWatchdog, Timing
 
 __all__ = ["ElectionConfig", "Elector", "LeaderTerm", "TermWatchdog", "Timing"]

@@ -17,7 +17,7 @@ import msgspec
 
 from koordsched.api.coordination import Lease
 from koordsched.cluster.election.record import Record, record_of
-from koordsched.cluster.election.timing import Timing
+from koordsched.cluster.election.term import Timing
 from koordsched.cluster.event_body import micro_time
 from koordsched.cluster.port import ClusterError, Conflict, NotFound, Ref, ServerError
 from koordsched.log import get_logger

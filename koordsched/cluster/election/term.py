@@ -1,4 +1,4 @@
-"""Until when this process may act as the leader.
+"""How long the things of a leader election may take, and until when this process may act as the leader.
 
 The elector's thread writes it, the scheduler's thread reads it right before each request that changes something is sent; each access is one
 attribute, so no lock is needed. Time is the clock's `uptime`: it passes while the process is stopped, and it is this process's own.
@@ -9,11 +9,44 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 from koordsched.cluster.port import NotLeading
 
 if TYPE_CHECKING:
     from koordsched.clock import Clock
-    from koordsched.cluster.election.timing import Timing
+
+
+class Timing(msgspec.Struct, frozen=True):
+    """LeaderElectionConfiguration's durations, in seconds: lease_duration > renew_deadline > 1.2 * retry_period (config/ holds it)."""
+
+    lease_duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+
+    @property
+    def term(self) -> float:
+        """Return how long a leader may lead after it began its last successful renewal.
+
+        client-go tries again a retry period after a success and goes on for the renew deadline. Where that comes close to the lease's
+        duration, half of what is left after the renew deadline is kept as a margin.
+        """
+        return self.renew_deadline + min(self.retry_period, (self.lease_duration - self.renew_deadline) / 2)
+
+    @property
+    def last_moment(self) -> float:
+        """Return how long after it began its last successful renewal the process may run at all: midway between term and duration."""
+        return (self.term + self.lease_duration) / 2
+
+    @property
+    def lease_seconds(self) -> int:
+        """Return the duration as a Lease has it: whole seconds, never fewer than are meant."""
+        return max(1, math.ceil(self.lease_duration))
+
+    @property
+    def request_timeout(self) -> float:
+        """Return how long one request may take, as client-go has it: so that there is time for another one."""
+        return max(1.0, self.renew_deadline / 2)
 
 
 class TermWatchdog(Protocol):

@@ -15,7 +15,7 @@ from koordsched.api.kinds import CSI_NODE, NODE, POD, RESERVATION
 from koordsched.api.meta import Unstructured
 from koordsched.api.storage import CSINode
 from koordsched.cluster.apiserver.decoding import ITEMS_A_TURN, KindDecoder
-from koordsched.cluster.apiserver.lines import LineBuffer
+from koordsched.cluster.apiserver.watch import LineBuffer
 from koordsched.cluster.port import ADDED, BOOKMARK, DELETED, MODIFIED
 
 

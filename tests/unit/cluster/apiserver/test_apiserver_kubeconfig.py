@@ -14,8 +14,8 @@ from koordsched.clock import RealClock
 from koordsched.cluster.apiserver import ConnectError, ConnectionSettings, connect
 from koordsched.cluster.apiserver.credentials import Credential, Fixed, TokenFile
 from koordsched.cluster.apiserver.exec_plugin import ExecPlugin
-from koordsched.cluster.apiserver.incluster import in_cluster_target
 from koordsched.cluster.apiserver.kubeconfig import read_kubeconfig
+from koordsched.cluster.apiserver.target import in_cluster_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from koordsched.cluster.apiserver.proxies import environment_proxy
+from koordsched.cluster.apiserver.sessions import environment_proxy
 
 
 @pytest.fixture(autouse=True)

@@ -2,8 +2,8 @@
 
 A watch ends when its time is over, when the connection breaks or with an ERROR event. Only the last raises: for the others the informer
 simply watches again from the last version. A streaming list (KEP-3157) is a watch that begins with all there is and marks where that ends.
-An event may be cut anywhere between two reads, and one read may hold thousands of them: lines are handed on together, as one piece of bytes,
-because decoding many at once is cheaper than one after the other.
+An event may be cut anywhere between two reads, and one read may hold thousands of them: lines are handed on together, as one piece of
+bytes, because decoding many at once is cheaper than one after the other.
 """
 
 from __future__ import annotations

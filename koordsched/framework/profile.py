@@ -51,7 +51,7 @@ from koordsched.queue.profile import FEASIBLE, INFEASIBLE, NEEDS_PREEMPTION, Pro
 
 if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
-    from koordsched.config import Profile as ProfileConfig
+    from koordsched.config import KubeSchedulerProfile
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.diagnosis import Diagnosis
     from koordsched.framework.handle import Handle
@@ -69,7 +69,7 @@ class Profile:
 
     def __init__(
         self,
-        config: ProfileConfig,
+        config: KubeSchedulerProfile,
         registry: Mapping[str, PluginFactory],
         handle: Handle,
         metrics: FrameworkMetrics | None = None,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
     from koordsched.cluster.port import Cluster
-    from koordsched.config.types import Extender as ExtenderConfig
+    from koordsched.config.types import ExtenderConfig
     from koordsched.scheduler.extenders.wire import ExtenderVictims, FilteredNodes
 
 log = get_logger(__name__)

@@ -14,7 +14,7 @@ from support.world import NoCluster
 from koordsched.api.core import Pod
 from koordsched.cache.cache import Cache
 from koordsched.cluster.port import Ref
-from koordsched.config.types import Extender as Config
+from koordsched.config.types import ExtenderConfig as Config
 from koordsched.config.types import ExtenderTLSConfig
 from koordsched.framework.handle import EXTENDER, ExtenderError, ExtenderSettingsError, Victims
 from koordsched.framework.status import Code, Status, error

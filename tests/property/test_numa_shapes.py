@@ -88,14 +88,14 @@ class Cluster:
                 self.nodes[name] = replace(KINDS[which].build(), metadata=replace(meta, name=name, uid=name, resource_version=self.next()))
                 apply_node(self.world, self.nodes[name])
             case "no node", [name] if name in self.nodes:
-                self.world.informer(NODE)._mirror.apply(WatchEvent(DELETED, self.nodes.pop(name)))
+                self.world.informer(NODE)._objects.apply(WatchEvent(DELETED, self.nodes.pop(name)))
                 self.world.cache.remove_node(name)
             case "topology", [name, layout, reserved]:
                 extra = {"node.koordinator.sh/reservation": {"reservedCPUs": "0-1"}} if reserved else {}
                 self.topologies[name] = topology(name, layout, memory=4 << 30, annotations=extra)
-                self.world.informer(NODE_RESOURCE_TOPOLOGY)._mirror.apply(WatchEvent(ADDED, self.topologies[name]))
+                self.world.informer(NODE_RESOURCE_TOPOLOGY)._objects.apply(WatchEvent(ADDED, self.topologies[name]))
             case "no topology", [name] if name in self.topologies:
-                self.world.informer(NODE_RESOURCE_TOPOLOGY)._mirror.apply(WatchEvent(DELETED, self.topologies.pop(name)))
+                self.world.informer(NODE_RESOURCE_TOPOLOGY)._objects.apply(WatchEvent(DELETED, self.topologies.pop(name)))
             case "place", [number, which] if number not in self.pods:
                 self.place(
                     number, PodBuilder(replace(PODS[which].build(), metadata=replace(PODS[which].build().metadata, uid=f"{number}")))
@@ -130,7 +130,7 @@ class Cluster:
         """Return a world of all there is, but for the pods of one node."""
         world = World(Setup(CONFIG))
         for nrt in self.topologies.values():
-            world.informer(NODE_RESOURCE_TOPOLOGY)._mirror.apply(WatchEvent(ADDED, nrt))
+            world.informer(NODE_RESOURCE_TOPOLOGY)._objects.apply(WatchEvent(ADDED, nrt))
         for made in self.nodes.values():
             apply_node(world, made)
         for builder, where in self.pods.values():
@@ -141,7 +141,7 @@ class Cluster:
 
 
 def apply_node(world: World, made: Any) -> None:
-    world.informer(NODE)._mirror.apply(WatchEvent(ADDED, made))
+    world.informer(NODE)._objects.apply(WatchEvent(ADDED, made))
     world.cache.set_node(made)
 
 

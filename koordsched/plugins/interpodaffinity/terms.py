@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from koordsched.api.core import Namespace, Pod, PodAffinityTerm
     from koordsched.cluster.informer import Informer
-    from koordsched.cluster.mirror import Arrival, FinalState
+    from koordsched.cluster.object_store import Arrival, FinalState
 
 KEPT_BYTES = 4 << 20  # of written affinities whose terms are kept; the terms themselves take a few times as much
 LONG = 2048  # bytes; the terms of a longer affinity, however few they are, are kept only as long as something else holds them

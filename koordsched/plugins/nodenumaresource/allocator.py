@@ -40,12 +40,12 @@ from koordsched.plugins.nodenumaresource.reasons import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from koordsched.api.koordinator.pods import Amounts, PodNumaStatus, ResourceSpec
+    from koordsched.api.koordinator.pods import Amounts, PodNumaStatus, PodResourceSpec
     from koordsched.api.podinfo import PodInfo
     from koordsched.api.quantity_text import QuantityFormat
     from koordsched.cache.columns import Columns
-    from koordsched.config.args import ResourceSpec as ScoredResourceSpec
-    from koordsched.config.koordinator_args import NodeNUMAResourceArgs, ScoringStrategy
+    from koordsched.config.args import PodResourceSpec as ScoredResourceSpec
+    from koordsched.config.koordinator_args import NodeNUMAResourceArgs, NumaScoringStrategy
     from koordsched.framework.cycle_state import Annotations
     from koordsched.plugins.nodenumaresource.node_allocations import NodeAllocations
     from koordsched.plugins.nodenumaresource.pod_demand import CompiledDemand
@@ -79,7 +79,7 @@ def _weights(resources: tuple[ScoredResourceSpec, ...], columns: Columns) -> dic
     return {columns.resource(spec.name): spec.weight for spec in resources}
 
 
-def _strategy(strategy: ScoringStrategy) -> AllocateStrategy:
+def _strategy(strategy: NumaScoringStrategy) -> AllocateStrategy:
     return AllocateStrategy.MOST if strategy.type == MOST_ALLOCATED else AllocateStrategy.LEAST
 
 
@@ -234,7 +234,7 @@ def annotations_for(pod: PodInfo, compiled: CompiledDemand, on_node: NodeDemand,
 
 
 @lru_cache(maxsize=256)
-def _spec_text(spec: ResourceSpec, effective: EffectivePolicy) -> str | None:
+def _spec_text(spec: PodResourceSpec, effective: EffectivePolicy) -> str | None:
     """Return the resource-spec with what it left open filled in; None when it left nothing open."""
     filled = written_back(spec, effective)
     return None if filled is None else resource_spec_text(filled)

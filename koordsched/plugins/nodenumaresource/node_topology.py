@@ -38,7 +38,7 @@ from koordsched.api.koordinator.topology import (
 from koordsched.api.quantity import QuantityError, milli_value, value
 from koordsched.api.quantity_text import QuantityFormat, format_of
 from koordsched.cluster.event_series import EventText
-from koordsched.cluster.mirror import Arrival
+from koordsched.cluster.object_store import Arrival
 from koordsched.log import get_logger
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from koordsched.api.core import Node
     from koordsched.api.meta import Unstructured
-    from koordsched.cluster.mirror import FinalState
+    from koordsched.cluster.object_store import FinalState
     from koordsched.framework.handle import Handle
 
 log = get_logger(__name__)

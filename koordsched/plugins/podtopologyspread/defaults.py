@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from koordsched.api.core import Pod
     from koordsched.api.meta import Object, ObjectMeta
     from koordsched.api.selectors import LabelSelectorMatcher
-    from koordsched.cluster.mirror import Arrival, FinalState
+    from koordsched.cluster.object_store import Arrival, FinalState
     from koordsched.config.args import PodTopologySpreadArgs
     from koordsched.framework.handle import Handle
     from koordsched.plugins.podtopologyspread.constraints import PodSpreadConstraints

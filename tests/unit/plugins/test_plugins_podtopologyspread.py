@@ -37,7 +37,7 @@ def plugin_of(bench: PluginBench, args: PodTopologySpreadArgs | None = None) -> 
 
 
 def apply(bench: PluginBench, kind: Kind, obj: Object, event: WatchEventType = ADDED) -> None:
-    bench.informer(kind)._mirror.apply(WatchEvent(event, obj))
+    bench.informer(kind)._objects.apply(WatchEvent(event, obj))
 
 
 def service(selector: dict[str, str], name: str = "web", version: str = "1", namespace: str = "default") -> Service:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.api.quantity_text import QuantityFormat
     from koordsched.cache.columns import Columns
-    from koordsched.config.args import PodResourceSpec as ScoredResourceSpec
+    from koordsched.config.args import ResourceSpec
     from koordsched.config.koordinator_args import NodeNUMAResourceArgs, NumaScoringStrategy
     from koordsched.framework.cycle_state import Annotations
     from koordsched.plugins.nodenumaresource.node_allocations import NodeAllocations
@@ -75,7 +75,7 @@ def compile_args(args: NodeNUMAResourceArgs, columns: Columns) -> CompiledArgs:
     return CompiledArgs(args.default_cpu_bind_policy, scoring, _strategy(numa), args.honor_distribute_evenly)
 
 
-def _weights(resources: tuple[ScoredResourceSpec, ...], columns: Columns) -> dict[int, int]:
+def _weights(resources: tuple[ResourceSpec, ...], columns: Columns) -> dict[int, int]:
     return {columns.resource(spec.name): spec.weight for spec in resources}
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from koordsched.cluster.apiserver.identity import Identity
 
 
-class RequestHeaders:
+class HeaderCache:
     """The headers of all requests: as a mapping for aiohttp, and as the bytes between request line and Content-Length."""
 
     def __init__(self, fixed: Sequence[tuple[str, str]], identity: Identity) -> None:

@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urlsplit
 
 from koordsched.cluster.apiserver.call import Pool
 from koordsched.cluster.apiserver.errors import OK, REDIRECT, Sent, answer_error, transport_error, unreadable_answer
-from koordsched.cluster.apiserver.headers import RequestHeaders
+from koordsched.cluster.apiserver.headers import HeaderCache
 from koordsched.cluster.apiserver.http1 import ConnectionPool, MaySend, Server
 from koordsched.cluster.apiserver.limiter import RateLimiter
 from koordsched.cluster.apiserver.sessions import Sessions, read_whole
@@ -49,7 +49,7 @@ class ApiTransport:
         self._limiter = RateLimiter(settings.qps, settings.burst)
         address = urlsplit(target.server)
         self._prefix = address.path
-        self._headers = RequestHeaders([("Host", address.netloc), ("User-Agent", settings.user_agent), *target.headers], identity)
+        self._headers = HeaderCache([("Host", address.netloc), ("User-Agent", settings.user_agent), *target.headers], identity)
         self._sessions = Sessions(target, settings)
         server = Server(address.hostname or "", _port(target.server), target.tls.server_name or address.hostname or "")
         self._pools = {pool: ConnectionPool(server, settings.connections, settings.connect_timeout, settings.max_answer) for pool in Pool}

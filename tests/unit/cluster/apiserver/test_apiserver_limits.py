@@ -15,7 +15,7 @@ from koordsched.api.kinds import NODE, POD
 from koordsched.cluster.apiserver import ConnectError
 from koordsched.cluster.apiserver.credentials import CredentialError, TokenFile, escaped_header_key, header_flaw
 from koordsched.cluster.apiserver.exec_plugin import MAX_OUTPUT, ExecPlugin
-from koordsched.cluster.apiserver.headers import RequestHeaders
+from koordsched.cluster.apiserver.headers import HeaderCache
 from koordsched.cluster.apiserver.oidc import MAX_ANSWER, Oidc, OidcSettings
 from koordsched.cluster.apiserver.target import Pem
 from koordsched.cluster.apiserver.wire import MAX_REFUSAL
@@ -168,14 +168,14 @@ class Unchecked:
 
 def test_nothing_else_is_written_either() -> None:
     identity: Any = Unchecked()
-    headers = RequestHeaders([("Host", "h")], identity)
+    headers = HeaderCache([("Host", "h")], identity)
     for _ in range(2):
         with pytest.raises(Invalid, match=r"^the request cannot be sent: its header 'Authorization' holds a line break \(character 9\)$"):
             headers.text("")
     identity.version, identity.authorization = 2, "Bearer fine"
     assert b"Authorization: Bearer fine\r\n" in headers.text("")
     with pytest.raises(Invalid, match="'Bad Name' is no name of a header"):
-        RequestHeaders([("Bad Name", "h")], identity).text("")
+        HeaderCache([("Bad Name", "h")], identity).text("")
 
 
 @pytest.mark.parametrize("token", ["a\r\nX-Evil: 1", "a\0b", "a\nb", "é"])

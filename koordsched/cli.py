@@ -21,7 +21,7 @@ from koordsched.log import be_quiet
 if TYPE_CHECKING:
     from koordsched.framework.tooling import Tooling
     from koordsched.scenario.cluster import Backend
-    from koordsched.scenario.live.limits import Limits
+    from koordsched.scenario.live.limits import BackendLimits
     from koordsched.scheduler.scheduler import Scheduler
 
 INTERRUPTED = 130
@@ -134,11 +134,11 @@ def _test(arguments: list[str]) -> int:
     return run_tests(options, backend, sys.stdout, sys.stderr)
 
 
-def _embedded_backend(parsed: argparse.Namespace) -> tuple[Backend, Limits]:
+def _embedded_backend(parsed: argparse.Namespace) -> tuple[Backend, BackendLimits]:
     """Return the backend in memory, where time costs nothing."""
     from koordsched.scenario.cluster import HttpAnswer  # noqa: PLC0415
     from koordsched.scenario.embedded import EmbeddedBackend  # noqa: PLC0415
-    from koordsched.scenario.live.limits import Limits  # noqa: PLC0415
+    from koordsched.scenario.live.limits import BackendLimits  # noqa: PLC0415
     from koordsched.serve.endpoints import Endpoints  # noqa: PLC0415
     from koordsched.server.http import Request  # noqa: PLC0415
 
@@ -146,14 +146,14 @@ def _embedded_backend(parsed: argparse.Namespace) -> tuple[Backend, Limits]:
         response = await Endpoints(scheduler).answer(Request.of("GET", path))
         return HttpAnswer(response.status, response.body)
 
-    return EmbeddedBackend(http), Limits(max_wait=math.inf if parsed.max_wait is None else parsed.max_wait, against=parsed.against)
+    return EmbeddedBackend(http), BackendLimits(max_wait=math.inf if parsed.max_wait is None else parsed.max_wait, against=parsed.against)
 
 
-def _live_backend(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> tuple[Backend, Limits]:
+def _live_backend(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> tuple[Backend, BackendLimits]:
     """Return the backend on a real cluster, with a scheduler that is started there or the one that serves it."""
     from koordsched.clock import RealClock  # noqa: PLC0415
     from koordsched.scenario.live.backend import LiveBackend, LiveSettings  # noqa: PLC0415
-    from koordsched.scenario.live.limits import REAL_MAX_WAIT, Limits  # noqa: PLC0415
+    from koordsched.scenario.live.limits import REAL_MAX_WAIT, BackendLimits  # noqa: PLC0415
     from koordsched.scenario.live.process import Command  # noqa: PLC0415
 
     kubeconfig = os.path.abspath(parsed.kubeconfig)
@@ -164,7 +164,7 @@ def _live_backend(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -
         except ValueError as mistake:
             parser.error(f"--scheduler-command: {mistake}")
     max_wait = REAL_MAX_WAIT if parsed.max_wait is None else parsed.max_wait
-    limits = Limits(max_wait=max_wait, served=command is None, against=parsed.against)
+    limits = BackendLimits(max_wait=max_wait, served=command is None, against=parsed.against)
     return LiveBackend(LiveSettings(kubeconfig=kubeconfig, command=command), RealClock()), limits
 
 

@@ -1,9 +1,9 @@
 """Leadership: the election as a serving process takes part in it.
 
 The elector lives in a thread of its own, with its own event loop and its own connection: a busy scheduler does not delay a renewal. But
-nothing is renewed while the scheduler's loop does not run at all (`heartbeat`). The two loops share the `Term` and the `Heartbeat` alone;
-what happens reaches the main loop by `call_soon_threadsafe`. A lost lease ends the process from this thread, at once: the other
-one may hang. And if this thread cannot run either, the guard's timer in the kernel does it
+nothing is renewed while the scheduler's loop does not run at all (`heartbeat`). The two loops share the `LeaderTerm` and the `Heartbeat`
+alone; what happens reaches the main loop by `call_soon_threadsafe`. A lost lease ends the process from this thread, at once: the other one
+may hang. And if this thread cannot run either, the guard's timer in the kernel does it
 ([decision 5](../../docs/decisions/0005-leader-election-and-fencing.md)).
 """
 
@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from koordsched._core import deadman
 from koordsched.api.kinds import LEASE
-from koordsched.cluster.election import Candidate, Elector, Term, Timing
+from koordsched.cluster.election import ElectionConfig, Elector, LeaderTerm, Timing
 from koordsched.cluster.event_body import EventSource
 from koordsched.cluster.event_recorder import EventRecorder
 from koordsched.cluster.event_series import EventText
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from koordsched.clock import Clock
     from koordsched.cluster.apiserver import ConnectionSettings
-    from koordsched.cluster.election.term import Guard
+    from koordsched.cluster.election.term import TermWatchdog
     from koordsched.config import SchedulerConfiguration
     from koordsched.server.connecting import Connect
     from koordsched.server.heartbeat import Heartbeat
@@ -59,7 +59,7 @@ class Campaign(msgspec.Struct, frozen=True):
     random: Random
     lost: Callable[[], object]
     heartbeat: Heartbeat
-    guard: Guard | None = None
+    guard: TermWatchdog | None = None
 
 
 class Leadership:
@@ -70,13 +70,13 @@ class Leadership:
     def __init__(self, config: SchedulerConfiguration, campaign: Campaign) -> None:
         election = config.leader_election
         timing = Timing(election.lease_duration, election.renew_deadline, election.retry_period)
-        self._me = Candidate(
+        self._me = ElectionConfig(
             f"{socket.gethostname()}_{UUID(int=campaign.random.getrandbits(128), version=4)}",
             Ref(LEASE, election.resource_namespace, election.resource_name),
             timing,
             lambda: campaign.heartbeat.late,
         )
-        self.term = Term(campaign.clock, timing, campaign.guard)
+        self.term = LeaderTerm(campaign.clock, timing, campaign.guard)
         self._campaign = campaign
         self._random = Random(campaign.random.getrandbits(64))  # that of the other thread is not to be shared
         self._source = EventSource(config.profiles[0].scheduler_name, self._me.identity)
@@ -205,7 +205,7 @@ class Leadership:
 
 
 class DeadMan:
-    """Ends a process that has lost its lease and cannot notice, because it was stopped or hangs: the election's `Guard`.
+    """Ends a process that has lost its lease and cannot notice, because it was stopped or hangs: the election's `TermWatchdog`.
 
     A request that was let through may still lie in a buffer of the event loop when the process is stopped, and would go out when it goes
     on, long after another scheduler began to lead. So the kernel has the last moment, anew with each renewal: nothing is executed after it.

@@ -25,13 +25,13 @@ from koordsched.api.koordinator.pods import (
     NUMA_TOPOLOGY_SPEC,
     RESOURCE_SPEC,
     RESOURCE_STATUS,
-    ResourceSpec,
+    PodResourceSpec,
     numa_topology_spec,
     resource_spec,
     resource_status,
 )
 from koordsched.api.koordinator.policies import CpuBindPolicy, CpuExclusivePolicy, NumaExclusive, NumaTopologyPolicy
-from koordsched.api.koordinator.priority import PRIORITY_CLASS, PriorityClass, priority_class
+from koordsched.api.koordinator.priority import PRIORITY_CLASS, KoordinatorPriorityClass, priority_class
 from koordsched.api.koordinator.qos import QOS_CLASS, QosClass, qos_class
 from koordsched.api.koordinator.reading import Malformed, read_annotation
 from koordsched.api.meta import Api
@@ -70,7 +70,7 @@ class PodDemand(msgspec.Struct, frozen=True):
     exclusive: CpuExclusivePolicy = CpuExclusivePolicy.NONE
     numa_policy: NumaTopologyPolicy = NumaTopologyPolicy.NONE
     numa_exclusive: NumaExclusive = NumaExclusive.NONE  # NONE: the pod names none
-    spec: ResourceSpec = ResourceSpec()  # as written
+    spec: PodResourceSpec = PodResourceSpec()  # as written
 
 
 class EffectivePolicy(NamedTuple):
@@ -118,7 +118,7 @@ def resolve(pod: PodInfo, default_policy: str) -> PodDemand | Status:
 def may_bind(pod: Pod) -> bool:
     """Answer whether the pod is one of those that get CPUs of their own."""
     qos = qos_class(pod.metadata.labels)
-    return qos.value in BINDING_QOS and priority_class(pod, qos) is PriorityClass.PROD
+    return qos.value in BINDING_QOS and priority_class(pod, qos) is KoordinatorPriorityClass.PROD
 
 
 def _with_binding(demand: PodDemand, default_policy: str) -> PodDemand | Status:
@@ -158,7 +158,7 @@ def merged_policy(demand: PodDemand, node_policy: NumaTopologyPolicy) -> NumaTop
     return demand.numa_policy or node_policy
 
 
-def written_back(spec: ResourceSpec, effective: EffectivePolicy) -> ResourceSpec | None:
+def written_back(spec: PodResourceSpec, effective: EffectivePolicy) -> PodResourceSpec | None:
     """Return the resource-spec of a pod whose CPUs were bound so, with what it left open filled in; None: nothing to write (§11)."""
     text = BIND_POLICY_TEXTS[effective.policy]
     required, preferred = spec.required_cpu_bind_policy, spec.preferred_cpu_bind_policy

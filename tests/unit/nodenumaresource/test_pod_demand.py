@@ -6,7 +6,7 @@ import pytest
 from support.builders import PodBuilder, pod
 from support.numa import lsr
 
-from koordsched.api.koordinator.pods import NUMA_TOPOLOGY_SPEC, RESOURCE_SPEC, ResourceSpec
+from koordsched.api.koordinator.pods import NUMA_TOPOLOGY_SPEC, RESOURCE_SPEC, PodResourceSpec
 from koordsched.api.koordinator.policies import CpuBindPolicy, CpuExclusivePolicy, NumaExclusive, NumaTopologyPolicy
 from koordsched.framework.status import Code, Status
 from koordsched.plugins.nodenumaresource.pod_demand import (
@@ -208,18 +208,20 @@ def test_numa_policies_of_pod_and_node_must_not_differ() -> None:
 @pytest.mark.parametrize(
     ("spec_written", "effective", "expected"),
     [
-        (ResourceSpec(), EffectivePolicy(FULL, required=False), ResourceSpec(preferred_cpu_bind_policy="FullPCPUs")),
-        (ResourceSpec(), EffectivePolicy(FULL, required=True), ResourceSpec(required_cpu_bind_policy="FullPCPUs")),
+        (PodResourceSpec(), EffectivePolicy(FULL, required=False), PodResourceSpec(preferred_cpu_bind_policy="FullPCPUs")),
+        (PodResourceSpec(), EffectivePolicy(FULL, required=True), PodResourceSpec(required_cpu_bind_policy="FullPCPUs")),
         (
-            ResourceSpec("", "SpreadByPCPUs", "PCPULevel"),
+            PodResourceSpec("", "SpreadByPCPUs", "PCPULevel"),
             EffectivePolicy(FULL, required=True),
-            ResourceSpec("FullPCPUs", "SpreadByPCPUs", "PCPULevel"),
+            PodResourceSpec("FullPCPUs", "SpreadByPCPUs", "PCPULevel"),
         ),
-        (ResourceSpec("", "Default", "PCPULevel"), EffectivePolicy(FULL, required=False), ResourceSpec("", "FullPCPUs", "PCPULevel")),
-        (ResourceSpec("Default", "Default"), EffectivePolicy(SPREAD, required=True), ResourceSpec("SpreadByPCPUs", "SpreadByPCPUs")),
-        (ResourceSpec("FullPCPUs"), EffectivePolicy(FULL, required=True), None),
-        (ResourceSpec("", "SpreadByPCPUs"), EffectivePolicy(SPREAD, required=False), None),
+        (PodResourceSpec("", "Default", "PCPULevel"), EffectivePolicy(FULL, required=False), PodResourceSpec("", "FullPCPUs", "PCPULevel")),
+        (PodResourceSpec("Default", "Default"), EffectivePolicy(SPREAD, required=True), PodResourceSpec("SpreadByPCPUs", "SpreadByPCPUs")),
+        (PodResourceSpec("FullPCPUs"), EffectivePolicy(FULL, required=True), None),
+        (PodResourceSpec("", "SpreadByPCPUs"), EffectivePolicy(SPREAD, required=False), None),
     ],
 )
-def test_what_was_left_open_is_written_back(spec_written: ResourceSpec, effective: EffectivePolicy, expected: ResourceSpec | None) -> None:
+def test_what_was_left_open_is_written_back(
+    spec_written: PodResourceSpec, effective: EffectivePolicy, expected: PodResourceSpec | None
+) -> None:
     assert written_back(spec_written, effective) == expected

@@ -25,7 +25,7 @@ VIRTUAL_EPOCH = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 
 
 class Clock(Protocol):
-    """What time it is, for everybody who needs to know."""
+    """What time it is. Handed down to everything that needs to know."""
 
     def now(self) -> float:
         """Return seconds since the Unix epoch (wall time; virtual in the embedded cluster)."""
@@ -35,7 +35,7 @@ class Clock(Protocol):
 
     def uptime(self) -> float:
         """Return seconds from a fixed moment on, for deadlines that others count on: they pass while this process is stopped and while the
-        machine sleeps, and nobody can set them (virtual in the embedded cluster)."""
+        machine sleeps, and they cannot be set (virtual in the embedded cluster)."""
 
 
 class RealClock:

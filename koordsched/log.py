@@ -1,4 +1,4 @@
-"""Loggers that cost nothing until somebody logs.
+"""Loggers that cost nothing until the first message.
 
 structlog takes longer to import than `simulate` takes for 500 pods, and most runs of `simulate`, `test` and `validate` never log. So
 modules get a logger from here; the first message imports structlog. `quiet` is for commands whose output is their own; `write_logs` is for
@@ -96,7 +96,7 @@ def write_logs(style: Style | None) -> None:
 
 
 def line(name: str, event: str, when: float, **fields: object) -> str:
-    """Write an error as the log would at that time (seconds since the epoch), for who will have no time to log it."""
+    """Write an error as the log would at that time (seconds since the epoch), for a caller that will have no time to log it."""
     stream = io.StringIO()
     style = Style("text", lambda: when, stream) if _style is None else _style._replace(now=lambda: when, stream=stream)
     _styled(style, name).error(event, **fields)

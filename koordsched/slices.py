@@ -15,14 +15,15 @@ PAUSE_SECONDS = 0.001
 
 
 class Slices:
-    """One piece of work. `perf` is the clock's; `seconds` is what has been worked in all slices so far.
+    """One piece of work, with pauses of `pause` seconds. `perf` is the clock's; `seconds` is what has been worked in all slices so far.
 
     Work is done in a `with` block, which may be entered several times, also on different loops one after the other, and awaits `pause` as
     often as it likes: most calls return at once.
     """
 
-    def __init__(self, perf: Callable[[], float]) -> None:
+    def __init__(self, perf: Callable[[], float], pause: float = PAUSE_SECONDS) -> None:
         self.seconds = 0.0
+        self._pause = pause
         self._perf = perf
         self._begun = perf()
 
@@ -40,6 +41,6 @@ class Slices:
             return
         self.seconds += worked
         try:
-            await asyncio.sleep(PAUSE_SECONDS)
+            await asyncio.sleep(self._pause)
         finally:
             self._begun = self._perf()

@@ -1,8 +1,8 @@
-"""Background tasks and timers: what they raise reaches nobody, so each is made here, with a policy for it.
+"""Background tasks and timers: what they raise reaches no caller, so each is made here, with a policy for it.
 
 An owner (the scheduler, a connection, the process) has one `Tasks` and ends it. A task that is kept is started again when it fails; one
-that must run tells its owner, which ends the process; a single piece of work and a timer's callback are given up. In every case the log
-names the task and its exception, and a count grows: no task ends quietly. Tasks that their maker awaits need none of this.
+that must run reports its end to its owner, which ends the process; a single piece of work and a timer's callback are given up. In every
+case the log names the task and its exception, and a count grows: no task ends quietly. Tasks that their maker awaits need none of this.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class EndedError(Exception):
 
 
 class Tasks:
-    """The background tasks of one owner, on one event loop. `failed` is told of a task that must run and has ended, and why."""
+    """The background tasks of one owner, on one event loop. `failed` is called with a task that must run and has ended, and why."""
 
     def __init__(self, random: Random, failed: Callable[[str, Exception], None] | None = None) -> None:
         self._random = random
@@ -58,7 +58,7 @@ class Tasks:
         return self._start(name, self._kept(name, run))
 
     def must_run(self, name: str, run: Callable[[], Work]) -> asyncio.Task[None]:
-        """Run this for ever: it cannot be started again, so its end, for whatever reason, is told to the owner."""
+        """Run this for ever: it cannot be started again, so its end, for whatever reason, is reported to the owner."""
         return self._start(name, self._needed(name, run))
 
     def once(self, name: str, work: Work) -> asyncio.Task[None]:
@@ -98,7 +98,7 @@ class Tasks:
 
     async def _needed(self, name: str, run: Callable[[], Work]) -> None:
         error = await _outcome(run())
-        assert self._failed is not None, "whoever has tasks that must run is to be told of their end"
+        assert self._failed is not None, "an owner of tasks that must run takes note of their end"
         self._failed(name, error or EndedError("it returned"))
 
     async def _single(self, name: str, work: Work) -> None:

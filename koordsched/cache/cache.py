@@ -2,11 +2,11 @@
 
     (pending) --assume--> ASSUMED --add (seen bound)--> ADDED --remove--> (gone)
                              |                            ^
-                             +--forget--> (pending)       +-- add (bound by somebody else, or at start)
+                             +--forget--> (pending)       +-- add (bound by another scheduler, or at start)
 
 Assumed pods never expire: they leave by being seen bound, by forget, or by deletion. A pod may arrive before its node and stay after it:
-the row is then a ghost, counted but never offered. Anybody may bind pods to nodes that do not exist, so all nodes that are known from bound
-pods alone share one row, on which no amounts are counted; such a node gets a row of its own when it appears.
+the row is then a ghost, counted but never offered. A client may bind pods to nodes that do not exist, so all nodes that are known from
+bound pods alone share one row, on which no amounts are counted; such a node gets a row of its own when it appears.
 
 Called from informers' handlers and the scheduling cycle, on one thread, never across an await. Every method is O(facts of one object), but
 for a node that is the first to offer a resource: then all pods are looked at.
@@ -15,16 +15,13 @@ for a node that is the first to offer a resource: then all pods are looked at.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from koordsched._core.change import Change
 from koordsched.api.resources import node_allocatable
-from koordsched.cache.columns import BASE_RESOURCES, CORDON, Columns
-from koordsched.cache.node_order import NodeOrder
-from koordsched.cache.nodes import NodeInfo, Nodes
-from koordsched.cache.pod_counts import PodCounts
-from koordsched.cache.shared import Shared
-from koordsched.cache.signatures import Signatures
+from koordsched.cache.columns import Columns
+from koordsched.cache.nodes import NodeInfo, NodeOrder, Nodes
+from koordsched.cache.plugin_state import Shared, Signatures
 from koordsched.log import get_logger
 
 if TYPE_CHECKING:
@@ -36,7 +33,7 @@ if TYPE_CHECKING:
     from koordsched._core.table import Request
     from koordsched.api.core import Node
     from koordsched.api.podinfo import PodInfo
-    from koordsched.cache.checked_state import CheckedState
+    from koordsched.cache.plugin_state import CheckedState, PodFollower
 
 log = get_logger(__name__)
 
@@ -62,26 +59,8 @@ class PodState:
         self.assumed = assumed
 
 
-class PodFollower(Protocol):
-    """Who keeps facts that depend on which pods are counted on which rows. Told of each change right after the cache has made it.
-
-    While `cache.simulating` is set the change is a simulated one that will be taken back before anything else happens: facts must follow
-    it, but versions of facts must not, since afterwards everything is as it was.
-    """
-
-    def pod_added(self, pod: PodInfo, row: int) -> None: ...
-
-    def pod_removed(self, pod: PodInfo, row: int) -> None: ...
-
-    def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:
-        """The node of a pod that was counted on the row of unknown nodes has become known, and has a row of its own."""
-
-    def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
-        """An assumed pod was seen bound, or a bound one changed in nothing that columns hold; labels and deletionTimestamp may differ."""
-
-
 class Cache:
-    """What the scheduler believes about nodes and the pods on them."""
+    """The nodes and the pods on them, assumed ones included."""
 
     def __init__(self) -> None:
         self.columns = Columns()
@@ -95,12 +74,11 @@ class Cache:
         self.simulating = False  # inside `simulate`
         self._followers: list[PodFollower] = []
         self.checked: list[CheckedState] = []  # what plugins keep, to be compared with the objects now and then
-        self.counts = PodCounts(self)
         self.signatures = Signatures()
-        self._unknown_row = NO_ROW  # of nodes that only bound pods have told of; NO_ROW while there is none
+        self._unknown_row = NO_ROW  # of nodes that are known from bound pods alone; NO_ROW while there is none
         self._unknown = 0  # how many these are
         self.columns.recount_with(self._recount)
-        self.repairs = 0  # times an event contradicted what was believed (koord_scheduler_cache_repairs_total)
+        self.repairs = 0  # times an event contradicted the cache (koord_scheduler_cache_repairs_total)
 
     # Reading
 
@@ -121,7 +99,7 @@ class Cache:
         return state is not None and state.assumed
 
     def follow(self, follower: PodFollower) -> None:
-        """Tell the follower of every pod that is counted, and of every change from now on."""
+        """Report every pod that is counted, and every change from now on, to the follower."""
         self._followers.append(follower)
         for state in self.pods.values():
             follower.pod_added(state.info, state.node.row)
@@ -233,7 +211,7 @@ class Cache:
         state = self.pods.get(info.uid)
         if state is not None:
             if state.node.name != node_name and not state.assumed:
-                # The reference exits here; what the cluster says is right, so believe it and say so.
+                # The reference exits here; what the cluster says is right, so it is taken over and logged.
                 self.repairs += 1
                 log.error("pod moved to another node", pod=info.key, uid=info.uid, believed=state.node.name, node=node_name)
             if state.node.name == node_name and state.info.resources == info.resources and state.info.ports == info.ports:
@@ -261,8 +239,8 @@ class Cache:
             follower.pod_replaced(before, info, state.node.row)
 
     def _put(self, info: PodInfo, node_name: str, *, assumed: bool) -> None:
-        told_by_pod = not assumed and info.pod.spec.node_name == node_name
-        node = self._unknown_entry(node_name) if told_by_pod else self._node_entry(node_name)
+        from_pod = not assumed and info.pod.spec.node_name == node_name
+        node = self._unknown_entry(node_name) if from_pod else self._node_entry(node_name)
         request = self.columns.request(info.resources)
         self._count(node, info, request)
         node.pods[info.uid] = info
@@ -294,8 +272,8 @@ class Cache:
     def simulate(self, node: NodeInfo, add: Iterable[PodInfo] = (), remove: Iterable[PodInfo] = ()) -> Iterator[None]:
         """Count these pods on the node, and those of its pods not, while the block runs. Nothing may be evaluated and kept inside.
 
-        What followers know is true inside; columns change without being logged. Blocks may be nested. Who is not there is not removed:
-        an extender that was awaited may name pods twice, or pods that have gone meanwhile.
+        What followers know is true inside; columns change without being logged. Blocks may be nested. A pod that is not there is not
+        removed: an extender that was awaited may name pods twice, or pods that have gone meanwhile.
         """
         come, gone = list(add), {pod.uid: pod for pod in remove if pod.uid in node.pods}.values()
         there = dict(node.pods)
@@ -334,7 +312,7 @@ class Cache:
     # Mending
 
     def rewrite(self, name: str) -> None:
-        """Write a row anew from the node and the pods that are kept of it, because its columns were found wrong. Followers are not told."""
+        """Write a row anew from the node and the pods that are kept of it, because its columns were found wrong. Followers hear nothing."""
         info = self.nodes_by_name[name]
         if not info.shares_row:
             self.order.drop(info)
@@ -355,30 +333,6 @@ class Cache:
             self.order.put(info, info.node)
             self.columns.write_node(info.row, None, info.node, node_allocatable(info.node))
         self._release_if_empty(info)
-
-    # Tools
-
-    def describe(self) -> dict[str, dict[str, Any]]:
-        """Return all facts by node name, read back from the columns. Two caches that believe the same describe the same."""
-        return {name: self._describe(info) for name, info in sorted(self.nodes_by_name.items())}
-
-    def _describe(self, info: NodeInfo) -> dict[str, Any]:
-        columns, table, row = self.columns, self.table, info.row
-        named = columns.resources.keys() | {name for pod in info.pods.values() for name in pod.resources.requests}
-        resources = {name: (info.allocatable(name), info.requested(name)) for name in sorted(named)}
-        labels = {key: column.values.names[table.attribute_of(column.attribute, row)] for key, column in columns.labels.items()}
-        taints = [columns.taints.names[i] for i in columns.taint_sets.names[table.attribute_of(columns.taint_set_attribute, row)]]
-        ports = {port for pod in info.pods.values() for port in pod.ports} if info.shares_row else columns.host_ports.on_row(row)
-        return {
-            "live": table.is_live(row),
-            "resources": {name: pair for name, pair in resources.items() if name in BASE_RESOURCES or any(pair)},
-            "labels": {key: value for key, value in labels.items() if table.attribute_of(columns.labels[key].attribute, row)},
-            "taints": [(taint.key, taint.value, taint.effect) for taint in taints if taint != CORDON],
-            "cordoned": CORDON in taints,
-            "images": sorted(name for name, image in columns.images.items() if table.has_bit(image.bit, row)),
-            "ports": sorted(ports),
-            "pods": sorted(info.pods),
-        }
 
 
 def _looks_different(old: Node, new: Node) -> bool:

@@ -1,16 +1,16 @@
 """The names of the node table's columns and ids: resources, labels, taints, images; and the host ports that pods use.
 
 `_core.NodeTable` knows rows and numbers; here is what they mean. Columns and ids are made by what nodes have, and by what the
-configuration and the topologies of nodes name (`resource`). A pod's names are only looked up, for anybody may create a pod: a resource that
-no node offers has the column `ABSENT`, in which every row has 0, and a label that no node has has no column at all.
+configuration and the topologies of nodes name (`resource`). A pod's names are only looked up, for any client may create pods: a resource
+that no node offers has the column `ABSENT`, in which every row has 0, and a label that no node has has no column at all.
 
 Columns and ids are counted by how many nodes have them. One that no node has any more stays for a while, since a node may come back with
 it; when there are too many of these they are forgotten together, and only then may an id be used for another name. Id 0 is always "absent".
 
 `generation` counts the moments at which a name got a column or lost it, or ids were forgotten: what was compiled to columns before must be
 compiled anew. Caches of compiled things are emptied by a call (`call_when_renewed`), made within `write_node`, `clear_node` or `resource`.
-`meanings` counts these moments, too, and each time that a forgotten id is used for another name, which no row had at that moment: who keeps
-something by the *names* of ids (does the selector match?) must look again; what is kept by ids alone (pods in a domain) stays true.
+`meanings` counts these moments, too, and each time that a forgotten id is used for another name, which no row had at that moment: what
+is kept by the *names* of ids (does the selector match?) must be looked at again; what is kept by ids alone (pods in a domain) stays true.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from koordsched._core.change import Change
 from koordsched._core.table import NodeTable, Request
 from koordsched.api.core import Taint
 from koordsched.cache.host_ports import HostPorts
-from koordsched.cache.shared import Shared
+from koordsched.cache.plugin_state import Shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -48,14 +48,14 @@ IDLE_IDS = 1024  # ids of values, names and taints that are kept likewise, or as
 
 
 class Vocabulary(Generic[N]):
-    """Dense ids from 1 on for what is held; 0 stands for absent. An id that nobody holds keeps its name until `forget_idle`."""
+    """Dense ids from 1 on for what is held; 0 stands for absent. An id that is not held keeps its name until `forget_idle`."""
 
     __slots__ = ("_call_when_reused", "_free", "_uses", "idle", "ids", "names")
 
     def __init__(self, absent: N, call_when_reused: Callable[[], None]) -> None:
         self.names: list[N] = [absent]  # by id; `absent` for an id that is not in use
         self.ids: dict[N, int] = {}
-        self.idle = 0  # ids with a name that nobody holds
+        self.idle = 0  # ids with a name that are not held
         self._uses = [0]
         self._free: list[int] = []
         self._call_when_reused = call_when_reused
@@ -95,7 +95,7 @@ class Vocabulary(Generic[N]):
         return self.idle > max(IDLE_IDS, len(self.ids) // 2)
 
     def forget_idle(self) -> list[N]:
-        """Forget the names that nobody holds, and return them: their ids will stand for others."""
+        """Forget the names that are not held, and return them: their ids will stand for others."""
         if not self.idle:
             return []
         forgotten = [name for name, found in self.ids.items() if not self._uses[found]]

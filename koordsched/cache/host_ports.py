@@ -1,6 +1,6 @@
 """Which host ports the pods of each row use.
 
-Pods of one template use the same ports, and anybody may create a pod with thousands of them. So the unit is the list of ports of a pod:
+Pods of one template use the same ports, and any client may create a pod with thousands of them. So the unit is the list of ports of a pod:
 each distinct list has one bit column over the rows, however many ports are in it, and is found by each of its port numbers.
 """
 
@@ -54,10 +54,6 @@ class HostPorts:
     def lists(self) -> Iterator[PortList]:
         """Yield what is in use, on one row at least."""
         yield from self._lists.values()
-
-    def on_row(self, row: int) -> list[HostPort]:
-        """Return the ports in use there, sorted; to look at. O(lists in use)."""
-        return sorted({port for each in self._lists.values() if self._table.has_bit(each.bit, row) for port in each.ports})
 
     def use(self, row: int, ports: tuple[HostPort, ...]) -> None:
         found = self._lists.get(ports)

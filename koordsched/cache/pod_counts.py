@@ -2,7 +2,7 @@
 
 A pod is reduced to its class: namespace, labels, and whether it is terminating. Which queries a class matches is found out once; after that
 a pod event costs one lookup and an addition for each query that matches. A new query is counted once, class by class. Nothing is counted
-while there is no query, and a query ends when nobody holds its `RowCounts` any more. Callers: topology spreading, affinity between pods.
+while there is no query, and a query ends when its `RowCounts` is held no more. Callers: topology spreading, affinity between pods.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary, ref
 
 from koordsched._core.counts import RowCounts
-from koordsched.cache.checked_state import Difference
+from koordsched.cache.plugin_state import StateDifference
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -26,7 +26,7 @@ Pair = tuple[str, str]
 
 
 class PodQuery:
-    """Which pods to count: those of these namespaces (None: of all) whose labels match; without terminating ones if told so. Hashable."""
+    """Which pods to count: those of these namespaces (None: of all) whose labels match, terminating ones or not. Hashable."""
 
     __slots__ = ("_hash", "namespaces", "selector", "terminating")
 
@@ -58,13 +58,18 @@ class PodQuery:
 
 
 class PodClass:
-    """Pods that no query can tell apart, and on which rows they are."""
+    """Pods that match the same queries, and on which rows they are."""
 
     __slots__ = ("matching", "rows")
 
     def __init__(self, matching: list[ref[RowCounts]]) -> None:
         self.rows: dict[int, int] = {}  # how many pods, > 0
         self.matching = matching
+
+
+def pod_counts(cache: Cache) -> PodCounts:
+    """Return the counts of a cache, which all plugins share."""
+    return cache.shared.one(PodCounts, lambda: PodCounts(cache))
 
 
 class PodCounts:
@@ -84,7 +89,7 @@ class PodCounts:
         return len(self._counts)
 
     def count(self, query: PodQuery) -> RowCounts:
-        """Return the query's counts, which stay true for as long as somebody holds them. O(classes) for a new query."""
+        """Return the query's counts, which stay true for as long as the caller holds them. O(classes) for a new query."""
         found = self._counts.get(query)
         return self._begin(query) if found is None else found
 
@@ -107,7 +112,7 @@ class PodCounts:
     def pod_added(self, pod: PodInfo, row: int) -> None:
         known = self._class(_key(pod))
         known.rows[row] = known.rows.get(row, 0) + 1
-        self._tell(known, row, 1)
+        self._add(known, row, 1)
 
     def pod_removed(self, pod: PodInfo, row: int) -> None:
         key = _key(pod)
@@ -119,7 +124,7 @@ class PodCounts:
             del known.rows[row]
             if not known.rows:
                 del self._classes[key]
-        self._tell(known, row, -1)
+        self._add(known, row, -1)
 
     def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:
         self.pod_removed(pod, old_row)
@@ -136,7 +141,7 @@ class PodCounts:
         """Nothing is kept of a node that the cache does not know."""
         return ()
 
-    def differences(self, node: str) -> Iterable[Difference]:
+    def differences(self, node: str) -> Iterable[StateDifference]:
         """Count the pods of a node's row anew. O(its pods and the queries)."""
         row = self._own_row(node)
         if row is None:
@@ -146,10 +151,10 @@ class PodCounts:
             known = self._classes.get(key)
             kept = 0 if known is None else known.rows.get(row, 0)
             if kept != count:
-                yield Difference(f"pods of namespace {key[0]} with labels {dict(key[1])}", kept, count)
+                yield StateDifference(f"pods of namespace {key[0]} with labels {dict(key[1])}", kept, count)
         for query, counts in self._counts.items():
             if counts.of(row) != matching[id(counts)]:
-                yield Difference(f"pods that match {query.selector}", counts.of(row), matching[id(counts)])
+                yield StateDifference(f"pods that match {query.selector}", counts.of(row), matching[id(counts)])
 
     def rebuild(self, node: str) -> None:
         """Write what was counted anew. O(classes)."""
@@ -190,7 +195,7 @@ class PodCounts:
             found = self._classes[key] = PodClass(self._queries.matching(namespace, dict(labels), terminating=terminating))
         return found
 
-    def _tell(self, known: PodClass, row: int, amount: int) -> None:
+    def _add(self, known: PodClass, row: int, amount: int) -> None:
         quiet, ended = self._cache.simulating, False
         for reference in known.matching:
             counts = reference()

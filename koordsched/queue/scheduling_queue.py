@@ -72,7 +72,6 @@ class SchedulingQueue:
         self._inflight = InFlight()
         self._mover = Mover(self._queues, HintEvaluator(clock, metrics), metrics)
         self._registered: dict[ClusterEvent, bool] = {}
-        self._cycle = 0
 
     # Pods are added, updated and deleted.
 
@@ -258,11 +257,6 @@ class SchedulingQueue:
     # Reading the state.
 
     @property
-    def scheduling_cycle(self) -> int:
-        """How many pods have been popped or taken."""
-        return self._cycle
-
-    @property
     def in_flight(self) -> list[QueuedPodInfo]:
         return list(self._inflight)
 
@@ -339,7 +333,6 @@ class SchedulingQueue:
         self.move_all(ASSIGNED_POD_DELETE, pod.pod, None, Scope(max_priority=pod.priority))
 
     def _start_flight(self, info: QueuedPodInfo) -> QueuedPodInfo:
-        self._cycle += 1
         if info.unschedulable_plugins or info.pending_plugins:
             self._queues.count_rejectors(info, -1)
             info.unschedulable_plugins = set()

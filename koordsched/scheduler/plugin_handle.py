@@ -90,7 +90,7 @@ class PluginHandle:
             simulation = profile.shapes.simulation(profile.shapes.pre_filter(pod))
             return simulation.simulate_on_node(pod, node, add=add, remove=remove) is None
         except Exception:
-            log.exception("could not tell whether a nominated pod still fits", pod=pod.key, node=node.name)
+            log.exception("could not find out whether a nominated pod still fits", pod=pod.key, node=node.name)
             return True
 
     def event(self, profile: str, regarding: Pod, text: EventText, related: Pod) -> None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from koordsched.api.core import Node, Pod
     from koordsched.api.podinfo import PodInfo
-    from koordsched.cache.signatures import Concerns
+    from koordsched.cache.plugin_state import Concerns
     from koordsched.cluster.informer import Informer
     from koordsched.cluster.object_store import Handler
     from koordsched.config import SchedulerConfiguration

@@ -7,6 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.builders import NodeBuilder, PodBuilder, node, pod
+from support.described import described
 
 from koordsched.cache.cache import Cache
 
@@ -99,7 +100,7 @@ class CacheEqualsList(RuleBasedStateMachine):
             anew.set_pod(made.info(counted_on_node=True), name)
         for builder in self.nodes.values():
             anew.set_node(builder.build())
-        assert self.cache.describe() == anew.describe()
+        assert described(self.cache) == described(anew)
         assert self.cache.table.live_count == len(self.nodes)
         assert sorted(self.cache.order.rows().tolist()) == self.cache.table.live_rows().tolist()
         assert self.cache.assumed_count == 0

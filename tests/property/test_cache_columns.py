@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.affinity import Far, term, with_affinity
 from support.builders import NodeBuilder, PodBuilder, node, pod, requirement
+from support.described import described
 from support.world import World
 
 from koordsched._core.change import Change
@@ -194,7 +195,7 @@ class HostilePods(RuleBasedStateMachine):
     @invariant()
     def equals_a_cache_built_anew(self) -> None:
         if hasattr(self, "cache"):
-            assert self.cache.describe() == self.rebuilt().describe()
+            assert described(self.cache) == described(self.rebuilt())
 
 
 TestHostilePods = HostilePods.TestCase

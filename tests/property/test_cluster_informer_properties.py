@@ -33,7 +33,7 @@ ERRORS = {
 
 
 class Follower:
-    """Rebuilds the store from what a handler is told, and refuses a story with gaps."""
+    """Rebuilds the store from what a handler hears, and refuses a story with gaps."""
 
     def __init__(self) -> None:
         self.pods: dict[str, Pod] = {}

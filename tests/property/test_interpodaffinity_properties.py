@@ -16,7 +16,7 @@ from koordsched.api.core import Pod
 from koordsched.api.podinfo import PodInfo
 from koordsched.cache.cache import Cache
 from koordsched.cache.nodes import NodeInfo
-from koordsched.cache.signatures import Concerns
+from koordsched.cache.plugin_state import Concerns
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1

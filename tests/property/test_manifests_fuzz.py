@@ -1,7 +1,7 @@
 """Whatever is in a file, `simulate` and `test` say what is wrong with it and go on: no traceback, and good objects are not stopped.
 
-About 1,200 manifests: valid ones in which some values are replaced by nonsense, keys removed or added, played on a world together with a
-node and a pod that must find each other; and files whose text is damaged. The examples are the same in every run.
+About 1,200 manifests: valid ones in which some values are malformed, keys removed or added, played on a world together with a node and
+a pod that must find each other; and files whose text is damaged. The examples are the same in every run.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ WITNESSES: list[Json] = [
     },
 ]
 
-NONSENSE: list[Any] = [
+MALFORMED: list[Any] = [
     *(None, True, False, 0, -1, 1.5, 2**31, 2**63, -(2**63), 2**70, 1e300, "", " ", "abc", "1Gi1", "1e999", "-5", "9" * 400, "x" * 5000),
     *("\u0000", "é☃𝄞", "%s{0}", "a/b/c", "..", "NaN", "0x10", "1_000", "2026-13-45T99:00:00Z"),
     *([], {}, [None], [[]], [{}], {"a": None}, {"": ""}, {"a": {"b": [1, {"c": "d"}]}}, ["abc", 5, None]),
@@ -183,13 +183,13 @@ def mutated(random: Random, name: str) -> Any:
             inner = inner[step]
         change = random.choice(["replace", "replace", "replace", "remove", "wrap", "add"])
         if change == "replace":
-            inner[last] = copy.deepcopy(random.choice(NONSENSE))
+            inner[last] = copy.deepcopy(random.choice(MALFORMED))
         elif change == "remove":
             del inner[last]
         elif change == "wrap":
             inner[last] = [inner[last]]
         elif isinstance(inner, dict):
-            inner[random.choice(["odd", "name", "spec", "", "kind"])] = copy.deepcopy(random.choice(NONSENSE))
+            inner[random.choice(["odd", "name", "spec", "", "kind"])] = copy.deepcopy(random.choice(MALFORMED))
     return body
 
 
@@ -219,7 +219,7 @@ def _quiet() -> Iterator[None]:
 
 @settings(UNSHRUNK, max_examples=150)
 @given(random=st.randoms(use_true_random=True), as_json=st.booleans())
-def test_nonsense_in_objects_is_named_and_stops_no_other_object(file: Path, random: Random, as_json: bool) -> None:
+def test_malformed_objects_are_named_and_stops_no_other_object(file: Path, random: Random, as_json: bool) -> None:
     documents = [*(mutated(random, f"fuzzed-{index}") for index in range(BATCH)), *WITNESSES]
     dump = "\n---\n".join(msgspec.json.encode(body).decode() if as_json else dumped(body) for body in documents)
     outcome = play(load(dump.encode(), file))
@@ -320,7 +320,7 @@ def test_a_malformed_scenario_is_named_with_its_path(file: Path, data: st.DataOb
     inner: Any = body
     for step in parents:
         inner = inner[step]
-    inner[last] = data.draw(st.sampled_from(NONSENSE))
+    inner[last] = data.draw(st.sampled_from(MALFORMED))
     file.write_text(dumped(body))
     for mistake in load_scenarios([str(file)]).mistakes:
         assert re.match(rf"{re.escape(str(file))}: document 1: \S.*: .+", mistake), mistake

@@ -17,7 +17,7 @@ from koordsched.api.koordinator.cpulist import cpu_ids, format_cpus
 from koordsched.api.koordinator.pods import EXCLUSIVE_POLICY_TEXTS, amount_text
 from koordsched.api.koordinator.policies import CpuExclusivePolicy
 from koordsched.api.quantity_text import QuantityFormat
-from koordsched.cache.checked_state import Difference
+from koordsched.cache.plugin_state import StateDifference
 from koordsched.plugins.nodenumaresource.node_allocations import NodeAllocations, PodAllocation
 from koordsched.plugins.nodenumaresource.state import NumaCheck, NumaState, numa_state
 
@@ -200,7 +200,7 @@ def check(found: NodeAllocations, pods: dict[str, Held]) -> None:
     assert found.usage().cpus == CpuCounts(*map(sum, zip(*(zone.cpus for zone in found.usage().zones.values()), strict=True)))
 
 
-def differences(cluster: Cluster) -> list[Difference]:
+def differences(cluster: Cluster) -> list[StateDifference]:
     """Return what the check of the state finds."""
     (checked,) = cluster.bench.cache.checked
     return [found for name in {*NODES, *checked.names()} for found in checked.differences(name)]

@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.builders import PodBuilder, node, pod
+from support.described import described
 from support.world import World
 
 from koordsched.api.kinds import POD, POD_DISRUPTION_BUDGET
@@ -219,9 +220,9 @@ def test_preemption_chooses_as_the_plain_model_does(seed: int) -> None:
 
 
 def try_one(bench: Bench, me: Running) -> None:
-    before = (bench.world.cache.describe(), bench.world.cache.table.columns())
+    before = (described(bench.world.cache), bench.world.cache.table.columns())
     outcome = bench.preempt(me)
-    after = (bench.world.cache.describe(), bench.world.cache.table.columns())
+    after = (described(bench.world.cache), bench.world.cache.table.columns())
     assert after[0] == before[0]
     for name, column in before[1].items():
         if name != "bit":  # a port's column is made when the first pod uses it, simulated or not

@@ -68,10 +68,10 @@ class Relative(ScorePlugin):
         return (100 * (scores - low) // (high - low)) if high > low else np.zeros_like(scores)
 
 
-class Crowd(PreScorePlugin, ScoreNodesPlugin):
+class Spread(PreScorePlugin, ScoreNodesPlugin):
     """A columnar scorer that depends on which nodes are feasible, and stays away when there are more than four of them."""
 
-    name = "Crowd"
+    name = "Spread"
     depends_on_feasible = True
     skips_by_feasible = True
 
@@ -79,11 +79,11 @@ class Crowd(PreScorePlugin, ScoreNodesPlugin):
         return ()
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        state.write("Crowd", len(nodes))
+        state.write("Spread", len(nodes))
         return SKIP if len(nodes) > 4 else None
 
     def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
-        return np.full(len(nodes), 7 * state.read("Crowd"), np.int64)
+        return np.full(len(nodes), 7 * state.read("Spread"), np.int64)
 
 
 class Mood:
@@ -138,18 +138,18 @@ apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles:
 - plugins:
-    multiPoint: {enabled: [{name: EvenPods}, {name: Relative, weight: 2}, {name: Crowd}, {name: Moody}]}
+    multiPoint: {enabled: [{name: EvenPods}, {name: Relative, weight: 2}, {name: Spread}, {name: Moody}]}
 """
 OWN = {
     "EvenPods": lambda _args, _handle: EvenPods(),
     "Relative": lambda _args, _handle: Relative(),
-    "Crowd": lambda _args, _handle: Crowd(),
+    "Spread": lambda _args, _handle: Spread(),
     "Moody": lambda _args, _handle: Moody(),
 }
 CATALOGUE = (
     REFERENCE.with_plugin("EvenPods", frozenset({"filter"}))
     .with_plugin("Relative", frozenset({"score"}))
-    .with_plugin("Crowd", frozenset({"preScore", "score"}))
+    .with_plugin("Spread", frozenset({"preScore", "score"}))
     .with_plugin("Moody", frozenset({"preFilter", "filter", "preScore", "score"}))
 )
 SETUP = Setup(CONFIG, Environment(catalogue=CATALOGUE), {**REGISTRY, **OWN})

@@ -10,11 +10,11 @@ from koordsched.clock import VIRTUAL_EPOCH, RealClock, VirtualClock, VirtualTime
 
 
 def test_hours_of_sleep_pass_at_once_and_in_order() -> None:
-    woken: list[tuple[str, float]] = []
+    rung: list[tuple[str, float]] = []
 
     async def sleeper(name: str, seconds: float) -> None:
         await asyncio.sleep(seconds)
-        woken.append((name, clock.now() - VIRTUAL_EPOCH))
+        rung.append((name, clock.now() - VIRTUAL_EPOCH))
 
     async def main() -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -25,7 +25,7 @@ def test_hours_of_sleep_pass_at_once_and_in_order() -> None:
     clock = VirtualClock(loop)
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         runner.run(main())
-    assert woken == [("early", 0.5), ("middle", 60.0), ("late", 7200.0)]
+    assert rung == [("early", 0.5), ("middle", 60.0), ("late", 7200.0)]
 
 
 def test_time_stands_still_while_callbacks_run() -> None:

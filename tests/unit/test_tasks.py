@@ -84,11 +84,11 @@ def test_a_task_that_is_kept_may_end() -> None:
     run_virtual(body)
 
 
-def test_the_owner_is_told_how_a_task_that_must_run_ended() -> None:
-    told: list[tuple[str, Exception]] = []
+def test_the_owner_learns_how_a_task_that_must_run_ended() -> None:
+    reported: list[tuple[str, Exception]] = []
 
     async def body(_clock: VirtualClock) -> None:
-        owner = Tasks(Random(1), lambda name, error: told.append((name, error)))
+        owner = Tasks(Random(1), lambda name, error: reported.append((name, error)))
         cancelled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         async def wait() -> None:
@@ -106,7 +106,7 @@ def test_the_owner_is_told_how_a_task_that_must_run_ended() -> None:
         assert lasting.cancelled()
 
     run_virtual(body)
-    assert [(name, type(error)) for name, error in told] == [
+    assert [(name, type(error)) for name, error in reported] == [
         ("raises", KeyError),
         ("returns", EndedError),
         ("waits for what is cancelled", EndedError),
@@ -150,9 +150,9 @@ MADE_ELSEWHERE = {
     "server/heartbeat.py: threading.Thread": "the watchdog's, which only logs",
     "server/budget.py: asyncio.create_task": "an answer, whose result all who asked wait for",
     "server/leadership.py: asyncio.create_task": "the elector's, whose ends its thread waits for",
-    "server/leadership.py: threading.Thread": "the elector's, whose end is told to the process with its reason, and its last words'",
+    "server/leadership.py: threading.Thread": "the elector's, whose end is reported to the process with its reason, and its last words'",
     "serve/process.py: asyncio.create_task": "the process's own stages, which `_schedule` and `run` wait for",
-    "server/serving_thread.py: threading.Thread": "the ports', whose end is told to the process with its reason",
+    "server/serving_thread.py: threading.Thread": "the ports', whose end is reported to the process with its reason",
 }
 
 

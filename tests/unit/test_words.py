@@ -15,16 +15,7 @@ SUFFIXES = frozenset({".py", ".pyx", ".pxd", ".md"})
 LIST = Path(__file__)  # which has to name them
 
 PENDING: tuple[str, ...] = (
-    "koordsched/cache",
-    "koordsched/clock.py",
-    "koordsched/log.py",
-    "koordsched/scheduler",
-    "koordsched/tasks.py",
     "tests/property",
-    "tests/unit/cache",
-    "tests/unit/scheduler",
-    "tests/unit/test_clock.py",
-    "tests/unit/test_tasks.py",
 )
 """Folders and files whose words are still to be replaced. Only ever shorter."""
 

@@ -12,7 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from koordsched.cache.pod_counts import PodQuery
+from koordsched.cache.pod_counts import PodQuery, pod_counts
 from koordsched.framework.shape import ShapeKey
 from koordsched.plugins.interpodaffinity.existing_terms import ExistingTerm, TermKind, existing_terms_of
 from koordsched.plugins.interpodaffinity.terms import AffinityTerm, Namespaces, PodAffinityTerms, all_of
@@ -240,7 +240,7 @@ class CompiledAffinity:
     def _count(self, terms: tuple[AffinityTerm, ...], key: str, weight: int = 1) -> TopologyCounts:
         """Count the pods that match all these terms."""
         query = PodQuery(self._compiler.namespaces.of(terms), all_of(terms))
-        return TopologyCounts(self._compiler.keys.attribute(key), self._compiler.cache.counts.count(query), weight)
+        return TopologyCounts(self._compiler.keys.attribute(key), pod_counts(self._compiler.cache).count(query), weight)
 
     def _count_owners(self, existing: ExistingTerm, weight: int = 1) -> TopologyCounts:
         attribute = self._compiler.keys.attribute(existing.term.topology_key)

@@ -22,7 +22,7 @@ from koordsched.api.koordinator.cpulist import cpu_ids, format_cpus
 from koordsched.api.koordinator.nodes import node_policy
 from koordsched.api.koordinator.pods import RESOURCE_SPEC, RESOURCE_STATUS
 from koordsched.api.koordinator.reading import Malformed
-from koordsched.cache.checked_state import Difference
+from koordsched.cache.plugin_state import StateDifference
 from koordsched.log import get_logger
 from koordsched.plugins.nodenumaresource.node_allocations import NodeAllocations, PodAllocation, written_allocation
 from koordsched.plugins.nodenumaresource.node_topology import NO_POLICY, follow_topologies, read_options
@@ -252,24 +252,24 @@ class NumaCheck:
     def names(self) -> Iterable[str]:
         return self._state.nodes.keys()
 
-    def differences(self, node: str) -> Iterable[Difference]:
+    def differences(self, node: str) -> Iterable[StateDifference]:
         """Compare allocations, description and sums of a node. Pods of the same CPUs are no difference: their annotations have them."""
         kept, expected = self._state.nodes.get(node), self._expected(node)
         options, policy = self._described(node)
         if kept is None:
             if expected or options is not None or policy != NO_POLICY:
-                yield Difference("known", False, True)
+                yield StateDifference("known", False, True)
             return
         for uid in kept.pods.keys() | expected.keys():
             held, given = kept.pods.get(uid), expected.get(uid)
             if held != given:
-                yield Difference(f"allocation of {_pod_text(held or given)}", _text(held), _text(given))
+                yield StateDifference(f"allocation of {_pod_text(held or given)}", _text(held), _text(given))
             if self._state.location(uid) != node:
-                yield Difference(f"node of {_pod_text(held or given)}", self._state.location(uid), node)
+                yield StateDifference(f"node of {_pod_text(held or given)}", self._state.location(uid), node)
         if kept.options != options:
-            yield Difference("topology", str(kept.options), str(options))
+            yield StateDifference("topology", str(kept.options), str(options))
         if kept.policy != policy:
-            yield Difference("policy", str(kept.policy), str(policy))
+            yield StateDifference("policy", str(kept.policy), str(policy))
         yield from self._sums(kept)
 
     def rebuild(self, node: str) -> None:
@@ -295,7 +295,7 @@ class NumaCheck:
         topology, node = self._topologies.get(name), self._nodes.get(name)
         return None if topology is None else read_options(topology), NO_POLICY if node is None else node_policy(node)
 
-    def _sums(self, kept: NodeAllocations) -> Iterator[Difference]:
+    def _sums(self, kept: NodeAllocations) -> Iterator[StateDifference]:
         """Compare all that is derived of the allocations that are kept."""
         anew = NodeAllocations(kept.name, kept.index, self._resource)
         anew.describe(kept.options, kept.policy, kept.max_ref_count)
@@ -314,7 +314,7 @@ class NumaCheck:
         ]
         for column, ours, theirs in pairs:
             if ours != theirs:
-                yield Difference(column, str(ours), str(theirs))
+                yield StateDifference(column, str(ours), str(theirs))
 
 
 def _holders(node: NodeAllocations) -> dict[int, tuple[int, int]]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from koordsched._core.change import Change
 from koordsched._core.counts import Changes, Domains, RowCounts, rows_with_all
+from koordsched.cache.pod_counts import pod_counts
 from koordsched.framework.node_selector import CompiledNodeSelector, required_terms
 from koordsched.framework.shape import ShapeKey
 from koordsched.framework.tolerations import tolerances_of
@@ -175,7 +176,7 @@ class SpreadCounts:
 
 
 def _count(cache: Cache, constraint: SpreadConstraint) -> RowCounts:
-    return RowCounts(cache.table) if constraint.query is None else cache.counts.count(constraint.query)
+    return RowCounts(cache.table) if constraint.query is None else pod_counts(cache).count(constraint.query)
 
 
 class SpreadCountsCache:

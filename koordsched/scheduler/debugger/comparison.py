@@ -1,4 +1,4 @@
-"""Comparison: in what the scheduler's beliefs differ from the cluster."""
+"""What a debugger compares (`Sources`), and what it finds (`Comparison`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,20 @@ import msgspec
 from msgspec.structs import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Container, Hashable, Iterable
+
+    from koordsched.api.core import Node, Pod
+    from koordsched.cluster.informer import Informer
+    from koordsched.scheduler.context import SchedulerContext
+
+
+class Sources(msgspec.Struct, frozen=True):
+    """One scheduler's context and watches. `profiles` are the scheduler names whose pods are ours."""
+
+    context: SchedulerContext
+    nodes: Informer[Node]
+    pods: Informer[Pod]
+    profiles: Container[str]
 
 
 class WrongNode(msgspec.Struct, frozen=True):
@@ -81,3 +94,18 @@ def _identity(finding: str | WrongNode | Stale) -> Hashable:
     if isinstance(finding, Stale):
         return finding.kind, finding.object, finding.watched
     return finding
+
+
+def pod_name(key: str, uid: str) -> str:
+    """Name a pod so that one of the same name that came after it is another."""
+    return f"{key} ({uid})"
+
+
+def key_of(name: str) -> str:
+    """Return the key in a name that `pod_name` made."""
+    return name.partition(" (")[0]
+
+
+def uid_of(name: str) -> str:
+    """Return the uid in a name that `pod_name` made."""
+    return name.partition(" (")[2][:-1]

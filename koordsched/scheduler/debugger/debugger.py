@@ -1,4 +1,4 @@
-"""Debugger: shows a scheduler's beliefs and compares them with the cluster. Called on SIGUSR2, by `/debug`, and by the standing check."""
+"""Debugger: shows a scheduler's cache and queue and compares them with the cluster, on SIGUSR2, for `/debug` and the standing check."""
 
 from __future__ import annotations
 
@@ -9,25 +9,23 @@ import msgspec
 
 from koordsched.cluster.port import ClusterError
 from koordsched.log import get_logger
-from koordsched.scheduler.debugger.beliefs import compare_with_watch, found_in
-from koordsched.scheduler.debugger.comparison import Comparison, Stale
+from koordsched.scheduler.debugger.cache_comparison import compare_with_watch, found_in
+from koordsched.scheduler.debugger.comparison import Comparison, Stale, pod_name
 from koordsched.scheduler.debugger.dump import CacheDump, QueueDump, dump_cache, dump_queue
-from koordsched.scheduler.debugger.fresh_list import Differing, ListWalk
-from koordsched.scheduler.debugger.slices import run_sliced
-from koordsched.scheduler.debugger.sources import pod_name
-from koordsched.slices import Slices
+from koordsched.scheduler.debugger.list_comparison import Differing, ListWalk
+from koordsched.slices import PAUSE_SECONDS, Slices
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from koordsched.cluster.informer import Informer
-    from koordsched.scheduler.debugger.sources import Sources
+    from koordsched.scheduler.debugger.comparison import Sources
 
 log = get_logger(__name__)
 
-LOOKS_AGAIN = 5
-LOOK_AGAIN_SECONDS = 1.0
-"""What is on its way for longer than these together is reported: a watch that is this far behind is worth a look."""
+COMPARISONS_AGAIN = 5
+COMPARE_AGAIN_SECONDS = 1.0
+"""What is on its way for longer than these together is reported: a watch that is this far behind is worth a report."""
 PAGE = 500
 """Objects that are listed in one request: client-go's, so that neither side holds much at once."""
 ASKED_FOR = 100
@@ -38,14 +36,19 @@ LOGGED_FINDINGS = 100  # of each kind
 
 
 class Debugger:
-    """Looks, and changes nothing. Comparisons are worked off in slices (`slices.PODS_A_SLICE`)."""
+    """Reads, and changes nothing. Comparisons are done in slices, with pauses of `pause` seconds."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: Sources, pause: float = PAUSE_SECONDS) -> None:
         self._sources = sources
+        self._pause = pause
+
+    def slices(self) -> Slices:
+        """Return slices for one piece of work. In virtual time, which stands still while work is done, they never end."""
+        return Slices(self._sources.context.clock.uptime, self._pause)
 
     async def compare_with_watch(self) -> Comparison:
-        """Compare cache and queue with what the watches say, looking once."""
-        return await run_sliced(compare_with_watch(self._sources))
+        """Compare cache and queue with what the watches say, once."""
+        return await compare_with_watch(self._sources, self.slices())
 
     async def compare(self) -> Comparison:
         """Compare the watches with a fresh list, and cache and queue with the watches. Takes seconds when something differs.
@@ -53,36 +56,38 @@ class Debugger:
         ClusterError when nodes or pods cannot be listed.
         """
         sources = self._sources
-        nodes = await confirmed_differences(ListWalk(sources.parts.cluster, sources.nodes))
-        pods = await confirmed_differences(ListWalk(sources.parts.cluster, sources.pods))
-        return (await self.confirmed_beliefs()).merged(_comparison(sources.nodes, nodes).merged(_comparison(sources.pods, pods)))
+        nodes = await confirmed_differences(ListWalk(sources.context.cluster, sources.nodes), self.slices())
+        pods = await confirmed_differences(ListWalk(sources.context.cluster, sources.pods), self.slices())
+        cache = await self.confirmed_comparison_with_watch()
+        return cache.merged(_comparison(sources.nodes, nodes).merged(_comparison(sources.pods, pods)))
 
-    async def confirmed_beliefs(self, nodes: set[str] | None = None, pause: float = 0.0) -> Comparison:
+    async def confirmed_comparison_with_watch(self, nodes: set[str] | None = None) -> Comparison:
         """Compare cache and queue with what the watches say, and what differs again for some seconds. nodes: only these rows."""
         first: Comparison | None = None
+        slices = self.slices()
 
-        async def look() -> Comparison:
+        async def compare() -> Comparison:
             nonlocal first
             if first is None:
-                first = await run_sliced(compare_with_watch(self._sources, nodes), pause)
+                first = await compare_with_watch(self._sources, slices, nodes)
                 return first
             rows, pods = found_in(first)
-            again = await run_sliced(compare_with_watch(self._sources, rows, pods), pause)
+            again = await compare_with_watch(self._sources, slices, rows, pods)
             return msgspec.structs.replace(again, unreadable=first.unreadable)
 
-        return await confirmed(look)
+        return await confirmed(compare)
 
     async def cache(self, limit: int, work: Slices) -> CacheDump:
-        """Show what is believed of at most so many nodes; `work` is entered."""
-        return await dump_cache(self._sources.parts, limit, work.pause)
+        """Show the cache of at most so many nodes; `work` is entered."""
+        return await dump_cache(self._sources.context, limit, work.pause)
 
     async def queue(self, limit: int, work: Slices) -> QueueDump:
         """Show at most so many pods of each part of the queue; `work` is entered."""
-        return await dump_queue(self._sources.parts, limit, work.pause)
+        return await dump_queue(self._sources.context, limit, work.pause)
 
     async def log_all(self) -> None:
         """Log a dump of this moment, then the comparison."""
-        with Slices(self._sources.parts.clock.perf) as work:
+        with self.slices() as work:
             cache, queue = await self.cache(LOGGED, work), await self.queue(LOGGED, work)
         _log_cache(cache)
         _log_queue(queue)
@@ -94,34 +99,34 @@ class Debugger:
         _log_comparison(comparison)
 
 
-async def confirmed(look: Callable[[], Awaitable[Comparison]]) -> Comparison:
-    """Look, and again a second later while anything differs; return what differed every time."""
-    found = await look()
-    for _ in range(LOOKS_AGAIN):
+async def confirmed(compare: Callable[[], Awaitable[Comparison]]) -> Comparison:
+    """Compare, and again a second later while anything differs; return what differed every time."""
+    found = await compare()
+    for _ in range(COMPARISONS_AGAIN):
         if found.ok:
             break
-        await asyncio.sleep(LOOK_AGAIN_SECONDS)
-        found = found.still(await look())
+        await asyncio.sleep(COMPARE_AGAIN_SECONDS)
+        found = found.still(await compare())
     return found
 
 
-async def confirmed_differences(walk: ListWalk[Any]) -> list[Differing]:
+async def confirmed_differences(walk: ListWalk[Any], slices: Slices) -> list[Differing]:
     """List all of a kind, and return in what the watch differs and goes on to differ. ClusterError."""
     found: list[Differing] = []
     last = False
     while not last:
-        page, last = await walk.next_page(PAGE)
+        page, last = await walk.next_page(PAGE, slices)
         found += page
     return await still_different(walk, found)
 
 
 async def still_different(walk: ListWalk[Any], found: list[Differing]) -> list[Differing]:
-    """Return of what differs the objects that differ for some seconds, of which the watch tells nothing meanwhile. ClusterError."""
+    """Return of what differs the objects that go on to differ for some seconds while the watch reports nothing of them. ClusterError."""
     found = walk.unchanged(found)
-    for _ in range(LOOKS_AGAIN):
+    for _ in range(COMPARISONS_AGAIN):
         if not found:
             break
-        await asyncio.sleep(LOOK_AGAIN_SECONDS)
+        await asyncio.sleep(COMPARE_AGAIN_SECONDS)
         found = walk.unchanged(found)
         if len(found) <= ASKED_FOR:
             found = [each for each in found if (await walk.is_still_different(each))[0]]
@@ -129,7 +134,7 @@ async def still_different(walk: ListWalk[Any], found: list[Differing]) -> list[D
 
 
 def _comparison(informer: Informer[Any], found: Sequence[Differing]) -> Comparison:
-    """Say of nodes or pods what differs."""
+    """Return what differs of nodes or pods."""
     kind = informer.kind.kind.lower()
 
     def name(each: Differing) -> str:

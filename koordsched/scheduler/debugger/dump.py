@@ -1,4 +1,4 @@
-"""What the scheduler believes, as data to log or to answer: at most so many nodes and pods, with a count of all.
+"""The cache and the queue as data to log or to answer: at most so many nodes and pods, with a count of all.
 
 Amounts of cpu are in milli-cores, all others in whole units. A dump is taken in slices: what comes or goes meanwhile may be in it or not.
 """
@@ -50,7 +50,7 @@ class CacheDump(msgspec.Struct, frozen=True):
 
 
 class PodDump(msgspec.Struct, frozen=True):
-    """A pod that waits or is being tried: who refused it and what its author was told."""
+    """A pod that waits or is being tried: which plugins refused it, and the message of its condition."""
 
     pod: str
     uid: str
@@ -88,9 +88,9 @@ class QueueDump(msgspec.Struct, frozen=True):
     waiting: tuple[WaitingDump, ...]
 
 
-async def dump_cache(parts: SchedulerContext, limit: int, pause: Pause) -> CacheDump:
+async def dump_cache(context: SchedulerContext, limit: int, pause: Pause) -> CacheDump:
     """Show at most `limit` nodes, by name, and as many nodes with nominations."""
-    cache, nominator = parts.cache, parts.queue.nominator
+    cache, nominator = context.cache, context.queue.nominator
     nodes = []
     for name in sorted(cache.nodes_by_name)[:limit]:
         if (info := cache.nodes_by_name.get(name)) is not None:
@@ -106,9 +106,9 @@ async def dump_cache(parts: SchedulerContext, limit: int, pause: Pause) -> Cache
     )
 
 
-async def dump_queue(parts: SchedulerContext, limit: int, pause: Pause) -> QueueDump:
+async def dump_queue(context: SchedulerContext, limit: int, pause: Pause) -> QueueDump:
     """Show at most `limit` pods of each part."""
-    queue = parts.queue
+    queue = context.queue
     by_place: dict[QueuePlace, list[QueuedPodInfo]] = {place: [] for place in QueuePlace}
     for info in queue.pending():
         by_place[info.place].append(info)
@@ -127,10 +127,10 @@ async def dump_queue(parts: SchedulerContext, limit: int, pause: Pause) -> Queue
         unschedulable=await part(by_place[QueuePlace.UNSCHEDULABLE]),
         gated=await part(by_place[QueuePlace.GATED]),
         in_flight=await part(list(queue.in_flight)),
-        waiting_total=len(parts.waiting_pods),
+        waiting_total=len(context.waiting_pods),
         waiting=tuple(
             WaitingDump(waiting.pod.key, waiting.node_name, _sorted(waiting.pending_plugins))
-            for waiting in islice(parts.waiting_pods, limit)
+            for waiting in islice(context.waiting_pods, limit)
         ),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from support.builders import node, pod
+from support.described import described
 
 from koordsched._core.change import Change
 from koordsched.api.core import Toleration
@@ -50,10 +51,10 @@ def test_a_row_that_is_written_anew_holds_what_it_held_and_its_pods_ports_once()
     for name in ("a", "b"):
         cache.set_pod(pod(name).cpu("1").host_port(80).on("n1").info(), "n1")
     row, columns = cache.nodes_by_name["n1"].row, cache.columns
-    before = cache.describe()
+    before = described(cache)
     cache.table.set_attribute(columns.taint_set_attribute, row, 0, int(Change.TAINTS))
     cache.rewrite("n1")
-    assert cache.describe() == before
+    assert described(cache) == before
     for name in ("a", "b"):
         cache.remove_pod(f"uid-default-{name}")
     assert len(columns.host_ports) == 0

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.builders import NodeBuilder, node, pod
+from support.described import described
 
 from koordsched._core.change import Change
 from koordsched.api.quantity import QuantityError
 from koordsched.cache.cache import Cache
-from koordsched.cache.node_order import zone_of
+from koordsched.cache.nodes import zone_of
 
 
 def cache_with(*builders: NodeBuilder) -> Cache:
@@ -68,8 +69,8 @@ def test_a_label_that_vanished_reads_as_absent() -> None:
     base = node("n1")
     cache = cache_with(base.label("disk", "ssd"), node("n2").label("disk", "ssd"))
     cache.set_node(base.build())
-    described = cache.describe()
-    assert ("disk" in described["n1"]["labels"], described["n2"]["labels"]["disk"]) == (False, "ssd")
+    facts = described(cache)
+    assert ("disk" in facts["n1"]["labels"], facts["n2"]["labels"]["disk"]) == (False, "ssd")
 
 
 def test_equal_taints_in_equal_order_share_one_id() -> None:
@@ -95,7 +96,7 @@ def test_an_image_has_the_size_of_the_first_node_that_reported_it() -> None:
     assert cache.columns.images["app:1"].size == 700
 
 
-def test_bit_columns_of_images_and_ports_that_nobody_has_are_used_again() -> None:
+def test_bit_columns_of_images_and_ports_that_no_node_has_are_used_again() -> None:
     cache = cache_with(node("n1").image(100, "a"))
     first = cache.columns.images["a"].bit
     cache.set_node(node("n1").build())
@@ -119,12 +120,12 @@ def test_a_port_that_two_pods_of_a_node_use_is_free_when_both_are_gone() -> None
 
 def test_a_node_whose_size_cannot_be_read_changes_nothing() -> None:
     cache = cache_with(node("n1").cpu("4"))
-    before = cache.describe()
+    before = described(cache)
     with pytest.raises(QuantityError):
         cache.set_node(node("n1").cpu("four").label("new", "label").build())
     with pytest.raises(QuantityError):
         cache.set_node(node("n2").cpu("four").build())
-    assert cache.describe() == before
+    assert described(cache) == before
     assert order(cache) == ["n1"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 from support.builders import PodBuilder, node, pod
+from support.described import described
 
 from koordsched._core.change import Change
 from koordsched.api.podinfo import PodInfo
@@ -190,7 +191,7 @@ def test_a_ghost_goes_with_its_last_pod_and_its_row_starts_afresh() -> None:
 
 def test_removing_an_unknown_node_or_a_ghost_is_nothing() -> None:
     cache = Cache()
-    cache.remove_node("nobody")
+    cache.remove_node("unknown")
     bind(cache, WEB, "n1")
     cache.remove_node("n1")
     assert used(cache, "n1") == (1, 500)
@@ -202,34 +203,34 @@ def test_removing_an_unknown_node_or_a_ghost_is_nothing() -> None:
 def test_a_simulation_counts_the_pods_inside_and_leaves_no_trace() -> None:
     cache = cache_with("n1")
     bind(cache, pod("there").cpu("1").host_port(80), "n1")
-    before, info = cache.describe(), cache.nodes_by_name["n1"]
+    before, info = described(cache), cache.nodes_by_name["n1"]
     with cache.simulate(info, add=[WEB.host_port(80).info(), pod("db").cpu("1").host_port(5432).info()]):
         assert used(cache, "n1") == (3, 2500)
         assert len(info.pods) == 3
         assert ports_in_use(cache) == [80, 5432]
-    assert cache.describe() == before
+    assert described(cache) == before
     assert list(info.pods) == ["uid-default-there"]
     assert ports_in_use(cache) == [80]
 
 
 def test_a_simulation_leaves_no_trace_when_the_question_fails() -> None:
     cache = cache_with("n1")
-    before = cache.describe()
+    before = described(cache)
     with pytest.raises(ZeroDivisionError), cache.simulate(cache.nodes_by_name["n1"], add=[WEB.host_port(80).info()]):
         raise ZeroDivisionError
-    assert cache.describe() == before
+    assert described(cache) == before
 
 
 def test_a_simulation_without_pods_gives_back_what_they_use_and_then_they_are_there_in_their_order() -> None:
     cache = cache_with("n1")
     bind(cache, pod("first").cpu("1").host_port(80), "n1")
     bind(cache, pod("second").cpu("2"), "n1")
-    before, info = cache.describe(), cache.nodes_by_name["n1"]
+    before, info = described(cache), cache.nodes_by_name["n1"]
     with cache.simulate(info, remove=[cache.pods["uid-default-first"].info]):
         assert used(cache, "n1") == (1, 2000)
         assert list(info.pods) == ["uid-default-second"]
         assert ports_in_use(cache) == []
-    assert cache.describe() == before
+    assert described(cache) == before
     assert list(info.pods) == ["uid-default-first", "uid-default-second"]
 
 
@@ -237,35 +238,35 @@ def test_a_simulation_removes_each_pod_once_and_none_that_is_not_there() -> None
     cache = cache_with("n1")
     bind(cache, pod("there").cpu("1"), "n1")
     cache.follow(book := Notebook(cache))
-    book.told.clear()
-    before, info, there = cache.describe(), cache.nodes_by_name["n1"], cache.pods["uid-default-there"].info
+    book.calls.clear()
+    before, info, there = described(cache), cache.nodes_by_name["n1"], cache.pods["uid-default-there"].info
     with cache.simulate(info, remove=[pod("gone").cpu("2").info(), there, there]):
         assert used(cache, "n1") == (0, 0)
-    assert cache.describe() == before
-    assert [(what, key) for what, key, _ in book.told] == [("removed", "default/there"), ("added", "default/there")]
+    assert described(cache) == before
+    assert [(what, key) for what, key, _ in book.calls] == [("removed", "default/there"), ("added", "default/there")]
 
 
 class Notebook:
-    """A follower that writes down what it is told."""
+    """A follower that writes down what is reported to it."""
 
     def __init__(self, cache: Cache) -> None:
         self.cache = cache
-        self.told: list[tuple[str, str, bool]] = []
+        self.calls: list[tuple[str, str, bool]] = []
 
     def pod_added(self, pod: PodInfo, row: int) -> None:
-        self.told.append(("added", pod.key, self.cache.simulating))
+        self.calls.append(("added", pod.key, self.cache.simulating))
 
     def pod_removed(self, pod: PodInfo, row: int) -> None:
-        self.told.append(("removed", pod.key, self.cache.simulating))
+        self.calls.append(("removed", pod.key, self.cache.simulating))
 
     def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:
-        self.told.append(("moved", pod.key, self.cache.simulating))
+        self.calls.append(("moved", pod.key, self.cache.simulating))
 
     def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
-        self.told.append(("replaced", new.key, self.cache.simulating))
+        self.calls.append(("replaced", new.key, self.cache.simulating))
 
 
-def test_a_follower_is_told_of_what_there_is_and_of_each_change_once() -> None:
+def test_a_follower_hears_of_what_there_is_and_of_each_change_once() -> None:
     cache = cache_with("n1", "n2")
     bind(cache, pod("there").cpu("1"), "n1")
     notebook = Notebook(cache)
@@ -273,7 +274,7 @@ def test_a_follower_is_told_of_what_there_is_and_of_each_change_once() -> None:
     cache.assume_pod(WEB.info(), "n1")
     bind(cache, WEB, "n1")
     cache.remove_pod("uid-default-web")
-    assert notebook.told == [
+    assert notebook.calls == [
         (what, f"default/{name}", False)
         for what, name in (
             ("added", "there"),
@@ -284,15 +285,15 @@ def test_a_follower_is_told_of_what_there_is_and_of_each_change_once() -> None:
     ]
 
 
-def test_a_follower_is_told_that_a_simulation_is_one() -> None:
+def test_a_follower_knows_that_a_simulation_is_one() -> None:
     cache = cache_with("n1")
     bind(cache, pod("there").cpu("1"), "n1")
     notebook = Notebook(cache)
     cache.follow(notebook)
-    notebook.told.clear()
+    notebook.calls.clear()
     with cache.simulate(cache.nodes_by_name["n1"], add=[WEB.info()], remove=[cache.pods["uid-default-there"].info]):
         pass
-    assert notebook.told == [
+    assert notebook.calls == [
         ("removed", "default/there", True),
         ("added", "default/web", True),
         ("removed", "default/web", True),

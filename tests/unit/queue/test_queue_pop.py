@@ -27,7 +27,6 @@ def test_a_popped_pod_has_one_attempt_more_and_no_failed_plugins() -> None:
     bench.queue.move_all(NODE_ADD, None, None)
     assert bench.pop() is info
     assert (info.attempts, info.unschedulable_plugins, info.pending_plugins, info.rejected_in_filter) == (2, set(), set(), False)
-    assert bench.queue.scheduling_cycle == 2
     assert [flying.key for flying in bench.queue.in_flight] == ["default/p"]
 
 

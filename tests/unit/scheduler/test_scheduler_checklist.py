@@ -1,4 +1,4 @@
-"""Lines of the acceptance checklist (framework.md §13) that no scenario can tell: writes, scores to the digit, chances, repairs."""
+"""Lines of the acceptance checklist (framework.md §13) that no scenario can show: writes, scores to the digit, chances, repairs."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ async def test_the_same_failure_twenty_times_is_one_patch_and_one_growing_event(
         await begin(world)
         await asyncio.sleep(200)  # at most ten seconds between two attempts
         assert len(judge.asked) >= 20
-        judge.refuse["n1"] = unschedulable("full")  # of which no event is told that could help: the series ends
+        judge.refuse["n1"] = unschedulable("full")  # and no event comes that could help: the series ends
         assert world.cluster.calls["patch status", POD] == 1
         assert condition(world)[1] == 'running "F" filter plugin: boom'
         first, repeated = world.cluster.raws(EVENT)
         assert first["note"] == repeated["note"] == 'running "F" filter plugin: boom'
-        assert (first.get("series"), repeated["series"]["count"]) == (None, 2)  # the first repeat is told at once
+        assert (first.get("series"), repeated["series"]["count"]) == (None, 2)  # the first repeat is written at once
         await asyncio.sleep(2 * SERIES_END)
         assert world.cluster.raws(EVENT)[1]["series"]["count"] == len(judge.asked) - 1
 

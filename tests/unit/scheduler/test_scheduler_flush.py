@@ -1,4 +1,4 @@
-"""The flush of pods that have waited five minutes, and the metric that tells when it was needed (framework.md §3.3, §12)."""
+"""The flush of pods that have waited five minutes, and the metric that shows when it was needed (framework.md §3.3, §12)."""
 
 from __future__ import annotations
 

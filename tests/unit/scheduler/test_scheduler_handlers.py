@@ -1,4 +1,4 @@
-"""What the scheduler makes of the cluster's changes: who is asked about them with which objects, and what it says of nonsense."""
+"""What the scheduler makes of the cluster's changes: who is asked about them with which objects, and what it says of malformed ones."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_hints_see_a_bound_pod_as_it_was_and_as_it_is(stage: Stage) -> Non
     assert asked.changes == [("", "there"), ("there", "2"), ("2", "")]
 
 
-async def test_a_pod_whose_resources_cannot_be_read_is_told_of_and_left_alone(stage: Stage) -> None:
+async def test_a_pod_whose_resources_cannot_be_read_is_reported_and_left_alone(stage: Stage) -> None:
     path = "spec.containers[0].resources.requests[cpu]"
     async with stage() as world:
         await begin(world)
@@ -73,15 +73,15 @@ async def test_a_pod_whose_resources_cannot_be_read_is_told_of_and_left_alone(st
         with capture_logs() as logs:
             handler.on_add(odd.build(), Arrival.LATER)
         await asyncio.sleep(10)
-        (told,) = [each for each in logs if each["event"] == "pod left out: its resources cannot be read"]
-        assert (told["pod"], told["path"], told["log_level"]) == ("default/odd", path, "error")
+        (reported,) = [each for each in logs if each["event"] == "pod left out: its resources cannot be read"]
+        assert (reported["pod"], reported["path"], reported["log_level"]) == ("default/odd", path, "error")
         (event,) = [each for each in world.cluster.raws(EVENT) if each["regarding"]["name"] == "odd"]
         assert (event["type"], event["reason"], event["action"]) == ("Warning", "FailedScheduling", "Scheduling")
-        assert event["note"] == f"{path}: {told['err']}"
+        assert event["note"] == f"{path}: {reported['err']}"
         assert list(world.scheduler.queue.pending()) == []
         handler.on_add(odd.scheduler("other").on("n1").build(), Arrival.LATER)
         await asyncio.sleep(10)
-        assert len(world.cluster.raws(EVENT)) == 2, "the other one is that p was scheduled: pods of others are theirs to tell of"
+        assert len(world.cluster.raws(EVENT)) == 2, "the other one is that p was scheduled: events of other pods are for their schedulers"
         assert [state.info.key for state in world.scheduler.cache.pods.values()] == ["default/p"]
 
 
@@ -93,8 +93,8 @@ async def test_a_node_whose_size_cannot_be_read_any_more_takes_no_pods_until_it_
         assert before is not None
         with capture_logs() as logs:
             handler.on_update(before, node("n1").cpu("many").build())
-        (told,) = [each for each in logs if each["event"] == "node left out: its resources cannot be read"]
-        assert (told["node"], told["path"], told["log_level"]) == ("n1", "status.allocatable[cpu]", "error")
+        (reported,) = [each for each in logs if each["event"] == "node left out: its resources cannot be read"]
+        assert (reported["node"], reported["path"], reported["log_level"]) == ("n1", "status.allocatable[cpu]", "error")
         await world.create(POD, pod_manifest("later"))
         await world.settle()
         assert bound_to(world, "later") == ""

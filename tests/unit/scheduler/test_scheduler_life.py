@@ -1,4 +1,4 @@
-"""A scheduler from start to end: restarts, stops, what pending pods are told meanwhile, and what it shows of itself."""
+"""A scheduler from start to end: restarts, stops, the conditions of pending pods meanwhile, and what it shows of itself."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
+from support.described import described
 from support.fakes import LATE_POINTS, FakePostFilter, Late, config_with, node_manifest, pod_manifest
 from support.stages import Stage, condition, metric
 
@@ -41,9 +42,9 @@ async def test_a_new_scheduler_believes_what_the_old_one_did(stage: Stage) -> No
         for i in range(5):
             await world.create(POD, pod_manifest(f"p{i}", "2"))
         await world.settle()
-        before = world.scheduler.cache.describe()
+        before = described(world.scheduler.cache)
         await world.restart()
-        assert world.scheduler.cache.describe() == before
+        assert described(world.scheduler.cache) == before
         await world.create(POD, pod_manifest("last", "2"))
         await world.create(POD, pod_manifest("too-much", "2"))
         await world.settle()
@@ -110,7 +111,7 @@ async def test_stopping_leaves_pods_that_wait_on_permit_without_a_word(stage: St
         assert world.scheduler.cache.assumed_count == 0
 
 
-async def test_stopping_tells_how_many_placements_it_leaves(stage: Stage) -> None:
+async def test_stopping_logs_how_many_placements_it_leaves(stage: Stage) -> None:
     late = Late()
     late.permit_answer = (Status(Code.WAIT), 600.0)
     async with stage((late, LATE_POINTS)) as world:
@@ -121,8 +122,8 @@ async def test_stopping_tells_how_many_placements_it_leaves(stage: Stage) -> Non
         await world.settle()
         with capture_logs() as logs:
             await world.stop()
-    told = "placements that were not being written yet are left to the next scheduler"
-    assert [each["pods"] for each in logs if each["event"] == told] == [2]
+    reported = "placements that were not being written yet are left to the next scheduler"
+    assert [each["pods"] for each in logs if each["event"] == reported] == [2]
 
 
 async def test_stopping_does_not_wait_for_what_a_plugin_waits_for(stage: Stage) -> None:
@@ -206,7 +207,7 @@ async def test_the_handling_of_every_event_is_measured_by_its_name(stage: Stage)
         assert metric(world, 'scheduler_event_handling_duration_seconds_count{event="UnschedulablePodUpdate"}') >= 1
 
 
-# What pending pods are told
+# The conditions of pending pods
 
 
 async def test_reasons_follow_the_nodes_without_an_attempt(stage: Stage) -> None:
@@ -230,7 +231,7 @@ async def test_reasons_follow_the_nodes_without_an_attempt(stage: Stage) -> None
         assert notes.count(new) == 2
 
 
-async def test_reasons_are_told_at_most_once_a_second(stage: Stage) -> None:
+async def test_reasons_are_written_at_most_once_a_second(stage: Stage) -> None:
     async with stage() as world:
         await world.create(NODE, node_manifest("n1"))
         await world.start()
@@ -247,12 +248,12 @@ async def test_reasons_are_told_at_most_once_a_second(stage: Stage) -> None:
         assert world.cluster.calls["patch status", POD] - before == 1
 
 
-async def test_a_profile_with_post_filter_tells_only_what_an_attempt_found(stage: Stage) -> None:
+async def test_a_profile_with_post_filter_reports_only_what_an_attempt_found(stage: Stage) -> None:
     class Silent(FakePostFilter):
         def may_help(self, pod: Any, diagnosis: Any) -> bool:
             return False
 
-    savior = Silent("Q", (None, unschedulable("preemption: no")))  # what it would say only an attempt can tell
+    savior = Silent("Q", (None, unschedulable("preemption: no")))  # what it would say only an attempt can find out
     async with stage((savior, "postFilter")) as world:
         await world.create(NODE, node_manifest("n1"))
         await world.start()

@@ -76,7 +76,7 @@ def failures(logs: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def bug(event: str, **keys: object) -> dict[str, object]:
-    """Return the line of an exception that nobody expects: with its traceback."""
+    """Return the line of an unexpected exception: with its traceback."""
     return {"event": event, "log_level": "error", "exc_info": True, **keys}
 
 
@@ -88,7 +88,7 @@ def bug(event: str, **keys: object) -> dict[str, object]:
         ("preBind", "binding cycle failed"),
     ],
 )
-async def test_a_bug_before_the_pod_is_bound_is_logged_and_told_and_undone(stage: Stage, point: str, event: str) -> None:
+async def test_a_bug_before_the_pod_is_bound_is_logged_and_reported_and_undone(stage: Stage, point: str, event: str) -> None:
     plugin = Buggy(point)
     async with stage((plugin, point)) as world:
         with capture_logs() as logs:
@@ -110,7 +110,7 @@ async def test_a_bug_in_post_bind_is_logged_and_the_pod_stays_bound(stage: Stage
         assert metric(world, 'scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"}') == 1
 
 
-async def test_a_bug_in_post_filter_is_logged_and_told_with_the_reasons(stage: Stage) -> None:
+async def test_a_bug_in_post_filter_is_logged_and_reported_with_the_reasons(stage: Stage) -> None:
     judge, savior = FakeFilter(), BuggyPostFilter("Q", (None, None))
     judge.refuse_all = unschedulable("full")
     async with stage((judge, "filter"), (savior, "postFilter")) as world:
@@ -126,15 +126,15 @@ async def test_a_bug_while_a_node_is_looked_for_is_logged_and_costs_one_attempt(
     async with stage((judge, "filter")) as world:
         with capture_logs() as logs:
             await begin(world)
-        (told,) = failures(logs)
-        assert told == bug("scheduling cycle failed", pod="default/p")
+        (reported,) = failures(logs)
+        assert reported == bug("scheduling cycle failed", pod="default/p")
         assert condition(world) == ("SchedulerError", BUG)
         judge.broken = False
         await asyncio.sleep(3)
         assert bound_to(world) == "n1"
 
 
-async def test_a_nomination_that_no_longer_holds_is_told_in_the_log(stage: Stage) -> None:
+async def test_a_nomination_that_no_longer_holds_is_logged(stage: Stage) -> None:
     async with stage() as world:
         await world.create(NODE, node_manifest("n1", "1"))
         big = pod_manifest("p", "2", preemptionPolicy="Never")
@@ -144,8 +144,8 @@ async def test_a_nomination_that_no_longer_holds_is_told_in_the_log(stage: Stage
         with capture_logs() as logs:
             await world.delete(N1)
             await world.settle()
-        (told,) = [line for line in logs if "nomination" in line["event"]]
-        assert told == {"event": "a nomination no longer holds", "log_level": "info", "pod": "default/p", "node": "n1"}
+        (reported,) = [line for line in logs if "nomination" in line["event"]]
+        assert reported == {"event": "a nomination no longer holds", "log_level": "info", "pod": "default/p", "node": "n1"}
         assert "nominatedNodeName" not in world.cluster.raw(ref())["status"]
 
 
@@ -161,8 +161,8 @@ async def test_a_nomination_about_which_a_filter_fails_is_kept_and_the_failure_l
         with capture_logs() as logs:
             await world.patch(N1, {"metadata": {"labels": {"a": "b"}}})
             await asyncio.sleep(0.01)
-        told = [line for line in logs if "nomination" in line["event"]]
-        assert told == [bug("cannot find out whether a nomination still holds", pod="default/p", node="n1")]
+        reported = [line for line in logs if "nomination" in line["event"]]
+        assert reported == [bug("cannot find out whether a nomination still holds", pod="default/p", node="n1")]
         assert world.cluster.raw(ref())["status"]["nominatedNodeName"] == "n1"
         judge.broken = False
 
@@ -173,8 +173,8 @@ async def test_plugins_that_this_version_does_not_have_are_named_at_the_start() 
         async with embedded(asyncio.get_running_loop(), config):
             pass
     text = "plugins that this version does not have take no part"
-    (told,) = failures(logs)
-    assert told == {"event": text, "log_level": "warning", "profile": "default-scheduler", "plugins": ["Another", "Elsewhere"]}
+    (reported,) = failures(logs)
+    assert reported == {"event": text, "log_level": "warning", "profile": "default-scheduler", "plugins": ["Another", "Elsewhere"]}
 
 
 async def test_a_dump_and_a_comparison_are_logged_in_lines_that_say_how_much_there_is(stage: Stage) -> None:
@@ -184,14 +184,14 @@ async def test_a_dump_and_a_comparison_are_logged_in_lines_that_say_how_much_the
         world.cluster.faults.rules.append(Fault(verb="list", error=lambda: ServerError("down")))
         with capture_logs() as logs:
             await world.scheduler.debugger.log_all()
-        told = [{key: value for key, value in line.items() if key != "items"} for line in logs]
+        reported = [{key: value for key, value in line.items() if key != "items"} for line in logs]
         part = {"log_level": "info", "total": 0}
-        assert told[:2] == [
+        assert reported[:2] == [
             {"event": "dump: cache", "log_level": "info", "nodes": 1, "pods": 1, "assumed": 0, "repairs": 0},
             {"event": "dump: nodes", "log_level": "info", "first": 1, "total": 1},
         ]
-        assert told[2] == {"event": "dump: nominations", "log_level": "info", "by_node": {"n1": ("default/big",)}}
-        assert told[3:9] == [
+        assert reported[2] == {"event": "dump: nominations", "log_level": "info", "by_node": {"n1": ("default/big",)}}
+        assert reported[3:9] == [
             {**part, "event": "dump: active pods"},
             {**part, "event": "dump: backoff pods"},
             {"event": "dump: unschedulable pods", "log_level": "info", "first": 1, "total": 1},
@@ -200,19 +200,19 @@ async def test_a_dump_and_a_comparison_are_logged_in_lines_that_say_how_much_the
             {**part, "event": "dump: pods waiting on permit"},
         ]
         text = "no fresh list to compare with; compared with the watches only"
-        assert told[9] == {"event": text, "log_level": "warning", "status": 500, "err": "down"}
-        assert told[10]["event"] == "cache comparison: equal to the cluster"
-        assert len(told) == 11
+        assert reported[9] == {"event": text, "log_level": "warning", "status": 500, "err": "down"}
+        assert reported[10]["event"] == "cache comparison: equal to the cluster"
+        assert len(reported) == 11
 
 
-async def test_a_condition_that_cannot_be_written_for_long_is_told_once_as_a_warning(stage: Stage) -> None:
+async def test_a_condition_that_cannot_be_written_for_long_is_logged_once_as_a_warning(stage: Stage) -> None:
     async with stage() as world:
         world.cluster.faults.rules.append(Fault(verb="patch status", kind=POD, times=12, error=lambda: ServerError("etcd is away")))
         with capture_logs() as logs:
             await begin(world, pod_manifest("p", "9"))
             await asyncio.sleep(300)
-        (told,) = failures(logs)
-        assert told == {
+        (reported,) = failures(logs)
+        assert reported == {
             "event": "a pod's status cannot be written; trying on",
             "log_level": "warning",
             "pod": "default/p",
@@ -304,7 +304,7 @@ async def test_what_is_taken_in_again_is_logged(stage: Stage, lost: str) -> None
         assert line in failures(logs)
 
 
-async def test_a_change_that_the_watch_did_not_tell_of_is_logged_with_both_versions(stage: Stage) -> None:
+async def test_a_change_that_the_watch_missed_is_logged_with_both_versions(stage: Stage) -> None:
     async with stage() as world:
         await begin(world)
         watched = world.cluster.raw(N1)["metadata"]["resourceVersion"]
@@ -315,9 +315,9 @@ async def test_a_change_that_the_watch_did_not_tell_of_is_logged_with_both_versi
         actual = world.cluster.raw(N1)["metadata"]["resourceVersion"]
         with capture_logs() as logs:
             await check_all(world)
-        told = [line for line in failures(logs) if "watch did not" in line["event"]]
-        text = "a watch did not tell of a change; it is taken in now"
-        assert told == [
+        reported = [line for line in failures(logs) if "watch missed" in line["event"]]
+        text = "a watch missed a change; it is taken in now"
+        assert reported == [
             {"event": text, "log_level": "error", "kind": "nodes", "object": "n1", "cached": watched, "actual": actual},
         ]
         assert known(world.scheduler.cache.nodes_by_name["n1"].node).metadata.labels == {"zone": "b"}
@@ -333,17 +333,17 @@ async def test_an_object_that_cannot_be_read_when_it_is_asked_for_is_logged_and_
         world.cluster.faults.rules.append(Fault(verb="get", kind=NODE, error=lambda: Unreadable("it cannot be read")))
         with capture_logs() as logs:
             await check_all(world)
-        told = [line for line in failures(logs) if "cannot be read" in line["event"]]
+        reported = [line for line in failures(logs) if "cannot be read" in line["event"]]
         text = "an object cannot be read, and is not compared"
-        assert told[0] == {"event": text, "log_level": "warning", "kind": "nodes", "object": "n1", "err": "it cannot be read"}
-        assert not any("watch did not" in line["event"] for line in logs)
+        assert reported[0] == {"event": text, "log_level": "warning", "kind": "nodes", "object": "n1", "err": "it cannot be read"}
+        assert not any("watch missed" in line["event"] for line in logs)
 
 
 # Extenders
 
 
-async def test_that_nobody_knows_whether_an_extender_bound_a_pod_is_logged(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Nobody:
+async def test_that_it_is_unknown_whether_an_extender_bound_a_pod_is_logged(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    class NoServer:
         def __init__(self, _settings: object) -> None:
             pass
 
@@ -353,7 +353,7 @@ async def test_that_nobody_knows_whether_an_extender_bound_a_pod_is_logged(stage
         async def close(self) -> None:
             pass
 
-    monkeypatch.setattr("koordsched.scheduler.extenders.extender.Transport", Nobody)
+    monkeypatch.setattr("koordsched.scheduler.extenders.extender.Transport", NoServer)
     async with stage(extenders=[{"urlPrefix": "http://e", "bindVerb": "bind"}]) as world:
         world.cluster.faults.rules.append(Fault(verb="get", kind=POD, error=lambda: ServerError("etcd is away")))
         with capture_logs() as logs:

@@ -58,7 +58,7 @@ async def test_a_pod_passes_each_extension_point_once(stage: Stage) -> None:
         assert all(0 < seconds < 1 for seconds in sums.values())
 
 
-async def test_a_point_without_plugins_is_not_told_of_and_one_node_is_not_scored(stage: Stage) -> None:
+async def test_a_point_without_plugins_is_not_measured_and_one_node_is_not_scored(stage: Stage) -> None:
     async with stage() as world:
         await begin(world, pod_manifest())
         assert points(world) == ONCE
@@ -109,7 +109,7 @@ async def test_a_filter_that_fails_is_an_error_of_filter(stage: Stage) -> None:
 
 
 async def test_where_no_node_passes_filter_is_a_success_and_post_filter_says_what_came_of_it(stage: Stage) -> None:
-    preempting = FakePostFilter("Q", (None, unschedulable("nobody to evict")))
+    preempting = FakePostFilter("Q", (None, unschedulable("no victims")))
     async with stage((preempting, "postFilter")) as world:
         await begin(world, pod_manifest(cpu="100"))
         shown = points(world)

@@ -61,7 +61,7 @@ def test_attempts_from_15_on_share_a_label() -> None:
     assert counts == {"1": 1, "14": 1, "15+": 2}
 
 
-def test_sizes_are_read_when_somebody_looks() -> None:
+def test_sizes_are_read_when_they_are_asked_for() -> None:
     metrics, sizes = Metrics(), {"active": 1}
     metrics.watch_sizes({"active": lambda: sizes["active"]}, {"nodes": lambda: 3, "assumed_pods": lambda: 0}, lambda: 7)
     sizes["active"] = 5

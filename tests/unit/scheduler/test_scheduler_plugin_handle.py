@@ -14,7 +14,7 @@ from koordsched.cache.nodes import NodeInfo
 from koordsched.framework.cycle_state import CycleState
 
 
-async def test_a_task_that_has_ended_is_forgotten_and_one_that_failed_is_told_of(stage: Stage) -> None:
+async def test_a_task_that_has_ended_is_forgotten_and_one_that_failed_is_logged(stage: Stage) -> None:
     async def work(error: Exception | None = None) -> None:
         await asyncio.sleep(1)
         if error is not None:
@@ -64,6 +64,6 @@ async def test_a_filter_that_fails_leaves_a_nominated_pod_its_nomination(stage: 
         plugin.refuse_all = object()  # type: ignore[assignment] # only whether it is there matters
         with capture_logs() as logs:
             assert world.scheduler._handle.fits(there.info, there.node, [], [])
-        (told,) = logs
-        assert (told["event"], told["log_level"]) == ("could not tell whether a nominated pod still fits", "error")
-        assert (told["pod"], told["node"]) == ("default/p", "n1")
+        (reported,) = logs
+        assert (reported["event"], reported["log_level"]) == ("could not find out whether a nominated pod still fits", "error")
+        assert (reported["pod"], reported["node"]) == ("default/p", "n1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.builders import PodBuilder, node, pod
+from support.described import described
 from support.world import World
 
 from koordsched.framework.diagnosis import Diagnosis
@@ -71,9 +72,9 @@ def test_the_nominated_pod_itself_is_not_in_its_own_way() -> None:
 def test_asking_leaves_the_books_as_they_were() -> None:
     world = world_with("n1", "n2")
     world.nominator.set(PREEMPTOR.host_port(80).info(), "n1")
-    before = world.cache.describe()
+    before = described(world.cache)
     found(world, pod("p").cpu("2").host_port(80))
-    assert world.cache.describe() == before
+    assert described(world.cache) == before
     world.nominator.remove(PREEMPTOR.info().uid)
     assert {found(world, pod("p").cpu("2").uid(f"u{i}")) for i in range(20)} == {"n1", "n2"}
 

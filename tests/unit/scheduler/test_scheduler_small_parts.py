@@ -25,12 +25,12 @@ from koordsched.framework.status import Code, Status
 from koordsched.metrics import MetricRules
 from koordsched.scheduler.debugger.comparison import Comparison
 from koordsched.scheduler.debugger.debugger import _log_comparison
-from koordsched.scheduler.debugger.mending import mend
-from koordsched.scheduler.debugger.slices import PODS_A_SLICE, Work
+from koordsched.scheduler.debugger.standing_check import mend
 from koordsched.scheduler.extenders.extender import Extender
 from koordsched.scheduler.extenders.transport import Reply
 from koordsched.scheduler.metrics import Metrics
 from koordsched.scheduler.status_writer import PodStatusUpdate, StatusWriter
+from koordsched.slices import Slices
 
 N1 = Ref(NODE, "", "n1")
 
@@ -79,14 +79,6 @@ async def test_searches_with_and_without_a_node_are_counted_with_their_seconds(s
 
 
 # The debugger
-
-
-def test_a_slice_is_over_when_its_work_is_done_and_not_before() -> None:
-    work = Work()
-    for _ in range(2):
-        assert not work.done(PODS_A_SLICE - 0.5)
-        assert work.done(0.5)
-    assert work.done(PODS_A_SLICE + 1.0)
 
 
 async def test_a_bound_pod_that_the_cache_knows_in_an_older_version_is_found(stage: Stage) -> None:
@@ -183,9 +175,9 @@ def test_a_log_line_of_a_comparison_lists_a_hundred_findings_and_counts_the_rest
     names = [f"n{i:03}" for i in range(count)]
     with capture_logs() as logs:
         _log_comparison(Comparison(missed_nodes=tuple(names), nodes=count))
-    (told,) = logs
-    assert (told["event"], told["log_level"]) == ("cache comparison: different from the cluster", "warning")
-    assert list(told["missed_nodes"]) == names[:100] + more
+    (reported,) = logs
+    assert (reported["event"], reported["log_level"]) == ("cache comparison: different from the cluster", "warning")
+    assert list(reported["missed_nodes"]) == names[:100] + more
 
 
 async def test_a_pod_that_exists_and_waits_is_left_in_the_queue_when_its_namesakes_uid_is_mended(stage: Stage) -> None:
@@ -195,8 +187,7 @@ async def test_a_pod_that_exists_and_waits_is_left_in_the_queue_when_its_namesak
         scheduler = world.scheduler
         counted: list[str] = []
         found = Comparison(redundant_pods=("default/big (stranger)", f"default/big ({uid})"))
-        for _ in mend(scheduler._sources(), found, counted.append):
-            pass
+        await mend(scheduler._sources(), found, counted.append, Slices(scheduler.clock.perf))
         assert known(scheduler.queue.get("default/big")).uid == uid
         assert counted == []
 
@@ -204,7 +195,7 @@ async def test_a_pod_that_exists_and_waits_is_left_in_the_queue_when_its_namesak
 # Handlers
 
 
-async def test_a_pod_that_begins_to_terminate_while_it_waits_on_permit_is_told_that_it_was_removed(stage: Stage) -> None:
+async def test_a_pod_that_begins_to_terminate_while_it_waits_on_permit_is_reported_as_removed(stage: Stage) -> None:
     late = Late()
     late.permit_answer = (Status(Code.WAIT), 60.0)
     held = pod_manifest()

@@ -17,6 +17,7 @@ from support.virtual_loop import running
 
 from koordsched.api.kinds import NAMESPACE, NODE, NODE_RESOURCE_TOPOLOGY, POD, Kind
 from koordsched.cache.columns import CORDON
+from koordsched.cache.pod_counts import pod_counts
 from koordsched.cluster.memory import Fault
 from koordsched.cluster.port import Gone, ListPage, Ref, ServerError, Unreadable
 from koordsched.config import load_config_object
@@ -145,7 +146,7 @@ async def test_a_waiting_pod_whose_state_the_queue_missed_is_replaced(stage: Sta
         assert known(scheduler.queue.get("default/big")).pod_info.pod is scheduler.pods["default/big"]
 
 
-async def test_what_the_watch_never_told_is_taken_in(stage: Stage) -> None:
+async def test_what_the_watch_never_reported_is_taken_in(stage: Stage) -> None:
     async with stage() as world:
         await prepare(world)
         for kind in (POD, NODE):
@@ -156,7 +157,7 @@ async def test_what_the_watch_never_told_is_taken_in(stage: Stage) -> None:
         with capture_logs() as logs:
             await check_all(world)
         assert all_drift(world) == 'koord_scheduler_cache_drift_total{kind="watch"} 3.0'
-        said = {(log["kind"], log["object"]) for log in logs if "did not tell" in log["event"]}
+        said = {(log["kind"], log["object"]) for log in logs if "watch missed" in log["event"]}
         assert said == {("nodes", "n1"), ("pods", "default/big"), ("pods", "default/late")}
         assert world.scheduler.queue.get("default/big") is None
         await world.settle()
@@ -178,7 +179,7 @@ async def test_a_watch_that_lost_very_much_is_given_up_and_all_is_listed_again(s
         await prepare(world)
         store = world.scheduler._pods.store
         for i in range(ASKED_FOR + 1):
-            await world.create(POD, pod_manifest(f"q{i}", schedulerName="somebody-else"))
+            await world.create(POD, pod_manifest(f"q{i}", schedulerName="another-scheduler"))
         await world.settle()
         for i in range(ASKED_FOR + 1):
             del store[f"default/q{i}"]
@@ -190,7 +191,7 @@ async def test_a_watch_that_lost_very_much_is_given_up_and_all_is_listed_again(s
 async def test_a_list_of_many_pages_is_walked_on_where_its_token_has_expired(stage: Stage) -> None:
     async with stage() as world:
         for i in range(3 * PAGE):
-            await world.create(POD, pod_manifest(f"p{i:04}", schedulerName="somebody-else"))
+            await world.create(POD, pod_manifest(f"p{i:04}", schedulerName="another-scheduler"))
         await world.start()
         check = standing_check(world)
         await check.check_part()
@@ -281,7 +282,7 @@ async def test_a_corrupted_count_of_pods_is_found_mended_and_counted(stage: Stag
         spread["spec"]["topologySpreadConstraints"] = [constraint]
         await world.create(POD, spread)
         await world.settle()
-        counts = world.scheduler.cache.counts
+        counts = pod_counts(world.scheduler.cache)
         (counted,) = counts._counts.values()
         row = world.scheduler.cache.nodes_by_name[bound_to(world, "spread")].row
         other = world.scheduler.cache.nodes_by_name["n1" if bound_to(world, "spread") == "n2" else "n2"].row
@@ -294,7 +295,7 @@ async def test_a_corrupted_count_of_pods_is_found_mended_and_counted(stage: Stag
         await assert_sound(world)
 
 
-@pytest.mark.parametrize("how", ["lost", "another", "table", "sums", "somebody", "topology"])
+@pytest.mark.parametrize("how", ["lost", "another", "table", "sums", "stranger", "topology"])
 async def test_a_corrupted_cpu_allocation_is_found_mended_and_counted(how: str) -> None:
     async with embedded(asyncio.get_running_loop(), load_config_object(NUMA_CONFIG)) as world:
         state, uid = await prepare_numa(world)
@@ -308,8 +309,8 @@ async def test_a_corrupted_cpu_allocation_is_found_mended_and_counted(how: str) 
             state.table.set_usage(state.nodes["n1"].index, usage._replace(zones={}))
         elif how == "sums":
             known(state.nodes["n1"].cpus).add(1 << 7, 0)
-        elif how == "somebody":
-            state.reserve("n1", PodAllocation("u9", "default", "nobody", cpus=1 << 6))
+        elif how == "stranger":
+            state.reserve("n1", PodAllocation("u9", "default", "stranger", cpus=1 << 6))
         else:
             state.set_options("n1", None)
         with capture_logs() as logs:

@@ -47,7 +47,7 @@ def using(name: str, *claims: str, **spec: Any) -> dict[str, Any]:
 
 
 class Storage:
-    """A world with two nodes, the classes local (nothing provisions) and fast (somebody does), and no volume controller."""
+    """A world with two nodes, the classes local (nothing provisions) and fast (a provisioner does), and no volume controller."""
 
     def __init__(self, world: EmbeddedCluster) -> None:
         self.world = world
@@ -144,18 +144,18 @@ async def test_a_volume_that_its_owner_reserved_is_completed_and_not_marked(stor
         assert "annotations" not in there.volume()["metadata"]
 
 
-async def test_a_class_that_provisions_is_told_the_node(storage: Made) -> None:
+async def test_a_class_that_provisions_learns_the_node(storage: Made) -> None:
     async with storage() as there:
         await there.begin(claim("c", "fast"), using("p", "c", nodeSelector={"kubernetes.io/hostname": "n2"}))
         assert there.claim()["metadata"]["annotations"] == {SELECTED: "n2"}
         await there.bind("c", "made")
-        assert there.node() == ""  # nobody has seen the volume yet
+        assert there.node() == ""  # no provisioner has seen the volume yet
         await there.world.create(PERSISTENT_VOLUME, volume("made", "n2", claimRef={"namespace": "default", "name": "c"}))
         await asyncio.sleep(0.5)
         assert there.node() == "n2"
 
 
-async def test_nobody_is_waited_for_longer_than_the_arguments_say(storage: Made) -> None:
+async def test_no_wait_is_longer_than_the_arguments_say(storage: Made) -> None:
     async with storage() as there:
         await there.begin(volume(), claim(), using("p", "c"))
         await asyncio.sleep(TIMEOUT - 2)
@@ -231,7 +231,7 @@ async def test_a_pod_that_is_deleted_meanwhile_is_not_waited_for(storage: Made) 
         assert not there.world.scheduler.cycle.binding
 
 
-async def test_a_volume_that_somebody_else_changed_first_is_tried_again(storage: Made) -> None:
+async def test_a_volume_that_another_client_changed_first_is_tried_again(storage: Made) -> None:
     async with storage() as there:
         there.cluster.faults.rules.append(Fault(verb="patch", kind=PERSISTENT_VOLUME, times=1, error=lambda: Conflict("was modified")))
         await there.begin(volume(), claim(), using("p", "c"))
@@ -253,7 +253,7 @@ async def test_a_write_whose_answer_was_lost_is_taken_as_it_is_found(storage: Ma
         assert there.node() == "n1"
 
 
-async def test_a_volume_that_is_written_late_is_given_to_nobody_else(storage: Made) -> None:
+async def test_a_volume_that_is_written_late_is_given_to_no_other_pod(storage: Made) -> None:
     async with storage() as there:
         there.cluster.faults.rules.append(Fault(verb="patch", kind=PERSISTENT_VOLUME, times=1, delay=20.0))
         await there.begin(volume(), claim("c"), claim("d"), using("p", "c"), using("q", "d"))

@@ -1,8 +1,8 @@
 """What the watches say against a list from the API server, page by page.
 
-One look proves little: between the list and the watch there is always something on its way. What the list lacks may be new and what only
-the list has may be deleted. So what differs is looked at again for some seconds, and it counts if the watch has not told anything of the
-object meanwhile, and if the API server, asked for it by name, still says something else: it may have come or gone since the list.
+One comparison proves little: between the list and the watch there is always something on its way. What the list lacks may be new and what
+only the list has may be deleted. So what differs is compared again for some seconds, and it counts if the watch has not reported anything
+of the object meanwhile, and if the API server, asked for it by name, still says something else: it may have come or gone since the list.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from koordsched.api.selectors import parse_field_selector
 from koordsched.cluster.object_store import T, newer, object_key
 from koordsched.cluster.port import Gone, NotFound, Ref, Unreadable
 from koordsched.log import get_logger
-from koordsched.scheduler.debugger.slices import GLANCE, OBJECT, Work, run_sliced
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Sequence
 
     from koordsched.api.meta import Object
     from koordsched.cluster.informer import Informer
     from koordsched.cluster.port import Cluster, ListPage
+    from koordsched.slices import Slices
 
 log = get_logger(__name__)
 
@@ -40,7 +40,7 @@ class ListWalk(Generic[T]):
     """Reads a kind's list page by page, at any pace, and says of each page in what the informer's store differs from it.
 
     A token that has expired meanwhile is replaced by the one that the API server offers for the rest, or the walk begins anew. A state that
-    cannot be decoded is in no page, so it looks as if it did not exist; `is_still_different` tells.
+    cannot be decoded is in no page, so it looks as if it did not exist, until `is_still_different` asks for it.
     """
 
     def __init__(self, cluster: Cluster, informer: Informer[T]) -> None:
@@ -49,12 +49,12 @@ class ListWalk(Generic[T]):
         self._token = ""
         self._unseen: set[str] | None = None  # keys that the store had when the walk began and that were not listed yet; None: not begun
 
-    async def next_page(self, limit: int, pause: float = 0.0) -> tuple[list[Differing], bool]:
+    async def next_page(self, limit: int, slices: Slices) -> tuple[list[Differing], bool]:
         """Read a page and compare it; return what differs, and whether that was the last page. ClusterError."""
         page = await self._page(limit)
         if self._unseen is None:
             self._unseen = set(self.informer.store)
-        found = await run_sliced(self._compared(page, self._unseen), pause)
+        found = await self._compared(page, self._unseen, slices)
         self._token = page.continue_token
         if self._token:
             return found, False
@@ -77,23 +77,22 @@ class ListWalk(Generic[T]):
                 self._unseen = set(self.informer.store)
             return await self._cluster.list(kind, field_selector=selector, limit=limit, continue_token=self._token)
 
-    def _compared(self, page: ListPage, unseen: set[str]) -> Generator[None, None, list[Differing]]:
+    async def _compared(self, page: ListPage, unseen: set[str], slices: Slices) -> list[Differing]:
         found: list[Differing] = []
-        work, store = Work(), self.informer.store
-        for listed in page.items:
-            key = object_key(listed)
-            unseen.discard(key)
-            watched, meta = store.get(key), listed.metadata
-            if watched is None or watched.metadata.uid != meta.uid:
-                found.append(Differing(key, meta.uid, "" if watched is None else watched.metadata.resource_version, meta.resource_version))
-            elif is_stale(watched, listed):
-                found.append(Differing(key, meta.uid, watched.metadata.resource_version, meta.resource_version))
-            if work.done(OBJECT if watched is not None else GLANCE):
-                yield
+        store = self.informer.store
+        with slices:
+            for listed in page.items:
+                key, meta = object_key(listed), listed.metadata
+                unseen.discard(key)
+                watched = store.get(key)
+                version = "" if watched is None else watched.metadata.resource_version
+                if watched is None or watched.metadata.uid != meta.uid or is_stale(watched, listed):
+                    found.append(Differing(key, meta.uid, version, meta.resource_version))
+                await slices.pause()
         return found
 
     def unchanged(self, found: Sequence[Differing]) -> list[Differing]:
-        """Return those of which the watch has told nothing since."""
+        """Return those of which the watch has reported nothing since."""
         return [each for each in found if self._watched(each.key) == each.watched]
 
     async def is_still_different(self, found: Differing) -> tuple[bool, T | None]:

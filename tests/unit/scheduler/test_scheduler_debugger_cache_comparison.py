@@ -1,7 +1,9 @@
-"""Debugger: cache and queue against what the watches say. Each test damages one belief and reads what is reported."""
+"""Debugger: cache and queue against what the watches say. Each test damages one fact and reads what is reported."""
 
 from __future__ import annotations
 
+import asyncio
+from itertools import count
 from typing import Any
 
 import pytest
@@ -18,6 +20,8 @@ from koordsched.cluster.port import MODIFIED, Ref, WatchEvent
 from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.framework.status import Code, Status
 from koordsched.scheduler.debugger import Comparison, WrongNode
+from koordsched.scheduler.debugger.cache_comparison import compare_with_watch
+from koordsched.slices import SLICE_SECONDS, Slices
 
 GATED: dict[str, Any] = {"schedulingGates": [{"name": "wait"}]}
 
@@ -30,7 +34,7 @@ async def prepare(world: EmbeddedCluster) -> None:
     await world.start()
     await world.create(POD, pod_manifest("big", "9"))
     await world.create(POD, pod_manifest("gated", **GATED))
-    await world.create(POD, pod_manifest("other", schedulerName="somebody-else"))
+    await world.create(POD, pod_manifest("other", schedulerName="another-scheduler"))
     await world.settle()
 
 
@@ -51,6 +55,23 @@ async def test_a_sound_scheduler_differs_in_nothing(stage: Stage) -> None:
         await prepare(world)
         assert (await compared(world)) == Comparison(nodes=1, pods=4)
         assert (await compared(world)).ok
+
+
+async def test_what_changes_while_a_comparison_pauses_is_no_difference(stage: Stage) -> None:
+    async with stage() as world:
+        await prepare(world)
+        slices = Slices(count(0.0, 2 * SLICE_SECONDS).__next__, 1.0)  # a pause after each object
+        comparison = asyncio.create_task(compare_with_watch(world.scheduler._sources(), slices))
+        for i in range(8):
+            await world.create(NODE, node_manifest(f"late{i}"))
+            await world.create(POD, pod_manifest(f"late{i}"))
+            await asyncio.sleep(0.7)
+            if i % 2:
+                await world.delete(Ref(POD, "default", f"late{i - 1}"))
+        found = await comparison
+        assert slices.seconds > 10 * SLICE_SECONDS
+        assert found.ok
+        assert (found.nodes, found.pods) == (9, 8)
 
 
 async def test_a_pod_that_waits_on_permit_is_counted_where_it_is_assumed(stage: Stage) -> None:

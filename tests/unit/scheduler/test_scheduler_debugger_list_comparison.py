@@ -56,7 +56,7 @@ async def test_pods_that_ended_are_not_missed(stage: Stage) -> None:
         assert await world.scheduler.debugger.compare() == Comparison(nodes=1, pods=0)
 
 
-async def test_what_the_watch_never_told_is_missed(stage: Stage) -> None:
+async def test_what_the_watch_never_reported_is_missed(stage: Stage) -> None:
     async with stage() as world:
         await prepare(world)
         await deafen(world, POD)
@@ -145,7 +145,7 @@ async def test_pods_that_come_and_go_all_the_time_are_no_difference(stage: Stage
 async def test_more_pods_than_a_page_holds_are_all_listed(stage: Stage) -> None:
     async with stage() as world:
         for i in range(501):
-            await world.create(POD, pod_manifest(f"p{i}", schedulerName="somebody-else"))
+            await world.create(POD, pod_manifest(f"p{i}", schedulerName="another-scheduler"))
         await world.start()
         assert await world.scheduler.debugger.compare() == Comparison(nodes=0, pods=501)
 

@@ -1,0 +1,106 @@
+"""What plugins keep beside the cache, and how that stays true.
+
+- `PodFollower`: facts that depend on which pods are counted on which rows. `Cache.follow` reports every change of these to it.
+- `CheckedState`: facts about nodes, which the standing check compares with the objects. A plugin puts it on `Cache.checked`.
+- `Signatures`: a plugin that signs pods differently from now on says so here.
+- `Shared`: what several plugins, or plugins of several profiles, keep together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+from koordsched.api.podinfo import PodInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+T = TypeVar("T")
+
+
+class PodFollower(Protocol):
+    """Keeps facts that depend on which pods are counted on which rows. Each method is called right after the cache has made the change.
+
+    While `cache.simulating` is set the change is a simulation that will be taken back before anything else happens: facts must follow it,
+    but versions of facts must not, since afterwards everything is as it was.
+    """
+
+    def pod_added(self, pod: PodInfo, row: int) -> None: ...
+
+    def pod_removed(self, pod: PodInfo, row: int) -> None: ...
+
+    def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:
+        """The node of a pod that was counted on the row of unknown nodes has become known, and has a row of its own."""
+
+    def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
+        """An assumed pod was seen bound, or a bound one changed in nothing that columns hold; labels and deletionTimestamp may differ."""
+
+
+class StateDifference(NamedTuple):
+    """A fact that is another than the objects say."""
+
+    column: str
+    cached: Any
+    actual: Any
+
+
+class CheckedState(Protocol):
+    """State about nodes that follows from the cluster's objects and from what is reserved for assumed pods.
+
+    `scheduler.debugger` asks for one node at a time, between two awaits, whether it does, and mends what does not.
+    """
+
+    @property
+    def name(self) -> str:
+        """The plugin's name."""
+
+    def names(self) -> Iterable[str]:
+        """Return the names of all nodes of which something is kept."""
+
+    def differences(self, node: str) -> Iterable[StateDifference]:
+        """Compare what is kept of a node with its objects and with the pods that the cache counts there. O(facts of the node).
+
+        What is reserved for an assumed pod is known here only, and right.
+        """
+
+    def rebuild(self, node: str) -> None:
+        """Derive anew what is kept of a node, but for what is reserved for assumed pods, and log the change of its row."""
+
+
+Concerns = Callable[[PodInfo], bool]
+"""Answers whether a pod's signature may differ from what it was."""
+
+
+class Signatures:
+    """Calls to make when pods are signed differently.
+
+    What a plugin signs of a pod may depend on what it has seen: labels, for instance, matter from the moment on when a selector names them.
+    A plugin that widens its signatures calls `changed` before it gives another answer because of it; pods that wait are then signed again.
+    """
+
+    def __init__(self) -> None:
+        self._calls: list[Callable[[Concerns], None]] = []
+
+    def call(self, hook: Callable[[Concerns], None]) -> None:
+        """Call the hook after every change."""
+        self._calls.append(hook)
+
+    def changed(self, concerns: Concerns) -> None:
+        for hook in self._calls:
+            hook(concerns)
+
+
+class Shared:
+    """At most one object of each class, made once, and gone when the cache is."""
+
+    def __init__(self) -> None:
+        self._objects: dict[type, object] = {}
+
+    def one(self, kind: type[T], make: Callable[[], T]) -> T:
+        """Return the object of this class, made by the first call for it."""
+        found = self._objects.get(kind)
+        if found is None:
+            found = self._objects[kind] = make()
+        assert isinstance(found, kind)
+        return found

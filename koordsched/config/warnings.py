@@ -8,6 +8,7 @@ from koordsched.config.catalogue import REFERENCE, REMOVED_PLUGINS, Catalogue
 from koordsched.config.errors import near_miss
 from koordsched.config.merging import ALL, DEFAULT_PRE_BIND
 from koordsched.config.types import SETS, KubeSchedulerProfile, SchedulerConfiguration
+from koordsched.yamltext.documents import shown
 
 RESERVATION = "Reservation"
 
@@ -31,4 +32,4 @@ def _profile_warnings(profile: KubeSchedulerProfile, catalogue: Catalogue) -> It
     for name in SETS:
         for plugin in profile.plugins.at(name).disabled:
             if plugin.name not in {ALL, *catalogue.points, *catalogue.unusable, *REMOVED_PLUGINS}:
-                yield f"plugins.{name}.disabled names {plugin.name}, which does not exist{near_miss(plugin.name, catalogue.points)}"
+                yield f"plugins.{name}.disabled names {shown(plugin.name)}, which does not exist{near_miss(plugin.name, catalogue.points)}"

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-import msgspec
-
 from koordsched.config.duration import Duration
+from koordsched.yamltext.documents import shown
 
 
 class StrictReader:
@@ -94,9 +93,3 @@ def nearest(word: str, known: Collection[str]) -> str:
 
     close = difflib.get_close_matches(str(word), known, n=1)
     return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(sorted(known))}"
-
-
-def shown(value: Any, limit: int = 60) -> str:
-    """Return the value as a user would recognise it: a text in quotes, anything else as JSON; cut to a line's length."""
-    text = repr(value) if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return text if len(text) <= limit else f"{text[: limit - 3]}..."

@@ -19,7 +19,7 @@ from koordsched.config.loading import Environment, load_config_object
 from koordsched.config.types import KIND as CONFIGURATION
 from koordsched.config.types import SchedulerConfiguration
 from koordsched.manifests.documents import InputDocument, InputError, read_documents
-from koordsched.manifests.strict import StrictReader, join, shown
+from koordsched.manifests.strict import StrictReader, join
 from koordsched.plugins import installed_catalogue
 from koordsched.scenario.format_expect import read_expect
 from koordsched.scenario.format_given import read_given, read_patch
@@ -35,7 +35,7 @@ from koordsched.scenario.model import (
     Wait,
 )
 from koordsched.scenario.targets import read_target
-from koordsched.yamltext.documents import ROOT
+from koordsched.yamltext.documents import ROOT, shown
 
 FIELDS = ("name", "why", "config", "args", "differs", "given", "steps")
 REQUIRED = ("name", "why", "steps")

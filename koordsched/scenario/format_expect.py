@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from koordsched.manifests.strict import StrictReader, join, shown
+from koordsched.manifests.strict import StrictReader, join
 from koordsched.plugins import tooling
 from koordsched.scenario.model import (
     CountRule,
@@ -18,6 +18,7 @@ from koordsched.scenario.model import (
     PodRule,
 )
 from koordsched.scenario.targets import read_target
+from koordsched.yamltext.documents import shown
 
 
 def read_expect(reader: StrictReader, value: Any, path: str) -> Expect:

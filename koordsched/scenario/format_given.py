@@ -15,10 +15,11 @@ from typing import Any
 from msgspec import inspect
 
 from koordsched.api.kinds import NODE, POD, Kind
-from koordsched.manifests.strict import StrictReader, join, shown
+from koordsched.manifests.strict import StrictReader, join
 from koordsched.scenario.model import InitialObjects, PatchObject
 from koordsched.scenario.objects import SHORT_FORMS, bad_template
 from koordsched.scenario.targets import read_kind, read_target
+from koordsched.yamltext.documents import shown
 
 FIELDS = ("apiVersion", "kind", "metadata", "spec", "status")
 TOP_LEVEL: Mapping[Kind, tuple[str, ...]] = {POD: (*FIELDS, "resources", "repeat"), NODE: (*FIELDS, "repeat")}

@@ -40,8 +40,12 @@ def child(path: str, key: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """Write a value for a message: as JSON, on one line, shortened when long, invisible characters escaped."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-    if not text.isprintable():
-        text = json.dumps(value, separators=(",", ":"), default=str)
+    """Write a value for a message: as JSON, on one line, shortened when long, invisible characters escaped; what is no JSON as its type."""
+    try:
+        plain = msgspec.to_builtins(value)
+        text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+        if not text.isprintable():
+            text = json.dumps(plain, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError):
+        text = f"<{type(value).__name__}>"
     return text if len(text) <= _SHOWN_TEXT else text[:_SHOWN_TEXT] + "..."

@@ -9,8 +9,9 @@ import msgspec
 
 from koordsched.api.koordinator.pods import NUMA_POLICIES
 from koordsched.api.koordinator.policies import AllocateStrategy, CpuBindPolicy, NumaTopologyPolicy
-from koordsched.api.koordinator.reading import Malformed, read_annotation, shown
+from koordsched.api.koordinator.reading import Malformed, read_annotation
 from koordsched.api.quantity import MAX_INT64
+from koordsched.yamltext.documents import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

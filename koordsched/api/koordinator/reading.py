@@ -14,6 +14,7 @@ import msgspec
 from koordsched.api.koordinator.spelling import has_other_spelling, respelled
 from koordsched.api.meta import JSON_ERRORS
 from koordsched.api.validation.decoding import strip_nulls
+from koordsched.yamltext.documents import shown
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -22,7 +23,6 @@ T = TypeVar("T")
 
 SHARED_TEXTS = 4096  # decoded annotations kept: templates repeat them, and so do nodes of equal hardware
 LONG_TEXT = 64 << 10  # characters; longer texts are decoded each time: any user may write annotations
-_SHOWN = 80  # characters of a value that is shown
 
 
 class Malformed(ValueError):
@@ -33,12 +33,6 @@ class Malformed(ValueError):
         self.problem = problem
         self.value = value
         super().__init__(f"{key}: {problem}: {shown(value)}")
-
-
-def shown(value: str) -> str:
-    """Return the value quoted on one line, cut when it is long."""
-    text = value if len(value) <= _SHOWN else value[:_SHOWN] + "..."
-    return repr(text)
 
 
 def read_annotation(annotations: Mapping[str, str], key: str, shape: type[T]) -> T | None:

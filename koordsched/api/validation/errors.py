@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from koordsched.yamltext.documents import shown
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-_SHOWN = 80  # characters of a value that an error shows
 
 
 class FieldError(msgspec.Struct, frozen=True):
@@ -60,12 +60,3 @@ class Errors:
             self.required(path, f"supported values: {listed}")
         else:
             self.found.append(FieldError(path, None, f"Unsupported value: {shown(value)}: supported values: {listed}"))
-
-
-def shown(value: object) -> str:
-    """Write a value as JSON, shortened; what is no JSON shows its type."""
-    try:
-        text = str(value) if isinstance(value, float) else msgspec.json.encode(value).decode()
-    except (TypeError, ValueError, RecursionError):
-        text = f"<{type(value).__name__}>"
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -19,7 +19,7 @@ from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY
 from koordsched.api.koordinator.cpulist import format_cpus
 from koordsched.api.koordinator.nodes import NodePolicy, Ratios, amplification_ratios, negative_ratios, node_policy
 from koordsched.api.koordinator.policies import NumaTopologyPolicy
-from koordsched.api.koordinator.reading import Malformed, shown
+from koordsched.api.koordinator.reading import Malformed
 from koordsched.api.koordinator.topology import (
     CPU_TOPOLOGY,
     ZONE_TYPE,
@@ -40,6 +40,7 @@ from koordsched.api.quantity_text import QuantityFormat, format_of
 from koordsched.cluster.event_series import EventText
 from koordsched.cluster.object_store import Arrival
 from koordsched.log import get_logger
+from koordsched.yamltext.documents import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -33,8 +33,9 @@ from koordsched.framework.tooling import (
     bar,
     percent,
 )
-from koordsched.manifests.strict import StrictReader, join, shown
+from koordsched.manifests.strict import StrictReader, join
 from koordsched.plugins.nodenumaresource.layouts import SHORT_FORM, CpuLayout, complete_topology, layout_doubt, node_topology
+from koordsched.yamltext.documents import shown
 
 LAYOUTS = 64
 """Different cpu-topology texts that are kept: nodes of one hardware share one."""

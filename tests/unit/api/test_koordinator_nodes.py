@@ -71,7 +71,7 @@ def test_an_unknown_numa_policy_counts_as_absent_and_is_reported() -> None:
     (problem,) = found.problems
     assert problem.startswith(NUMA_TOPOLOGY_POLICY)
     assert "SingleNUMANode" in problem
-    assert problem.endswith("'SingleNumaNode'")
+    assert problem.endswith('"SingleNumaNode"')
 
 
 def test_ratios_by_resource() -> None:

@@ -85,7 +85,7 @@ def test_warnings_go_beside_the_summary(tmp_path: Path) -> None:
         ("filter: {enabled: [{name: Reservation}]}", "Reservation is enabled but not at reserve"),
         (
             "filter: {disabled: [{name: NodeResourceFit}]}",
-            'plugins.filter.disabled names NodeResourceFit, which does not exist, did you mean "NodeResourcesFit"?',
+            'plugins.filter.disabled names "NodeResourceFit", which does not exist, did you mean "NodeResourcesFit"?',
         ),
         ("preBind: {enabled: [{name: NodeNUMAResource}], disabled: [{name: '*'}]}", "DefaultPreBind is disabled at preBind"),
     ],

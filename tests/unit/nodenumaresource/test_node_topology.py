@@ -133,13 +133,13 @@ def test_zones_are_numa_nodes_only_and_in_order() -> None:
 def test_a_zone_outside_0_to_63_is_left_out_and_reported(name: str) -> None:
     options = read(zones=[zone("node-0", cpu="2"), zone(name, cpu="2")])
     assert list(options.zones) == [0]
-    assert options.problems == (f"zones[1].name: expected node-0 to node-63, so it is ignored: {name!r}",)
+    assert options.problems == (f'zones[1].name: expected node-0 to node-63, so it is ignored: "{name}"',)
 
 
 def test_of_two_zones_of_one_name_the_first_holds() -> None:
     options = read(zones=[zone("node-0", cpu="2"), zone("node-0", cpu="20")])
     assert cpu_of_zones(options) == {0: 2000}
-    assert options.problems == ("zones[1].name: given twice, so it is ignored: 'node-0'",)
+    assert options.problems == ('zones[1].name: given twice, so it is ignored: "node-0"',)
 
 
 @pytest.mark.parametrize("amount", ["x", "-2", ["2"], True])

@@ -141,7 +141,7 @@ def test_an_annotation_that_is_no_json_is_an_error(key: str) -> None:
     found = refusal(pod().annotation(key, "{bad"))
     assert found.code is Code.ERROR
     assert found.message.startswith(f"{key}: JSON is malformed")
-    assert found.message.endswith("'{bad'")
+    assert found.message.endswith('"{bad"')
 
 
 def test_a_plain_pod_has_no_signature() -> None:

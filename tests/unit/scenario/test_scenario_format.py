@@ -156,7 +156,7 @@ def test_cpusets_are_sets(tmp_path: Path) -> None:
         ("name:\nwhy: b\nsteps:", ["name: null: expected a text", "steps: null: expected a list"]),
         (
             HEAD + "steps: []\ngiven: [{kind: Pod, metadata: {name: a, labels: {t: '${now*2}'}}}]",
-            ["given[0].metadata.labels.t: '${now*2}': expected ${now}, ${now-90s} or ${now+2m}"],
+            ['given[0].metadata.labels.t: "${now*2}": expected ${now}, ${now-90s} or ${now+2m}'],
         ),
     ],
 )
@@ -184,14 +184,14 @@ def test_mistakes_of_a_document_are_all_named(tmp_path: Path, text: str, expecte
             ["steps[0]: a step is exactly one verb of create, patch, delete, wait, restart, expect; this one has wait, restart"],
         ),
         ({"wait": 5}, ["steps[0].wait: 5: expected a duration such as 5s, 1m30s or 500ms"]),
-        ({"wait": "-5s"}, ["steps[0].wait: '-5s': expected a duration such as 5s, 1m30s or 500ms"]),
-        ({"restart": "yes"}, ["steps[0].restart: 'yes': expected true"]),
+        ({"wait": "-5s"}, ['steps[0].wait: "-5s": expected a duration such as 5s, 1m30s or 500ms']),
+        ({"restart": "yes"}, ['steps[0].restart: "yes": expected true']),
         ({"delete": [{"kind": "Pod"}]}, ["steps[0].delete[0].name: missing"]),
         ({"delete": {}}, ["steps[0].delete: {}: expected a list"]),
         ({"patch": [{"kind": "Pod", "name": "a"}]}, ["steps[0].patch[0].merge: missing"]),
         (
             {"patch": [{"kind": "Pod", "name": "a", "merge": {"spec": ["${now-}"]}}]},
-            ["steps[0].patch[0].merge.spec[0]: '${now-}': expected ${now}, ${now-90s} or ${now+2m}"],
+            ['steps[0].patch[0].merge.spec[0]: "${now-}": expected ${now}, ${now-90s} or ${now+2m}'],
         ),
         ({"expect": {}}, ["steps[0].expect: expects nothing"]),
         ({"expect": {"within": "5s"}}, ["steps[0].expect: expects nothing"]),
@@ -213,12 +213,12 @@ def test_mistakes_of_a_document_are_all_named(tmp_path: Path, text: str, expecte
             {"expect": {"pods": {"a": {"pending": 5}}}},
             ["steps[0].expect.pods.a.pending: 5: expected true, false or a text that the condition's message contains"],
         ),
-        ({"expect": {"pods": {"a": {"gone": "yes"}}}}, ["steps[0].expect.pods.a.gone: 'yes': expected true or false"]),
+        ({"expect": {"pods": {"a": {"gone": "yes"}}}}, ['steps[0].expect.pods.a.gone: "yes": expected true or false']),
         (
             {"expect": {"pods": {"a": {"cpuset": {"from": "3-1", "count": True}}}}},
             [
                 "steps[0].expect.pods.a.cpuset.count: true: expected a whole number of at least 0",
-                "steps[0].expect.pods.a.cpuset.from: '3-1': '3-1' is not an ascending range of CPUs up to 4096",
+                "steps[0].expect.pods.a.cpuset.from: \"3-1\": '3-1' is not an ascending range of CPUs up to 4096",
             ],
         ),
         ({"expect": {"bound": -1}}, ["steps[0].expect.bound: -1: expected a whole number of at least 0"]),

@@ -160,12 +160,12 @@ class Bench:
             spec=PodDisruptionBudgetSpec(selector=LabelSelector(match_labels={"app": app})),
             status=PodDisruptionBudgetStatus(disruptions_allowed=allowed or 0),
         )
-        mirror = self.world.informer(POD_DISRUPTION_BUDGET)._objects
+        objects = self.world.informer(POD_DISRUPTION_BUDGET)._objects
         if allowed is not None:
             self.model.budgets[app] = allowed
-            mirror.apply(WatchEvent(ADDED if before is None else MODIFIED, budget))
+            objects.apply(WatchEvent(ADDED if before is None else MODIFIED, budget))
         elif before is not None:
-            mirror.apply(WatchEvent(DELETED, budget))
+            objects.apply(WatchEvent(DELETED, budget))
 
     def preempt(self, running: Running) -> tuple[PostFilterResult | None, Status | None, list[PodInfo]] | None:
         """Let a pod fail and preempt; None if it fits somewhere. Victims are those that the candidate names."""

@@ -51,17 +51,17 @@ class State:
 
     def put(self, world: World, obj: Any) -> None:
         self.objects[obj.kind, obj.metadata.name] = obj
-        mirror(world, obj).apply(WatchEvent(ADDED, obj))
+        objects_of(world, obj).apply(WatchEvent(ADDED, obj))
 
     def drop(self, world: World, kind: str, name: str) -> None:
         obj = self.objects.pop((kind, name), None)
         if obj is not None:
-            mirror(world, obj).apply(WatchEvent(DELETED, obj))
+            objects_of(world, obj).apply(WatchEvent(DELETED, obj))
 
     def fresh(self) -> World:
         world = World()
         for obj in self.objects.values():
-            mirror(world, obj).apply(WatchEvent(ADDED, obj))
+            objects_of(world, obj).apply(WatchEvent(ADDED, obj))
         for made in self.nodes.values():
             world.cache.set_node(made)
         for builder, where in self.pods.values():
@@ -69,7 +69,7 @@ class State:
         return world
 
 
-def mirror(world: World, obj: Any) -> Any:
+def objects_of(world: World, obj: Any) -> Any:
     kind = kind_of(obj.api_version, obj.kind)
     assert kind is not None
     return world.informer(kind)._objects

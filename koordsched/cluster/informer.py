@@ -85,6 +85,7 @@ class Informer(Generic[T]):
         self._relisted_for_nothing = False
         self._distrusted = False  # the watch is to be given up
         self._limit: asyncio.Timeout | None = None  # of the watch that is followed: when it has been silent for too long
+        self._watches_ended = 0
         self._log = get_logger(__name__).bind(kind=kind.plural_group)
 
     @property
@@ -104,6 +105,11 @@ class Informer(Generic[T]):
     @property
     def field_selector(self) -> str:
         return self._field_selector
+
+    @property
+    def followed_watch(self) -> int:
+        """Return the number of the watch that is followed now, 0 while none is: the informer lists, or waits before it tries again."""
+        return self.stats.watches if self.stats.watches > self._watches_ended else 0
 
     def silent_for(self) -> float:
         """Return how many seconds ago the API server said anything of this kind, be it a bookmark; 0 before the first list."""
@@ -208,6 +214,7 @@ class Informer(Generic[T]):
             return
         finally:
             self._limit = None
+            self._watches_ended = self.stats.watches
         if not batches and loop.time() - begun < SHORT_WATCH_SECONDS:
             self.stats.errors += 1
             self._log.warning("a watch ended at once and brought nothing")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.builders import node, pod
@@ -182,6 +182,7 @@ steps = st.tuples(st.sampled_from(STEPS), numbers, numbers)
 
 
 @given(st.lists(steps, min_size=5, max_size=40))
+@example([("relist", 0, 2), ("add", 0, 2), ("add", 0, 1), ("relist", 0, 0), ("resize", 0, 0)])  # the informer waits before it lists again
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_nothing_is_mended_where_nothing_is_wrong(sequence: list[tuple[str, int, int]]) -> None:
     async def body(_clock: VirtualClock) -> None:

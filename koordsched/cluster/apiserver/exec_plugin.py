@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,6 +25,7 @@ MAX_OUTPUT = 2**20
 """Bytes of an ExecCredential: a token, a certificate and a key have some thousands."""
 _SHOWN = 500  # characters of stderr, its end
 _PIECE = 2**16
+_END_SECONDS = 5.0  # for a plugin that was killed
 _INFO = "KUBERNETES_EXEC_INFO"
 
 
@@ -91,10 +93,14 @@ class ExecPlugin(msgspec.Struct, frozen=True, kw_only=True):
         except TimeoutError:
             raise self._error(f"took longer than {self.time_limit:g} seconds") from None
         finally:
-            complaining.cancel()
             if process.returncode is None:
                 process.kill()
-                await process.wait()
+                with suppress(TimeoutError):  # a child of its own may hold its pipes
+                    async with asyncio.timeout(_END_SECONDS):
+                        # wait() does not return before the pipes are read to their end.
+                        await asyncio.gather(_end(process.stdout), complaining)
+                        await process.wait()
+            complaining.cancel()
         if process.returncode:
             said = complaints.decode(errors="replace").strip()[-_SHOWN:] or "it said nothing"
             raise self._error(f"exited with {process.returncode}: {said}")

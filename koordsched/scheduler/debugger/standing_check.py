@@ -35,6 +35,8 @@ log = get_logger(__name__)
 
 TURNS = 10
 """After so many turns everything was compared."""
+LOST_SECONDS = 30.0
+"""A kind without a watch is compared when the API server has said nothing of it for so long: its watch may never work again."""
 PAUSE_SECONDS = 0.05
 """Between two slices of work: with slices of 4 ms, pods are scheduled nearly as fast as without the check."""
 
@@ -78,7 +80,11 @@ class StandingCheck:
         self._metrics.checked()
 
     async def _check_list(self, informer: Informer[Any]) -> None:
-        """Compare a part of a kind with the API server; take in again what the watch missed."""
+        """Compare a part of a kind with the API server; take in again what the watch missed.
+
+        An informer that has just lost its watch lists, or waits before it tries again, and takes in by itself what it misses: it is let be.
+        """
+        followed = informer.followed_watch
         walk = self._walks.get(informer.kind)
         if walk is None:
             walk = self._walks[informer.kind] = ListWalk(self._sources.context.cluster, informer)
@@ -93,6 +99,9 @@ class StandingCheck:
             found += page
             left -= PAGE
         found = await still_different(walk, found)
+        is_followed = followed != 0 and informer.followed_watch == followed
+        if not is_followed and informer.silent_for() < LOST_SECONDS:
+            return
         if len(found) > ASKED_FOR:
             self._report(informer, f"{len(found)} objects", "", "")
             informer.list_again()

@@ -26,6 +26,7 @@ from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_mani
 from koordsched.plugins.nodenumaresource.node_allocations import PodAllocation
 from koordsched.plugins.nodenumaresource.state import NumaState
 from koordsched.scheduler.debugger.debugger import ASKED_FOR, PAGE
+from koordsched.scheduler.debugger.standing_check import LOST_SECONDS
 
 NUMA_CONFIG = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -45,11 +46,11 @@ async def prepare(world: EmbeddedCluster) -> None:
     await world.settle()
 
 
-async def deafen(world: EmbeddedCluster, kind: Kind) -> None:
-    """Let the watch of a kind fail for ever."""
+async def deafen(world: EmbeddedCluster, kind: Kind, seconds: float = LOST_SECONDS) -> None:
+    """Let the watch of a kind fail for ever, and let so much time go by."""
     world.cluster.faults.rules.append(Fault(verb="watch", kind=kind, error=lambda: ServerError("down")))
     world.cluster.cut_watches(lambda: ServerError("cut"))
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(seconds)
 
 
 async def assert_sound(world: EmbeddedCluster) -> None:
@@ -162,6 +163,19 @@ async def test_what_the_watch_never_reported_is_taken_in(stage: Stage) -> None:
         assert world.scheduler.queue.get("default/big") is None
         await world.settle()
         assert bound_to(world, "late")
+
+
+async def test_what_an_informer_without_a_watch_will_take_in_by_itself_is_left_to_it(stage: Stage) -> None:
+    async with stage() as world:
+        await prepare(world)
+        await deafen(world, NODE, seconds=0.01)
+        await world.patch(Ref(NODE, "", "n1"), {"metadata": {"labels": {"zone": "b"}}})
+        await standing_check(world).check_part()
+        assert all_drift(world) == ""
+        world.cluster.faults.rules.clear()
+        await asyncio.sleep(60)
+        assert world.scheduler._nodes.store["n1"].metadata.labels == {"zone": "b"}
+        assert all_drift(world) == ""
 
 
 async def test_kinds_that_plugins_watch_are_compared_too(stage: Stage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import stat
 import sys
@@ -12,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from koordsched.api.kinds import NODE, POD
-from koordsched.cluster.apiserver import ConnectError
+from koordsched.cluster.apiserver import ConnectError, exec_plugin
 from koordsched.cluster.apiserver.credentials import CredentialError, TokenFile, escaped_header_key, header_flaw
 from koordsched.cluster.apiserver.exec_plugin import MAX_OUTPUT, ExecPlugin
 from koordsched.cluster.apiserver.headers import HeaderCache
@@ -226,6 +227,21 @@ async def test_a_plugin_that_prints_without_end_is_ended(tmp_path: Path, after: 
     body = f"import sys, time\nsys.stdout.write('x' * {2 * MAX_OUTPUT})\n{after}"
     with pytest.raises(CredentialError, match=f"printed more than {MAX_OUTPUT} bytes$"):
         await ExecPlugin(where="w", command=script(tmp_path, body), api_version=EXEC).fetch()
+
+
+async def test_a_plugin_is_ended_although_much_of_what_it_printed_was_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = exec_plugin._beginning
+
+    async def read_slowly(stream: asyncio.StreamReader) -> bytes:
+        output = await read(stream)
+        await asyncio.sleep(0.3)  # the pipe's transport pauses: its buffer is full
+        return output
+
+    monkeypatch.setattr(exec_plugin, "_beginning", read_slowly)
+    body = f"import sys\nsys.stdout.write('x' * {4 * MAX_OUTPUT})"
+    with pytest.raises(CredentialError, match=f"printed more than {MAX_OUTPUT} bytes$"):
+        async with asyncio.timeout(20):
+            await ExecPlugin(where="w", command=script(tmp_path, body), api_version=EXEC).fetch()
 
 
 async def test_a_plugin_that_complains_at_length_is_quoted_by_the_end_of_it(tmp_path: Path) -> None:

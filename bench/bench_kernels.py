@@ -28,7 +28,7 @@ from koordsched._core.allocation import (
     requested_to_capacity_ratio,
 )
 from koordsched._core.bitset import BitWeights, filter_bits
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched._core.fit import filter_fit
 from koordsched._core.match import Terms, filter_equal
 from koordsched._core.table import NodeTable, Request
@@ -55,7 +55,7 @@ def table() -> NodeTable:
         made.acquire_row()
         made.set_allocatable(row, {0: 110, CPU: 32_000, MEMORY: 128 * GIB})
         for attribute, value in ((ZONE, 1 + row % 3), (TAINTS, row % 7), (NAME, row + 1)):
-            made.set_attribute(attribute, row, value, int(Change.ALL))
+            made.set_attribute(attribute, row, value, int(NodeChange.ALL))
         if row % 3 == 0:
             made.set_bit(image, row)
         for _ in range(chance.randrange(30)):

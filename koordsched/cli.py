@@ -140,10 +140,10 @@ def _embedded_backend(parsed: argparse.Namespace) -> tuple[Backend, BackendLimit
     from koordsched.scenario.embedded import EmbeddedBackend  # noqa: PLC0415
     from koordsched.scenario.live.limits import BackendLimits  # noqa: PLC0415
     from koordsched.serve.endpoints import Endpoints  # noqa: PLC0415
-    from koordsched.server.http import Request  # noqa: PLC0415
+    from koordsched.server.http import HttpRequest  # noqa: PLC0415
 
     async def http(scheduler: Scheduler, path: str) -> HttpAnswer:
-        response = await Endpoints(scheduler).answer(Request.of("GET", path))
+        response = await Endpoints(scheduler).answer(HttpRequest.of("GET", path))
         return HttpAnswer(response.status, response.body)
 
     return EmbeddedBackend(http), BackendLimits(max_wait=math.inf if parsed.max_wait is None else parsed.max_wait, against=parsed.against)

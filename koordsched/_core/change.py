@@ -3,7 +3,7 @@
 from enum import IntFlag
 
 
-class Change(IntFlag):
+class NodeChange(IntFlag):
     USAGE = 1  # requested amounts, number of pods
     CAPACITY = 2  # allocatable amounts
     LABELS = 4  # label columns and the name column

@@ -6,7 +6,7 @@ cimport cython
 cimport numpy as cnp
 from libc.string cimport memcpy, memset
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched._core.scratch cimport CLEAN, DIRTY
 from koordsched._core.table cimport LOG_SIZE
 from koordsched._core.verdicts cimport MAX_PLUGINS, lowest_bits
@@ -16,9 +16,9 @@ cdef extern from *:
 
 cnp.import_array()
 
-cdef int CHANGE_EXISTENCE = int(Change.EXISTENCE)
+cdef int CHANGE_EXISTENCE = int(NodeChange.EXISTENCE)
 cdef enum:
-    CHANGE_KINDS = 8  # bits of Change.ALL
+    CHANGE_KINDS = 8  # bits of NodeChange.ALL
 
 
 cdef int _readers(const int32_t[::1] reads, uint64_t* readers) noexcept:

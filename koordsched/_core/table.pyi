@@ -32,7 +32,7 @@ class Request:
 class NodeTable:
     """Columns over nodes: one row a node, one column a fact. Grows by doubling; freed rows are used again.
 
-    Every change of a fact that an answer may depend on is logged with its kind (`koordsched._core.change.Change`); readers remember a
+    Every change of a fact that an answer may depend on is logged with its kind (`koordsched._core.change.NodeChange`); readers remember a
     position in the log and ask for `changes_since`. Not thread-safe. IndexError for a row or column that is not there.
     """
 

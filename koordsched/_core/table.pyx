@@ -4,11 +4,11 @@ from array import array
 
 import numpy as np
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 
-cdef int CHANGE_USAGE = int(Change.USAGE)
-cdef int CHANGE_CAPACITY = int(Change.CAPACITY)
-cdef int CHANGE_EXISTENCE = int(Change.EXISTENCE)
+cdef int CHANGE_USAGE = int(NodeChange.USAGE)
+cdef int CHANGE_CAPACITY = int(NodeChange.CAPACITY)
+cdef int CHANGE_EXISTENCE = int(NodeChange.EXISTENCE)
 
 cdef Py_ssize_t BLOCK = 64  # rows are allocated in multiples of this; a bit column's word covers one block
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched.api.resources import node_allocatable
 from koordsched.cache.columns import Columns
 from koordsched.cache.nodes import NodeInfo, NodeOrder, Nodes
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
-OBJECT = int(Change.OBJECT)
-USAGE = int(Change.USAGE)
+OBJECT = int(NodeChange.OBJECT)
+USAGE = int(NodeChange.USAGE)
 
 NO_ROW = -1
 

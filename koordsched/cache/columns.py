@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched._core.table import NodeTable, Request
 from koordsched.api.core import Taint
 from koordsched.cache.host_ports import HostPorts
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 N = TypeVar("N")
 
-LABELS = int(Change.LABELS)
-TAINTS = int(Change.TAINTS)
-IMAGES = int(Change.IMAGES)
+LABELS = int(NodeChange.LABELS)
+TAINTS = int(NodeChange.TAINTS)
+IMAGES = int(NodeChange.IMAGES)
 
 CORDON = Taint(key="!unschedulable", effect="")  # spec.unschedulable as part of a taint set; no API object can carry this key
 
@@ -398,7 +398,7 @@ class Columns:
         self.images_version += 1
         self.host_ports.erase(row)
         self.table.erase_row(row)
-        self.table.mark(row, int(Change.ALL))
+        self.table.mark(row, int(NodeChange.ALL))
 
     def clear_node(self, row: int, old: Node) -> None:
         """Forget the node but not its pods: the row becomes a ghost."""

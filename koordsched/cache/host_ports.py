@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched.api.resources import ANY_ADDRESS, HostPort
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from koordsched._core.table import NodeTable
 
-PORTS = int(Change.PORTS)
+PORTS = int(NodeChange.PORTS)
 
 _by_number = attrgetter("port", "protocol")
 

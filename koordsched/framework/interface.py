@@ -26,7 +26,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched.config import extension_points
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class FilterNodesPlugin(Plugin):
     """A columnar filter."""
 
     extension_point = extension_points.FILTER
-    reads: Change = Change.ALL
+    reads: NodeChange = NodeChange.ALL
 
     @abstractmethod
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
@@ -167,7 +167,7 @@ class FilterPlugin(Plugin):
     """A filter that looks at one node at a time."""
 
     extension_point = extension_points.FILTER
-    reads: Change = Change.ALL
+    reads: NodeChange = NodeChange.ALL
 
     @abstractmethod
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None: ...
@@ -218,7 +218,7 @@ class ScoreNodesPlugin(Plugin):
     """A columnar scorer."""
 
     extension_point = extension_points.SCORE
-    reads: Change = Change.ALL
+    reads: NodeChange = NodeChange.ALL
     normalize: Normalize = Normalize.NONE
     depends_on_feasible: bool = False
 
@@ -235,7 +235,7 @@ class ScorePlugin(Plugin):
     """A scorer that looks at one node at a time."""
 
     extension_point = extension_points.SCORE
-    reads: Change = Change.ALL
+    reads: NodeChange = NodeChange.ALL
     normalize: Normalize = Normalize.NONE
     depends_on_feasible: bool = False
 

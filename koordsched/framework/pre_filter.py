@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched.config.extension_points import PRE_FILTER
 from koordsched.framework.interface import Codes, FilterNodesPlugin, PreFilterPlugin, PreFilterResult
 from koordsched.framework.status import SKIPS, Code, PluginError, Status, unresolvable
@@ -85,7 +85,7 @@ class NodeNamesFilter(FilterNodesPlugin):
     """The restriction to named nodes, as the first filter of a shape: other nodes count as refused by the plugins that named them."""
 
     name = "PreFilterResult"
-    reads = Change.LABELS  # the name column
+    reads = NodeChange.LABELS  # the name column
 
     def __init__(self, result: PreFiltered) -> None:
         self._names = result.node_names or frozenset()

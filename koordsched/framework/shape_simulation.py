@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched.config.extension_points import PRE_FILTER
 from koordsched.framework.interface import PreFilterResult
 from koordsched.framework.row_refusals import RowRefusals, Rows
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from koordsched.framework.interface import Codes, FilterNodesPlugin, Flags
     from koordsched.framework.shape import Shape
 
-CHANGES_OF_PODS = Change.USAGE | Change.PORTS
+CHANGES_OF_PODS = NodeChange.USAGE | NodeChange.PORTS
 
 
 class SimulatedFilters:

@@ -17,7 +17,7 @@ from koordsched.plugins.discovery import installed
 from koordsched.plugins.dynamicresources.plugin import DynamicResources
 from koordsched.plugins.imagelocality.plugin import ImageLocality
 from koordsched.plugins.interpodaffinity.plugin import InterPodAffinity
-from koordsched.plugins.nodeaffinity.plugin import NodeAffinity
+from koordsched.plugins.nodeaffinity.plugin import NodeAffinityPlugin
 from koordsched.plugins.nodename.plugin import NodeName
 from koordsched.plugins.nodenumaresource.plugin import NodeNUMAResource
 from koordsched.plugins.nodeports.plugin import NodePorts
@@ -46,7 +46,7 @@ REGISTRY: dict[str, PluginFactory] = {
     "NodeUnschedulable": lambda _args, handle: NodeUnschedulable(handle),
     "NodeName": lambda _args, _handle: NodeName(),
     "TaintToleration": lambda _args, handle: TaintToleration(handle),
-    "NodeAffinity": NodeAffinity,
+    "NodeAffinity": NodeAffinityPlugin,
     "NodePorts": lambda _args, _handle: NodePorts(),
     "NodeResourcesFit": NodeResourcesFit,
     "DynamicResources": lambda _args, _handle: DynamicResources(),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from koordsched.scheduler.debugger import CacheDump, QueueDump
     from koordsched.scheduler.scheduler import Scheduler
-    from koordsched.server.http import Request
+    from koordsched.server.http import HttpRequest
     from koordsched.server.main_loop import MainLoop
     from koordsched.server.profiling import Profiles
     from koordsched.slices import Slices
@@ -48,7 +48,7 @@ class DebugEndpoints:
         self._comparison = KeptAnswers(loop.cpu_seconds, COMPARISON)
         self._profiles: Profiles | None = None
 
-    async def answer(self, request: Request) -> Response:
+    async def answer(self, request: HttpRequest) -> Response:
         """Answer a request for a path below /debug/."""
         name = request.path.removeprefix(DEBUG_PATH)
         if not self._scheduler.config.enable_profiling:
@@ -99,7 +99,7 @@ class DebugEndpoints:
         return _json(comparison.report())
 
 
-def set_log_verbosity(request: Request) -> Response:
+def set_log_verbosity(request: HttpRequest) -> Response:
     """Set -v to the body of a PUT (k8s.io/component-base's GlogSetter); a line's end behind the number does no harm."""
     if request.method != "PUT":
         return text(406, "unsupported http method\n")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from koordsched.config import SchedulerConfiguration
     from koordsched.scheduler.scheduler import Scheduler
     from koordsched.server.health import Checks
-    from koordsched.server.http import Request
+    from koordsched.server.http import HttpRequest
     from koordsched.server.leadership import Leadership
     from koordsched.server.process_metrics import ProcessMetrics
     from koordsched.slices import Slices
@@ -119,7 +119,7 @@ class Endpoints:
         ready = {**elected, "shutdown": self._goes_on, "sched-handler-sync": self._handlers_synced}
         self._health = Health({"healthz": elected or ping, "livez": {**ping, **context.liveness}, "readyz": ready})
 
-    async def answer(self, request: Request) -> Response:
+    async def answer(self, request: HttpRequest) -> Response:
         """Answer a request, if need be after asking the cluster."""
         health = self._health.get(request.path, request.query)
         if health is not None:
@@ -129,7 +129,7 @@ class Endpoints:
         except MainLoopBusyError:
             return DOES_NOT_ANSWER
 
-    async def _answer(self, request: Request) -> Response:
+    async def _answer(self, request: HttpRequest) -> Response:
         path, deleted = request.path, request.method == "DELETE"
         if path == METRICS_PATH:
             return await (self._reset() if deleted else self._pages.answer(path, self._metrics))
@@ -165,7 +165,7 @@ class Endpoints:
         with work:
             return Response(200, METRICS, await resource_metrics(pods, work))
 
-    async def _of_plugins(self, request: Request, work: Slices) -> Response:
+    async def _of_plugins(self, request: HttpRequest, work: Slices) -> Response:
         def answer() -> Response:
             with work:
                 return self._routes.answer(request, leading=self._leads)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from koordsched.framework.profile import Profile
-    from koordsched.server.http import Request
+    from koordsched.server.http import HttpRequest
 
 log = get_logger(__name__)
 
@@ -60,7 +60,7 @@ class PluginRoutes:
         by_specificity = sorted(routes.items(), key=lambda item: (item[0].count(":"), item[0]))
         self._paths = [_Path(_parts(path), route) for path, route in by_specificity]
 
-    def answer(self, request: Request, *, leading: bool) -> Response:
+    def answer(self, request: HttpRequest, *, leading: bool) -> Response:
         """Answer a request for a path below /apis/v1/."""
         if not leading:
             return NOT_LEADER

@@ -18,7 +18,7 @@ from koordsched.server.process_metrics import ProcessMetrics
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from koordsched.server.http import Request, RequestHandler
+    from koordsched.server.http import HttpRequest, RequestHandler
 
 Checks = Mapping[str, Callable[[], str]]
 """By name; a check returns what is wrong, "" when nothing is."""
@@ -122,7 +122,7 @@ class BootstrapHandler:
         """Leave all answers to a component's handler from now on."""
         self._handler = handler
 
-    async def answer(self, request: Request) -> Response:
+    async def answer(self, request: HttpRequest) -> Response:
         """Answer a request, whatever its method."""
         if self._handler is not None:
             return await self._handler.answer(request)

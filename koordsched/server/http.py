@@ -37,7 +37,7 @@ class NoHeaders:
         return ()
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     """`uri` is the target as it was sent, `path` its decoded path. `chain`: the certificates that the client showed, its own first,
     not verified."""
 
@@ -50,7 +50,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes = b""
 
     @classmethod
-    def of(cls, method: str, target: str, **rest: Any) -> Request:
+    def of(cls, method: str, target: str, **rest: Any) -> HttpRequest:
         """Return a request for a target: a path with its query, or a whole URL as a proxy is sent one."""
         target = readable(target)
         path, _, query = _local(target).partition("?")
@@ -103,12 +103,12 @@ def bad_request(why: str) -> Response:
 class RequestHandler(Protocol):
     """Answers requests."""
 
-    async def answer(self, request: Request) -> Response:
+    async def answer(self, request: HttpRequest) -> Response:
         """Answer a request, whatever its method."""
 
 
 class RequestFilter(Protocol):
     """Stands before a port's handler."""
 
-    async def refusal(self, request: Request) -> Response | None:
+    async def refusal(self, request: HttpRequest) -> Response | None:
         """Return what to answer instead, None when the request may pass."""

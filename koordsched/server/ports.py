@@ -20,7 +20,7 @@ from aiohttp import web
 from koordsched.log import get_logger
 from koordsched.server import StartError
 from koordsched.server.connections import ConnectionLimits, Connections, PortConnection
-from koordsched.server.http import Request, RequestFilter, RequestHandler, Response, text
+from koordsched.server.http import HttpRequest, RequestFilter, RequestHandler, Response, text
 from koordsched.server.tls import PEER_CHAIN, TlsProtocol
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class _Carrier:
 
     async def _answer(self, carried: web.BaseRequest) -> Response:
         chain = carried.get_extra_info(PEER_CHAIN, ())
-        request = Request.of(carried.method, carried.raw_path, headers=carried.headers, chain=chain)
+        request = HttpRequest.of(carried.method, carried.raw_path, headers=carried.headers, chain=chain)
         if self._filter is not None and (refusal := await self._filter.refusal(request)) is not None:
             return refusal
         if carried.body_exists:  # read only after the request has passed the filter

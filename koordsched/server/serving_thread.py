@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from koordsched.server.connections import Connections
-    from koordsched.server.http import Request
+    from koordsched.server.http import HttpRequest
 
 
 log = get_logger(__name__)
@@ -50,7 +50,7 @@ class PlainPortFilter:
         where = f"the secure port, {secure_port}" if secure_port else "the secure port, which --secure-port=0 turns off"
         self._refusal = text(403, f"the plain port answers health, metrics and cheap reads only: ask {where}\n")
 
-    async def refusal(self, request: Request) -> Response | None:
+    async def refusal(self, request: HttpRequest) -> Response | None:
         """Return what to answer instead, None when the request may pass."""
         resets = request.method == "DELETE" and request.path in {METRICS_PATH, SLIS_PATH}
         return self._refusal if resets or f"{request.path}/".startswith(DEBUG_PATH) else None

@@ -13,7 +13,7 @@ from support.builders import NodeBuilder, PodBuilder, node, pod, requirement
 from support.described import described
 from support.world import World
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched.api.core import TopologySpreadConstraint
 from koordsched.api.meta import LabelSelector
 from koordsched.cache import columns as columns_module
@@ -151,7 +151,7 @@ class HostilePods(RuleBasedStateMachine):
             return
         if not info.shares_row:
             for attribute in range(table.attributes):
-                table.set_attribute(attribute, info.row, value, int(Change.LABELS))
+                table.set_attribute(attribute, info.row, value, int(NodeChange.LABELS))
             for used in columns.host_ports.lists():
                 table.clear_bit(used.bit, info.row)
             table.set_allocatable(info.row, {1: 77})

@@ -16,12 +16,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched._core.evaluation import Evaluation
 from koordsched._core.scratch import Scratch
 from koordsched._core.table import NodeTable
 
-USAGE, TAINTS = int(Change.USAGE), int(Change.TAINTS)
+USAGE, TAINTS = int(NodeChange.USAGE), int(NodeChange.TAINTS)
 NONE, MAX, MAX_REVERSE, CUSTOM = range(4)
 FORGOTTEN = (4, 5)  # in SCORERS: those that read what the table does not log
 FORGOTTEN_FILTER = 3  # in FILTERS, likewise

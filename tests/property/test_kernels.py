@@ -20,7 +20,7 @@ from koordsched._core.allocation import (
     requested_to_capacity_ratio,
 )
 from koordsched._core.bitset import BitWeights, filter_bits
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched._core.fit import UNRESOLVABLE, filter_fit
 from koordsched._core.match import Terms, filter_equal
 from koordsched._core.table import NodeTable, Request
@@ -229,7 +229,7 @@ def table_of_values(rows: list[list[int]]) -> NodeTable:
     for values in rows:
         row = made.acquire_row()
         for attribute, value in enumerate(values):
-            made.set_attribute(attribute, row, value, int(Change.LABELS))
+            made.set_attribute(attribute, row, value, int(NodeChange.LABELS))
         made.set_live(row, True)
     return made
 
@@ -314,7 +314,7 @@ def test_tolerance_equals_its_twin_also_for_sets_that_come_later(
     for number, members in enumerate(sets):
         taint_sets.add_set(members)
         row = made.acquire_row()
-        made.set_attribute(0, row, number, int(Change.TAINTS))
+        made.set_attribute(0, row, number, int(NodeChange.TAINTS))
         made.set_live(row, True)
         asked = made.live_rows()
         left = [[t for t in seen if not tolerated_twin(known[t], tolerated)] for seen in sets[: number + 1]]

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from support.builders import NodeBuilder, PodBuilder, node, pod, requirement
 from support.world import Setup, World
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched.api.core import TopologySpreadConstraint
 from koordsched.api.meta import LabelSelector
 from koordsched.api.podinfo import PodInfo
@@ -97,7 +97,7 @@ class Moody(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNodesPlugin
     """Skips, restricts, refuses and filters as its version has it; its scores have a version of their own."""
 
     name = "Moody"
-    reads = Change.LABELS
+    reads = NodeChange.LABELS
 
     def sign(self, pod: PodInfo) -> Hashable:
         return ()

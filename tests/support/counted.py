@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched._core.counts import RowCounts
 from koordsched._core.table import NodeTable
 from koordsched.cache.cache import Cache
 from support.builders import node
 
-LABELS = int(Change.LABELS)
+LABELS = int(NodeChange.LABELS)
 
 
 def table_of(*zones: int) -> tuple[NodeTable, int]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched.config import REFERENCE, Environment, KubeSchedulerProfile, load_config_object
 from koordsched.config.flags import Flags
 from koordsched.config.types import PluginRef
@@ -77,7 +77,7 @@ class FakeFilter(Fake, FilterPlugin):
         super().__init__(name)
         self.refuse = refuse
         self.refuse_all: Status | None = None
-        self.reads = Change.ALL
+        self.reads = NodeChange.ALL
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         self.asked.append(node.name)
@@ -110,7 +110,7 @@ class FakeScore(Fake, ScoreNodesPlugin):
         super().__init__(name)
         self.normalize = normalize
         self.scores = scores
-        self.reads = Change.ALL
+        self.reads = NodeChange.ALL
 
     def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
         names = [nodes.info(row).name for row in nodes.rows.tolist()]

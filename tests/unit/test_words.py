@@ -14,18 +14,6 @@ PLACES = ("koordsched", "plugins", "bench", "tests", "docs", "README.md", "CONTR
 SUFFIXES = frozenset({".py", ".pyx", ".pxd", ".md"})
 LIST = Path(__file__)  # which has to name them
 
-PENDING: tuple[str, ...] = ()
-"""Folders and files whose words are still to be replaced. Only ever shorter."""
-
-PENDING_NAMES: frozenset[str] = frozenset(
-    {
-        "Change",
-        "NodeAffinity",
-        "Request",
-    }
-)
-"""Class names that still have several meanings. Only ever shorter."""
-
 REPLACED = {
     r"outlooks?|prospects?|foreseen": "candidates, estimate, probe",
     r"hopes?|hopeful": "PreemptionBackoff",
@@ -71,7 +59,6 @@ REPLACED_NAMES = frozenset(
         "FreeCpus",
         "Held",
         "Likes",
-        "Change",
         "Plan",
         "Filtering",
         "Scoring",
@@ -113,33 +100,15 @@ def classes() -> dict[str, list[str]]:
     return dict(found)
 
 
-def is_pending(path: str) -> bool:
-    return (
-        path.startswith(tuple(place if place.endswith((".py", ".pyx", ".md")) else place + "/" for place in PENDING)) if PENDING else False
-    )
-
-
 def test_words_that_were_replaced_do_not_come_back() -> None:
     assert len(sources()) > 600
-    found = {
-        path: words for path, text in sources().items() if not is_pending(path) and (words := replaced_words(f"{text}\n{Path(path).stem}"))
-    }
+    found = {path: words for path, text in sources().items() if (words := replaced_words(f"{text}\n{Path(path).stem}"))}
     assert found == {}
 
 
 def test_a_class_name_has_one_meaning() -> None:
     assert len(classes()) > 500
-    several = {name: paths for name, paths in classes().items() if len(paths) > 1 or name in REPLACED_NAMES}
-    assert {name: paths for name, paths in several.items() if name not in PENDING_NAMES} == {}
-    assert several.keys() >= PENDING_NAMES
-
-
-def test_what_is_pending_still_has_words_to_replace() -> None:
-    clean = set(PENDING)
-    for path, text in sources().items():
-        if replaced_words(f"{text}\n{Path(path).stem}"):
-            clean -= {place for place in clean if path == place or path.startswith(place + "/")}
-    assert clean == set()
+    assert {name: paths for name, paths in classes().items() if len(paths) > 1 or name in REPLACED_NAMES} == {}
 
 
 def test_words_are_found_in_names_and_sentences() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched.framework.interface import FilterNodesPlugin, PostFilterPlugin, PostFilterResult, PreFilterPlugin
 from koordsched.framework.status import SKIP, Status, unresolvable, unschedulable
 from koordsched.queue.events import ActionType, EventHint, EventResource, QueueingHint, cluster_event
@@ -33,7 +33,7 @@ NOTHING_HELPS = unschedulable("still not schedulable")
 class DynamicResources(PreFilterPlugin, FilterNodesPlugin, PostFilterPlugin):
     name = "DynamicResources"
     signs = ("pod.spec.resource_claims",)
-    reads = Change.EXISTENCE  # nothing that a node has makes it able to serve a claim
+    reads = NodeChange.EXISTENCE  # nothing that a node has makes it able to serve a claim
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status:
         return _refusal(pod) if pod.pod.spec.resource_claims else SKIP

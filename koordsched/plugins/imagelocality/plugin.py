@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from koordsched._core.bitset import BitWeights
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched.api.images import normalized_image_name
 from koordsched.framework.interface import ScoreNodesPlugin
 
@@ -36,7 +36,7 @@ Worth = tuple[tuple[int, int], ...]  # bit column and value of each image that s
 
 class ImageLocality(ScoreNodesPlugin):
     name = "ImageLocality"
-    reads = Change.IMAGES
+    reads = NodeChange.IMAGES
 
     def __init__(self, handle: Handle) -> None:
         self._columns = handle.columns

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched._core.counts import normalize_to_range
 from koordsched.api.kinds import NAMESPACE
 from koordsched.framework.interface import FilterNodesPlugin, Normalize, PreFilterPlugin, PreScorePlugin, ScoreNodesPlugin
@@ -42,7 +42,7 @@ PRE_SCORE_STATE = "PreScoreInterPodAffinity"  # ScoreState
 
 class InterPodAffinity(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNodesPlugin):
     name = "InterPodAffinity"
-    reads = Change.LABELS | Change.USAGE  # of the row itself; what other rows do to it is in the versions
+    reads = NodeChange.LABELS | NodeChange.USAGE  # of the row itself; what other rows do to it is in the versions
     normalize = Normalize.CUSTOM
 
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:

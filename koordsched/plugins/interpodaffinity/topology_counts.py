@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from koordsched._core.affinity import add_own, any_with, is_unique, occupied, refuse_own, refuse_unless, refuse_where
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched._core.counts import Changes, DomainSums, RowCounts
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class TopologyKeys:
 
     def __init__(self, cache: Cache) -> None:
         self.table = cache.table
-        self.changes = Changes(cache.table, int(Change.LABELS))
+        self.changes = Changes(cache.table, int(NodeChange.LABELS))
         self._columns = cache.columns
         self._unique: dict[int, bool] = {}  # by column, as long as no node's labels change
         self._unique_at = 0

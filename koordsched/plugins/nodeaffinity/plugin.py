@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched.api.core import Node
 from koordsched.framework.interface import (
     FilterNodesPlugin,
@@ -54,9 +54,9 @@ KEPT_SELECTORS = 1024
 Weighted = tuple[Term, int]
 
 
-class NodeAffinity(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNodesPlugin):
+class NodeAffinityPlugin(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNodesPlugin):
     name = "NodeAffinity"
-    reads = Change.LABELS
+    reads = NodeChange.LABELS
     normalize = Normalize.DEFAULT
 
     def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:

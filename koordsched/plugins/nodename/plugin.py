@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched._core.match import filter_equal
 from koordsched.framework.interface import FilterNodesPlugin
 from koordsched.framework.status import Status, unresolvable
@@ -28,7 +28,7 @@ NOWHERE = -1  # no node has this id
 class NodeName(FilterNodesPlugin):
     name = "NodeName"
     signs = ("pod.spec.node_name",)
-    reads = Change.LABELS  # with which the name column is logged
+    reads = NodeChange.LABELS  # with which the name column is logged
 
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
         wanted = pod.pod.spec.node_name

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched._core.numa_score import score_numa
 from koordsched.api.koordinator.pods import RESOURCE_STATUS
 from koordsched.config.extension_points import FILTER
@@ -62,7 +62,7 @@ class NodeNUMAResource(
     RoutesPlugin,
 ):
     name = "NodeNUMAResource"
-    reads = Change.USAGE | Change.CAPACITY | Change.OBJECT  # what else is known of a node is marked as OBJECT by `state`
+    reads = NodeChange.USAGE | NodeChange.CAPACITY | NodeChange.OBJECT  # what else is known of a node is marked as OBJECT by `state`
     takes_time = False
 
     def __init__(self, args: NodeNUMAResourceArgs, handle: Handle) -> None:

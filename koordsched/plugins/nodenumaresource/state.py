@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched._core.numa import NumaTable
 from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY
 from koordsched.api.koordinator.cpulist import cpu_ids, format_cpus
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from koordsched.framework.handle import Handle
     from koordsched.plugins.nodenumaresource.node_topology import TopologyOptions
 
-OBJECT = int(Change.OBJECT)
+OBJECT = int(NodeChange.OBJECT)
 
 log = get_logger(__name__)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koordsched._core.bitset import filter_bits
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched.api.core import Pod
 from koordsched.api.resources import host_ports
 from koordsched.cache.host_ports import ips_conflict
@@ -34,7 +34,7 @@ REFUSAL = unschedulable("node(s) didn't have free ports for the requested pod po
 class NodePorts(PreFilterPlugin, FilterNodesPlugin):
     name = "NodePorts"
     signs = ("ports",)
-    reads = Change.PORTS
+    reads = NodeChange.PORTS
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         return None if pod.ports else SKIP

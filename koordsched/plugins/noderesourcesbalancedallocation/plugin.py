@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koordsched._core.allocation import ScoredResources, balanced
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched.api.names import is_scalar_resource_name
 from koordsched.framework.interface import PreScorePlugin, ScoreNodesPlugin
 from koordsched.framework.status import SKIP, Status
@@ -29,7 +29,7 @@ PRE_SCORE_STATE = "PreScoreNodeResourcesBalancedAllocation"  # the ScoredResourc
 class NodeResourcesBalancedAllocation(PreScorePlugin, ScoreNodesPlugin):
     name = "NodeResourcesBalancedAllocation"
     signs = ("resources",)
-    reads = Change.USAGE | Change.CAPACITY
+    reads = NodeChange.USAGE | NodeChange.CAPACITY
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         self._columns = handle.columns

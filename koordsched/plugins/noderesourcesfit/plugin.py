@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched._core.fit import filter_fit
 from koordsched.framework.interface import FilterNodesPlugin, PreFilterPlugin, PreScorePlugin, ScoreNodesPlugin
 from koordsched.plugins.noderesourcesfit.filtering import CheckedRequests
@@ -33,7 +33,7 @@ PRE_SCORE_STATE = "PreScoreNodeResourcesFit"  # the ScoredResources
 
 class NodeResourcesFit(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNodesPlugin):
     name = "NodeResourcesFit"
-    reads = Change.USAGE | Change.CAPACITY
+    reads = NodeChange.USAGE | NodeChange.CAPACITY
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         self._requests = CheckedRequests(args, handle.columns)

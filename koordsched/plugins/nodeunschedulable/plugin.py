@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched.api.core import Node, Pod
 from koordsched.framework.interface import FilterNodesPlugin
 from koordsched.framework.status import Status, unresolvable
@@ -31,7 +31,7 @@ REFUSAL = unresolvable("node(s) were unschedulable")
 class NodeUnschedulable(FilterNodesPlugin):
     name = "NodeUnschedulable"
     signs = ("pod.spec.tolerations",)
-    reads = Change.TAINTS
+    reads = NodeChange.TAINTS
 
     def __init__(self, handle: Handle) -> None:
         self._tolerances = tolerances_of(handle.columns)

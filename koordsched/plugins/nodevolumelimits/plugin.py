@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched.api.storage import CSINode, VolumeAttachment
 from koordsched.framework.interface import FilterNodesPlugin, PreFilterPlugin
 from koordsched.framework.status import SKIP, Status, unresolvable, unschedulable
@@ -51,7 +51,7 @@ NONE_WANTED = Wanted(frozenset())
 class NodeVolumeLimits(PreFilterPlugin, FilterNodesPlugin):
     name = "NodeVolumeLimits"
     signs = ("volumes",)
-    reads = Change.USAGE | Change.OBJECT
+    reads = NodeChange.USAGE | NodeChange.OBJECT
 
     def __init__(self, handle: Handle) -> None:
         self._state = AttachedVolumes(handle)

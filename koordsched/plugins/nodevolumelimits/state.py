@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched.api.kinds import CSI_NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS, VOLUME_ATTACHMENT
 from koordsched.cluster.object_store import object_key
 from koordsched.framework.volumes import VolumeObjects
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from koordsched.cluster.object_store import Arrival, FinalState
     from koordsched.framework.handle import Handle
 
-OBJECT = int(Change.OBJECT)
+OBJECT = int(NodeChange.OBJECT)
 
 
 class _Source:

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched._core.counts import Changes, Domains, RowCounts, rows_with_all
 from koordsched.cache.pod_counts import pod_counts
 from koordsched.framework.node_selector import CompiledNodeSelector, required_terms
@@ -47,7 +47,7 @@ class EligibleDomains:
         self.is_restricted = bool(constraints.node_selector) or constraints.required is not None
         terms = required_terms(dict(constraints.node_selector), constraints.required)
         self._selector = CompiledNodeSelector(columns, terms) if self.is_restricted else None
-        kinds = Change.LABELS | Change.EXISTENCE | (Change.TAINTS if constraints.honors_taints else Change(0))
+        kinds = NodeChange.LABELS | NodeChange.EXISTENCE | (NodeChange.TAINTS if constraints.honors_taints else NodeChange(0))
         self._node_changes = Changes(self._table, int(kinds))
         self._flags: dict[Hashable, RowFlags] = {}
         self._domains: dict[Hashable, Domains] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched.framework.interface import FilterNodesPlugin, Normalize, PreFilterPlugin, PreScorePlugin, ScoreNodesPlugin
 from koordsched.framework.status import SKIP, Status, error, unresolvable, unschedulable
 from koordsched.plugins.podtopologyspread.constraints import own_constraints
@@ -39,7 +39,7 @@ PRE_SCORE_STATE = "PreScorePodTopologySpread"  # SpreadScore
 
 class PodTopologySpread(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNodesPlugin):
     name = "PodTopologySpread"
-    reads = Change.LABELS
+    reads = NodeChange.LABELS
     normalize = Normalize.CUSTOM
     depends_on_feasible = True
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched.api.core import Node, Taint
 from koordsched.framework.interface import FilterNodesPlugin, Normalize, PreScorePlugin, ScoreNodesPlugin
 from koordsched.framework.status import Status, unresolvable
@@ -33,7 +33,7 @@ REFUSAL = unresolvable("node(s) had untolerated taint(s)")
 class TaintToleration(FilterNodesPlugin, PreScorePlugin, ScoreNodesPlugin):
     name = "TaintToleration"
     signs = ("pod.spec.tolerations",)
-    reads = Change.TAINTS
+    reads = NodeChange.TAINTS
     normalize = Normalize.DEFAULT_REVERSE
 
     def __init__(self, handle: Handle) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched.api.quantity import QuantityError
 from koordsched.api.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
 from koordsched.framework.interface import (
@@ -56,7 +56,7 @@ CHANGED = ActionType.ADD | ActionType.UPDATE_OTHER
 class VolumeBinding(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNodesPlugin, ReservePlugin, PreBindPlugin):
     name = "VolumeBinding"
     signs = ("volumes",)
-    reads = Change.LABELS
+    reads = NodeChange.LABELS
 
     def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
         self._handle = handle

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched.api.volumes import READ_WRITE_ONCE_POD
 from koordsched.framework.interface import FilterNodesPlugin, PreFilterPlugin
 from koordsched.framework.status import SKIP, Status, unresolvable, unschedulable
@@ -51,7 +51,7 @@ class ClaimState(IntEnum):
 class VolumeRestrictions(PreFilterPlugin, FilterNodesPlugin):
     name = "VolumeRestrictions"
     signs = ("volumes",)
-    reads = Change.USAGE
+    reads = NodeChange.USAGE
 
     def __init__(self, handle: Handle) -> None:
         self._claims = VolumeObjects(handle).claims

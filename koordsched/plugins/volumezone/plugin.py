@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched.api.core import PersistentVolume
 from koordsched.api.storage import StorageClass
 from koordsched.api.volumes import WAIT_FOR_FIRST_CONSUMER, claim_class
@@ -64,7 +64,7 @@ Zones = tuple[Topology, ...]
 class VolumeZone(PreFilterPlugin, FilterNodesPlugin):
     name = "VolumeZone"
     signs = ("volumes",)
-    reads = Change.LABELS
+    reads = NodeChange.LABELS
 
     def __init__(self, handle: Handle) -> None:
         self._objects = VolumeObjects(handle)

@@ -19,7 +19,7 @@ from koordsched.log import get_logger
 from koordsched.server.access.authorities import FrontProxy, Trust
 from koordsched.server.access.identities import ANONYMOUS, RequestUser, authenticated, common_name, user_behind, user_of
 from koordsched.server.access.reviews import TOKEN_REVIEW, Reviews, TokenReview
-from koordsched.server.http import Request
+from koordsched.server.http import HttpRequest
 
 log = get_logger(__name__)
 
@@ -89,7 +89,7 @@ class Authenticator(msgspec.Struct):
     now: Callable[[], float]
     tokens: Tokens | None = None
 
-    async def user(self, request: Request) -> RequestUser | None:
+    async def user(self, request: HttpRequest) -> RequestUser | None:
         """Return the user; None when what was shown is wrong, which is logged."""
         flaws = []
         async for verdict in self._verdicts(request):
@@ -102,21 +102,21 @@ class Authenticator(msgspec.Struct):
         log.error("Unable to authenticate the request", err="; ".join(flaws))
         return None
 
-    async def _verdicts(self, request: Request) -> AsyncIterator[Verdict]:
+    async def _verdicts(self, request: HttpRequest) -> AsyncIterator[Verdict]:
         if request.chain:
             yield self._by_front_proxy(request)
             yield self._by_certificate(request)
         if self.tokens is not None and (token := bearer_token(request)):
             yield await self.tokens.verdict(token)
 
-    def _by_front_proxy(self, request: Request) -> Verdict:
+    def _by_front_proxy(self, request: HttpRequest) -> Verdict:
         proxy = self.trust.front_proxy
         if proxy is None:
             return NOTHING_SHOWN
         flaw = proxy.authorities.flaw(request.chain, self.now()) or _name_flaw(proxy, common_name(request.chain[0]))
         return Verdict(flaw=flaw) if flaw else Verdict(user_behind(request.headers, proxy.rules))
 
-    def _by_certificate(self, request: Request) -> Verdict:
+    def _by_certificate(self, request: HttpRequest) -> Verdict:
         authorities = self.trust.clients
         if authorities is None:
             return NOTHING_SHOWN
@@ -124,7 +124,7 @@ class Authenticator(msgspec.Struct):
         return Verdict(flaw=flaw) if flaw else Verdict(user_of(request.chain[0]))
 
 
-def bearer_token(request: Request) -> str:
+def bearer_token(request: HttpRequest) -> str:
     """Return the token of the Authorization header, "" when it has none."""
     words = request.headers.get("Authorization", "").strip().split(" ", 2)
     return words[1] if len(words) > 1 and words[0].lower() == BEARER else ""

@@ -17,7 +17,7 @@ from koordsched.log import get_logger
 from koordsched.server.access.authentication import Authenticator
 from koordsched.server.access.identities import MASTERS, RequestUser
 from koordsched.server.access.reviews import SUBJECT_ACCESS_REVIEW, Reviews, SubjectAccessReview, SubjectAccessReviewStatus
-from koordsched.server.http import JSON, Request, Response, text
+from koordsched.server.http import JSON, HttpRequest, Response, text
 
 log = get_logger(__name__)
 
@@ -64,7 +64,7 @@ class Authorizer:
         self._holding = holding
         self._known: TLRUCache[bytes, SubjectAccessReviewStatus] = TLRUCache(KEPT, self._until, now)
 
-    async def decide(self, user: RequestUser, request: Request) -> Decision:
+    async def decide(self, user: RequestUser, request: HttpRequest) -> Decision:
         """Return whether the user may; ClusterError when the API server cannot be asked."""
         if MASTERS in user.groups or request.path in self._open_paths:
             return ALLOWED
@@ -73,7 +73,7 @@ class Authorizer:
         status = await self._status(self._reviews, user, request)
         return Decision(status.allowed and not status.denied, status.reason)
 
-    async def _status(self, reviews: Reviews, user: RequestUser, request: Request) -> SubjectAccessReviewStatus:
+    async def _status(self, reviews: Reviews, user: RequestUser, request: HttpRequest) -> SubjectAccessReviewStatus:
         spec = {
             "user": user.name,
             "groups": user.groups,
@@ -99,7 +99,7 @@ class AccessFilter(msgspec.Struct):
     authenticator: Authenticator
     authorizer: Authorizer
 
-    async def refusal(self, request: Request) -> Response | None:
+    async def refusal(self, request: HttpRequest) -> Response | None:
         """Return what to answer instead of what was asked for, None when the request may pass."""
         user = await self.authenticator.user(request)
         if user is None:
@@ -120,7 +120,7 @@ class AccessFilter(msgspec.Struct):
         return forbidden(user, request, decision)
 
 
-def forbidden(user: RequestUser, request: Request, decision: Decision) -> Response:
+def forbidden(user: RequestUser, request: HttpRequest, decision: Decision) -> Response:
     """Return the answer to a user who is known, and may not."""
     words = _harmless(f"User {_quoted(user.name)} cannot {request.method.lower()} path {_quoted(request.path)}")
     return status(403, "Forbidden", f"forbidden: {words}" + (f": {decision.reason}" if decision.reason else ""), details={})

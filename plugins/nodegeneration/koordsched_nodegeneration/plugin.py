@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched.api.core import Node
 from koordsched.config import PluginArgs
 from koordsched.framework.interface import FilterPlugin, Normalize, PreFilterPlugin, ScorePlugin
@@ -49,7 +49,7 @@ class NodeGenerationArgs(PluginArgs):
 class NodeGeneration(PreFilterPlugin, FilterPlugin, ScorePlugin):
     name = "NodeGeneration"
     Args = NodeGenerationArgs
-    reads = Change.LABELS  # a node that only gets another pod, or another taint, is not asked about again
+    reads = NodeChange.LABELS  # a node that only gets another pod, or another taint, is not asked about again
     normalize = Normalize.DEFAULT_REVERSE  # the newest feasible generation gets 0, generation 0 gets 100
 
     def __init__(self, args: NodeGenerationArgs, handle: Handle) -> None:

@@ -20,7 +20,7 @@ from koordsched.cluster.port import ServerError
 from koordsched.config.flags import parse_flags
 from koordsched.server import StartError
 from koordsched.server.access import AccessFilter, ApiConnector, Delegation
-from koordsched.server.http import Request
+from koordsched.server.http import HttpRequest
 
 KNOWN, PROXIES = Authority(), Authority()
 KUBECONFIGS = ("--authentication-kubeconfig=/n", "--authorization-kubeconfig=/z")
@@ -48,7 +48,7 @@ class Scene:
     async def status(self, authority: Authority = KNOWN) -> int:
         """Ask as a master with a certificate of this authority."""
         shown = x509.load_pem_x509_certificates(authority.client("boss", ("system:masters",)).certificate)
-        refusal = await self.gate.refusal(Request.of("GET", "/metrics", chain=tuple(shown)))
+        refusal = await self.gate.refusal(HttpRequest.of("GET", "/metrics", chain=tuple(shown)))
         return 0 if refusal is None else refusal.status
 
 

@@ -20,7 +20,7 @@ from koordsched.server.access.authorities import FrontProxy, Trust
 from koordsched.server.access.authorization import AccessFilter, Authorizer, Holding, OpenPaths
 from koordsched.server.access.identities import Authorities, ProxyRules
 from koordsched.server.access.reviews import Reviews, SubjectAccessReviewStatus, UserInfo
-from koordsched.server.http import Request, Response
+from koordsched.server.http import HttpRequest, Response
 
 KNOWN, PROXIES = Authority(), Authority()
 NOON = x509.load_pem_x509_certificate(KNOWN.certificate).not_valid_before_utc.timestamp() + 7200
@@ -44,7 +44,7 @@ class Scene:
     async def ask(self, path: str = "/metrics", pair: KeyPair | None = None, method: str = "GET", **headers: str) -> Response | None:
         shown = tuple(x509.load_pem_x509_certificates(pair.certificate)) if pair is not None else ()
         given = CIMultiDict({name.replace("_", "-"): value for name, value in headers.items()})
-        return await self.gate.refusal(Request.of(method, path, headers=CIMultiDictProxy(given), chain=shown))
+        return await self.gate.refusal(HttpRequest.of(method, path, headers=CIMultiDictProxy(given), chain=shown))
 
 
 def status(response: Response | None) -> int:

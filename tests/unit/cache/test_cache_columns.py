@@ -6,7 +6,7 @@ import numpy as np
 from support.builders import node, pod
 from support.described import described
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched.api.core import Toleration
 from koordsched.cache.cache import Cache
 from koordsched.framework.node_selector import CompiledNodeSelector, required_terms
@@ -52,7 +52,7 @@ def test_a_row_that_is_written_anew_holds_what_it_held_and_its_pods_ports_once()
         cache.set_pod(pod(name).cpu("1").host_port(80).on("n1").info(), "n1")
     row, columns = cache.nodes_by_name["n1"].row, cache.columns
     before = described(cache)
-    cache.table.set_attribute(columns.taint_set_attribute, row, 0, int(Change.TAINTS))
+    cache.table.set_attribute(columns.taint_set_attribute, row, 0, int(NodeChange.TAINTS))
     cache.rewrite("n1")
     assert described(cache) == before
     for name in ("a", "b"):

@@ -7,7 +7,7 @@ import pytest
 from support.builders import NodeBuilder, node, pod
 from support.described import described
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched.api.quantity import QuantityError
 from koordsched.cache.cache import Cache
 from koordsched.cache.nodes import zone_of
@@ -47,14 +47,14 @@ def test_each_kind_of_fact_is_logged_as_what_it_is() -> None:
     base = node("n1").cpu("4")
     cache = cache_with(base)
     for changed, kind in (
-        (base.cpu("8"), Change.CAPACITY),
-        (base.label("disk", "ssd"), Change.LABELS),
-        (base.taint("dedicated", "NoSchedule"), Change.TAINTS),
-        (base.cordoned(), Change.TAINTS),
-        (base.image(1000, "app:1"), Change.IMAGES),
-        (base.annotation("a", "b"), Change.OBJECT),
-        (base.uid("another"), Change.OBJECT),
-        (base.condition("Ready", "False"), Change.OBJECT),
+        (base.cpu("8"), NodeChange.CAPACITY),
+        (base.label("disk", "ssd"), NodeChange.LABELS),
+        (base.taint("dedicated", "NoSchedule"), NodeChange.TAINTS),
+        (base.cordoned(), NodeChange.TAINTS),
+        (base.image(1000, "app:1"), NodeChange.IMAGES),
+        (base.annotation("a", "b"), NodeChange.OBJECT),
+        (base.uid("another"), NodeChange.OBJECT),
+        (base.condition("Ready", "False"), NodeChange.OBJECT),
     ):
         position = cache.table.log_end
         cache.set_node(changed.build())

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 from support.builders import PodBuilder, node, pod
 from support.described import described
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched.api.podinfo import PodInfo
 from koordsched.cache.cache import Cache, CacheError
 
@@ -108,8 +108,8 @@ def test_what_plugins_may_read_of_a_nodes_pods_is_marked_when_it_changes() -> No
     cache = cache_with("n1", "n2")
     bind(cache, WEB, "n2")
     for changed, kind in (
-        (WEB.annotation("a", "b"), Change.USAGE),
-        (WEB.annotation("a", "b").label("c", "d"), Change.USAGE),
+        (WEB.annotation("a", "b"), NodeChange.USAGE),
+        (WEB.annotation("a", "b").label("c", "d"), NodeChange.USAGE),
         (WEB.annotation("a", "b").label("c", "d").resource_version("9"), 0),
     ):
         position = cache.table.log_end

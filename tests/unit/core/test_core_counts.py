@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support.counted import LABELS, counts_of, flags, rows, table_of
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched._core.counts import (
     Changes,
     Domains,
@@ -160,14 +160,14 @@ def test_changes_of_other_kinds_are_no_new_version() -> None:
     table, attribute = table_of(1)
     changes = Changes(table, LABELS)
     first = changes.version()
-    table.mark(0, int(Change.USAGE))
+    table.mark(0, int(NodeChange.USAGE))
     assert changes.version() == first
     table.set_attribute(attribute, 0, 2, LABELS)
     second = changes.version()
     assert second != first
     assert changes.version() == second
     for _ in range(2**16 + 1):
-        table.mark(0, int(Change.USAGE))
+        table.mark(0, int(NodeChange.USAGE))
     assert changes.version() != second  # the log does not reach back: it may have been anything
 
 

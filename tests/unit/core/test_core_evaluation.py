@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched._core.evaluation import Evaluation
 from koordsched._core.scratch import Scratch
 from koordsched._core.table import NodeTable
 
-ALL, USAGE, TAINTS = int(Change.ALL), int(Change.USAGE), int(Change.TAINTS)
+ALL, USAGE, TAINTS = int(NodeChange.ALL), int(NodeChange.USAGE), int(NodeChange.TAINTS)
 NONE, MAX, MAX_REVERSE, CUSTOM = range(4)
 LOG_SIZE = 1 << 16
 

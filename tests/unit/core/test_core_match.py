@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.known import known
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched._core.match import Terms, filter_equal
 from koordsched._core.table import NodeTable
 
@@ -17,7 +17,7 @@ def table(*columns: list[int]) -> NodeTable:
     for values in columns:
         attribute = made.new_attribute()
         for row, value in enumerate(values):
-            made.set_attribute(attribute, row, value, int(Change.LABELS))
+            made.set_attribute(attribute, row, value, int(NodeChange.LABELS))
     return made
 
 

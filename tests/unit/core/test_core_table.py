@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from support.counted import live_table
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched._core.table import NodeTable, Request
 
-USAGE, CAPACITY, TAINTS, EXISTENCE = (int(change) for change in (Change.USAGE, Change.CAPACITY, Change.TAINTS, Change.EXISTENCE))
+USAGE, CAPACITY, TAINTS, EXISTENCE = (
+    int(change) for change in (NodeChange.USAGE, NodeChange.CAPACITY, NodeChange.TAINTS, NodeChange.EXISTENCE)
+)
 LOG_SIZE = 1 << 16
 
 PODS, CPU, MEMORY = range(3)

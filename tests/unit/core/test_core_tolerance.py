@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched._core.table import NodeTable
 from koordsched._core.tolerance import Effect, Operator, TaintSets, Tolerance
 
@@ -17,7 +17,7 @@ def table(*sets: int) -> NodeTable:
     made.new_attribute()
     for taint_set in sets:
         row = made.acquire_row()
-        made.set_attribute(0, row, taint_set, int(Change.TAINTS))
+        made.set_attribute(0, row, taint_set, int(NodeChange.TAINTS))
         made.set_live(row, True)
     return made
 
@@ -81,7 +81,7 @@ def test_sets_that_were_added_later_are_decided_when_asked_about() -> None:
     for number in range(200):
         known.add_taint(100 + number, 0, NO_SCHEDULE, Effect.REFUSES)
         known.add_set((4 + number,))
-    made.set_attribute(0, 0, 5 + 150, int(Change.TAINTS))
+    made.set_attribute(0, 0, 5 + 150, int(NodeChange.TAINTS))
     assert tolerance.refuse(made, 0, made.live_rows()).tolist() == [1 + 4 + 150]
 
 

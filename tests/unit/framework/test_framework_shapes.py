@@ -11,7 +11,7 @@ from support.builders import PodBuilder, node, pod
 from support.fakes import FakeFilter, FakePreFilter, FakePreScore, FakeScore, VersionedFilter, VersionedScore
 from support.world import World
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched.api.core import TopologySpreadConstraint
 from koordsched.api.meta import LabelSelector, LabelSelectorRequirement
 from koordsched.api.sharing import MANY_NAMES
@@ -87,7 +87,7 @@ class Bench:
         assert info is not None
         return info.name
 
-    def touch(self, name: str, change: Change = Change.USAGE) -> None:
+    def touch(self, name: str, change: NodeChange = NodeChange.USAGE) -> None:
         self.cache.table.mark(self.cache.nodes_by_name[name].row, int(change))
 
 
@@ -170,13 +170,13 @@ def test_equal_pods_are_asked_about_once() -> None:
 
 def test_only_changed_nodes_are_asked_about_again() -> None:
     judge = FakeFilter("A")
-    judge.reads = Change.USAGE
+    judge.reads = NodeChange.USAGE
     bench = Bench(filter=[judge])
     info = bench.sign()
     bench.feasible(info)
     judge.asked.clear()
     bench.touch("n2")
-    bench.touch("n3", Change.LABELS)
+    bench.touch("n3", NodeChange.LABELS)
     judge.refuse["n2"] = REFUSED
     assert bench.feasible(info) == ["n1", "n3"]
     assert judge.asked == ["n2"]

@@ -9,7 +9,7 @@ import pytest
 from support.builders import node, pod
 from support.fakes import Fake, FakePreFilter
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched.api.podinfo import PodInfo
 from koordsched.cache.cache import Cache
 from koordsched.framework.evaluation_plan import EvaluationPlan, Evaluators
@@ -23,7 +23,7 @@ class Crowded(Fake, FilterNodesPlugin):
     """Refuses nodes on which as many pods run as it allows."""
 
     allowed = 1
-    reads = Change.ALL
+    reads = NodeChange.ALL
 
     def filter_nodes(self, state: Any, pod: PodInfo, nodes: Any) -> Any:
         self.asked.append(pod.key)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from support.builders import node, pod
 
-from koordsched._core.change import Change
+from koordsched._core.change import NodeChange
 from koordsched.cache.cache import Cache
 from koordsched.framework.evaluation_plan import EvaluationPlan, Evaluators
 from koordsched.framework.interface import FilterNodesPlugin, Normalize, PreFilterPlugin, PreFilterResult, PreScorePlugin, ScoreNodesPlugin
@@ -29,7 +29,7 @@ NAMES = ("n0", "n1", "n2", "n3")
 class Recorder(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNodesPlugin):
     """Answers at PreFilter and PreScore as the test sets it; refuses the rows in `refused` and scores `score`. Notes what it is asked."""
 
-    reads = Change.LABELS
+    reads = NodeChange.LABELS
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -140,7 +140,7 @@ def test_rows_that_changed_as_well_are_asked_about_once() -> None:
     bench.totals()
     bench.asked()
     bench.plugin.filter_version = 1
-    bench.cache.table.mark(2, int(Change.LABELS))
+    bench.cache.table.mark(2, int(NodeChange.LABELS))
     bench.totals()
     assert bench.asked() == [["filter 1", "score 1"], ["preFilter", "filter 4", "score 1"], ["filter 1", "score 1"]]
 
@@ -249,7 +249,7 @@ def test_a_skipping_scorer_is_not_asked_again_when_other_nodes_are_feasible() ->
     bench.totals()
     bench.asked()
     bench.first.refused = (0,)
-    bench.cache.table.mark(0, int(Change.LABELS))
+    bench.cache.table.mark(0, int(NodeChange.LABELS))
     bench.totals()
     assert "preScore" not in bench.asked()[1]
     bench.plugin.skips_by_feasible = True
@@ -257,7 +257,7 @@ def test_a_skipping_scorer_is_not_asked_again_when_other_nodes_are_feasible() ->
     skipping.totals()
     skipping.asked()
     skipping.first.refused = (0,)
-    skipping.cache.table.mark(0, int(Change.LABELS))
+    skipping.cache.table.mark(0, int(NodeChange.LABELS))
     skipping.totals()
     assert "preScore" in skipping.asked()[1]
 

@@ -14,7 +14,7 @@ from koordsched.config.args import NodeAffinityArgs
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.interface import Normalize, PreFilterResult
 from koordsched.framework.status import SKIP, Status, error, unresolvable
-from koordsched.plugins.nodeaffinity.plugin import NodeAffinity
+from koordsched.plugins.nodeaffinity.plugin import NodeAffinityPlugin
 from koordsched.queue.events import ActionType, EventResource, QueueingHint
 
 BY_POD = unresolvable("node(s) didn't match Pod's node affinity/selector")
@@ -28,8 +28,8 @@ def bench() -> PluginBench:
     return PluginBench(node("n1").label("zone", "a").label("disk", "ssd"), node("n2").label("zone", "b"), node("n3"))
 
 
-def plugin(bench: PluginBench, added: NodeAffinitySpec | None = None) -> NodeAffinity:
-    return NodeAffinity(NodeAffinityArgs(added_affinity=added), bench)
+def plugin(bench: PluginBench, added: NodeAffinitySpec | None = None) -> NodeAffinityPlugin:
+    return NodeAffinityPlugin(NodeAffinityArgs(added_affinity=added), bench)
 
 
 def requiring(*terms: NodeSelectorTerm) -> PodBuilder:

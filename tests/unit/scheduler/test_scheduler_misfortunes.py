@@ -18,7 +18,7 @@ from koordsched.cluster.port import Ref, ServerError, TooManyRequests
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.status import Code, Status, error, unschedulable
 from koordsched.serve.endpoints import Endpoints
-from koordsched.server.http import Request
+from koordsched.server.http import HttpRequest
 
 WAIT = Status(Code.WAIT)
 P = Ref(POD, "default", "p")
@@ -155,4 +155,4 @@ async def test_a_condition_is_written_in_the_end(stage: Stage, fault: Fault) -> 
 
 async def test_a_target_that_is_no_url_is_answered(stage: Stage) -> None:
     async with stage() as world:
-        assert (await Endpoints(world.scheduler).answer(Request.of("GET", "//["))).status in {400, 404}
+        assert (await Endpoints(world.scheduler).answer(HttpRequest.of("GET", "//["))).status in {400, 404}

@@ -17,7 +17,7 @@ from koordsched.cluster.memory import Fault
 from koordsched.cluster.port import ServerError
 from koordsched.log import set_verbosity, verbosity
 from koordsched.serve.endpoints import Endpoints, Response
-from koordsched.server.http import Request
+from koordsched.server.http import HttpRequest
 
 
 @pytest_asyncio.fixture
@@ -114,7 +114,7 @@ async def test_without_profiling_there_is_no_debug(what: str) -> None:
 
 
 async def ask(world: AnsweringCluster, target: str, method: str = "GET", body: bytes = b"") -> Response:
-    return await Endpoints(world.scheduler).answer(Request.of(method, target, body=body))
+    return await Endpoints(world.scheduler).answer(HttpRequest.of(method, target, body=body))
 
 
 async def test_the_verbosity_is_set_by_a_put(world: AnsweringCluster) -> None:

@@ -15,7 +15,7 @@ from koordsched.api.kinds import NODE
 from koordsched.config.flags import parse_flags
 from koordsched.serve.endpoints import METRICS, TEXT, Endpoints, ProcessContext, Response
 from koordsched.server.health import BootstrapHandler
-from koordsched.server.http import Request
+from koordsched.server.http import HttpRequest
 
 
 @pytest_asyncio.fixture
@@ -32,7 +32,7 @@ async def get(world: AnsweringCluster, target: str) -> tuple[int, str]:
 
 
 async def ask(answering: Endpoints | BootstrapHandler, target: str, method: str = "GET") -> Response:
-    return await answering.answer(Request.of(method, target))
+    return await answering.answer(HttpRequest.of(method, target))
 
 
 UNSYNCED = "[-]sched-handler-sync failed: handlers are not fully synchronized\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from koordsched.config.flags import parse_flags
-from koordsched.server.http import Request
+from koordsched.server.http import HttpRequest
 from koordsched.server.serving_thread import PlainPortFilter, plain_port
 
 
@@ -23,7 +23,7 @@ from koordsched.server.serving_thread import PlainPortFilter, plain_port
     ],
 )
 async def test_what_is_dear_or_changes_something_is_refused_and_the_secure_port_is_named(method: str, target: str) -> None:
-    refusal = await PlainPortFilter(10259).refusal(Request.of(method, target))
+    refusal = await PlainPortFilter(10259).refusal(HttpRequest.of(method, target))
     assert refusal is not None
     assert refusal.status == 403
     assert refusal.body == b"the plain port answers health, metrics and cheap reads only: ask the secure port, 10259\n"
@@ -35,11 +35,11 @@ async def test_what_is_dear_or_changes_something_is_refused_and_the_secure_port_
 )
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
 async def test_what_is_cheap_is_answered(method: str, target: str) -> None:
-    assert await PlainPortFilter(10259).refusal(Request.of(method, target)) is None
+    assert await PlainPortFilter(10259).refusal(HttpRequest.of(method, target)) is None
 
 
 async def test_a_secure_port_that_is_off_is_said() -> None:
-    refusal = await PlainPortFilter(0).refusal(Request.of("GET", "/debug/cache"))
+    refusal = await PlainPortFilter(0).refusal(HttpRequest.of("GET", "/debug/cache"))
     assert refusal is not None
     assert b"--secure-port=0 turns off" in refusal.body
 

@@ -12,7 +12,7 @@ import pytest
 from koordsched.framework.interface import Plugin
 from koordsched.framework.routes import Answer, Route, RoutesPlugin, refusal
 from koordsched.serve.plugin_routes import PluginRoutes
-from koordsched.server.http import Request
+from koordsched.server.http import HttpRequest
 
 
 class Showing(RoutesPlugin):
@@ -41,7 +41,7 @@ def profile(*plugins: Plugin) -> Any:
 
 def ask(target: str, method: str = "GET", *, leading: bool = True) -> tuple[int, Any]:
     routes = PluginRoutes([profile(Showing("Numa"), Silent()), profile(Showing("Numa", "second"), Showing("Device"))])
-    response = routes.answer(Request.of(method, target), leading=leading)
+    response = routes.answer(HttpRequest.of(method, target), leading=leading)
     return response.status, msgspec.json.decode(response.body) if response.content_type == "application/json" else response.body
 
 

@@ -14,7 +14,7 @@ from support.serving import HOST, until
 from koordsched.config.flags import parse_flags
 from koordsched.scenario.live.ports import free_port
 from koordsched.server.connections import ConnectionLimits, Connections, Handshakes
-from koordsched.server.http import Request, Response, text
+from koordsched.server.http import HttpRequest, Response, text
 from koordsched.server.ports import Port, listening
 from koordsched.server.tls import ServingCertificates
 
@@ -30,7 +30,7 @@ class Slow:
         self.let.set()
         self.body = "done"
 
-    async def answer(self, _request: Request) -> Response:
+    async def answer(self, _request: HttpRequest) -> Response:
         self.asked += 1
         await self.let.wait()
         return text(200, self.body)
@@ -211,7 +211,7 @@ async def test_a_body_that_comes_in_pieces_is_read_to_its_end() -> None:
     bodies: list[bytes] = []
 
     class Keeping(Slow):
-        async def answer(self, request: Request) -> Response:
+        async def answer(self, request: HttpRequest) -> Response:
             bodies.append(request.body)
             return text(200, "")
 

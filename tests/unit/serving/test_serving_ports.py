@@ -19,7 +19,7 @@ from support.controlplane.authority import Authority
 
 from koordsched.config.flags import parse_flags
 from koordsched.server import StartError
-from koordsched.server.http import TEXT, Request, Response
+from koordsched.server.http import TEXT, HttpRequest, Response
 from koordsched.server.ports import Port, listening
 from koordsched.server.tls import ServingCertificates
 
@@ -35,9 +35,9 @@ class Echo:
     """Answers with what was asked."""
 
     def __init__(self) -> None:
-        self.asked: list[Request] = []
+        self.asked: list[HttpRequest] = []
 
-    async def answer(self, request: Request) -> Response:
+    async def answer(self, request: HttpRequest) -> Response:
         self.asked.append(request)
         return Response(200, TEXT, request.uri.encode())
 
@@ -45,7 +45,7 @@ class Echo:
 class Bouncer:
     """Lets only one path through."""
 
-    async def refusal(self, request: Request) -> Response | None:
+    async def refusal(self, request: HttpRequest) -> Response | None:
         assert request.body == b""  # what a stranger sends is not read
         return None if request.path == "/open" else Response(403, TEXT, f"not {request.path}".encode())
 

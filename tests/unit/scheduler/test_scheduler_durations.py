@@ -1,0 +1,348 @@
+"""How long each extension point, plugin and event takes, to the second: only plugins pass the time that is measured here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from support.fakes import node_manifest, pod_manifest
+from support.stages import Stage
+
+from koordsched.api.kinds import NODE, POD
+from koordsched.clock import VirtualClock
+from koordsched.cluster.port import Ref
+from koordsched.framework.annotations import Annotations, annotate
+from koordsched.framework.interface import (
+    BindPlugin,
+    FilterNodesPlugin,
+    Normalize,
+    PermitPlugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PostFilterResult,
+    PreBindPatchPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    ReservePlugin,
+    ScoreNodesPlugin,
+)
+from koordsched.framework.status import SKIP, Status, error, unschedulable
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.cache.nodes import Nodes
+    from koordsched.embedded.cluster import EmbeddedCluster
+    from koordsched.framework.cycle_state import CycleState
+    from koordsched.framework.diagnosis import Diagnosis
+    from koordsched.framework.interface import Codes, Scores
+    from koordsched.queue.events import EventHint
+
+SECONDS = {
+    "PreEnqueue": 1.0,
+    "PreFilter": 2.0,
+    "Filter": 4.0,
+    "PreScore": 8.0,
+    "Score": 16.0,
+    "Reserve": 32.0,
+    "Permit": 64.0,
+    "PreBindPreFlight": 128.0,
+    "PreBind": 256.0,
+    "Bind": 512.0,
+    "PostBind": 1024.0,
+    "Unreserve": 2048.0,
+    "PostFilter": 4096.0,
+    "patch": 8192.0,
+    "ScoreExtensionNormalize": 16384.0,
+}
+"""What the plugin takes at each point: powers of two, so that a sum says which points are in it."""
+POINTS = "preEnqueue preFilter filter postFilter preScore score reserve permit preBind bind postBind"
+PROFILE = {
+    "schedulerName": "default-scheduler",
+    "plugins": {
+        "multiPoint": {"enabled": [{"name": "Slow"}]},
+        "bind": {"disabled": [{"name": "*"}], "enabled": [{"name": "Slow"}, {"name": "DefaultBinder"}]},
+    },
+}
+
+
+class HandClock:
+    """A reading that moves only when a plugin moves it."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000_000.0  # far from 0, so that a sum of two readings is no duration
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+class Slow(
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    FilterNodesPlugin,
+    PostFilterPlugin,
+    PreScorePlugin,
+    ScoreNodesPlugin,
+    ReservePlugin,
+    PermitPlugin,
+    PreBindPlugin,
+    PreBindPatchPlugin,
+    BindPlugin,
+    PostBindPlugin,
+):
+    """Takes its time at every extension point, and answers what it is told to at Filter and Reserve."""
+
+    name = "Slow"
+    normalize = Normalize.CUSTOM
+    takes_time = False
+
+    def __init__(self, perf: HandClock) -> None:
+        self.perf = perf
+        self.fails: dict[str, Status] = {}  # by extension point
+
+    def _take(self, point: str) -> Status | None:
+        self.perf.seconds += SECONDS[point]
+        return self.fails.get(point)
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        return pod.key  # each pod is asked about anew
+
+    def events_to_register(self) -> list[EventHint]:
+        return []  # nothing moves a pod that was refused here
+
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        return self._take("PreEnqueue")
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        return self._take("PreFilter")
+
+    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
+        refusal = self._take("Filter")
+        return None if refusal is None else np.ones(len(nodes), np.int32)
+
+    def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
+        return self.fails["Filter"]
+
+    async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
+        return None, self._take("PostFilter")
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        return self._take("PreScore")
+
+    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores | None:
+        self._take("Score")
+        return None
+
+    def normalize_scores(self, state: CycleState, pod: PodInfo, nodes: Nodes, scores: Scores) -> Scores:
+        self._take("ScoreExtensionNormalize")
+        return scores
+
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        return self._take("Reserve")
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        self._take("Unreserve")
+
+    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, float]:
+        return self._take("Permit"), 0.0
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        return self._take("PreBindPreFlight")
+
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        annotate(state, {"example.com/slow": "yes"})
+        return self._take("PreBind")
+
+    async def patch(self, pod: PodInfo, annotations: Annotations) -> Status | None:
+        return self._take("patch")
+
+    async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        return self._take("Bind") or SKIP
+
+    def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        self._take("PostBind")
+
+
+@pytest.fixture
+def perf(monkeypatch: pytest.MonkeyPatch) -> HandClock:
+    made = HandClock()
+    monkeypatch.setattr(VirtualClock, "perf", staticmethod(made))
+    return made
+
+
+def sums(world: EmbeddedCluster, name: str, *labels: str) -> dict[tuple[str, ...], tuple[float, float]]:
+    """Return count and sum of a histogram's observations since the last reset, by these labels' values; what was not observed is left out."""
+    families = [family for measure in world.scheduler.metrics.measures if measure.name == name for family in measure.collect()]
+    found: dict[tuple[str, ...], dict[str, float]] = {}
+    for sample in (sample for family in families for sample in family.samples):
+        if not sample.name.endswith("_bucket"):
+            found.setdefault(tuple(sample.labels[label] for label in labels), {})[sample.name.removeprefix(f"{name}_")] = sample.value
+    return {key: (values["count"], values["sum"]) for key, values in found.items() if values["count"]}
+
+
+def points(world: EmbeddedCluster) -> Mapping[tuple[str, ...], tuple[float, float]]:
+    return sums(world, "scheduler_framework_extension_point_duration_seconds", "extension_point", "status")
+
+
+def executions(world: EmbeddedCluster) -> Mapping[tuple[str, ...], tuple[float, float]]:
+    found = sums(world, "scheduler_plugin_execution_duration_seconds", "plugin", "extension_point", "status")
+    return {(point, status): value for (plugin, point, status), value in found.items() if plugin == "Slow"}
+
+
+async def schedule(world: EmbeddedCluster, pod: str, **spec: object) -> None:
+    """Count from zero, create the pod and let the scheduler do what it can."""
+    world.scheduler.metrics.reset()
+    await world.create(POD, pod_manifest(pod, "100m", **spec))
+    await world.settle()
+
+
+async def begin(world: EmbeddedCluster, nodes: str = "n1 n2") -> None:
+    for name in nodes.split():
+        await world.create(NODE, node_manifest(name))
+    await world.start()
+
+
+POINT_SECONDS = SECONDS | {
+    "Score": SECONDS["Score"] + SECONDS["ScoreExtensionNormalize"],
+    "PreBind": SECONDS["PreBind"] + SECONDS["patch"],
+}
+SEARCH = ["PreFilter", "Filter", "PreScore", "Score"]
+WAY = [*SEARCH, "Reserve", "Permit", "PreBindPreFlight", "PreBind", "Bind"]
+ASKED = SECONDS | {"PreBind": POINT_SECONDS["PreBind"]}  # of one plugin: its normalizing is told of for itself
+
+
+def ended(*names: str) -> dict[tuple[str, str], tuple[float, float]]:
+    """Return what extension points show that succeeded once."""
+    return {(name, "Success"): (1, POINT_SECONDS[name]) for name in names}
+
+
+def asked(*names: str) -> dict[tuple[str, str], tuple[float, float]]:
+    """Return what the plugin shows after it was asked at these points in a sampled cycle: to bind it leaves to another."""
+    shown: dict[tuple[str, str], tuple[float, float]] = {}
+    for name in names:
+        shown[name, "Skip" if name == "Bind" else "Success"] = (2 if name == "PreBind" else 1, ASKED[name])
+        if name == "Score":
+            shown["ScoreExtensionNormalize", "Success"] = (1, SECONDS["ScoreExtensionNormalize"])
+    return shown
+
+
+def attempts(world: EmbeddedCluster) -> Mapping[tuple[str, ...], tuple[float, float]]:
+    return sums(world, "scheduler_scheduling_attempt_duration_seconds", "result", "profile")
+
+
+async def test_a_bound_pod_took_what_its_plugins_took_and_one_cycle_in_ten_says_which(stage: Stage, perf: HandClock) -> None:
+    async with stage((Slow(perf), POINTS), profiles=[PROFILE]) as world:
+        await begin(world)
+        sampled_cycles, sampled_gates = [], []
+        for turn in range(1, 22):
+            await schedule(world, f"p{turn}")
+            assert points(world) == ended("PreEnqueue", *WAY, "PostBind")
+            shown = dict(executions(world))
+            if shown.pop(("PreEnqueue", "Success"), None):
+                sampled_gates.append(turn)
+            if shown:
+                assert shown == asked(*WAY, "PostBind")
+                sampled_cycles.append(turn)
+            algorithm = sum(POINT_SECONDS[name] for name in SEARCH)
+            assert sums(world, "scheduler_scheduling_algorithm_duration_seconds") == {(): (1, algorithm)}
+            assert attempts(world) == {("scheduled", "default-scheduler"): (1, sum(POINT_SECONDS[name] for name in WAY))}
+    assert (sampled_cycles, sampled_gates) == ([4, 21], [3, 20])
+
+
+@pytest.mark.parametrize(
+    ("point", "answer", "status"),
+    [
+        *((point, unschedulable("no"), "Unschedulable") for point in ("Reserve", "Permit", "PreBindPreFlight")),
+        *((point, error("boom"), "Error") for point in (*WAY[4:], "patch")),
+    ],
+)
+async def test_a_failed_attempt_took_what_its_plugins_took_until_it_was_undone(
+    stage: Stage, perf: HandClock, point: str, answer: Status, status: str
+) -> None:
+    slow = Slow(perf)
+    at = "PreBind" if point == "patch" else point
+    before = WAY[: WAY.index(at)]
+    last = POINT_SECONDS["PreBind"] if point == "patch" else SECONDS[point]
+    async with stage((slow, POINTS), profiles=[PROFILE]) as world:
+        await begin(world)
+        for turn in range(1, 6):
+            slow.fails = {} if turn < 3 else {point: answer}
+            await schedule(world, f"p{turn}")
+            if turn < 3:
+                continue
+            gate = {("PreEnqueue", "Success"): (1, 1.0) if status == "Unschedulable" else (2, 2.0)}  # once more before the backoff
+            assert points(world) == gate | ended(*before, "Unreserve") | {(at, status): (1, last)}
+            shown = {key: value for key, value in executions(world).items() if key[0] != "PreEnqueue"}
+            expected = asked(*before, "Unreserve") | {(at, status): (1, SECONDS[point])}
+            if point == "patch":
+                expected["PreBind", "Success"] = (1, SECONDS["PreBind"])
+            assert shown == (expected if turn == 4 else {})
+            whole = sum(POINT_SECONDS[name] for name in before) + last + SECONDS["Unreserve"]
+            result = "error" if status == "Error" else "unschedulable"
+            assert attempts(world) == {(result, "default-scheduler"): (1, whole)}
+            await world.delete(Ref(POD, "default", f"p{turn}"))
+            await world.settle()
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"), [(unschedulable("no victims"), "Unschedulable"), (error("boom"), "Error"), (None, "Success")]
+)
+async def test_a_pod_without_a_node_took_its_search_and_what_could_be_done_for_it(
+    stage: Stage, perf: HandClock, answer: Status | None, status: str
+) -> None:
+    slow = Slow(perf)
+    slow.fails = {"Filter": unschedulable("full")} | ({} if answer is None else {"PostFilter": answer})
+    async with stage((slow, POINTS), profiles=[PROFILE]) as world:
+        await begin(world)
+        for turn in range(1, 6):
+            await schedule(world, f"p{turn}")
+            post_filter = {("PostFilter", status): (1, SECONDS["PostFilter"])}
+            assert points(world) == ended("PreEnqueue", "PreFilter", "Filter") | post_filter
+            shown = {key: value for key, value in executions(world).items() if key[0] != "PreEnqueue"}
+            refused = {("Filter", "Unschedulable"): (1, SECONDS["Filter"])}
+            assert shown == (asked("PreFilter") | refused | post_filter if turn == 4 else {})
+            whole = SECONDS["PreFilter"] + SECONDS["Filter"] + SECONDS["PostFilter"]
+            assert sums(world, "scheduler_scheduling_algorithm_duration_seconds") == {(): (1, whole)}
+            assert attempts(world) == {("unschedulable", "default-scheduler"): (1, whole)}
+            await world.delete(Ref(POD, "default", f"p{turn}"))
+            await world.settle()
+
+
+@pytest.mark.parametrize("point", ["PreFilter", "PreScore"])
+async def test_a_search_that_fails_took_its_time_until_then_as_an_error_of_its_point(stage: Stage, perf: HandClock, point: str) -> None:
+    slow = Slow(perf)
+    async with stage((slow, POINTS), profiles=[PROFILE]) as world:
+        await begin(world)
+        for turn in range(1, 6):
+            slow.fails = {} if turn < 4 else {point: error("boom")}
+            await schedule(world, f"p{turn}")
+            if turn < 4:
+                continue
+            before = SEARCH[: SEARCH.index(point)]
+            whole = sum(SECONDS[name] for name in before) + SECONDS[point]
+            found = dict(points(world))
+            del found["PreEnqueue", "Success"]
+            assert found == ended(*(name for name in before if name == "PreFilter")) | {(point, "Error"): (1, whole)}
+            shown = {key: value for key, value in executions(world).items() if key[0] != "PreEnqueue"}
+            assert shown == (asked(*before) | {(point, "Error"): (1, SECONDS[point])} if turn == 4 else {})
+            assert attempts(world) == {("error", "default-scheduler"): (1, whole)}
+            assert sums(world, "scheduler_scheduling_algorithm_duration_seconds") == {}
+            await world.delete(Ref(POD, "default", f"p{turn}"))
+            await world.settle()
+
+
+async def test_a_gate_that_stays_closed_took_its_time_and_is_no_attempt(stage: Stage, perf: HandClock) -> None:
+    slow = Slow(perf)
+    slow.fails = {"PreEnqueue": unschedulable("closed")}
+    async with stage((slow, POINTS), profiles=[PROFILE]) as world:
+        await begin(world)
+        for turn in range(1, 4):
+            await schedule(world, f"p{turn}")
+            closed = {("PreEnqueue", "Unschedulable"): (1, SECONDS["PreEnqueue"])}
+            assert points(world) == closed
+            assert executions(world) == (closed if turn == 3 else {})
+            assert attempts(world) == {}

@@ -21,14 +21,17 @@ __all__ = ["clock", "no_task_left", "pytest_asyncio_loop_factories"]
 
 @pytest.fixture
 def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
-    """Return a maker of worlds: plugins with the points they play are added to the default profile; keywords are the configuration's."""
+    """Return a maker of worlds: plugins with the points they play are added to the default profile; keywords are the configuration's.
+
+    damaged: the test leaves a scheduler that does not know what the cluster has.
+    """
 
     @asynccontextmanager
-    async def make(*plugins: tuple[Plugin, str], seed: int = 1, **fields: Any) -> AsyncIterator[EmbeddedCluster]:
+    async def make(*plugins: tuple[Plugin, str], seed: int = 1, damaged: bool = False, **fields: Any) -> AsyncIterator[EmbeddedCluster]:
         for plugin, _ in plugins:
             monkeypatch.setitem(koordsched.plugins.REGISTRY, plugin.name, factory(plugin))
         config = config_with({plugin.name: points for plugin, points in plugins}, **fields)
-        async with embedded(asyncio.get_running_loop(), config, seed) as world:
+        async with embedded(asyncio.get_running_loop(), config, seed, damaged=damaged) as world:
             yield world
 
     return make

@@ -97,21 +97,21 @@ async def test_a_pending_pod_that_is_being_deleted_need_not_be_anywhere(stage: S
 
 
 async def test_a_node_that_the_cache_lost_is_missed(stage: Stage) -> None:
-    async with stage() as world:
+    async with stage(damaged=True) as world:
         await prepare(world)
         world.scheduler.cache.remove_node("n1")
         assert (await compared(world)) == Comparison(missed_nodes=("n1",), nodes=1, pods=4)
 
 
 async def test_a_node_that_only_the_cache_has_is_redundant(stage: Stage) -> None:
-    async with stage() as world:
+    async with stage(damaged=True) as world:
         await prepare(world)
         world.scheduler.cache.set_node(node("n9").build())
         assert (await compared(world)) == Comparison(redundant_nodes=("n9",), nodes=1, pods=4)
 
 
 async def test_a_bound_pod_that_the_cache_lost_is_missed_and_its_node_is_wrong(stage: Stage) -> None:
-    async with stage() as world:
+    async with stage(damaged=True) as world:
         await prepare(world)
         lost = uid(world, "bound")
         world.scheduler.cache.remove_pod(lost)
@@ -128,7 +128,7 @@ async def test_a_bound_pod_that_the_cache_lost_is_missed_and_its_node_is_wrong(s
 
 
 async def test_a_pending_pod_that_the_queue_lost_is_missed(stage: Stage) -> None:
-    async with stage() as world:
+    async with stage(damaged=True) as world:
         await prepare(world)
         queue = world.scheduler.queue
         for name in ("big", "gated"):
@@ -137,7 +137,7 @@ async def test_a_pending_pod_that_the_queue_lost_is_missed(stage: Stage) -> None
 
 
 async def test_a_pod_that_does_not_exist_is_redundant_wherever_it_is(stage: Stage) -> None:
-    async with stage() as world:
+    async with stage(damaged=True) as world:
         await prepare(world)
         world.scheduler.cache.set_pod(pod("dead").uid("u1").info(), "n1")
         gone = pod("gone").uid("u2").gate("wait").info()
@@ -149,7 +149,7 @@ async def test_a_pod_that_does_not_exist_is_redundant_wherever_it_is(stage: Stag
 
 
 async def test_a_bound_pod_that_still_waits_in_the_queue_is_redundant(stage: Stage) -> None:
-    async with stage() as world:
+    async with stage(damaged=True) as world:
         await prepare(world)
         twice = pod("bound").uid(uid(world, "bound")).gate("wait").info()
         twice.shape = "any"
@@ -158,14 +158,14 @@ async def test_a_bound_pod_that_still_waits_in_the_queue_is_redundant(stage: Sta
 
 
 async def test_a_bound_pod_that_is_still_taken_for_assumed_makes_its_node_wrong(stage: Stage) -> None:
-    async with stage() as world:
+    async with stage(damaged=True) as world:
         await prepare(world)
         world.scheduler.cache.pods[uid(world, "bound")].assumed = True
         assert (await compared(world)).wrong_nodes == (WrongNode("n1", "assumed pods", [uid(world, "bound")], []),)
 
 
 async def test_columns_that_drifted_are_named_with_both_values(stage: Stage) -> None:
-    async with stage() as world:
+    async with stage(damaged=True) as world:
         await prepare(world)
         cache = world.scheduler.cache
         row = cache.nodes_by_name["n1"].row
@@ -193,7 +193,7 @@ async def test_columns_that_drifted_are_named_with_both_values(stage: Stage) -> 
 
 
 async def test_facts_that_a_column_lost_are_named_too(stage: Stage) -> None:
-    async with stage() as world:
+    async with stage(damaged=True) as world:
         await prepare(world)
         images = [{"names": ["i:1"], "sizeBytes": 1}]
         status = {**node_manifest("n2")["status"], "images": images}
@@ -215,7 +215,7 @@ async def test_facts_that_a_column_lost_are_named_too(stage: Stage) -> None:
 
 
 async def test_a_row_that_is_not_live_though_its_node_is_known_is_wrong(stage: Stage) -> None:
-    async with stage() as world:
+    async with stage(damaged=True) as world:
         await prepare(world)
         cache = world.scheduler.cache
         cache.table.set_live(cache.nodes_by_name["n1"].row, False)
@@ -223,7 +223,7 @@ async def test_a_row_that_is_not_live_though_its_node_is_known_is_wrong(stage: S
 
 
 async def test_pods_on_a_node_that_never_was_are_wrong(stage: Stage) -> None:
-    async with stage() as world:
+    async with stage(damaged=True) as world:
         await prepare(world)
         world.scheduler.cache.set_pod(pod("dead").uid("u1").cpu("1").memory("1Gi").info(), "n9")
         assert (await compared(world)).wrong_nodes == (
@@ -237,7 +237,7 @@ async def test_pods_on_a_node_that_never_was_are_wrong(stage: Stage) -> None:
 
 
 async def test_a_node_that_sampling_would_never_look_at_is_wrong(stage: Stage) -> None:
-    async with stage() as world:
+    async with stage(damaged=True) as world:
         await prepare(world)
         cache = world.scheduler.cache
         cache.order.drop(cache.nodes_by_name["n1"])

@@ -149,7 +149,7 @@ async def test_the_log_has_the_dump_and_then_the_comparison(stage: Stage) -> Non
 
 
 async def test_a_difference_is_logged_as_a_warning_with_what_differs(stage: Stage) -> None:
-    async with stage() as world:
+    async with stage(damaged=True) as world:
         await prepare(world)
         world.scheduler.cache.remove_node("n1")
         last = (await logged(world))[-1]
@@ -159,7 +159,7 @@ async def test_a_difference_is_logged_as_a_warning_with_what_differs(stage: Stag
 
 
 async def test_many_differences_are_cut_short_in_the_log(stage: Stage) -> None:
-    async with stage() as world:
+    async with stage(damaged=True) as world:
         for i in range(103):
             await world.create(NODE, node_manifest(f"n{i:03}"))
         await world.start()

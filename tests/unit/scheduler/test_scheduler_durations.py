@@ -42,24 +42,30 @@ if TYPE_CHECKING:
     from koordsched.framework.interface import Codes, Scores
     from koordsched.queue.events import EventHint
 
+UNIT = 2.0**-12
 SECONDS = {
-    "PreEnqueue": 1.0,
-    "PreFilter": 2.0,
-    "Filter": 4.0,
-    "PreScore": 8.0,
-    "Score": 16.0,
-    "Reserve": 32.0,
-    "Permit": 64.0,
-    "PreBindPreFlight": 128.0,
-    "PreBind": 256.0,
-    "Bind": 512.0,
-    "PostBind": 1024.0,
-    "Unreserve": 2048.0,
-    "PostFilter": 4096.0,
-    "patch": 8192.0,
-    "ScoreExtensionNormalize": 16384.0,
+    point: UNIT * 2**number
+    for number, point in enumerate(
+        (
+            "PreEnqueue",
+            "PreFilter",
+            "Filter",
+            "PreScore",
+            "Score",
+            "ScoreExtensionNormalize",
+            "Reserve",
+            "Permit",
+            "PreBindPreFlight",
+            "PreBind",
+            "patch",
+            "Bind",
+            "PostBind",
+            "Unreserve",
+            "PostFilter",
+        )
+    )
 }
-"""What the plugin takes at each point: powers of two, so that a sum says which points are in it."""
+"""What the plugin takes at each point: each as long as all before it and one unit more, so that a sum says which points are in it."""
 POINTS = "preEnqueue preFilter filter postFilter preScore score reserve permit preBind bind postBind"
 PROFILE = {
     "schedulerName": "default-scheduler",
@@ -175,7 +181,7 @@ def perf(monkeypatch: pytest.MonkeyPatch) -> HandClock:
 
 
 def sums(world: EmbeddedCluster, name: str, *labels: str) -> dict[tuple[str, ...], tuple[float, float]]:
-    """Return count and sum of a histogram's observations since the last reset, by these labels' values; what was not observed is left out."""
+    """Return count and sum of what a histogram observed since the last reset, by these labels' values."""
     families = [family for measure in world.scheduler.metrics.measures if measure.name == name for family in measure.collect()]
     found: dict[tuple[str, ...], dict[str, float]] = {}
     for sample in (sample for family in families for sample in family.samples):
@@ -274,7 +280,7 @@ async def test_a_failed_attempt_took_what_its_plugins_took_until_it_was_undone(
             await schedule(world, f"p{turn}")
             if turn < 3:
                 continue
-            gate = {("PreEnqueue", "Success"): (1, 1.0) if status == "Unschedulable" else (2, 2.0)}  # once more before the backoff
+            gate = {("PreEnqueue", "Success"): (1, UNIT) if status == "Unschedulable" else (2, 2 * UNIT)}  # once more before the backoff
             assert points(world) == gate | ended(*before, "Unreserve") | {(at, status): (1, last)}
             shown = {key: value for key, value in executions(world).items() if key[0] != "PreEnqueue"}
             expected = asked(*before, "Unreserve") | {(at, status): (1, SECONDS[point])}

@@ -129,7 +129,7 @@ async def test_stopping_logs_how_many_placements_it_leaves(stage: Stage) -> None
 async def test_stopping_does_not_wait_for_what_a_plugin_waits_for(stage: Stage) -> None:
     late = Late()
     late.gate = asyncio.Event()
-    async with stage((late, LATE_POINTS)) as world:
+    async with stage((late, LATE_POINTS), damaged=True) as world:
         await world.create(NODE, node_manifest("n1"))
         await world.start()
         await world.create(POD, pod_manifest())
@@ -143,7 +143,7 @@ async def test_stopping_does_not_wait_for_what_a_plugin_waits_for(stage: Stage) 
 
 
 async def test_stopping_leaves_binds_that_have_not_had_their_turn(stage: Stage) -> None:
-    async with stage() as world:
+    async with stage(damaged=True) as world:
         world.cluster.faults.rules.append(Fault(verb="bind", delay=5.0))
         await world.create(NODE, {**node_manifest("n1", "1000"), "status": {"allocatable": {"cpu": "1000", "pods": "1000"}}})
         await world.start()

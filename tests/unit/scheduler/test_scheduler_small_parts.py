@@ -82,7 +82,7 @@ async def test_searches_with_and_without_a_node_are_counted_with_their_seconds(s
 
 
 async def test_a_bound_pod_that_the_cache_knows_in_an_older_version_is_found(stage: Stage) -> None:
-    async with stage() as world:
+    async with stage(damaged=True) as world:
         await begin(world, pod_manifest("p"))
         (state,) = world.scheduler.cache.pods.values()
         latest = state.info.pod.metadata.resource_version
@@ -94,7 +94,7 @@ async def test_a_bound_pod_that_the_cache_knows_in_an_older_version_is_found(sta
 
 
 async def test_pending_pods_of_which_the_queue_has_older_versions_are_listed_by_name(stage: Stage) -> None:
-    async with stage() as world:
+    async with stage(damaged=True) as world:
         await begin(world, *(pod_manifest(name, "9") for name in ("c", "a", "b")))
         for name in ("c", "a", "b"):
             info = known(world.scheduler.queue.get(f"default/{name}"))

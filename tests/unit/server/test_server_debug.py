@@ -23,7 +23,7 @@ from koordsched.server.http import HttpRequest
 @pytest_asyncio.fixture
 async def world() -> AsyncIterator[AnsweringCluster]:
     """n1 with a bound pod and n2; a pod that fits nowhere. The scheduler has not started."""
-    async with embedded(asyncio.get_running_loop()) as made:
+    async with embedded(asyncio.get_running_loop(), damaged=True) as made:
         for name in ("n1", "n2"):
             await made.create(NODE, node_manifest(name))
         await made.create(POD, pod_manifest("bound", nodeName="n1"))

@@ -1,0 +1,98 @@
+"""What holds of every scheduler at the end of a test, whatever the test was about: the queue's invariants, the gauges against a recount,
+durations that are possible, and events and conditions in the words that operators search for."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Generator
+from typing import TypeVar, cast
+
+from koordsched.api.kinds import EVENT, POD
+from koordsched.embedded.cluster import EmbeddedCluster
+from koordsched.scheduler.debugger.beliefs import compare_with_watch
+from koordsched.scheduler.measures import Distribution
+from koordsched.scheduler.scheduler import Scheduler
+
+T = TypeVar("T")
+
+EVENTS = {
+    ("Warning", "FailedScheduling", "Scheduling"): r".+",
+    ("Normal", "Scheduled", "Binding"): r"Successfully assigned \S+/\S+ to \S+",
+    ("Normal", "Preempted", "Preempting"): r"Preempted by pod \S+ on node \S+",
+    ("Warning", "InvalidNUMATopology", "Scheduling"): r".+",
+}
+"""The note of each type, reason and action."""
+REASONS = {"Unschedulable", "SchedulerError", "SchedulingGated"}
+LONGEST = {
+    "scheduler_pod_scheduling_sli_duration_seconds": 1e9,  # of virtual time, as the next
+    "scheduler_permit_wait_duration_seconds": 1e9,
+    "scheduler_preemption_goroutines_duration_seconds": 1e9,
+}
+POSSIBLE_SECONDS = 60.0  # for one observation of the time that computing takes; a reading of the clock itself is far above
+
+
+def check_final_state(world: EmbeddedCluster, *, damaged: bool) -> None:
+    """AssertionError: something does not hold. damaged: the scheduler need not know what the cluster has."""
+    scheduler = world.scheduler
+    failed = {informer.kind.plural: informer.handler_errors for informer in scheduler._informers if informer.handler_errors}
+    assert not failed, f"handlers of these kinds raised, which a scheduler only logs: {failed}"
+    scheduler.queue.check_invariants()
+    if not damaged:
+        _check_cache(scheduler)
+    _check_gauge(scheduler)
+    _check_durations(scheduler)
+    _check_words(world)
+
+
+def _check_cache(scheduler: Scheduler) -> None:
+    """Compare cache and queue with what the watches say, and look for what is kept of pods that are gone."""
+    found = _result(compare_with_watch(scheduler._sources()))
+    assert found.ok, f"the cache is not what the watches say: {found}"
+    cache, known = scheduler.cache, {pod.metadata.uid for pod in scheduler.pods.values()}
+    assert cache.assumed_count == sum(state.assumed for state in cache.pods.values())
+    assert scheduler.status_writer._known <= known, "conditions of pods that are gone"
+    nominated = {uid for pods in scheduler.queue.nominator.nodes.values() for uid in pods}
+    assert nominated <= known, "nominations of pods that are gone"
+
+
+def _result(work: Generator[None, None, T]) -> T:
+    """Run sliced work at one go."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as ended:
+            return cast("T", ended.value)
+
+
+def _check_gauge(scheduler: Scheduler) -> None:
+    """Recount the unschedulable pods by plugin and profile. Those in flight are of no plugin."""
+    recount: Counter[tuple[str, str]] = Counter()
+    for info in scheduler.queue.waiting():
+        recount.update((plugin, info.profile) for plugin in info.rejectors.all)
+    shown = {labels: value for labels, value in scheduler.metrics._unschedulable.values.items() if value}
+    assert shown == recount, f"scheduler_unschedulable_pods: {shown}, but the queue holds {dict(recount)}"
+
+
+def _check_durations(scheduler: Scheduler) -> None:
+    for measure in scheduler.metrics.measures:
+        if not isinstance(measure, Distribution) or not measure.name.endswith("_duration_seconds"):
+            continue
+        longest = LONGEST.get(measure.name, POSSIBLE_SECONDS)
+        for family in measure.collect():
+            found = {(sample.name.rpartition("_")[2], *sample.labels.items()): sample.value for sample in family.samples}
+            for (kind, *labels), count in found.items():
+                if kind == "count":
+                    total = found["sum", *labels]
+                    assert 0.0 <= total <= count * longest, f"{measure.name} {labels}: {total} s in {count} observations"
+
+
+def _check_words(world: EmbeddedCluster) -> None:
+    for event in world.cluster.raws(EVENT):
+        said = event["type"], event["reason"], event["action"]
+        assert said in EVENTS, f"an event that nobody knows: {event}"
+        assert re.fullmatch(EVENTS[said], event["note"], re.DOTALL), f"an event in other words: {event}"
+    for pod in world.cluster.raws(POD):
+        for condition in pod.get("status", {}).get("conditions", []):
+            if condition["type"] == "PodScheduled" and condition["status"] == "False":
+                assert condition["reason"] in REASONS, f"a condition that nobody knows: {condition}"

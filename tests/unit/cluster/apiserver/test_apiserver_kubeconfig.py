@@ -45,7 +45,11 @@ async def refusal(path: str, **settings: Any) -> str:
         ("", "kubeconfig FILE: is empty"),
         ("- a", "kubeconfig FILE: must be an object with clusters, contexts and users, not ['a']"),
         ("a: [", "kubeconfig FILE: line 2, column 1: not valid YAML: did not find expected node content"),
-        ("a: \x01", "kubeconfig FILE: (root): not valid YAML: unacceptable character"),
+        (
+            "a: \x01",
+            "kubeconfig FILE: (root): not valid YAML: unacceptable character #x0001: control characters are not allowed in "
+            '"<unicode string>", position 3',
+        ),
         ("a: b\n---\na: c\n", "kubeconfig FILE: holds more than one document"),
         ("a: b\na: c\n", 'kubeconfig FILE: a: "c": strict decoding error: duplicate field "a", first given on line 1'),
         (ALIAS_BOMB, "kubeconfig FILE: e[7]: the document has more than 100000 values when its aliases are unfolded"),
@@ -84,7 +88,7 @@ async def refusal(path: str, **settings: Any) -> str:
 async def test_a_malformed_file_is_one_line_with_key_and_value(tmp_path: Path, text: str, expected: str) -> None:
     path = tmp_path / "config"
     path.write_text(text)
-    assert (await refusal(str(path))).startswith(expected)
+    assert await refusal(str(path)) == expected
 
 
 @pytest.mark.parametrize(
@@ -112,20 +116,27 @@ async def test_a_certificate_authority_that_cannot_be_used_is_named(kubeconfig: 
 @pytest.mark.parametrize(
     ("user", "expected"),
     [
-        ({"tokenFile": "token"}, "kubeconfig FILE: users[u].user.tokenFile: DIR/token: No such file or directory"),
+        ({"tokenFile": "token"}, "users[u].user.tokenFile: DIR/token: No such file or directory"),
         ({"token": "a\nb"}, "users[u].user.token: holds a line break (character 2)"),
         ({"token": "a", "username": "b"}, "users[u].user: only one of token and username can be used"),
-        ({"exec": {"command": "x"}}, 'users[u].user.exec.apiVersion: "" is not known; known are '),
+        (
+            {"exec": {"command": "x"}},
+            'users[u].user.exec.apiVersion: "" is not known; known are client.authentication.k8s.io/v1, '
+            "client.authentication.k8s.io/v1beta1",
+        ),
         ({"exec": {"apiVersion": EXEC}}, "users[u].user.exec.command: must be given"),
         (
             {"exec": {"apiVersion": EXEC, "command": "no-such-plugin", "installHint": "install it"}},
-            'the credential plugin "no-such-plugin" cannot be started: No such file or directory; install it',
+            'users[u].user.exec: the credential plugin "no-such-plugin" cannot be started: No such file or directory; install it',
         ),
         (
             {"exec": {"apiVersion": EXEC, "command": "x", "interactiveMode": "Always"}},
-            "users[u].user.exec.interactiveMode: Always cannot be had",
+            "users[u].user.exec.interactiveMode: Always cannot be had: a scheduler has no terminal",
         ),
-        ({"auth-provider": {"name": "gcp"}}, 'users[u].user.auth-provider.name: no auth provider "gcp"'),
+        (
+            {"auth-provider": {"name": "gcp"}},
+            'users[u].user.auth-provider.name: no auth provider "gcp"; gcp and azure were replaced by exec plugins',
+        ),
         ({"auth-provider": {"name": "oidc"}}, "users[u].user.auth-provider.config: idp-issuer-url and client-id must be given"),
         ({"client-certificate": "c.crt"}, "users[u].user.client-certificate: DIR/c.crt: No such file or directory"),
         (
@@ -135,7 +146,7 @@ async def test_a_certificate_authority_that_cannot_be_used_is_named(kubeconfig: 
     ],
 )
 async def test_a_user_that_cannot_be_used_is_named(kubeconfig: Callable[..., str], user: dict[str, Any], expected: str) -> None:
-    assert expected in await refusal(kubeconfig("https://h:6443", user))
+    assert await refusal(kubeconfig("https://h:6443", user)) == f"kubeconfig FILE: {expected}"
 
 
 async def test_a_file_that_is_not_there_or_is_a_folder_is_named(tmp_path: Path) -> None:

@@ -258,6 +258,6 @@ async def embedded(
     world = AnsweringCluster(loop, settings)
     try:
         yield world
-        check_final_state(world, damaged=damaged)
+        await check_final_state(world, damaged=damaged)
     finally:
         await world.scheduler.kill()

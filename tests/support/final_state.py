@@ -5,16 +5,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Generator
-from typing import TypeVar, cast
 
 from koordsched.api.kinds import EVENT, POD
 from koordsched.embedded.cluster import EmbeddedCluster
-from koordsched.scheduler.debugger.beliefs import compare_with_watch
 from koordsched.scheduler.measures import Distribution
 from koordsched.scheduler.scheduler import Scheduler
-
-T = TypeVar("T")
 
 EVENTS = {
     ("Warning", "FailedScheduling", "Scheduling"): r".+",
@@ -32,37 +27,28 @@ LONGEST = {
 POSSIBLE_SECONDS = 60.0  # for one observation of the time that computing takes; a reading of the clock itself is far above
 
 
-def check_final_state(world: EmbeddedCluster, *, damaged: bool) -> None:
+async def check_final_state(world: EmbeddedCluster, *, damaged: bool) -> None:
     """AssertionError: something does not hold. damaged: the scheduler need not know what the cluster has."""
     scheduler = world.scheduler
     failed = {informer.kind.plural: informer.handler_errors for informer in scheduler._informers if informer.handler_errors}
     assert not failed, f"handlers of these kinds raised, which a scheduler only logs: {failed}"
     scheduler.queue.check_invariants()
     if not damaged:
-        _check_cache(scheduler)
+        await _check_cache(scheduler)
     _check_gauge(scheduler)
     _check_durations(scheduler)
     _check_words(world)
 
 
-def _check_cache(scheduler: Scheduler) -> None:
+async def _check_cache(scheduler: Scheduler) -> None:
     """Compare cache and queue with what the watches say, and look for what is kept of pods that are gone."""
-    found = _result(compare_with_watch(scheduler._sources()))
+    found = await scheduler.debugger.compare_with_watch()
     assert found.ok, f"the cache is not what the watches say: {found}"
     cache, known = scheduler.cache, {pod.metadata.uid for pod in scheduler.pods.values()}
     assert cache.assumed_count == sum(state.assumed for state in cache.pods.values())
     assert scheduler.status_writer._known <= known, "conditions of pods that are gone"
     nominated = {uid for pods in scheduler.queue.nominator.nodes.values() for uid in pods}
     assert nominated <= known, "nominations of pods that are gone"
-
-
-def _result(work: Generator[None, None, T]) -> T:
-    """Run sliced work at one go."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as ended:
-            return cast("T", ended.value)
 
 
 def _check_gauge(scheduler: Scheduler) -> None:
@@ -90,9 +76,9 @@ def _check_durations(scheduler: Scheduler) -> None:
 def _check_words(world: EmbeddedCluster) -> None:
     for event in world.cluster.raws(EVENT):
         said = event["type"], event["reason"], event["action"]
-        assert said in EVENTS, f"an event that nobody knows: {event}"
+        assert said in EVENTS, f"an unknown event: {event}"
         assert re.fullmatch(EVENTS[said], event["note"], re.DOTALL), f"an event in other words: {event}"
     for pod in world.cluster.raws(POD):
         for condition in pod.get("status", {}).get("conditions", []):
             if condition["type"] == "PodScheduled" and condition["status"] == "False":
-                assert condition["reason"] in REASONS, f"a condition that nobody knows: {condition}"
+                assert condition["reason"] in REASONS, f"an unknown condition: {condition}"

@@ -206,7 +206,7 @@ async def test_what_could_help_is_asked_with_the_reasons(stage: Stage) -> None:
         assert asked[-1] == ("default/p", OTHERWISE)
 
 
-async def test_a_failure_after_a_success_is_the_first_again(clock: VirtualClock) -> None:
+async def test_a_failure_after_a_success_is_the_first_again(clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = MemoryCluster(clock, random=Random(1))
     writer = StatusWriter(cluster, clock, Random(1))
     made = await cluster.create(POD, {**pod_manifest(), "status": {"phase": "Pending"}})
@@ -223,7 +223,7 @@ async def test_a_failure_after_a_success_is_the_first_again(clock: VirtualClock)
             raise ServerError("down")
         return await original(target, change)
 
-    cluster.patch = patch  # type: ignore[method-assign]
+    monkeypatch.setattr(cluster, "patch", patch)
     async with running(writer.run()):
         writer.update(made, PodStatusUpdate("Unschedulable", "one"))
         await asyncio.sleep(10)

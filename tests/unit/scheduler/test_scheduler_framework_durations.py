@@ -10,9 +10,13 @@ from support.fakes import node_manifest, pod_manifest
 from support.stages import Stage
 
 from koordsched.api.kinds import NODE, POD
+from koordsched.api.podinfo import PodInfo
+from koordsched.cache.nodes import Nodes
 from koordsched.clock import VirtualClock
 from koordsched.cluster.port import Ref
 from koordsched.framework.annotations import Annotations, annotate
+from koordsched.framework.cycle_state import CycleState
+from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.interface import (
     BindPlugin,
     FilterNodesPlugin,
@@ -34,11 +38,7 @@ from koordsched.framework.status import SKIP, Status, error, unschedulable
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from koordsched.api.podinfo import PodInfo
-    from koordsched.cache.nodes import Nodes
     from koordsched.embedded.cluster import EmbeddedCluster
-    from koordsched.framework.cycle_state import CycleState
-    from koordsched.framework.diagnosis import Diagnosis
     from koordsched.framework.interface import Codes, Scores
     from koordsched.queue.events import EventHint
 
@@ -109,9 +109,11 @@ class Slow(
     def __init__(self, perf: HandClock) -> None:
         self.perf = perf
         self.fails: dict[str, Status] = {}  # by extension point
+        self.given: dict[str, tuple[object, ...]] = {}  # what it was asked with last, by extension point
 
-    def _take(self, point: str) -> Status | None:
+    def _take(self, point: str, *given: object) -> Status | None:
         self.perf.seconds += SECONDS[point]
+        self.given[point] = given
         return self.fails.get(point)
 
     def sign(self, pod: PodInfo) -> Hashable:
@@ -121,56 +123,56 @@ class Slow(
         return []  # nothing moves a pod that was refused here
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        return self._take("PreEnqueue")
+        return self._take("PreEnqueue", pod)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        return self._take("PreFilter")
+        return self._take("PreFilter", state, pod, nodes)
 
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
-        refusal = self._take("Filter")
+        refusal = self._take("Filter", state, pod, nodes)
         return None if refusal is None else np.ones(len(nodes), np.int32)
 
     def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
         return self.fails["Filter"]
 
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
-        return None, self._take("PostFilter")
+        return None, self._take("PostFilter", state, pod, diagnosis)
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        return self._take("PreScore")
+        return self._take("PreScore", state, pod, nodes)
 
     def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores | None:
-        self._take("Score")
+        self._take("Score", state, pod, nodes)
         return None
 
     def normalize_scores(self, state: CycleState, pod: PodInfo, nodes: Nodes, scores: Scores) -> Scores:
-        self._take("ScoreExtensionNormalize")
+        self._take("ScoreExtensionNormalize", state, pod, nodes)
         return scores
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        return self._take("Reserve")
+        return self._take("Reserve", state, pod, node_name)
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        self._take("Unreserve")
+        self._take("Unreserve", state, pod, node_name)
 
     def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, float]:
-        return self._take("Permit"), 0.0
+        return self._take("Permit", state, pod, node_name), 0.0
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        return self._take("PreBindPreFlight")
+        return self._take("PreBindPreFlight", state, pod, node_name)
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         annotate(state, {"example.com/slow": "yes"})
-        return self._take("PreBind")
+        return self._take("PreBind", state, pod, node_name)
 
     async def patch(self, pod: PodInfo, annotations: Annotations) -> Status | None:
-        return self._take("patch")
+        return self._take("patch", pod)
 
     async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        return self._take("Bind") or SKIP
+        return self._take("Bind", state, pod, node_name) or SKIP
 
     def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        self._take("PostBind")
+        self._take("PostBind", state, pod, node_name)
 
 
 @pytest.fixture
@@ -339,6 +341,31 @@ async def test_a_search_that_fails_took_its_time_until_then_as_an_error_of_its_p
             assert sums(world, "scheduler_scheduling_algorithm_duration_seconds") == {}
             await world.delete(Ref(POD, "default", f"p{turn}"))
             await world.settle()
+
+
+async def test_each_point_is_asked_with_the_pod_its_state_and_the_nodes_and_counted(stage: Stage, perf: HandClock) -> None:
+    slow = Slow(perf)
+    async with stage((slow, POINTS), profiles=[PROFILE]) as world:
+        await begin(world, "n1 n2 n3")
+        await schedule(world, "p")
+        evaluated = [measure for measure in world.scheduler.metrics.measures if measure.name == "scheduler_plugin_evaluation_total"]
+        [family] = [family for measure in evaluated for family in measure.collect()]
+        counts = {each.labels["extension_point"]: each.value for each in family.samples if each.labels["plugin"] == "Slow" and each.value}
+        assert counts == {"PreFilter": 1, "Filter": 3, "PreScore": 1, "Score": 3}
+        slow.fails = {"Filter": unschedulable("full"), "PostFilter": unschedulable("no victims")}
+        await schedule(world, "q")
+        assert slow.given.keys() == SECONDS.keys() - {"Unreserve"}
+        for point, given in slow.given.items():
+            found = {type(each) for each in given}
+            nodes = [each for each in given if isinstance(each, Nodes)]
+            assert PodInfo in found
+            assert (CycleState in found) is (point not in {"PreEnqueue", "patch"})
+            assert (len(nodes[0]) == 3 if nodes else None) is (True if point in {*SEARCH, "ScoreExtensionNormalize"} else None)
+            if point in WAY[4:] or point == "PostBind":
+                assert given[2] in {"n1", "n2", "n3"}
+        diagnosis = slow.given["PostFilter"][2]
+        assert isinstance(diagnosis, Diagnosis)
+        assert diagnosis.message == "0/3 nodes are available: 3 full."
 
 
 async def test_a_gate_that_stays_closed_took_its_time_and_is_no_attempt(stage: Stage, perf: HandClock) -> None:

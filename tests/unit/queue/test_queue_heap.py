@@ -88,3 +88,12 @@ def test_an_empty_heap_has_nothing() -> None:
     assert heap.peek() is None
     assert heap.pop() is None
     assert list(heap) == []
+
+
+def test_what_is_equal_in_everything_comes_out_in_the_order_in_which_it_came() -> None:
+    heap: PodHeap[QueuedPodInfo] = PodHeap()
+    for name in ("b", "a", "d", "c"):
+        heap.add((0.0,), waiting(name))
+    heap.add((0.0,), waiting("b"))  # anew
+    assert [info.key.partition("/")[2] for info in heap.in_order()] == ["a", "d", "c", "b"]
+    assert drain(heap) == ["a", "d", "c", "b"]

@@ -285,3 +285,34 @@ def test_a_pod_that_takes_a_new_shape_is_shown_every_event_because_its_rejectors
     assert bench.places() == {"p": "unschedulable"}
     bench.queue.move_all(NODE_ADD, None, None)
     assert bench.places() == {"p": "active"}
+
+
+def test_a_change_of_a_pod_in_flight_is_evaluated_as_it_was_and_as_it_is() -> None:
+    asked: list[tuple[Object | None, Object | None]] = []
+
+    def remember(waiting: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
+        asked.append((old, new))
+        return QueueingHint.SKIP
+
+    bench = Bench({"Taint": [EventHint(TOLERATION, remember)]})
+    changing = Versions(bench, pod("p"))
+    before = changing.current
+    info = bench.pop()
+    after = changing.update(pod("p").tolerates("k"))
+    info.pod_info = after
+    bench.fail("Taint", info=info, in_filter=False)
+    assert asked == [(before.pod, after.pod)]
+    assert info.place is QueuePlace.UNSCHEDULABLE
+
+
+def test_a_member_of_a_moving_group_that_changes_while_it_is_active_is_tried_whatever_its_shape_did() -> None:
+    bench = Bench(HINTS)
+    changing = Versions(bench, pod("p"), shape="s")
+    bench.fail("Fit")
+    bench.wait_out_backoff()
+    bench.queue.move_all(NODE_ADD, None, None)
+    info = bench.queue.get("default/p")
+    assert info is not None
+    assert (info.place, info.skippable) == (QueuePlace.ACTIVE, True)
+    changing.update(pod("p").label("a", "b"), shape="s")
+    assert (info.place, info.skippable) == (QueuePlace.ACTIVE, False)

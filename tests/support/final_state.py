@@ -8,7 +8,7 @@ from collections import Counter
 
 from koordsched.api.kinds import EVENT, POD
 from koordsched.embedded.cluster import EmbeddedCluster
-from koordsched.scheduler.measures import Distribution
+from koordsched.metrics.collectors import BucketCounts
 from koordsched.scheduler.scheduler import Scheduler
 
 EVENTS = {
@@ -56,21 +56,19 @@ def _check_gauge(scheduler: Scheduler) -> None:
     recount: Counter[tuple[str, str]] = Counter()
     for info in scheduler.queue.waiting():
         recount.update((plugin, info.profile) for plugin in info.rejectors.all)
-    shown = {labels: value for labels, value in scheduler.metrics._unschedulable.values.items() if value}
+    gauge = next(collector for collector in scheduler.metrics.collectors if collector.name == "scheduler_unschedulable_pods")
+    shown = {labels: value for family in gauge.collect() for labels, value in family.samples if value}
     assert shown == recount, f"scheduler_unschedulable_pods: {shown}, but the queue holds {dict(recount)}"
 
 
 def _check_durations(scheduler: Scheduler) -> None:
-    for measure in scheduler.metrics.measures:
-        if not isinstance(measure, Distribution) or not measure.name.endswith("_duration_seconds"):
-            continue
-        longest = LONGEST.get(measure.name, POSSIBLE_SECONDS)
-        for family in measure.collect():
-            found = {(sample.name.rpartition("_")[2], *sample.labels.items()): sample.value for sample in family.samples}
-            for (kind, *labels), count in found.items():
-                if kind == "count":
-                    total = found["sum", *labels]
-                    assert 0.0 <= total <= count * longest, f"{measure.name} {labels}: {total} s in {count} observations"
+    for collector in scheduler.metrics.collectors:
+        longest = LONGEST.get(collector.name, POSSIBLE_SECONDS)
+        for family in collector.collect() if collector.name.endswith("_duration_seconds") else ():
+            for labels, value in family.samples:
+                assert isinstance(value, BucketCounts)
+                count = sum(value.counts)
+                assert 0.0 <= value.total <= count * longest, f"{collector.name} {labels}: {value.total} s in {count} observations"
 
 
 def _check_words(world: EmbeddedCluster) -> None:

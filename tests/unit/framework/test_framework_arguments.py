@@ -22,10 +22,11 @@ from koordsched.framework.interface import (
     ScorePlugin,
     Scores,
 )
+from koordsched.framework.kept_shapes import USED_ONCE
 from koordsched.framework.profile import Profile
 from koordsched.framework.row_refusals import NO_REFUSALS, RowRefusals
 from koordsched.framework.sampling import Sampler
-from koordsched.framework.shapes_kept import USED_ONCE
+from koordsched.framework.shapes import Shape
 from koordsched.framework.status import Status, unschedulable
 from koordsched.framework.tolerations import LONG_LIST, tolerances_of
 
@@ -77,9 +78,15 @@ class Bench:
         self.pod = pod("p").info()
         self.pod.shape = self.profile.shapes.key(self.pod)
 
+    def shape(self) -> Shape:
+        shape = self.profile.shapes.pre_filter(self.pod)
+        self.profile.shapes.filter(shape, self.pod)
+        return shape
+
     def find(self) -> str:
-        shape = self.profile.shapes.find(self.pod)
-        self.profile.shapes.rank(shape, self.pod)
+        shape = self.shape()
+        self.profile.shapes.pre_score(shape, self.pod)
+        self.profile.shapes.score(shape, self.pod)
         best, _ = shape.evaluation.best()
         return self.name(shape.evaluation.pick(best, 0))
 
@@ -117,7 +124,7 @@ def test_a_plugin_whose_version_moved_is_handed_all_nodes_again() -> None:
 def test_a_custom_normalisation_of_a_sample_is_handed_the_sample() -> None:
     bench = Bench()
     sampler = Sampler(bench.handle.cache)
-    shape = bench.profile.shapes.find(bench.pod)
+    shape = bench.shape()
     assert bench.name(sampler.choose(bench.profile, shape, bench.pod, (2, Random(1)))) == "n0"
     assert bench.asked.of("Normalize")[-1] == ("n0", "n1")
     bench.asked.handed.clear()
@@ -161,7 +168,7 @@ def test_columns_of_shapes_that_had_to_go_are_used_again() -> None:
     for number in range(4 * USED_ONCE):
         info = pod(f"p{number}").info()
         info.shape = profile.shapes.key(info)
-        seen.append((info, profile.shapes.find(info).evaluation))
+        seen.append((info, profile.shapes.pre_filter(info).evaluation))
     assert len({id(evaluation) for _, evaluation in seen}) <= USED_ONCE + 1
 
 

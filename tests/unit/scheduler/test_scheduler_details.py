@@ -30,10 +30,10 @@ from koordsched.config.types import ExtenderTLSConfig
 from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.status import Code, Status, unschedulable
+from koordsched.metrics import Histogram, Registry
 from koordsched.scheduler.extenders import extender as extender_module
 from koordsched.scheduler.extenders.extender import Extender
 from koordsched.scheduler.handlers import PodHandler
-from koordsched.scheduler.measures import Distribution, Measure
 from koordsched.scheduler.metrics import TIDY_DECISIONS, Metrics
 from koordsched.scheduler.status_writer import PodStatusUpdate, StatusWriter
 
@@ -258,7 +258,9 @@ async def test_what_was_being_written_at_a_stop_is_written_by_the_flush(clock: V
 
 def test_observations_are_summed_up_every_1024_decisions() -> None:
     metrics = Metrics()
-    buckets = metrics._algorithm_duration.of()
+    [algorithm] = [each for each in metrics.collectors if each.name == "scheduler_scheduling_algorithm_duration_seconds"]
+    assert isinstance(algorithm, Histogram)
+    buckets = algorithm.child()
     for number in range(1, 2 * TIDY_DECISIONS + 1):
         metrics.decided(0.5)
         assert len(buckets._kept) == number % TIDY_DECISIONS + (0 if number < TIDY_DECISIONS else 1)
@@ -266,8 +268,8 @@ def test_observations_are_summed_up_every_1024_decisions() -> None:
 
 
 def test_what_is_observed_adds_up_however_often_it_is_read() -> None:
-    shown: list[Measure] = []
-    buckets = Distribution(shown, "d", "text").with_bounds([1, 2]).of()
+    registry: Registry = []
+    buckets = Histogram(registry, "d", "text", bounds=[1, 2]).child()
     assert buckets.read() == ([0, 0, 0], 0.0)
     for value, expected in ((0.5, ([1, 0, 0], 0.5)), (1.5, ([1, 1, 0], 2.0)), (4.0, ([1, 1, 1], 6.0))):
         buckets.observe(value)

@@ -14,8 +14,7 @@ from koordsched.api.podinfo import PodInfo
 from koordsched.cache.nodes import Nodes
 from koordsched.clock import VirtualClock
 from koordsched.cluster.port import Ref
-from koordsched.framework.annotations import Annotations, annotate
-from koordsched.framework.cycle_state import CycleState
+from koordsched.framework.cycle_state import Annotations, CycleState, annotate
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.interface import (
     BindPlugin,
@@ -34,6 +33,7 @@ from koordsched.framework.interface import (
     ScoreNodesPlugin,
 )
 from koordsched.framework.status import SKIP, Status, error, unschedulable
+from koordsched.metrics.collectors import BucketCounts
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -184,12 +184,14 @@ def perf(monkeypatch: pytest.MonkeyPatch) -> HandClock:
 
 def sums(world: EmbeddedCluster, name: str, *labels: str) -> dict[tuple[str, ...], tuple[float, float]]:
     """Return count and sum of what a histogram observed since the last reset, by these labels' values."""
-    families = [family for measure in world.scheduler.metrics.measures if measure.name == name for family in measure.collect()]
-    found: dict[tuple[str, ...], dict[str, float]] = {}
-    for sample in (sample for family in families for sample in family.samples):
-        if not sample.name.endswith("_bucket"):
-            found.setdefault(tuple(sample.labels[label] for label in labels), {})[sample.name.removeprefix(f"{name}_")] = sample.value
-    return {key: (values["count"], values["sum"]) for key, values in found.items() if values["count"]}
+    shown: dict[tuple[str, ...], tuple[float, float]] = {}
+    for family in (family for each in world.scheduler.metrics.collectors if each.name == name for family in each.collect()):
+        for values, counts in family.samples:
+            assert isinstance(counts, BucketCounts)
+            named = dict(zip(family.labels, values, strict=True))
+            if sum(counts.counts):
+                shown[tuple(named[label] for label in labels)] = (sum(counts.counts), counts.total)
+    return shown
 
 
 def points(world: EmbeddedCluster) -> Mapping[tuple[str, ...], tuple[float, float]]:
@@ -348,9 +350,9 @@ async def test_each_point_is_asked_with_the_pod_its_state_and_the_nodes_and_coun
     async with stage((slow, POINTS), profiles=[PROFILE]) as world:
         await begin(world, "n1 n2 n3")
         await schedule(world, "p")
-        evaluated = [measure for measure in world.scheduler.metrics.measures if measure.name == "scheduler_plugin_evaluation_total"]
-        [family] = [family for measure in evaluated for family in measure.collect()]
-        counts = {each.labels["extension_point"]: each.value for each in family.samples if each.labels["plugin"] == "Slow" and each.value}
+        [evaluated] = [each for each in world.scheduler.metrics.collectors if each.name == "scheduler_plugin_evaluation_total"]
+        [family] = evaluated.collect()
+        counts = {point: value for (plugin, point, _), value in family.samples if plugin == "Slow" and value}
         assert counts == {"PreFilter": 1, "Filter": 3, "PreScore": 1, "Score": 3}
         slow.fails = {"Filter": unschedulable("full"), "PostFilter": unschedulable("no victims")}
         await schedule(world, "q")

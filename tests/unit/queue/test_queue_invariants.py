@@ -66,6 +66,20 @@ def list_a_nomination_twice(bench: Bench) -> None:
     nominator._nodes["n2"] = {p.uid: p}
 
 
+def lose_the_node_of_a_nomination(bench: Bench) -> None:
+    bench.queue.nominator.set(pod("p9").info(), "n1")
+    bench.queue.nominator._nodes.clear()
+
+
+def gate_an_active_pod(bench: Bench) -> None:
+    _info(bench, "p0").gating_plugin = "Gate"
+
+
+def send_a_probe_pod_away(bench: Bench) -> None:
+    (group,) = bench.queue._queues.unschedulable.groups
+    known(group.probe_pod).probe_pod_of = None
+
+
 def keep_events_without_a_pod_in_flight(bench: Bench) -> None:
     bench.queue._inflight.record(ObservedEvent(NODE_ADD, None, None), ALL_PODS)
     bench.queue._inflight.pods.clear()
@@ -118,6 +132,9 @@ def _info(bench: Bench, name: str) -> QueuedPodInfo:
         (misplace_an_active_pod, "p0", "is in the active queue but its place is BACKOFF"),
         (group_an_active_pod, "p0", "is in a group of unschedulable pods or gated as well"),
         (forget_the_probe_pod, "", "GROUP has no probe pod"),
+        (gate_an_active_pod, "p0", "is in a group of unschedulable pods or gated as well"),
+        (send_a_probe_pod_away, "p0", "GROUP has no probe pod"),
+        (lose_the_node_of_a_nomination, "", "a nomination is not listed under its node"),
         (empty_a_group, "", "the group GROUP is empty"),
         (forget_who_refused, "p1", "is unschedulable but no plugin refused it"),
         (move_a_group_as_a_whole, "", "the group GROUP is active but moves as a whole"),

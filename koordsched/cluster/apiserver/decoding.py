@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 from msgspec.structs import force_setattr
 
-from koordsched.api.kinds import POD
+from koordsched.api.core import Pod
 from koordsched.api.meta import JSON_ERRORS, Api, Object, ObjectMeta, Unstructured
 from koordsched.api.sharing import share
 from koordsched.api.validation import InvalidObject, decode
@@ -24,7 +24,6 @@ from koordsched.cluster.port import BOOKMARK, DELETED, ListPage, WatchEvent, Wat
 from koordsched.log import get_logger
 
 if TYPE_CHECKING:
-    from koordsched.api.core import Pod
     from koordsched.api.kinds import Kind
 
 T = TypeVar("T", bound=Object)
@@ -132,11 +131,10 @@ class KindDecoder:
 
     def _shared(self, events: list[WatchEvent]) -> list[WatchEvent]:
         """Let pods that name thousands of things have equal parts in common."""
-        if self._kind is POD:
-            for event in events:
-                pod = share(cast("Pod", event.object))
-                if pod is not event.object:
-                    force_setattr(event, "object", pod)
+        for event in events:
+            pod = event.object
+            if isinstance(pod, Pod) and (shared := share(pod)) is not pod:
+                force_setattr(event, "object", shared)
         return events
 
     def _line(self, text: bytes) -> WatchEvent | Batch:
@@ -180,14 +178,14 @@ class KindDecoder:
             raw.setdefault("apiVersion", self._kind.api_version)
             raw.setdefault("kind", self._kind.kind)
         found = decode(self._kind, raw)
-        return share(cast("Pod", found)) if self._kind is POD else found
+        return share(found) if isinstance(found, Pod) else found
 
     def _named(self, obj: Object) -> Object:
         """Say what the items of a list leave out. The object is new, nothing else refers to it: it may still be changed."""
         if not obj.kind:
             force_setattr(obj, "api_version", self._kind.api_version)
             force_setattr(obj, "kind", self._kind.kind)
-        return share(cast("Pod", obj)) if self._kind is POD else obj
+        return share(obj) if isinstance(obj, Pod) else obj
 
     def _report(self, body: msgspec.Raw, error: Exception) -> str:
         """Log that an object cannot be read, and return its name."""

@@ -7,7 +7,7 @@ of the object meanwhile, and if the API server, asked for it by name, still says
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import msgspec
 
@@ -103,7 +103,7 @@ class ListWalk(Generic[T]):
         informer = self.informer
         namespace, _, name = found.key.rpartition("/")
         try:
-            obj = cast("T", await self._cluster.get(Ref(informer.kind, namespace, name)))
+            obj: Any = await self._cluster.get(Ref(informer.kind, namespace, name))
         except NotFound:
             obj = None
         except Unreadable as error:
@@ -111,7 +111,7 @@ class ListWalk(Generic[T]):
             log.warning("an object cannot be read, and is not compared", kind=kind, object=found.key, err=error.message)
             return False, None
         if obj is not None and informer.field_selector:
-            selected = parse_field_selector(informer.field_selector).matches(cast("dict[str, Any]", msgspec.to_builtins(obj)))
+            selected = parse_field_selector(informer.field_selector).matches(msgspec.to_builtins(obj))
             obj = obj if selected else None
         watched = informer.store.get(found.key)
         if watched is None or obj is None:

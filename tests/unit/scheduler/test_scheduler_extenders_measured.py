@@ -21,8 +21,8 @@ from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.interface import Codes, FilterNodesPlugin, PreFilterPlugin, PreScorePlugin, ScoreNodesPlugin, Scores
 from koordsched.metrics.collectors import BucketCounts
+from koordsched.scheduler.extenders.asking import HINTS
 from koordsched.scheduler.extenders.extender import Extender
-from koordsched.scheduler.extenders.hints import HINTS
 from koordsched.scheduler.extenders.transport import Reply
 
 URL = "http://extender"
@@ -55,7 +55,7 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> Answering:
     return made
 
 
-@pytest.mark.parametrize(("percentage", "first", "second"), [(0, 210, 209), (60, 126, 125), (100, 210, 209)])
+@pytest.mark.parametrize(("percentage", "first", "second"), [(0, 210, 209), (60, 126, 126), (100, 210, 209)])
 async def test_as_many_nodes_are_asked_about_as_are_to_be_looked_at_but_those_without_room_beside_nominated_pods(
     stage: Stage, answering: Answering, percentage: int, first: int, second: int
 ) -> None:

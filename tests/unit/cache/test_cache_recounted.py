@@ -262,3 +262,34 @@ def test_images_are_counted_by_their_changes() -> None:
         cache.set_node(_node().image(10, image).build())
         versions.append(cache.columns.images_version)
     assert versions[0] == versions[1] < versions[2]
+
+
+def test_a_resource_that_is_named_before_nodes_offer_it_is_offered_like_any_and_stays() -> None:
+    cache = Cache()
+    found = cache.columns.resource("example.com/gpu")
+    for amount in (2, 0, 3, 0):
+        cache.set_node(_node().allocatable("example.com/gpu", amount).build())
+        assert cache.nodes_by_name["n1"].allocatable("example.com/gpu") == amount
+    cache.columns.forget_unused()
+    assert cache.columns.resource_id("example.com/gpu") == found
+
+
+def test_a_name_of_a_node_that_takes_the_place_of_a_forgotten_one_is_a_new_meaning() -> None:
+    cache = Cache()
+    for name in ("n1", "n2"):
+        cache.set_node(node(name).build())
+    cache.remove_node("n1")
+    cache.columns.forget_unused()
+    before = cache.columns.meanings
+    cache.set_node(node("n3").build())
+    ids = cache.columns.name_column.values.ids
+    assert (ids, cache.columns.meanings > before) == ({"n2": 2, "n3": 1}, True)
+
+
+def test_rows_that_are_written_anew_count_as_changes_of_images() -> None:
+    cache, seen = Cache(), []
+    cache.set_node(_node().image(10, "a:1").build())
+    for _ in range(3):
+        seen.append(cache.columns.images_version)
+        cache.rewrite("n1")
+    assert seen == sorted(set(seen))

@@ -8,7 +8,9 @@ import pytest
 from support.builders import node, pod
 from support.fakes import Fake, FakeScore, VersionedFilter, profile_config, registry_of
 from support.plugins import PluginBench
+from support.world import World
 
+from koordsched.api.core import Taint, Toleration
 from koordsched.api.podinfo import PodInfo
 from koordsched.cache.nodes import NodeInfo, Nodes
 from koordsched.framework.cycle_state import CycleState
@@ -27,7 +29,7 @@ from koordsched.framework.row_refusals import NO_REFUSALS, RowRefusals
 from koordsched.framework.sampling import Sampler
 from koordsched.framework.shapes import Shape
 from koordsched.framework.status import Status, unschedulable
-from koordsched.framework.tolerations import LONG_LIST, tolerances_of
+from koordsched.framework.tolerations import LONG_LIST, tolerances_of, tolerates
 
 
 class Asked(VersionedFilter, PreFilterPlugin, PreScorePlugin, ScorePlugin):
@@ -177,3 +179,13 @@ def test_joining_with_nothing_makes_nothing_new() -> None:
     some = RowRefusals.of({1: unschedulable("full")})
     assert NO_REFUSALS.joined(some) is some.joined(NO_REFUSALS) is some
     assert NO_REFUSALS.joined(NO_REFUSALS) is NO_REFUSALS
+
+
+@pytest.mark.parametrize(("operator", "tolerated"), [("Equal", True), ("", True), ("Exists", True), ("Gt", False), ("exists", False)])
+def test_an_operator_that_is_none_tolerates_nothing(operator: str, tolerated: bool) -> None:
+    taint = Taint(key="k", value="v", effect="NoSchedule")
+    toleration = Toleration(key="k", value="v", operator=operator)
+    assert tolerates((toleration,), taint) is tolerated
+    world = World()
+    world.cache.set_node(node("n1").cpu("4").taint("k", "NoSchedule", "v").build())
+    assert (world.find(pod("p").tolerates("k", "v", operator=operator).info()) == "n1") is tolerated

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
-from support.drift import check_all
+from support.drift import check_all, standing_check
 from support.fakes import node_manifest, pod_manifest
 from support.known import known
 from support.stages import Stage, begin
@@ -17,6 +17,7 @@ from koordsched.api.core import ContainerStatus
 from koordsched.api.kinds import NODE, POD
 from koordsched.cluster.port import Gone, Ref
 from koordsched.scheduler.debugger import Stale
+from koordsched.scheduler.debugger import standing_check as checking
 from koordsched.scheduler.debugger.fresh_list import ListWalk
 
 
@@ -84,3 +85,27 @@ async def test_a_pod_that_waits_though_it_does_not_exist_is_taken_out_and_told_o
         assert lines == [{**told, "cached": True, "actual": False}]
         assert [waiting.key for waiting in world.scheduler.queue.waiting()] == ["default/p"]
         await asyncio.sleep(1)
+
+
+async def test_the_standing_check_goes_on_where_its_last_turn_ended(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stage() as world:
+        await world.start()
+        for number in range(5):
+            await world.create(NODE, node_manifest(f"n{number}"))
+        await world.settle()
+        monkeypatch.setattr(checking, "PAGE", 2)
+        tokens: list[str] = []
+        original = world.cluster.list
+
+        async def listed(kind: Any, *, field_selector: str = "", limit: int = 0, continue_token: str = "") -> Any:
+            if kind == NODE:
+                tokens.append(continue_token)
+            return await original(kind, field_selector=field_selector, limit=limit, continue_token=continue_token)
+
+        monkeypatch.setattr(world.cluster, "list", listed)
+        check = standing_check(world)
+        for _ in range(4):
+            await check.check_part()
+        assert [token == "" for token in tokens] == [True, False, False, True]
+        assert len(set(tokens)) == 3
+        monkeypatch.undo()

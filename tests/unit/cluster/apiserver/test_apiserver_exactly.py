@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from support.virtual_loop import run_virtual
 
 from koordsched.api.core import Pod
-from koordsched.api.kinds import NODE, NODE_METRIC, POD
+from koordsched.api.kinds import EVENT, LEASE, NODE, NODE_METRIC, POD
 from koordsched.clock import RealClock, VirtualClock
 from koordsched.cluster.apiserver import ConnectError, ConnectionSettings, http1, oidc
 from koordsched.cluster.apiserver.connection import connect as connect_with
@@ -308,3 +308,20 @@ async def test_what_is_no_pod_is_as_it_came() -> None:
     assert (found.api_version, found.kind, found.metadata.name) == ("v1", "Node", "n")
     other: Any = KindDecoder(NODE_METRIC).object(msgspec.json.encode({**node, "status": {"a": 1}}))
     assert (other.api_version, other.kind, other.raw["status"]) == (NODE_METRIC.api_version, NODE_METRIC.kind, {"a": 1})
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        (POD, "/api/v1/pods"),
+        (NODE, "/api/v1/nodes"),
+        (LEASE, "/apis/coordination.k8s.io/v1/leases"),
+        (EVENT, "/apis/events.k8s.io/v1/events"),
+        (NODE_METRIC, "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"),
+    ],
+)
+async def test_a_kind_of_a_group_has_its_own_path(server: Any, connected: Any, kind: Any, path: str) -> None:
+    api = await connected(master=server.url)
+    server.answers((200, {"metadata": {"resourceVersion": "9"}, "items": []}))
+    await api.list(kind)
+    assert [seen.path for seen in server.seen] == [path]

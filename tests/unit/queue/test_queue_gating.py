@@ -8,6 +8,7 @@ from support.queueing import Bench
 
 from koordsched.queue.events import (
     NODE_ADD,
+    UNSCHEDULABLE_TIMEOUT,
     ActionType,
     EventHint,
     EventResource,
@@ -161,3 +162,14 @@ def test_a_pre_enqueue_that_fails_gates_the_pod_and_is_logged() -> None:
     (logged,) = logs
     assert (logged["event"], logged["log_level"]) == ("PreEnqueue failed, the pod is gated", "error")
     assert (logged["pod"], logged["plugin"], logged["error"]) == ("default/q", "Gang", "gated by Gang")
+
+
+def test_an_event_that_means_every_pod_asks_no_gated_one() -> None:
+    bench = gang_bench()
+    bench.profile.gates["default/p"] = "Gang"
+    bench.add(pod("p"), pod("q"))
+    bench.fail("Fit", info=bench.pop())
+    asked = len(bench.profile.preferred)
+    bench.queue.move_all(UNSCHEDULABLE_TIMEOUT, None, None)
+    assert bench.places() == {"q": "backoff", "p": "gated"}
+    assert len(bench.profile.preferred) == asked + 1

@@ -191,6 +191,37 @@ async def test_reasons_that_change_are_pending_until_they_are_told_and_known_to_
         assert messages.pop().startswith(OTHERWISE)
 
 
+async def test_of_many_pods_a_hundred_at_a_time_are_given_their_new_reasons(stage: Stage) -> None:
+    async with stage() as world:
+        await begin(world, *(pod_manifest(f"p{number:03}", nodeSelector={"disk": "ssd"}) for number in range(230)))
+        await asyncio.sleep(10)
+        began, told = world.cluster.calls["patch status", POD], []
+        await world.create(NODE, {**node_manifest("n2", disk="ssd"), "spec": {"unschedulable": True}})
+        await asyncio.sleep(0.5)
+        for _ in range(6):
+            told.append((world.cluster.calls["patch status", POD] - began, world.scheduler.idle()))
+            await asyncio.sleep(1)
+        assert told == [(0, False), (100, False), (100, False), (200, False), (200, False), (230, True)]
+        assert {condition(world, f"p{number:03}")[1].partition(" no new claims")[0] for number in range(230)} == {OTHERWISE}
+
+
+async def test_reasons_that_go_on_changing_are_given_ever_more_rarely(stage: Stage) -> None:
+    async with stage() as world:
+        await begin(world, pod_manifest(nodeSelector={"disk": "ssd"}))
+        await asyncio.sleep(10)
+        seen, times = condition(world), []
+        began = world.clock.now()
+        for number in range(250):
+            if number % 5 == 0:
+                node = node_manifest(f"m{number}", disk="ssd")
+                await world.create(NODE, {**node, "spec": {"unschedulable": True}})
+            await asyncio.sleep(0.1)
+            if condition(world) != seen:
+                seen = condition(world)
+                times.append(round(world.clock.now() - began, 1))
+        assert [round(after - before) for before, after in pairwise([0.0, *times])] == [1, 2, 4, 5, 5, 5]
+
+
 async def test_what_could_help_is_asked_with_the_reasons(stage: Stage) -> None:
     asked: list[Any] = []
 

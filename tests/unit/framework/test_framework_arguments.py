@@ -29,7 +29,7 @@ from koordsched.framework.row_refusals import NO_REFUSALS, RowRefusals
 from koordsched.framework.sampling import Sampler
 from koordsched.framework.shapes import Shape
 from koordsched.framework.status import Status, unschedulable
-from koordsched.framework.tolerations import LONG_LIST, tolerances_of, tolerates
+from koordsched.framework.tolerations import LONG_LIST, first_untolerated, tolerances_of
 
 
 class Asked(VersionedFilter, PreFilterPlugin, PreScorePlugin, ScorePlugin):
@@ -185,7 +185,7 @@ def test_joining_with_nothing_makes_nothing_new() -> None:
 def test_an_operator_that_is_none_tolerates_nothing(operator: str, tolerated: bool) -> None:
     taint = Taint(key="k", value="v", effect="NoSchedule")
     toleration = Toleration(key="k", value="v", operator=operator)
-    assert tolerates((toleration,), taint) is tolerated
+    assert (first_untolerated((taint,), (toleration,)) is None) is tolerated
     world = World()
     world.cache.set_node(node("n1").cpu("4").taint("k", "NoSchedule", "v").build())
     assert (world.find(pod("p").tolerates("k", "v", operator=operator).info()) == "n1") is tolerated

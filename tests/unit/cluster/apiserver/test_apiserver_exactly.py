@@ -262,6 +262,7 @@ def test_a_request_waits_for_what_its_token_lacks() -> None:
     run_virtual(body)
 
 
+@pytest.mark.filterwarnings("ignore:.*deprecated and will be removed in:DeprecationWarning")  # kubernetes-asyncio on aiohttp 3.14
 async def test_an_issuer_that_says_nothing_is_given_up(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     async def silence(_request: Any) -> Any:
         await asyncio.sleep(10)

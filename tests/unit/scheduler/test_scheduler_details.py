@@ -25,8 +25,7 @@ from koordsched.api.podinfo import PodInfo
 from koordsched.clock import VirtualClock
 from koordsched.cluster.memory import Fault, MemoryCluster
 from koordsched.cluster.port import Patch, Ref, ServerError
-from koordsched.config.types import Extender as ExtenderConfig
-from koordsched.config.types import ExtenderTLSConfig
+from koordsched.config.types import ExtenderConfig, ExtenderTLSConfig
 from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.status import Code, Status, unschedulable

@@ -16,7 +16,7 @@ from koordsched.api.kinds import NODE, POD
 from koordsched.api.podinfo import PodInfo
 from koordsched.cache.nodes import Nodes
 from koordsched.clock import VirtualClock
-from koordsched.config.types import Extender as ExtenderConfig
+from koordsched.config.types import ExtenderConfig
 from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.interface import Codes, FilterNodesPlugin, PreFilterPlugin, PreScorePlugin, ScoreNodesPlugin, Scores

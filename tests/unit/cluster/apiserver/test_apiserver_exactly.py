@@ -24,11 +24,10 @@ from koordsched.cluster.apiserver.credentials import CredentialError
 from koordsched.cluster.apiserver.decoding import KindDecoder
 from koordsched.cluster.apiserver.errors import Sent, Untrusted, transport_error, unreadable_answer
 from koordsched.cluster.apiserver.http1 import ConnectionPool, Server
-from koordsched.cluster.apiserver.incluster import in_cluster_target
 from koordsched.cluster.apiserver.kubeconfig import read_kubeconfig
 from koordsched.cluster.apiserver.limiter import Priority, RateLimiter
 from koordsched.cluster.apiserver.oidc import Oidc, OidcSettings
-from koordsched.cluster.apiserver.target import Pem, TlsSettings
+from koordsched.cluster.apiserver.target import Pem, TlsSettings, in_cluster_target
 from koordsched.cluster.apiserver.tls import Material, make_context
 from koordsched.cluster.apiserver.wire import NoAnswer, NotSent, NotTrusted, WireError, max_body, wire_error
 from koordsched.cluster.port import Binding, OutcomeUnknown, Patch, Ref, ServerError, Unreadable
@@ -105,7 +104,7 @@ async def test_connections_notice_a_peer_that_is_gone(server: Any) -> None:
 
 
 async def test_an_error_of_the_connection_is_the_reason_in_the_systems_words() -> None:
-    connection = http1.Connection(1000)
+    connection = http1.HttpConnection(1000)
     connection._waiter = waiter = asyncio.get_running_loop().create_future()
     connection.connection_lost(ConnectionResetError(104, "Connection reset by peer"))
     assert waiter.result() == "connection reset by peer"

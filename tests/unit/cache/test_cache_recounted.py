@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from support.builders import node, pod
+from support.described import described
 
 from koordsched._core.counts import RowCounts
 from koordsched.api.core import Taint
 from koordsched.api.selectors import map_matcher
 from koordsched.cache.cache import NO_ROW, Cache
-from koordsched.cache.pod_counts import PodClass, PodQuery
+from koordsched.cache.pod_counts import PodClass, PodQuery, pod_counts
 
 ALL = PodQuery(None, map_matcher({}))
 WEB = PodQuery(frozenset({"default"}), map_matcher({"app": "web"}))
@@ -31,7 +32,7 @@ def counted() -> tuple[Cache, list[RowCounts]]:
     cache = Cache()
     for name in ("n1", "n2"):
         cache.set_node(node(name).build())
-    counts = [cache.counts.count(query) for query in QUERIES]
+    counts = [pod_counts(cache).count(query) for query in QUERIES]
     web, tier = pod("web").label("app", "web"), pod("tier").label("app", "web").label("tier", "a")
     going = pod("going").label("app", "web").label("tier", "a").deleted_at("2026-01-01T00:00:00Z")
     other = pod("other", namespace="other").label("app", "db")
@@ -44,8 +45,8 @@ def counted() -> tuple[Cache, list[RowCounts]]:
 
 def classes(cache: Cache) -> dict[Any, tuple[dict[int, int], list[int]]]:
     """Return each class with its rows and the numbers of the queries that it matches."""
-    number = {id(cache.counts.count(query)): index for index, query in enumerate(QUERIES)}
-    found = cache.counts._classes.items()
+    number = {id(pod_counts(cache).count(query)): index for index, query in enumerate(QUERIES)}
+    found = pod_counts(cache)._classes.items()
     return {key: (known.rows, sorted(number[id(reference())] for reference in known.matching)) for key, known in found}
 
 
@@ -65,33 +66,33 @@ COUNTS = [[5, 2, 7], [4, 1, 5], [1, 0, 1]]
 def test_classes_and_queries_are_counted() -> None:
     cache, counts = counted()
     assert (classes(cache), values(counts)) == (RIGHT, COUNTS)
-    assert list(cache.counts.differences("n1")) == list(cache.counts.differences("n2")) == []
-    assert list(cache.counts.differences("unknown")) == []
+    assert list(pod_counts(cache).differences("n1")) == list(pod_counts(cache).differences("n2")) == []
+    assert list(pod_counts(cache).differences("unknown")) == []
 
 
 def _lose_class(cache: Cache) -> None:
-    del cache.counts._classes[TIER_KEY]
+    del pod_counts(cache)._classes[TIER_KEY]
 
 
 def _lose_row(cache: Cache) -> None:
-    del cache.counts._classes[WEB_KEY].rows[0]
+    del pod_counts(cache)._classes[WEB_KEY].rows[0]
 
 
 def _miscount_class(cache: Cache) -> None:
-    cache.counts._classes[WEB_KEY].rows[0] = 9
+    pod_counts(cache)._classes[WEB_KEY].rows[0] = 9
 
 
 def _miscount_query(cache: Cache) -> None:
-    cache.counts.count(WEB).add(0, 3)
+    pod_counts(cache).count(WEB).add(0, 3)
 
 
 def _invent_class(cache: Cache) -> None:
-    invented = cache.counts._classes["default", (("app", "gone"),), False] = PodClass([])
+    invented = pod_counts(cache)._classes["default", (("app", "gone"),), False] = PodClass([])
     invented.rows[0] = 2
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "reported"),
     [
         (_lose_class, [("pods of namespace default with labels {'app': 'web', 'tier': 'a'}", 0, 1)]),
         (_lose_row, [("pods of namespace default with labels {'app': 'web'}", 0, 2)]),
@@ -100,22 +101,22 @@ def _invent_class(cache: Cache) -> None:
         (_invent_class, []),  # of what the cache does not have nothing is asked
     ],
 )
-def test_what_is_wrong_is_told_and_counted_anew(damage: Callable[[Cache], None], told: list[tuple[str, int, int]]) -> None:
+def test_what_is_wrong_is_reported_and_counted_anew(damage: Callable[[Cache], None], reported: list[tuple[str, int, int]]) -> None:
     cache, counts = counted()
     damage(cache)
-    assert [tuple(each) for each in cache.counts.differences("n1")] == told
-    cache.counts.rebuild("n1")
+    assert [tuple(each) for each in pod_counts(cache).differences("n1")] == reported
+    pod_counts(cache).rebuild("n1")
     assert (classes(cache), values(counts)) == (RIGHT, COUNTS)
-    cache.counts.rebuild("unknown")
-    assert list(cache.counts.differences("n1")) == []
+    pod_counts(cache).rebuild("unknown")
+    assert list(pod_counts(cache).differences("n1")) == []
     for number in range(7):
         cache.remove_pod(f"u{number}")
-    assert (cache.counts._classes, values(counts)) == ({}, [[0, 0, 0]] * 3)
+    assert (pod_counts(cache)._classes, values(counts)) == ({}, [[0, 0, 0]] * 3)
 
 
 def test_a_query_that_is_over_is_counted_nowhere() -> None:
     cache, counts = counted()
-    index = cache.counts._queries
+    index = pod_counts(cache)._queries
     assert {need: len(queries) for need, queries in index._by_need.items()} == {
         (None, None): 1,
         ("default", ("app", "web")): 2,
@@ -124,13 +125,13 @@ def test_a_query_that_is_over_is_counted_nowhere() -> None:
     del counts[1]
     gc.collect()
     cache.set_pod(pod("again").uid("u9").label("app", "web").info(), "n2")
-    assert [len(known.matching) for key, known in cache.counts._classes.items() if key == WEB_KEY] == [1]
+    assert [len(known.matching) for key, known in pod_counts(cache)._classes.items() if key == WEB_KEY] == [1]
     assert values(counts) == [[5, 3, 8], [1, 0, 1]]
-    again = cache.counts.count(WEB)
+    again = pod_counts(cache).count(WEB)
     assert [again.of(0), again.of(1)] == [4, 2]
     del counts, again
     gc.collect()
-    assert (index._by_need, len(cache.counts)) == ({}, 0)
+    assert (index._by_need, len(pod_counts(cache))) == ({}, 0)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +173,7 @@ def test_a_row_that_is_written_anew_has_the_pods_of_its_node_and_no_others() -> 
     cache.assume_pod(pod("assumed").uid("a").cpu("1").info(), "n1")
     cache.set_pod(pod("bound").uid("b").cpu("2").info(), "n1")
     cache.set_pod(pod("elsewhere").uid("e").cpu("3").info(), "n2")
-    before = cache.describe()
+    before = described(cache)
     n1 = cache.nodes_by_name["n1"]
     lost = n1.pods.pop("b")
     n1.pods["e"] = cache.pods["e"].info
@@ -185,19 +186,19 @@ def test_a_row_that_is_written_anew_has_the_pods_of_its_node_and_no_others() -> 
     assert (sorted(n1.pods), n1.requested("cpu"), cache.nodes_by_name["n2"].requested("cpu")) == (["a", "new"], 2000, 3000)
     cache.remove_pod(new.uid)
     cache.set_pod(lost, "n1")
-    assert cache.describe() == before
+    assert described(cache) == before
 
 
-def test_what_is_described_of_a_node_that_nobody_knows_is_its_pods() -> None:
+def test_what_is_described_of_a_node_that_is_not_known_is_its_pods() -> None:
     cache = Cache()
     cache.set_pod(pod("p").uid("u").request("example.com/gpu", 1).cpu("1").host_port(80).on("x").info(), "x")
-    [described] = cache.describe().values()
-    assert [(port.protocol, port.port) for port in described.pop("ports")] == [("TCP", 80)]
+    [facts] = described(cache).values()
+    assert [(port.protocol, port.port) for port in facts.pop("ports")] == [("TCP", 80)]
     nothing = dict.fromkeys(["pods", "cpu", "memory", "ephemeral-storage"], (0, 0))
-    resources = described.pop("resources")
+    resources = facts.pop("resources")
     assert {name: allocatable for name, (allocatable, _) in resources.items()} == dict.fromkeys(resources, 0)
     assert nothing.keys() <= resources.keys()
-    assert described == {"live": False, "labels": {}, "taints": [], "cordoned": False, "images": [], "pods": ["u"]}
+    assert facts == {"live": False, "labels": {}, "taints": [], "cordoned": False, "images": [], "pods": ["u"]}
 
 
 # Names
@@ -251,8 +252,8 @@ def test_a_taint_is_the_same_whenever_it_was_added() -> None:
         made = node(name).build()
         taint = Taint(key="k", value="v", effect="NoSchedule", time_added=added)
         cache.set_node(replace(made, spec=replace(made.spec, taints=(taint,))))
-    described = [each["taints"] for each in cache.describe().values()]
-    assert described == [[("k", "v", "NoSchedule")]] * 3
+    taints = [each["taints"] for each in described(cache).values()]
+    assert taints == [[("k", "v", "NoSchedule")]] * 3
     assert [taint for taint in cache.columns.taints.ids if taint.key == "k"] == [Taint(key="k", value="v", effect="NoSchedule")]
 
 

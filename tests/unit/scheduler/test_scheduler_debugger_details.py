@@ -18,7 +18,8 @@ from koordsched.api.kinds import NODE, POD
 from koordsched.cluster.port import Gone, Ref
 from koordsched.scheduler.debugger import Stale
 from koordsched.scheduler.debugger import standing_check as checking
-from koordsched.scheduler.debugger.fresh_list import ListWalk
+from koordsched.scheduler.debugger.list_comparison import ListWalk
+from koordsched.slices import Slices
 
 
 @pytest.mark.parametrize("rest", ["", "offered"])
@@ -43,7 +44,8 @@ async def test_a_list_is_walked_page_by_page_with_the_tokens_that_are_given(
         walk, pages = ListWalk(world.cluster, world.scheduler._nodes), 0
         last = False
         while not last:
-            found, last = await walk.next_page(2)
+            with Slices(world.clock.perf) as slices:
+                found, last = await walk.next_page(2, slices)
             assert found == []
             pages += 1
         assert {(selector, limit) for selector, limit, _ in asked} == {("", 2)}
@@ -69,7 +71,7 @@ async def test_a_pod_in_the_queue_is_read_as_a_pending_one(stage: Stage) -> None
         assert found.unreadable == ()
 
 
-async def test_a_pod_that_waits_though_it_does_not_exist_is_taken_out_and_told_of(stage: Stage) -> None:
+async def test_a_pod_that_waits_though_it_does_not_exist_is_taken_out_and_logged(stage: Stage) -> None:
     async with stage() as world:
         await begin(world, pod_manifest("p", "9"), pod_manifest("q", schedulingGates=[{"name": "g"}]))
         gone = world.scheduler.pods["default/q"].metadata.uid
@@ -81,8 +83,8 @@ async def test_a_pod_that_waits_though_it_does_not_exist_is_taken_out_and_told_o
             await check_all(world)
         text = "the cache differed from the cluster and is mended"
         lines = [line for line in logs if line["event"] == text]
-        told = {"event": text, "log_level": "error", "kind": "pod", "object": f"default/q ({gone})", "column": "waits"}
-        assert lines == [{**told, "cached": True, "actual": False}]
+        reported = {"event": text, "log_level": "error", "kind": "pod", "object": f"default/q ({gone})", "column": "waits"}
+        assert lines == [{**reported, "cached": True, "actual": False}]
         assert [waiting.key for waiting in world.scheduler.queue.waiting()] == ["default/p"]
         await asyncio.sleep(1)
 

@@ -49,7 +49,7 @@ def requested(world: EmbeddedCluster, name: str = "n1") -> int:
 # Pods that change
 
 
-async def test_a_pod_that_is_being_deleted_is_told_that_it_is_not_scheduled(stage: Stage) -> None:
+async def test_a_pod_that_is_being_deleted_has_an_event_that_it_is_not_scheduled(stage: Stage) -> None:
     async with stage() as world:
         await world.create(NODE, node_manifest("n1"))
         manifest = pod_manifest()
@@ -175,7 +175,7 @@ async def test_what_changed_while_a_pod_was_tried_is_what_waits(stage: Stage) ->
 OTHERWISE = "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 1 node(s) were unschedulable."
 
 
-async def test_reasons_that_change_are_pending_until_they_are_told_and_known_to_the_queue(stage: Stage) -> None:
+async def test_reasons_that_change_are_pending_until_they_are_reported_and_known_to_the_queue(stage: Stage) -> None:
     async with stage() as world:
         await begin(world, *(pod_manifest(name, nodeSelector={"disk": "ssd"}) for name in "ab"))
         assert world.scheduler.idle()
@@ -194,13 +194,13 @@ async def test_of_many_pods_a_hundred_at_a_time_are_given_their_new_reasons(stag
     async with stage() as world:
         await begin(world, *(pod_manifest(f"p{number:03}", nodeSelector={"disk": "ssd"}) for number in range(230)))
         await asyncio.sleep(10)
-        began, told = world.cluster.calls["patch status", POD], []
+        began, reported = world.cluster.calls["patch status", POD], []
         await world.create(NODE, {**node_manifest("n2", disk="ssd"), "spec": {"unschedulable": True}})
         await asyncio.sleep(0.5)
         for _ in range(6):
-            told.append((world.cluster.calls["patch status", POD] - began, world.scheduler.idle()))
+            reported.append((world.cluster.calls["patch status", POD] - began, world.scheduler.idle()))
             await asyncio.sleep(1)
-        assert told == [(0, False), (100, False), (100, False), (200, False), (200, False), (230, True)]
+        assert reported == [(0, False), (100, False), (100, False), (200, False), (200, False), (230, True)]
         assert {condition(world, f"p{number:03}")[1].partition(" no new claims")[0] for number in range(230)} == {OTHERWISE}
 
 
@@ -224,12 +224,12 @@ async def test_reasons_that_go_on_changing_are_given_ever_more_rarely(stage: Sta
 async def test_what_could_help_is_asked_with_the_reasons(stage: Stage) -> None:
     asked: list[Any] = []
 
-    class Hopeful(FakePostFilter):
+    class Helpful(FakePostFilter):
         def may_help(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
             asked.append((pod.key, diagnosis.message if isinstance(diagnosis, Diagnosis) else diagnosis))
             return False
 
-    async with stage((Hopeful("Q", (None, unschedulable("no"))), "postFilter")) as world:
+    async with stage((Helpful("Q", (None, unschedulable("no"))), "postFilter")) as world:
         await begin(world, pod_manifest(nodeSelector={"disk": "ssd"}))
         await world.create(NODE, {**node_manifest("n2", disk="ssd"), "spec": {"unschedulable": True}})
         await world.settle()

@@ -100,7 +100,7 @@ class Slow(
     BindPlugin,
     PostBindPlugin,
 ):
-    """Takes its time at every extension point, and answers what it is told to at Filter and Reserve."""
+    """Takes its time at every extension point, and answers as `fails` says."""
 
     name = "Slow"
     normalize = Normalize.CUSTOM
@@ -222,7 +222,7 @@ POINT_SECONDS = SECONDS | {
 }
 SEARCH = ["PreFilter", "Filter", "PreScore", "Score"]
 WAY = [*SEARCH, "Reserve", "Permit", "PreBindPreFlight", "PreBind", "Bind"]
-ASKED = SECONDS | {"PreBind": POINT_SECONDS["PreBind"]}  # of one plugin: its normalizing is told of for itself
+ASKED = SECONDS | {"PreBind": POINT_SECONDS["PreBind"]}  # of one plugin: its normalizing is measured apart
 
 
 def ended(*names: str) -> dict[tuple[str, str], tuple[float, float]]:

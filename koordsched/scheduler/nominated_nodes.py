@@ -60,11 +60,17 @@ class NominatedNodes:
         refused = NO_REFUSALS
         if fit is not None:
             # Where nominated pods take nothing but amounts, these are compared for all rows at once.
-            beyond_amounts = np.isin(rows, self._nominator.rows_beyond_amounts())
-            compared = rows[~beyond_amounts]
+            beyond_amounts = self._nominator.rows_beyond_amounts()
+            compared = rows[np.isin(rows, beyond_amounts, invert=True)] if beyond_amounts else rows
             codes = self._nominator.shortages(compared, pod, fit.request)
-            refused = RowRefusals.of_codes(compared[codes != 0], codes[codes != 0], partial(simulation.explain, fit.f, pod))
-            rows = rows[beyond_amounts] if fit.alone else np.setdiff1d(rows, refused.rows, assume_unique=True)
+            short = codes != 0
+            refused = RowRefusals.of_codes(compared[short], codes[short], partial(simulation.explain, fit.f, pod))
+            if not fit.alone:
+                rows = np.setdiff1d(rows, refused.rows, assume_unique=True)
+            elif beyond_amounts:
+                rows = rows[np.isin(rows, beyond_amounts)]
+            else:
+                return refused
         by_row = {}
         for row in rows.tolist():  # amounts do not decide alone: all filters are asked
             node = self._cache.infos[row]

@@ -195,9 +195,11 @@ class Cycle:
             if nominated is not None and not asking:
                 return self._name(nominated)
             refused = self._nominated.refusals(profile, shape, pod)
-        if answer is None and nominated is None and shape.feasible_count <= len(refused):
+        refused_count = 0 if refused is NO_REFUSALS else len(refused)
+        if answer is None and nominated is None and shape.feasible_count <= refused_count:
             return shapes.diagnose(shape, pod, refused)
-        evaluation, left_out = shape.evaluation, refused.rows
+        evaluation = shape.evaluation
+        left_out = refused.rows if refused_count else None
 
         # Extenders: of what they left, what is allowed still.
         candidates: dict[int, int] = {}
@@ -209,11 +211,12 @@ class Cycle:
             if len(candidates) == 1:
                 return self._name(next(iter(candidates)))
             left_out = np.setdiff1d(evaluation.feasible_rows(), np.array(list(candidates), np.int32))
-        if len(left_out):
+        if left_out is not None:
             shapes.overrule(shape, left_out)
         try:
             # Sampling: part of the nodes is looked at where the operator says so.
-            wanted = None if candidates else nodes_to_find(node_count, profile.percentage_of_nodes_to_score)
+            percentage = 0 if candidates else profile.percentage_of_nodes_to_score
+            wanted = nodes_to_find(node_count, percentage) if percentage else None
             sample = None if wanted is None else self._sampler.sample(shape, wanted)
             if asking and not candidates:
                 rows = evaluation.feasible_rows() if sample is None else sample
@@ -237,7 +240,7 @@ class Cycle:
             rows_of_best = [row for row, total in totals.items() if total == highest]
             return self._name(rows_of_best[self._random.randrange(len(rows_of_best)) if len(rows_of_best) > 1 else 0])
         finally:
-            if len(left_out):
+            if left_out is not None:
                 shapes.reinstate(shape, left_out)
 
     def _name(self, row: int) -> str:

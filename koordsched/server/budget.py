@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Make = Callable[[Slices], Awaitable[Response]]
 
-SHARE = 0.05
+SHARE = 0.1
 """CPU seconds a second."""
 SAVED_SECONDS = 0.1
 """What time without requests leaves for a burst, such as a scrape of /metrics and /metrics/resources. At the start nothing is saved yet."""
@@ -28,6 +28,8 @@ OWED_SECONDS = 0.25
 """The most that can be owed, so that a burst delays later requests by OWED_SECONDS / SHARE at most."""
 
 LEAST_REST = 0.001
+MOST_REST = 1.0
+"""Seconds before one answer. Probes are not held up and may use up the share; something else is answered every second still."""
 
 
 class Pace:
@@ -41,11 +43,12 @@ class Pace:
         self._turn = asyncio.Lock()  # first come, first served
 
     async def wait(self) -> None:
-        """Wait until it is this request's turn and no more than the share has been used."""
+        """Wait until it is this request's turn and no more than the share has been used, MOST_REST at most."""
         async with self._turn:
+            end = self._now() + MOST_REST
             rest = self._rest()
-            while rest > 0:
-                await asyncio.sleep(max(rest, LEAST_REST))
+            while rest > 0 and self._now() < end:
+                await asyncio.sleep(min(max(rest, LEAST_REST), max(end - self._now(), LEAST_REST)))
                 rest = self._rest()
 
     def _rest(self) -> float:

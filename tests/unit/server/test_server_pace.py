@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from koordsched.server.budget import OWED_SECONDS, SAVED_SECONDS, SHARE, Pace
+import pytest
+
+from koordsched.server.budget import MOST_REST, OWED_SECONDS, SAVED_SECONDS, SHARE, Pace
 
 COST = 0.01
 
@@ -69,7 +71,21 @@ async def test_what_was_used_in_a_flood_delays_later_requests_by_a_bounded_time(
     thread, loop = Thread(), asyncio.get_running_loop()
     thread.used = 1000.0
     await thread.ask("a")
-    assert OWED_SECONDS / SHARE <= loop.time() <= OWED_SECONDS / SHARE + 0.1
+    assert loop.time() == pytest.approx(min(OWED_SECONDS / SHARE, MOST_REST), abs=0.1)
+
+
+async def test_something_is_answered_although_what_is_not_held_up_uses_more_than_the_share() -> None:
+    thread = Thread()
+
+    async def probes() -> None:
+        while True:
+            await asyncio.sleep(0.01)
+            thread.used += 0.01 * 2 * SHARE
+
+    probing = asyncio.create_task(probes())
+    await asyncio.gather(*(thread.ask(name) for name in "abcde"))
+    assert asyncio.get_running_loop().time() <= 5 * (MOST_REST + 0.1)
+    probing.cancel()
 
 
 async def test_a_request_that_is_given_up_costs_no_turn() -> None:

@@ -70,7 +70,10 @@ class HostPorts:
             self._table.mark(row, PORTS)
 
     def free(self, row: int, ports: tuple[HostPort, ...]) -> None:
-        found = self._lists[ports]
+        """Let one pod fewer use these ports on a row. A row that lost them by a fault is left to the standing check, which mends it."""
+        found = self._lists.get(ports)
+        if found is None or not self._table.has_bit(found.bit, row):
+            return
         others = found.others.get(row, 0)
         if others > 1:
             found.others[row] = others - 1

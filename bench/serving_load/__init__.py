@@ -6,7 +6,8 @@
 - `client.py`    the load, a process of its own: idle TLS connections, requests to every endpoint, headers that hardly come
 - `probed.py`    the scheduler with a task beside it that measures how late its event loop is
 
-`whole_pods_s` counts from the start of the process: handshakes of the load and the scheduler's own lists come at the same time. The load's
-client takes part of the machine, too: `load_cores` says how much (0.05 since the ports hold it up), and with two cores for everything that
-part is missing elsewhere. It asks again when it was answered: a server that answers more lets it cost more.
+The scheduler serves first: it stands by with full caches while another holds the lease, and the load's connections are all open. Then it
+gets the lease, and `whole_pods_s` counts from that moment. The load's client takes part of the machine, too: `load_cores` says how much,
+and with two cores for everything that part is missing elsewhere. It asks again when it was answered: a server that answers more lets it
+cost more.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import subprocess
 import sys
@@ -16,20 +17,38 @@ import msgspec
 from side_by_side.__main__ import compile_packages, say
 from side_by_side.competitors import METRICS, kubeconfig_of
 from side_by_side.figures import Figures, figures
-from side_by_side.race import SCHEDULER, race
+from side_by_side.race import REST_SECONDS, SCHEDULER, Race, Waiting, race
 from side_by_side.workload import Workload
 from support.controlplane.binaries import find_or_build
 from support.controlplane.credentials import ADMIN
 from support.controlplane.plane import ControlPlane
 from support.served import Served, command, write_config
 
+from koordsched.scenario.live.client import Client
 from koordsched.scenario.live.ports import free_port
-from serving_load.client import Outcome
+from serving_load.client import ESTABLISHED, Outcome
 from serving_load.probed import Lags
 
 SHOWN = ("whole_pods_s", "steady_pods_s", "scheduler_cpu_ms_pod", "api_server_cpu_ms_pod", "peak_rss_mib", "strangers_cores")
 
 LOGGED = 3000  # characters
+POLL_SECONDS = 0.01
+LOCK = "koord-scheduler"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+ELECTION = {
+    "leaderElect": True,
+    "resourceName": LOCK,
+    "resourceNamespace": "kube-system",
+    "leaseDuration": "600s",
+    "renewDeadline": "10s",
+    "retryPeriod": "200ms",
+}
+LEASE = {
+    "apiVersion": "coordination.k8s.io/v1",
+    "kind": "Lease",
+    "metadata": {"name": LOCK},
+    "spec": {"holderIdentity": "another", "leaseDurationSeconds": 3600, "renewTime": "2026-01-01T00:00:00.000000Z"},
+}
 
 
 class Result(msgspec.Struct):
@@ -47,6 +66,13 @@ class Entrant(NamedTuple):
     served: Served
     after: float
     log: Path
+    client: subprocess.Popen[bytes] | None
+
+    def under_load(self) -> None:
+        """Wait until the load's client, if there is one, has all its connections."""
+        if self.client is not None:
+            assert self.client.stdout is not None
+            assert self.client.stdout.readline() == ESTABLISHED
 
     def metrics(self) -> str:
         time.sleep(self.after)
@@ -54,6 +80,28 @@ class Entrant(NamedTuple):
         if trace:
             say(f"the scheduler's log has a traceback:{rest[:LOGGED]}")
         return self.served.get(METRICS)[1]
+
+
+class LeaseRace(Race):
+    """The scheduler stands by, filled, served and under its load, until it gets the lease: that is when measuring begins."""
+
+    async def _fill(self, client: Client) -> None:
+        await super()._fill(client)
+        await client.request("POST", LEASES, LEASE)
+
+    async def _runs_before(self, _client: Client, _waiting: Waiting) -> bool:
+        entrant = self._entrant
+        assert isinstance(entrant, Entrant)
+        await asyncio.to_thread(entrant.served.await_readiness)
+        await asyncio.to_thread(entrant.under_load)
+        await asyncio.sleep(REST_SECONDS)
+        return True
+
+    async def _begin(self, client: Client) -> float:
+        await client.request("PATCH", f"{LEASES}/{LOCK}", {"spec": {"holderIdentity": ""}})
+        while not (await client.request("GET", f"{LEASES}/{LOCK}"))["spec"]["holderIdentity"]:  # noqa: ASYNC110  # another process does
+            await asyncio.sleep(POLL_SECONDS)
+        return time.monotonic()
 
 
 class Bench:
@@ -68,7 +116,7 @@ class Bench:
 
     def entrant(self, plane: ControlPlane, _load: Workload) -> Entrant:
         kubeconfig, port = kubeconfig_of(plane), free_port()
-        served, (python, _, _, *flags) = command("--config", write_config(plane.folder, kubeconfig))
+        served, (python, _, _, *flags) = command("--config", write_config(plane.folder, kubeconfig, leaderElection=ELECTION))
         secure = [f"--secure-port={port}", "--bind-address=127.0.0.1"]
         reviews = [f"--authentication-kubeconfig={kubeconfig}", f"--authorization-kubeconfig={kubeconfig}"]
         if self._rate:
@@ -81,7 +129,7 @@ class Bench:
             ]
             self._client = subprocess.Popen([python, "-m", "serving_load.client", *arguments], stdout=subprocess.PIPE)
         line = [python, "-m", "serving_load.probed", str(self._lags), *flags, *secure, *reviews]
-        return Entrant(line, served, self._after, plane.folder / f"{SCHEDULER}.log")
+        return Entrant(line, served, self._after, plane.folder / f"{SCHEDULER}.log", self._client)
 
     def result(self, found: Figures) -> Result:
         lags = msgspec.json.decode(self._lags.read_bytes(), type=Lags)
@@ -99,7 +147,7 @@ def one_run(parsed: argparse.Namespace, rate: float) -> Result:
     load = Workload(nodes=parsed.nodes, pods=parsed.pods)
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), rate, parsed)
-        found = figures(race(find_or_build(os.environ, say), bench.entrant, load, say), load)
+        found = figures(race(find_or_build(os.environ, say), bench.entrant, load, say, LeaseRace), load)
         return bench.result(found)
 
 

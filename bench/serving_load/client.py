@@ -24,6 +24,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 HOST = "127.0.0.1"
 CONNECTIONS = 5  # of each endpoint
 IDLE, SLOW = 200, 20
+ESTABLISHED = b"established\n"
 GIVE_UP_SECONDS = 60.0
 PLAIN = ("GET /healthz", "GET /livez", "GET /readyz", "GET /metrics", "GET /metrics/resources", "GET /apis/v1/__services__")
 SECURE = (
@@ -65,6 +66,7 @@ class Load:
         self.times: dict[str, list[float]] = defaultdict(list)
         self.failures: Counter[str] = Counter()
         self.resident: list[float] = []
+        self._open: set[int] = set()
 
     async def run(self) -> None:
         """Load for ever, from the moment at which the ports are open."""
@@ -79,7 +81,7 @@ class Load:
             for number in range(CONNECTIONS)
         ]
         await asyncio.gather(
-            *works, *(self._hold() for _ in range(IDLE)), *(self._dawdle() for _ in range(SLOW)), self._ask_anew(), self._weigh()
+            *works, *(self._hold(number) for number in range(IDLE)), *(self._dawdle() for _ in range(SLOW)), self._ask_anew(), self._weigh()
         )
 
     async def _answers(self) -> bool:
@@ -106,11 +108,16 @@ class Load:
                 self.failures[f"{target}: {type(error).__name__}"] += 1
                 await asyncio.sleep(period)
 
-    async def _hold(self) -> None:
-        """Have a TLS connection open that says nothing."""
+    async def _hold(self, number: int) -> None:
+        """Have a TLS connection open that says nothing. Once all are open, standard output says so."""
         while True:
             with suppress(OSError):
                 async with self._connection(secure=True) as (reader, _):
+                    self._open.add(number)
+                    if len(self._open) == IDLE:
+                        self._open.add(-1)  # it is said once
+                        sys.stdout.buffer.write(ESTABLISHED)
+                        sys.stdout.flush()
                     await reader.read(1)
             self.failures["an idle connection was closed"] += 1
             await asyncio.sleep(1.0)

@@ -124,10 +124,10 @@ class Race:
         wire = exchanged(process.pid)
         sent: Mapping[str, float] = {}
         said = ""
-        if self._load.rate:
-            await self._warm_up(client, waiting)
+        if await self._runs_before(client, waiting):
             said = await asyncio.to_thread(self._entrant.metrics)
-            before, started, wire = self._moment(), time.monotonic(), exchanged(process.pid)
+            before, started, wire = self._moment(), await self._begin(client), exchanged(process.pid)
+        if self._load.rate:
             sent = await self._arrive()
         await waiting.until_bound(1)
         at_first_bind = self._moment()
@@ -152,6 +152,16 @@ class Race:
             metrics_before=said,
             metrics=metrics,
         )
+
+    async def _runs_before(self, client: Client, waiting: Waiting) -> bool:
+        """Bring the competitor to where it has only to begin with the pods; False: its start is measured, too."""
+        if self._load.rate:
+            await self._warm_up(client, waiting)
+        return bool(self._load.rate)
+
+    async def _begin(self, _client: Client) -> float:
+        """Let a competitor that runs begin; return when that was."""
+        return time.monotonic()
 
     async def _arrive(self) -> Mapping[str, float]:
         kubeconfig = self._plane.kubeconfig().write(self._plane.folder / "admin.kubeconfig")
@@ -230,10 +240,10 @@ async def _count(client: Client, path: str) -> int:
     return len(page["items"]) + int(page["metadata"].get("remainingItemCount", 0))
 
 
-def race(binaries: Binaries, competitor: Competitor, load: Workload, say: Callable[[str], None]) -> Run:
+def race(binaries: Binaries, competitor: Competitor, load: Workload, say: Callable[[str], None], kind: type[Race] = Race) -> Run:
     """Run one competitor; RaceError says why there are no figures."""
     with ControlPlane(binaries, INFLIGHT) as plane, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
-            return runner.run(Race(plane, competitor, load, say).run())
+            return runner.run(kind(plane, competitor, load, say).run())
         except ExceptionGroup as errors:  # of creations, which are made several at a time
             raise RaceError(f"the workload was not created: {errors.exceptions[0]}") from errors

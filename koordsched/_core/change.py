@@ -2,8 +2,12 @@
 
 from enum import IntFlag
 
+KINDS = 32  # bits of an entry of the log
+
 
 class NodeChange(IntFlag):
+    """A set of kinds. The named ones are what the table itself and the cache log; plugins register their own (`ChangeKinds`)."""
+
     USAGE = 1  # requested amounts, number of pods
     CAPACITY = 2  # allocatable amounts
     LABELS = 4  # label columns and the name column
@@ -12,4 +16,25 @@ class NodeChange(IntFlag):
     IMAGES = 32  # image bits
     EXISTENCE = 64  # the row became a node or ceased to be one
     OBJECT = 128  # anything else of the node's object (annotations, conditions): only plugins that read NodeInfo care
-    ALL = 255
+    ALL = (1 << KINDS) - 1  # also kinds that are registered later
+
+
+class ChangeKinds:
+    """The kinds of change of one node table by name: those of `NodeChange`, and what plugins register for state that they keep beside it.
+
+    Kinds are never given back: a table has as many as plugins of different names, whatever the number of profiles.
+    """
+
+    def __init__(self) -> None:
+        self._kinds = {kind.name: kind for kind in NodeChange if kind.name}
+
+    def register(self, name: str) -> NodeChange:
+        """Return the kind of this name, one of its own from the first time on. ValueError when no bit is left, or the name is in-tree."""
+        if name in NodeChange.__members__:
+            raise ValueError(f"change kind {name!r}: the node table logs this kind itself; register a name of the plugin's own")
+        found = self._kinds.get(name)
+        if found is None:
+            if len(self._kinds) == KINDS:
+                raise ValueError(f"change kind {name!r}: all {KINDS} kinds are taken: {', '.join(self._kinds)}")
+            found = self._kinds[name] = NodeChange(1 << len(self._kinds))
+        return found

@@ -3,7 +3,7 @@
 # A domain is the set of rows with the same value id of an attribute column, the topology key; value id 0 means that the row has no such
 # key, so that it is in no domain. Loops over rows end at table.extent(): rows after that were never in use.
 
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from koordsched._core.table cimport NodeTable
 
@@ -19,7 +19,7 @@ cdef class RowCounts:
 
 cdef class Changes:
     cdef NodeTable table
-    cdef int kinds              # change bits that count
+    cdef uint32_t kinds         # change bits that count
     cdef int64_t position       # the log is read up to here
     cdef int64_t counted        # what `version` returned last
 

@@ -4,7 +4,7 @@ import numpy as np
 
 cimport cython
 cimport numpy as cnp
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from koordsched._core.rows cimport Rows, codes_in, flags_in, rows_of, scores_in
 from koordsched._core.table cimport LOG_SIZE, NodeTable
@@ -68,7 +68,7 @@ cdef class RowCounts:
 @cython.final
 cdef class Changes:
 
-    def __init__(self, NodeTable table not None, int kinds):
+    def __init__(self, NodeTable table not None, uint32_t kinds):
         self.table = table
         self.kinds = kinds
         self.position = table.log_end

@@ -3,12 +3,15 @@
 # A round is: catch_up (which rows are dirty), then next_filter/store_codes for each filter that has something unknown about a dirty row,
 # settle, then next_scorer/store_scores likewise, rank, best, pick. The Verdicts are true after settle, the Ranking after rank.
 
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from koordsched._core.ranking cimport Ranking
 from koordsched._core.scratch cimport Scratch
 from koordsched._core.table cimport NodeTable
 from koordsched._core.verdicts cimport Verdicts
+
+cdef enum:
+    CHANGE_KINDS = 32  # koordsched._core.change.KINDS
 
 cdef class Evaluation:
     cdef NodeTable table
@@ -16,11 +19,11 @@ cdef class Evaluation:
     cdef Verdicts verdicts
     cdef Ranking ranking
     cdef readonly int64_t position          # log position up to which the columns are true
-    cdef const int32_t[::1] filter_reads    # [filter] change bits after which its answer is no longer known
-    cdef const int32_t[::1] scorer_reads    # [scorer]
-    cdef int32_t reads                      # all bits of filter_reads and scorer_reads
-    cdef uint64_t[8] code_readers           # [kind of change] the filters whose answers it makes unknown
-    cdef uint64_t[8] score_readers          # [kind of change] the scorers
+    cdef const uint32_t[::1] filter_reads   # [filter] change bits after which its answer is no longer known
+    cdef const uint32_t[::1] scorer_reads   # [scorer]
+    cdef uint32_t reads                     # all bits of filter_reads and scorer_reads
+    cdef uint64_t[CHANGE_KINDS] code_readers   # [kind of change] the filters whose answers it makes unknown
+    cdef uint64_t[CHANGE_KINDS] score_readers  # [kind of change] the scorers
     cdef uint64_t forgotten                 # bit f: filter f is to be asked again in the next round, whatever is known
     cdef Py_ssize_t late                    # the first filter that was forgotten when the round began, or -1
     cdef Py_ssize_t waiting                 # Scratch.dirty[waiting:] are rows that no filter before `late` has to be asked about
@@ -38,4 +41,4 @@ cdef class Evaluation:
     cdef void _forget_answers(self) noexcept
     cdef void _join(self) noexcept
     cdef void _write_overdue(self) noexcept
-    cdef void _dirty(self, Py_ssize_t row, int32_t change) noexcept
+    cdef void _dirty(self, Py_ssize_t row, uint32_t change) noexcept

@@ -18,7 +18,7 @@ class Evaluation:
     def configure(self, filter_reads: Sequence[int], scorer_reads: Sequence[int], modes: Sequence[int], weights: Sequence[int]) -> None:
         """Forget everything and answer for these filters and scorers (change bits they read, Normalize modes, weights) from now on.
 
-        An array of C ints (weights: long longs) is kept as it is and must not change. ValueError for more than 64 of either.
+        An array of C ints (reads: unsigned; weights: long long) is kept and must not change. ValueError for more than 64 of either.
         """
 
     @property

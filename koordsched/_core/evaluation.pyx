@@ -6,7 +6,7 @@ cimport cython
 cimport numpy as cnp
 from libc.string cimport memcpy, memset
 
-from koordsched._core.change import NodeChange
+from koordsched._core.change import KINDS, NodeChange
 from koordsched._core.scratch cimport CLEAN, DIRTY
 from koordsched._core.table cimport LOG_SIZE
 from koordsched._core.verdicts cimport MAX_PLUGINS, lowest_bits
@@ -16,21 +16,22 @@ cdef extern from *:
 
 cnp.import_array()
 
-cdef int CHANGE_EXISTENCE = int(NodeChange.EXISTENCE)
-cdef enum:
-    CHANGE_KINDS = 8  # bits of NodeChange.ALL
+cdef uint32_t CHANGE_EXISTENCE = int(NodeChange.EXISTENCE)
+if KINDS != CHANGE_KINDS:
+    raise ImportError(f"an Evaluation has room for {CHANGE_KINDS} kinds of change, NodeChange has {KINDS}")
 
 
-cdef int _readers(const int32_t[::1] reads, uint64_t* readers) noexcept:
+cdef uint32_t _readers(const uint32_t[::1] reads, uint64_t* readers) noexcept:
     """Write for each kind of change the plugins that read it, as a mask, and return all kinds that are read."""
-    cdef Py_ssize_t i, kind
-    cdef int known = 0
+    cdef Py_ssize_t i
+    cdef uint32_t kinds, known = 0
     memset(readers, 0, CHANGE_KINDS * sizeof(uint64_t))
     for i in range(reads.shape[0]):
-        known |= reads[i]
-        for kind in range(CHANGE_KINDS):
-            if reads[i] >> kind & 1:
-                readers[kind] |= <uint64_t> 1 << i
+        kinds = reads[i]
+        known |= kinds
+        while kinds:
+            readers[lowest_bit(kinds)] |= <uint64_t> 1 << i
+            kinds &= kinds - 1
     return known
 
 
@@ -54,8 +55,8 @@ cdef class Evaluation:
     def configure(self, filter_reads, scorer_reads, modes, weights):
         """Forget everything and answer for these filters and scorers from now on. Arrays are kept and must not change."""
         cdef Py_ssize_t capacity = self.table.capacity
-        self.filter_reads = _vector("i", filter_reads)
-        self.scorer_reads = _vector("i", scorer_reads)
+        self.filter_reads = _vector("I", filter_reads)
+        self.scorer_reads = _vector("I", scorer_reads)
         if self.filter_reads.shape[0] > MAX_PLUGINS or self.scorer_reads.shape[0] > MAX_PLUGINS:
             raise ValueError(
                 f"{self.filter_reads.shape[0]} filters and {self.scorer_reads.shape[0]} scorers: at most {MAX_PLUGINS} of each"
@@ -157,7 +158,7 @@ cdef class Evaluation:
         self.verdicts.withdraw(<int32_t> self.late + 1, self.forgotten)
         self.forgotten = 0
 
-    cdef void _dirty(self, Py_ssize_t row, int32_t change) noexcept:
+    cdef void _dirty(self, Py_ssize_t row, uint32_t change) noexcept:
         cdef Py_ssize_t i
         cdef uint64_t codes = 0, scores = 0
         cdef Scratch scratch = self.scratch

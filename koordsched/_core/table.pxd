@@ -1,7 +1,7 @@
 # The node table. Every array has `capacity` entries in its last dimension; row r of all of them is one node.
 # A row is free, or in use; a row in use is live (a node that pods may go to) or a ghost (pods are counted on it, its node is not known).
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef enum:
     RESOURCE_PODS = 0     # resource id of "number of pods": each pod requests 1
@@ -35,7 +35,7 @@ cdef class NodeTable:
     # The change log: entry i is at i & (LOG_SIZE - 1). log_end entries were ever written; the last LOG_SIZE are kept.
     cdef readonly int64_t log_end
     cdef int32_t[::1] log_row
-    cdef int32_t[::1] log_change
+    cdef uint32_t[::1] log_change         # a mask of kinds of change
     # Scratch of `changes_since`: slot[row] is the row's place in the answer if stamp[row] == round.
     cdef int64_t[::1] stamp
     cdef int32_t[::1] slot
@@ -47,6 +47,6 @@ cdef class NodeTable:
     cdef object _live_rows
 
     cdef Py_ssize_t extent(self) noexcept   # rows ever used, rounded up to a multiple of 64: loops over all rows end here
-    cdef void log(self, Py_ssize_t row, int change) noexcept
+    cdef void log(self, Py_ssize_t row, uint32_t change) noexcept
     cdef int check_row(self, Py_ssize_t row) except -1
     cdef int check_bit(self, Py_ssize_t column) except -1

@@ -117,7 +117,7 @@ class NodeTable:
     def mark(self, row: int, change: int) -> None:
         """Log a change whose fact is kept elsewhere (bits are logged by their caller)."""
 
-    def changes_since(self, position: int) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
+    def changes_since(self, position: int) -> tuple[NDArray[np.int32], NDArray[np.uint32]] | None:
         """Return (rows, changes): each changed row once with its changes or-ed; None when the log no longer reaches back. O(entries)."""
 
     def columns(self) -> dict[str, NDArray[np.generic]]: ...

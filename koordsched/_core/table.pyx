@@ -6,9 +6,9 @@ import numpy as np
 
 from koordsched._core.change import NodeChange
 
-cdef int CHANGE_USAGE = int(NodeChange.USAGE)
-cdef int CHANGE_CAPACITY = int(NodeChange.CAPACITY)
-cdef int CHANGE_EXISTENCE = int(NodeChange.EXISTENCE)
+cdef uint32_t CHANGE_USAGE = int(NodeChange.USAGE)
+cdef uint32_t CHANGE_CAPACITY = int(NodeChange.CAPACITY)
+cdef uint32_t CHANGE_EXISTENCE = int(NodeChange.EXISTENCE)
 
 cdef Py_ssize_t BLOCK = 64  # rows are allocated in multiples of this; a bit column's word covers one block
 
@@ -51,7 +51,7 @@ cdef class NodeTable:
         self.bit_count = np.zeros(16, np.int32)
         self.live = np.zeros(self.capacity, np.uint8)
         self.log_row = np.zeros(LOG_SIZE, np.int32)
-        self.log_change = np.zeros(LOG_SIZE, np.int32)
+        self.log_change = np.zeros(LOG_SIZE, np.uint32)
         self.stamp = np.zeros(self.capacity, np.int64)
         self.slot = np.zeros(self.capacity, np.int32)
         self._free_rows = {}
@@ -201,7 +201,7 @@ cdef class NodeTable:
         self.attributes = count
         self.attribute = _narrower(self.attribute, count, 16)
 
-    def set_attribute(self, Py_ssize_t attribute, Py_ssize_t row, int32_t value, int change):
+    def set_attribute(self, Py_ssize_t attribute, Py_ssize_t row, int32_t value, uint32_t change):
         self.check_row(row)
         if attribute < 0 or attribute >= self.attributes:
             raise IndexError(f"attribute {attribute} of {self.attributes}")
@@ -292,11 +292,11 @@ cdef class NodeTable:
 
     # The change log
 
-    def mark(self, Py_ssize_t row, int change):
+    def mark(self, Py_ssize_t row, uint32_t change):
         self.check_row(row)
         self.log(row, change)
 
-    cdef void log(self, Py_ssize_t row, int change) noexcept:
+    cdef void log(self, Py_ssize_t row, uint32_t change) noexcept:
         cdef int64_t place = self.log_end & (LOG_SIZE - 1)
         self.log_row[place] = <int32_t> row
         self.log_change[place] = change
@@ -309,9 +309,9 @@ cdef class NodeTable:
         # At most one answer entry a log entry, and at most one a row.
         cdef Py_ssize_t most = min(self.log_end - position, self.capacity)
         rows = np.empty(most, np.int32)
-        changes = np.empty(most, np.int32)
+        changes = np.empty(most, np.uint32)
         cdef int32_t[::1] row_view = rows
-        cdef int32_t[::1] change_view = changes
+        cdef uint32_t[::1] change_view = changes
         cdef int64_t i
         cdef int32_t row
         cdef Py_ssize_t count = 0

@@ -17,7 +17,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from koordsched._core.change import NodeChange
+from koordsched._core.change import ChangeKinds, NodeChange
 from koordsched.api.resources import node_allocatable
 from koordsched.cache.columns import Columns
 from koordsched.cache.nodes import NodeInfo, NodeOrder, Nodes
@@ -66,6 +66,7 @@ class Cache:
         self.columns = Columns()
         self.shared = Shared()
         self.table = self.columns.table
+        self.change_kinds = ChangeKinds()  # of the table's log: plugins register theirs
         self.order = NodeOrder()
         self.infos: list[NodeInfo | None] = []  # by row
         self.nodes_by_name: dict[str, NodeInfo] = {}

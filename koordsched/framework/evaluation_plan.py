@@ -67,7 +67,7 @@ class EvaluationPlan:
         ]
         # Plain numbers, since Enum members are slow to read, in arrays that an Evaluation takes as they are.
         self.filter_reads = {plugin.name: int(plugin.reads) for plugin in self.filters}
-        self.scorer_reads = array("i", [int(plugin.reads) for plugin, _ in self.scorers])
+        self.scorer_reads = array("I", [int(plugin.reads) for plugin, _ in self.scorers])
         self.scorer_modes = array("i", [plugin.normalize.value for plugin, _ in self.scorers])
         self.scorer_weights = array("q", [weight for _, weight in self.scorers])
         self.custom_normalizers = [s for s, (plugin, _) in enumerate(self.scorers) if plugin.normalize is Normalize.CUSTOM]

@@ -136,14 +136,14 @@ class Shapes:
         shape.filters, reads, shape.evaluated = self._active_filters.get(skipped) or self._filters_without(skipped)
         if shape.pre_filtered.node_names is not None:
             shape.filters = [NodeNamesFilter(shape.pre_filtered), *shape.filters]
-            reads = array("i", [int(NodeNamesFilter.reads), *reads])
+            reads = array("I", [int(NodeNamesFilter.reads), *reads])
             shape.evaluated = [CounterChild(), *shape.evaluated]
         shape.evaluation.configure(reads, plan.scorer_reads, plan.scorer_modes, plan.scorer_weights)
 
     def _filters_without(self, skipped: frozenset[str]) -> ActiveFilters:
         """Work out which filters are left once these are skipped, once for all shapes: plugins skip in few combinations."""
         filters = [plugin for plugin in self._plan.filters if plugin.name not in skipped]
-        reads = array("i", [self._plan.filter_reads[plugin.name] for plugin in filters])
+        reads = array("I", [self._plan.filter_reads[plugin.name] for plugin in filters])
         found = self._active_filters[skipped] = (filters, reads, [self._filter_counters[plugin.name] for plugin in filters])
         return found
 

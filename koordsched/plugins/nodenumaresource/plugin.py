@@ -62,13 +62,13 @@ class NodeNUMAResource(
     RoutesPlugin,
 ):
     name = "NodeNUMAResource"
-    reads = NodeChange.USAGE | NodeChange.CAPACITY | NodeChange.OBJECT  # what else is known of a node is marked as OBJECT by `state`
     takes_time = False
 
     def __init__(self, args: NodeNUMAResourceArgs, handle: Handle) -> None:
         self._cache = handle.cache
         self._numa = numa_state(handle)
         self._table = self._numa.table
+        self.reads = NodeChange.USAGE | NodeChange.CAPACITY | self._numa.change
         if args.honor_pod_level_policies:
             self._numa.honour_pod_level()
         self._args = compile_args(args, handle.columns)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from koordsched._core.change import NodeChange
 from koordsched._core.numa import NumaTable
 from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY
 from koordsched.api.koordinator.cpulist import cpu_ids, format_cpus
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     from koordsched.framework.handle import Handle
     from koordsched.plugins.nodenumaresource.node_topology import TopologyOptions
 
-OBJECT = int(NodeChange.OBJECT)
-
 log = get_logger(__name__)
 
 
@@ -52,6 +49,7 @@ class NumaState:
         self.table = NumaTable(handle.cache.table, handle.columns.name_column.attribute)
         self._nodes: dict[str, NodeAllocations] = {}
         self._where: dict[str, NodeAllocations] = {}  # by uid: where the pod's allocation is
+        self.change = handle.cache.change_kinds.register("NodeNUMAResource")  # with which the row is marked
         self._aside: dict[str, PodAllocation] = {}  # by uid: of pods that a simulation has removed
         self._pod_level = False
         follow_topologies(handle, self)
@@ -234,7 +232,7 @@ class NumaState:
         if not self._cache.simulating:
             info = self._cache.nodes_by_name.get(node.name)
             if info is not None:
-                self._cache.table.mark(info.row, OBJECT)
+                self._cache.table.mark(info.row, self.change)
 
 
 class NumaCheck:

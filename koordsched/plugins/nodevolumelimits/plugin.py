@@ -51,10 +51,10 @@ NONE_WANTED = Wanted(frozenset())
 class NodeVolumeLimits(PreFilterPlugin, FilterNodesPlugin):
     name = "NodeVolumeLimits"
     signs = ("volumes",)
-    reads = NodeChange.USAGE | NodeChange.OBJECT
 
     def __init__(self, handle: Handle) -> None:
         self._state = AttachedVolumes(handle)
+        self.reads = NodeChange.USAGE | self._state.change
 
     def has_version(self, pod: PodInfo) -> bool:
         return pod.volumes is not None

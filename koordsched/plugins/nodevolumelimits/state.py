@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koordsched._core.change import NodeChange
 from koordsched.api.kinds import CSI_NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS, VOLUME_ATTACHMENT
 from koordsched.cluster.object_store import object_key
 from koordsched.framework.volumes import VolumeObjects
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     from koordsched.cluster.object_store import Arrival, FinalState
     from koordsched.framework.handle import Handle
 
-OBJECT = int(NodeChange.OBJECT)
-
 
 class _Source:
     """The nodes that a claim or an attachment is on, how often, and what it was counted as."""
@@ -57,6 +54,7 @@ class AttachedVolumes:
         self.objects = VolumeObjects(handle)
         self.counts = VolumeCounts(handle.columns.name_column.values)
         self._cache = handle.cache
+        self.change = handle.cache.change_kinds.register("NodeVolumeLimits")  # with which a node's row is marked
         self._attachments: Mapping[str, VolumeAttachment] = handle.informer(VOLUME_ATTACHMENT).store
         self._sources: dict[Dependency, _Source] = {}
         self._dependents: dict[Dependency, set[Dependency]] = {}  # by object: the sources that resolve by it
@@ -156,7 +154,7 @@ class AttachedVolumes:
     def _mark(self, node: str) -> None:
         info = self._cache.nodes_by_name.get(node)
         if info is not None:
-            self._cache.table.mark(info.row, OBJECT)
+            self._cache.table.mark(info.row, self.change)
 
 
 def limits_of(csi_node: CSINode) -> dict[str, int]:

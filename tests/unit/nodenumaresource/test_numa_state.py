@@ -6,7 +6,6 @@ import pytest
 from support.builders import node, pod
 from support.numa import GIB, NumaBench, holding, lsr, topology
 
-from koordsched._core.change import NodeChange
 from koordsched._core.numa_facts import CpuCounts, NumaStatus, NumaUsage, ZoneUsage
 from koordsched.api.koordinator.cpulist import format_cpus, parse_cpus
 from koordsched.api.koordinator.pods import RESOURCE_SPEC, RESOURCE_STATUS
@@ -132,7 +131,7 @@ def test_what_is_reserved_is_bound_at_once_and_confirmed_later() -> None:
     assert setting.bound == "0-3"
     changes = cache.table.changes_since(end)
     assert changes is not None
-    assert all(not change & NodeChange.OBJECT for change in changes[1].tolist())
+    assert all(not change & setting.state.change for change in changes[1].tolist())
 
 
 def test_what_is_reserved_is_released() -> None:
@@ -192,7 +191,7 @@ def test_each_change_marks_the_row() -> None:
         changes = table.changes_since(end)
         assert changes is not None
         assert changes[0].tolist() == [info.row]
-        assert changes[1].tolist() == [NodeChange.OBJECT]
+        assert changes[1].tolist() == [setting.state.change]
 
 
 def test_a_simulation_is_shown_and_undone_exactly() -> None:

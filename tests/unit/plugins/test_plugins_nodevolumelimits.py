@@ -9,7 +9,6 @@ from support.builders import NodeBuilder, PodBuilder, node, pod
 from support.plugins import hint
 from support.volumes import VolumeBench, attachment, claim, csi_node, pod_with, storage_class, volume, with_volumes
 
-from koordsched._core.change import NodeChange
 from koordsched.framework.status import SKIP, unresolvable, unschedulable
 from koordsched.plugins.nodevolumelimits.csi_volumes import csi_volume_of
 from koordsched.plugins.nodevolumelimits.plugin import NodeVolumeLimits
@@ -109,7 +108,7 @@ def test_changed_limits_and_counts_mark_the_nodes_row() -> None:
         change()
         found = table.changes_since(before)
         assert found is not None
-        return (found[0].tolist(), found[1].tolist()) == ([row], [int(NodeChange.OBJECT)])
+        return (found[0].tolist(), found[1].tolist()) == ([row], [int(bench.cache.change_kinds.register("NodeVolumeLimits"))])
 
     assert marked(lambda: bench.put_object(csi_node("n", d=1)))
     assert marked(lambda: bench.put_object(volume("v0", **csi("another"))))

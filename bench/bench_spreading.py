@@ -14,8 +14,8 @@ from clusters import fresh
 from support.builders import PodBuilder, node, pod
 from support.world import World
 
-from koordsched.api.apps import ReplicaSet, ReplicaSetSpec
 from koordsched.api.core import TopologySpreadConstraint
+from koordsched.api.groups import ReplicaSet, ReplicaSetSpec
 from koordsched.api.kinds import REPLICA_SET
 from koordsched.api.meta import LabelSelector, ObjectMeta
 from koordsched.api.podinfo import PodInfo

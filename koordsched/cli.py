@@ -61,7 +61,7 @@ def _serve(arguments: list[str]) -> int:
     with frozen():
         from koordsched.config.flags import FlagError, parse_flags  # noqa: PLC0415
         from koordsched.config.loading import ConfigError, effective_config  # noqa: PLC0415
-        from koordsched.config.warnings import config_warnings  # noqa: PLC0415
+        from koordsched.config.validate import config_warnings  # noqa: PLC0415
         from koordsched.config.writing import write_config  # noqa: PLC0415
         from koordsched.plugins import installed_catalogue  # noqa: PLC0415
 

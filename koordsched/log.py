@@ -1,18 +1,25 @@
 """Loggers that cost nothing until the first message.
 
 structlog takes longer to import than `simulate` takes for 500 pods, and most runs of `simulate`, `test` and `validate` never log. So
-modules get a logger from here; the first message imports structlog. `quiet` is for commands whose output is their own; `write_logs` is for
-serving: klog's text lines, or component-base's JSON with `--logging-format=json`.
+modules get a logger from here; the first message imports structlog. `be_quiet` is for commands whose output is their own; `write_logs` is
+for serving: klog's text lines, or component-base's JSON with `--logging-format=json`. What libraries log with the standard library's
+`logging` (aiohttp, asyncio, kubernetes-asyncio) goes into the same log within `carrying_library_logs`.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import logging
 import sys
 from collections.abc import Callable, MutableMapping
+from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 DEBUG_VERBOSITY = 4
 """From this -v on, debug messages are written: klog's "debug level verbosity"."""
@@ -155,3 +162,25 @@ def _text_value(value: object) -> str:
 
 def _quoted(text: object) -> str:
     return json.dumps(str(text), ensure_ascii=False)
+
+
+@contextmanager
+def carrying_library_logs() -> Iterator[None]:
+    """Write warnings and errors of libraries into our log, in our format, for the length of a block."""
+    handler = _Carrier(logging.WARNING)
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+
+
+class _Carrier(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        log = get_logger(record.name)
+        if record.exc_info:
+            log.exception(record.getMessage(), exc_info=record.exc_info)
+        elif record.levelno >= logging.ERROR:
+            log.error(record.getMessage())
+        else:
+            log.warning(record.getMessage())

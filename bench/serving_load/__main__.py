@@ -25,7 +25,7 @@ from support.controlplane.plane import ControlPlane
 from support.served import Served, command, write_config
 
 from koordsched.scenario.live.client import Client
-from koordsched.scenario.live.ports import free_port
+from koordsched.scenario.live.process import free_port
 from serving_load.client import ESTABLISHED, Outcome
 from serving_load.probed import Lags
 

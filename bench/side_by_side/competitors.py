@@ -13,7 +13,7 @@ from support.controlplane.credentials import SCHEDULER, by_token
 from support.controlplane.plane import ControlPlane
 from support.served import Served, command, write_config
 
-from koordsched.scenario.live.ports import free_port
+from koordsched.scenario.live.process import free_port
 from side_by_side import cpus
 from side_by_side.workload import CPUSET, SCHEDULER_NAME, Workload
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from koordsched.api import apps, coordination, core, events, policy, scheduling, storage
+from koordsched.api import core, groups, storage
 from koordsched.api.meta import Object, Unstructured
 
 
@@ -48,13 +48,13 @@ POD = _namespaced("v1", "Pod", "pods", core.Pod)
 NODE = _cluster_wide("v1", "Node", "nodes", core.Node)
 NAMESPACE = _cluster_wide("v1", "Namespace", "namespaces", core.Namespace)
 SERVICE = _namespaced("v1", "Service", "services", core.Service)
-REPLICATION_CONTROLLER = _namespaced("v1", "ReplicationController", "replicationcontrollers", apps.ReplicationController)
+REPLICATION_CONTROLLER = _namespaced("v1", "ReplicationController", "replicationcontrollers", groups.ReplicationController)
 PERSISTENT_VOLUME = _cluster_wide("v1", "PersistentVolume", "persistentvolumes", core.PersistentVolume)
 PERSISTENT_VOLUME_CLAIM = _namespaced("v1", "PersistentVolumeClaim", "persistentvolumeclaims", core.PersistentVolumeClaim)
 CONFIG_MAP = _namespaced("v1", "ConfigMap", "configmaps", Unstructured)
 
-REPLICA_SET = _namespaced("apps/v1", "ReplicaSet", "replicasets", apps.ReplicaSet)
-STATEFUL_SET = _namespaced("apps/v1", "StatefulSet", "statefulsets", apps.StatefulSet)
+REPLICA_SET = _namespaced("apps/v1", "ReplicaSet", "replicasets", groups.ReplicaSet)
+STATEFUL_SET = _namespaced("apps/v1", "StatefulSet", "statefulsets", groups.StatefulSet)
 
 STORAGE_CLASS = _cluster_wide("storage.k8s.io/v1", "StorageClass", "storageclasses", storage.StorageClass)
 CSI_NODE = _cluster_wide("storage.k8s.io/v1", "CSINode", "csinodes", storage.CSINode)
@@ -62,10 +62,10 @@ CSI_DRIVER = _cluster_wide("storage.k8s.io/v1", "CSIDriver", "csidrivers", stora
 CSI_STORAGE_CAPACITY = _namespaced("storage.k8s.io/v1", "CSIStorageCapacity", "csistoragecapacities", storage.CSIStorageCapacity)
 VOLUME_ATTACHMENT = _cluster_wide("storage.k8s.io/v1", "VolumeAttachment", "volumeattachments", storage.VolumeAttachment)
 
-POD_DISRUPTION_BUDGET = _namespaced("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", policy.PodDisruptionBudget)
-PRIORITY_CLASS = _cluster_wide("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", scheduling.PriorityClass)
-LEASE = _namespaced("coordination.k8s.io/v1", "Lease", "leases", coordination.Lease)
-EVENT = _namespaced("events.k8s.io/v1", "Event", "events", events.Event)
+POD_DISRUPTION_BUDGET = _namespaced("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", groups.PodDisruptionBudget)
+PRIORITY_CLASS = _cluster_wide("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", groups.PriorityClass)
+LEASE = _namespaced("coordination.k8s.io/v1", "Lease", "leases", groups.Lease)
+EVENT = _namespaced("events.k8s.io/v1", "Event", "events", groups.Event)
 
 RESERVATION = _cluster_wide("scheduling.koordinator.sh/v1alpha1", "Reservation", "reservations", Unstructured)
 DEVICE = _cluster_wide("scheduling.koordinator.sh/v1alpha1", "Device", "devices", Unstructured)

@@ -1,12 +1,12 @@
 """KubeSchedulerConfiguration, read strictly and made complete before anything runs.
 
-A configuration goes through these modules in order: `documents` (text to plain values), `decoding` (to the Structs of `types`), `defaults`,
-`merging` (the user's plugins over the default ones), `overrides` (flags), `validation`, `completion` (arguments: `args`,
-`koordinator_args` and their validation; points: `expansion`). `loading` runs them and collects every mistake into one `ConfigError`;
-`writing` goes the other way. `extension_points` is the table of points, `catalogue` knows the plugins, `flags` and `features` the command
-line, `validate` is the subcommand.
+A configuration goes through these modules in order: `decoding` (plain values to the Structs of `types`), `defaults`, `plugin_sets` (the
+user's plugins over the default ones, then spread over the extension points), `validation`, `completion` (arguments: `args`,
+`koordinator_args` and their validation). `loading` runs them, puts the flags over the result and collects every mistake into one
+`ConfigError` (`errors`); `writing` goes the other way. `extension_points` is the table of points, `catalogue` knows the plugins, `flags`
+and `features` are about the command line, `validate` is the subcommand.
 
-What a simulation does without, and so need not import, is imported from its own module: `flags`, `validate`, `warnings`, `writing`.
+What a simulation does without, and so need not import, is imported from its own module: `flags`, `validate`, `writing`.
 """
 
 from koordsched.config.catalogue import REFERENCE, Catalogue

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from koordsched.api.names import label_key_problems, label_value_problems
 from koordsched.config.args import (
     LEAST_ALLOCATED,
     MOST_ALLOCATED,
@@ -26,7 +27,6 @@ from koordsched.config.args import (
     VolumeBindingArgs,
 )
 from koordsched.config.errors import duplicate, forbidden, invalid, not_supported, required
-from koordsched.config.names import label_key_problems, label_value_problems
 
 if TYPE_CHECKING:
     from koordsched.api.core import NodeSelectorTerm, TopologySpreadConstraint

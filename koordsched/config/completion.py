@@ -2,7 +2,7 @@
 
 The order is koord-scheduler's: merge with the defaults, decode and default the arguments, append DefaultPreBind, build. "Building" a plugin
 means for a configuration: validate what its constructor would refuse; a plugin enabled nowhere is not built. Mistakes go to
-`Mistakes`.
+`Mistakes`. Last, over all profiles: the resources that extenders take care of, so that NodeResourcesFit does not.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from koordsched.config.args import IN_TREE_COMPLETION
+from koordsched.config.args import IN_TREE_COMPLETION, NodeResourcesFitArgs
 from koordsched.config.args_validation import VALIDATED_ON_LOAD
 from koordsched.config.catalogue import REMOVED_PLUGINS, Catalogue
 from koordsched.config.decoding import Report, decode_struct
-from koordsched.config.errors import invalid, near_miss
-from koordsched.config.expansion import expand
+from koordsched.config.errors import Mistakes, invalid, near_miss
 from koordsched.config.koordinator_args import KOORDINATOR_COMPLETION
 from koordsched.config.koordinator_validation import VALIDATED_WHEN_BUILT
-from koordsched.config.merging import append_default_pre_bind
-from koordsched.config.mistakes import Mistakes
+from koordsched.config.plugin_sets import append_default_pre_bind, expand
 from koordsched.config.types import API_VERSION, KubeSchedulerProfile, PluginArgs, PluginConfig, Plugins
 from koordsched.yamltext.documents import shown
 
@@ -30,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from koordsched.config.features import FeatureGates
+    from koordsched.config.types import SchedulerConfiguration
+
 
 _COMPLETION: dict[type[PluginArgs], Callable[[Any, FeatureGates], PluginArgs]] = {**IN_TREE_COMPLETION, **KOORDINATOR_COMPLETION}
 _ENTRY = r"(\w+)\.enabled\[(\d+)\]"  # compiled when there is a mistake
@@ -134,3 +134,22 @@ def _report_problems(config: PluginConfig, path: str, context: Context, *, built
         problems = when_built(args, context.gates) if when_built is not None else args.problems()
         for where, problem in problems:
             context.mistakes.refused(f"{path}.{where}", f'initializing plugin "{config.name}": {where}: {problem}')
+
+
+def without_ignored_resources(config: SchedulerConfiguration) -> SchedulerConfiguration:
+    """Return the configuration with the extenders' ignoredByScheduler resources added to what NodeResourcesFit ignores.
+
+    Kubernetes v1.35 puts them in the place of the profile's own ignoredResources, which are then checked again; here both are ignored.
+    """
+    ignored = [resource.name for extender in config.extenders for resource in extender.managed_resources if resource.ignored_by_scheduler]
+    if not ignored:
+        return config
+
+    def ignoring(entry: PluginConfig) -> PluginConfig:
+        if not isinstance(entry.args, NodeResourcesFitArgs):
+            return entry
+        union = tuple(dict.fromkeys([*entry.args.ignored_resources, *ignored]))
+        return replace(entry, args=replace(entry.args, ignored_resources=union))
+
+    profiles = (replace(profile, plugin_config=tuple(map(ignoring, profile.plugin_config))) for profile in config.profiles)
+    return replace(config, profiles=tuple(profiles))

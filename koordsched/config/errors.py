@@ -2,7 +2,7 @@
 
 A mistake prints as `FILE: document N: PATH: PROBLEM`. The functions below word a problem as Kubernetes' field errors do ("Invalid value: 5:
 must be ..."), so that a message known from kube-scheduler or koord-scheduler is found unchanged after the path. Code that validates
-deals in (path, problem) pairs and knows no file; `loading` adds the file, the document and the line.
+deals in (path, problem) pairs and knows no file; `Mistakes` adds the file, the document and the line.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from koordsched.yamltext.documents import ROOT, shown
+from koordsched.yamltext.documents import ROOT, Document, Problem, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -80,3 +80,35 @@ def near_miss(name: str, known: Iterable[str]) -> str:
     by_folded = {candidate.casefold(): candidate for candidate in sorted(known)}
     found = get_close_matches(name.casefold()[:_MAX_NAME], by_folded, n=1, cutoff=0.6)
     return f", did you mean {shown(by_folded[found[0]])}?" if found else ""
+
+
+class Mistakes:
+    """Collects (path, problem) pairs and knows where a path stands."""
+
+    def __init__(self, file: str, document: Document) -> None:
+        self.found: list[ConfigMistake] = [place(problem, file, document) for problem in document.problems]
+        self._file = file
+        self._document = document
+        self._unread: set[str] = set()
+
+    def unreadable(self, path: str, problem: str) -> None:
+        """The value is of the wrong kind, so a default stands in its place."""
+        self._unread.add(path)
+        self._add(path, problem)
+
+    def refused(self, path: str, problem: str) -> None:
+        """The value is not allowed. Says nothing of a path whose value could not be read: its default is not the user's mistake."""
+        if path not in self._unread:
+            self._add(path, problem)
+
+    def _add(self, path: str, problem: str) -> None:
+        self.found.append(place(Problem(path or ROOT, problem), self._file, self._document))
+
+
+def place(problem: Problem, file: str, document: Document) -> ConfigMistake:
+    """Add file, document and line; a path that does not stand in the file has the line of what it is in."""
+    line, path = problem.line, problem.path
+    while line is None and path:
+        line = document.lines.get(path)
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+    return ConfigMistake(problem.path or ROOT, problem.text, file, document.number, line)

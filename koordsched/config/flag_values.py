@@ -14,7 +14,7 @@ from koordsched.config.duration import Duration, DurationError
 from koordsched.config.errors import ConfigError
 from koordsched.config.features import parse_bool
 from koordsched.config.flag_table import UNSPLIT, Flags
-from koordsched.config.sources import documents_of, read_file
+from koordsched.config.loading import documents_of, read_file
 
 _INTEGER = r"([-+]?)(?:0[xX]([0-9a-fA-F]{1,40})|0[bB]([01]{1,99})|0[oO]?([0-7]{1,40})|(0|[1-9][0-9]{0,40}))"
 _FLOAT = r"[-+]?(?:[0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})(?:[eE][-+]?[0-9]{1,5})?"

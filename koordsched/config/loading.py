@@ -1,12 +1,16 @@
 """Reading a configuration: file or text or plain object -> complete `SchedulerConfiguration`, or a `ConfigError` with all mistakes.
 
-The steps are kube-scheduler's: strict decoding, defaults, merging the plugins, the caller's adjustment (leader-election flags), validation,
-and then what building the profiles would refuse. Every step runs even if an earlier one found mistakes, on what is left after them.
+The steps are kube-scheduler's: strict decoding, defaults, merging the plugins, the caller's adjustment (flags), validation, and then what
+building the profiles would refuse. Every step runs even if an earlier one found mistakes, on what is left after them.
+
+Flags change a configuration as in the reference: those of leader election always, the deprecated ones only without --config (framework.md
+§1.1, §1.5).
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,23 +18,20 @@ import msgspec
 from msgspec.structs import replace
 
 from koordsched.config.catalogue import REFERENCE, REMOVED_PLUGINS, Catalogue
-from koordsched.config.completion import Context, complete_profile
+from koordsched.config.completion import Context, complete_profile, without_ignored_resources
 from koordsched.config.decoding import decode_struct
 from koordsched.config.defaults import apply_defaults, default_plugins
-from koordsched.config.errors import ConfigError, ConfigMistake, invalid, near_miss, required
+from koordsched.config.errors import ConfigError, ConfigMistake, Mistakes, invalid, near_miss, place, required
 from koordsched.config.features import DEFAULT_GATES, FeatureGates
 from koordsched.config.flag_table import Flags
-from koordsched.config.ignored import without_ignored_resources
-from koordsched.config.merging import merge_plugins
-from koordsched.config.mistakes import Mistakes, place
-from koordsched.config.overrides import apply_deprecated_flags, apply_leader_election_flags
-from koordsched.config.sources import documents_of, read_file
-from koordsched.config.types import API_VERSION, KIND, SchedulerConfiguration
+from koordsched.config.plugin_sets import merge_plugins
+from koordsched.config.types import API_VERSION, KIND, ClientConnection, LeaderElection, SchedulerConfiguration
 from koordsched.config.validation import validate_configuration, validate_removed
 from koordsched.yamltext.documents import ROOT, Document, Problem
 
 if TYPE_CHECKING:
     from pathlib import Path
+
 
 __all__ = [
     "ConfigError",
@@ -49,6 +50,22 @@ TEXT_NAME = "(config)"
 FLAGS_NAME = "(flags)"
 EMPTY = {"apiVersion": API_VERSION, "kind": KIND}
 
+MAX_BYTES = 4 * 2**20
+STDIN = "-"
+EMPTY_DOCUMENT = Document(1, None, {}, ())
+_ELECTION = {
+    f"leader-elect-{info.name.replace('_', '-')}": info.name
+    for info in msgspec.structs.fields(LeaderElection)
+    if info.name != "leader_elect"
+} | {"leader-elect": "leader_elect"}
+_CONNECTION = {
+    "kubeconfig": "kubeconfig",
+    "kube-api-content-type": "content_type",
+    "kube-api-qps": "qps",
+    "kube-api-burst": "burst",
+}
+_DEBUGGING = {"profiling": "enable_profiling", "contention-profiling": "enable_contention_profiling"}
+
 Adjustment = Callable[[SchedulerConfiguration], SchedulerConfiguration]
 
 
@@ -66,6 +83,14 @@ class Environment(msgspec.Struct, frozen=True):
 
 
 PLAIN = Environment()
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """A configuration and extra flags. `config` is complete; `document` is what it was read from: defaults may differ."""
+
+    config: SchedulerConfiguration
+    document: Mapping[str, Any]
+    args: tuple[str, ...] = ()
 
 
 def load_config(path: Path | str, environment: Environment = PLAIN) -> SchedulerConfiguration:
@@ -110,6 +135,33 @@ def environment_of(flags: Flags, catalogue: Catalogue) -> Environment:
         return apply_leader_election_flags(config if flags.config else apply_deprecated_flags(config, flags), flags)
 
     return Environment(flags.gates, catalogue, adjust)
+
+
+def read_file(path: Path | str) -> bytes:
+    """Return a file's bytes ("-": standard input's), at most a little more than MAX_BYTES; ConfigError when it cannot be read."""
+    try:
+        if path == STDIN:
+            return sys.stdin.buffer.read(MAX_BYTES + 1)
+        with open(path, "rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError([ConfigMistake(ROOT, f"cannot be read: {reason}", str(path))]) from None
+
+
+def documents_of(source: str | bytes, name: str) -> list[Document]:
+    """Return the documents that hold something; of an empty text one empty document."""
+    try:
+        data = source.encode() if isinstance(source, str) else source
+        text = data.decode("utf-8-sig")
+    except UnicodeError as error:
+        raise ConfigError([ConfigMistake(ROOT, f"not valid UTF-8: {error}", name)]) from None
+    if len(data) > MAX_BYTES:
+        raise ConfigError([ConfigMistake(ROOT, f"larger than {MAX_BYTES} bytes", name)])
+    from koordsched.yamltext.reading import read_documents  # noqa: PLC0415  # see there
+
+    documents = read_documents(text)
+    return [document for document in documents if document.value is not None or document.problems] or [EMPTY_DOCUMENT]
 
 
 def _finish(name: str, documents: list[Document], environment: Environment) -> SchedulerConfiguration:
@@ -178,3 +230,26 @@ def _given_paths(document: Document) -> frozenset[str]:
         if isinstance(profile, dict):
             given |= {f"profiles[{index}].{key}" for key, item in profile.items() if item is not None}
     return frozenset(given)
+
+
+def apply_leader_election_flags(config: SchedulerConfiguration, flags: Flags) -> SchedulerConfiguration:
+    """Put the leader-election flags that were given over the configuration's values."""
+    election: LeaderElection = replace(config.leader_election, **_given(flags, _ELECTION))
+    return replace(config, leader_election=election)
+
+
+def apply_deprecated_flags(config: SchedulerConfiguration, flags: Flags) -> SchedulerConfiguration:
+    """Put the connection and profiling flags that were given over the defaults."""
+    connection: ClientConnection = replace(config.client_connection, **_given(flags, _CONNECTION))
+    return replace(config, client_connection=connection, **_given(flags, _DEBUGGING))
+
+
+def ignored_flags(flags: Flags) -> tuple[str, ...]:
+    """Return the given flags that --config makes ineffective, sorted, with dashes."""
+    deprecated = {*_CONNECTION, *_DEBUGGING} if flags.config else set()
+    return tuple(f"--{name}" for name in sorted(flags.given & deprecated))
+
+
+def _given(flags: Flags, attributes: dict[str, str]) -> dict[str, object]:
+    """Return attribute -> value of the flags that were given."""
+    return {attribute: getattr(flags, name.replace("-", "_")) for name, attribute in attributes.items() if name in flags.given}

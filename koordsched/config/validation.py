@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from koordsched.api.names import extended_resource_problems
 from koordsched.config.catalogue import REMOVED_PLUGINS
 from koordsched.config.errors import duplicate, forbidden, invalid, required
-from koordsched.config.names import extended_resource_problems
 from koordsched.config.types import API_VERSION, SETS, ExtenderConfig, KubeSchedulerProfile, LeaderElection, SchedulerConfiguration
 
 if TYPE_CHECKING:

@@ -7,11 +7,13 @@ sorted, lists stand at their key's column, and a text that would read back as so
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from functools import lru_cache, singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import yaml
 
 from koordsched.api.core import NodeSelector, PreferredSchedulingTerm, TopologySpreadConstraint
 from koordsched.api.meta import LabelSelectorRequirement
@@ -19,10 +21,12 @@ from koordsched.config import args, koordinator_args, types
 from koordsched.config.duration import Duration
 from koordsched.config.errors import ConfigError, ConfigMistake
 from koordsched.config.types import API_VERSION, COMPUTED, KIND, PluginArgs, PluginConfig, SchedulerConfiguration
+from koordsched.yamltext.building import resolve
 from koordsched.yamltext.documents import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
 
 EVERY_FIELD = frozenset({"*"})
 
@@ -97,12 +101,24 @@ DEFAULTED_LATE = frozenset({koordinator_args.PreAllocationConfig})
 """Classes whose defaults the reference fills in while it builds the plugin, so that they are not written."""
 
 
-def dump_config(config: SchedulerConfiguration) -> str:
-    """Return the configuration as YAML."""
-    from koordsched.config.yaml_output import dump  # noqa: PLC0415  # PyYAML is slow to import
+class _Dumper(yaml.CSafeDumper):
+    """PyYAML's emitter without anchors."""
 
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 (the signature is PyYAML's)
+        return True
+
+
+def _represent_text(dumper: yaml.CSafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if resolve(text) == text else '"')
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def dump_config(config: SchedulerConfiguration) -> str:
+    """Return the configuration as block-style YAML, in the order of its fields."""
     body = {"apiVersion": API_VERSION, "kind": KIND, **plain(config)}
-    return dump(body)
+    return yaml.dump(body, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, width=2**31 - 1)
 
 
 def write_config(config: SchedulerConfiguration, path: Path | str) -> None:

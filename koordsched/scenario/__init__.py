@@ -1,6 +1,9 @@
 """`koord-scheduler test`: scheduling behaviour as YAML (scenarios.md), run on any cluster behind `cluster.ScenarioCluster`.
 
-`format` reads a file strictly, `objects` turns its short manifests into full ones, `steps` and `runner` run them, `observation` reads the
-cluster, `expectations` compares (pure functions). A `cluster.Backend` makes the clusters: `embedded` in memory, `live` on an API server.
+- `format.py`         a file to `model.Scenario`s, strictly; `format_given.py` its objects, `format_expect.py` its expectations
+- `runner.py`         runs scenarios step by step; `objects.py` turns their short manifests into full ones
+- `observation.py`    what there is to see of the cluster; `expectations.py` compares it with what is expected (pure functions)
+- `cluster.py`        the port: a `Backend` makes the clusters, `embedded.py` in memory, `live/` on an API server
+
 What can be expected of single plugins comes from their packages (`koordsched.framework.tooling`).
 """

@@ -13,7 +13,7 @@ import msgspec
 
 from koordsched.api.kinds import Kind
 from koordsched.cluster.port import Ref
-from koordsched.config.launch import Launch
+from koordsched.config.loading import Launch
 
 
 class HttpAnswer(msgspec.Struct, frozen=True):

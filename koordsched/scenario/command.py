@@ -8,9 +8,7 @@ import msgspec
 
 from koordsched.config.errors import ConfigError
 from koordsched.config.flags import FlagError, parse_flags
-from koordsched.config.launch import Launch
-from koordsched.config.loading import DEFAULT_FILE, Environment, load_config_text
-from koordsched.config.sources import documents_of, read_file
+from koordsched.config.loading import DEFAULT_FILE, Environment, Launch, documents_of, load_config_text, read_file
 from koordsched.manifests.documents import InputError, expand
 from koordsched.plugins import installed_catalogue
 from koordsched.scenario.cluster import Backend, BackendError

@@ -7,7 +7,7 @@ from functools import partial
 
 from koordsched.clock import VirtualTimeLoop
 from koordsched.config.flags import parse_flags
-from koordsched.config.launch import Launch
+from koordsched.config.loading import Launch
 from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions, run_made
 from koordsched.scenario.cluster import HttpAnswer, Script
 from koordsched.scheduler.scheduler import Scheduler

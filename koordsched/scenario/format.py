@@ -22,7 +22,7 @@ from koordsched.manifests.documents import InputDocument, InputError, read_docum
 from koordsched.manifests.strict import StrictReader, join
 from koordsched.plugins import installed_catalogue
 from koordsched.scenario.format_expect import read_expect
-from koordsched.scenario.format_given import read_given, read_patch
+from koordsched.scenario.format_given import read_given, read_patch, read_target
 from koordsched.scenario.model import (
     KNOWN_SCHEDULERS,
     Action,
@@ -34,7 +34,6 @@ from koordsched.scenario.model import (
     Step,
     Wait,
 )
-from koordsched.scenario.targets import read_target
 from koordsched.yamltext.documents import ROOT, shown
 
 FIELDS = ("name", "why", "config", "args", "differs", "given", "steps")

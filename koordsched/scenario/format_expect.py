@@ -7,6 +7,7 @@ from typing import Any
 
 from koordsched.manifests.strict import StrictReader, join
 from koordsched.plugins import tooling
+from koordsched.scenario.format_given import read_target
 from koordsched.scenario.model import (
     CountRule,
     EventRule,
@@ -17,7 +18,6 @@ from koordsched.scenario.model import (
     ObjectRule,
     PodRule,
 )
-from koordsched.scenario.targets import read_target
 from koordsched.yamltext.documents import shown
 
 

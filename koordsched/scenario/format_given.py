@@ -1,4 +1,4 @@
-"""Read the objects that a scenario creates, and the patches of its objects (scenarios.md "Objects").
+"""Read the objects that a scenario names, creates and patches (scenarios.md "Objects").
 
 What the API's validation would refuse is left to it, when the object is created. Read here is what is the scenario format's own (`repeat`,
 `resources`, `${now}`), and what an API server would drop without a word: a field that it does not know. Only part of an object's fields are
@@ -14,11 +14,11 @@ from typing import Any
 
 from msgspec import inspect
 
-from koordsched.api.kinds import NODE, POD, Kind
-from koordsched.manifests.strict import StrictReader, join
+from koordsched.api.kinds import KINDS, NODE, POD, Kind, kind_of, meant_by, unstructured_kind
+from koordsched.cluster.port import Ref
+from koordsched.manifests.strict import StrictReader, join, nearest
 from koordsched.scenario.model import InitialObjects, PatchObject
 from koordsched.scenario.objects import SHORT_FORMS, bad_template
-from koordsched.scenario.targets import read_kind, read_target
 from koordsched.yamltext.documents import shown
 
 FIELDS = ("apiVersion", "kind", "metadata", "spec", "status")
@@ -28,6 +28,30 @@ TOP_LEVEL: Mapping[Kind, tuple[str, ...]] = {POD: (*FIELDS, "resources", "repeat
 RESOURCES = ("requests", "limits", "claims")
 CLOSE = 0.88
 """How close a name must come to a known one to be a misspelling of it: no two fields of one thing in the API do."""
+
+
+def read_target(reader: StrictReader, fields: dict[str, Any], path: str) -> Ref:
+    """Read the object that kind, name, namespace and apiVersion name."""
+    kind = read_kind(reader, fields, path)
+    namespace = reader.text(fields.get("namespace", "default"), join(path, "namespace"))
+    return Ref(kind, namespace if kind.namespaced else "", reader.text(fields.get("name", ""), join(path, "name")))
+
+
+def read_kind(reader: StrictReader, fields: dict[str, Any], path: str) -> Kind:
+    """Find the kind; apiVersion may be left out where only one known kind has the name."""
+    name = reader.text(fields.get("kind", ""), join(path, "kind"))
+    if "apiVersion" in fields:
+        version = reader.text(fields["apiVersion"], join(path, "apiVersion"))
+        if meant := None if kind_of(version, name) else meant_by(version, name):
+            said = f"did you mean {meant.kind!r} of {meant.api_version!r}?"
+            reader.mistake(join(path, "apiVersion"), f"{version!r} has no {name!r}; {said}")
+        return kind_of(version, name) or unstructured_kind(version, name)
+    known = [kind for kind in KINDS.values() if kind.kind == name]
+    if len(known) == 1:
+        return known[0]
+    if name:
+        reader.mistake(join(path, "kind"), f"{name!r} needs an apiVersion{nearest(name, {kind.kind for kind in KINDS.values()})}")
+    return unstructured_kind("v1", name)
 
 
 def read_given(reader: StrictReader, value: Any, path: str) -> InitialObjects:

@@ -1,16 +1,31 @@
-"""Run scenarios one after the other, each on a fresh cluster, and say how each ended."""
+"""Run scenarios one after the other, each on a fresh cluster and step by step until one fails, and say how each ended.
+
+A step that cannot be done or does not come true raises `ScenarioFailed`; its text is what the report prints.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from typing import assert_never
 
 import msgspec
 
-from koordsched.config.launch import Launch
+from koordsched.api.kinds import NAMESPACE, PRIORITY_CLASS
+from koordsched.cluster.memory.admission import PRIORITY_CLASSES
+from koordsched.cluster.port import AlreadyExists, ClusterError, Ref
+from koordsched.config.loading import Launch
 from koordsched.framework.handle import ExtenderSettingsError
-from koordsched.scenario.cluster import Backend, BackendError, ScenarioCluster
-from koordsched.scenario.model import Scenario
-from koordsched.scenario.steps import ScenarioFailed, StepRunner
+from koordsched.scenario.cluster import Backend, BackendError, ScenarioCluster, named
+from koordsched.scenario.expectations import differences
+from koordsched.scenario.model import Create, Delete, Expect, InitialObjects, PatchObjects, Restart, Scenario, Step, Wait
+from koordsched.scenario.objects import ALWAYS_THERE, expand, with_now
+from koordsched.scenario.observation import look
+
+POLL_SECONDS = 0.1
+
+
+class ScenarioFailed(Exception):
+    """A scenario did not go as it says."""
 
 
 class PlannedScenario(msgspec.Struct, frozen=True):
@@ -66,3 +81,115 @@ def run_scenario(plan: PlannedScenario, backend: Backend) -> ScenarioResult:
     except ExtenderSettingsError as mistake:
         raise BackendError(str(mistake)) from None
     return ScenarioResult(scenario.name)
+
+
+class StepRunner:
+    """Creates one scenario's objects and runs its steps. `scheduler_name` is what pods without one get."""
+
+    def __init__(self, cluster: ScenarioCluster, scheduler_name: str) -> None:
+        self._cluster = cluster
+        self._scheduler_name = scheduler_name
+        self._namespaces = set(ALWAYS_THERE)  # those that exist
+
+    async def run(self, step: Step) -> None:
+        """Do one step; ScenarioFailed."""
+        action = step.action
+        match action:
+            case Create():
+                await self.create(action.objects)
+            case PatchObjects():
+                await self._patch(action)
+            case Delete():
+                await self._delete(action)
+            case Wait():
+                await self._cluster.sleep(action.seconds)
+            case Restart():
+                await self._start(step.path, self._cluster.restart)
+            case Expect():
+                await self._expect(step.path, action)
+            case _:
+                assert_never(action)
+
+    async def start(self) -> None:
+        """Start the scheduler for the first time. ScenarioFailed."""
+        await self._start("start", self._cluster.start)
+
+    async def _start(self, path: str, start: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await start()
+        except ClusterError as error:
+            raise ScenarioFailed(f"{path}: expected the scheduler to run, seen {error.message}") from error
+
+    async def create(self, objects: Iterable[InitialObjects]) -> None:
+        """Create the objects in order, and the namespaces they need. ScenarioFailed."""
+        for given in objects:
+            for kind, body in expand(given, now=self._cluster.now(), scheduler_name=self._scheduler_name):
+                metadata = body["metadata"]
+                target = Ref(kind, metadata.get("namespace", "") if kind.namespaced else "", metadata["name"])
+                try:
+                    if kind is NAMESPACE:
+                        await self._create_namespace(target, body)
+                        continue
+                    if kind is PRIORITY_CLASS and target.name in PRIORITY_CLASSES:
+                        await self._cluster.patch(target, body)  # it is there; people bring the manifests of Koordinator's chart
+                        continue
+                    if kind.namespaced:
+                        await self._need_namespace(target.namespace)
+                    await self._cluster.create(kind, body)
+                except ClusterError as error:
+                    raise ScenarioFailed(f"{given.path}: expected {named(target)} to be created, seen {error.message}") from error
+
+    async def _create_namespace(self, target: Ref, body: dict[str, object]) -> None:
+        """Create a namespace; one that exists already (made on demand, or always there) is given what the manifest says."""
+        if target.name in self._namespaces:
+            await self._need_existing(target.name)
+            await self._cluster.patch(target, body)
+        else:
+            self._namespaces.add(target.name)
+            await self._cluster.create(NAMESPACE, body)
+
+    async def _need_namespace(self, name: str) -> None:
+        if name not in self._namespaces:
+            self._namespaces.add(name)
+            await self._need_existing(name)
+
+    async def _need_existing(self, name: str) -> None:
+        try:
+            await self._cluster.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        except AlreadyExists:
+            return
+
+    async def _patch(self, action: PatchObjects) -> None:
+        for patch in action.patches:
+            try:
+                await self._cluster.patch(patch.target, with_now(patch.merge, self._cluster.now()))
+            except ClusterError as error:
+                raise ScenarioFailed(f"{patch.path}: expected {named(patch.target)} to be patched, seen {error.message}") from error
+
+    async def _delete(self, action: Delete) -> None:
+        for path, target in action.targets:
+            try:
+                await self._cluster.delete(target)
+            except ClusterError as error:
+                raise ScenarioFailed(f"{path}: expected {named(target)} to be deleted, seen {error.message}") from error
+
+    async def _expect(self, path: str, expect: Expect) -> None:
+        """Poll until the block holds, at most `within`; then see that it goes on holding for `stays`."""
+        await self._cluster.settle()
+        deadline = self._cluster.now() + expect.within
+        while found := await self._differences(expect):
+            if self._cluster.now() >= deadline:
+                raise ScenarioFailed(f"{path}: within {expect.within:g}s: {found}")
+            await self._cluster.sleep(min(POLL_SECONDS, max(deadline - self._cluster.now(), 0.001)))
+        end = self._cluster.now() + expect.stays
+        while self._cluster.now() < end:
+            await self._cluster.sleep(min(POLL_SECONDS, max(end - self._cluster.now(), 0.001)))
+            if found := await self._differences(expect):
+                raise ScenarioFailed(f"{path}: held, but not for {expect.stays:g}s: {found}")
+
+    async def _differences(self, expect: Expect) -> str:
+        try:
+            seen = await look(self._cluster, expect)
+        except ClusterError as error:
+            return f"expected the cluster to answer, seen {error.message}"
+        return "; ".join(str(difference) for difference in differences(seen, expect))

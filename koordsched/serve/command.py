@@ -18,12 +18,11 @@ from koordsched.config.duration import Duration
 from koordsched.config.flag_table import NOT_ACTED_ON, Flags
 from koordsched.config.flag_values import quoted, written
 from koordsched.config.flags import FLAGS, not_acted_on
-from koordsched.config.overrides import ignored_flags
+from koordsched.config.loading import ignored_flags
 from koordsched.config.writing import dump_config
-from koordsched.log import Style, get_logger, set_verbosity, write_logs
+from koordsched.log import Style, carrying_library_logs, get_logger, set_verbosity, write_logs
 from koordsched.serve.process import Process, ServeOptions
 from koordsched.server.leadership import DeadMan
-from koordsched.server.library_logs import carrying_library_logs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -6,7 +6,7 @@
 - `budget.py`, `main_loop.py`                         what answers may cost; how they reach what belongs to the main loop
 - `health.py`, `process_metrics.py`, `profiling.py`   what every component answers
 - `connecting.py`, `leadership.py`, `heartbeat.py`    the API server, the lease, and whether the main loop runs
-- `signals.py`, `library_logs.py`, `garbage.py`, `files.py`   signals, logs of libraries, memory, files that are followed
+- `signals.py`, `garbage.py`                          signals; memory
 """
 
 

@@ -3,7 +3,7 @@
 - `manifests.py`, `openb.py`  input -> `workload.Workload`
 - `simulation.py`  runs a workload on a `koordsched.embedded` cluster
 - `pod_history.py` what became of each pod, as it happens
-- `result.py`      the JSON; `summary.py`, `reasons.py`, `plain.py`, `terminal.py` the table
+- `result.py`      the JSON; `summary.py`, `terminal.py` the tables
 
 What it shows of single plugins comes from their packages (`koordsched.framework.tooling`).
 """

@@ -139,8 +139,7 @@ def _print(options: SimulateOptions, outcome: SimulationOutcome, workload: Workl
     if options.output == "json":
         out.write(outcome.result.json().decode())
         return
-    from koordsched.simulate.plain import render  # noqa: PLC0415  # JSON needs no table
-    from koordsched.simulate.summary import ReportOptions, sections  # noqa: PLC0415
+    from koordsched.simulate.summary import ReportOptions, render, sections  # noqa: PLC0415  # JSON needs no table
 
     report = ReportOptions(peak=workload.departs, shown=options.show_pending, shown_pods=options.shown_pods)
     made = sections(outcome.result, report, outcome.reports)

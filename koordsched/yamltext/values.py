@@ -12,8 +12,7 @@ from typing import Any, NoReturn
 import yaml
 from yaml import events
 
-from koordsched.yamltext.building import Builder, Mistake, Open, line_of
-from koordsched.yamltext.scalars import resolve
+from koordsched.yamltext.building import Builder, Mistake, Open, line_of, resolve
 
 MAX_UNFOLDED = 1_000_000
 """How many values the aliases of one document may add. A cluster dump has none at all."""

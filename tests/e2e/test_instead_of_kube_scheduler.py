@@ -13,7 +13,7 @@ from support.controlplane.rest import Refused, Rest
 from support.live import create_node, create_pod, nodes_of_pods, until
 from support.served import TIMEOUT, Served, command, ended, write_config
 
-from koordsched.scenario.live.ports import free_port
+from koordsched.scenario.live.process import free_port
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "instead-of-kube-scheduler"

@@ -14,7 +14,7 @@ from support.live import EVENTS, PODS, create_node, create_pod, reason, until
 from support.secure import Asked, Door
 from support.served import TIMEOUT, command, ended, write_config
 
-from koordsched.scenario.live.ports import free_port
+from koordsched.scenario.live.process import free_port
 
 MANIFESTS = Path(__file__).parents[2] / "config" / "rbac.yaml"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/koordinator-system/leases"

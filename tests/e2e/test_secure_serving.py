@@ -18,7 +18,7 @@ from support.live import until
 from support.secure import Answered, Asked, Door, answered
 from support.served import TIMEOUT, command, write_config
 
-from koordsched.scenario.live.ports import free_port
+from koordsched.scenario.live.process import free_port
 
 THERE, HERE = "kube-scheduler", "koord-scheduler"
 FEATURE = r'kubernetes_feature_enabled\{name="(\w+)",stage="(\w*)"\} (\S+)'

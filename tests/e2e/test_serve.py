@@ -14,7 +14,7 @@ from support.controlplane.processes import Process
 from support.live import NAME, create_node, create_pod, message, nodes_of_pods, reason, until
 from support.served import TIMEOUT, Ended, Served, command, ended, write_config
 
-from koordsched.scenario.live.ports import free_port
+from koordsched.scenario.live.process import free_port
 
 
 def start(plane: ControlPlane, folder: Path, *flags: str) -> tuple[Served, Process]:

@@ -15,7 +15,7 @@ from support.controlplane.credentials import STRANGER, Kubeconfig, by_token
 from support.controlplane.plane import ControlPlane
 from support.served import POLL_SECONDS, TIMEOUT, Ended, command, ended, run, write_config
 
-from koordsched.scenario.live.ports import free_port
+from koordsched.scenario.live.process import free_port
 
 CLOSED = "https://127.0.0.1:1"
 

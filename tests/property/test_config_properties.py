@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from koordsched.config.duration import Duration, DurationError, format_nanoseconds, parse_nanoseconds
 from koordsched.config.flags import FLAGS, FlagError, parse_flags
-from koordsched.config.merging import merge_plugin_set
+from koordsched.config.plugin_sets import merge_plugin_set
 from koordsched.config.types import PluginEntry, PluginSet
 
 plugins = st.builds(PluginEntry, name=st.sampled_from("ABCDEF"), weight=st.integers(min_value=0, max_value=9))

@@ -16,7 +16,7 @@ from koordsched._core.numa_facts import CpuCounts, NumaStatus
 from koordsched.api.koordinator.cpulist import cpu_ids, format_cpus
 from koordsched.api.koordinator.pods import EXCLUSIVE_POLICY_TEXTS, amount_text
 from koordsched.api.koordinator.policies import CpuExclusivePolicy
-from koordsched.api.quantity_text import QuantityFormat
+from koordsched.api.quantity import QuantityFormat
 from koordsched.cache.plugin_state import StateDifference
 from koordsched.plugins.nodenumaresource.node_allocations import NodeAllocations, PodAllocation
 from koordsched.plugins.nodenumaresource.state import NumaCheck, NumaState, numa_state

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from koordsched.scenario.live.ports import free_port
+from koordsched.scenario.live.process import free_port
 from support.controlplane.credentials import Kubeconfig
 from support.controlplane.plane import ControlPlane
 from support.controlplane.processes import Process

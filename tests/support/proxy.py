@@ -24,7 +24,7 @@ from typing import NamedTuple, Self
 import aiohttp
 from aiohttp import web
 
-from koordsched.scenario.live.ports import free_port
+from koordsched.scenario.live.process import free_port
 from support.controlplane.credentials import Kubeconfig, User
 from support.controlplane.plane import ControlPlane
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from koordsched.scenario.live.ports import free_port
+from koordsched.scenario.live.process import free_port
 
 TIMEOUT = 60.0
 POLL_SECONDS = 0.05

@@ -16,8 +16,17 @@ from koordsched.api.koordinator.cpulist import format_cpus, parse_cpus
 from koordsched.api.koordinator.policies import CpuBindPolicy, CpuExclusivePolicy, NumaExclusive, NumaTopologyPolicy
 from koordsched.api.koordinator.reading import Malformed, read_annotation, read_text
 from koordsched.api.meta import Api, Int32
-from koordsched.api.quantity import NANO_PER_MILLI, NANO_PER_UNIT, QuantityError, milli_value, nano, value
-from koordsched.api.quantity_text import QuantityFormat, format_of, quantity_text
+from koordsched.api.quantity import (
+    NANO_PER_MILLI,
+    NANO_PER_UNIT,
+    QuantityError,
+    QuantityFormat,
+    format_of,
+    milli_value,
+    nano,
+    quantity_text,
+    value,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

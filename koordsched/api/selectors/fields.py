@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from koordsched.api.selectors.requirements import SelectorError
+from koordsched.api.selectors.labels import SelectorError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from koordsched.api.apps import ReplicaSet, StatefulSet
 from koordsched.api.core import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from koordsched.api.groups import PodDisruptionBudget, ReplicaSet, StatefulSet
 from koordsched.api.meta import Unstructured
-from koordsched.api.policy import PodDisruptionBudget
 from koordsched.api.storage import CSIStorageCapacity
 from koordsched.api.validation.decoding import decode, strip_nulls, subject
 from koordsched.api.validation.errors import Errors, FieldError, InvalidObject

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from koordsched.api import kinds
 from koordsched.api.names import is_dns_label, is_dns_subdomain, is_label_value, is_qualified_name
-from koordsched.api.selectors.requirements import LABEL_OPERATORS
+from koordsched.api.selectors.labels import LABEL_OPERATORS
 from koordsched.clock import parse_rfc3339
 
 if TYPE_CHECKING:

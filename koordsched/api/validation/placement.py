@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koordsched.api.names import is_dns_label, is_dns_subdomain, is_label_value
-from koordsched.api.selectors.requirements import OPERATORS
+from koordsched.api.selectors.labels import OPERATORS
 from koordsched.api.validation.metadata import (
     LABEL_RULE,
     SUBDOMAIN_RULE,

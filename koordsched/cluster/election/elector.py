@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from koordsched.api.coordination import Lease
+from koordsched.api.groups import Lease
 from koordsched.cluster.election.record import Record, record_of
 from koordsched.cluster.election.term import Timing
 from koordsched.cluster.event_body import micro_time

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
-    from koordsched.api.coordination import Lease
+    from koordsched.api.groups import Lease
     from koordsched.api.meta import ObjectMeta
 
 MAX_TRANSITIONS = 2**31 - 1

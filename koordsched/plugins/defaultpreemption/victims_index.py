@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from koordsched.api.core import Pod
+    from koordsched.api.groups import PodDisruptionBudget
     from koordsched.api.podinfo import PodInfo
-    from koordsched.api.policy import PodDisruptionBudget
     from koordsched.api.selectors import LabelSelectorMatcher
     from koordsched.cache.cache import Cache
     from koordsched.cluster.informer import Informer

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from koordsched._core.bitset import BitWeights
 from koordsched._core.change import NodeChange
-from koordsched.api.images import normalized_image_name
+from koordsched.api.names import normalized_image_name
 from koordsched.framework.interface import ScoreNodesPlugin
 
 if TYPE_CHECKING:

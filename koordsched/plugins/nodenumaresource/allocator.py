@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from koordsched.api.koordinator.pods import Amounts, PodNumaStatus, PodResourceSpec
     from koordsched.api.podinfo import PodInfo
-    from koordsched.api.quantity_text import QuantityFormat
+    from koordsched.api.quantity import QuantityFormat
     from koordsched.cache.columns import Columns
     from koordsched.config.args import ResourceSpec
     from koordsched.config.koordinator_args import NodeNUMAResourceArgs, NumaScoringStrategy

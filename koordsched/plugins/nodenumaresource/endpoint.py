@@ -12,7 +12,7 @@ from koordsched.api.koordinator.cpulist import cpu_ids, format_cpus
 from koordsched.api.koordinator.nodes import amplify
 from koordsched.api.koordinator.pods import EXCLUSIVE_POLICY_TEXTS, NUMA_POLICIES, amount_text
 from koordsched.api.koordinator.policies import CpuExclusivePolicy, NumaTopologyPolicy
-from koordsched.api.quantity_text import QuantityFormat
+from koordsched.api.quantity import QuantityFormat
 from koordsched.framework.routes import Answer, refusal
 
 if TYPE_CHECKING:

@@ -35,8 +35,7 @@ from koordsched.api.koordinator.topology import (
     topology_policies,
     zones,
 )
-from koordsched.api.quantity import QuantityError, milli_value, value
-from koordsched.api.quantity_text import QuantityFormat, format_of
+from koordsched.api.quantity import QuantityError, QuantityFormat, format_of, milli_value, value
 from koordsched.cluster.event_series import EventText
 from koordsched.cluster.object_store import Arrival
 from koordsched.log import get_logger

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from koordsched.api.apps import ReplicaSet, ReplicationController, StatefulSet
 from koordsched.api.core import Service, TopologySpreadConstraint
+from koordsched.api.groups import ReplicaSet, ReplicationController, StatefulSet
 from koordsched.api.kinds import REPLICA_SET, REPLICATION_CONTROLLER, SERVICE, STATEFUL_SET
 from koordsched.api.meta import LabelSelectorRequirement
 from koordsched.api.selectors import EVERYTHING, SelectorError, label_selector_matcher, map_matcher

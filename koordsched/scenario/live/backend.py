@@ -14,13 +14,13 @@ import msgspec
 from koordsched.api.kinds import NODE
 from koordsched.clock import Clock
 from koordsched.cluster.port import ClusterError
-from koordsched.config.launch import Launch
+from koordsched.config.loading import Launch
 from koordsched.scenario.cluster import BackendError, Script
 from koordsched.scenario.live.api import Json, ScenarioApi
 from koordsched.scenario.live.client import Client
 from koordsched.scenario.live.cluster import LiveCluster
 from koordsched.scenario.live.process import Command, SchedulerProcess
-from koordsched.scenario.steps import ScenarioFailed
+from koordsched.scenario.runner import ScenarioFailed
 
 USER_AGENT = "koord-scheduler-test"
 REPELLING = frozenset({"NoSchedule", "NoExecute"})

@@ -13,11 +13,11 @@ from koordsched.api.kinds import EVENT, NAMESPACE, POD, PRIORITY_CLASS, Kind, un
 from koordsched.clock import Clock
 from koordsched.cluster.port import AlreadyExists, ClusterError, Forbidden, NotFound, Ref
 from koordsched.scenario.cluster import HttpAnswer
-from koordsched.scenario.contains import contains
 from koordsched.scenario.live.admission import KOORDINATOR_CLASSES, corrections, needs, priority_class, with_needs
 from koordsched.scenario.live.api import Json, ScenarioApi
 from koordsched.scenario.live.clearing import CreatedObjects, about, clear, take_over
 from koordsched.scenario.live.process import SchedulerProcess
+from koordsched.scenario.observation import contains
 
 SETTLE_SECONDS = 0.3
 """How long a scheduler on the same machine takes to hear of an object and to try a pod, and then some."""

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from koordsched.config.catalogue import IN_TREE_POINTS
-from koordsched.config.launch import Launch
+from koordsched.config.loading import Launch
 from koordsched.config.types import SchedulerConfiguration
 from koordsched.scenario.model import KUBE_SCHEDULER, Expect, Restart, Scenario, Wait
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import shlex
 import signal
+import socket
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,10 +23,9 @@ from yarl import URL
 
 from koordsched.clock import Clock
 from koordsched.cluster.port import ClusterError
-from koordsched.config.launch import Launch
+from koordsched.config.loading import Launch
 from koordsched.config.types import API_VERSION, KIND
 from koordsched.scenario.cluster import HttpAnswer
-from koordsched.scenario.live.ports import free_port
 
 PLACEHOLDERS = ("{kubeconfig}", "{config}", "{port}")
 NEEDED = ("{config}", "{port}")
@@ -34,6 +35,7 @@ POLL_SECONDS = 0.1
 ANSWER_WITHIN = aiohttp.ClientTimeout(total=10.0)
 SHOWN_LINES, SHOWN_BYTES = 3, 8192
 NOT_FOUND, OK = 404, 200
+PORTS = range(20_000, 32_768)  # below those that outgoing connections are given: one that is free now is not taken by the next of them
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -69,6 +71,18 @@ def configuration(launch: Launch, kubeconfig: str) -> dict[str, Any]:
     document["clientConnection"] = {**(document.get("clientConnection") or {}), "kubeconfig": kubeconfig}
     document["leaderElection"] = {**(document.get("leaderElection") or {}), "leaderElect": False}
     return document
+
+
+def free_port() -> int:
+    """Return a free port on loopback. By a small chance the next call returns it, too."""
+    while True:
+        port = secrets.choice(PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 class SchedulerProcess:

@@ -14,10 +14,10 @@ import msgspec
 from koordsched.api.kinds import CONFIG_MAP
 from koordsched.api.meta import Object, Unstructured
 from koordsched.cluster.port import ClusterError, Ref
+from koordsched.files import FollowedFile
 from koordsched.log import get_logger
 from koordsched.server import StartError
 from koordsched.server.access.identities import Authorities, ProxyRules
-from koordsched.server.files import FollowedFile
 
 log = get_logger(__name__)
 

@@ -22,6 +22,7 @@ from koordsched.clock import Clock
 from koordsched.cluster.apiserver import ConnectError, ConnectionSettings
 from koordsched.cluster.port import Ref
 from koordsched.config import Flags
+from koordsched.files import FOLLOW_SECONDS
 from koordsched.log import get_logger
 from koordsched.server import StartError
 from koordsched.server.access.authentication import Authenticator, Tokens
@@ -29,7 +30,6 @@ from koordsched.server.access.authorities import LOOKUP_SECONDS, AuthorityFile, 
 from koordsched.server.access.authorization import AccessFilter, Authorizer, Holding, OpenPaths
 from koordsched.server.access.identities import ProxyRules
 from koordsched.server.access.reviews import Reviews
-from koordsched.server.files import FOLLOW_SECONDS
 
 log = get_logger(__name__)
 

@@ -15,9 +15,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from koordsched.files import FollowedFile
 from koordsched.log import get_logger
 from koordsched.server import StartError
-from koordsched.server.files import FollowedFile
 
 log = get_logger(__name__)
 

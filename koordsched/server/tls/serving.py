@@ -18,9 +18,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from OpenSSL import SSL
 
+from koordsched.files import FOLLOW_SECONDS
 from koordsched.log import get_logger
 from koordsched.server import StartError
-from koordsched.server.files import FOLLOW_SECONDS
 from koordsched.server.tls.pairs import CertKey, FollowedPair, PairFlags, pair_of_folder, self_signed
 from koordsched.server.tls.protocol import reason_of
 from koordsched.server.tls.rules import TlsRules

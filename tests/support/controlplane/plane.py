@@ -21,7 +21,7 @@ from typing import Self
 
 import aiohttp
 
-from koordsched.scenario.live.ports import free_port
+from koordsched.scenario.live.process import free_port
 from support.controlplane.authority import Authority
 from support.controlplane.binaries import Binaries
 from support.controlplane.cleaning import NAMESPACES, clean

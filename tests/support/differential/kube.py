@@ -12,7 +12,7 @@ from collections import defaultdict
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from koordsched.scenario.live.ports import free_port
+from koordsched.scenario.live.process import free_port
 from support.controlplane.credentials import SCHEDULER, by_token
 from support.controlplane.plane import ControlPlane
 from support.controlplane.rest import Rest

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from koordsched.api.images import normalized_image_name
 from koordsched.api.names import (
     is_dns_label,
     is_dns_subdomain,
@@ -10,6 +9,7 @@ from koordsched.api.names import (
     is_label_value,
     is_qualified_name,
     is_scalar_resource_name,
+    normalized_image_name,
 )
 
 

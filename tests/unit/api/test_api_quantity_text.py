@@ -2,8 +2,7 @@
 
 import pytest
 
-from koordsched.api.quantity import nano
-from koordsched.api.quantity_text import QuantityFormat, format_of, quantity_text
+from koordsched.api.quantity import QuantityFormat, format_of, nano, quantity_text
 
 
 @pytest.mark.parametrize(

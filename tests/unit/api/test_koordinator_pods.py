@@ -20,7 +20,7 @@ from koordsched.api.koordinator.pods import (
     resource_status_text,
 )
 from koordsched.api.koordinator.reading import Malformed
-from koordsched.api.quantity_text import QuantityFormat
+from koordsched.api.quantity import QuantityFormat
 
 GIB = 2**30
 

@@ -12,7 +12,7 @@ from side_by_side.workload import Workload, bound_pods, nodes, pending_pod, pend
 from support.virtual_loop import running
 
 from koordsched.api.core import Pod
-from koordsched.api.events import Event
+from koordsched.api.groups import Event
 from koordsched.api.kinds import EVENT, NODE, POD
 from koordsched.clock import VirtualClock
 from koordsched.cluster.memory import MemoryCluster

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from support.builders import node, pod
 from support.virtual_loop import running, settle
 
-from koordsched.api.events import Event
+from koordsched.api.groups import Event
 from koordsched.api.kinds import EVENT
 from koordsched.cluster.event_body import EventSource, event_name, short_note
 from koordsched.cluster.event_recorder import EventRecorder, RecorderOptions

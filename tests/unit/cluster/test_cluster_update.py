@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from koordsched.api.coordination import Lease
 from koordsched.api.core import Node
+from koordsched.api.groups import Lease
 from koordsched.api.kinds import CONFIG_MAP, LEASE, NODE
 from koordsched.api.meta import Unstructured
 from koordsched.cluster.memory import Fault

@@ -9,7 +9,7 @@ import yaml
 
 from koordsched.config import default_config
 from koordsched.config.loading import DEFAULT_FILE
-from koordsched.config.warnings import config_warnings
+from koordsched.config.validate import config_warnings
 
 CHECKOUT = Path(__file__).parents[3]
 IN_TREE_FILTERS = 13

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from koordsched.yamltext.building import resolve
 from koordsched.yamltext.documents import Document
 from koordsched.yamltext.reading import MAX_DEPTH, MAX_VALUES, read_documents
-from koordsched.yamltext.scalars import resolve
 
 
 def read(text: str) -> Document:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from koordsched.config.names import extended_resource_problems, label_key_problems, label_value_problems
+from koordsched.api.names import extended_resource_problems, label_key_problems, label_value_problems
 
 NAME = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
 

@@ -8,9 +8,8 @@ import pytest
 
 from koordsched.config import ConfigError, KubeSchedulerProfile, empty_config, load_config_object
 from koordsched.config.catalogue import REFERENCE
-from koordsched.config.expansion import expand
 from koordsched.config.extension_points import EXTENSION_POINTS
-from koordsched.config.merging import merge_plugin_set
+from koordsched.config.plugin_sets import expand, merge_plugin_set
 from koordsched.config.types import SETS, PluginEntry, Plugins, PluginSet
 
 POINTS = tuple(point.name for point in EXTENSION_POINTS)

@@ -9,8 +9,7 @@ import pytest
 
 from koordsched.config import load_config_text
 from koordsched.config.loading import DEFAULT_FILE
-from koordsched.config.validate import validate_command
-from koordsched.config.warnings import config_warnings
+from koordsched.config.validate import config_warnings, validate_command
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 

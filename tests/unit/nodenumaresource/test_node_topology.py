@@ -8,7 +8,7 @@ from support.numa import GIB, topology
 from koordsched.api.koordinator.cpulist import format_cpus
 from koordsched.api.koordinator.policies import NumaTopologyPolicy
 from koordsched.api.koordinator.topology import KubeletPolicy
-from koordsched.api.quantity_text import QuantityFormat
+from koordsched.api.quantity import QuantityFormat
 from koordsched.plugins.nodenumaresource.node_topology import TopologyOptions, read_options
 
 CPUS = "node.koordinator.sh/cpu-topology"

@@ -10,7 +10,7 @@ from koordsched.api.koordinator.topology import CPU_TOPOLOGY
 from koordsched.api.meta import ObjectMeta, Unstructured
 from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
 from koordsched.plugins.nodenumaresource.tooling import CpuSummary, CpuUse, NumaSummary, PodCpus, cpu_sections, cpu_use
-from koordsched.simulate.plain import render
+from koordsched.simulate.summary import render
 
 
 def topology(name: str, layout: str) -> Unstructured:

@@ -8,8 +8,8 @@ import pytest
 from support.builders import PodBuilder, node, pod, requirement
 from support.plugins import PluginBench
 
-from koordsched.api.apps import ReplicaSet, ReplicaSetSpec, ReplicationController, ReplicationControllerSpec
 from koordsched.api.core import Service, ServiceSpec, TopologySpreadConstraint
+from koordsched.api.groups import ReplicaSet, ReplicaSetSpec, ReplicationController, ReplicationControllerSpec
 from koordsched.api.kinds import REPLICA_SET, REPLICATION_CONTROLLER, SERVICE, Kind
 from koordsched.api.meta import LabelSelector, Object, ObjectMeta
 from koordsched.cluster.port import ADDED, DELETED, MODIFIED, WatchEvent, WatchEventType

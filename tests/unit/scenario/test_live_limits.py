@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from koordsched.config.launch import Launch
+from koordsched.config.loading import Launch
 from koordsched.scenario.cluster import Script
 from koordsched.scenario.command import ScenarioOptions, run_tests
 from koordsched.scenario.live.limits import BackendLimits

@@ -14,8 +14,7 @@ from support.fake_scheduler import command, make_certificate
 
 from koordsched.clock import RealClock
 from koordsched.cluster.port import ClusterError
-from koordsched.config.launch import Launch
-from koordsched.config.loading import empty_config
+from koordsched.config.loading import Launch, empty_config
 from koordsched.scenario.live.process import Command, SchedulerProcess, configuration
 
 KIND = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

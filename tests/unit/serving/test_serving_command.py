@@ -10,8 +10,8 @@ from support.fakes import config_with
 
 import koordsched
 from koordsched.config.flags import parse_flags
+from koordsched.log import carrying_library_logs
 from koordsched.serve.command import Start, say_what_starts
-from koordsched.server.library_logs import carrying_library_logs
 
 NO_ELECTION = {"leaderElection": {"leaderElect": False}}
 

@@ -12,7 +12,7 @@ import pytest
 from support.serving import HOST, until
 
 from koordsched.config.flags import parse_flags
-from koordsched.scenario.live.ports import free_port
+from koordsched.scenario.live.process import free_port
 from koordsched.server.connections import ConnectionLimits, Connections, Handshakes
 from koordsched.server.http import HttpRequest, Response, text
 from koordsched.server.ports import Port, listening

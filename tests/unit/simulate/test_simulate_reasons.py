@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from koordsched.simulate.reasons import group, meaning, reasons_of
 from koordsched.simulate.result import Pending
+from koordsched.simulate.summary import group, meaning, reasons_of
 
 FIT = "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {a: b}. preemption: 0/3 nodes are available: 3 x."
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import io
 import json
 
-from koordsched.simulate.plain import render
 from koordsched.simulate.result import Pending, Placement, Result, Summary
-from koordsched.simulate.summary import ReportOptions, sections
+from koordsched.simulate.summary import ReportOptions, render, sections
 from koordsched.simulate.terminal import ProgressBar, show
 
 RESULT = Result(

@@ -12,7 +12,7 @@ import pytest
 
 from koordsched.api.kinds import Kind
 from koordsched.cluster.port import AlreadyExists, ClusterError, Invalid, NotFound, Ref
-from koordsched.config.launch import Launch
+from koordsched.config.loading import Launch
 from koordsched.scenario.cluster import HttpAnswer, Script
 from koordsched.scenario.command import ScenarioOptions, run_tests
 

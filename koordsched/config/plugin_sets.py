@@ -1,7 +1,8 @@
-"""From plugin sets to the plugins of every extension point, in order (framework.md §1.2 items 2-5, `framework/runtime/framework.go`).
+"""From the plugin sets of a profile to the plugins of every extension point, in order (framework.md §1.2).
 
-MultiPoint is spread over the points its plugins play. The order at a point: first its own plugins that are also MultiPoint, in the
-point's order; then the other MultiPoint plugins, in their order; then the rest of its own. All mistakes are reported, each with the
+First the user's sets are merged over the default ones (item 1, `apis/config/v1/default_plugins.go`). Then multiPoint is spread over the
+points its plugins play (items 2-5, `framework/runtime/framework.go`). The order at a point: first its own plugins that are also MultiPoint,
+in the point's order; then the other MultiPoint plugins, in their order; then the rest of its own. All mistakes are reported, each with the
 reference's text and the path of the set it stands in.
 """
 
@@ -10,12 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import accumulate
 
+from msgspec.structs import replace
+
 from koordsched.config.catalogue import REMOVED_PLUGINS
 from koordsched.config.errors import near_miss
 from koordsched.config.extension_points import EXTENSION_POINTS
-from koordsched.config.merging import ALL
-from koordsched.config.types import SETS, PluginRef, Plugins, PluginSet
+from koordsched.config.types import SETS, PluginEntry, PluginRef, Plugins, PluginSet
 from koordsched.yamltext.documents import shown
+
+ALL = "*"
+DEFAULT_PRE_BIND = "DefaultPreBind"
+
 
 Report = Callable[[str, str], None]
 
@@ -24,6 +30,44 @@ MAX_TOTAL_SCORE = 2**63 - 1
 
 _FILLED = sorted(EXTENSION_POINTS, key=lambda point: point.filled)
 _INTERFACES = {point.name: point.interface for point in EXTENSION_POINTS}
+
+
+def merge_plugins(default: Plugins, custom: Plugins) -> Plugins:
+    """Merge set by set, multiPoint included."""
+    return Plugins.from_sets({name: merge_plugin_set(default.at(name), custom.at(name)) for name in SETS})
+
+
+def merge_plugin_set(default: PluginSet, custom: PluginSet) -> PluginSet:
+    """Keep the defaults that are not disabled, in their order, each replaced in place where the user also lists it; append the rest.
+
+    A name that the user lists twice stays twice: the expansion refuses it.
+    """
+    disabled = tuple(PluginEntry(name=plugin.name) for plugin in (*custom.disabled, *default.disabled))
+    names = {plugin.name for plugin in disabled}
+    overrides = {plugin.name: index for index, plugin in enumerate(custom.enabled)}  # of two equal names the last replaces
+    kept: list[PluginEntry] = []
+    replaced: set[int] = set()
+    for plugin in default.enabled if ALL not in names else ():
+        if plugin.name in names:
+            continue
+        index = overrides.get(plugin.name)
+        if index is not None:
+            replaced.add(index)
+        kept.append(plugin if index is None else custom.enabled[index])
+    appended = (plugin for index, plugin in enumerate(custom.enabled) if index not in replaced)
+    return PluginSet(enabled=(*kept, *appended), disabled=disabled)
+
+
+def append_default_pre_bind(plugins: Plugins) -> Plugins:
+    """Enable DefaultPreBind at preBind unless it is there, or it or `*` is disabled there (frameworkext.md §1.1 item 2).
+
+    koord-scheduler does this after merging and before it builds the profiles, so what --write-config-to writes has it too.
+    """
+    pre_bind = plugins.pre_bind
+    present = any(plugin.name == DEFAULT_PRE_BIND for plugin in pre_bind.enabled)
+    if present or pre_bind.disabled_names & {ALL, DEFAULT_PRE_BIND}:
+        return plugins
+    return replace(plugins, pre_bind=replace(pre_bind, enabled=(*pre_bind.enabled, PluginEntry(name=DEFAULT_PRE_BIND))))
 
 
 def expand(

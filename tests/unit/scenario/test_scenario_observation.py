@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from koordsched.scenario.contains import contains, missing
+from koordsched.scenario.observation import contains, missing
 
 YES: list[tuple[Any, Any]] = [
     ({"a": 1, "b": 2}, {"a": 1}),

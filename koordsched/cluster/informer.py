@@ -14,6 +14,8 @@ differences one by one. What may come of that, and why it does no harm:
 - A pod that is bound or deleted meanwhile comes with the watch, which begins at the list's version once the list is taken over; until
   then its binding counts as assumed, and a bind of a pod that has gone is refused by the API server.
 - What `correct` would take over meanwhile is left: the list is as new.
+
+An object that exists but cannot be read stays as it was last: taken for deleted, a pod's room would be given away.
 """
 
 from __future__ import annotations
@@ -180,6 +182,7 @@ class Informer(Generic[T]):
         while True:
             page = await self._cluster.list(self.kind, field_selector=self._field_selector, limit=PAGE_SIZE, continue_token=token)
             listed.update({object_key(obj): cast("T", obj) for obj in page.items})
+            listed.update({key: self.store[key] for key in page.unreadable if key in self.store})
             token = page.continue_token
             if not token:
                 break

@@ -133,9 +133,12 @@ class WatchEvent(msgspec.Struct, frozen=True):
 
 
 class ListPage(msgspec.Struct, frozen=True):
+    """A page of a list. `unreadable`: keys ("namespace/name" or "name") of objects that exist, but cannot be read as their kind."""
+
     items: Sequence[Object]
     resource_version: str
     continue_token: str = ""
+    unreadable: Sequence[str] = ()
 
 
 class PatchType(Enum):

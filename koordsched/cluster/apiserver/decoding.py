@@ -96,15 +96,17 @@ class KindDecoder:
         """Decode a page of a list, so many items a turn of the event loop; one of UNDECODABLE when it is none."""
         page = self._pages.decode(body)  # finds where items begin and end: a tenth to a fifth of the whole work
         items: list[Object] = []
+        unreadable: list[str] = []
         raw = page.items or []
         for start in range(0, len(raw), ITEMS_A_TURN):
             if start:
                 await asyncio.sleep(0)
             for item in raw[start : start + ITEMS_A_TURN]:
-                read = self._readable(item)
-                if read is not None:
-                    items.append(read)
-        return ListPage(items, page.metadata.resource_version, page.metadata.continue_ or "")
+                try:
+                    items.append(self.object(item))
+                except UNDECODABLE as error:
+                    unreadable.append(self._report(item, error))
+        return ListPage(items, page.metadata.resource_version, page.metadata.continue_ or "", unreadable)
 
     def batch(self, lines: bytes) -> Batch:
         """Decode whole lines of a watch."""
@@ -152,25 +154,19 @@ class KindDecoder:
         except UNDECODABLE as error:
             name = self._report(line.object, error)
             if event_type is DELETED:
-                return Batch([], lost=f"{name} was deleted, but how it was last cannot be read")
+                return Batch([], lost=f'{self._kind.plural_group} "{name}" was deleted, but how it was last cannot be read')
             return self._bookmark(line.object)
 
     def _bookmark(self, body: msgspec.Raw) -> WatchEvent:
-        """Return what is left of an object of which only the version counts."""
+        """Return what is left of an object that cannot be read, or has nothing but a version: the version, and the name if it has one."""
         metadata = msgspec.json.decode(body, type=_Head).metadata
         version, annotations = metadata.get("resourceVersion"), metadata.get("annotations")
         if not version or not isinstance(version, str):
             raise msgspec.ValidationError("it has no metadata.resourceVersion")
-        kept = ObjectMeta(resource_version=version, annotations=annotations if isinstance(annotations, dict) else {})
+        name, namespace = (found if isinstance(found := metadata.get(field), str) else "" for field in ("name", "namespace"))
+        annotations = annotations if isinstance(annotations, dict) else {}
+        kept = ObjectMeta(name=name, namespace=namespace, resource_version=version, annotations=annotations)
         return WatchEvent(BOOKMARK, Object(api_version=self._kind.api_version, kind=self._kind.kind, metadata=kept))
-
-    def _readable(self, item: msgspec.Raw) -> Object | None:
-        """Decode an item of a list; None, with a line in the log, when it cannot be read."""
-        try:
-            return self.object(item)
-        except UNDECODABLE as error:
-            self._report(item, error)
-            return None
 
     def _checked(self, body: bytes | msgspec.Raw) -> Object:
         raw = msgspec.json.decode(body)
@@ -188,7 +184,7 @@ class KindDecoder:
         return share(obj) if isinstance(obj, Pod) else obj
 
     def _report(self, body: msgspec.Raw, error: Exception) -> str:
-        """Log that an object cannot be read, and return its name."""
+        """Log that an object cannot be read, and return its key."""
         try:
             metadata = msgspec.json.decode(body, type=_Head).metadata
         except UNDECODABLE:
@@ -196,4 +192,4 @@ class KindDecoder:
         self._unreadable[self._kind.plural_group] += 1
         name = "/".join(str(part) for part in (metadata.get("namespace"), metadata.get("name")) if part)
         log.error("an object cannot be read and is left out", kind=self._kind.plural_group, object=name, error=str(error))
-        return f'{self._kind.plural_group} "{name}"'
+        return name

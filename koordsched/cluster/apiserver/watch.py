@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from koordsched.cluster.apiserver.errors import Sent, status_error
 from koordsched.cluster.apiserver.wire import TRANSPORT_ERRORS
+from koordsched.cluster.object_store import object_key
 from koordsched.cluster.port import BOOKMARK, DELETED, Gone, ListPage, ServerError, WatchEvent
 
 if TYPE_CHECKING:
@@ -92,25 +93,28 @@ async def follow(transport: ApiTransport, call: Call, decoder: KindDecoder) -> A
 
 async def stream_list(transport: ApiTransport, call: Call, decoder: KindDecoder) -> ListPage:
     """Read the beginning of a watch that starts with all objects. ServerError: it ended before all had come."""
-    objects: dict[tuple[str, str], Object] = {}
+    objects: dict[str, Object | None] = {}  # by key; None: it cannot be read
     async with aclosing(follow(transport, call, decoder)) as batches:
         async for batch in batches:
             end = _take(objects, batch)
             if end:
-                return ListPage(list(objects.values()), end)
+                items = [obj for obj in objects.values() if obj is not None]
+                return ListPage(items, end, unreadable=[key for key, obj in objects.items() if obj is None])
             await asyncio.sleep(0)  # the next piece may be there already, and others want to go on meanwhile
     raise ServerError(f"{call.label.plural}: the stream of all objects ended before all had come")
 
 
-def _take(objects: dict[tuple[str, str], Object], batch: Sequence[WatchEvent]) -> str:
+def _take(objects: dict[str, Object | None], batch: Sequence[WatchEvent]) -> str:
     """Apply the events; return the version of the list when it is complete, else ""."""
     for event in batch:
         metadata = event.object.metadata
         if event.type is BOOKMARK:
             if metadata.annotations.get(INITIAL_EVENTS_END) == "true":
                 return metadata.resource_version
+            if metadata.name:
+                objects[object_key(event.object)] = None
         elif event.type is DELETED:
-            objects.pop((metadata.namespace, metadata.name), None)
+            objects.pop(object_key(event.object), None)
         else:
-            objects[metadata.namespace, metadata.name] = event.object
+            objects[object_key(event.object)] = event.object
     return ""

@@ -80,6 +80,7 @@ class ListWalk(Generic[T]):
     async def _compared(self, page: ListPage, unseen: set[str], slices: Slices) -> list[Differing]:
         found: list[Differing] = []
         store = self.informer.store
+        unseen.difference_update(page.unreadable)  # they exist, and stay as the watch knows them
         with slices:
             for listed in page.items:
                 key, meta = object_key(listed), listed.metadata

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 from itertools import pairwise
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 from support.manifests import pod_manifest
 from support.virtual_loop import running, settle
 
 from koordsched.api.kinds import DEVICE, POD
 from koordsched.cluster.informer import PAGE_SIZE, Informer
 from koordsched.cluster.memory import Fault, Faults, MemoryCluster, MemoryClusterOptions
-from koordsched.cluster.object_store import OBJECTS_A_TURN
-from koordsched.cluster.port import Binding, Conflict, Gone, Patch, Ref, ServerError, TooManyRequests, WatchEvent
+from koordsched.cluster.object_store import OBJECTS_A_TURN, object_key
+from koordsched.cluster.port import Binding, Conflict, Gone, ListPage, Patch, Ref, ServerError, TooManyRequests, WatchEvent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -73,6 +74,39 @@ async def delete(cluster: MemoryCluster, name: str) -> None:
 async def assert_true_to(cluster: MemoryCluster, informer: Informer[Pod]) -> None:
     listed = (await cluster.list(POD)).items
     assert sorted(informer.store.items()) == [(f"default/{pod.metadata.name}", pod) for pod in listed]
+
+
+class CannotRead(MemoryCluster):
+    """A cluster of whose pods some cannot be read when they are listed."""
+
+    unreadable = frozenset[str]()
+
+    async def list(self, kind: Kind, **options: Any) -> ListPage:
+        page = await super().list(kind, **options)
+        items = [obj for obj in page.items if object_key(obj) not in self.unreadable]
+        return replace(page, items=items, unreadable=[key for obj in page.items if (key := object_key(obj)) in self.unreadable])
+
+
+async def test_an_object_that_cannot_be_read_any_more_stays_as_it_was_when_everything_is_listed_again(clock: VirtualClock) -> None:
+    cluster = CannotRead(clock, random=Random(1))
+    await create(cluster, "a", "b", "c")
+    await bind(cluster, "a")
+    informer, story = pod_informer(cluster, clock)
+    async with running(informer.run()):
+        await informer.synced.wait()
+        await delete(cluster, "b")
+        await settle()
+        cluster.unreadable = frozenset({"default/a"})
+        informer.list_again()
+        await asyncio.sleep(60)
+        assert informer.stats.relists
+        assert informer.store["default/a"].spec.node_name == "n1"
+        assert sorted(informer.store) == ["default/a", "default/c"]
+    assert "delete a" not in " ".join(story.lines)
+    another, _ = pod_informer(cluster, clock)
+    async with running(another.run()):
+        await another.synced.wait()
+    assert sorted(another.store) == ["default/c"]
 
 
 async def test_it_lists_then_follows(cluster: MemoryCluster, clock: VirtualClock) -> None:

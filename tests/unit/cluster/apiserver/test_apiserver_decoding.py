@@ -69,8 +69,9 @@ def test_an_error_event_ends_the_batch_after_what_came_before_it() -> None:
 
 async def test_an_item_that_cannot_be_read_is_logged_with_path_and_value_and_left_out() -> None:
     with capture_logs() as logs:
-        items = (await KindDecoder(POD).page(page(pod("a"), pod("b", nodeName=5), pod("c")))).items
-    assert [item.metadata.name for item in items] == ["a", "c"]
+        found = await KindDecoder(POD).page(page(pod("a"), pod("b", nodeName=5), pod("c")))
+    assert [item.metadata.name for item in found.items] == ["a", "c"]
+    assert found.unreadable == ["web/b"]
     assert [(log["kind"], log["object"]) for log in logs] == [("pods", "web/b")]
     assert logs[0]["error"] == 'Pod "web/b" is invalid: spec.nodeName: Invalid value: 5: must be a string'
 

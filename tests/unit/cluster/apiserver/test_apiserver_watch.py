@@ -179,6 +179,15 @@ async def test_a_streaming_list_holds_everything_up_to_its_mark(server: Any, con
     }
 
 
+async def test_a_streaming_list_names_what_cannot_be_read(server: Any, connected: Any) -> None:
+    api = await connected(master=server.url, streaming_lists=True)
+    unreadable = b'{"type":"ADDED","object":{"metadata":{"name":"b","resourceVersion":"3"},"spec":{"unschedulable":"yes"}}}\n'
+    server.answer = Stream(event("ADDED", "a", "2"), unreadable, end_of_list("7"))
+    page = await api.list(NODE)
+    assert [obj.metadata.name for obj in page.items] == ["a"]
+    assert page.unreadable == ["b"]
+
+
 async def test_an_ordinary_bookmark_does_not_end_a_streaming_list(server: Any, connected: Any) -> None:
     api = await connected(master=server.url, streaming_lists=True)
     server.answer = Stream(event("BOOKMARK", "", "1"), event("ADDED", "a", "2"), end_of_list("7"))

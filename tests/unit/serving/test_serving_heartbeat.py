@@ -159,7 +159,7 @@ async def run():
         beating = asyncio.create_task(heartbeat.beat())
         print("running", flush=True)
         await asyncio.to_thread(sys.stdin.readline)
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(2)
         beating.cancel()
 
 asyncio.run(run())

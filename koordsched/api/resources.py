@@ -88,7 +88,10 @@ def pod_resources(pod: Pod, *, counted_on_node: bool) -> PodResources:
             containers = (tuple(own[0].resources.requests.items()),)
         else:
             containers = tuple([tuple(container.resources.requests.items()) for container in own])
-    inits = tuple([_init_request(container, request_of) for container in spec.init_containers]) if spec.init_containers else ()
+    inits: tuple[tuple[bool, Written], ...] = ()
+    if spec.init_containers:
+        sidecars = [(container, is_sidecar(container)) for container in spec.init_containers]
+        inits = tuple([(sidecar, request_of(container) if sidecar else _written(container)) for container, sidecar in sidecars])
     overhead = tuple(spec.overhead.items()) if spec.overhead else ()
     pod_level = tuple(spec.resources.requests.items()) if spec.resources is not None else ()
     if len(containers) > 1 or inits:
@@ -238,10 +241,6 @@ def _may_be_pod_level(name: str) -> bool:
 
 def _written(container: Container) -> Written:
     return tuple(container.resources.requests.items())
-
-
-def _init_request(container: Container, request_of: Callable[[Container], Written]) -> tuple[bool, Written]:
-    return (True, request_of(container)) if is_sidecar(container) else (False, _written(container))
 
 
 def _effective_requests(pod: Pod) -> Callable[[Container], Written]:

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from koordsched.config.duration import Duration
 from koordsched.config.types import (
     ClientConnection,
-    ExtenderConfig,
     KubeSchedulerProfile,
     LeaderElection,
     PluginEntry,
@@ -72,7 +71,9 @@ def apply_defaults(config: SchedulerConfiguration, given: Container[str]) -> Sch
         enable_contention_profiling=contention,
         leader_election=_default_leader_election(config.leader_election),
         client_connection=_default_client_connection(config.client_connection),
-        extenders=tuple(_default_extender(extender) for extender in config.extenders),
+        extenders=tuple(
+            extender if extender.http_timeout else replace(extender, http_timeout=EXTENDER_TIMEOUT) for extender in config.extenders
+        ),
     )
 
 
@@ -87,10 +88,6 @@ def _default_leader_election(given: LeaderElection) -> LeaderElection:
         resource_name=given.resource_name or default.resource_name,
         resource_namespace=given.resource_namespace or default.resource_namespace,
     )
-
-
-def _default_extender(given: ExtenderConfig) -> ExtenderConfig:
-    return given if given.http_timeout else replace(given, http_timeout=EXTENDER_TIMEOUT)
 
 
 def _default_client_connection(given: ClientConnection) -> ClientConnection:

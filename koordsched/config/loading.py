@@ -168,14 +168,12 @@ def _finish(name: str, documents: list[Document], environment: Environment) -> S
     first, *others = documents
     mistakes = Mistakes(name, first)
     config = _complete(first, environment, mistakes) if first.value is not None or not first.problems else None
-    found = [*mistakes.found, *(mistake for other in others for mistake in _unexpected(name, other))]
+    found = mistakes.found
+    for other in others:
+        found += Mistakes(name, other).found or [place(Problem(ROOT, "expected only one document", 1), name, other)]
     if found or config is None:
         raise ConfigError(sorted(dict.fromkeys(found), key=lambda mistake: (mistake.document, mistake.line or 0)))
     return config
-
-
-def _unexpected(name: str, document: Document) -> list[ConfigMistake]:
-    return Mistakes(name, document).found or [place(Problem(ROOT, "expected only one document", 1), name, document)]
 
 
 def _complete(document: Document, environment: Environment, mistakes: Mistakes) -> SchedulerConfiguration:

@@ -12,7 +12,7 @@ from koordsched.config.catalogue import REFERENCE, REMOVED_PLUGINS, Catalogue
 from koordsched.config.errors import ConfigError, near_miss
 from koordsched.config.loading import PLAIN, Environment, load_config
 from koordsched.config.plugin_sets import ALL, DEFAULT_PRE_BIND
-from koordsched.config.types import SETS, KubeSchedulerProfile, PluginRef, SchedulerConfiguration
+from koordsched.config.types import SETS, KubeSchedulerProfile, SchedulerConfiguration
 from koordsched.yamltext.documents import shown
 
 
@@ -39,12 +39,10 @@ def _profile_lines(profile: KubeSchedulerProfile, config: SchedulerConfiguration
         percentage = config.percentage_of_nodes_to_score
     lines = [f"profile {profile.scheduler_name} (percentageOfNodesToScore {percentage})"]
     width = max(map(len, profile.points))
-    lines += [f"  {point:{width}}  {' '.join(map(_plugin, refs)) or '-'}" for point, refs in profile.points.items()]
+    for point, refs in profile.points.items():
+        plugins = (f"{ref.name}({ref.weight})" if ref.weight else ref.name for ref in refs)
+        lines.append(f"  {point:{width}}  {' '.join(plugins) or '-'}")
     return "".join(f"{line}\n" for line in lines)
-
-
-def _plugin(ref: PluginRef) -> str:
-    return f"{ref.name}({ref.weight})" if ref.weight else ref.name
 
 
 RESERVATION = "Reservation"

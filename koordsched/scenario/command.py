@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TextIO
+from typing import TextIO
 
 import msgspec
 
@@ -72,19 +72,16 @@ def _plan(scenarios: list[Scenario], options: ScenarioOptions) -> tuple[list[Pla
     served = common.under(()) if options.limits.served else None
     plans = []
     for scenario in scenarios:
-        launch = _launch(scenario, common)
+        if scenario.config is None:
+            launch = common.under(scenario.args)
+        else:
+            launch = Launch(config=scenario.config, document=scenario.document or {}, args=scenario.args)
         if launch is not None:
             elsewhere = differs_from_served(scenario, served.config) if served else ""
             plans.append(PlannedScenario(scenario, launch, elsewhere or why_skipped(scenario, launch, options.limits)))
     if options.config is not None and not common.asked:
         common.under(())  # no scenario uses it, but its mistakes are to be reported
     return plans, list(dict.fromkeys(common.mistakes))
-
-
-def _launch(scenario: Scenario, common: _Common) -> Launch | None:
-    if scenario.config is None:
-        return common.under(scenario.args)
-    return Launch(config=scenario.config, document=scenario.document or {}, args=scenario.args)
 
 
 class _Common:
@@ -108,15 +105,10 @@ class _Common:
             if self._text is None:
                 self._text = read_file(self._name)
             config = load_config_text(self._text, environment, self._name)
-            return Launch(config=config, document=_document(self._text, self._name), args=args)
+            document = documents_of(self._text, self._name)[0].value  # it was read without mistakes
+            return Launch(config=config, document=document if isinstance(document, dict) else {}, args=args)
         except FlagError:
             return None
         except ConfigError as mistake:
             self.mistakes += map(str, mistake.errors)
             return None
-
-
-def _document(text: bytes, name: str) -> dict[str, Any]:
-    """Return the plain object of a configuration that was read without mistakes."""
-    value = documents_of(text, name)[0].value
-    return value if isinstance(value, dict) else {}

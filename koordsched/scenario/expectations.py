@@ -16,10 +16,11 @@ from koordsched.api.meta import JSON_ERRORS
 from koordsched.plugins import tooling
 from koordsched.scenario.cluster import named
 from koordsched.scenario.devices import DEVICES
-from koordsched.scenario.model import CountRule, Expect, NodeRule, PodRule
+from koordsched.scenario.model import CountRule, Expect, PodRule
 from koordsched.scenario.observation import PLUGIN_CHECKS, Json, Seen, events_about, missing, node_of, refusal, state, tried
 
 SHOWN_BODY = 200
+EXAMPLES = 5
 
 EXCLUSIVE = (*(resource for each in tooling() for resource in each.exclusive), DEVICES)
 
@@ -63,7 +64,8 @@ def check_counts(seen: Seen, expect: Expect) -> Iterator[Mismatch]:
             continue
         counted = [name for name, pod in seen.pods.items() if _selected(pod, rule) and bool(node_of(pod)) is bound]
         if len(counted) != rule.count:
-            yield Mismatch(key, f"{rule.count} pods", f"{len(counted)}{_examples(counted)}")
+            examples = f" ({', '.join(counted[:EXAMPLES])}{', ...' if len(counted) > EXAMPLES else ''})" if counted else ""
+            yield Mismatch(key, f"{rule.count} pods", f"{len(counted)}{examples}")
 
 
 def check_same_node(seen: Seen, expect: Expect) -> Iterator[Mismatch]:
@@ -144,12 +146,6 @@ def _selected(pod: Json, rule: CountRule) -> bool:
     return all(labels.get(key) == wanted for key, wanted in rule.selector.items())
 
 
-def _examples(names: list[str], limit: int = 5) -> str:
-    if not names:
-        return ""
-    return f" ({', '.join(names[:limit])}{', ...' if len(names) > limit else ''})"
-
-
 def _node(seen: Seen, name: str) -> str:
     return node_of(seen.pods[name]) if name in seen.pods else ""
 
@@ -206,12 +202,9 @@ def _check_node(pod: LookedAt, rule: PodRule) -> Iterator[Mismatch]:
     node = node_of(pod.body)
     allowed = not rule.node.one_of or node in rule.node.one_of
     if not node or not allowed or node in rule.node.none_of:
-        yield pod.differs(f"on {_nodes(rule.node)}")
-
-
-def _nodes(rule: NodeRule) -> str:
-    wanted = " or ".join(rule.one_of) or "a node"
-    return f"{wanted} other than {' or '.join(rule.none_of)}" if rule.none_of else wanted
+        wanted = " or ".join(rule.node.one_of) or "a node"
+        other = f" other than {' or '.join(rule.node.none_of)}" if rule.node.none_of else ""
+        yield pod.differs(f"on {wanted}{other}")
 
 
 def _check_pending(pod: LookedAt, rule: PodRule) -> Iterator[Mismatch]:

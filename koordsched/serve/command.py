@@ -7,7 +7,7 @@ import gc
 import platform
 import sys
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -65,7 +65,8 @@ def run_serve(start: Start) -> int:
 def say_what_starts(start: Start) -> None:
     """Log version, flags and configuration, and everything about them that the operator may not expect."""
     flags, config = start.flags, start.config
-    given = {name: _value_of(flags, name) for name in sorted(flags.given)}
+    values = {name: getattr(flags, FLAGS[name].name) for name in sorted(flags.given)}
+    given = {name: value.text if isinstance(value, Duration) else value for name, value in values.items()}
     log.info("koord-scheduler starts", version=__version__, python=platform.python_version(), flags=given)
     if flags.v >= FLAGS_VERBOSITY:
         for name in sorted(FLAGS):
@@ -78,11 +79,6 @@ def say_what_starts(start: Start) -> None:
         log.warning("a flag changes nothing in this version", flag=flag, because=NOT_ACTED_ON[flag.removeprefix("--")])
     for flag in ignored_flags(flags):
         log.warning("a flag is ignored because --config is given", flag=flag)
-
-
-def _value_of(flags: Flags, name: str) -> Any:
-    value = getattr(flags, FLAGS[name].name)
-    return value.text if isinstance(value, Duration) else value
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

@@ -65,16 +65,15 @@ def _capitalised(value: Any) -> Any:
     """Return what stands for a value; types of the API, such as a node affinity, have no internal form and keep their names."""
     if isinstance(value, Config):
         fields = msgspec.structs.fields(value)
-        return {_name(field.encode_name): _capitalised(getattr(value, field.name)) for field in fields if field.name != "points"}
+        names = {field.name: field.encode_name for field in fields if field.name != "points"}
+        return {
+            INITIALISMS.get(key, key[:1].upper() + key[1:]): _capitalised(getattr(value, attribute)) for attribute, key in names.items()
+        }
     if isinstance(value, dict):
         return {key: _capitalised(item) for key, item in value.items()} or None
     if isinstance(value, list | tuple):
         return [_capitalised(item) for item in value] or None
     return None if value == b"" else plain(value)
-
-
-def _name(key: str) -> str:
-    return INITIALISMS.get(key, key[:1].upper() + key[1:])
 
 
 __all__ = ["JSON", "METRICS", "TEXT", "Endpoints", "ProcessContext", "Response"]

@@ -36,7 +36,7 @@ NEEDS_NO_ESCAPE = re.compile(r"[\w./:-]*", re.ASCII).fullmatch
 
 async def resource_metrics(pods: Sequence[Pod], work: Slices) -> bytes:
     """Return the gauges of these pods in Prometheus' text format; `work` is entered. A pod whose resources cannot be read is left out."""
-    pieces = {REQUEST: [_head(REQUEST)], LIMIT: [_head(LIMIT)]}
+    pieces = {name: [text_of([Family(name, HELP[name], "gauge", [])]).decode()] for name in (REQUEST, LIMIT)}
     for start in range(0, len(pods), PODS_A_PIECE):
         for pod in pods[start : start + PODS_A_PIECE]:
             if pod.status.phase in TERMINAL:
@@ -49,10 +49,6 @@ async def resource_metrics(pods: Sequence[Pod], work: Slices) -> bytes:
             _write(pieces[LIMIT], LIMIT, pod, limits)
         await work.pause()
     return "".join(piece for name in pieces for piece in pieces[name]).encode()
-
-
-def _head(name: str) -> str:
-    return text_of([Family(name, HELP[name], "gauge", [])]).decode()
 
 
 def _write(lines: list[str], name: str, pod: Pod, amounts: dict[str, int]) -> None:

@@ -77,12 +77,11 @@ class Process:
         self._heartbeat = Heartbeat(options.clock)
         self._dumping: asyncio.Task[None] | None = None
         self._serving: ServingThread | None = None
-        self._leadership = self._candidate() if options.config.leader_election.leader_elect else None
-
-    def _candidate(self) -> Leadership:
-        options = self._options
-        lost = partial(options.exit_at_once, FAILED)
-        return Leadership(options.config, Campaign(options.connect, options.clock, options.random, lost, self._heartbeat, options.guard))
+        self._leadership: Leadership | None = None
+        if options.config.leader_election.leader_elect:
+            lost = partial(options.exit_at_once, FAILED)
+            campaign = Campaign(options.connect, options.clock, options.random, lost, self._heartbeat, options.guard)
+            self._leadership = Leadership(options.config, campaign)
 
     async def run(self) -> int:
         """Serve; return the exit code."""
@@ -91,7 +90,10 @@ class Process:
         try:
             with handling_signals(reactions), watching(self._heartbeat, options.clock):
                 self._tasks.keep("heartbeat", self._heartbeat.beat)
-                async with serving(self._service()) as self._serving:
+                connector = ApiConnector(options.connect, options.clock, Random(options.random.getrandbits(64)))
+                watch_connections = self._bootstrap.metrics.watch_connections
+                ports = ServingOptions(options.flags, connector, self._bootstrap, watch_connections, options.new_loop)
+                async with serving(ports) as self._serving:
                     return await self._serve()
         except StartError as error:
             log.error(str(error))
@@ -99,13 +101,10 @@ class Process:
         finally:
             await self._tasks.end()
 
-    def _service(self) -> ServingOptions:
-        options = self._options
-        connector = ApiConnector(options.connect, options.clock, Random(options.random.getrandbits(64)))
-        return ServingOptions(options.flags, connector, self._bootstrap, self._bootstrap.metrics.watch_connections, options.new_loop)
-
     async def _serve(self) -> int:
-        connecting = asyncio.create_task(self._connected())
+        options = self._options
+        connector = Connecting(options.connect, options.clock, options.random)
+        connecting = asyncio.create_task(connector.connected(self._settings(), self._bootstrap.wait_for))
         if not await self._before_stop(connecting):
             await _cancel(connecting)
             return STOPPED
@@ -122,10 +121,6 @@ class Process:
 
     def _is_busy(self) -> bool:
         return self._scheduler is not None and self._scheduler.queue.sizes().active > 0
-
-    async def _connected(self) -> ApiConnection:
-        options = self._options
-        return await Connecting(options.connect, options.clock, options.random).connected(self._settings(), self._bootstrap.wait_for)
 
     def _settings(self) -> ConnectionSettings:
         client, leadership = self._options.config.client_connection, self._leadership

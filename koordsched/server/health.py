@@ -48,7 +48,12 @@ class Health:
         outcome = {check: ask() for check, ask in checks.items() if check not in excluded}
         for check, wrong in outcome.items():
             self._outcomes.add(check, endpoint, healthy=not wrong)
-        lines = "".join(f"{_line(check, excluded, outcome)}\n" for check in checks)
+        lines = ""
+        for check in checks:
+            if check in excluded:
+                lines += f"[+]{check} excluded: ok\n"
+            else:
+                lines += f"[-]{check} failed: {outcome[check]}\n" if outcome[check] else f"[+]{check} ok\n"
         if unknown := sorted(excluded - checks.keys()):
             named = ", ".join(f'"{check}"' for check in unknown)
             lines += f"warn: some health checks cannot be excluded: no matches for {named}\n"
@@ -81,12 +86,6 @@ class Outcomes(Collector):
         yield Family(self.name, self.help, "gauge", list(self._last.items()), self.labels)
         name, labels = "kubernetes_healthchecks_total", ["name", "status", "type"]
         yield Family(name, "Outcomes of health checks.", "counter", list(self._counts.items()), labels)
-
-
-def _line(check: str, excluded: set[str], outcome: Mapping[str, str]) -> str:
-    if check in excluded:
-        return f"[+]{check} excluded: ok"
-    return f"[-]{check} failed: {outcome[check]}" if outcome[check] else f"[+]{check} ok"
 
 
 def _ask_one(checks: Checks, name: str) -> Response:

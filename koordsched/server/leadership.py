@@ -105,7 +105,9 @@ class Leadership:
         """Take part, with these settings of the connection, and return when this process leads."""
         self._main = asyncio.get_running_loop()
         self._begun = True
-        thread = threading.Thread(target=self._run, args=(self._settings(settings),), name="leader election", daemon=True)
+        seconds = self._me.timing.request_timeout
+        settings = replace(settings, request_timeout=seconds, connect_timeout=seconds, may_decide=None)
+        thread = threading.Thread(target=self._run, args=(settings,), name="leader election", daemon=True)
         thread.start()
         await self._won.wait()
 
@@ -125,10 +127,6 @@ class Leadership:
             with suppress(RuntimeError):  # it has ended by itself
                 self._loop.call_soon_threadsafe(self._resigning.set)
         await self._over.wait()
-
-    def _settings(self, settings: ConnectionSettings) -> ConnectionSettings:
-        seconds = self._me.timing.request_timeout
-        return replace(settings, request_timeout=seconds, connect_timeout=seconds, may_decide=None)
 
     # In the elector's thread
 

@@ -101,6 +101,9 @@ class Build(Collector):
         yield Family(self.name, self.help, "gauge", [(self._values, 1)], self.labels)
 
 
+STAGES = {"ALPHA": ALPHA | {ALL_ALPHA}, "BETA": BETA | {ALL_BETA}, "DEPRECATED": DEPRECATED}
+
+
 class Features(Collector):
     """kubernetes_feature_enabled{name,stage}; a stage is ALPHA, BETA, DEPRECATED or, when it is stable, empty."""
 
@@ -109,7 +112,8 @@ class Features(Collector):
         self._gates = gates
 
     def collect(self) -> Iterable[Family]:
-        samples = [((name, _stage(name)), float(enabled)) for name, enabled in sorted(self._gates.enabled.items())]
+        stages = {gate: stage for stage, gates in STAGES.items() for gate in gates}
+        samples = [((name, stages.get(name, "")), float(enabled)) for name, enabled in sorted(self._gates.enabled.items())]
         yield Family(self.name, self.help, "gauge", samples, self.labels)
 
 
@@ -198,11 +202,6 @@ class RestClient(Collector):
         seconds = [((verb, host), BucketCounts(tuple(each.counts), each.total)) for verb, each in self._traffic.latency.items()]
         name = "rest_client_request_duration_seconds"
         yield Family(name, "Latency of requests.", "histogram", seconds, ["verb", "host"], SECONDS)
-
-
-def _stage(gate: str) -> str:
-    stages = {"ALPHA": ALPHA | {ALL_ALPHA}, "BETA": BETA | {ALL_BETA}, "DEPRECATED": DEPRECATED}
-    return next((stage for stage, gates in stages.items() if gate in gates), "")
 
 
 async def metrics_page(collectors: Sequence[Collector], rules: MetricRules, loop: MainLoop, work: Slices) -> bytes:

@@ -65,13 +65,10 @@ def stack_of(frame: FrameType | None) -> tuple[str, ...]:
     """Return the functions of a stack, the outermost first; of a deep one the innermost ones."""
     names: list[str] = []
     while frame is not None and len(names) < DEEPEST:
-        names.append(f"{frame.f_code.co_qualname} ({_file(frame)}:{frame.f_lineno})")
+        file = "/".join(frame.f_code.co_filename.rsplit("/", 2)[-2:])
+        names.append(f"{frame.f_code.co_qualname} ({file}:{frame.f_lineno})")
         frame = frame.f_back
     return tuple(reversed(names))
-
-
-def _file(frame: FrameType) -> str:
-    return "/".join(frame.f_code.co_filename.rsplit("/", 2)[-2:])
 
 
 Stack = tuple[str, ...]

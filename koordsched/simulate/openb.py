@@ -108,12 +108,10 @@ def _spec(asked: tuple[str, ...], scheduler_name: str) -> dict[str, Any]:
         "containers": [{"name": "main", "image": "pause", "resources": resources}],
     }
     if models:
-        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": _one_of(models.split("|"))}}
+        expression = {"key": MODEL_LABEL, "operator": "In", "values": models.split("|")}
+        terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     return spec
-
-
-def _one_of(models: list[str]) -> dict[str, Any]:
-    return {"nodeSelectorTerms": [{"matchExpressions": [{"key": MODEL_LABEL, "operator": "In", "values": models}]}]}
 
 
 def _times(origin: str, came: str, left: str) -> tuple[float, float | None]:

@@ -205,12 +205,9 @@ class Simulation:
         for condition in pod.status.conditions:
             if condition.type == "PodScheduled" and condition.status == "False" and condition.message:
                 return condition.message
-        return self._untried(pod.spec.scheduler_name)
-
-    def _untried(self, scheduler_name: str) -> str:
-        if scheduler_name in self._embedded.scheduler.profiles:
+        if pod.spec.scheduler_name in self._embedded.scheduler.profiles:
             return "not tried: it waits for its gang or its quota"
-        return f"not tried: it is for the scheduler {scheduler_name}, which is no profile of the configuration"
+        return f"not tried: it is for the scheduler {pod.spec.scheduler_name}, which is no profile of the configuration"
 
     async def _preempted(self) -> dict[str, str]:
         """Return the notes of the Preempted events, by pod."""

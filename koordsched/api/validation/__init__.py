@@ -40,15 +40,11 @@ def validated(kind: Kind, raw: Any) -> Object:
     """Decode the object and check it; InvalidObject lists everything an API server would refuse."""
     decoded = decode(kind, raw)
     errors = Errors()
-    check_metadata(errors, kind, decoded.metadata, generated=bool(_generate_name(raw)))
+    check_metadata(errors, kind, decoded.metadata, generated=bool((raw.get("metadata") or {}).get("generateName")))
     _check_kind(errors, decoded)
     if errors.found:
         raise InvalidObject(errors.found, subject(kind, raw))
     return decoded
-
-
-def _generate_name(raw: dict[str, Any]) -> Any:
-    return (raw.get("metadata") or {}).get("generateName")
 
 
 def _check_kind(errors: Errors, decoded: Object) -> None:

@@ -120,14 +120,11 @@ class ScenarioApi:
             answer = await self._requests.request(method, path, body)
         except ApiException as refused:
             retry_after = refused.headers.get("Retry-After") if refused.headers is not None else None
-            raise answer_error(sent, refused.status, _bytes(refused.body), retry_after) from None
+            text: str | bytes | None = refused.body  # `call_api` decodes it, whatever its type says
+            found = text.encode() if isinstance(text, str) else text or b""
+            raise answer_error(sent, refused.status, found, retry_after) from None
         except TRANSPORT_ERRORS as error:
             raise transport_error(sent, wire_error(error)) from None
         if not isinstance(answer, dict):
             raise ServerError(f"{method} {path}: expected an object, seen {str(answer)[:80]!r}")
         return answer
-
-
-def _bytes(body: str | bytes | None) -> bytes:
-    """Return the body of a refusal: `call_api` decodes it, whatever its type says."""
-    return body.encode() if isinstance(body, str) else body or b""

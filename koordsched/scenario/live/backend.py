@@ -104,8 +104,9 @@ async def _end(cluster: LiveCluster) -> list[str]:
 
 def inviting_nodes(nodes: Sequence[Json]) -> list[str]:
     """Return the names of the nodes that take any pod: neither cordoned nor tainted."""
-    return [node["metadata"]["name"] for node in nodes if not _repels(node.get("spec") or {})]
-
-
-def _repels(spec: Json) -> bool:
-    return bool(spec.get("unschedulable")) or any(taint.get("effect") in REPELLING for taint in spec.get("taints") or ())
+    inviting = []
+    for node in nodes:
+        spec = node.get("spec") or {}
+        if not spec.get("unschedulable") and not any(taint.get("effect") in REPELLING for taint in spec.get("taints") or ()):
+            inviting.append(node["metadata"]["name"])
+    return inviting

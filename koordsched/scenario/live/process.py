@@ -56,13 +56,10 @@ class Command(msgspec.Struct, frozen=True):
     def filled(self, config: Path, port: int) -> list[str]:
         """Return the words with the placeholders replaced."""
         values = dict(zip(PLACEHOLDERS, (self.kubeconfig, str(config), str(port)), strict=True))
-        return [_replaced(word, values) for word in self.words]
-
-
-def _replaced(word: str, values: dict[str, str]) -> str:
-    for placeholder, value in values.items():
-        word = word.replace(placeholder, value)
-    return word
+        words = list(self.words)
+        for placeholder, value in values.items():
+            words = [word.replace(placeholder, value) for word in words]
+        return words
 
 
 def configuration(launch: Launch, kubeconfig: str) -> dict[str, Any]:
@@ -126,7 +123,9 @@ class SchedulerProcess:
     def check(self) -> None:
         """Raise ClusterError when the scheduler has ended by itself."""
         if self._process is not None and self._process.returncode is not None:
-            raise ClusterError(f"the scheduler ended with {_ending(self._process.returncode)}{self._last_words()}")
+            code = self._process.returncode
+            ending = f"code {code}" if code >= 0 else f"signal {-code}"
+            raise ClusterError(f"the scheduler ended with {ending}{self._last_words()}")
 
     async def get(self, path: str) -> HttpAnswer:
         """GET a path of its secure port, whose certificate is not looked at. ClusterError: no answer."""
@@ -179,7 +178,3 @@ class SchedulerProcess:
             lines = log.read().decode(errors="replace").splitlines()
         shown = [line.strip() for line in lines if line.strip()][-SHOWN_LINES:]
         return f"; its last words: {' | '.join(shown)}" if shown else "; it said nothing"
-
-
-def _ending(returncode: int) -> str:
-    return f"code {returncode}" if returncode >= 0 else f"signal {-returncode}"

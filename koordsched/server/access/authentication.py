@@ -16,7 +16,7 @@ from cachetools import TTLCache
 
 from koordsched.cluster.port import ClusterError
 from koordsched.log import get_logger
-from koordsched.server.access.authorities import FrontProxy, Trust
+from koordsched.server.access.authorities import Trust
 from koordsched.server.access.identities import ANONYMOUS, RequestUser, authenticated, common_name, user_behind, user_of
 from koordsched.server.access.reviews import TOKEN_REVIEW, Reviews, TokenReview
 from koordsched.server.http import HttpRequest
@@ -113,7 +113,10 @@ class Authenticator(msgspec.Struct):
         proxy = self.trust.front_proxy
         if proxy is None:
             return NOTHING_SHOWN
-        flaw = proxy.authorities.flaw(request.chain, self.now()) or _name_flaw(proxy, common_name(request.chain[0]))
+        flaw = proxy.authorities.flaw(request.chain, self.now())
+        name, allowed = "" if flaw else common_name(request.chain[0]), proxy.rules.allowed_names
+        if not flaw and allowed and name not in allowed:
+            flaw = f"x509: subject with cn={name} is not in the allowed list"
         return Verdict(flaw=flaw) if flaw else Verdict(user_behind(request.headers, proxy.rules))
 
     def _by_certificate(self, request: HttpRequest) -> Verdict:
@@ -128,8 +131,3 @@ def bearer_token(request: HttpRequest) -> str:
     """Return the token of the Authorization header, "" when it has none."""
     words = request.headers.get("Authorization", "").strip().split(" ", 2)
     return words[1] if len(words) > 1 and words[0].lower() == BEARER else ""
-
-
-def _name_flaw(proxy: FrontProxy, name: str) -> str:
-    allowed = proxy.rules.allowed_names
-    return "" if not allowed or name in allowed else f"x509: subject with cn={name} is not in the allowed list"

@@ -48,6 +48,43 @@ def test_the_readme_shows_what_the_demo_prints(capsys: pytest.CaptureFixture[str
     assert [line for line in lines if line not in printed] == []
 
 
+ARCHITECTURE = DOCS / "architecture.md"
+PATH = re.compile(r"`([\w./*<>-]+(?:\.pyx?|/))`")
+
+
+def named_paths(line: str) -> list[Path]:
+    """Return the files and folders that a line of architecture.md names in code style; a bare name stands beside a path before it."""
+    found: list[Path] = []
+    for name in PATH.findall(line):
+        pattern = re.sub(r"<\w+>", "*", name.rstrip("/"))
+        beside = [path if path.is_dir() else path.parent for path in found]
+        places = [ROOT / "koordsched", ROOT, *reversed(beside)]
+        matches = [match for place in places for match in sorted(place.glob(pattern))]
+        assert matches, f"{name} does not exist: {line}"
+        found += matches
+    return found
+
+
+def test_paths_that_the_architecture_names_exist() -> None:
+    lines = ARCHITECTURE.read_text(encoding="utf-8").splitlines()
+    named = [path for line in lines for path in named_paths(line)]
+    links = [ARCHITECTURE.parent / target for line in lines for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", line)]
+    assert len(named) > 80
+    assert len(links) > 30
+    assert [link for link in links if not link.exists()] == []
+
+
+def test_functions_in_the_walk_of_a_pod_are_in_the_files_of_their_step() -> None:
+    walk = ARCHITECTURE.read_text(encoding="utf-8").partition("## The walk of a pod")[2].partition("## The hot path")[0]
+    checked = 0
+    for where in (row.split(" | ")[1] for row in walk.splitlines() if row.startswith("| ") and " | " in row):
+        texts = [(ARCHITECTURE.parent / target).read_text(encoding="utf-8") for target in re.findall(r"\]\(([^)]+)\)", where)]
+        for name in re.findall(r"(?<!\[)`(\w+)`", where):
+            assert any(re.search(rf"(?:def|class) {name}\b", text) for text in texts), f"{name}: {where}"
+            checked += 1
+    assert checked >= 8
+
+
 def test_every_refusal_of_nodenumaresource_is_explained() -> None:
     page = (DOCS / "plugins" / "nodenumaresource.md").read_text(encoding="utf-8")
     explained = re.findall(r"^\| `([^`]+)`", page.partition("## What refused pods report")[2], flags=re.MULTILINE)

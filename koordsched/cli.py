@@ -89,7 +89,7 @@ def _serve(arguments: list[str]) -> int:
 
 
 def _leave(*_: object) -> NoReturn:
-    """End before there is anything to stop. Who is process 1 of a container would otherwise not get the signal at all."""
+    """End before there is anything to stop. Process 1 of a container gets no signal that it does not handle."""
     sys.exit(0)
 
 

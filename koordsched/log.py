@@ -139,14 +139,14 @@ def _styled(style: Style, name: str) -> Any:
 
 
 def _json_line(_logger: Any, _method: str, fields: MutableMapping[str, Any]) -> str:
-    """Write component-base's keys first: ts in milliseconds, then who, how bad and what."""
+    """Write component-base's keys first: ts in milliseconds, then logger, level and message."""
     when, event = fields.pop("ts"), fields.pop("event")
     head = {"ts": round(when * 1000, 3), "logger": fields.pop("logger"), "level": fields.pop("level"), "msg": event}
     return json.dumps({**head, **fields}, default=str, ensure_ascii=False)
 
 
 def _text_line(_logger: Any, _method: str, fields: MutableMapping[str, Any]) -> str:
-    """Write klog's line: severity, date and local time, who], "message" key="value"; a traceback follows on lines of its own."""
+    """Write klog's line: severity, date and local time, logger], "message" key="value"; a traceback follows on lines of its own."""
     when = datetime.fromtimestamp(fields.pop("ts"))  # klog writes local time
     head = f"{LETTERS[fields.pop('level')]}{when:%m%d %H:%M:%S.%f} {fields.pop('logger')}]"
     event, trace = fields.pop("event"), fields.pop("exception", "")

@@ -127,7 +127,7 @@ def given_up(name: str, error: Exception) -> None:
 
 
 def call_later(seconds: float, call: Callable[..., object], *arguments: object) -> asyncio.TimerHandle:
-    """Call this on the running loop after so many seconds; who holds the handle may cancel it."""
+    """Call this on the running loop after so many seconds, unless the returned handle is cancelled before."""
     return asyncio.get_running_loop().call_later(seconds, _call, call, arguments)
 
 

@@ -16,7 +16,7 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 JSON_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for bytes that are not the JSON asked for: bytes in a text that are no UTF-8, and nesting without end, have errors of
-their own. Whoever decodes what comes from outside catches all of them."""
+their own. Code that decodes what comes from outside catches all of them."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))

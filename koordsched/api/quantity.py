@@ -125,7 +125,7 @@ def _parse(text: str) -> int:
 
 
 def _shifted(digits: int, exponent: int) -> int:
-    """Return digits * 10^exponent, rounded up to a whole number: whoever asks for a little gets a little."""
+    """Return digits * 10^exponent, rounded up to a whole number, so that no positive amount becomes 0."""
     power: int = 10 ** min(abs(exponent), _MAX_EXPONENT)
     return digits * power if exponent >= 0 else -(-digits // power)
 

@@ -168,7 +168,7 @@ class Columns:
         self._renewals.append(hook)
 
     def recount_with(self, recount: Callable[[Collection[str]], None]) -> None:
-        """Say who counts pods' requests again, with `request`, when resources got a column or are about to lose theirs."""
+        """Set what counts pods' requests again, with `request`, when resources got a column or are about to lose theirs."""
         self._recount = recount
 
     def forget_unused(self) -> None:

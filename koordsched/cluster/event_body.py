@@ -22,7 +22,7 @@ _KIND_OF_STRUCT: dict[type[Object], Kind] = {kind.struct: kind for kind in KINDS
 
 
 class EventSource(msgspec.Struct, frozen=True):
-    """Who reports: the scheduler's name, and which process of it."""
+    """The reporter of events: the scheduler's name, and which process of it."""
 
     controller: str
     instance: str

@@ -79,7 +79,7 @@ class RecorderOptions(msgspec.Struct, frozen=True):
 
 
 class EventRecorder:
-    """Records events in the name of a controller. `run` is to be a task of whoever owns the recorder; `flush` is for a clean stop."""
+    """Records events in the name of a controller. `run` is to be a task of the recorder's owner; `flush` is for a clean stop."""
 
     def __init__(self, cluster: Cluster, clock: Clock, random: Random, source: EventSource, options: RecorderOptions | None = None) -> None:
         self.stats = EventStats()

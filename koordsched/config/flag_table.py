@@ -2,7 +2,7 @@
 
 The Struct is the table: a field is a flag (`leader_elect` is --leader-elect), its annotation is the flag's type, its value the default.
 Types are pflag's: a tuple is a comma-separated list, of which the first use replaces the default and later uses append. Callers: `flags`
-parses by it; whoever acts on a flag reads the field.
+parses by it; code that acts on a flag reads its field.
 """
 
 from __future__ import annotations

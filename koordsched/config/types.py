@@ -2,7 +2,7 @@
 
 Field names are the reference's in snake_case; a Struct's defaults are the reference's defaults. The same Structs hold a configuration while
 it is read (a profile's `plugins` are then what the user wrote) and when it is complete (`plugins` merged with the defaults, `plugin_config`
-typed, `points` filled in). Whoever holds a SchedulerConfiguration that `load_config` returned may rely on all of it having been validated.
+typed, `points` filled in). A SchedulerConfiguration that `load_config` returned has been validated as a whole.
 """
 
 from __future__ import annotations

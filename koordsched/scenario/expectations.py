@@ -171,7 +171,7 @@ def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-class LookedAt(msgspec.Struct, frozen=True):
+class ObservedPod(msgspec.Struct, frozen=True):
     """A pod that exists, under the name a rule gives it."""
 
     name: str
@@ -191,12 +191,12 @@ def check_pod(seen: Seen, name: str, rule: PodRule) -> Iterator[Mismatch]:
             yield Mismatch(name, "gone" if rule.gone else "not gone", state(body))
     if body is not None:
         for check in POD_CHECKS:
-            yield from check(LookedAt(name, body, seen), rule)
+            yield from check(ObservedPod(name, body, seen), rule)
     elif any(asked not in (None, {}) for asked in (rule.node, rule.pending, rule.gated, rule.annotations, rule.by_plugin, rule.nominated)):
         yield Mismatch(name, "exists", state(None))
 
 
-def _check_node(pod: LookedAt, rule: PodRule) -> Iterator[Mismatch]:
+def _check_node(pod: ObservedPod, rule: PodRule) -> Iterator[Mismatch]:
     if rule.node is None:
         return
     node = node_of(pod.body)
@@ -207,7 +207,7 @@ def _check_node(pod: LookedAt, rule: PodRule) -> Iterator[Mismatch]:
         yield pod.differs(f"on {wanted}{other}")
 
 
-def _check_pending(pod: LookedAt, rule: PodRule) -> Iterator[Mismatch]:
+def _check_pending(pod: ObservedPod, rule: PodRule) -> Iterator[Mismatch]:
     if rule.pending is None:
         return
     pending = not node_of(pod.body) and tried(pod.body)
@@ -220,19 +220,19 @@ def _check_pending(pod: LookedAt, rule: PodRule) -> Iterator[Mismatch]:
         yield pod.differs(f"pending with {rule.pending!r}")
 
 
-def _check_gated(pod: LookedAt, rule: PodRule) -> Iterator[Mismatch]:
+def _check_gated(pod: ObservedPod, rule: PodRule) -> Iterator[Mismatch]:
     gated = not node_of(pod.body) and not tried(pod.body)
     if rule.gated is not None and gated is not rule.gated:
         yield pod.differs("held back before scheduling" if rule.gated else "not held back before scheduling")
 
 
-def _check_nominated(pod: LookedAt, rule: PodRule) -> Iterator[Mismatch]:
+def _check_nominated(pod: ObservedPod, rule: PodRule) -> Iterator[Mismatch]:
     found = pod.body.get("status", {}).get("nominatedNodeName") or ""
     if rule.nominated is not None and found != rule.nominated:
         yield pod.differs(f"nominated to {rule.nominated!r}", f"nominated to {found!r}, {state(pod.body)}")
 
 
-def _check_annotations(pod: LookedAt, rule: PodRule) -> Iterator[Mismatch]:
+def _check_annotations(pod: ObservedPod, rule: PodRule) -> Iterator[Mismatch]:
     found = pod.body["metadata"].get("annotations") or {}
     for key, expected in rule.annotations.items():
         text = found.get(key)
@@ -259,7 +259,7 @@ def _wanted(expected: Any) -> str:
     return f"contains {_json(expected)}" if isinstance(expected, dict | list) else f"equals {expected!r}"
 
 
-def _check_by_plugin(pod: LookedAt, rule: PodRule) -> Iterator[Mismatch]:
+def _check_by_plugin(pod: ObservedPod, rule: PodRule) -> Iterator[Mismatch]:
     for key, wanted in rule.by_plugin.items():
         check = PLUGIN_CHECKS[key]
         of_node = pod.seen.of_nodes.get(check.node_kind, {}).get(node_of(pod.body))
@@ -267,7 +267,7 @@ def _check_by_plugin(pod: LookedAt, rule: PodRule) -> Iterator[Mismatch]:
             yield pod.differs(expected, check.seen(pod.body, state(pod.body)))
 
 
-POD_CHECKS: tuple[Callable[[LookedAt, PodRule], Iterator[Mismatch]], ...] = (
+POD_CHECKS: tuple[Callable[[ObservedPod, PodRule], Iterator[Mismatch]], ...] = (
     _check_node,
     _check_pending,
     _check_gated,

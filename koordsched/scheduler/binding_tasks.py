@@ -48,7 +48,7 @@ class BindingTasks:
             self._make_successor()
 
     def drop(self) -> list[asyncio.Task[None]]:
-        """Forget those that have not begun, and return the tasks of the others, for the caller to cancel."""
+        """Drop the coroutines that have not begun, and return the tasks of the others, for the caller to cancel."""
         for work in self._waiting:
             work.close()
         self._waiting.clear()

@@ -65,7 +65,7 @@ class NodeHandler:
         self._handling(NODE_ADD.label).observe(self._perf() - started)
 
     def on_update(self, old: Node, new: Node) -> None:
-        """Handle each thing that an update is; all of them took the update of the cache."""
+        """Move pods for each event that the update is; the cache is updated once, and its time counts for each."""
         started = self._perf()
         if not self._set(new):
             return
@@ -93,7 +93,7 @@ class NodeHandler:
 
 
 class PodHandler:
-    """Brings bound pods into the cache, and pending ones of our profiles into the queue."""
+    """Brings bound pods into the cache, and pending pods of this scheduler's profiles into the queue."""
 
     def __init__(self, context: SchedulerContext) -> None:
         self._context = context
@@ -135,7 +135,7 @@ class PodHandler:
         self._bound_added.observe(self._perf() - started)
 
     def _was_bound(self, old: Pod, new: Pod) -> None:
-        """Count it where it is now; if it is in our queue, another scheduler bound it."""
+        """Count a pod on the node to which it was bound; one that is still in the queue was bound by another scheduler."""
         self._context.status_writer.forget(new.metadata.uid)
         waiting = self._context.queue.get(_key(old))
         if waiting is not None:
@@ -155,7 +155,7 @@ class PodHandler:
             self._handling(event.label).observe(setting + self._perf() - started)
 
     def _assumed(self, pod: Pod) -> PodInfo | None:
-        """Return the facts of a pod that we bound ourselves, which need not be derived again: nothing runs yet that could differ."""
+        """Return the facts of a pod that this scheduler bound; they hold still as long as none of its containers has a status."""
         state = self._context.cache.pods.get(pod.metadata.uid)
         if state is None or pod.status.container_statuses or pod.status.init_container_statuses:
             return None
@@ -229,7 +229,7 @@ class PodHandler:
             self._handling(UNSCHEDULABLE_POD_DELETE.label).observe(self._perf() - started)
         counted = self._context.cache.pods.get(uid)
         if pod.spec.node_name or (counted is not None and counted.assumed):
-            # Assumed: whatever becomes of its binding, it is gone, or has ended, and no event of it follows.
+            # Assumed: whatever becomes of its binding, the pod is gone or has ended, and no event of it follows.
             self._context.cache.remove_pod(uid)
             self._context.queue.move_all(ASSIGNED_POD_DELETE, pod if counted is None else bound_to(pod, counted.node.name), None)
             self._handling(ASSIGNED_POD_DELETE.label).observe(self._perf() - started)

@@ -57,7 +57,7 @@ UNSCHEDULABLE_FLUSH_SECONDS = 30.0
 
 
 class Scheduler:
-    """A scheduler. `queue`, `cache` and `metrics` are there to look at."""
+    """A scheduler. `queue`, `cache` and `metrics` are public to be read."""
 
     def __init__(self, config: SchedulerConfiguration, dependencies: Dependencies) -> None:
         self.config = config
@@ -211,7 +211,7 @@ class Scheduler:
         return self._failure
 
     def _raise_failure(self) -> None:
-        """Raise what a task that must run ended of, for those who end the scheduler without having asked `until_failed`: a simulation."""
+        """Raise the error that ended a task that must run. For a simulation, which ends the scheduler without awaiting `until_failed`."""
         if self._failure is not None:
             raise self._failure.error
 

@@ -90,7 +90,7 @@ class StatusWriter:
         return len(self._wanted.keys() | self._busy)
 
     def update(self, pod: Pod, update: PodStatusUpdate) -> None:
-        """Write this of the pod soon, if its status does not have it already."""
+        """Write the update soon, if the pod's status does not have it already."""
         uid = pod.metadata.uid
         if uid not in self._wanted and uid not in self._busy:
             if not self._differs(pod, update):
@@ -238,7 +238,7 @@ class StatusWriter:
         failures = self._failures[uid] = self._failures.get(uid, 0) + 1
         if failures == TRIES:
             name = f"{pod.metadata.namespace}/{pod.metadata.name}"
-            log.warning("a pod's status cannot be written; trying on", pod=name, err=error.message, status=error.status)
+            log.warning("a pod's status cannot be written; it is tried again", pod=name, err=error.message, status=error.status)
         delay = grown(RETRY_SECONDS, MAX_RETRY_SECONDS, failures) * (1.0 + JITTER * self._random.random())
         return max(delay, error.retry_after) if isinstance(error, TooManyRequests) else delay
 

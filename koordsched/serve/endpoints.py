@@ -98,7 +98,7 @@ ALONE = ProcessContext()
 class Endpoints:
     """What one scheduler answers; made on its loop.
 
-    Who ends the scheduler sets `shutting_down` first, so that it is not ready from then on.
+    `shutting_down` is set before the scheduler is ended, so that it is not ready from then on.
     """
 
     def __init__(self, scheduler: Scheduler, context: ProcessContext = ALONE) -> None:

@@ -52,7 +52,7 @@ STOPPED, FAILED = 0, 1
 
 
 class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What to serve, and the world to do it in. `exit_at_once` ends the process without any clean-up."""
+    """What to serve, and what the process needs for it. `exit_at_once` ends the process without any clean-up."""
 
     config: SchedulerConfiguration
     flags: Flags

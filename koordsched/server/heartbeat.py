@@ -1,4 +1,4 @@
-"""The scheduling loop's heartbeat: whether the loop that decides runs, seen from other threads; and the thread that says so in the log.
+"""The main loop's heartbeat: whether the loop that decides runs, seen from other threads; and the thread that logs when it does not.
 
 The loop writes down ten times a second that it runs, and how late it was. The elector's thread renews the lease only while it does
 ([decision 5](../../docs/decisions/0005-leader-election-and-fencing.md)): a plugin that blocks, or a log that is not read any more, makes a

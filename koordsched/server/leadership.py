@@ -1,7 +1,7 @@
 """Leadership: the election as a serving process takes part in it.
 
 The elector lives in a thread of its own, with its own event loop and its own connection: a busy scheduler does not delay a renewal. But
-nothing is renewed while the scheduler's loop does not run at all (`heartbeat`). The two loops share the `LeaderTerm` and the `Heartbeat`
+nothing is renewed while the main loop does not run at all (`heartbeat`). The two loops share the `LeaderTerm` and the `Heartbeat`
 alone; what happens reaches the main loop by `call_soon_threadsafe`. A lost lease ends the process from this thread, at once: the other one
 may hang. And if this thread cannot run either, the guard's timer in the kernel does it
 ([decision 5](../../docs/decisions/0005-leader-election-and-fencing.md)).
@@ -52,7 +52,7 @@ EVENTS_SECONDS = 1.0
 
 
 class Campaign(msgspec.Struct, frozen=True):
-    """What a candidate needs. `lost` is called in the elector's thread; it need not return. `heartbeat` is that of the scheduler's loop."""
+    """What a candidate needs. `lost` is called in the elector's thread; it need not return. `heartbeat` is that of the main loop."""
 
     connect: Connect
     clock: Clock
@@ -63,7 +63,7 @@ class Campaign(msgspec.Struct, frozen=True):
 
 
 class Leadership:
-    """One process's part in the election, seen from the scheduler's loop. `win` begins it; `resign` ends it."""
+    """One process's part in the election, seen from the main loop. `win` begins it; `resign` ends it."""
 
     name = "kube-scheduler"  # of the election, as kube-scheduler's leader_election_master_status has it, whatever the Lease is called
 
@@ -173,7 +173,7 @@ class Leadership:
             return  # the term was ended on purpose
         self._leading = False
         self.term.end()
-        # Whoever should read the log may be what has stopped: the process ends whether the line is written or not.
+        # What reads the log may have stopped, too: the process ends whether the line is written or not.
         words = threading.Thread(target=log.error, args=(LOST,), kwargs={"why": why}, name="last words", daemon=True)
         words.start()
         words.join(LAST_WORDS_SECONDS)
@@ -197,7 +197,7 @@ class Leadership:
             recorder.event(elector.lease, EventText("Normal", "LeaderElection", "LeaderElection", note))
 
     def _report(self, what: Callable[[], None]) -> None:
-        """Let the scheduler's loop do something."""
+        """Call something on the main loop."""
         if self._main is not None and not self._main.is_closed():
             self._main.call_soon_threadsafe(what)
 

@@ -1,5 +1,7 @@
 """MainLoop: how the serving thread reads and changes what belongs to the event loop on which the component works.
 
+Code of `server` calls it the main loop; logs, health checks and metrics, which operators read, the scheduling loop.
+
 That loop changes its state (of the scheduler: cache, queue, metrics) without locks, so what needs a consistent view runs there, in slices
 (`koordsched.slices`). Everything else, such as encoding an answer, stays in the serving thread.
 """

@@ -64,7 +64,7 @@ class ProcessMetrics:
         RestClient(self.collectors, traffic)
 
     def watch_loop(self, heartbeat: Heartbeat) -> None:
-        """Collect how late the scheduling loop is, too."""
+        """Collect how late the main loop is, too."""
         LoopLag(self.collectors, heartbeat)
 
     def watch_leadership(self, leadership: Leadership) -> None:
@@ -129,7 +129,7 @@ class BackgroundTasks(Collector):
 
 
 class LoopLag(Collector):
-    """koord_scheduler_loop_lag_seconds: by how much the beats of the scheduling loop were late, ten a second."""
+    """koord_scheduler_loop_lag_seconds: by how much the beats of the main loop were late, ten a second."""
 
     def __init__(self, registry: Registry, heartbeat: Heartbeat) -> None:
         super().__init__(registry, "koord_scheduler_loop_lag_seconds", "How late the scheduling loop's heartbeats are.")

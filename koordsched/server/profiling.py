@@ -166,7 +166,7 @@ ABOUT = {
     "allocs": "objects that the garbage collector knows, by type",
     "goroutine": "tasks by what they wait for",
     "heap": "the same as allocs",
-    "profile": "CPU time of the event loop by stack, as collapsed stacks; ?seconds=30",
+    "profile": "CPU time of the scheduling loop by stack, as collapsed stacks; ?seconds=30",
     "threadcreate": "threads",
 }
 

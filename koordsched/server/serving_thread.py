@@ -87,7 +87,7 @@ class ServingOptions(msgspec.Struct, frozen=True):
 
 
 class ServingThread:
-    """The thread, seen from the scheduling loop, which makes it."""
+    """The thread, seen from the main loop, which makes it."""
 
     def __init__(self, options: ServingOptions) -> None:
         self._options = options
@@ -146,7 +146,7 @@ class ServingThread:
         """Return the CPU time of all threads but the scheduling one: what answers leave to other threads, such as profiles, counts, too."""
         return time.process_time() - self._main.cpu_seconds()
 
-    # On the scheduling loop
+    # On the main loop
 
     def _end(self, failure: BaseException | None) -> None:
         if failure is None:

@@ -68,7 +68,7 @@ class Mistake(Enum):
     ALIAS = auto()  # there is no such anchor before it
 
 
-class Open:
+class OpenCollection:
     """A mapping or list whose end has not come yet."""
 
     __slots__ = ("begin", "key", "key_event", "lines", "made", "merged", "merging", "path", "size")
@@ -91,7 +91,7 @@ class Builder(ABC):
     max_depth: int
 
     def __init__(self) -> None:
-        self.open: list[Open] = []
+        self.open: list[OpenCollection] = []
         self.root: Any = None
         self._anchors: dict[str, tuple[Any, int]] = {}  # name -> value, number of values in it
 
@@ -100,11 +100,11 @@ class Builder(ABC):
         """Record a mistake, or raise. DEPTH and those of keys have to raise: what follows makes no sense."""
 
     @abstractmethod
-    def refuse_merge(self, into: Open, source: Any, line: int) -> None:
+    def refuse_merge(self, into: OpenCollection, source: Any, line: int) -> None:
         """Record that a value of `<<` is no mapping, or raise."""
 
     @abstractmethod
-    def key_given(self, inner: Open, event: Any) -> None:
+    def key_given(self, inner: OpenCollection, event: Any) -> None:
         """Take note of a key; its value comes next."""
 
     def value_begins(self, event: Any, size: int) -> str:
@@ -112,7 +112,7 @@ class Builder(ABC):
         return ""
 
     @abstractmethod
-    def duplicate(self, inner: Open, value: Any) -> None:
+    def duplicate(self, inner: OpenCollection, value: Any) -> None:
         """Take note of the value of a key that has one already, which stays."""
 
     def resolve(self, text: str) -> Any:
@@ -141,7 +141,7 @@ class Builder(ABC):
             self.refuse(event, Mistake.COLLECTION_AS_KEY)
         if event.tag not in {None, "!", f"{_TAG}map", f"{_TAG}seq"}:
             self.refuse(event, Mistake.COLLECTION_TAG)
-        self.open.append(Open(made, event, self.value_begins(event, 1)))
+        self.open.append(OpenCollection(made, event, self.value_begins(event, 1)))
 
     def _end(self) -> None:
         done = self.open.pop()
@@ -193,7 +193,7 @@ class Builder(ABC):
             inner.made[inner.key] = value
         inner.key = None
 
-    def _merge(self, into: Open, merged: Any, line: int) -> None:
+    def _merge(self, into: OpenCollection, merged: Any, line: int) -> None:
         assert isinstance(into.made, dict)
         for source in merged if isinstance(merged, list) else [merged]:
             if isinstance(source, dict):

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from yaml import events
 
-from koordsched.yamltext.building import MERGE, Builder, Mistake, Open, line_of
+from koordsched.yamltext.building import MERGE, Builder, Mistake, OpenCollection, line_of
 from koordsched.yamltext.documents import ROOT, Document, Problem, child, shown
 
 MAX_DEPTH = 64
@@ -85,11 +85,11 @@ class _DocumentBuilder(Builder):
                 why = f"alias *{event.anchor} names no anchor that is complete before it"
         self.problems.append(Problem(path or ROOT, why, line))
 
-    def refuse_merge(self, into: Open, source: Any, line: int) -> None:
+    def refuse_merge(self, into: OpenCollection, source: Any, line: int) -> None:
         path = f"{into.path}.{MERGE}".lstrip(".")
         self.problems.append(Problem(path, f"{shown(source)}: expected a mapping or a list of mappings", line))
 
-    def key_given(self, inner: Open, event: Any) -> None:
+    def key_given(self, inner: OpenCollection, event: Any) -> None:
         if not inner.merging:
             inner.lines.setdefault(event.value, line_of(event))
 
@@ -102,7 +102,7 @@ class _DocumentBuilder(Builder):
             raise _BoundError(Problem(path or ROOT, text))
         return path
 
-    def duplicate(self, inner: Open, value: Any) -> None:
+    def duplicate(self, inner: OpenCollection, value: Any) -> None:
         """Record it: the first value is the one that is checked further."""
         assert inner.key is not None
         path, first = self.path(), inner.lines[inner.key]

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import yaml
 from yaml import events
 
-from koordsched.yamltext.building import Builder, Mistake, Open, line_of, resolve
+from koordsched.yamltext.building import Builder, Mistake, OpenCollection, line_of, resolve
 
 MAX_UNFOLDED = 1_000_000
 """How many values the aliases of one document may add. A cluster dump has none at all."""
@@ -71,14 +71,14 @@ class _ValueBuilder(Builder):
                 why = f"alias *{event.anchor} names no anchor above it"
         self._refuse(event, why)
 
-    def refuse_merge(self, into: Open, source: Any, line: int) -> NoReturn:
+    def refuse_merge(self, into: OpenCollection, source: Any, line: int) -> NoReturn:
         self._refuse(into.begin, "what << merges must be a map or a list of maps")
 
-    def key_given(self, inner: Open, event: Any) -> None:
+    def key_given(self, inner: OpenCollection, event: Any) -> None:
         if event.value in inner.made and not inner.merging:
             self._refuse(event, f"key {event.value!r} is given twice in one map")
 
-    def duplicate(self, inner: Open, value: Any) -> None:
+    def duplicate(self, inner: OpenCollection, value: Any) -> None:
         """Do nothing: only a quoted `<<` beside an unquoted one comes here."""
 
     def value_begins(self, event: Any, size: int) -> str:

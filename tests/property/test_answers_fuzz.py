@@ -13,7 +13,7 @@ from support.damage import damaged
 
 from koordsched.api.kinds import CONFIG_MAP, NODE, POD, Kind
 from koordsched.cluster.apiserver.decoding import UNDECODABLE, KindDecoder
-from koordsched.cluster.apiserver.errors import Sent, answer_error
+from koordsched.cluster.apiserver.errors import SentRequest, answer_error
 from koordsched.cluster.port import ClusterError, WatchEvent
 from koordsched.server.access.reviews import SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
 
@@ -70,7 +70,7 @@ def test_lines_of_a_watch_are_read_or_left_out(kind: Kind, data: st.DataObject) 
 
 @given(broken(STATUS_BODY), st.sampled_from([300, 400, 404, 409, 429, 500, 504]), st.none() | st.text(max_size=5))
 def test_a_refusal_is_an_error_of_the_port_with_a_line(body: bytes, code: int, retry_after: str | None) -> None:
-    error = answer_error(Sent("POST", "http://h/x"), code, body, retry_after)
+    error = answer_error(SentRequest("POST", "http://h/x"), code, body, retry_after)
     assert isinstance(error, ClusterError)
     assert error.message
     assert 0 <= getattr(error, "retry_after", 0.0) <= 120

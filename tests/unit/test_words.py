@@ -65,6 +65,14 @@ REPLACED_NAMES = frozenset(
         "Hints",
         "Term",
         "Settings",
+        "Who",
+        "Names",
+        "Found",
+        "Sent",
+        "LookedAt",
+        "Holding",
+        "Open",
+        "Asking",
     ]
 )
 """Words that are good in sentences, and say too little as the name of a class."""

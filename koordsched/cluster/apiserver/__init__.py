@@ -14,7 +14,7 @@ Only what is exported here is for others.
 
 from koordsched.cluster.apiserver.adapter import ApiServer, RawRequest
 from koordsched.cluster.apiserver.connection import connect
-from koordsched.cluster.apiserver.errors import Sent, Untrusted, answer_error, transport_error
+from koordsched.cluster.apiserver.errors import SentRequest, Untrusted, answer_error, transport_error
 from koordsched.cluster.apiserver.settings import ConnectError, ConnectionSettings
 from koordsched.cluster.apiserver.traffic import Traffic
 from koordsched.cluster.apiserver.wire import TRANSPORT_ERRORS, wire_error
@@ -25,7 +25,7 @@ __all__ = [
     "ConnectError",
     "ConnectionSettings",
     "RawRequest",
-    "Sent",
+    "SentRequest",
     "Traffic",
     "Untrusted",
     "answer_error",

@@ -14,7 +14,7 @@ import msgspec
 from koordsched.cluster.apiserver.call import JSON, Call, Label
 from koordsched.cluster.apiserver.calls import Calls
 from koordsched.cluster.apiserver.decoding import UNDECODABLE, KindDecoder
-from koordsched.cluster.apiserver.errors import OK, Sent, unreadable_answer
+from koordsched.cluster.apiserver.errors import OK, SentRequest, unreadable_answer
 from koordsched.cluster.apiserver.watch import follow, stream_list
 from koordsched.cluster.port import ClusterError, Forbidden, Invalid, NotFound, TooManyRequests, Unauthorized
 from koordsched.log import get_logger
@@ -78,8 +78,8 @@ class ApiServer:
         await self._transport.close()
 
     async def check(self) -> None:
-        """Ask for the server's version. ClusterError says why it is not reached, not trusted, or does not know us."""
-        with suppress(Forbidden):  # then it knows who we are
+        """Ask for the server's version. ClusterError says why it is not reached, not trusted, or refuses the credentials."""
+        with suppress(Forbidden):  # the credentials are accepted, which is all that is asked here
             await self.raw(RawRequest("GET", "/version"))
 
     async def raw(self, request: RawRequest) -> bytes:
@@ -155,7 +155,7 @@ class ApiServer:
             raise self._unreadable(call, error) from None
 
     def _unreadable(self, call: Call, error: Exception) -> ClusterError:
-        return unreadable_answer(Sent(call.method, self._transport.server + call.path), OK, error)
+        return unreadable_answer(SentRequest(call.method, self._transport.server + call.path), OK, error)
 
     def _decoder(self, kind: Kind) -> KindDecoder:
         decoder = self._decoders.get(kind)

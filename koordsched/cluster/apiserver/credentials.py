@@ -1,4 +1,4 @@
-"""Who we are to the API server: where an Authorization header or a client certificate comes from.
+"""The scheduler's credentials for the API server: where an Authorization header or a client certificate comes from.
 
 A source only fetches; when that is done again (in time, after a 401) is `identity`'s business. What comes from outside and is to stand in
 a header is checked here.
@@ -28,7 +28,7 @@ class CredentialError(Exception):
 
 
 class Credential(msgspec.Struct, frozen=True):
-    """What shows who we are. `expires` is seconds since the epoch, None: not known to expire."""
+    """What a request is authenticated by. `expires` is seconds since the epoch, None: not known to expire."""
 
     authorization: str = ""
     certificate: bytes = b""

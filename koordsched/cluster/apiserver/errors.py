@@ -78,7 +78,7 @@ class ApiStatus(Api):
     metadata: _StatusMeta | None = None
 
 
-class Sent(msgspec.Struct, frozen=True):
+class SentRequest(msgspec.Struct, frozen=True):
     """What an error is about: a request to an address, and whether it writes."""
 
     method: str
@@ -97,7 +97,7 @@ class Sent(msgspec.Struct, frozen=True):
         return f"{self.method} {self.url.split('?', 1)[0]}"
 
 
-def answer_error(sent: Sent, code: int, body: bytes, retry_after: str | None = None) -> ClusterError:
+def answer_error(sent: SentRequest, code: int, body: bytes, retry_after: str | None = None) -> ClusterError:
     """Return the error that an answer with this status code stands for; `retry_after` is its Retry-After header."""
     try:
         status = msgspec.json.decode(body, type=ApiStatus)
@@ -110,7 +110,7 @@ def answer_error(sent: Sent, code: int, body: bytes, retry_after: str | None = N
     return status_error(sent, ApiStatus(code, status.reason, message, _Details(seconds), status.metadata))
 
 
-def status_error(sent: Sent, status: ApiStatus) -> ClusterError:
+def status_error(sent: SentRequest, status: ApiStatus) -> ClusterError:
     """Return the error that a Status stands for, be it an answer's body or an ERROR event of a watch."""
     code, reason, message = status.code, status.reason or "", status.message or "no explanation"
     seconds = status.details.retry_after_seconds if status.details is not None else None
@@ -128,7 +128,7 @@ def status_error(sent: Sent, status: ApiStatus) -> ClusterError:
     return ServerError(f"{sent}: {code}: {message}", code)
 
 
-def transport_error(sent: Sent, error: WireError) -> ClusterError:
+def transport_error(sent: SentRequest, error: WireError) -> ClusterError:
     """Return the error that a request without an answer stands for."""
     if isinstance(error, NotTrusted):
         return Untrusted(f"{sent.address} is not trusted: {error}; is the certificate authority (CA) the right one?", NO_ANSWER)
@@ -138,7 +138,7 @@ def transport_error(sent: Sent, error: WireError) -> ClusterError:
     return OutcomeUnknown(text) if sent.writes else ServerError(text, NO_ANSWER)
 
 
-def unreadable_answer(sent: Sent, code: int, error: Exception | str) -> ClusterError:
+def unreadable_answer(sent: SentRequest, code: int, error: Exception | str) -> ClusterError:
     """Return the error for an answer of success that cannot be understood."""
     text = f"{sent}: {code}, but the answer cannot be read: {error}"
     return OutcomeUnknown(text) if sent.writes else Unreadable(text)

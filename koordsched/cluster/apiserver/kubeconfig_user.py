@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 
 
-class Names(Protocol):
+class UserSource(Protocol):
     """What is needed of a kubeconfig file here."""
 
     @property
@@ -37,8 +37,8 @@ class Names(Protocol):
     def pem(self, key: str, file: str, data: str) -> Pem: ...
 
 
-class Who(msgspec.Struct, frozen=True):
-    """As whom to come: credentials, a client certificate, impersonation."""
+class UserCredentials(msgspec.Struct, frozen=True):
+    """The user that a context names: credentials, a client certificate, impersonation."""
 
     credentials: CredentialSource
     certificate: Pem
@@ -46,10 +46,10 @@ class Who(msgspec.Struct, frozen=True):
     headers: tuple[tuple[str, str], ...]
 
 
-def read_user(source: Names, named: NamedUser, cluster_info: Callable[[], dict[str, Any]]) -> Who:
+def read_user(source: UserSource, named: NamedUser, cluster_info: Callable[[], dict[str, Any]]) -> UserCredentials:
     """Return what the user's entry amounts to; `cluster_info` describes the cluster to a plugin. ConnectError names the key."""
     where, user = f"users[{named.name}].user", named.user
-    return Who(
+    return UserCredentials(
         _credentials(source, where, user, cluster_info),
         source.pem(f"{where}.client-certificate", user.client_certificate, user.client_certificate_data),
         source.pem(f"{where}.client-key", user.client_key, user.client_key_data),
@@ -57,7 +57,7 @@ def read_user(source: Names, named: NamedUser, cluster_info: Callable[[], dict[s
     )
 
 
-def _credentials(source: Names, where: str, user: KubeconfigUser, cluster_info: Callable[[], dict[str, Any]]) -> CredentialSource:
+def _credentials(source: UserSource, where: str, user: KubeconfigUser, cluster_info: Callable[[], dict[str, Any]]) -> CredentialSource:
     if (user.token or user.token_file) and user.username:
         raise source.error(where, "only one of token and username can be used")
     if user.exec is not None and user.auth_provider is not None:
@@ -79,7 +79,7 @@ def _credentials(source: Names, where: str, user: KubeconfigUser, cluster_info: 
     return Fixed()
 
 
-def _plugin(source: Names, where: str, given: Exec, cluster_info: Callable[[], dict[str, Any]]) -> ExecPlugin:
+def _plugin(source: UserSource, where: str, given: Exec, cluster_info: Callable[[], dict[str, Any]]) -> ExecPlugin:
     if not given.command:
         raise source.error(f"{where}.command", "must be given")
     if given.api_version not in EXEC_VERSIONS:
@@ -98,7 +98,7 @@ def _plugin(source: Names, where: str, given: Exec, cluster_info: Callable[[], d
     )
 
 
-def _provider(source: Names, where: str, given: AuthProvider) -> CredentialSource:
+def _provider(source: UserSource, where: str, given: AuthProvider) -> CredentialSource:
     if given.name != "oidc":
         raise source.error(f"{where}.name", f'no auth provider "{given.name}"; gcp and azure were replaced by exec plugins')
     from koordsched.cluster.apiserver.oidc import Oidc, OidcSettings  # noqa: PLC0415  # costs 0.5 s and 38 MiB, see there
@@ -109,7 +109,7 @@ def _provider(source: Names, where: str, given: AuthProvider) -> CredentialSourc
     return Oidc(f"kubeconfig {source.name}: {where}", settings)
 
 
-def _impersonation(source: Names, where: str, user: KubeconfigUser) -> tuple[tuple[str, str], ...]:
+def _impersonation(source: UserSource, where: str, user: KubeconfigUser) -> tuple[tuple[str, str], ...]:
     given = [("as", "User", user.impersonate), ("as-uid", "Uid", user.impersonate_uid)]
     given += [(f"as-groups[{i}]", "Group", group) for i, group in enumerate(user.impersonate_groups)]
     for key, values in user.impersonate_extra.items():

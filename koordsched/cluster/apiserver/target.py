@@ -1,4 +1,4 @@
-"""Where an API server is, whom to trust there and as whom to come: what a kubeconfig or a pod's service account amount to."""
+"""The address of an API server, the authorities to trust and the credentials to use: what a kubeconfig or a pod's service account say."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Pem(msgspec.Struct, frozen=True):
 
 
 class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom to trust and which client certificate to show."""
+    """Which authorities to trust and which client certificate to show."""
 
     authority: Pem = Pem()
     certificate: Pem = Pem()
@@ -50,7 +50,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def in_cluster_target(service_account: str) -> Target:
-    """Return the target. ConnectError: we are in no pod, or its service account is not mounted."""
+    """Return the target. ConnectError: this process is in no pod, or the pod's service account is not mounted."""
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
         raise ConnectError(

@@ -1,7 +1,7 @@
 """Requests on the wire: connections, headers, time limits, one look at every status.
 
 Watches, binds, leases and everything else have connections of their own, so that none starves another. A request goes out once; only when
-the API server refused it for who we are (401), or could not be trusted any more, and renewed credentials or certificates are at hand, it is
+the API server refused its credentials (401), or could not be trusted any more, and renewed credentials or certificates are at hand, it is
 sent a second time. Any other retry is the caller's business. Nothing but errors of the port comes out.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from koordsched.cluster.apiserver.call import Pool
-from koordsched.cluster.apiserver.errors import OK, REDIRECT, Sent, answer_error, transport_error, unreadable_answer
+from koordsched.cluster.apiserver.errors import OK, REDIRECT, SentRequest, answer_error, transport_error, unreadable_answer
 from koordsched.cluster.apiserver.headers import HeaderCache
 from koordsched.cluster.apiserver.http1 import ConnectionPool, MaySend, Server
 from koordsched.cluster.apiserver.limiter import RateLimiter
@@ -151,8 +151,8 @@ class ApiTransport:
     def _may_send(self, call: Call) -> MaySend:
         return self._may_decide if call.decides else None
 
-    def _sent(self, call: Call) -> Sent:
-        return Sent(call.method, self.server + call.path)
+    def _sent(self, call: Call) -> SentRequest:
+        return SentRequest(call.method, self.server + call.path)
 
 
 def _target(call: Call) -> str:

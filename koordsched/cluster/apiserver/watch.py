@@ -12,7 +12,7 @@ import asyncio
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from koordsched.cluster.apiserver.errors import Sent, status_error
+from koordsched.cluster.apiserver.errors import SentRequest, status_error
 from koordsched.cluster.apiserver.wire import TRANSPORT_ERRORS
 from koordsched.cluster.object_store import object_key
 from koordsched.cluster.port import BOOKMARK, DELETED, Gone, ListPage, ServerError, WatchEvent
@@ -86,7 +86,7 @@ async def follow(transport: ApiTransport, call: Call, decoder: KindDecoder) -> A
             if batch.events:
                 yield batch.events
             if batch.status is not None:
-                raise status_error(Sent(call.method, transport.server + call.path), batch.status)
+                raise status_error(SentRequest(call.method, transport.server + call.path), batch.status)
             if batch.lost:
                 raise Gone(batch.lost)
 

@@ -40,7 +40,7 @@ class NotSent(WireError):
 
 
 class NotTrusted(NotSent):
-    """The server's certificate is not one that we trust."""
+    """The server's certificate is not trusted."""
 
 
 class NoAnswer(WireError):

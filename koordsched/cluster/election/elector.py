@@ -1,10 +1,11 @@
 """Elector: acquires a Lease, renews it, gives it up; client-go's rules (tools/leaderelection, v1.35) with the differences noted here.
 
 A lease is free when it names no holder, or when it was not *seen* to change for as long as it says it lasts. Every write carries the
-version that it replaces, so of two who take it one gets a Conflict. A failed request changes nothing: the next comes a retry period later.
+version that it replaces, so of two candidates that take it one gets a Conflict. A failed request changes nothing: the next comes a retry
+period later.
 
-Differences: who waits looks every 0.4 to 0.8 retry periods (client-go: 1 to 2.2) and at the moment when the lease runs out, so that it
-leads within lease duration + retry period of its predecessor's death; who finds another holder in its lease stops leading at once.
+Differences: a waiting candidate looks every 0.4 to 0.8 retry periods (client-go: 1 to 2.2) and when the lease runs out, so that it leads
+within lease duration + retry period of its predecessor's death; a leader that finds another holder in its lease stops leading at once.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ log = get_logger(__name__)
 
 REPEAT_SECONDS = 60.0
 """The same failure is said again after so long."""
-SHORTEST_WAIT, LONGEST_WAIT = 0.4, 0.8  # of a retry period, between two looks of one who waits
+SHORTEST_WAIT, LONGEST_WAIT = 0.4, 0.8  # of a retry period, between two looks of a waiting candidate
 STALLED_WAIT = 0.1
 """Seconds until the next look at a loop that does not run."""
 RELEASE_TRIES = 3
 
 
 class ElectionConfig(msgspec.Struct, frozen=True):
-    """Who wants to lead, by which Lease. `stalls` says that the loop whose decisions the lease allows does not run."""
+    """A candidate's identity and the Lease it wants to hold. `stalls` says that the loop whose decisions the lease allows does not run."""
 
     identity: str
     lease: Ref

@@ -84,7 +84,7 @@ class LeaderTerm:
         self._until = renewed + self._timing.term
 
     def end(self) -> None:
-        """End it now: nothing is decided from here on. The guard stays armed, for there may be who does not notice."""
+        """End it now: nothing is decided from here on. The guard stays armed: the process may be unable to notice."""
         self._until = -math.inf
 
     def disarm(self) -> None:

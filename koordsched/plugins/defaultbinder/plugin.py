@@ -31,7 +31,7 @@ TRIES = 10
 FIRST_DELAY, LONGEST_DELAY = 0.1, 5.0  # seconds between two requests
 
 
-class Found(Enum):
+class BindingOutcome(Enum):
     """What the cluster says of a pod that was to be bound."""
 
     BOUND = "bound to the node it was to be bound to"
@@ -62,9 +62,9 @@ class DefaultBinder(BindPlugin):
             for _ in range(TRIES - 1):
                 if isinstance(refusal, Conflict | OutcomeUnknown):
                     found = await self._look(binding)
-                    if found is Found.BOUND:
+                    if found is BindingOutcome.BOUND:
                         return None
-                    if found is Found.OTHERWISE or isinstance(refusal, Conflict):
+                    if found is BindingOutcome.OTHERWISE or isinstance(refusal, Conflict):
                         return error(refusal.message)
                 elif not isinstance(refusal, TooManyRequests | ServerError):
                     return error(refusal.message)
@@ -76,18 +76,18 @@ class DefaultBinder(BindPlugin):
                 else:
                     return None
             unsure = isinstance(refusal, Conflict | OutcomeUnknown)
-            return None if unsure and await self._look(binding) is Found.BOUND else error(refusal.message)
+            return None if unsure and await self._look(binding) is BindingOutcome.BOUND else error(refusal.message)
         finally:
             del refusal  # its traceback holds this frame, which would wait for the garbage collector, with a connection's buffers
 
-    async def _look(self, binding: Binding) -> Found:
+    async def _look(self, binding: Binding) -> BindingOutcome:
         """Ask until the cluster answers whether this very pod is bound to this very node."""
         backoff = Backoff(self._random, first=FIRST_DELAY, cap=LONGEST_DELAY)
         while True:
             try:
                 pod = await self._cluster.get(Ref(POD, binding.namespace, binding.name))
             except NotFound:
-                return Found.OTHERWISE
+                return BindingOutcome.OTHERWISE
             except ClusterError as mistake:
                 delay = backoff.delay()
                 log.warning(
@@ -96,5 +96,5 @@ class DefaultBinder(BindPlugin):
                 await asyncio.sleep(max(delay, getattr(mistake, "retry_after", 0.0)))
                 continue
             if not isinstance(pod, Pod) or pod.metadata.uid != binding.uid or pod.spec.node_name not in {"", binding.node}:
-                return Found.OTHERWISE
-            return Found.BOUND if pod.spec.node_name else Found.PENDING
+                return BindingOutcome.OTHERWISE
+            return BindingOutcome.BOUND if pod.spec.node_name else BindingOutcome.PENDING

@@ -134,7 +134,7 @@ class CandidateFinder:
         refusal = preemptor.simulation.simulate_on_node(preemptor.pod, node, add=ahead, remove=candidate.victims)
         if refusal is None:
             return True
-        log.error("preemption foresaw room that the filters do not see", pod=preemptor.pod.key, node=node.name, refusal=refusal.message)
+        log.error("preemption expected room that the filters do not see", pod=preemptor.pod.key, node=node.name, refusal=refusal.message)
         return False
 
     # Choice

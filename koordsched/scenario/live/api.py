@@ -14,7 +14,7 @@ from urllib.parse import quote
 import msgspec
 
 from koordsched.api.kinds import Kind
-from koordsched.cluster.apiserver import TRANSPORT_ERRORS, Sent, answer_error, transport_error, wire_error
+from koordsched.cluster.apiserver import TRANSPORT_ERRORS, SentRequest, answer_error, transport_error, wire_error
 from koordsched.cluster.port import NotFound, Ref, ServerError, TooManyRequests
 from koordsched.scenario.live.client import ApiException
 
@@ -115,7 +115,7 @@ class ScenarioApi:
         return await self._send_once(method, path, body)
 
     async def _send_once(self, method: str, path: str, body: Mapping[str, Any] | None) -> Json:
-        sent = Sent(method, self._requests.server + path)
+        sent = SentRequest(method, self._requests.server + path)
         try:
             answer = await self._requests.request(method, path, body)
         except ApiException as refused:

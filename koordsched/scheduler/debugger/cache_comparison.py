@@ -161,7 +161,7 @@ class _CacheComparison:
             await self._slices.pause()
 
     def _compare_pod(self, key: str, pod: Pod) -> None:
-        """See whether a pod is counted on a node, or is pending with us, if it has to be."""
+        """Note a pod that is neither counted on a node nor in the queue although it has to be."""
         uid = pod.metadata.uid
         if uid in self._cache.pods:
             return

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Sources(msgspec.Struct, frozen=True):
-    """One scheduler's context and watches. `profiles` are the scheduler names whose pods are ours."""
+    """One scheduler's context and watches. `profiles` are the scheduler names whose pods this scheduler is for."""
 
     context: SchedulerContext
     nodes: Informer[Node]

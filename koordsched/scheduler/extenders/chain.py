@@ -212,10 +212,10 @@ class ExtenderChain:
         self._ignore(extender, verb, error)
 
     def _ignore(self, extender: Extender, verb: str, error: ExtenderError) -> None:
-        """Say once that an extender fails, until it is well again: it may be asked for every pod."""
+        """Log once that an extender fails, until it answers again: it may be asked for every pod."""
         if (extender.name, verb) not in self._failing:
             self._failing.add((extender.name, verb))
-            log.warning("an extender fails and is ignored until it is well again", extender=extender.name, verb=verb, err=str(error))
+            log.warning("an extender fails and is ignored until it answers again", extender=extender.name, verb=verb, err=str(error))
 
     def _went_well(self, extender: Extender, verb: str) -> None:
         self._failing.discard((extender.name, verb))

@@ -87,7 +87,7 @@ def binding_args(pod: Pod, node: str) -> bytes:
 
 
 def read_filtered(body: bytes, *, names_only: bool) -> FilteredNodes:
-    """Read the answer to filter. Nodes that come back whole count by their names alone: what we know of them stays."""
+    """Read the answer to filter. Of nodes that come back whole only the names are read: the cache knows the rest."""
     answer = _fold(body)
     _raise_error(answer)
     names = _field(answer, "nodenames", _TEXTS)

@@ -35,7 +35,7 @@ ALLOWED = Decision(allowed=True)
 UNDECIDED = Decision(allowed=False)
 
 
-class Holding(msgspec.Struct, frozen=True):
+class AnswerLifetimes(msgspec.Struct, frozen=True):
     """For how many seconds answers hold."""
 
     authorized: float = 10.0
@@ -58,7 +58,7 @@ class OpenPaths:
 class Authorizer:
     """`reviews` None: there is no API server to ask, and the answer is no."""
 
-    def __init__(self, open_paths: OpenPaths, reviews: Reviews | None, now: Callable[[], float], holding: Holding) -> None:
+    def __init__(self, open_paths: OpenPaths, reviews: Reviews | None, now: Callable[[], float], holding: AnswerLifetimes) -> None:
         self._open_paths = open_paths
         self._reviews = reviews
         self._holding = holding

@@ -27,7 +27,7 @@ from koordsched.log import get_logger
 from koordsched.server import StartError
 from koordsched.server.access.authentication import Authenticator, Tokens
 from koordsched.server.access.authorities import LOOKUP_SECONDS, AuthorityFile, FrontProxy, Lookup, Trust, WantedAuthorities
-from koordsched.server.access.authorization import AccessFilter, Authorizer, Holding, OpenPaths
+from koordsched.server.access.authorization import AccessFilter, AnswerLifetimes, Authorizer, OpenPaths
 from koordsched.server.access.identities import ProxyRules
 from koordsched.server.access.reviews import Reviews
 
@@ -38,7 +38,7 @@ QPS, BURST = 200.0, 400
 CONFIG_MAP = "configmap/extension-apiserver-authentication in kube-system"
 
 
-class Asking(Protocol):
+class ReviewConnection(Protocol):
     """The adapter of an API server, as far as it is needed here."""
 
     async def create(self, kind: Kind, body: Mapping[str, Any]) -> Object: ...
@@ -49,7 +49,7 @@ class Asking(Protocol):
 class ApiConnector(msgspec.Struct, frozen=True):
     """What the outside is reached and timed by."""
 
-    connect: Callable[[ConnectionSettings, Clock, Random], Awaitable[Asking]]
+    connect: Callable[[ConnectionSettings, Clock, Random], Awaitable[ReviewConnection]]
     clock: Clock
     random: Random
 
@@ -82,7 +82,7 @@ class Delegation:
             log.warning("No authorization-kubeconfig provided, so SubjectAccessReview of authorization tokens won't work.")
         ttl = flags.authentication_token_webhook_cache_ttl
         tokens = None if asked is None else Tokens(Reviews(asked, connector.random), connector.clock.now, ttl)
-        holding = Holding(flags.authorization_webhook_cache_authorized_ttl, flags.authorization_webhook_cache_unauthorized_ttl)
+        holding = AnswerLifetimes(flags.authorization_webhook_cache_authorized_ttl, flags.authorization_webhook_cache_unauthorized_ttl)
         reviews = None if decider is None else Reviews(decider, connector.random)
         open_paths = OpenPaths(flags.authorization_always_allow_paths)
         return AccessFilter(
@@ -138,7 +138,7 @@ class Delegation:
             )
             self._trust.front_proxy = FrontProxy(self._proxy_file.authorities, rules)
 
-    def _made_lookup(self, asked: Asking | None) -> Lookup | None:
+    def _made_lookup(self, asked: ReviewConnection | None) -> Lookup | None:
         wanted = WantedAuthorities(clients=self._client_file is None, front_proxy=self._proxy_file is None)
         if self._flags.authentication_skip_lookup or not (wanted.clients or wanted.front_proxy):
             return None
@@ -154,7 +154,7 @@ class Delegation:
                 )
         return None
 
-    async def _connected(self, flag: str, kubeconfig: str) -> Asking | None:
+    async def _connected(self, flag: str, kubeconfig: str) -> ReviewConnection | None:
         """Return a connection with the flag's credentials or the pod's; None outside of a cluster."""
         if not kubeconfig and not os.environ.get("KUBERNETES_SERVICE_HOST"):
             return None

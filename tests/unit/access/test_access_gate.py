@@ -17,7 +17,7 @@ from support.reviewing import Reviewer
 from koordsched.cluster.port import Forbidden, OutcomeUnknown, ServerError, TooManyRequests
 from koordsched.server.access.authentication import Authenticator, Tokens
 from koordsched.server.access.authorities import FrontProxy, Trust
-from koordsched.server.access.authorization import AccessFilter, Authorizer, Holding, OpenPaths
+from koordsched.server.access.authorization import AccessFilter, AnswerLifetimes, Authorizer, OpenPaths
 from koordsched.server.access.identities import Authorities, ProxyRules
 from koordsched.server.access.reviews import Reviews, SubjectAccessReviewStatus, UserInfo
 from koordsched.server.http import HttpRequest, Response
@@ -36,7 +36,7 @@ class Scene:
         trust = Trust(Authorities.of(KNOWN.certificate), FrontProxy(Authorities.of(PROXIES.certificate), rules or ProxyRules()))
         tokens = Tokens(reviews, self.time, 10.0) if reviews is not None else None
         paths = OpenPaths(("/healthz", "/open/*"))
-        self.gate = AccessFilter(Authenticator(trust, self.time, tokens), Authorizer(paths, reviews, self.time, Holding(20.0, 5.0)))
+        self.gate = AccessFilter(Authenticator(trust, self.time, tokens), Authorizer(paths, reviews, self.time, AnswerLifetimes(20.0, 5.0)))
 
     def time(self) -> float:
         return self.now

@@ -1,4 +1,4 @@
-"""Playing scenarios on a World: order, polling, failures, namespaces. The World here is a dict with a clock of its own."""
+"""Running scenarios on a ScenarioCluster: order, polling, failures, namespaces. The cluster here is a dict with a clock of its own."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ async def test_scores_count_ten_times_the_weight_and_add_up() -> None:
     assert both.prioritizing == 0
 
 
-FAILURES = "an extender fails and is ignored until it is well again"
+FAILURES = "an extender fails and is ignored until it answers again"
 
 
 def line(verb: str) -> dict[str, object]:

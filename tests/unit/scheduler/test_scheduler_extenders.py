@@ -348,7 +348,7 @@ async def test_an_ignorable_extender_that_fails_is_logged_once_until_it_is_well_
             extenders.answers.clear()
             await world.create(POD, pod_manifest("d", "100m"))
             await world.settle()
-    logged = [each for each in logs if each["event"] == "an extender fails and is ignored until it is well again"]
+    logged = [each for each in logs if each["event"] == "an extender fails and is ignored until it answers again"]
     assert [(each["extender"], each["verb"], each["err"], each["log_level"]) for each in logged] == [
         (URL, "filter", f'Post "{URL}/filter": nothing there', "warning"),
         (URL, "bind", f'Post "{URL}/bind": nothing there', "warning"),

@@ -213,7 +213,7 @@ async def test_a_condition_that_cannot_be_written_for_long_is_logged_once_as_a_w
             await asyncio.sleep(300)
         (reported,) = failures(logs)
         assert reported == {
-            "event": "a pod's status cannot be written; trying on",
+            "event": "a pod's status cannot be written; it is tried again",
             "log_level": "warning",
             "pod": "default/p",
             "err": "etcd is away",

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from koordsched.cluster.apiserver.errors import Sent, answer_error
+from koordsched.cluster.apiserver.errors import SentRequest, answer_error
 from koordsched.cluster.port import (
     AlreadyExists,
     ClusterError,
@@ -22,8 +22,8 @@ from koordsched.cluster.port import (
     Unauthorized,
 )
 
-READ = Sent("GET", "https://host:6443/api/v1/pods")
-WRITE = Sent("POST", "https://host:6443/api/v1/namespaces/a/pods/b/binding")
+READ = SentRequest("GET", "https://host:6443/api/v1/pods")
+WRITE = SentRequest("POST", "https://host:6443/api/v1/namespaces/a/pods/b/binding")
 
 
 def status(code: int, reason: str = "", **more: Any) -> bytes:
@@ -51,7 +51,7 @@ def status(code: int, reason: str = "", **more: Any) -> bytes:
     ],
 )
 @pytest.mark.parametrize("sent", [READ, WRITE])
-def test_the_status_decides(sent: Sent, code: int, reason: str, expected: type[ClusterError]) -> None:
+def test_the_status_decides(sent: SentRequest, code: int, reason: str, expected: type[ClusterError]) -> None:
     assert type(answer_error(sent, code, status(code, reason))) is expected
 
 

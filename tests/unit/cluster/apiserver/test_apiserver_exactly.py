@@ -22,7 +22,7 @@ from koordsched.cluster.apiserver import ConnectError, ConnectionSettings, http1
 from koordsched.cluster.apiserver.connection import connect as connect_with
 from koordsched.cluster.apiserver.credentials import CredentialError
 from koordsched.cluster.apiserver.decoding import KindDecoder
-from koordsched.cluster.apiserver.errors import Sent, Untrusted, transport_error, unreadable_answer
+from koordsched.cluster.apiserver.errors import SentRequest, Untrusted, transport_error, unreadable_answer
 from koordsched.cluster.apiserver.http1 import ConnectionPool, Server
 from koordsched.cluster.apiserver.kubeconfig import read_kubeconfig
 from koordsched.cluster.apiserver.limiter import Priority, RateLimiter
@@ -128,7 +128,7 @@ async def test_an_error_of_the_connection_is_the_reason_in_the_systems_words() -
     ],
 )
 def test_a_request_without_an_answer(method: str, error: WireError, expected: type[Exception], text: str) -> None:
-    found = transport_error(Sent(method, "http://h:1/a?b=c"), error)
+    found = transport_error(SentRequest(method, "http://h:1/a?b=c"), error)
     assert (type(found), found.message) == (expected, text)
     if isinstance(found, ServerError):
         assert found.status == 0
@@ -136,7 +136,7 @@ def test_a_request_without_an_answer(method: str, error: WireError, expected: ty
 
 @pytest.mark.parametrize(("method", "expected"), [("GET", Unreadable), ("POST", OutcomeUnknown)])
 def test_an_answer_that_cannot_be_understood(method: str, expected: type[Exception]) -> None:
-    found = unreadable_answer(Sent(method, "http://h/a"), 201, "it broke off")
+    found = unreadable_answer(SentRequest(method, "http://h/a"), 201, "it broke off")
     assert (type(found), found.message) == (expected, f"{method} http://h/a: 201, but the answer cannot be read: it broke off")
 
 

@@ -12,7 +12,7 @@ from support.controlplane.authority import Authority
 from koordsched.api.kinds import POD
 from koordsched.cluster.apiserver.credentials import CredentialError
 from koordsched.cluster.apiserver.decoding import KindDecoder
-from koordsched.cluster.apiserver.errors import Sent
+from koordsched.cluster.apiserver.errors import SentRequest
 from koordsched.cluster.apiserver.kubeconfig import read_kubeconfig
 from koordsched.cluster.apiserver.oidc import Oidc, OidcSettings
 from koordsched.cluster.apiserver.settings import ConnectError
@@ -22,8 +22,8 @@ from koordsched.cluster.port import BOOKMARK
 
 
 def test_an_error_shows_the_address_without_the_query() -> None:
-    assert str(Sent("GET", "http://h/api/v1/pods?a=b?c=d")) == "GET http://h/api/v1/pods"
-    assert Sent("GET", "https://h:6443/api/v1/pods").address == "https://h:6443"
+    assert str(SentRequest("GET", "http://h/api/v1/pods?a=b?c=d")) == "GET http://h/api/v1/pods"
+    assert SentRequest("GET", "https://h:6443/api/v1/pods").address == "https://h:6443"
 
 
 def test_a_bookmark_says_of_which_kind_it_is() -> None:

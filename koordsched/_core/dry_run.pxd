@@ -9,12 +9,14 @@ cdef enum:
     FITS = 0          # DryRun.code: the preemptor fits once all pods of lower priority are gone; > 0: the code of filter_fit even then
     NO_VICTIM = -1    # the row has no possible victim
     ABSENT = -2       # the row holds no node, or is not known yet
-    MOST_IDS = 30     # resource ids of a request: as many as a reason code of filter_fit has bits for
+    OVER_LIMIT = -3   # the possible victims of the row do not release what has to be released
+    MOST_IDS = 30     # resource ids of a request: as many as a reason code of filter_fit has bits for; and of what has to be released
 
 cdef class DryRun:
     cdef readonly PodIndex index        # the possible victims
     cdef readonly PodIndex nominated    # pods that count on their row if their priority is not lower
     cdef readonly int32_t priority      # of the preemptor
+    cdef readonly int32_t group         # of the possible victims
     cdef readonly Request request       # of the preemptor
     cdef int64_t table_position, index_position, nominated_position, index_generation, nominated_generation
     cdef Py_ssize_t capacity
@@ -28,12 +30,15 @@ cdef class DryRun:
     # Of the row at hand: does evicting each pod violate a budget, is it a victim; what is free; what each budget still allows.
     cdef uint8_t[::1] violating, victim
     cdef int64_t[::1] left
-    cdef int64_t[MOST_IDS] free
+    cdef int64_t[2 * MOST_IDS] free     # what is free of each resource; then what was released less what has to be
     # The request, and both indexes' amounts and priorities, as plain memory: half of the time (bench_preemption.py, "first attempt").
     # By _prepare.
-    cdef Py_ssize_t width
-    cdef int32_t[MOST_IDS] ids
-    cdef int64_t[MOST_IDS] needed
+    cdef Py_ssize_t width               # resources of the request
+    cdef Py_ssize_t wide                # and of what has to be released, which stand behind them
+    cdef int32_t[2 * MOST_IDS] ids
+    cdef int64_t[2 * MOST_IDS] needed   # 0 of what has to be released
+    cdef int64_t[2 * MOST_IDS] release  # 0 of the request
+    cdef int32_t largest                # of the ids
     cdef const int64_t* amounts
     cdef const int64_t* nominated_amounts
     cdef Py_ssize_t stride, nominated_stride
@@ -44,7 +49,9 @@ cdef class DryRun:
     cdef int _row(self, Py_ssize_t row) except -1
     cdef void _reserve_for_nominated(self, Py_ssize_t row) noexcept
     cdef Py_ssize_t _first_lower(self, Py_ssize_t row) noexcept
+    cdef bint _removable(self, IndexedPod* pod) noexcept
     cdef int32_t _shortage(self) noexcept
+    cdef void _begin_row(self, Py_ssize_t row) noexcept
     cdef bint _fits(self) noexcept
     cdef void _shift(self, IndexedPod* pod, int sign) noexcept
     cdef void _find_violating(self, IndexedPod* pods, Py_ssize_t begin, Py_ssize_t end) noexcept

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,23 +10,36 @@ from koordsched._core.table import Request
 class DryRun:
     """Which pods a preemptor of this priority and request would evict on each row, if amounts alone decide. O(rows that changed) a refresh.
 
-    On each row all pods of lower priority are removed; if the request fits then, as many as possible are put back: first those whose
+    On each row all pods of lower priority in the group are removed; if the request fits then, as many as possible are put back: first those whose
     eviction violates a disruption budget, then the others, each in the index's order. Those that cannot be put back are the victims.
     """
 
-    def __init__(self, index: PodIndex, nominated: PodIndex, priority: int, request: Request) -> None:
+    def __init__(
+        self,
+        index: PodIndex,
+        nominated: PodIndex,
+        priority: int,
+        request: Request,
+        group: int = 0,
+        release: Sequence[tuple[int, int]] = (),
+    ) -> None:
         """index: the pods on the rows, which are the possible victims. nominated: pods that count on their row, too, for a preemptor of
-        the same or a lower priority, without being victims."""
+        the same or a lower priority, without being victims. group: that of the pods that may be evicted. release: (resource, amount) that
+        the victims of a row must release besides; which they release is the same for every row."""
 
     @property
     def priority(self) -> int: ...
     @property
     def request(self) -> Request: ...
+    @property
+    def limited(self) -> bool:
+        """Whether something has to be released."""
     def refresh(self) -> None:
         """Bring all rows up to date. Comes before everything else."""
 
     def codes(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return per row 0 (it fits), -1 (no possible victim), -2 (no node) or filter_fit's code without all pods of lower priority."""
+        """Return per row 0 (it fits), -1 (no possible victim), -2 (no node), -3 (its possible victims do not release enough) or
+        filter_fit's code without all possible victims."""
 
     def best(self, rows: NDArray[np.int32], order: NDArray[np.int32]) -> int:
         """Return the best of these rows that fit, -1 when none does.
@@ -34,6 +48,12 @@ class DryRun:
         priority of a victim, the sum over victims of priority + 2^31, the number of victims, victims of DaemonSets, how long the oldest
         victim of the highest priority has run, and order[row].
         """
+
+    def ranks(self, rows: NDArray[np.int32]) -> tuple[NDArray[Any], ...]:
+        """Return, column by column, what `best` compares of each row before order[row]. Rows that do not fit have the least rank."""
+
+    def slots(self, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return how many such requests each row would have room for without its possible victims, beside the nominated pods that count."""
 
     def victims(self, row: int) -> tuple[list[Any], int]:
         """Return the victims of a row that fits, the most important first, and how many violate a budget. LookupError if it does not."""

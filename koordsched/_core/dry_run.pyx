@@ -5,23 +5,40 @@ import numpy as np
 cimport cython
 
 cdef int64_t WEIGHT = <int64_t> 1 << 31  # added to each priority, so that the sum grows with every victim; no enum: those are C ints
+cdef int32_t LEAST = -2147483648  # of priorities
+cdef int64_t MOST_SLOTS = 1 << 20
 
 
 @cython.final
 cdef class DryRun:
 
-    def __init__(self, PodIndex index not None, PodIndex nominated not None, int32_t priority, Request request not None):
+    def __init__(
+        self, PodIndex index not None, PodIndex nominated not None, int32_t priority, Request request not None, int32_t group=0, release=()
+    ):
         cdef Py_ssize_t j
         if request.ids.shape[0] > MOST_IDS:
             raise ValueError(f"a request of {request.ids.shape[0]} resources: a reason code holds {MOST_IDS}")
         self.index = index
         self.nominated = nominated
+        if len(release) > MOST_IDS:
+            raise ValueError(f"amounts of {len(release)} resources are to be released: {MOST_IDS} can be")
         self.priority = priority
+        self.group = group
         self.request = request
         self.width = request.ids.shape[0]
+        self.wide = self.width + len(release)
+        self.largest = request.largest
         for j in range(self.width):
             self.ids[j] = request.ids[j]
             self.needed[j] = request.amounts[j]
+            self.release[j] = 0
+        for j, (resource, amount) in enumerate(release, self.width):
+            if resource < 0:
+                raise IndexError(f"resource {resource}")
+            self.ids[j] = resource
+            self.needed[j] = 0
+            self.release[j] = amount
+            self.largest = max(self.largest, self.ids[j])
         self.index_generation = -1
         self.violating = self.victim = np.zeros(0, np.uint8)
         self.left = np.zeros(0, np.int64)
@@ -66,10 +83,10 @@ cdef class DryRun:
             self.victim = np.zeros(2 * index.widest, np.uint8)
         if self.left.shape[0] != index.allowed.shape[0]:
             self.left = np.zeros(index.allowed.shape[0], np.int64)
-        if self.request.largest >= index.amounts.shape[1]:
-            index._widen(0, self.request.largest + 1)
-        if self.request.largest >= nominated.amounts.shape[1]:
-            nominated._widen(0, self.request.largest + 1)
+        if self.largest >= index.amounts.shape[1]:
+            index._widen(0, self.largest + 1)
+        if self.largest >= nominated.amounts.shape[1]:
+            nominated._widen(0, self.largest + 1)
         self.amounts = &index.amounts[0, 0]
         self.stride = index.amounts.shape[1]
         self.priorities = &index.priorities[0]
@@ -95,9 +112,8 @@ cdef class DryRun:
         """Evict all pods of lower priority from the row, then reprieve as many as possible."""
         cdef PodIndex index = self.index
         cdef NodeTable table = index.table
-        cdef Py_ssize_t begin = 0, end = 0, i, j, removable = 0
+        cdef Py_ssize_t begin = 0, end = 0, i, removable = 0
         cdef IndexedPod* pods = NULL
-        cdef int32_t resource
         if not table.live[row]:
             self.code[row] = ABSENT
             return 0
@@ -105,19 +121,20 @@ cdef class DryRun:
             pods = index.pods[row]
             end = index.counts[row]
             begin = self._first_lower(row)
-        for j in range(self.width):
-            resource = self.ids[j]
-            self.free[j] = table.allocatable[resource, row] - table.requested[resource, row] if resource < table.resources else 0
+        self._begin_row(row)
         if row < self.nominated.capacity and self.nominated.counts[row]:
             self._reserve_for_nominated(row)
         for i in range(begin, end):
-            if not pods[i].excluded:
+            if self._removable(&pods[i]):
                 self._shift(&pods[i], 1)
                 removable += 1
         if removable == 0:
             self.code[row] = NO_VICTIM
             return 0
         self.code[row] = self._shortage()
+        for i in range(self.width, self.wide):
+            if self.free[i] < 0:
+                self.code[row] = OVER_LIMIT
         if self.code[row] != FITS:
             return 0
         self._find_violating(pods, begin, end)
@@ -129,6 +146,20 @@ cdef class DryRun:
                 self._reprieve(pods, i)
         self._sum_up(row, pods, begin, end)
         return 0
+
+    cdef void _begin_row(self, Py_ssize_t row) noexcept:
+        # What is free as long as no pod is removed.
+        cdef Py_ssize_t j
+        cdef int32_t resource
+        cdef NodeTable table = self.index.table
+        for j in range(self.width):
+            resource = self.ids[j]
+            self.free[j] = table.allocatable[resource, row] - table.requested[resource, row] if resource < table.resources else 0
+        for j in range(self.width, self.wide):
+            self.free[j] = -self.release[j]
+
+    cdef bint _removable(self, IndexedPod* pod) noexcept:
+        return pod.group == self.group and not pod.excluded
 
     cdef void _reserve_for_nominated(self, Py_ssize_t row) noexcept:
         # Pods nominated for the row count as if they ran there, unless their priority is lower than the preemptor's.
@@ -153,12 +184,12 @@ cdef class DryRun:
     cdef void _shift(self, IndexedPod* pod, int sign) noexcept:
         cdef Py_ssize_t j
         cdef const int64_t* amounts = self.amounts + pod.kind * self.stride
-        for j in range(self.width):
+        for j in range(self.wide):
             self.free[j] += sign * amounts[self.ids[j]]
 
     cdef bint _fits(self) noexcept:
         cdef Py_ssize_t j
-        for j in range(self.width):
+        for j in range(self.wide):
             if self.needed[j] > self.free[j]:
                 return False
         return True
@@ -185,7 +216,7 @@ cdef class DryRun:
             return
         self.left[:] = index.allowed
         for i in range(begin, end):
-            if pods[i].excluded:
+            if not self._removable(&pods[i]):
                 continue
             for k in range(index.set_begin[pods[i].budgets], index.set_begin[pods[i].budgets + 1]):
                 budget = index.set_members[k]
@@ -196,7 +227,7 @@ cdef class DryRun:
     cdef void _reprieve(self, IndexedPod* pods, Py_ssize_t i) noexcept:
         # Put the pod back if the preemptor still fits then; else it is a victim.
         self.victim[i] = 0
-        if pods[i].excluded:
+        if not self._removable(&pods[i]):
             return
         self._shift(&pods[i], -1)
         if not self._fits():
@@ -225,8 +256,13 @@ cdef class DryRun:
 
     # Reading; `refresh` comes first
 
+    @property
+    def limited(self):
+        """Whether something has to be released."""
+        return self.wide > self.width
+
     def codes(self, const int32_t[::1] rows):
-        """Return FITS, NO_VICTIM, ABSENT or the code of filter_fit for each row."""
+        """Return FITS, NO_VICTIM, ABSENT, OVER_LIMIT or the code of filter_fit for each row."""
         cdef Py_ssize_t i
         answer = np.empty(rows.shape[0], np.int32)
         cdef int32_t[::1] view = answer
@@ -276,6 +312,56 @@ cdef class DryRun:
         ]
         return pods, self.violations[row]
 
+    def ranks(self, const int32_t[::1] rows):
+        """Return what `best` compares of each row but for the order, in that order: the smaller the better; least of all without victims."""
+        cdef Py_ssize_t i, row, count = rows.shape[0]
+        violations, highest, of_daemon_sets = np.zeros(count, np.int32), np.full(count, LEAST, np.int32), np.zeros(count, np.int32)
+        total, victims, age = np.zeros(count, np.int64), np.zeros(count, np.int32), np.full(count, -np.inf)
+        cdef int32_t[::1] violation = violations, high = highest, agents = of_daemon_sets, number = victims
+        cdef int64_t[::1] sums = total
+        cdef double[::1] ages = age
+        for i in range(count):
+            row = rows[i]
+            self.index.table.check_row(row)
+            if row < self.capacity and self.code[row] == FITS:
+                violation[i] = self.violations[row]
+                high[i] = self.highest[row]
+                sums[i] = self.total[row]
+                number[i] = self.count[row]
+                agents[i] = self.of_daemon_sets[row]
+                ages[i] = -self.started[row]
+        return violations, highest, total, victims, of_daemon_sets, age
+
+    def slots(self, const int32_t[::1] rows):
+        """Return how many such requests each row would have room for without its possible victims."""
+        cdef Py_ssize_t i, j, k, row
+        cdef int64_t fewest
+        cdef IndexedPod* pods
+        answer = np.zeros(rows.shape[0], np.int64)
+        cdef int64_t[::1] slots = answer
+        self._prepare()
+        for i in range(rows.shape[0]):
+            row = rows[i]
+            self.index.table.check_row(row)
+            if not self.index.table.live[row]:
+                continue
+            self._begin_row(row)
+            if row < self.nominated.capacity and self.nominated.counts[row]:
+                self._reserve_for_nominated(row)
+            if row < self.index.capacity:
+                pods = self.index.pods[row]
+                for k in range(self._first_lower(row), self.index.counts[row]):
+                    if self._removable(&pods[k]):
+                        self._shift(&pods[k], 1)
+            fewest = MOST_SLOTS
+            for j in range(self.width):
+                if self.free[j] <= 0:
+                    fewest = 0
+                elif self.needed[j] > 0:
+                    fewest = min(fewest, self.free[j] // self.needed[j])
+            slots[i] = fewest
+        return answer
+
     def lower_bounds(self, const int32_t[::1] rows):
         """Return per row (1 if some victim must violate a budget, the least priority of the most important victim), for any set of victims.
 
@@ -302,24 +388,22 @@ cdef class DryRun:
             while k < end:
                 priority[i] = self.priorities[pods[k].kind]
                 while k < end and self.priorities[pods[k].kind] == priority[i]:
-                    if not pods[k].excluded:
+                    if self._removable(&pods[k]):
                         self._shift(&pods[k], -1)
                     k += 1
                 if not self._fits():
                     break
             self._evict_all(row, pods, begin, end)
             for k in range(begin, end):
-                if self.violating[k] and not pods[k].excluded:
+                if self.violating[k] and self._removable(&pods[k]):
                     self._shift(&pods[k], -1)
             violation[i] = not self._fits()
         return violations, priorities
 
     cdef void _evict_all(self, Py_ssize_t row, IndexedPod* pods, Py_ssize_t begin, Py_ssize_t end) noexcept:
         # Nominated pods are left out: with them the bounds would be tighter, and without them they hold as well.
-        cdef Py_ssize_t i, j
-        cdef NodeTable table = self.index.table
-        for j in range(self.width):
-            self.free[j] = table.allocatable[self.ids[j], row] - table.requested[self.ids[j], row]
+        cdef Py_ssize_t i
+        self._begin_row(row)
         for i in range(begin, end):
-            if not pods[i].excluded:
+            if self._removable(&pods[i]):
                 self._shift(&pods[i], 1)

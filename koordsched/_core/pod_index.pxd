@@ -1,7 +1,7 @@
 # Pods by row, the most important first: by priority descending, then by start time, then in order of arrival.
 #
 # Preemption keeps two such indexes: the pods that run on each row, which are its possible victims, and the pods that are nominated for it.
-# What disruption budgets and DaemonSets mean here: plugins/defaultpreemption.
+# What disruption budgets, DaemonSets and groups mean here: framework/preemption.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from cpython.object cimport PyObject
@@ -9,11 +9,13 @@ from cpython.object cimport PyObject
 from koordsched._core.table cimport NodeTable, Request
 
 cdef enum:
+    NO_GROUP = -1
     LOG_ROWS = 1 << 16  # entries of PodIndex.log
 
 cdef struct IndexedPod:
     int32_t kind            # index of its priority and its request
     int32_t budgets         # index of the set of disruption budgets that cover it; 0: none does
+    int32_t group           # a preemptor may evict the pods of one group; NO_GROUP: none may evict it
     double started          # seconds; larger is younger, infinity: not started yet
     uint8_t of_daemon_set   # 1: it can run on no other row
     uint8_t excluded        # 1: it is no possible victim

@@ -21,9 +21,21 @@ class PodIndex:
     @property
     def log_end(self) -> int: ...
     def add(
-        self, row: int, pod: object, priority: int, request: Request, started: float = inf, of_daemon_set: bool = False, budgets: int = 0
+        self,
+        row: int,
+        pod: object,
+        priority: int,
+        request: Request,
+        started: float = inf,
+        of_daemon_set: bool = False,
+        budgets: int = 0,
+        group: int = 0,
     ) -> None:
-        """Add a pod. started: seconds, inf when it has not started; of_daemon_set: it can run on no other row; budgets: its set of them."""
+        """Add a pod.
+
+        started: seconds, inf when it has not started; of_daemon_set: it can run on no other row; budgets: its set of them; group: a dry run
+        looks for victims in one group, in -1 none does.
+        """
 
     def remove(self, row: int, pod: object) -> None:
         """Remove a pod; LookupError when it is not there. O(pods of the row)."""
@@ -40,8 +52,8 @@ class PodIndex:
     def nonempty_rows(self) -> NDArray[np.int32]:
         """Return the rows with pods, in no order."""
 
-    def pods_on(self, row: int) -> list[tuple[Any, int]]:
-        """Return (pod, priority) of the row's pods in order."""
+    def lower_on(self, row: int, priority: int, group: int) -> list[Any]:
+        """Return the row's pods of this group that are of a lower priority and not excluded, in order."""
 
     def shortages(self, rows: NDArray[np.int32], priority: int, request: Request, own: object = None) -> NDArray[np.int32]:
         """Return per row what filter_fit would answer if all pods of at least this priority, but for `own`, were added to its amounts.

@@ -57,12 +57,13 @@ cdef class PodIndex:
 
     def add(
         self, Py_ssize_t row, pod, int32_t priority, Request request not None, double started=INFINITY, bint of_daemon_set=False,
-        Py_ssize_t budgets=0,
+        Py_ssize_t budgets=0, int32_t group=0,
     ):
         self._reserve(row)
         cdef IndexedPod added
         added.kind = self._kind(priority, request)
         added.budgets = <int32_t> budgets
+        added.group = group
         added.started = started
         added.of_daemon_set = of_daemon_set
         added.excluded = 0
@@ -120,12 +121,18 @@ cdef class PodIndex:
             rows[i] = self.nonempty[i]
         return answer
 
-    def pods_on(self, Py_ssize_t row):
-        """Return (pod, priority) of the row's pods in order."""
+    def lower_on(self, Py_ssize_t row, int32_t priority, int32_t group):
+        """Return the row's pods of this group that are of a lower priority and not excluded, in order."""
         cdef Py_ssize_t i
+        cdef IndexedPod* pod
+        answer = []
         if row >= self.capacity:
-            return []
-        return [(<object> self.pods[row][i].pod, self.priorities[self.pods[row][i].kind]) for i in range(self.counts[row])]
+            return answer
+        for i in range(self.counts[row]):
+            pod = &self.pods[row][i]
+            if self.priorities[pod.kind] < priority and pod.group == group and not pod.excluded:
+                answer.append(<object> pod.pod)
+        return answer
 
     def shortages(self, const int32_t[::1] rows, int32_t priority, Request request not None, own=None):
         """Return per row what filter_fit would answer if all pods of at least this priority, but for `own`, were added to its amounts."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from koordsched.cluster.informer import Informer
     from koordsched.cluster.port import Cluster
     from koordsched.config.features import FeatureGates
+    from koordsched.framework.simulation import NodeSimulation
     from koordsched.framework.waiting import WaitingPods
     from koordsched.queue.nominator import Nominator
 
@@ -122,8 +123,11 @@ class Handle(Protocol):
     def activate(self, pods: Iterable[PodInfo]) -> None:
         """Move pods that wait to the active queue, whether or not they back off."""
 
-    def withdraw_nomination(self, pod: PodInfo) -> None:
-        """Clear the node for which the pod was nominated, here and on the cluster."""
+    def nominate(self, pod: PodInfo, node_name: str) -> None:
+        """Nominate the waiting pod for the node, here and on the cluster; "" withdraws its nomination."""
+
+    def simulation(self, pod: PodInfo) -> NodeSimulation:
+        """Return what answers how it would be for this pod if other pods were on nodes. LookupError when no profile is responsible."""
 
     def fits(self, pod: PodInfo, node: NodeInfo, add: Iterable[PodInfo], remove: Iterable[PodInfo]) -> bool:
         """Answer whether the pod could go to the node with these pods more and those less; True if that cannot be found out."""

@@ -64,7 +64,7 @@ class NominationKeeper:
 
     def _withdraw(self, pod: PodInfo, name: str) -> None:
         log.info("a nomination no longer holds", pod=pod.key, node=name)
-        self._handle.withdraw_nomination(pod)
+        self._handle.nominate(pod, "")
         was = replace(pod.pod, status=replace(pod.pod.status, nominated_node_name=name))
         self._parts.queue.move_all(ASSIGNED_POD_DELETE, was, None, Scope(max_priority=pod.priority))
         self._handle.activate([pod])

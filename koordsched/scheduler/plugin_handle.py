@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from koordsched.cluster.informer import Informer
     from koordsched.config.features import FeatureGates
     from koordsched.framework.handle import PreemptionExtenders
+    from koordsched.framework.simulation import NodeSimulation
     from koordsched.queue.nominator import Nominator
     from koordsched.queue.scheduling_queue import SchedulingQueue
     from koordsched.scheduler.context import SchedulerContext
@@ -78,17 +79,19 @@ class PluginHandle:
     def activate(self, pods: Iterable[PodInfo]) -> None:
         self._queue.activate(pods)
 
-    def withdraw_nomination(self, pod: PodInfo) -> None:
-        self._queue.nominate(pod, "")
-        self._context.status_writer.update(pod.pod, PodStatusUpdate(nominated=""))
+    def nominate(self, pod: PodInfo, node_name: str) -> None:
+        self._queue.nominate(pod, node_name)
+        self._context.status_writer.update(pod.pod, PodStatusUpdate(nominated=node_name))
+
+    def simulation(self, pod: PodInfo) -> NodeSimulation:
+        shapes = self._context.profiles[pod.pod.spec.scheduler_name].shapes
+        return shapes.simulation(shapes.pre_filter(pod))
 
     def fits(self, pod: PodInfo, node: NodeInfo, add: Iterable[PodInfo], remove: Iterable[PodInfo]) -> bool:
-        profile = self._context.profiles.get(pod.pod.spec.scheduler_name)
-        if profile is None:
+        if pod.pod.spec.scheduler_name not in self._context.profiles:
             return True
         try:
-            simulation = profile.shapes.simulation(profile.shapes.pre_filter(pod))
-            return simulation.simulate_on_node(pod, node, add=add, remove=remove) is None
+            return self.simulation(pod).simulate_on_node(pod, node, add=add, remove=remove) is None
         except Exception:
             log.exception("could not find out whether a nominated pod still fits", pod=pod.key, node=node.name)
             return True

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from random import Random
 from typing import Any, NamedTuple
 
@@ -176,11 +177,10 @@ class Bench:
         self.world.informer(POD).store[made.key] = made.pod
         chosen: list[PodInfo] = []
 
-        async def evict(preemptor: PodInfo, node: str, victims: Sequence[PodInfo]) -> str:
-            chosen.extend(victims)
-            return ""
+        def evict(_: Sequence[PodInfo], victims: Mapping[str, Sequence[PodInfo]]) -> None:
+            chosen.extend(chain.from_iterable(victims.values()))
 
-        self.plugin.engine.preparation.evict = evict  # type: ignore[method-assign]
+        self.plugin.engine.evictions.evict = evict  # type: ignore[method-assign]
         self.plugin.engine._withdraw_lower_nominations = lambda *_: None  # type: ignore[method-assign]
         helpful = self.plugin.may_help(made, found)
         work = self.plugin.post_filter(CycleState(), made, found)

@@ -15,9 +15,9 @@ from koordsched.api.core import PodAffinityTerm, TopologySpreadConstraint
 from koordsched.api.kinds import POD
 from koordsched.api.podinfo import PodInfo
 from koordsched.framework.diagnosis import Diagnosis
+from koordsched.framework.preemption.candidates import CandidateFinder, PreemptionCandidate, refusal_of
+from koordsched.framework.preemption.estimate import Preemptor
 from koordsched.framework.status import Code, Status
-from koordsched.plugins.defaultpreemption.candidates import CandidateFinder, PreemptionCandidate, refusal_of
-from koordsched.plugins.defaultpreemption.estimate import Preemptor
 from koordsched.plugins.defaultpreemption.plugin import DefaultPreemption
 
 NODES = 9
@@ -98,7 +98,7 @@ def by_filters(bench: Bench, preemptor: Preemptor) -> PreemptionCandidate | Stat
                 found.append(simulated)
             else:
                 refused[simulated] += 1
-    return min(found, key=bench.finder.rank) if found else refusal_of(preemptor, refused)
+    return min(found, key=bench.finder.rank) if found else refusal_of(preemptor.diagnosis.total_nodes, refused)
 
 
 def outcome(found: PreemptionCandidate | Status) -> object:

@@ -24,6 +24,7 @@ from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.handle import PreemptionExtenders
 from koordsched.framework.profile import PluginFactory, Profile
+from koordsched.framework.simulation import NodeSimulation
 from koordsched.framework.waiting import WaitingPods
 from koordsched.plugins import REGISTRY
 from koordsched.queue.nominator import Nominator
@@ -71,9 +72,11 @@ class RecordedActions:
     def activate(self, pods: Iterable[PodInfo]) -> None:
         self.said += [f"activate {pod.key}" for pod in pods]
 
-    def withdraw_nomination(self, pod: PodInfo) -> None:
-        self.nominator.remove(pod.uid)
-        self.said.append(f"withdraw {pod.key}")
+    def nominate(self, pod: PodInfo, node_name: str) -> None:
+        self.nominator.set(pod, node_name)
+        if not node_name:
+            self.nominator.remove(pod.uid)
+        self.said.append(f"nominate {pod.key}: {node_name}" if node_name else f"withdraw {pod.key}")
 
     def fits(self, pod: PodInfo, node: NodeInfo, add: Iterable[PodInfo], remove: Iterable[PodInfo]) -> bool:
         return False
@@ -139,6 +142,9 @@ class World(RecordedActions):
 
     def informer(self, kind: Kind) -> Informer[Any]:
         return self.informers.of(kind)
+
+    def simulation(self, pod: PodInfo) -> NodeSimulation:
+        return self.profile.shapes.simulation(self.profile.shapes.pre_filter(self.signed(pod)))
 
     def signed(self, pod: PodInfo) -> PodInfo:
         """Give the pod its shape."""

@@ -21,11 +21,11 @@ from koordsched.config import REFERENCE, Environment
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.interface import FilterPlugin, PostFilterResult
+from koordsched.framework.preemption import eviction
+from koordsched.framework.preemption.candidates import CandidateFinder, PreemptionCandidate
+from koordsched.framework.preemption.estimate import Preemptor
 from koordsched.framework.status import Code, Status, error, unschedulable
 from koordsched.plugins import REGISTRY
-from koordsched.plugins.defaultpreemption import preparation
-from koordsched.plugins.defaultpreemption.candidates import CandidateFinder, PreemptionCandidate
-from koordsched.plugins.defaultpreemption.estimate import Preemptor
 from koordsched.plugins.defaultpreemption.plugin import DefaultPreemption
 from koordsched.queue.events import ASSIGNED_POD_DELETE, EventHint
 from koordsched.queue.hints import hints_for
@@ -61,8 +61,8 @@ class Bench:
     """One node of four cores with two pods of two cores."""
 
     def __init__(self, api: Api, monkeypatch: pytest.MonkeyPatch, world: World | None = None) -> None:
-        monkeypatch.setattr(preparation, "FIRST_DELAY", 0.0)
-        monkeypatch.setattr(preparation, "LONGEST_DELAY", 0.0)
+        monkeypatch.setattr(eviction, "FIRST_DELAY", 0.0)
+        monkeypatch.setattr(eviction, "LONGEST_DELAY", 0.0)
         self.world = world or World()
         self.world.cluster = api  # type: ignore[assignment]
         self.store: dict[str, Any] = self.world.informer(POD).store

@@ -68,7 +68,7 @@ def test_a_nominated_pod_follows_its_node_to_whichever_row_that_has() -> None:
         cache.set_node(node(name).cpu("4").build())
     row = cache.nodes_by_name["n1"].row
     nominator.set(claiming, "n1")
-    assert [found for found, _ in nominator.by_row().pods_on(row)] == [plain, claiming]
+    assert [*nominator.by_row().lower_on(row, 1 << 30, 0)] == [plain, claiming]
     assert nominator.rows_beyond_amounts() == [row]
     cache.remove_node("n1")
     assert nominator.by_row().nonempty_rows().tolist() == []

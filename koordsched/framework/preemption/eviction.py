@@ -1,10 +1,10 @@
-"""Preparation of the chosen node: evicting the victims, and keeping the preemptor out of the queue meanwhile (framework.md §7.7).
+"""Evicting the victims on the chosen nodes, and keeping the preemptors out of the queue meanwhile (framework.md §7.7).
 
 With the gate SchedulerAsyncPreemption, which is on by default, the victims are evicted in the background, all but the last in parallel and
-then the last. Until that one is seen terminating or gone the pod is gated, so that it is not tried on a node that is half cleared; as no
-event reaches a gated pod, it is activated then. An eviction is a condition, then a deletion; both are repeated when the API server was
-busy or did not answer. When it cannot be done the pod is tried again at once. A scheduler that dies meanwhile leaves nothing to clear up:
-the pod is tried again, and terminating victims keep it from evicting more.
+then the last. Until that one is seen terminating or gone the preemptors (one pod, or those of a job) are gated, so that they are not tried
+on nodes that are half cleared; as no event reaches a gated pod, they are activated then. An eviction is a condition, then a deletion; both
+are repeated when the API server was busy or did not answer. When it cannot be done the preemptors are tried again at once. A scheduler that
+dies meanwhile leaves nothing to clear up: they are tried again, and terminating victims keep them from evicting more.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from koordsched.api.kinds import POD
 from koordsched.backoff import Backoff
-from koordsched.clock import rfc3339
+from koordsched.clock import parse_rfc3339, rfc3339
 from koordsched.cluster.event_series import EventText
 from koordsched.cluster.port import ClusterError, Conflict, NotFound, OutcomeUnknown, Patch, PatchType, Ref, ServerError, TooManyRequests
 from koordsched.log import get_logger
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
     from koordsched.framework.handle import Handle
+    from koordsched.framework.preemption.rules import PreemptionRules
 
 log = get_logger(__name__)
 
@@ -34,6 +35,8 @@ DISRUPTION_TARGET = "DisruptionTarget"
 BY_SCHEDULER = "PreemptionByScheduler"
 TRIES = 6
 FIRST_DELAY, LONGEST_DELAY = 0.1, 5.0  # seconds between two tries
+OVERDUE_SECONDS = 60.0
+"""For how long after its grace period a victim is waited for. kube-scheduler waits for ever (kubernetes #95752)."""
 MAY_PASS = (TooManyRequests, ServerError, OutcomeUnknown, Conflict)
 """A conflict passes too: either another client wrote at the same time, or the watch will soon show that the victim is another pod."""
 
@@ -45,17 +48,17 @@ class Eviction:
 
     def __init__(self) -> None:
         self.last: PodInfo | None = None  # the last victim, once all others are evicted
-        self.gated = False  # the preemptor was kept out of the queue because of it
+        self.gated = False  # a preemptor was kept out of the queue because of it
 
 
-class Preparation:
-    """Prepares nodes for one preemptor after the other."""
+class Evictions:
+    """Evicts pods by the rules of one plugin."""
 
-    def __init__(self, handle: Handle, pods: Mapping[str, Pod], plugin: str) -> None:
-        """pods: the watched pods by key, as the cluster has them. plugin: the name under which waiting pods are rejected."""
+    def __init__(self, handle: Handle, pods: Mapping[str, Pod], rules: PreemptionRules) -> None:
+        """pods: the watched pods by key, as the cluster has them."""
         self._handle = handle
         self._pods = pods
-        self._plugin = plugin
+        self._rules = rules
         self._under_way: dict[str, list[Eviction]] = {}  # by the preemptor's uid; no empty entries
 
     def is_under_way(self, preemptor: str) -> bool:
@@ -71,41 +74,44 @@ class Preparation:
             eviction.gated = True
         return bool(awaited)
 
-    async def evict(self, preemptor: PodInfo, node: str, victims: Sequence[PodInfo]) -> str:
-        """Evict the victims, or begin to; return what went wrong, "" if nothing did."""
-        self._handle.preemption_metrics.evicting(len(victims))
-        if self._handle.gates["SchedulerAsyncPreemption"]:
-            eviction = Eviction()
-            self._under_way.setdefault(preemptor.uid, []).append(eviction)
-            self._handle.spawn(self._in_background(eviction, preemptor, node, victims))
-            return ""
-        errors = await asyncio.gather(*(self._evict(victim, preemptor, node) for victim in victims))
-        return next((error for error in errors if error), "")
+    def evict(self, preemptors: Sequence[PodInfo], victims: Mapping[str, Sequence[PodInfo]]) -> Awaitable[str] | None:
+        """Evict the victims, of which there is one at least, given by node, for pods of which the first is named as their preemptor.
 
-    async def _in_background(self, eviction: Eviction, preemptor: PodInfo, node: str, victims: Sequence[PodInfo]) -> None:
+        None: it has begun in the background. Else what is to be awaited, which returns what went wrong, "" if nothing did.
+        """
+        self._handle.preemption_metrics.evicting(sum(map(len, victims.values())))
+        if not self._handle.gates["SchedulerAsyncPreemption"]:
+            return self._evict_many(preemptors[0], _pairs(victims))
+        eviction = Eviction()
+        for preemptor in preemptors:
+            self._under_way.setdefault(preemptor.uid, []).append(eviction)
+        self._handle.spawn(self._in_background(eviction, preemptors, _pairs(victims)))
+        return None
+
+    async def _in_background(self, eviction: Eviction, preemptors: Sequence[PodInfo], victims: Sequence[tuple[PodInfo, str]]) -> None:
         clock = self._handle.clock
         begun = clock.now()
         try:
-            error = await self._evict_all(eviction, preemptor, node, victims)
+            error = await self._evict_all(eviction, preemptors[0], victims)
             self._handle.preemption_metrics.evicted("error" if error else "success", clock.now() - begun)
             if error:
-                log.error("a pod could not be evicted; its preemptor is tried again", pod=preemptor.key, node=node, err=error)
+                log.error("a pod could not be evicted; its preemptor is tried again", pod=preemptors[0].key, node=victims[0][1], err=error)
             else:
-                await self._watcher.leaving(victims[-1].uid)
+                await self._watcher.leaving(victims[-1][0].uid)
         finally:
-            evictions = self._under_way[preemptor.uid]
-            evictions.remove(eviction)
-            if not evictions:
-                del self._under_way[preemptor.uid]
-        if error or eviction.gated:  # gated: while it was, no event reached it
-            self._handle.activate([preemptor])
+            for preemptor in preemptors:
+                evictions = self._under_way[preemptor.uid]
+                evictions.remove(eviction)
+                if not evictions:
+                    del self._under_way[preemptor.uid]
+        if error or eviction.gated:  # gated: while they were, no event reached them
+            self._handle.activate(preemptors)
 
-    async def _evict_all(self, eviction: Eviction, preemptor: PodInfo, node: str, victims: Sequence[PodInfo]) -> str:
+    async def _evict_all(self, eviction: Eviction, preemptor: PodInfo, victims: Sequence[tuple[PodInfo, str]]) -> str:
         """Evict the last victim after all others; return what went wrong, "" if nothing did."""
-        *others, last = victims
+        *others, (last, node) = victims
         try:
-            errors = await asyncio.gather(*(self._evict(victim, preemptor, node) for victim in others))
-            error = next((error for error in errors if error), "")
+            error = await self._evict_many(preemptor, others)
             if error:
                 return error
             eviction.last = last
@@ -114,10 +120,16 @@ class Preparation:
             log.exception("evicting pods failed", pod=preemptor.key, node=node)
             return repr(bug)
 
+    async def _evict_many(self, preemptor: PodInfo, victims: Sequence[tuple[PodInfo, str]]) -> str:
+        """Evict all of them at once; return the first thing that went wrong, "" if nothing did."""
+        errors = await asyncio.gather(*(self._evict(victim, preemptor, node) for victim, node in victims))
+        return next((error for error in errors if error), "")
+
     @cached_property
     def _watcher(self) -> EvictionWatcher:
-        # Made at the first eviction: until then no pod need be followed.
-        return EvictionWatcher(self._handle.cache)
+        # Made at the first eviction, one for all engines: until then no pod need be followed.
+        cache = self._handle.cache
+        return cache.shared.one(EvictionWatcher, lambda: EvictionWatcher(cache))
 
     # One pod
 
@@ -125,7 +137,7 @@ class Preparation:
         """Evict one pod; return what went wrong, "" if nothing did or the pod is gone."""
         waiting = self._handle.waiting_pods.get(victim.uid)
         if waiting is not None:
-            waiting.reject(self._plugin, "preempted")
+            waiting.reject(self._rules.plugin, "preempted")
         else:
             stored = self._pods.get(victim.key)
             if stored is None or stored.metadata.uid != victim.uid or stored.metadata.deletion_timestamp is not None:
@@ -145,7 +157,7 @@ class Preparation:
             "type": DISRUPTION_TARGET,
             "status": "True",
             "reason": BY_SCHEDULER,
-            "message": f"{preemptor.pod.spec.scheduler_name}: preempting to accommodate a higher priority pod",
+            "message": f"{preemptor.pod.spec.scheduler_name}: {self._rules.message(preemptor)}",
             "lastTransitionTime": rfc3339(self._handle.clock.now()),
         }
         if meta.generation:
@@ -222,3 +234,27 @@ class EvictionWatcher:
         awaited = self._awaited.pop(uid, None)
         if awaited is not None:
             awaited.set()
+
+
+def _pairs(victims: Mapping[str, Sequence[PodInfo]]) -> list[tuple[PodInfo, str]]:
+    """Return each victim with its node."""
+    return [(pod, node) for node, pods in victims.items() for pod in pods]
+
+
+def is_evicted(pod: PodInfo) -> bool:
+    """Answer whether the pod terminates because it was preempted."""
+    if pod.pod.metadata.deletion_timestamp is None:
+        return False
+    return any(
+        condition.type == DISRUPTION_TARGET and condition.status == "True" and condition.reason == BY_SCHEDULER
+        for condition in pod.pod.status.conditions
+    )
+
+
+def overdue_at(victim: PodInfo) -> float:
+    """Return when to stop waiting for a terminating pod, in seconds since the epoch. Its deletionTimestamp is when its grace ends."""
+    stamp = victim.pod.metadata.deletion_timestamp
+    try:
+        return parse_rfc3339(stamp) + OVERDUE_SECONDS if stamp is not None else float("inf")
+    except ValueError:
+        return float("inf")

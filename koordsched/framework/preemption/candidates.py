@@ -23,27 +23,32 @@ import msgspec
 import numpy as np
 
 from koordsched.framework.diagnosis import Refusal, count_reasons, fit_error
-from koordsched.framework.status import PluginError, Status, unresolvable, unschedulable
+from koordsched.framework.preemption.estimate import Estimator
+from koordsched.framework.preemption.rules import NOT_HELPFUL, NOTHING
+from koordsched.framework.preemption.victims_index import is_of_daemon_set, started_at
+from koordsched.framework.status import PluginError, Status, unschedulable
 from koordsched.log import get_logger
-from koordsched.plugins.defaultpreemption.estimate import Estimator
-from koordsched.plugins.defaultpreemption.victims_index import is_of_daemon_set, started_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from koordsched._core.dry_run import DryRun
+    from koordsched._core.table import Request
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
     from koordsched.cache.nodes import NodeInfo
-    from koordsched.plugins.defaultpreemption.estimate import CandidateEstimate, Preemptor
-    from koordsched.plugins.defaultpreemption.victims_index import DisruptionBudgets, VictimsIndex
+    from koordsched.framework.preemption.estimate import CandidateEstimate, Preemptor
+    from koordsched.framework.preemption.rules import PreemptionRules
+    from koordsched.framework.preemption.victims_index import DisruptionBudgets, VictimsIndex
+    from koordsched.framework.row_refusals import Rows
     from koordsched.queue.nominator import Nominator
 
 log = get_logger(__name__)
 
-NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
-NOT_HELPFUL = unresolvable("Preemption is not helpful for scheduling")
+PODS = "pods"
+"""The resource of which each pod takes 1."""
 
 Rank = tuple[int, int, int, int, int, float, int]
 """What decides between candidates, the smallest first (framework.md §7.5): violated budgets, priority of the most important victim, sum
@@ -66,12 +71,15 @@ class PreemptionCandidate(msgspec.Struct, frozen=True):
 class CandidateFinder:
     """Finds candidates. Nothing awaits."""
 
-    def __init__(self, cache: Cache, nominator: Nominator, victims: VictimsIndex, budgets: DisruptionBudgets) -> None:
+    def __init__(
+        self, cache: Cache, nominator: Nominator, victims: VictimsIndex, budgets: DisruptionBudgets, rules: PreemptionRules
+    ) -> None:
+        self.rules = rules
         self._cache = cache
         self._nominator = nominator
-        self._victims = victims
-        self._budgets = budgets
-        self._estimator = Estimator(victims, nominator)
+        self.victims = victims
+        self.budgets = budgets
+        self._estimator = Estimator(victims, nominator, rules)
         self._order: NDArray[np.int32] | None = None
         self._positions = np.zeros(0, np.int32)
 
@@ -82,7 +90,9 @@ class CandidateFinder:
     def expected_refusal(self, preemptor: Preemptor) -> Status | None:
         """Return what `best` would answer if there is no candidate, without asking filters; None when that is not known."""
         estimate = self._estimator.estimate(preemptor)
-        return None if estimate.possible else refusal_of(preemptor, _Search(self, preemptor, estimate).refusals())
+        if estimate.possible:
+            return None
+        return refusal_of(preemptor.diagnosis.total_nodes, _Search(self, preemptor, estimate).refusals())
 
     def best(self, preemptor: Preemptor, enough: int) -> PreemptionCandidate | Status:
         """Return the best candidate, or the refusal that says of every node why there is none. PluginError.
@@ -91,38 +101,56 @@ class CandidateFinder:
         """
         search = _Search(self, preemptor, self._estimator.estimate(preemptor))
         found = search.best(enough)
-        return found if found is not None else refusal_of(preemptor, search.refusals())
+        return found if found is not None else refusal_of(preemptor.diagnosis.total_nodes, search.refusals())
 
     def all(self, preemptor: Preemptor, most: int) -> list[PreemptionCandidate]:
         """Return up to `most` candidates, the best first: for extenders, which may know better."""
         return _Search(self, preemptor, self._estimator.estimate(preemptor)).all(most)
 
+    # Parts of a search for a job
+
+    def possible_rows(self, preemptor: Preemptor) -> Rows:
+        """Return the rows where evictions could make room, whatever victims have to release together."""
+        estimate = self._estimator.estimate(preemptor, NOTHING)
+        return np.concatenate((estimate.by_amounts, estimate.to_simulate))
+
+    def dry_run(self, pod: PodInfo, request: Request) -> DryRun:
+        """Return the dry run for this request with the pod's possible victims. The index must be up to date."""
+        return self._estimator.dry_run(pod, request, NOTHING)
+
     # Exact victims on one node
 
     def select_victims(self, preemptor: Preemptor, row: int) -> PreemptionCandidate | Status:
-        """Simulate evictions on one row: return the victims, or why evicting all pods of lower priority does not help. PluginError."""
+        """Simulate evictions on one row: return the victims, or why evicting all possible ones does not help. PluginError."""
         node = self._cache.infos[row]
-        lower = self._victims.lower_on(preemptor.pod, row)
+        lower = self.victims.lower_on(preemptor.pod, row)
         if node is None or not lower:
-            return NO_VICTIMS
+            return self.rules.no_victims
+        released = Released(self.victims.to_release((preemptor.pod,)), lower)
+        if not released.enough:
+            return self.rules.over_limit
         ahead = self._nominator.ahead(preemptor.pod, node.name)
-        violating = self._budgets.violations([pod.pod for pod in lower])
+        violating = self.budgets.violations([pod.pod for pod in lower])
         with self._cache.simulate(node, remove=lower):
-            refusal = _refusal(preemptor, node, ahead)
+            refusal = refusal_with_nominated(preemptor, node, ahead)
             if refusal is not None:
                 return refusal
             victims = []
             with ExitStack() as reprieved:
                 # First those whose eviction violates a budget are put back, then the others, the most important first.
                 for i in sorted(range(len(lower)), key=lambda i: not violating[i]):
+                    if not released.can_spare(lower[i]):
+                        victims.append(i)
+                        continue
                     with ExitStack() as tried:
                         tried.enter_context(self._cache.simulate(node, add=[lower[i]]))
-                        if _refusal(preemptor, node, ahead) is None:
+                        if refusal_with_nominated(preemptor, node, ahead) is None:
                             reprieved.push(tried.pop_all())
+                            released.put_back(lower[i])
                         else:
                             victims.append(i)
         if not victims:
-            return NO_VICTIMS
+            return self.rules.no_victims
         return PreemptionCandidate(row, [lower[i] for i in sorted(victims)], sum(violating[i] for i in victims))
 
     def confirms(self, preemptor: Preemptor, candidate: PreemptionCandidate) -> bool:
@@ -207,7 +235,7 @@ class _Search:
     def refusals(self) -> Counter[Status]:
         """Return why each node that was looked at is no candidate."""
         found = Counter(self._refused)
-        found[NO_VICTIMS] += self._estimate.without_victims
+        found[self._finder.rules.no_victims] += self._estimate.without_victims
         for status, count in self._estimate.refused:
             found[status] += count
         return found
@@ -249,7 +277,31 @@ class _Search:
         return None
 
 
-def _refusal(preemptor: Preemptor, node: NodeInfo, ahead: Sequence[PodInfo]) -> Status | None:
+class Released:
+    """What victims release of what they have to release together."""
+
+    def __init__(self, to_release: Mapping[str, int], victims: Iterable[PodInfo]) -> None:
+        self._spare = {name: sum(_amount(pod, name) for pod in victims) - amount for name, amount in to_release.items()}
+
+    @property
+    def enough(self) -> bool:
+        return all(spare >= 0 for spare in self._spare.values())
+
+    def can_spare(self, victim: PodInfo) -> bool:
+        """Answer whether the others release enough."""
+        return all(spare >= _amount(victim, name) for name, spare in self._spare.items())
+
+    def put_back(self, victim: PodInfo) -> None:
+        """Count this pod no longer among the victims."""
+        for name in self._spare:
+            self._spare[name] -= _amount(victim, name)
+
+
+def _amount(pod: PodInfo, resource: str) -> int:
+    return 1 if resource == PODS else pod.resources.requests.get(resource, 0)
+
+
+def refusal_with_nominated(preemptor: Preemptor, node: NodeInfo, ahead: Sequence[PodInfo]) -> Status | None:
     """Return why the pod could not go there now, with and without the pods that are nominated for the node before it."""
     if ahead:
         refusal = preemptor.simulation.simulate_on_node(preemptor.pod, node, add=ahead)
@@ -258,11 +310,10 @@ def _refusal(preemptor: Preemptor, node: NodeInfo, ahead: Sequence[PodInfo]) -> 
     return preemptor.simulation.filter_node(preemptor.pod, node)
 
 
-def refusal_of(preemptor: Preemptor, statuses: Counter[Status]) -> Status:
+def refusal_of(total_nodes: int, statuses: Counter[Status]) -> Status:
     """Return the refusal that gives of all nodes the reason why preemption does not help there."""
-    total = preemptor.diagnosis.total_nodes
     refusals = [Refusal(status, count) for status, count in statuses.items() if count]
-    rest = total - sum(refusal.nodes for refusal in refusals)
+    rest = total_nodes - sum(refusal.nodes for refusal in refusals)
     if rest > 0:
         refusals.append(Refusal(NOT_HELPFUL, rest))
-    return unschedulable(fit_error(total, count_reasons(refusals)))
+    return unschedulable(fit_error(total_nodes, count_reasons(refusals)))

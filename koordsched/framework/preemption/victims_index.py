@@ -1,5 +1,7 @@
 """The victims index: the pods on nodes by priority, with the disruption budgets that cover them, as `_core.pod_index` wants them.
 
+There is one for each victim rule, and one set of budgets, for all engines of all profiles (`VictimsIndexes`).
+
 What disruption budgets allow changes with every eviction and is written anew then. Which pods a budget covers (its selector, the pods it
 lists as being disrupted) changes seldom: `DisruptionBudgets.structure` counts that, and the index is built anew.
 """
@@ -14,10 +16,11 @@ from typing import TYPE_CHECKING
 from koordsched._core.pod_index import PodIndex
 from koordsched.api.selectors import SelectorError, label_selector_matcher
 from koordsched.clock import parse_rfc3339
+from koordsched.framework.preemption.rules import ALL, LOWER_PRIORITY
 from koordsched.log import get_logger
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from koordsched.api.core import Pod
     from koordsched.api.groups import PodDisruptionBudget
@@ -26,28 +29,55 @@ if TYPE_CHECKING:
     from koordsched.cache.cache import Cache
     from koordsched.cluster.informer import Informer
     from koordsched.cluster.object_store import Arrival, FinalState
+    from koordsched.framework.preemption.rules import VictimRule
 
 log = get_logger(__name__)
 
 MAX_NOTED = 20_000
+NO_GROUP = -1
+"""The number of the group of pods that no pod may evict."""
+EMPTY_GROUP = -2
+"""The number of a group without pods."""
+
+
+class VictimsIndexes:
+    """The victims indexes of all engines on one cache, by their rules' keys, and the budgets. Kept in `Cache.shared`."""
+
+    def __init__(self, cache: Cache, informer: Informer[PodDisruptionBudget]) -> None:
+        self.budgets = DisruptionBudgets(informer)
+        self._cache = cache
+        self._by_rule: dict[Hashable, VictimsIndex] = {}
+
+    def of(self, rule: VictimRule) -> VictimsIndex:
+        """Return the index for rules with this one's key, made on first use."""
+        found = self._by_rule.get(rule.key)
+        if found is None:
+            found = self._by_rule[rule.key] = VictimsIndex(self._cache, self.budgets, rule)
+        return found
 
 
 class VictimsIndex:
-    """The pods that could be evicted: a PodFollower.
+    """The pods that could be evicted by a rule: a PodFollower.
 
     As long as no pod failed while pods of lower priority were on nodes, only the number of pods per priority is kept: that costs a plain
     pod a tenth of a microsecond. From the first such failure on, changes are noted and brought into the index at the next one; when too
     many have gathered, because none comes any more, the index is dropped, and built anew if another one comes.
     """
 
-    def __init__(self, cache: Cache, budgets: DisruptionBudgets) -> None:
+    def __init__(self, cache: Cache, budgets: DisruptionBudgets, rule: VictimRule = LOWER_PRIORITY) -> None:
         self.index = PodIndex(cache.table)  # as of the last `bring_up_to_date`
+        self.rebuilt = 0  # how often it was built: then the groups have other numbers
+        self.columns = cache.columns
         self._cache = cache
         self._budgets = budgets
+        self._rule = rule
+        self._version = rule.version()
+        self._groups: dict[Hashable, int] = {ALL: 0}  # numbers of groups
         self._priorities: defaultdict[int, int] = defaultdict(int)  # priority -> pods on nodes
         self._noted: list[tuple[PodInfo, int, bool]] = []  # pod, row, whether it came
         self._complete = False  # the index holds all pods but for what is noted
         self._structure = -1
+        self._allowances = -1
         self._generation = cache.columns.generation
         self._excluded: set[str] = set()  # by uid
         cache.follow(self)
@@ -61,7 +91,28 @@ class VictimsIndex:
 
     def lower_on(self, pod: PodInfo, row: int) -> list[PodInfo]:
         """Return the pods of the row that may be evicted for the pod, the most important first. The index must be up to date."""
-        return [other for other, priority in self.index.pods_on(row) if priority < pod.priority and other.uid not in self._excluded]
+        return self.index.lower_on(row, pod.priority, self.group_for(pod))
+
+    def may_evict(self, pod: PodInfo, victim: PodInfo) -> bool:
+        """Answer whether the pod may evict that one."""
+        if victim.priority >= pod.priority:
+            return False
+        rule = self._rule
+        if not rule.grouped:
+            return True
+        group = rule.group_for(pod)
+        return group is not None and rule.group(victim) == group
+
+    def group_for(self, pod: PodInfo) -> int:
+        """Return the number of the group that the pod may evict from. The index must be up to date."""
+        if not self._rule.grouped:
+            return 0
+        group = self._rule.group_for(pod)
+        return EMPTY_GROUP if group is None else self._groups.get(group, EMPTY_GROUP)
+
+    def to_release(self, preemptors: Sequence[PodInfo]) -> Mapping[str, int]:
+        """Return what victims have to release together for these pods, wherever they are: amounts by resource."""
+        return self._rule.to_release(preemptors)
 
     def exclude(self, uid: str) -> None:
         """Count this pod no longer among possible victims: it should have been gone long ago."""
@@ -74,10 +125,13 @@ class VictimsIndex:
 
     def bring_up_to_date(self) -> PodIndex:
         """Bring all that was noted into the index, and return it."""
-        generation = self._cache.columns.generation
-        if not self._complete or self._structure != self._budgets.structure or self._generation != generation:
+        generation, version = self._cache.columns.generation, self._rule.version()
+        if not self._complete or self._structure != self._budgets.structure or self._generation != generation or self._version != version:
             self._generation = generation
+            self._version = version
             self._structure = self._budgets.structure
+            self._groups = {ALL: 0}
+            self.rebuilt += 1
             self._noted = []
             self._complete = True
             self.index.clear()
@@ -90,12 +144,18 @@ class VictimsIndex:
                 self._add(pod, row)
             else:
                 self.index.remove(row, pod)
-        self._budgets.write(self.index)
+        if self._allowances != self._budgets.allowances:
+            self._allowances = self._budgets.allowances
+            self._budgets.write(self.index)
         return self.index
 
     def _add(self, pod: PodInfo, row: int) -> None:
         request, budgets = self._cache.columns.request(pod.resources), self._budgets.covering(pod.pod)
-        self.index.add(row, pod, pod.priority, request, started_at(pod), is_of_daemon_set(pod.pod), budgets)
+        number = 0
+        if self._rule.grouped:
+            group = self._rule.group(pod)
+            number = NO_GROUP if group is None else self._groups.setdefault(group, len(self._groups))
+        self.index.add(row, pod, pod.priority, request, started_at(pod), is_of_daemon_set(pod.pod), budgets, number)
         if pod.uid in self._excluded:
             self.index.exclude(row, pod)
 
@@ -141,9 +201,9 @@ class DisruptionBudgets:
 
     def __init__(self, informer: Informer[PodDisruptionBudget]) -> None:
         self.structure = 0
+        self.allowances = 0  # counts changes of what `write` writes
         self._budgets: Mapping[str, PodDisruptionBudget] = informer.store
         self._read_structure = -1
-        self._allowances_changed = True
         self._by_namespace: dict[str, list[tuple[int, LabelSelectorMatcher, PodDisruptionBudget]]] = {}
         self._keys: list[str] = []  # by the budgets' numbers
         self._sets: dict[tuple[int, ...], int] = {(): 0}
@@ -164,7 +224,7 @@ class DisruptionBudgets:
         found = self._sets.get(members)
         if found is None:
             found = self._sets[members] = len(self._sets)
-            self._allowances_changed = True
+            self.allowances += 1
         return found
 
     def violations(self, pods: Sequence[Pod]) -> list[bool]:
@@ -180,10 +240,8 @@ class DisruptionBudgets:
         return answer
 
     def write(self, index: PodIndex) -> None:
-        """Write to the index what the budgets allow, if that or the sets of budgets have changed since."""
-        if self._allowances_changed:
-            self._allowances_changed = False
-            index.set_budgets([self._allows(number) for number in range(len(self._keys))], list(self._sets))
+        """Write to the index what the budgets allow, and the sets of budgets."""
+        index.set_budgets([self._allows(number) for number in range(len(self._keys))], list(self._sets))
 
     def _allows(self, number: int) -> int:
         budget = self._budgets.get(self._keys[number])
@@ -191,7 +249,7 @@ class DisruptionBudgets:
 
     def _read(self) -> None:
         self._read_structure = self.structure
-        self._allowances_changed = True
+        self.allowances += 1
         self._by_namespace = {}
         self._keys = []
         self._sets = {(): 0}
@@ -215,7 +273,7 @@ class DisruptionBudgets:
     def on_update(self, old: PodDisruptionBudget, new: PodDisruptionBudget) -> None:
         if old.spec != new.spec or old.status.disrupted_pods != new.status.disrupted_pods:
             self.structure += 1
-        self._allowances_changed = True
+        self.allowances += 1
 
     def on_delete(self, budget: PodDisruptionBudget, _final_state: FinalState) -> None:
         self.structure += 1

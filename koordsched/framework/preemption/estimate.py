@@ -6,8 +6,11 @@ Only nodes that refuse the pod with Unschedulable count. Each of them is one of:
   of the node were removed (`affected_by_removals`). The dry run's victims are then exact, since the same amounts decide at every step of
   the reprieve. Pods that are nominated for the node are amounts too, as long as other filters do not depend on pods at all.
 - to simulate: anything else that might work. All filters have to be asked (`candidates`).
-- without victims: no pod there has a lower priority.
-- refused: it is known without asking why the node refuses the pod even without all pods of lower priority; with that refusal.
+- without victims: no pod there may be evicted for it.
+- refused: it is known without asking why the node refuses the pod even without all possible victims; with that refusal.
+
+Where a limit of the preemptor's group keeps it out as well (`VictimRule.to_release`), the dry run counts what the victims of each node
+release; without nodes that offer one of these resources all filters have to be asked.
 """
 
 from __future__ import annotations
@@ -23,17 +26,23 @@ from koordsched.framework.status import Code
 from koordsched.queue.nominator import NO_ROW
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from numpy.typing import NDArray
 
-    from koordsched._core.table import Request
+    from koordsched._core.table import NodeTable, Request
     from koordsched.api.podinfo import PodInfo
     from koordsched.framework.diagnosis import Diagnosis
+    from koordsched.framework.preemption.rules import PreemptionRules
+    from koordsched.framework.preemption.victims_index import VictimsIndex
     from koordsched.framework.simulation import FitFilter, NodeSimulation
     from koordsched.framework.status import Status
-    from koordsched.plugins.defaultpreemption.victims_index import VictimsIndex
     from koordsched.queue.nominator import Nominator
 
 NO_VICTIM = -1  # among the dry run's codes
+OVER_LIMIT = -3
+NOTHING: Sequence[tuple[int, int]] = ()
+MOST_RELEASED = 30  # resources; the kernel's limit
 MAX_BYTES = 32 << 20
 BYTES_A_ROW = 40
 
@@ -65,26 +74,35 @@ class CandidateEstimate:
 class Estimator:
     """Makes estimates. The dry run of a priority and a request is kept and brought up to date; the least recently used one is dropped."""
 
-    def __init__(self, victims: VictimsIndex, nominator: Nominator) -> None:
+    def __init__(self, victims: VictimsIndex, nominator: Nominator, rules: PreemptionRules) -> None:
         self._victims = victims
         self._nominator = nominator
-        self._dry_runs: dict[tuple[int, Request], DryRun] = {}
+        self._rules = rules
+        self._dry_runs: dict[tuple[int, Request, int, Sequence[tuple[int, int]]], DryRun] = {}
+        self._rebuilt = victims.rebuilt
 
-    def estimate(self, preemptor: Preemptor) -> CandidateEstimate:
-        """Sort the nodes that refuse the pod with Unschedulable. The victims index is brought up to date."""
+    def estimate(self, preemptor: Preemptor, to_release: Mapping[str, int] | None = None) -> CandidateEstimate:
+        """Sort the nodes that refuse the pod with Unschedulable. The victims index is brought up to date.
+
+        to_release: what the victims of a node have to release; by default what the rule says of the pod.
+        """
         pod, diagnosis, simulation = preemptor
         resolvable = resolvable_nodes(diagnosis)
         if not resolvable or not self._victims.any_below(pod.priority):
             return CandidateEstimate(None, without_victims=resolvable)
         table, nominated = self._victims.bring_up_to_date().table, self._nominator.by_row()
         fit = simulation.fit_filter(pod)
-        estimate = CandidateEstimate(None if fit is None else self._dry_run(pod.priority, fit.request))
+        if to_release is None:
+            to_release = self._victims.to_release((pod,))
+        columns_known = not to_release or self._in_columns(to_release)
+        estimate = CandidateEstimate(None if fit is None else self.dry_run(pod, fit.request, to_release if columns_known else {}))
         inexact = set(self._nominator.rows_beyond_amounts())
         own = self._nominator.row_of(pod.uid)
         if own != NO_ROW:
             inexact.add(own)
         others_matter = nominated.nonempty_rows() if fit is not None and not fit.alone else NO_ROWS
-        sorting = _Sorting(preemptor, estimate, np.array(list(inexact), np.int32), others_matter, table.capacity)
+        exceptions = _Inexact(np.array(list(inexact), np.int32), others_matter, everywhere=not columns_known)
+        sorting = _Sorting(preemptor, estimate, exceptions, table.capacity, self._rules.over_limit)
         if diagnosis.pre_filter is not None:
             sorting.simulate(table.live_rows())
         else:
@@ -92,34 +110,54 @@ class Estimator:
         sorting.sort_exceptions(fit)
         return estimate
 
-    def _dry_run(self, priority: int, request: Request) -> DryRun:
-        """Return the dry run for this priority and request, as of now."""
-        key = (priority, request)
+    def dry_run(self, pod: PodInfo, request: Request, to_release: Mapping[str, int]) -> DryRun:
+        """Return the dry run for the pod's priority and group and these amounts, as of now. The index must be up to date."""
+        victims = self._victims
+        if self._rebuilt != victims.rebuilt:
+            self._rebuilt = victims.rebuilt
+            self._dry_runs.clear()
+        resources = victims.columns.resources
+        release = tuple(sorted([(resources[name], amount) for name, amount in to_release.items()])) if to_release else NOTHING
+        key = (pod.priority, request, victims.group_for(pod), release)
         found = self._dry_runs.pop(key, None)
         if found is None:
-            index = self._victims.index
-            most = max(4, MAX_BYTES // (BYTES_A_ROW * index.table.capacity))
+            most = max(4, MAX_BYTES // (BYTES_A_ROW * victims.index.table.capacity))
             while len(self._dry_runs) >= most:
                 del self._dry_runs[next(iter(self._dry_runs))]
-            found = DryRun(index, self._nominator.by_row(), priority, request)
+            found = DryRun(victims.index, self._nominator.by_row(), *key)
         self._dry_runs[key] = found
         found.refresh()
         return found
 
+    def _in_columns(self, names: Mapping[str, int]) -> bool:
+        """Answer whether each of the resources has a column, so that the index knows how much of it pods request."""
+        resources = self._victims.columns.resources
+        return len(names) <= MOST_RELEASED and all(name in resources for name in names)
 
-class _Sorting:
-    """Fills one estimate.
 
-    inexact: rows where the dry run is wrong about nominated pods: one is the preemptor itself, or means more than amounts.
-    nominated: rows where nominated pods may matter to other filters than the one that compares amounts.
+class _Inexact(NamedTuple):
+    """Where the dry run does not know what decides.
+
+    rows: it is wrong about nominated pods there: one is the preemptor itself, or means more than amounts. nominated: rows where nominated
+    pods may matter to other filters than the one that compares amounts. everywhere: it lacks amounts that have to be released.
     """
 
-    def __init__(self, preemptor: Preemptor, estimate: CandidateEstimate, inexact: Rows, nominated: Rows, capacity: int) -> None:
+    rows: Rows
+    nominated: Rows
+    everywhere: bool
+
+
+class _Sorting:
+    """Fills one estimate."""
+
+    def __init__(self, preemptor: Preemptor, estimate: CandidateEstimate, inexact: _Inexact, capacity: int, over_limit: Status) -> None:
+        """over_limit: the refusal where the victims of a node do not release enough."""
         self._pod, self._diagnosis, self._simulation = preemptor
         self._estimate = estimate
         self._inexact = inexact
-        self._nominated = nominated
         self._capacity = capacity
+        self._over_limit = over_limit
+        self._limited = estimate.dry_run is not None and estimate.dry_run.limited
 
     def sort_refused_by_filters(self, fit: FitFilter | None) -> None:
         """Sort the rows that the shape's filters refuse."""
@@ -147,14 +185,15 @@ class _Sorting:
         """Leave these rows to the filters, except where there is no possible victim."""
         dry_run = self._estimate.dry_run
         if dry_run is not None and len(rows):
-            codes = dry_run.codes(rows)
-            self._estimate.without_victims += int((codes == NO_VICTIM).sum())
-            rows = rows[codes != NO_VICTIM]
+            rows = rows[self._codes(dry_run, rows) >= 0]
         self._estimate.to_simulate = np.concatenate((self._estimate.to_simulate, rows))
 
     def _exact(self, rows: Rows) -> Rows:
         """Return the rows for which the dry run knows the amounts; leave the others to the filters."""
-        exact, inexact = self._split(rows, self._inexact)
+        if self._inexact.everywhere:
+            self.simulate(rows)
+            return NO_ROWS
+        exact, inexact = self._split(rows, self._inexact.rows)
         if len(inexact):
             self.simulate(inexact)
         return exact
@@ -172,10 +211,9 @@ class _Sorting:
         """Take over the dry run's answer for rows that filter f refuses, where no other filter is affected by removals."""
         estimate = self._estimate
         assert estimate.dry_run is not None
-        codes = estimate.dry_run.codes(rows)
-        estimate.without_victims += int((codes == NO_VICTIM).sum())
+        codes = self._codes(estimate.dry_run, rows)
         self._refuse_short(f, rows, codes)
-        fitting, nominated = self._split(rows[codes == 0], self._nominated)
+        fitting, nominated = self._split(rows[codes == 0], self._inexact.nominated)
         others = self._simulation.other_verdicts(f, self._pod, fitting)
         for refusals in others.refused:
             self._refuse(refusals)
@@ -185,14 +223,21 @@ class _Sorting:
     def _refuse_for_good(self, g: int, code: int, rows: Rows, fit: FitFilter) -> None:
         """Note rows where filter g refuses whatever pods are removed; before it nominated pods may leave too little room."""
         assert self._estimate.dry_run is not None
-        codes = self._estimate.dry_run.codes(rows)
-        self._estimate.without_victims += int((codes == NO_VICTIM).sum())
+        codes = self._codes(self._estimate.dry_run, rows)
         if g > fit.f:
             self._refuse_short(fit.f, rows, codes)
             codes = codes[codes <= 0]
-        count = int((codes != NO_VICTIM).sum())
+        count = int((codes >= 0).sum())
         if count:
             self._estimate.refused.append((self._simulation.explain(g, self._pod, code), count))
+
+    def _codes(self, dry_run: DryRun, rows: Rows) -> NDArray[np.int32]:
+        """Return the dry run's answers; note the rows without victims, and those whose victims do not release enough."""
+        codes = dry_run.codes(rows)
+        self._estimate.without_victims += int((codes == NO_VICTIM).sum())
+        if self._limited:
+            self._estimate.refused.append((self._over_limit, int((codes == OVER_LIMIT).sum())))
+        return codes
 
     def _refuse_short(self, f: int, rows: Rows, codes: NDArray[np.int32]) -> None:
         """Note rows that stay short of amounts once all pods of lower priority are gone."""
@@ -201,6 +246,16 @@ class _Sorting:
 
     def _refuse(self, refusals: RowRefusals) -> None:
         self._estimate.refused += [(status, len(rows)) for status, rows in refusals.groups()]
+
+
+def resolvable_rows(preemptor: Preemptor, table: NodeTable) -> Rows:
+    """Return the rows that refuse the pod with Unschedulable, in no order."""
+    pod, diagnosis, simulation = preemptor
+    if diagnosis.pre_filter is not None:
+        return table.live_rows() if diagnosis.pre_filter.code is Code.UNSCHEDULABLE else NO_ROWS
+    refused = list(simulation.unschedulable_rows(pod).values())
+    refused += [rows for status, rows in diagnosis.exceptions.groups() if status.code is Code.UNSCHEDULABLE]
+    return np.concatenate(refused) if refused else NO_ROWS
 
 
 def resolvable_nodes(diagnosis: Diagnosis) -> int:

@@ -12,7 +12,7 @@ from support.builders import node, pod
 from koordsched.api.core import Pod
 from koordsched.api.podinfo import PodInfo
 from koordsched.cache.cache import Cache
-from koordsched.plugins.defaultpreemption.preparation import EvictionWatcher
+from koordsched.framework.preemption.eviction import EvictionWatcher
 
 UID = "uid-default-victim"
 

@@ -1,0 +1,229 @@
+"""The engine: one attempt to preempt, in the order of framework/preemption of Kubernetes v1.35 (framework.md §7).
+
+It knows no plugin. Who may preempt, which pods may be victims and the texts are `PreemptionRules`; the scope is one node for one pod
+(`preempt`), or a node for each pod of a job (`preempt_for_job`).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from koordsched.api.kinds import POD, POD_DISRUPTION_BUDGET
+from koordsched.framework.handle import ExtenderError, Victims
+from koordsched.framework.interface import PostFilterResult
+from koordsched.framework.preemption.candidates import CandidateFinder, PreemptionCandidate
+from koordsched.framework.preemption.estimate import Preemptor
+from koordsched.framework.preemption.eviction import Evictions, is_evicted, overdue_at
+from koordsched.framework.preemption.job import Job, JobSearch
+from koordsched.framework.preemption.victims_index import VictimsIndex, VictimsIndexes
+from koordsched.framework.status import Code, PluginError, Status, error, unresolvable, unschedulable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.framework.diagnosis import Diagnosis
+    from koordsched.framework.handle import Handle
+    from koordsched.framework.preemption.rules import PreemptionRules
+
+Outcome = tuple[PostFilterResult | None, Status | None]
+"""What a PostFilter plugin answers."""
+
+WAITING = unresolvable("waiting for the preemption for this pod to be finished")
+NO_CANDIDATE = unschedulable("no candidate node for preemption")
+NO_SIMULATION = error("the diagnosis does not say how to simulate evictions")
+CLEAR_NOMINATION = PostFilterResult("")
+
+
+class PreemptionEngine:
+    """Preempts for one pod, or one job, after the other, by the rules of one plugin. To be made with the plugin."""
+
+    def __init__(self, handle: Handle, rules: PreemptionRules) -> None:
+        self._handle = handle
+        self._rules = rules
+        self._eligible = rules.eligible
+        self._pods = handle.informer(POD).store
+        budgets = handle.informer(POD_DISRUPTION_BUDGET)
+        self._indexes = handle.cache.shared.one(VictimsIndexes, lambda: VictimsIndexes(handle.cache, budgets))
+        self.evictions = Evictions(handle, self._pods, rules)
+
+    # What plugins answer without an attempt
+
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        """Keep a pod out of the queue while pods are evicted for it; no event need be registered for that.
+
+        Each of thousands would otherwise be asked about at the deletion of each of its victims; a pod is activated when its last one leaves.
+        """
+        return WAITING if self.evictions.is_under_way(pod.uid) else None
+
+    def may_help(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
+        """Answer whether there could be a candidate; in doubt yes. Asked at every event about every shape that waits."""
+        if diagnosis.simulation is None or not self._victims.any_below(pod.priority) or self._eligible(pod) is not None:
+            return False
+        return self.finder.may_exist(Preemptor(pod, diagnosis, diagnosis.simulation))
+
+    def expected_refusal(self, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
+        """Return what `preempt` would answer if there is no candidate, without asking filters; None when that is not known."""
+        refusal = self._eligible(pod)
+        if refusal is None:
+            if diagnosis.simulation is None:
+                return None
+            refusal = self.finder.expected_refusal(Preemptor(pod, diagnosis, diagnosis.simulation))
+        return None if refusal is None else self._prefixed(refusal)
+
+    # One attempt for one pod: one node
+
+    async def preempt(self, pod: PodInfo, diagnosis: Diagnosis, wanted: int) -> Outcome:
+        """Choose a node and evict its victims; return the node as a nomination, or why there is none.
+
+        wanted: how many candidates to show to extenders, and how many are enough where all filters have to be asked.
+        """
+        handle, simulation = self._handle, diagnosis.simulation
+        handle.preemption_metrics.attempted()
+        refusal = self._missing(pod) or self._eligible(pod) or self._waits_for_victims(pod, diagnosis)
+        if refusal is not None or simulation is None:
+            return None, self._prefixed(refusal or NO_SIMULATION)
+        preemptor = Preemptor(pod, diagnosis, simulation)
+        extenders = handle.extenders
+        try:
+            if extenders is not None and extenders.wants_preemption(pod):
+                chosen = await self._choose_with_extenders(preemptor, wanted)
+            else:
+                chosen = self.finder.best(preemptor, wanted)
+        except (PluginError, ExtenderError) as mistake:
+            return None, self._prefixed(error(str(mistake)))
+        if isinstance(chosen, Status):
+            return CLEAR_NOMINATION if chosen is not NO_CANDIDATE else None, self._prefixed(chosen)
+        name = self._node_name(chosen.row)
+        self._withdraw_lower_nominations([pod], name, chosen.victims)
+        rest = self.evictions.evict([pod], {name: chosen.victims})
+        mistake_text = "" if rest is None else await rest
+        return (None, self._prefixed(error(mistake_text))) if mistake_text else (PostFilterResult(name), None)
+
+    async def _choose_with_extenders(self, preemptor: Preemptor, wanted: int) -> PreemptionCandidate | Status:
+        extenders = self._handle.extenders
+        assert extenders is not None
+        candidates = self.finder.all(preemptor, wanted)
+        if not candidates:
+            return self.finder.best(preemptor, wanted)
+        left = await extenders.preempt(
+            preemptor.pod,
+            {self._node_name(found.row): Victims(tuple(found.victims), found.violations) for found in candidates},
+        )
+        narrowed = []
+        for name, victims in left.items():
+            node = self._handle.cache.node(name)
+            if node is not None and victims.pods:
+                narrowed.append(PreemptionCandidate(node.row, victims.pods, victims.pdb_violations))
+        return min(narrowed, key=self.finder.rank) if narrowed else NO_CANDIDATE
+
+    # One attempt for a job: a node for each of its pods, or nothing
+
+    async def preempt_for_job(self, job: Job) -> Outcome:
+        """Choose a node for every pod of the job, evict all victims and nominate the pods; return the trigger's node, or why nothing is done.
+
+        Where no room can be made for all, the nominations that they have are withdrawn. Extenders are not asked.
+        """
+        handle = self._handle
+        handle.preemption_metrics.attempted()
+        diagnosis = job.diagnosis
+        refusal = self._missing(job.trigger) or self._eligible(job.trigger)
+        for pod in job.pods:
+            refusal = refusal or self._waits_for_victims(pod, diagnosis if pod.uid == job.trigger.uid else None)
+        if refusal is not None:
+            return None, self._prefixed(refusal)
+        others = [pod for pod in job.pods if pod.uid != job.trigger.uid]
+        try:
+            room = JobSearch(handle, self.finder, job).room()
+        except PluginError as mistake:
+            return None, self._prefixed(error(str(mistake)))
+        if isinstance(room, Status):
+            for pod in others:
+                if pod.uid in handle.nominator:
+                    handle.nominate(pod, "")
+            return CLEAR_NOMINATION, self._prefixed(room)
+        for name in dict.fromkeys(room.nodes.values()):
+            members = [pod for pod in job.pods if room.nodes[pod.uid] == name]
+            self._withdraw_lower_nominations(members, name, room.victims.get(name, ()))
+        for pod in others:
+            handle.nominate(pod, room.nodes[pod.uid])
+        rest = self.evictions.evict([job.trigger, *others], room.victims) if room.victims else None
+        mistake_text = "" if rest is None else await rest
+        if mistake_text:
+            return None, self._prefixed(error(mistake_text))
+        return PostFilterResult(room.nodes[job.trigger.uid]), None
+
+    # Who may preempt (framework.md §7.2)
+
+    def _missing(self, pod: PodInfo) -> Status | None:
+        """Return the error that the pod is gone, or is another one by now."""
+        stored = self._pods.get(pod.key)
+        if stored is None or stored.metadata.uid != pod.uid:
+            return error(f'pods "{pod.pod.metadata.name}" not found')
+        return None
+
+    def _waits_for_victims(self, pod: PodInfo, diagnosis: Diagnosis | None) -> Status | None:
+        """Refuse a pod that has preempted and waits for its victims to leave; one that should have been gone long ago is not waited for."""
+        name = pod.pod.status.nominated_node_name or self._handle.nominator.node_of(pod.uid)
+        node = self._handle.cache.node(name) if name else None
+        if node is None:
+            return None
+        status = None if diagnosis is None else diagnosis.status_of(node.row)
+        if status is not None and status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            return None  # victims that leave could not help there
+        now = self._handle.clock.now()
+        awaited = []
+        for victim in node.pods.values():
+            if victim.priority < pod.priority and is_evicted(victim) and self._victims.may_evict(pod, victim):
+                overdue = overdue_at(victim)
+                if overdue > now:
+                    awaited.append(overdue)
+                else:
+                    self._victims.exclude(victim.uid)
+        if not awaited:
+            return None
+        self._handle.call_later(min(awaited) - now, lambda: self._handle.activate([pod]))
+        return self._rules.terminating
+
+    # Parts
+
+    def _withdraw_lower_nominations(self, preemptors: Sequence[PodInfo], name: str, victims: Iterable[PodInfo]) -> None:
+        """Withdraw the nominations of pods of lower priority for the node, if they do not fit any more beside those that preempt there.
+
+        kube-scheduler withdraws all of them (kubernetes #129948).
+        """
+        handle = self._handle
+        nominated = handle.nominator.nodes.get(name)
+        if nominated is None:
+            return
+        uids, priority = {pod.uid for pod in preemptors}, min(pod.priority for pod in preemptors)
+        rivals = [pod for pod in nominated.values() if pod.uid not in uids]
+        staying = [*preemptors, *(pod for pod in rivals if pod.priority >= priority)]
+        node = handle.cache.node(name)
+        for other in sorted(rivals, key=lambda pod: -pod.priority):
+            if other.priority >= priority:
+                continue
+            if node is not None and handle.fits(other, node, staying, victims):
+                staying.append(other)
+            else:
+                handle.nominate(other, "")
+
+    def _node_name(self, row: int) -> str:
+        info = self._handle.cache.infos[row]
+        if info is None:
+            raise LookupError(f"row {row} was chosen for preemption but holds no node")
+        return info.name
+
+    def _prefixed(self, refusal: Status) -> Status:
+        return Status(refusal.code, (f"{self._rules.prefix}{refusal.message}",))
+
+    # Made when a pod fails for the first time: until then no pod on a node is followed.
+
+    @cached_property
+    def _victims(self) -> VictimsIndex:
+        return self._indexes.of(self._rules.victims)
+
+    @cached_property
+    def finder(self) -> CandidateFinder:
+        return CandidateFinder(self._handle.cache, self._handle.nominator, self._victims, self._indexes.budgets, self._rules)

@@ -1,0 +1,273 @@
+"""The scope of several nodes: room for all pods of a job at once, or for none (coscheduling.md §8).
+
+Pods are placed one after the other, each on the first node, in the order of what making room there costs, that would take it without its
+possible victims and beside the pods of the job that are there already. When all have a place, victims are put back, the most important
+first and before them those that violate a disruption budget, as long as the pods of the job still fit.
+
+The possible victims are those of the job's pod of the lowest priority: no pod gives way to one of its own priority or a lower one. Where
+amounts alone decide about a class of equal pods, a node that refused one refuses the others, and how many it takes is a division; that there
+is too little room for the whole job is then known without a simulation. Else every pod begins with the node after the last one that was
+asked, and all nodes are asked before it is given up: what a filter answers may depend on where the job's other pods went.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from koordsched.framework.preemption.candidates import Released, refusal_of, refusal_with_nominated
+from koordsched.framework.preemption.estimate import Preemptor, resolvable_nodes, resolvable_rows
+from koordsched.framework.preemption.victims_index import started_at
+from koordsched.framework.status import Status, error, unschedulable
+from koordsched.log import get_logger
+from koordsched.queue.nominator import NO_ROW
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.cache.nodes import NodeInfo
+    from koordsched.framework.diagnosis import Diagnosis
+    from koordsched.framework.handle import Handle
+    from koordsched.framework.preemption.candidates import CandidateFinder
+    from koordsched.framework.row_refusals import Rows
+    from koordsched.framework.simulation import NodeSimulation
+
+log = get_logger(__name__)
+
+
+class Job(msgspec.Struct, frozen=True):
+    """Pods that each need a node, in the order in which they are placed; the trigger is the one of them that failed, for what `diagnosis` says.
+
+    cost: returns what making room costs on each of these rows, the smallest first; None: as candidates of one pod compare.
+    """
+
+    trigger: PodInfo
+    diagnosis: Diagnosis
+    pods: Sequence[PodInfo]
+    cost: Callable[[Rows], NDArray[np.int64]] | None = None
+
+
+class JobRoom(msgspec.Struct, frozen=True):
+    """A node for each pod, by uid, and the victims of the nodes that have any, the most important first."""
+
+    nodes: Mapping[str, str]
+    victims: Mapping[str, Sequence[PodInfo]]
+
+
+class _Class:
+    """Pods of a job that are equal to filters, and the rows that come into question for them in order."""
+
+    def __init__(self, preemptor: Preemptor, rows: list[int], slots: Mapping[int, int] | None) -> None:
+        self.preemptor = preemptor
+        self.rows = rows
+        self.slots = slots  # how many of them each row takes, where nothing else decides; None: other things may
+        self.next = 0  # index of the row to begin with
+
+    def of(self, pod: PodInfo) -> Preemptor:
+        return self.preemptor._replace(pod=pod)
+
+
+class _Place:
+    """A node that pods of the job are placed on."""
+
+    def __init__(self, node: NodeInfo, possible: Sequence[PodInfo]) -> None:
+        self.node = node
+        self.possible = possible  # victims
+        self.members: list[tuple[_Class, PodInfo]] = []
+
+
+class JobSearch:
+    """The search for one job. Nothing awaits."""
+
+    def __init__(self, handle: Handle, finder: CandidateFinder, job: Job) -> None:
+        self._handle = handle
+        self._finder = finder
+        self._job = job
+        self._cache = handle.cache
+        self._uids = {pod.uid for pod in job.pods}
+        self._weakest = min(job.pods, key=lambda pod: pod.priority)
+        self._places: dict[int, _Place] = {}  # by row
+        self._refused: dict[int, Status] = {}  # by row, of the pod at hand
+
+    def room(self) -> JobRoom | Status:
+        """Return a place for every pod with the victims, or the refusal. PluginError."""
+        finder, job = self._finder, self._job
+        simulation = job.diagnosis.simulation
+        if simulation is None:
+            return error("the diagnosis does not say how to simulate evictions")
+        if not finder.victims.any_below(self._weakest.priority):
+            return self._refusal(0, finder.rules.no_victims)
+        finder.victims.bring_up_to_date()
+        classes = self._classes(simulation)
+        if isinstance(classes, Status):
+            return classes
+        with ExitStack() as placed:
+            for count, pod in enumerate(job.pods):
+                if not self._place(classes[self._class_of(pod)], pod, placed):
+                    return self._refusal(count)
+            return self._reprieve()
+
+    # Which rows come into question
+
+    def _class_of(self, pod: PodInfo) -> object:
+        return pod.uid if pod.shape is None else (pod.shape, pod.priority)
+
+    def _classes(self, simulation: NodeSimulation) -> dict[object, _Class] | Status:
+        job = self._job
+        of_trigger = Preemptor(job.trigger, job.diagnosis, simulation)
+        resolvable = resolvable_rows(of_trigger, self._cache.table)
+        first: dict[object, PodInfo] = {self._class_of(job.trigger): job.trigger}
+        counts: dict[object, int] = {}
+        for pod in job.pods:
+            key = self._class_of(pod)
+            first.setdefault(key, pod)
+            counts[key] = counts.get(key, 0) + 1
+        classes = {}
+        for key, pod in first.items():
+            if pod is not job.trigger:
+                made = self._rows_for(of_trigger._replace(pod=pod, simulation=self._handle.simulation(pod)), resolvable)
+            elif pod.priority > self._weakest.priority:
+                made = self._rows_for(of_trigger, resolvable)
+            else:  # its estimate says more
+                nominated = np.intersect1d(resolvable, self._nominated_rows())
+                made = self._rows_for(of_trigger, np.union1d(self._finder.possible_rows(of_trigger), nominated))
+            if made.slots is not None and (room := sum(made.slots.values())) < counts[key]:
+                return self._refusal(room)
+            classes[key] = made
+        return classes
+
+    def _rows_for(self, preemptor: Preemptor, rows: Rows) -> _Class:
+        """Sort the rows by cost, without those that amounts rule out."""
+        finder = self._finder
+        fit = preemptor.simulation.fit_filter(preemptor.pod)
+        positions = finder.positions()
+        slots = None
+        if fit is None:
+            keys: tuple[NDArray[np.generic], ...] = (positions[rows],)
+        else:
+            dry_run = finder.dry_run(self._weakest, fit.request)
+            # It is wrong where pods of the job are nominated, or pods that mean more than amounts.
+            uncertain = np.array([*self._handle.nominator.rows_beyond_amounts(), *self._nominated_rows()], np.int32)
+            certain = np.isin(rows, uncertain, invert=True)
+            room = dry_run.slots(rows)
+            possible = ~certain | (room > 0)
+            if fit.alone and certain[possible].all():
+                slots = dict(zip(rows[possible].tolist(), room[possible].tolist(), strict=True))
+            rows = rows[possible]
+            violations, highest, total, count, agents, age = dry_run.ranks(rows)
+            keys = (positions[rows], age, agents, count, total, highest, violations)
+        if self._job.cost is not None:
+            keys = (positions[rows], self._job.cost(rows))
+        return _Class(preemptor, rows[np.lexsort(keys)].tolist(), slots)
+
+    def _nominated_rows(self) -> list[int]:
+        """Return the rows that pods of the job are nominated for."""
+        nominator = self._handle.nominator
+        nominator.by_row()
+        return [row for uid in self._uids if (row := nominator.row_of(uid)) != NO_ROW]
+
+    # Placing
+
+    def _place(self, pods: _Class, pod: PodInfo, placed: ExitStack) -> bool:
+        """Place the pod on the first row that takes it; `placed` takes it back."""
+        self._refused = {}
+        for _ in range(len(pods.rows)):
+            if pods.next == len(pods.rows):
+                if pods.slots is not None:
+                    return False
+                pods.next = 0
+            row = pods.rows[pods.next]
+            if self._takes(pods, pod, row, placed):
+                return True
+            pods.next += 1
+        return False
+
+    def _takes(self, pods: _Class, pod: PodInfo, row: int, placed: ExitStack) -> bool:
+        """Place the pod on this row if it fits there."""
+        cache, place = self._cache, self._places.get(row)
+        with ExitStack() as tried:
+            if place is None:
+                node = cache.infos[row]
+                if node is None:
+                    return False
+                place = _Place(node, self._finder.victims.lower_on(self._weakest, row))
+                tried.enter_context(cache.simulate(node, remove=place.possible))
+            if not self._surely_takes(pods, place, row):
+                refusal = refusal_with_nominated(pods.of(pod), place.node, self._ahead(pod, place.node))
+                if refusal is not None:
+                    self._refused[row] = refusal
+                    return False
+            tried.enter_context(cache.simulate(place.node, add=[pod]))
+            placed.push(tried.pop_all())
+        self._places[row] = place
+        place.members.append((pods, pod))
+        return True
+
+    def _surely_takes(self, pods: _Class, place: _Place, row: int) -> bool:
+        """Answer whether a division says that one more fits: the node has taken such pods, and no others. It is asked again at the end."""
+        if pods.slots is None or not place.members or any(member is not pods for member, _ in place.members):
+            return False
+        return len(place.members) < pods.slots[row]
+
+    def _ahead(self, pod: PodInfo, node: NodeInfo) -> list[PodInfo]:
+        """Return the pods nominated for the node that count for this one, but for those of the job."""
+        return [other for other in self._handle.nominator.ahead(pod, node.name) if other.uid not in self._uids]
+
+    # Putting back
+
+    def _reprieve(self) -> JobRoom | Status:
+        """Return the victims that cannot be put back. All pods of the job are placed, and all possible victims of these nodes removed."""
+        finder, cache = self._finder, self._cache
+        possible = [(pod, place) for place in self._places.values() for pod in place.possible]
+        possible.sort(key=lambda pair: (-pair[0].priority, started_at(pair[0])))
+        released = Released(finder.victims.to_release(self._job.pods), [pod for pod, _ in possible])
+        if not released.enough:
+            return self._refusal(len(self._job.pods), finder.rules.over_limit)
+        violating = finder.budgets.violations([pod.pod for pod, _ in possible])
+        victims: dict[str, list[tuple[int, PodInfo]]] = {}
+        with ExitStack() as reprieved:
+            for i in sorted(range(len(possible)), key=lambda i: not violating[i]):
+                pod, place = possible[i]
+                if released.can_spare(pod):
+                    with ExitStack() as tried:
+                        tried.enter_context(cache.simulate(place.node, add=[pod]))
+                        if self._all_fit(place):
+                            reprieved.push(tried.pop_all())
+                            released.put_back(pod)
+                            continue
+                victims.setdefault(place.node.name, []).append((i, pod))
+            if not all(map(self._all_fit, self._places.values())):
+                log.error("preemption foresaw room for a job that the filters do not see", pod=self._job.trigger.key)
+                return self._refusal(0)
+        nodes = {pod.uid: place.node.name for place in self._places.values() for _, pod in place.members}
+        return JobRoom(nodes, {name: [pod for _, pod in sorted(found, key=lambda pair: pair[0])] for name, found in victims.items()})
+
+    def _all_fit(self, changed: _Place) -> bool:
+        """Answer whether all pods of the job fit where they are, after one node has changed."""
+        checked: set[tuple[int, str]] = set()
+        for place in self._places.values():
+            for pods, pod in place.members:
+                if pods.slots is not None:  # amounts alone decide: one of equal pods, on the node that changed, speaks for all
+                    if place is not changed or (id(pods), place.node.name) in checked:
+                        continue
+                    checked.add((id(pods), place.node.name))
+                with self._cache.simulate(place.node, remove=[pod]):
+                    if refusal_with_nominated(pods.of(pod), place.node, self._ahead(pod, place.node)) is not None:
+                        return False
+        return True
+
+    # Refusing
+
+    def _refusal(self, count: int, everywhere: Status | None = None) -> Status:
+        """Return that room can be made for so many pods only, and why each node takes no other; `everywhere`: one reason for all nodes."""
+        diagnosis = self._job.diagnosis
+        reasons = Counter(self._refused.values()) if everywhere is None else Counter({everywhere: resolvable_nodes(diagnosis)})
+        refusal = refusal_of(diagnosis.total_nodes, reasons)
+        return unschedulable(f"room can be made for {count} of {len(self._job.pods)} pods: {refusal.message}")

@@ -22,6 +22,9 @@ from koordsched.api.podinfo import PodInfo
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.interface import PostFilterPlugin
+from koordsched.framework.preemption.engine import PreemptionEngine
+from koordsched.framework.preemption.job import Job
+from koordsched.framework.preemption.rules import PreemptionRules
 
 NODES, PODS_A_NODE = 5_000, 4
 ROUNDS = 300
@@ -44,16 +47,16 @@ class Attempts:
     """Pods that come and preempt, one after the other."""
 
     def __init__(self, world: World, preemptor: PodBuilder) -> None:
-        self._world = world
+        self.world = world
         self._preemptor = preemptor
         self._plugin = next(plugin for plugin in world.profile.post_filter if plugin.name == "DefaultPreemption")
         self._store: dict[str, Any] = world.informer(POD).store
 
     def next(self) -> tuple[tuple[PostFilterPlugin, PodInfo, Diagnosis], dict[str, Any]]:
         """Let one more pod fail."""
-        made = self._world.signed(fresh(self._preemptor).info())
+        made = self.world.signed(fresh(self._preemptor).info())
         self._store[made.key] = made.pod
-        found = self._world.find(made)
+        found = self.world.find(made)
         assert isinstance(found, Diagnosis)
         return (self._plugin, made, found), {}
 
@@ -87,6 +90,31 @@ def bench_attempt_of_a_pod_with_a_hard_zone_spread(benchmark: Any, matter: bool)
     world = occupied(lambda index: pod(f"low-{index}").label("app", "web" if matter and index else "other"))
     attempts = Attempts(world, pod("high").label("app", "web").priority(10).cpu("3").spread(even))
     benchmark.pedantic(attempt, setup=attempts.next, rounds=20 if matter else ROUNDS, warmup_rounds=1)
+
+
+@pytest.mark.parametrize("room", [True, False], ids=["room", "no-room"])
+def bench_attempt_of_a_job_of_100_pods(benchmark: Any, room: bool) -> None:
+    """A node for each, or nothing: without room for all, divisions say so before anything is simulated."""
+    attempts = Attempts(occupied(lambda index: pod(f"low-{index}").priority(index % 100)), pod("high").priority(1000).cpu("3"))
+    world, engine = attempts.world, PreemptionEngine(attempts.world, PreemptionRules(plugin="Jobs"))
+
+    def job() -> tuple[tuple[Job], dict[str, Any]]:
+        (_, trigger, found), _ = attempts.next()
+        others = [world.signed(fresh(pod("high").priority(1000).cpu("3")).info()) for _ in range(99 if room else NODES)]
+        for each in list(world.nominator.nodes):
+            for uid in list(world.nominator.nodes[each]):
+                world.nominator.remove(uid)
+        return (Job(trigger, found, [trigger, *others]),), {}
+
+    def preempt(made: Job) -> None:
+        work = engine.preempt_for_job(made)
+        try:
+            work.send(None)
+        except StopIteration as end:
+            _, status = end.value
+        assert (status is None) == room
+
+    benchmark.pedantic(preempt, setup=job, rounds=10, warmup_rounds=1)
 
 
 def bench_first_attempt_of_a_request(benchmark: Any) -> None:

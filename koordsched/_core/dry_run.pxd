@@ -12,6 +12,14 @@ cdef enum:
     OVER_LIMIT = -3   # the possible victims of the row do not release what has to be released
     MOST_IDS = 30     # resource ids of a request: as many as a reason code of filter_fit has bits for; and of what has to be released
 
+cdef struct Rank:  # how a row's victims compare: the smaller the better, a field decides where all before it are equal
+    int32_t violations      # victims whose eviction violates a disruption budget
+    int32_t highest         # highest priority of a victim
+    int64_t total           # sum over victims of priority + 2^31
+    int32_t count           # victims
+    int32_t of_daemon_sets  # victims that can run on no other row
+    double age              # minus when the oldest victim of the highest priority started
+
 cdef class DryRun:
     cdef readonly PodIndex index        # the possible victims
     cdef readonly PodIndex nominated    # pods that count on their row if their priority is not lower
@@ -21,12 +29,7 @@ cdef class DryRun:
     cdef int64_t table_position, index_position, nominated_position, index_generation, nominated_generation
     cdef Py_ssize_t capacity
     cdef int32_t[::1] code              # [row]; what follows means something where it is FITS
-    cdef int32_t[::1] violations        # [row]: victims whose eviction violates a disruption budget
-    cdef int32_t[::1] highest           # [row]: highest priority of a victim
-    cdef int64_t[::1] total             # [row]: sum over victims of priority + 2^31
-    cdef int32_t[::1] count             # [row]: victims
-    cdef int32_t[::1] of_daemon_sets    # [row]: victims that can run on no other row
-    cdef double[::1] started            # [row]: when the oldest victim of the highest priority started
+    cdef Rank* rank                     # [row]
     # Of the row at hand: does evicting each pod violate a budget, is it a victim; what is free; what each budget still allows.
     cdef uint8_t[::1] violating, victim
     cdef int64_t[::1] left
@@ -58,4 +61,3 @@ cdef class DryRun:
     cdef void _reprieve(self, IndexedPod* pods, Py_ssize_t i) noexcept
     cdef void _evict_all(self, Py_ssize_t row, IndexedPod* pods, Py_ssize_t begin, Py_ssize_t end) noexcept
     cdef void _sum_up(self, Py_ssize_t row, IndexedPod* pods, Py_ssize_t begin, Py_ssize_t end) noexcept
-    cdef bint _better(self, Py_ssize_t a, Py_ssize_t b, const int32_t[::1] order) noexcept

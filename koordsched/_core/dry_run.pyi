@@ -10,8 +10,8 @@ from koordsched._core.table import Request
 class DryRun:
     """Which pods a preemptor of this priority and request would evict on each row, if amounts alone decide. O(rows that changed) a refresh.
 
-    On each row all pods of lower priority in the group are removed; if the request fits then, as many as possible are put back: first those whose
-    eviction violates a disruption budget, then the others, each in the index's order. Those that cannot be put back are the victims.
+    On each row all pods of lower priority in the group are removed; if the request fits then, as many as possible are put back: first those
+    whose eviction violates a disruption budget, then the others, each in the index's order. Those that cannot be put back are the victims.
     """
 
     def __init__(

@@ -3,6 +3,8 @@
 import numpy as np
 
 cimport cython
+from cpython.mem cimport PyMem_Calloc, PyMem_Free
+from libc.string cimport memset
 
 cdef int64_t WEIGHT = <int64_t> 1 << 31  # added to each priority, so that the sum grows with every victim; no enum: those are C ints
 cdef int32_t LEAST = -2147483648  # of priorities
@@ -42,6 +44,9 @@ cdef class DryRun:
         self.index_generation = -1
         self.violating = self.victim = np.zeros(0, np.uint8)
         self.left = np.zeros(0, np.int64)
+
+    def __dealloc__(self):
+        PyMem_Free(self.rank)
 
     def refresh(self):
         """Bring all rows up to date: O(rows that changed), or all of them after a change that concerns all."""
@@ -99,12 +104,11 @@ cdef class DryRun:
         cdef Py_ssize_t capacity = self.index.table.capacity
         self.capacity = capacity
         self.code = np.full(capacity, ABSENT, np.int32)
-        self.violations = np.zeros(capacity, np.int32)
-        self.highest = np.zeros(capacity, np.int32)
-        self.total = np.zeros(capacity, np.int64)
-        self.count = np.zeros(capacity, np.int32)
-        self.of_daemon_sets = np.zeros(capacity, np.int32)
-        self.started = np.zeros(capacity, np.float64)
+        PyMem_Free(self.rank)
+        self.rank = NULL  # should there be no memory
+        self.rank = <Rank*> PyMem_Calloc(capacity, sizeof(Rank))
+        if self.rank == NULL:
+            raise MemoryError
 
     # One row
 
@@ -114,6 +118,8 @@ cdef class DryRun:
         cdef NodeTable table = index.table
         cdef Py_ssize_t begin = 0, end = 0, i, removable = 0
         cdef IndexedPod* pods = NULL
+        if not 0 <= row < self.capacity:
+            raise IndexError(f"row {row} of {self.capacity}")
         if not table.live[row]:
             self.code[row] = ABSENT
             return 0
@@ -236,23 +242,21 @@ cdef class DryRun:
 
     cdef void _sum_up(self, Py_ssize_t row, IndexedPod* pods, Py_ssize_t begin, Py_ssize_t end) noexcept:
         cdef Py_ssize_t i
-        cdef int32_t count = 0, violations = 0, of_daemon_sets = 0, priority
-        cdef int64_t total = 0
+        cdef int32_t priority
+        cdef Rank rank
+        memset(&rank, 0, sizeof(Rank))
         for i in range(begin, end):
             if not self.victim[i]:
                 continue
             priority = self.priorities[pods[i].kind]
-            if count == 0:
-                self.highest[row] = priority
-                self.started[row] = pods[i].started
-            count += 1
-            violations += self.violating[i]
-            of_daemon_sets += pods[i].of_daemon_set
-            total += priority + WEIGHT
-        self.count[row] = count
-        self.violations[row] = violations
-        self.of_daemon_sets[row] = of_daemon_sets
-        self.total[row] = total
+            if rank.count == 0:
+                rank.highest = priority
+                rank.age = -pods[i].started
+            rank.count += 1
+            rank.violations += self.violating[i]
+            rank.of_daemon_sets += pods[i].of_daemon_set
+            rank.total += priority + WEIGHT
+        self.rank[row] = rank
 
     # Reading; `refresh` comes first
 
@@ -274,28 +278,19 @@ cdef class DryRun:
 
     def best(self, const int32_t[::1] rows, const int32_t[::1] order):
         """Return the best of the rows that fit, or -1. order: [row], the smaller one wins where all else is equal."""
-        cdef Py_ssize_t i, best = -1
+        cdef Py_ssize_t i, row, best = -1, known = min(self.capacity, order.shape[0])
+        cdef Rank rank, least
         for i in range(rows.shape[0]):
-            if rows[i] < 0 or rows[i] >= self.capacity or rows[i] >= order.shape[0]:
-                raise IndexError(f"row {rows[i]} of {min(self.capacity, order.shape[0])}")
-            if self.code[rows[i]] == FITS and (best < 0 or self._better(rows[i], best, order)):
-                best = rows[i]
+            row = rows[i]
+            if row < 0 or row >= known:
+                raise IndexError(f"row {row} of {known}")
+            if self.code[row] != FITS:
+                continue
+            rank = self.rank[row]
+            if best < 0 or _is_less(&rank, &least) or (not _is_less(&least, &rank) and order[row] < order[best]):
+                best = row
+                least = rank
         return best
-
-    cdef bint _better(self, Py_ssize_t a, Py_ssize_t b, const int32_t[::1] order) noexcept:
-        if self.violations[a] != self.violations[b]:
-            return self.violations[a] < self.violations[b]
-        if self.highest[a] != self.highest[b]:
-            return self.highest[a] < self.highest[b]
-        if self.total[a] != self.total[b]:
-            return self.total[a] < self.total[b]
-        if self.count[a] != self.count[b]:
-            return self.count[a] < self.count[b]
-        if self.of_daemon_sets[a] != self.of_daemon_sets[b]:
-            return self.of_daemon_sets[a] < self.of_daemon_sets[b]
-        if self.started[a] != self.started[b]:
-            return self.started[a] > self.started[b]
-        return order[a] < order[b]
 
     def victims(self, Py_ssize_t row):
         """Return (victims, the most important first; how many violate a disruption budget) of a row that fits."""
@@ -310,26 +305,26 @@ cdef class DryRun:
             for i in range(self._first_lower(row), self.index.counts[row])
             if self.victim[i]
         ]
-        return pods, self.violations[row]
+        return pods, self.rank[row].violations
 
     def ranks(self, const int32_t[::1] rows):
-        """Return what `best` compares of each row but for the order, in that order: the smaller the better; least of all without victims."""
+        """Return what `best` compares of each row but for the order, column by column; of rows that do not fit the least there is."""
         cdef Py_ssize_t i, row, count = rows.shape[0]
-        violations, highest, of_daemon_sets = np.zeros(count, np.int32), np.full(count, LEAST, np.int32), np.zeros(count, np.int32)
-        total, victims, age = np.zeros(count, np.int64), np.zeros(count, np.int32), np.full(count, -np.inf)
-        cdef int32_t[::1] violation = violations, high = highest, agents = of_daemon_sets, number = victims
+        violations, highest, total = np.zeros(count, np.int32), np.full(count, LEAST, np.int32), np.zeros(count, np.int64)
+        victims, of_daemon_sets, age = np.zeros(count, np.int32), np.zeros(count, np.int32), np.full(count, -np.inf)
+        cdef int32_t[::1] violation = violations, high = highest, victim = victims, agents = of_daemon_sets
         cdef int64_t[::1] sums = total
         cdef double[::1] ages = age
         for i in range(count):
             row = rows[i]
             self.index.table.check_row(row)
             if row < self.capacity and self.code[row] == FITS:
-                violation[i] = self.violations[row]
-                high[i] = self.highest[row]
-                sums[i] = self.total[row]
-                number[i] = self.count[row]
-                agents[i] = self.of_daemon_sets[row]
-                ages[i] = -self.started[row]
+                violation[i] = self.rank[row].violations
+                high[i] = self.rank[row].highest
+                sums[i] = self.rank[row].total
+                victim[i] = self.rank[row].count
+                agents[i] = self.rank[row].of_daemon_sets
+                ages[i] = self.rank[row].age
         return violations, highest, total, victims, of_daemon_sets, age
 
     def slots(self, const int32_t[::1] rows):
@@ -407,3 +402,17 @@ cdef class DryRun:
         for i in range(begin, end):
             if self._removable(&pods[i]):
                 self._shift(&pods[i], 1)
+
+
+cdef bint _is_less(const Rank* a, const Rank* b) noexcept nogil:
+    if a.violations != b.violations:
+        return a.violations < b.violations
+    if a.highest != b.highest:
+        return a.highest < b.highest
+    if a.total != b.total:
+        return a.total < b.total
+    if a.count != b.count:
+        return a.count < b.count
+    if a.of_daemon_sets != b.of_daemon_sets:
+        return a.of_daemon_sets < b.of_daemon_sets
+    return a.age < b.age

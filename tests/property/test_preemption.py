@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from itertools import chain
 from random import Random
 from typing import Any, NamedTuple
@@ -177,8 +177,9 @@ class Bench:
         self.world.informer(POD).store[made.key] = made.pod
         chosen: list[PodInfo] = []
 
-        def evict(_: Sequence[PodInfo], victims: Mapping[str, Sequence[PodInfo]]) -> None:
+        def evict(preemptors: Sequence[PodInfo], victims: Mapping[str, Sequence[PodInfo]]) -> Awaitable[str] | None:
             chosen.extend(chain.from_iterable(victims.values()))
+            return None
 
         self.plugin.engine.evictions.evict = evict  # type: ignore[method-assign]
         self.plugin.engine._withdraw_lower_nominations = lambda *_: None  # type: ignore[method-assign]

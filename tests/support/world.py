@@ -78,6 +78,9 @@ class RecordedActions:
             self.nominator.remove(pod.uid)
         self.said.append(f"nominate {pod.key}: {node_name}" if node_name else f"withdraw {pod.key}")
 
+    def simulation(self, pod: PodInfo) -> NodeSimulation:
+        raise LookupError(f"no profile for {pod.key}")
+
     def fits(self, pod: PodInfo, node: NodeInfo, add: Iterable[PodInfo], remove: Iterable[PodInfo]) -> bool:
         return False
 

@@ -53,7 +53,7 @@ class PreemptionEngine:
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Keep a pod out of the queue while pods are evicted for it; no event need be registered for that.
 
-        Each of thousands would otherwise be asked about at the deletion of each of its victims; a pod is activated when its last one leaves.
+        Each of thousands would otherwise be asked about at each deletion of a victim; a pod is activated when its last one leaves.
         """
         return WAITING if self.evictions.is_under_way(pod.uid) else None
 
@@ -121,7 +121,7 @@ class PreemptionEngine:
     # One attempt for a job: a node for each of its pods, or nothing
 
     async def preempt_for_job(self, job: Job) -> Outcome:
-        """Choose a node for every pod of the job, evict all victims and nominate the pods; return the trigger's node, or why nothing is done.
+        """Choose a node for every pod of the job, nominate the pods and evict all victims; return the trigger's node, or why there is none.
 
         Where no room can be made for all, the nominations that they have are withdrawn. Extenders are not asked.
         """

@@ -5,9 +5,9 @@ possible victims and beside the pods of the job that are there already. When all
 first and before them those that violate a disruption budget, as long as the pods of the job still fit.
 
 The possible victims are those of the job's pod of the lowest priority: no pod gives way to one of its own priority or a lower one. Where
-amounts alone decide about a class of equal pods, a node that refused one refuses the others, and how many it takes is a division; that there
-is too little room for the whole job is then known without a simulation. Else every pod begins with the node after the last one that was
-asked, and all nodes are asked before it is given up: what a filter answers may depend on where the job's other pods went.
+amounts alone decide about a class of equal pods, a node that refused one refuses the others, and how many it takes is a division; that
+there is too little room for the whole job is then known without a simulation. Else every pod begins with the node that was asked last, and
+all nodes are asked before it is given up: what a filter answers may depend on where the job's other pods went.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ log = get_logger(__name__)
 
 
 class Job(msgspec.Struct, frozen=True):
-    """Pods that each need a node, in the order in which they are placed; the trigger is the one of them that failed, for what `diagnosis` says.
+    """Pods that each need a node, in the order in which they are placed. The trigger is the one that failed, for what `diagnosis` says.
 
     cost: returns what making room costs on each of these rows, the smallest first; None: as candidates of one pod compare.
     """
@@ -108,11 +108,12 @@ class JobSearch:
         classes = self._classes(simulation)
         if isinstance(classes, Status):
             return classes
+        to_release = finder.victims.to_release(job.pods)  # before anything is simulated
         with ExitStack() as placed:
             for count, pod in enumerate(job.pods):
                 if not self._place(classes[self._class_of(pod)], pod, placed):
                     return self._refusal(count)
-            return self._reprieve()
+            return self._reprieve(to_release)
 
     # Which rows come into question
 
@@ -154,7 +155,8 @@ class JobSearch:
         else:
             dry_run = finder.dry_run(self._weakest, fit.request)
             # It is wrong where pods of the job are nominated, or pods that mean more than amounts.
-            uncertain = np.array([*self._handle.nominator.rows_beyond_amounts(), *self._nominated_rows()], np.int32)
+            beyond_amounts = np.array(self._handle.nominator.rows_beyond_amounts(), np.int32)
+            uncertain = np.concatenate((beyond_amounts, self._nominated_rows()))
             certain = np.isin(rows, uncertain, invert=True)
             room = dry_run.slots(rows)
             possible = ~certain | (room > 0)
@@ -167,11 +169,11 @@ class JobSearch:
             keys = (positions[rows], self._job.cost(rows))
         return _Class(preemptor, rows[np.lexsort(keys)].tolist(), slots)
 
-    def _nominated_rows(self) -> list[int]:
+    def _nominated_rows(self) -> Rows:
         """Return the rows that pods of the job are nominated for."""
         nominator = self._handle.nominator
         nominator.by_row()
-        return [row for uid in self._uids if (row := nominator.row_of(uid)) != NO_ROW]
+        return np.array([row for uid in self._uids if (row := nominator.row_of(uid)) != NO_ROW], np.int32)
 
     # Placing
 
@@ -222,12 +224,12 @@ class JobSearch:
 
     # Putting back
 
-    def _reprieve(self) -> JobRoom | Status:
+    def _reprieve(self, to_release: Mapping[str, int]) -> JobRoom | Status:
         """Return the victims that cannot be put back. All pods of the job are placed, and all possible victims of these nodes removed."""
         finder, cache = self._finder, self._cache
         possible = [(pod, place) for place in self._places.values() for pod in place.possible]
         possible.sort(key=lambda pair: (-pair[0].priority, started_at(pair[0])))
-        released = Released(finder.victims.to_release(self._job.pods), [pod for pod, _ in possible])
+        released = Released(to_release, [pod for pod, _ in possible])
         if not released.enough:
             return self._refusal(len(self._job.pods), finder.rules.over_limit)
         violating = finder.budgets.violations([pod.pod for pod, _ in possible])

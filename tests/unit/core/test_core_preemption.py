@@ -215,3 +215,61 @@ def test_what_is_not_there_cannot_be_removed() -> None:
         cluster.index.remove(0, "missing")
     with pytest.raises(LookupError):
         cluster.dry_run(9, 1000).victims(0)
+
+
+def test_victims_are_looked_for_in_one_group() -> None:
+    cluster = Rows(1)
+    for name, priority, group in (("red", 3, 1), ("blue", 1, 2), ("kept", 1, -1)):
+        cluster.add(0, name, priority, 1000, group=group)
+    nominated = PodIndex(cluster.table)
+    answers = {}
+    for group in (0, 1, 2):
+        found = DryRun(cluster.index, nominated, 9, cpu(2000), group)
+        found.refresh()
+        answers[group] = found.codes(rows(0)).tolist(), cluster.index.lower_on(0, 9, group)
+    assert answers == {0: ([-1], []), 1: ([0], ["red"]), 2: ([0], ["blue"])}
+
+
+def test_victims_release_what_has_to_be_released_besides() -> None:
+    cluster = Rows(2)
+    for name, priority, milli in (("a", 5, 1000), ("b", 3, 1000), ("c", 1, 2000)):
+        cluster.add(0, name, priority, milli)
+    cluster.add(1, "d", 1, 1000)
+    nominated = PodIndex(cluster.table)
+    found = DryRun(cluster.index, nominated, 9, cpu(1000), 0, [(1, 2500)])
+    found.refresh()
+    assert found.limited
+    assert found.codes(rows(0, 1)).tolist() == [0, -3]  # on row 1 there is room, but only 1000 to release
+    assert found.victims(0) == (["b", "c"], 0)  # 3000: without b it would be 2000, and a is put back before
+    assert found.lower_bounds(rows(0))[1].tolist() == [3]
+
+
+def test_too_much_to_release_is_refused() -> None:
+    cluster = Rows(1)
+    nominated = PodIndex(cluster.table)
+    with pytest.raises(ValueError, match="amounts of 31 resources"):
+        DryRun(cluster.index, nominated, 9, cpu(1000), 0, [(1, 1)] * 31)
+    with pytest.raises(IndexError):
+        DryRun(cluster.index, nominated, 9, cpu(1000), 0, [(-1, 1)])
+
+
+def test_slots_count_the_room_without_possible_victims_beside_nominated_pods() -> None:
+    cluster = Rows(3)
+    cluster.add(0, "high", 9, 1000)
+    cluster.add(0, "low", 1, 3000)
+    cluster.nominated.add(1, "nominated", 9, cluster.request(1500))
+    found = cluster.dry_run(9, 1000)
+    cluster.table.set_live(2, False)
+    assert found.slots(rows(0, 1, 2)).tolist() == [3, 2, 0]
+    assert cluster.dry_run(9, 400).slots(rows(1)).tolist() == [6]
+
+
+def test_ranks_are_what_the_best_row_is_chosen_by() -> None:
+    cluster = Rows(3)
+    cluster.index.set_budgets([0], [(), (0,)])
+    cluster.add(0, "a", 3, 3000, started=50.0, budgets=1)
+    cluster.add(1, "b", 2, 2000, started=70.0)
+    cluster.add(1, "c", 1, 2000, of_daemon_set=True)
+    columns = [column.tolist() for column in cluster.dry_run(9, 4000).ranks(rows(0, 1, 2))]
+    weight = 2**31
+    assert columns == [[1, 0, 0], [3, 2, -weight], [3 + weight, 3 + 2 * weight, 0], [1, 2, 0], [0, 1, 0], [-50.0, -70.0, -np.inf]]

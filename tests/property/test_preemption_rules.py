@@ -20,10 +20,10 @@ from support.builders import PodBuilder, node, pod
 from support.described import described
 from support.world import Setup, World
 
+from koordsched.api.groups import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from koordsched.api.kinds import POD, POD_DISRUPTION_BUDGET
 from koordsched.api.meta import LabelSelector, ObjectMeta
 from koordsched.api.podinfo import PodInfo
-from koordsched.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from koordsched.cache.nodes import Nodes
 from koordsched.cluster.port import ADDED, WatchEvent
 from koordsched.config import REFERENCE, Environment

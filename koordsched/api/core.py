@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import field
 
-from koordsched.api.meta import Api, Int32, Int64, LabelSelector, LabelSelectorRequirement, Object
+from koordsched.api.meta import Api, Int32, Int64, LabelSelector, LabelSelectorRequirement, Object, ObjectMeta
 
 Quantity = str | int | float
 ResourceList = dict[str, Quantity]
@@ -230,6 +230,11 @@ class PodStatus(Api):
 class Pod(Object):
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
+
+
+class PodTemplateSpec(Api):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
 
 
 class ContainerImage(Api):

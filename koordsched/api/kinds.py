@@ -1,8 +1,9 @@
 """The kinds of objects that koordsched lists, watches, writes or lets a scenario look at.
 
-A `Kind` says where objects are served and which Struct decodes them. `KINDS` is the whole table. Koordinator's CRs are `Unstructured`
-here: the plugin that reads one decodes its spec itself. A kind that is not in the table is handled as an unstructured, namespaced CR by
-`unstructured_kind`. Scopes and plurals of the CRs are those of Koordinator v1.8.0's config/crd/bases.
+A `Kind` says where objects are served and which Struct decodes them. `KINDS` is the whole table. What is `Unstructured` here is decoded
+by the plugin that reads it: parts of a NodeResourceTopology count although others cannot be read. A kind that is not in the table is
+handled as an unstructured, namespaced CR by `unstructured_kind`. Scopes and plurals of the CRs are those of Koordinator v1.8.0's
+config/crd/bases.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from koordsched.api import core, groups, storage
+from koordsched.api.koordinator import devices, explanations, gangs, measurements, quotas, reservations
 from koordsched.api.meta import Object, Unstructured
 
 
@@ -67,22 +69,26 @@ PRIORITY_CLASS = _cluster_wide("scheduling.k8s.io/v1", "PriorityClass", "priorit
 LEASE = _namespaced("coordination.k8s.io/v1", "Lease", "leases", groups.Lease)
 EVENT = _namespaced("events.k8s.io/v1", "Event", "events", groups.Event)
 
-RESERVATION = _cluster_wide("scheduling.koordinator.sh/v1alpha1", "Reservation", "reservations", Unstructured)
-DEVICE = _cluster_wide("scheduling.koordinator.sh/v1alpha1", "Device", "devices", Unstructured)
-POD_MIGRATION_JOB = _cluster_wide("scheduling.koordinator.sh/v1alpha1", "PodMigrationJob", "podmigrationjobs", Unstructured)
+RESERVATION = _cluster_wide("scheduling.koordinator.sh/v1alpha1", "Reservation", "reservations", reservations.Reservation)
+DEVICE = _cluster_wide("scheduling.koordinator.sh/v1alpha1", "Device", "devices", devices.Device)
+POD_MIGRATION_JOB = _cluster_wide("scheduling.koordinator.sh/v1alpha1", "PodMigrationJob", "podmigrationjobs", reservations.PodMigrationJob)
 CLUSTER_NETWORK_TOPOLOGY = _cluster_wide(
-    "scheduling.koordinator.sh/v1alpha1", "ClusterNetworkTopology", "clusternetworktopologies", Unstructured
+    "scheduling.koordinator.sh/v1alpha1", "ClusterNetworkTopology", "clusternetworktopologies", gangs.ClusterNetworkTopology
 )
-SCHEDULE_EXPLANATION = _namespaced("scheduling.koordinator.sh/v1alpha1", "ScheduleExplanation", "scheduleexplanations", Unstructured)
-NODE_METRIC = _cluster_wide("slo.koordinator.sh/v1alpha1", "NodeMetric", "nodemetrics", Unstructured)
-NODE_SLO = _cluster_wide("slo.koordinator.sh/v1alpha1", "NodeSLO", "nodeslos", Unstructured)
-ELASTIC_QUOTA_PROFILE = _namespaced("quota.koordinator.sh/v1alpha1", "ElasticQuotaProfile", "elasticquotaprofiles", Unstructured)
+SCHEDULE_EXPLANATION = _namespaced(
+    "scheduling.koordinator.sh/v1alpha1", "ScheduleExplanation", "scheduleexplanations", explanations.ScheduleExplanation
+)
+NODE_METRIC = _cluster_wide("slo.koordinator.sh/v1alpha1", "NodeMetric", "nodemetrics", measurements.NodeMetric)
+NODE_SLO = _cluster_wide("slo.koordinator.sh/v1alpha1", "NodeSLO", "nodeslos", measurements.NodeSLO)
+ELASTIC_QUOTA_PROFILE = _namespaced(
+    "quota.koordinator.sh/v1alpha1", "ElasticQuotaProfile", "elasticquotaprofiles", quotas.ElasticQuotaProfile
+)
 CLUSTER_COLOCATION_PROFILE = _cluster_wide(
     "config.koordinator.sh/v1alpha1", "ClusterColocationProfile", "clustercolocationprofiles", Unstructured
 )
-RECOMMENDATION = _namespaced("analysis.koordinator.sh/v1alpha1", "Recommendation", "recommendations", Unstructured)
-POD_GROUP = _namespaced("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", "podgroups", Unstructured)
-ELASTIC_QUOTA = _namespaced("scheduling.sigs.k8s.io/v1alpha1", "ElasticQuota", "elasticquotas", Unstructured)
+RECOMMENDATION = _namespaced("analysis.koordinator.sh/v1alpha1", "Recommendation", "recommendations", measurements.Recommendation)
+POD_GROUP = _namespaced("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", "podgroups", gangs.PodGroup)
+ELASTIC_QUOTA = _namespaced("scheduling.sigs.k8s.io/v1alpha1", "ElasticQuota", "elasticquotas", quotas.ElasticQuota)
 NODE_RESOURCE_TOPOLOGY = _cluster_wide("topology.node.k8s.io/v1alpha1", "NodeResourceTopology", "noderesourcetopologies", Unstructured)
 
 KINDS: dict[tuple[str, str], Kind] = {

@@ -110,7 +110,9 @@ def _decode_slowly(kind: Kind, raw: Any) -> Object:
             except msgspec.ValidationError as refused:
                 refusal = _refusal(str(refused))
                 place = _located(rest, refusal)
-                errors.append(_field_error(rest, place, refusal))
+                error = _field_error(rest, place, refusal)
+                if all(error.path != known.path for known in errors):  # a required field that was set aside is missing now
+                    errors.append(error)
                 if len(errors) == MAX_ERRORS or not place.steps or place.is_item:
                     break
                 rest = _without(rest, place.steps)

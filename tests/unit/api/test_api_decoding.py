@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from koordsched.api.core import Pod
-from koordsched.api.kinds import NODE, POD, RESERVATION
+from koordsched.api.kinds import NODE, POD, unstructured_kind
 from koordsched.api.meta import Unstructured
 from koordsched.api.validation import FieldError, InvalidObject, decode, strip_nulls
+
+WIDGET = unstructured_kind("example.com/v1", "Widget")
 
 
 def errors_of(raw: Any) -> list[FieldError]:
@@ -28,10 +30,10 @@ def test_nulls_count_as_absent_wherever_they_stand() -> None:
 
 
 def test_an_object_of_a_kind_without_struct_keeps_its_json_without_nulls() -> None:
-    raw = {"apiVersion": RESERVATION.api_version, "kind": "Reservation", "metadata": {"name": "r"}, "spec": {"ttl": "1h", "x": [1, None]}}
-    found = decode(RESERVATION, raw)
+    raw = {"apiVersion": WIDGET.api_version, "kind": "Widget", "metadata": {"name": "r"}, "spec": {"ttl": "1h", "x": [1, None]}}
+    found = decode(WIDGET, raw)
     assert isinstance(found, Unstructured)
-    assert (found.api_version, found.kind, found.metadata.name) == (RESERVATION.api_version, "Reservation", "r")
+    assert (found.api_version, found.kind, found.metadata.name) == ("example.com/v1", "Widget", "r")
     assert found.raw == {**raw, "spec": {"ttl": "1h", "x": [1]}}
     assert raw["spec"] == {"ttl": "1h", "x": [1, None]}
 
@@ -94,7 +96,7 @@ def test_nesting_without_end_is_refused() -> None:
     for _ in range(100_000):
         deep = {"a": deep}
     with pytest.raises(InvalidObject, match="nested too deeply"):
-        decode(RESERVATION, {"spec": deep})
+        decode(WIDGET, {"spec": deep})
 
 
 def test_a_nameless_object_is_named_by_its_kind() -> None:

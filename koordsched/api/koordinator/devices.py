@@ -1,0 +1,61 @@
+"""Device: the GPUs, RDMA interfaces, FPGAs and other devices of one node, as koordlet finds them (deviceshare.md §2).
+
+An object's name is its node's. `status.allocations` is neither read nor written by a scheduler, so it is not here.
+"""
+
+from __future__ import annotations
+
+from msgspec import field
+
+from koordsched.api.core import ResourceList
+from koordsched.api.meta import Api, Int32, Object
+
+
+class DeviceTopology(Api):
+    """Where a device is in its machine."""
+
+    socket_id: Int32 = field(name="socketID")
+    node_id: Int32 = field(name="nodeID")
+    pcie_id: str = field(name="pcieID")
+    bus_id: str = field(default="", name="busID")
+
+
+class VirtualFunction(Api):
+    minor: Int32
+    bus_id: str = field(default="", name="busID")
+
+
+class VirtualFunctionGroup(Api):
+    labels: dict[str, str] = field(default_factory=dict)
+    vfs: tuple[VirtualFunction, ...] = ()
+
+
+class DeviceCondition(Api):
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+
+
+class DeviceInfo(Api):
+    """One device. `id` is its UUID, or the PCI address of an interface; `resources` is what the whole device offers."""
+
+    type: str = ""
+    id: str = ""
+    minor: Int32 | None = None
+    module_id: Int32 | None = field(default=None, name="moduleID")
+    health: bool = False
+    labels: dict[str, str] = field(default_factory=dict)
+    resources: ResourceList = field(default_factory=dict)
+    topology: DeviceTopology | None = None
+    vf_groups: tuple[VirtualFunctionGroup, ...] = ()
+    conditions: tuple[DeviceCondition, ...] = ()
+
+
+class DeviceSpec(Api):
+    devices: tuple[DeviceInfo, ...] = ()
+
+
+class Device(Object):
+    spec: DeviceSpec = DeviceSpec()

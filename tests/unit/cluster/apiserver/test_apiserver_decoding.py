@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from koordsched.api.core import Pod
-from koordsched.api.kinds import CSI_NODE, NODE, POD, RESERVATION
+from koordsched.api.kinds import CSI_NODE, NODE, NODE_METRIC, NODE_RESOURCE_TOPOLOGY, POD, RESERVATION
 from koordsched.api.meta import Unstructured
 from koordsched.api.storage import CSINode
 from koordsched.cluster.apiserver.decoding import ITEMS_A_TURN, KindDecoder
@@ -60,7 +60,7 @@ def test_a_bookmark_carries_the_version_and_annotations_only() -> None:
 
 def test_an_error_event_ends_the_batch_after_what_came_before_it() -> None:
     error = {"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "too old"}
-    for kind in (POD, NODE, RESERVATION):
+    for kind in (POD, NODE, RESERVATION, NODE_RESOURCE_TOPOLOGY):
         batch = KindDecoder(kind).batch(line("ADDED", pod("a")) + line("ERROR", error) + line("ADDED", pod("b")))
         assert [event.object.metadata.name for event in batch.events] == ["a"]
         assert batch.status is not None
@@ -111,7 +111,7 @@ def test_a_deletion_that_cannot_be_read_ends_the_watch_because_history_is_not_wh
 @pytest.mark.parametrize(
     "malformed", [b"{\n", b'"x"\n', b'{"type":"ADDED"}\n', b'{"type":"ADDED","object":7}\n', b'{"type":"NEW","object":{}}\n']
 )
-@pytest.mark.parametrize("kind", [POD, RESERVATION])
+@pytest.mark.parametrize("kind", [POD, RESERVATION, NODE_RESOURCE_TOPOLOGY])
 def test_a_line_that_is_no_event_is_logged_and_left_out(malformed: bytes, kind: Any) -> None:
     with capture_logs() as logs:
         events = KindDecoder(kind).batch(line("ADDED", pod("a")) + malformed + b"\n" + line("ADDED", pod("b"))).events
@@ -127,13 +127,32 @@ def test_an_event_of_an_unknown_type_moves_the_version() -> None:
 
 
 def test_an_unstructured_object_keeps_its_json() -> None:
-    raw = {"apiVersion": RESERVATION.api_version, "kind": "Reservation", "metadata": {"name": "r"}, "spec": {"a": [1, {"b": 2}]}}
-    decoder = KindDecoder(RESERVATION)
+    kind = NODE_RESOURCE_TOPOLOGY
+    raw = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "r"}, "spec": {"a": [1, {"b": 2}]}}
+    decoder = KindDecoder(kind)
     [event] = decoder.batch(line("ADDED", raw)).events
     for obj in (event.object, decoder.object(msgspec.json.encode(raw))):
         assert isinstance(obj, Unstructured)
         assert obj.raw == raw
         assert obj.metadata.name == "r"
+
+
+def test_a_custom_resource_that_cannot_be_read_is_named_and_does_not_end_the_watch() -> None:
+    def metric(name: str, version: str, cpu: Any) -> dict[str, Any]:
+        usage = {"nodeUsage": {"resources": {"cpu": cpu}}}
+        return {"metadata": {"name": name, "resourceVersion": version}, "status": {"nodeMetric": usage}}
+
+    lines = line("ADDED", metric("n1", "1", "1")) + line("MODIFIED", metric("n2", "2", ["x"])) + line("ADDED", metric("n3", "3", 2))
+    with capture_logs() as logs:
+        events = KindDecoder(NODE_METRIC).batch(lines).events
+    assert [(event.type.value, event.object.metadata.resource_version) for event in events] == [
+        ("ADDED", "1"),
+        ("BOOKMARK", "2"),
+        ("ADDED", "3"),
+    ]
+    [seen] = logs
+    assert (seen["kind"], seen["object"]) == ("nodemetrics.slo.koordinator.sh", "n2")
+    assert 'status.nodeMetric.nodeUsage.resources[cpu]: Invalid value: ["x"]: must be' in seen["error"]
 
 
 def test_lines_are_put_together_wherever_they_were_cut() -> None:

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from support.virtual_loop import run_virtual
 
 from koordsched.api.core import Pod
-from koordsched.api.kinds import EVENT, LEASE, NODE, NODE_METRIC, POD
+from koordsched.api.kinds import EVENT, LEASE, NODE, NODE_METRIC, NODE_RESOURCE_TOPOLOGY, POD
 from koordsched.clock import RealClock, VirtualClock
 from koordsched.cluster.apiserver import ConnectError, ConnectionSettings, http1, oidc
 from koordsched.cluster.apiserver.connection import connect as connect_with
@@ -306,8 +306,9 @@ async def test_what_is_no_pod_is_as_it_came() -> None:
     node = {"metadata": {"name": "n", "resourceVersion": "1"}}
     found = KindDecoder(NODE).object(msgspec.json.encode(node))
     assert (found.api_version, found.kind, found.metadata.name) == ("v1", "Node", "n")
-    other: Any = KindDecoder(NODE_METRIC).object(msgspec.json.encode({**node, "status": {"a": 1}}))
-    assert (other.api_version, other.kind, other.raw["status"]) == (NODE_METRIC.api_version, NODE_METRIC.kind, {"a": 1})
+    kind = NODE_RESOURCE_TOPOLOGY
+    other: Any = KindDecoder(kind).object(msgspec.json.encode({**node, "status": {"a": 1}}))
+    assert (other.api_version, other.kind, other.raw["status"]) == (kind.api_version, kind.kind, {"a": 1})
 
 
 @pytest.mark.parametrize(

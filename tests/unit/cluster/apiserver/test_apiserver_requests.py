@@ -11,7 +11,7 @@ import pytest
 
 from koordsched import __version__
 from koordsched.api.core import Pod
-from koordsched.api.kinds import EVENT, NODE, NODE_METRIC, POD
+from koordsched.api.kinds import EVENT, NODE, NODE_METRIC, NODE_RESOURCE_TOPOLOGY, POD
 from koordsched.api.meta import Unstructured
 from koordsched.cluster.apiserver import RawRequest
 from koordsched.cluster.port import Binding, Invalid, NotLeading, Patch, PatchType, Ref
@@ -149,11 +149,13 @@ async def test_a_list_is_read_in_pages_of_all_namespaces(api: ApiServer, server:
 
 async def test_items_of_a_list_know_their_kind(api: ApiServer, server: Any) -> None:
     server.answers((200, {"metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": "a"}, "spec": {"x": 1}}]}))
-    pods, metrics = await api.list(POD), await api.list(NODE_METRIC)
+    kind = NODE_RESOURCE_TOPOLOGY
+    pods, topologies, metrics = await api.list(POD), await api.list(kind), await api.list(NODE_METRIC)
     assert (pods.items[0].api_version, pods.items[0].kind) == ("v1", "Pod")
-    metric = metrics.items[0]
-    assert isinstance(metric, Unstructured)
-    assert metric.raw == {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": {"name": "a"}, "spec": {"x": 1}}
+    assert (metrics.items[0].api_version, metrics.items[0].kind) == ("slo.koordinator.sh/v1alpha1", "NodeMetric")
+    topology = topologies.items[0]
+    assert isinstance(topology, Unstructured)
+    assert topology.raw == {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "a"}, "spec": {"x": 1}}
 
 
 async def test_an_empty_list_may_be_null(api: ApiServer, server: Any) -> None:

@@ -33,7 +33,7 @@ from koordsched.log import get_logger
 from koordsched.tasks import call_later
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from random import Random
 
     from koordsched.api.kinds import Kind
@@ -66,9 +66,9 @@ class InformerStats(msgspec.Struct):
 class Informer(Generic[T]):
     """One kind's objects, kept up to date while `run` runs.
 
-    `store` maps "namespace/name" (or "name") to the object and is to be read only. `synced` is set once the first list has been handled (or
-    the kind is known not to be served). Handlers run between two awaits: who reads several stores without awaiting sees one moment of each
-    watch, and while a list is being taken over a part of it (see above).
+    `store` maps "namespace/name" (or "name") to the object, transformed (`transform_by`), and is to be read only. `synced` is set once the
+    first list has been handled (or the kind is known not to be served). Handlers run between two awaits: who reads several stores without
+    awaiting sees one moment of each watch, and while a list is being taken over a part of it (see above).
     """
 
     def __init__(self, cluster: Cluster, kind: Kind, clock: Clock, random: Random, field_selector: str = "") -> None:
@@ -117,6 +117,14 @@ class Informer(Generic[T]):
         """Return how many seconds ago the API server said anything of this kind, be it a bookmark; 0 before the first list."""
         last = max(self.stats.last_event, self.stats.last_list)
         return max(0.0, self._clock.now() - last) if last else 0.0
+
+    def transform_by(self, transform: Callable[[T], T] | None) -> None:
+        """Let every object be changed so before it is stored. To be called before `run`."""
+        self._objects.transform = transform
+
+    def transformed(self, obj: T) -> T:
+        """Return an object of the cluster as the store would hold it."""
+        return self._objects.transformed(obj)
 
     def add_handler(self, handler: Handler[T]) -> None:
         """Call the handler for everything in the store, and for every change from now on."""

@@ -1,7 +1,8 @@
 """A local copy of one kind's objects, and the handlers that are called with every change to it.
 
 No waiting: the informer feeds it with lists and watch events, and whatever it is fed, handlers see a gapless story: an object is added
-once, then updated, then deleted, in the order of its versions. The store is changed before handlers are called.
+once, then updated, then deleted, in the order of its versions. The store is changed before handlers are called. What it is fed is
+transformed on its way in, each object once: store and handlers know the transformed ones only.
 
 A handler that raises has missed a change. What it last took in of the object is kept, and `retry` calls it, and the handlers after it, with
 the difference to what the store has by then; until that works, every new event of the object is such a retry as well.
@@ -90,6 +91,7 @@ class ObjectStore(Generic[T]):
     def __init__(self, kind: str, on_missed: Callable[[str, int], None] = lambda _key, _failures: None) -> None:
         self.store: dict[str, T] = {}
         self.handler_errors = 0
+        self.transform: Callable[[T], T] | None = None
         self._kind = kind
         self._handlers: list[Handler[T]] = []
         self._on_missed = on_missed
@@ -118,6 +120,8 @@ class ObjectStore(Generic[T]):
         key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name  # `object_key`, without its call
         if self._ahead and key in self._ahead and self._is_overtaken(key, metadata.resource_version):
             return
+        if self.transform is not None:
+            obj = self.transform(obj)
         if event.type is not DELETED:
             self._put(key, obj, LATER)
         elif key in self.store:
@@ -131,8 +135,9 @@ class ObjectStore(Generic[T]):
         self._replacing = True
         try:
             left = OBJECTS_A_TURN
+            transform = self.transform
             for key, obj in listed.items():
-                self._put(key, obj, arrival)
+                self._put(key, obj if transform is None else transform(obj), arrival)
                 left -= 1
                 if not left:
                     left = OBJECTS_A_TURN
@@ -156,6 +161,7 @@ class ObjectStore(Generic[T]):
         if obj is None:
             self._delete(key, self.store[key], FinalState.UNKNOWN)
             return True
+        obj = self.transformed(obj)
         if known is not None and known.metadata.uid == obj.metadata.uid:
             if newer(known.metadata.resource_version, obj.metadata.resource_version) or known == obj:
                 return False
@@ -165,6 +171,10 @@ class ObjectStore(Generic[T]):
             self._ahead[key] = obj.metadata.resource_version
             self._put(key, obj, LATER)
         return True
+
+    def transformed(self, obj: T) -> T:
+        """Return the object of the cluster as the store would hold it."""
+        return obj if self.transform is None else self.transform(obj)
 
     def repeat(self, key: str) -> None:
         """Call all handlers anew with an object that they know; nothing happens if it does not exist."""

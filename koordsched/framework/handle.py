@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from koordsched.cluster.port import Cluster
     from koordsched.config.features import FeatureGates
     from koordsched.framework.simulation import NodeSimulation
+    from koordsched.framework.transformers import Transformer
     from koordsched.framework.waiting import WaitingPods
     from koordsched.queue.nominator import Nominator
 
@@ -105,6 +106,11 @@ class Handle(Protocol):
         """Return the informer of a kind of object: a store to read and changes to follow. To be asked for while the plugin is made only:
         nothing is scheduled before its first list has been handled. Pods and nodes are in the cache; a plugin that needs more of them adds
         a handler there.
+        """
+
+    def add_transformer(self, transformer: Transformer) -> None:
+        """Change objects before anything sees them, after all transformers that are listed already; one of the same name is left out. While
+        the plugin is made only.
         """
 
     @property

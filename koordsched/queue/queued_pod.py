@@ -77,7 +77,7 @@ class QueuedPodInfo:
         self.pod_info = pod_info
         self.key = pod_info.key  # namespace/name; like the uid it is the same for all states of the pod
         self.uid = pod_info.uid
-        self.profile = pod_info.pod.spec.scheduler_name  # names the profile; immutable in the API
+        self.profile = pod_info.pod.spec.scheduler_name  # names the profile; a pod that another profile takes over is queued anew
         self.timestamp = now  # when it came into the queue, then when its last attempt failed
         self.initial_attempt_timestamp: float | None = None  # when it first was in the active queue
         self.attempts = 0

@@ -8,25 +8,37 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from koordsched.cache.cache import Cache
+from koordsched.cluster.event_series import EventText
 from koordsched.cluster.informer import Informer
+from koordsched.cluster.object_store import object_key
+from koordsched.framework.transformers import Transformers
 from koordsched.framework.waiting import WaitingPods
+from koordsched.log import get_logger
 from koordsched.metrics import MetricRules
 from koordsched.scheduler.metrics import Metrics
 from koordsched.scheduler.status_writer import StatusWriter
+from koordsched.scheduler.transformers import standard_transformers
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Iterator
 
     from koordsched.api.kinds import Kind
+    from koordsched.api.meta import Object
     from koordsched.clock import Clock
     from koordsched.cluster.event_recorder import EventRecorder
     from koordsched.cluster.port import Cluster
     from koordsched.config.flags import Flags
     from koordsched.framework.profile import Profile
+    from koordsched.framework.transformers import Transformer
     from koordsched.queue.scheduling_queue import SchedulingQueue
 
+log = get_logger(__name__)
+
 MAX_BINDS_IN_FLIGHT = 100
+MAX_MALFORMED = 4096
+"""Malformed objects of which it is remembered what was reported."""
+MALFORMED_EVENT = "InvalidAnnotation"
 
 
 class Dependencies(msgspec.Struct, frozen=True):
@@ -49,7 +61,8 @@ class Dependencies(msgspec.Struct, frozen=True):
 class Informers:
     """One informer a kind, made for the first that asks for it. Iterating gives them in the order in which they were made."""
 
-    def __init__(self, cluster: Cluster, clock: Clock, random: random.Random) -> None:
+    def __init__(self, cluster: Cluster, clock: Clock, random: random.Random, transformers: Transformers | None = None) -> None:
+        self.transformers = transformers or Transformers()
         self._cluster = cluster
         self._clock = clock
         self._random = random
@@ -63,7 +76,14 @@ class Informers:
         found = self._by_kind.get(kind)
         if found is None:
             found = self._by_kind[kind] = Informer(self._cluster, kind, self._clock, self._random, field_selector)
+            found.transform_by(self.transformers.of(kind))
         return found
+
+    def add_transformer(self, transformer: Transformer) -> None:
+        """Change objects of a kind in one more way. To be called before any informer runs."""
+        self.transformers.add(transformer)
+        if (informer := self._by_kind.get(transformer.kind)) is not None:
+            informer.transform_by(self.transformers.of(transformer.kind))
 
     async def synced(self) -> None:
         """Wait until the first list of every kind has been handled."""
@@ -87,13 +107,28 @@ class SchedulerContext:
         self.cluster = dependencies.cluster
         self.cache = Cache()
         self.waiting_pods = WaitingPods()
-        self.informers = Informers(dependencies.cluster, dependencies.clock, dependencies.random)
+        transformers = standard_transformers(dependencies.flags.gates, self._report_malformed)
+        self.informers = Informers(dependencies.cluster, dependencies.clock, dependencies.random, transformers)
         self.metrics = Metrics(MetricRules.of(dependencies.flags.disabled_metrics, dependencies.flags.allow_metric_labels))
         self.status_writer = StatusWriter(dependencies.cluster, dependencies.clock, dependencies.random)
         self.profiles: dict[str, Profile] = {}  # by scheduler name, as are
         self.recorders: dict[str, EventRecorder] = {}
         self.bind_slots = asyncio.Semaphore(MAX_BINDS_IN_FLIGHT)
+        self._malformed: dict[str, str] = {}  # by uid: what was last reported of an object
 
     def events(self, profile: str) -> EventRecorder:
         """Return the recorder that writes in the name of this profile."""
         return self.recorders[profile]
+
+    def _report_malformed(self, obj: Object, problem: str) -> None:
+        """Say in the log and in an event what is wrong with an object, once as long as it stays the same."""
+        uid = obj.metadata.uid
+        if self._malformed.get(uid) == problem:
+            return
+        if len(self._malformed) >= MAX_MALFORMED:
+            self._malformed.clear()
+        self._malformed[uid] = problem
+        log.warning("an object says something that cannot be read", kind=obj.kind, object=object_key(obj), problem=problem)
+        self.metrics.framework.malformed_objects.increment(obj.kind)
+        text = EventText("Warning", MALFORMED_EVENT, "Scheduling", problem)
+        self.events(next(iter(self.profiles))).event(obj, text)

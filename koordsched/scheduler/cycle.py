@@ -32,7 +32,7 @@ from koordsched.log import get_logger
 from koordsched.queue.events import ASSIGNED_POD_DELETE, Scope
 from koordsched.scheduler.binding_tasks import BindingTasks, CancellableWaits
 from koordsched.scheduler.extenders.asking import AllowedNodes, ExtenderQuestion
-from koordsched.scheduler.failure import CLEAR_NOMINATION, Failure, bound_to, refreshed
+from koordsched.scheduler.failure import CLEAR_NOMINATION, SCHEDULER_NAME_UNMATCHED, Failure, bound_to, hand_over, refreshed
 from koordsched.scheduler.nominated_nodes import NominatedNodes
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ log = get_logger(__name__)
 
 PODS_TO_ACTIVATE = "kubernetes.io/pods-to-activate"  # CycleState key: pods (by key) that plugins want tried now that this one is placed
 PODS_A_TURN = 16  # pods scheduled before other tasks get their turn: few enough that binds and watches never starve
+POD_IS_BEING_DELETED = "pod is being deleted"
 LOOK_SECONDS = 0.1  # how often it is seen, at the end, which bindings have begun to wait meanwhile
 NO_STATE = CycleState()
 
@@ -72,13 +73,20 @@ class Cycle:
     """Takes pods from the queue to their nodes."""
 
     def __init__(
-        self, context: SchedulerContext, failures: FailureHandler, pods: Mapping[str, Pod], extenders: ExtenderChain | None = None
+        self,
+        context: SchedulerContext,
+        failures: FailureHandler,
+        pods: Mapping[str, Pod],
+        extenders: ExtenderChain | None = None,
+        *,
+        checked: bool = True,
     ) -> None:
-        """pods: the watched pods by key, as the cluster has them."""
+        """pods: the watched pods by key, as the cluster has them. checked: whether a pod is looked at once more before it is bound."""
         self._context = context
         self._failures = failures
         self._pods = pods
         self._extenders = extenders
+        self._checked = checked
         self._cache = context.cache
         self._random = context.random
         self._nominator = context.queue.nominator
@@ -264,6 +272,9 @@ class Cycle:
             if stored is None or stored.metadata.uid != info.uid or stored.spec.node_name:
                 self._context.queue.done(info.uid)  # there is nothing left to place
                 return
+            if stored.spec.scheduler_name != info.profile:
+                hand_over(self._context, info, stored)
+                return
             if stored.metadata.resource_version != info.pod_info.pod.metadata.resource_version:
                 info.pod_info = refreshed(info.pod_info, stored, attempt.profile)
             info.pod_info.shape = attempt.profile.shapes.key(info.pod_info)  # signatures may have changed meanwhile
@@ -354,6 +365,10 @@ class Cycle:
             status = await self._wait_on_permit(waiting)
             if status is not None:
                 return status
+        if self._checked:
+            status = self._why_not_bound(attempt)
+            if status is not None:
+                return status
         self._context.queue.done(pod.uid)  # from here on a failure is retried after a backoff, whatever happened meanwhile
         if work:  # takes no slot: volumes take minutes
             status = await profile.run_pre_bind(self._waits.around(work), state, pod, node)
@@ -376,6 +391,15 @@ class Cycle:
         if status is None:
             self._bound(attempt)
         return status
+
+    def _why_not_bound(self, attempt: Attempt) -> Status | None:
+        """Look at the pod as the cluster has it by now (frameworkext.md §4 item 11). None: it may be bound."""
+        stored = self._pods.get(attempt.info.key)
+        if stored is None or stored.metadata.uid != attempt.info.uid:
+            return Status(Code.ERROR, (f'pod "{attempt.pod.pod.metadata.name}" not found',))
+        if stored.spec.scheduler_name != attempt.info.profile:
+            return Status(Code.ERROR, (SCHEDULER_NAME_UNMATCHED,))
+        return Status(Code.ERROR, (POD_IS_BEING_DELETED,)) if stored.metadata.deletion_timestamp is not None else None
 
     async def _wait_on_permit(self, waiting: WaitingPod) -> Status | None:
         begun = self._context.clock.now()

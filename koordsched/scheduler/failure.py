@@ -33,6 +33,7 @@ CLEAR_NOMINATION = PostFilterResult("")
 
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
+SCHEDULER_NAME_UNMATCHED = "schedulerName unmatched"
 
 PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 5.0
 """Doubled from turn to turn while reasons go on changing: on a cluster that changes every second each turn is an event and a status for
@@ -76,6 +77,9 @@ class FailureHandler:
             context.queue.done(info.uid)
             context.status_writer.forget(info.uid)
             return
+        if stored.spec.scheduler_name != info.profile:
+            hand_over(context, info, stored)
+            return
         if stored.metadata.resource_version != info.pod_info.pod.metadata.resource_version:
             info.pod_info = refreshed(info.pod_info, stored, failure.profile)
         if failure.diagnosis is None:
@@ -89,6 +93,16 @@ class FailureHandler:
         report(context, stored, PodStatusUpdate(reason, failure.message, nominated))
         if failure.diagnosis is not None and failure.diagnosis.of_shape:
             self._conditions.note(failure.profile, info.pod_info, failure.diagnosis)
+
+
+def hand_over(context: SchedulerContext, info: QueuedPodInfo, pod: Pod) -> None:
+    """End the flight of a pod that another scheduler is responsible for by now; it comes back as a new one if that is a profile here."""
+    context.queue.done(info.uid)
+    context.queue.delete(info.pod_info)
+    context.status_writer.forget(info.uid)
+    profile = context.profiles.get(pod.spec.scheduler_name)
+    if profile is not None:
+        context.queue.add(refreshed(info.pod_info, pod, profile))
 
 
 def _record_outcome(failure: Failure) -> None:

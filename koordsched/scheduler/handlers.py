@@ -37,7 +37,7 @@ from koordsched.queue.events import (
     EventResource,
     cluster_event,
 )
-from koordsched.scheduler.failure import bound_to, refreshed
+from koordsched.scheduler.failure import SCHEDULER_NAME_UNMATCHED, bound_to, refreshed
 
 if TYPE_CHECKING:
     from koordsched.api.core import Node, Pod
@@ -177,6 +177,9 @@ class PodHandler:
         self._pending_added.observe(self._perf() - started)
 
     def _update_pending(self, old: Pod, new: Pod) -> None:
+        if old.spec.scheduler_name != new.spec.scheduler_name:
+            self._hand_over(old, new)
+            return
         profile = self._profiles.get(new.spec.scheduler_name)
         if profile is None:
             return
@@ -201,6 +204,24 @@ class PodHandler:
             for event in pod_update_events(before, after):
                 if event is not UNSCHEDULABLE_POD_UPDATE:
                     self._handling(event.label).observe(took)
+
+    def _hand_over(self, old: Pod, new: Pod) -> None:
+        """Follow a pod whose label names another scheduler from now on (frameworkext.md §3 item 6): no more ours, ours now, or another
+        profile's. An attempt that is under way ends first; where it fails, the failure path passes the pod on.
+        """
+        uid = new.metadata.uid
+        if self._context.cache.is_assumed(uid):
+            waiting_on_permit = self._context.waiting_pods.get(uid)
+            if waiting_on_permit is not None:
+                waiting_on_permit.reject("", SCHEDULER_NAME_UNMATCHED)
+            else:
+                self._update_assumed(old, new)
+        elif not self._context.queue.is_in_flight(uid):
+            waiting = self._context.queue.get(_key(new))
+            if waiting is not None:
+                self._context.queue.delete(waiting.pod_info)
+                self._context.status_writer.forget(uid)
+            self._add_pending(new)
 
     def _update_assumed(self, old: Pod, new: Pod) -> None:
         """An assumed pod that is being deleted makes room at once; other changes are the kubelet's business."""

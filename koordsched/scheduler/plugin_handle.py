@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from koordsched.config.features import FeatureGates
     from koordsched.framework.handle import PreemptionExtenders
     from koordsched.framework.simulation import NodeSimulation
+    from koordsched.framework.transformers import Transformer
     from koordsched.queue.nominator import Nominator
     from koordsched.queue.scheduling_queue import SchedulingQueue
     from koordsched.scheduler.context import SchedulerContext
@@ -52,6 +53,9 @@ class PluginHandle:
 
     def informer(self, kind: Kind) -> Informer[Any]:
         return self._context.informers.of(kind)
+
+    def add_transformer(self, transformer: Transformer) -> None:
+        self._context.informers.add_transformer(transformer)
 
     # Once the scheduler runs
 

@@ -89,7 +89,8 @@ class Scheduler:
         self.queue.call_on_backoff(self._arm)
         self._conditions = ConditionRefresher(context, self._pods.store)
         failures = FailureHandler(context, self._pods.store, self._conditions)
-        self.cycle = Cycle(context, failures, self._pods.store, self._extenders)
+        checked = dependencies.flags.gates["DynamicSchedulerCheck"]
+        self.cycle = Cycle(context, failures, self._pods.store, self._extenders, checked=checked)
         self._nodes.add_handler(NodeHandler(context))
         self._nodes.add_handler(NominationKeeper(context, self.profiles, self._handle))
         self._pods.add_handler(PodHandler(context))
@@ -143,8 +144,13 @@ class Scheduler:
 
     @property
     def pods(self) -> Mapping[str, Pod]:
-        """Return the live pods of the cluster as they were last seen, by key."""
+        """Return the live pods of the cluster as they were last seen and transformed, by key."""
         return self._pods.store
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """Return the nodes of the cluster as they were last seen and transformed, by name."""
+        return self._nodes.store
 
     def idle(self) -> bool:
         """Answer whether there is nothing to try, nothing on its way, and the condition of every pending pod is written."""

@@ -15,12 +15,13 @@ from typing import Any
 import msgspec
 
 from koordsched.api.core import Node, Pod
-from koordsched.api.kinds import EVENT, NAMESPACE, NODE, POD, PRIORITY_CLASS
+from koordsched.api.kinds import EVENT, NAMESPACE, POD, PRIORITY_CLASS
 from koordsched.api.resources import node_allocatable
 from koordsched.cluster.port import AlreadyExists, ClusterError, NotFound
 from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.framework.tooling import PluginReport
 from koordsched.plugins import tooling
+from koordsched.scheduler.transformers.pods import ORIGINAL_SCHEDULER_NAME
 from koordsched.simulate.pod_history import PodHistory, PodHistoryHandler, requests_on_node
 from koordsched.simulate.result import Pending, Placement, Result, Summary
 from koordsched.simulate.workload import Manifest, PodArrival, Rejection, Workload
@@ -169,7 +170,7 @@ class Simulation:
         return found
 
     async def _sum_up(self, seconds: float, reports: dict[str, PluginReport]) -> Result:
-        nodes = [node for node in (await self._embedded.cluster.list(NODE)).items if isinstance(node, Node)]
+        nodes = list(self._embedded.scheduler.nodes.values())
         preempted = await self._preempted()
         placements, pending = [], []
         pods, deleted = self._history.pods, self._history.deleted
@@ -241,4 +242,5 @@ def problem_of(manifest: Manifest, error: ClusterError) -> str:
 def _written(pod: Pod, manifest: Manifest) -> dict[str, str]:
     """Return the annotations that were not there, or said something else, when the pod was submitted."""
     submitted = manifest.body["metadata"].get("annotations") or {}
-    return {key: text for key, text in sorted(pod.metadata.annotations.items()) if submitted.get(key) != text}
+    annotations = sorted(pod.metadata.annotations.items())
+    return {key: text for key, text in annotations if submitted.get(key) != text and key != ORIGINAL_SCHEDULER_NAME}

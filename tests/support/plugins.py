@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from koordsched.cache.columns import Columns
     from koordsched.cluster.informer import Informer
     from koordsched.framework.interface import FilterNodesPlugin, Plugin, ScoreNodesPlugin
+    from koordsched.framework.transformers import Transformer
     from koordsched.queue.events import EventHint, QueueingHint
     from support.builders import NodeBuilder, PodBuilder
 
@@ -48,6 +49,9 @@ class PluginBench(RecordedActions):
 
     def informer(self, kind: Kind) -> Informer[Any]:
         return self.informers.of(kind)
+
+    def add_transformer(self, transformer: Transformer) -> None:
+        self.informers.add_transformer(transformer)
 
     def set(self, builder: NodeBuilder) -> None:
         """Add the node, or change the one of that name."""

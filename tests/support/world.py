@@ -25,6 +25,7 @@ from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.handle import PreemptionExtenders
 from koordsched.framework.profile import PluginFactory, Profile
 from koordsched.framework.simulation import NodeSimulation
+from koordsched.framework.transformers import Transformer
 from koordsched.framework.waiting import WaitingPods
 from koordsched.plugins import REGISTRY
 from koordsched.queue.nominator import Nominator
@@ -148,6 +149,9 @@ class World(RecordedActions):
 
     def simulation(self, pod: PodInfo) -> NodeSimulation:
         return self.profile.shapes.simulation(self.profile.shapes.pre_filter(self.signed(pod)))
+
+    def add_transformer(self, transformer: Transformer) -> None:
+        self.informers.add_transformer(transformer)
 
     def signed(self, pod: PodInfo) -> PodInfo:
         """Give the pod its shape."""

@@ -1,17 +1,23 @@
-"""Priority classes of pods (apis/extension/priority.go and priority_utils.go of Koordinator v1.8.0, nodenumaresource.md §4)."""
+"""Priority classes of pods (apis/extension/priority.go and priority_utils.go of Koordinator v1.8.0, nodenumaresource.md §4,
+frameworkext.md §7)."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from koordsched.api.koordinator.qos import QosClass
+from koordsched.api.koordinator.qos import QosClass, qos_class_or_default
+from koordsched.api.koordinator.reading import Malformed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from koordsched.api.core import Pod
 
 PRIORITY_CLASS = "koordinator.sh/priority-class"
 """Label of pods; it overrides spec.priority."""
+SUB_PRIORITY = "koordinator.sh/priority"
+"""Label of pods: an order among those of one class."""
 
 
 class KoordinatorPriorityClass(StrEnum):
@@ -56,3 +62,35 @@ def _by_value(priority: int | None) -> KoordinatorPriorityClass:
             if lowest <= priority <= highest:
                 return band
     return KoordinatorPriorityClass.NONE
+
+
+DEFAULT_PRIORITIES = {
+    KoordinatorPriorityClass.PROD: 9500,
+    KoordinatorPriorityClass.MID: 7500,
+    KoordinatorPriorityClass.BATCH: 5500,
+    KoordinatorPriorityClass.FREE: 3500,
+    KoordinatorPriorityClass.NONE: 0,
+}
+
+
+def priority_or_default(pod: Pod) -> int:
+    """Return spec.priority, or where that is absent or 0 the default of the pod's class. QuantityError as `qos_class_or_default`."""
+    return pod.spec.priority or DEFAULT_PRIORITIES[priority_class(pod, qos_class_or_default(pod))]
+
+
+def sub_priority(labels: Mapping[str, str]) -> int:
+    """Return the number that the label gives, 0 without one; the prefixes 0x, 0o, 0b and 0 name a base. Malformed: it is no int32."""
+    text = labels.get(SUB_PRIORITY, "")
+    if not text:
+        return 0
+    digits = text.removeprefix("-").removeprefix("+")
+    try:
+        if not text.isascii() or text != text.strip():
+            raise ValueError
+        # Go takes 017 for octal, which Python does not.
+        number = int(text, 8) if digits[:1] == "0" and digits.replace("_", "").isdecimal() else int(text, 0)
+    except ValueError:
+        raise Malformed(SUB_PRIORITY, "expected a whole number", text) from None
+    if not -(2**31) <= number < 2**31:
+        raise Malformed(SUB_PRIORITY, "expected a whole number of 32 bits", text)
+    return number

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import field
 
 from koordsched.api.koordinator.cpulist import parse_cpus
+from koordsched.api.koordinator.node_reservation import NODE_RESERVATION, node_reservation
 from koordsched.api.koordinator.reading import Malformed, read_annotation, read_text
 from koordsched.api.meta import Api, Int32
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 CPU_TOPOLOGY = "node.koordinator.sh/cpu-topology"
 POD_CPU_ALLOCS = "node.koordinator.sh/pod-cpu-allocs"
 CPU_MANAGER_POLICY = "kubelet.koordinator.sh/cpu-manager-policy"
-RESERVATION = "node.koordinator.sh/reservation"
 SYSTEM_QOS = "node.koordinator.sh/system-qos-resource"
 
 T = TypeVar("T")
@@ -78,10 +78,6 @@ class _PodCpuAlloc(Api):
     managed_by_kubelet: bool = False
 
 
-class _NodeReservation(Api):
-    reserved_cpus: str = field(default="", name="reservedCPUs")
-
-
 class _SystemQos(Api):
     cpuset: str = ""
     cpuset_exclusive: bool = True
@@ -119,8 +115,8 @@ def kubelet_bound_cpus(annotations: Mapping[str, str]) -> tuple[int, list[str]]:
 
 def node_reserved_cpus(annotations: Mapping[str, str]) -> int:
     """Return the CPUs that the node's reservation names."""
-    reservation = read_annotation(annotations, RESERVATION, _NodeReservation) if annotations.get(RESERVATION) else None
-    return 0 if reservation is None else _cpus(annotations, RESERVATION, reservation.reserved_cpus)
+    reservation = node_reservation(annotations)
+    return 0 if reservation is None else _cpus(annotations, NODE_RESERVATION, reservation.reserved_cpus)
 
 
 def system_cpus(annotations: Mapping[str, str]) -> int:

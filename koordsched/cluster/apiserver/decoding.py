@@ -173,6 +173,9 @@ class KindDecoder:
         if isinstance(raw, dict):
             raw.setdefault("apiVersion", self._kind.api_version)
             raw.setdefault("kind", self._kind.kind)
+            metadata = raw.get("metadata")
+            if isinstance(metadata, dict):
+                metadata.pop("managedFields", None)  # who wrote which field: half of an object, and nothing reads it
         found = decode(self._kind, raw)
         return share(found) if isinstance(found, Pod) else found
 

@@ -186,9 +186,9 @@ class _CacheComparison:
         return True
 
     def _compare_queued(self, info: QueuedPodInfo) -> None:
-        """See whether a pod that waits exists and is not bound."""
+        """See whether a pod that waits exists, is not bound, and waits for the scheduler that is responsible for it."""
         pod = self._pods.get(info.key)
-        if pod is None or pod.metadata.uid != info.uid or pod.spec.node_name:
+        if pod is None or pod.metadata.uid != info.uid or pod.spec.node_name or pod.spec.scheduler_name != info.profile:
             self._redundant_pods.add(pod_name(info.key, info.uid))
 
 

@@ -1,8 +1,9 @@
 """What the watches say against a list from the API server, page by page.
 
-One comparison proves little: between the list and the watch there is always something on its way. What the list lacks may be new and what
-only the list has may be deleted. So what differs is compared again for some seconds, and it counts if the watch has not reported anything
-of the object meanwhile, and if the API server, asked for it by name, still says something else: it may have come or gone since the list.
+What is listed is compared as the informer's store would hold it. One comparison proves little: between the list and the watch there is
+always something on its way. What the list lacks may be new and what only the list has may be deleted. So what differs is compared again for
+some seconds, and it counts if the watch has not reported anything of the object meanwhile, and if the API server, asked for it by name,
+still says something else: it may have come or gone since the list.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class ListWalk(Generic[T]):
                 unseen.discard(key)
                 watched = store.get(key)
                 version = "" if watched is None else watched.metadata.resource_version
-                if watched is None or watched.metadata.uid != meta.uid or is_stale(watched, listed):
+                if watched is None or watched.metadata.uid != meta.uid or self._is_stale(watched, listed):
                     found.append(Differing(key, meta.uid, version, meta.resource_version))
                 await slices.pause()
         return found
@@ -117,7 +118,10 @@ class ListWalk(Generic[T]):
         watched = informer.store.get(found.key)
         if watched is None or obj is None:
             return watched is not obj, obj
-        return watched.metadata.uid != obj.metadata.uid or is_stale(watched, obj), obj
+        return watched.metadata.uid != obj.metadata.uid or self._is_stale(watched, obj), obj
+
+    def _is_stale(self, watched: T, listed: Any) -> bool:
+        return is_stale(watched, self.informer.transformed(listed))
 
     def _watched(self, key: str) -> str:
         obj = self.informer.store.get(key)

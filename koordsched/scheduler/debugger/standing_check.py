@@ -167,7 +167,7 @@ class _Mending:
         self._count = count
 
     def remove_pod(self, key: str, uid: str) -> None:
-        """Forget a pod that does not exist, or that waits though it is bound."""
+        """Forget a pod that does not exist, or that waits though it is bound or another scheduler is responsible for it."""
         pod = self._sources.pods.store.get(key)
         exists = pod is not None and pod.metadata.uid == uid
         info, state = self._queue.get(key), self._cache.pods.get(uid)
@@ -175,7 +175,8 @@ class _Mending:
         if state is not None and not exists:
             self._report(POD, f"{key} ({uid})", "counted on", state.node.name, "")
             self._forget_counted(uid)
-        if info is not None and waits and (pod is None or not exists or pod.spec.node_name):
+        elsewhere = pod is None or not exists or bool(pod.spec.node_name) or (info is not None and pod.spec.scheduler_name != info.profile)
+        if info is not None and waits and elsewhere:
             self._report(POD, f"{key} ({uid})", "waits", cached=True, actual=False)
             self._queue.forget(info.pod_info)
 

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 
+import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 from support.builders import node, pod
 from support.fakes import Late, node_manifest, pod_manifest
-from support.stages import Stage, begin, bound_to, metric, nodes_of_pods, ref
+from support.stages import Stage, begin, bound_to, condition, metric, nodes_of_pods, ref
 
+from koordsched.api.core import Pod
 from koordsched.api.kinds import EVENT, NODE, POD
 from koordsched.api.meta import Object
 from koordsched.api.podinfo import PodInfo
 from koordsched.cluster.object_store import Arrival
 from koordsched.cluster.port import Ref
-from koordsched.framework.status import unschedulable
+from koordsched.framework.cycle_state import CycleState
+from koordsched.framework.status import Code, Status, unschedulable
 from koordsched.queue.events import ActionType, ClusterEvent, EventHint, EventResource, QueueingHint, cluster_event
 from koordsched.scheduler.handlers import NodeHandler, PodHandler
 
@@ -126,3 +132,97 @@ async def test_a_pod_that_others_bind_while_it_waits_is_counted_where_it_is(stag
         assert list(world.scheduler.queue.pending()) == []
         (counted,) = world.scheduler.cache.pods.values()
         assert (counted.info.key, counted.node.name, counted.assumed) == ("default/big", "n1", False)
+
+
+# Pods that pass from one scheduler to another (frameworkext.md §3 item 6, §4 item 11)
+
+SCHEDULER_LABEL = "scheduling.koordinator.sh/scheduler-name"
+
+
+async def test_a_pod_that_waits_on_permit_and_is_handed_away_gives_its_room_back_at_once(stage: Stage) -> None:
+    late = Late("Late")
+    late.permit_answer = (Status(Code.WAIT), 600.0)
+    async with stage((late, "permit reserve")) as world:
+        await begin(world)
+        assert world.scheduler.cache.is_assumed(world.scheduler.pods["default/p"].metadata.uid)
+        await world.patch(ref("p"), {"metadata": {"labels": {SCHEDULER_LABEL: "other"}}})
+        await world.settle()
+        assert late.journal == ["reserve Late", "permit Late", "unreserve Late"]
+        assert not world.scheduler.cache.pods
+        assert world.scheduler.queue.pending() == world.scheduler.queue.in_flight == []
+        assert nodes_of_pods(world) == {"p": ""}
+
+
+class Meanwhile(Late):
+    """Changes the watched pod while it is reserved, as a watch does that is faster than the binding."""
+
+    def __init__(self, change: Callable[[dict[str, Pod], Pod], None]) -> None:
+        super().__init__("Meanwhile")
+        self.world: Any = None
+        self._change = change
+
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        if "reserve Meanwhile" not in self.journal:
+            self._change(self.world.scheduler._pods.store, pod.pod)
+        return super().reserve(state, pod, node_name)
+
+
+def _hand_away(store: dict[str, Pod], pod: Pod) -> None:
+    store["default/p"] = replace(pod, spec=replace(pod.spec, scheduler_name="other"))
+
+
+def _hand_to_second(store: dict[str, Pod], pod: Pod) -> None:
+    store["default/p"] = replace(pod, spec=replace(pod.spec, scheduler_name="second"))
+
+
+def _terminate(store: dict[str, Pod], pod: Pod) -> None:
+    store["default/p"] = replace(pod, metadata=replace(pod.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
+
+
+def _delete(store: dict[str, Pod], _pod: Pod) -> None:
+    del store["default/p"]
+
+
+@pytest.mark.parametrize("change", [_hand_away, _delete])
+async def test_a_pod_that_is_another_schedulers_or_gone_when_it_is_to_be_bound_is_let_be(
+    stage: Stage, change: Callable[[dict[str, Pod], Pod], None]
+) -> None:
+    meanwhile = Meanwhile(change)
+    async with stage((meanwhile, "reserve preBind"), damaged=True) as world:
+        meanwhile.world = world
+        await begin(world)
+        await asyncio.sleep(10)
+        assert meanwhile.journal == ["reserve Meanwhile", "unreserve Meanwhile"], "nothing was written"
+        assert not world.scheduler.cache.pods
+        assert world.scheduler.queue.pending() == world.scheduler.queue.in_flight == []
+        assert world.cluster.calls["bind", POD] == 0
+        assert world.cluster.raws(EVENT) == []
+
+
+async def test_a_pod_that_is_being_deleted_when_it_is_to_be_bound_goes_back(stage: Stage) -> None:
+    meanwhile = Meanwhile(_terminate)
+    async with stage((meanwhile, "reserve preBind"), damaged=True) as world:
+        meanwhile.world = world
+        await begin(world)
+        assert meanwhile.journal == ["reserve Meanwhile", "unreserve Meanwhile"]
+        assert condition(world) == ("SchedulerError", "pod is being deleted")
+
+
+async def test_without_the_gate_the_bind_alone_decides(stage: Stage) -> None:
+    meanwhile = Meanwhile(_hand_away)
+    async with stage((meanwhile, "reserve preBind")) as world:
+        meanwhile.world = world
+        world.scheduler.cycle._checked = False
+        await begin(world)
+        assert nodes_of_pods(world) == {"p": "n1"}
+
+
+async def test_a_pod_that_another_profile_gets_while_it_is_tried_is_queued_as_its_pod(stage: Stage) -> None:
+    meanwhile = Meanwhile(_hand_to_second)
+    own = {"multiPoint": {"enabled": [{"name": "Meanwhile"}]}}
+    profiles = [{"schedulerName": "default-scheduler", "plugins": own}, {"schedulerName": "second"}]
+    async with stage((meanwhile, "reserve preBind"), damaged=True, profiles=profiles) as world:
+        meanwhile.world = world
+        await begin(world)
+        assert meanwhile.journal == ["reserve Meanwhile", "unreserve Meanwhile"]
+        assert nodes_of_pods(world) == {"p": "n1"}

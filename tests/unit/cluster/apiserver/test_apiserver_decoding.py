@@ -155,6 +155,13 @@ def test_a_custom_resource_that_cannot_be_read_is_named_and_does_not_end_the_wat
     assert 'status.nodeMetric.nodeUsage.resources[cpu]: Invalid value: ["x"]: must be' in seen["error"]
 
 
+def test_an_unstructured_object_does_not_keep_who_wrote_its_fields() -> None:
+    raw = {"metadata": {"name": "r", "managedFields": [{"manager": "kubectl"}]}, "spec": {"a": 1}}
+    found = KindDecoder(NODE_RESOURCE_TOPOLOGY).object(msgspec.json.encode(raw))
+    assert isinstance(found, Unstructured)
+    assert (found.raw["metadata"], found.raw["spec"]) == ({"name": "r"}, {"a": 1})
+
+
 def test_lines_are_put_together_wherever_they_were_cut() -> None:
     text = b"one\ntwo\nthree\n"
     for size in range(1, len(text) + 1):

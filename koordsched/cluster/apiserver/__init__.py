@@ -7,7 +7,7 @@
 - `errors.py`            status codes and broken connections into errors of the port, in one place
 - `decoding.py`          bytes into Structs; `watch.py` a watch and the streaming list, cut into lines
 - `identity.py`          credentials and TLS kept fresh; `credentials.py`, `exec_plugin.py`, `oidc.py`, `tls.py` where they come from
-- `kubeconfig.py`        where the API server is (`kubeconfig_format.py`, `kubeconfig_user.py`); `target.py` for a pod of the cluster
+- `kubeconfig.py`        where the API server is, and with which credentials; `target.py` for a pod of the cluster
 
 Only what is exported here is for others.
 """

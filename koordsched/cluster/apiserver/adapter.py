@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from koordsched.cluster.apiserver.call import JSON, Call, Label
-from koordsched.cluster.apiserver.calls import Calls
+from koordsched.cluster.apiserver.calls import JSON, Call, Calls, Label
 from koordsched.cluster.apiserver.decoding import UNDECODABLE, KindDecoder
 from koordsched.cluster.apiserver.errors import OK, SentRequest, unreadable_answer
 from koordsched.cluster.apiserver.watch import follow, stream_list

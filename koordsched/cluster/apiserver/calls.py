@@ -8,14 +8,15 @@ the API server who a client is (creations, all of them) do not wait.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 import msgspec
 
 from koordsched.api.kinds import EVENT, LEASE, POD, Kind
-from koordsched.cluster.apiserver.call import JSON, Call, Label, Pool
 from koordsched.cluster.apiserver.limiter import Priority
 from koordsched.cluster.port import Invalid
 
@@ -25,6 +26,42 @@ if TYPE_CHECKING:
     from koordsched.api.kinds import Kind
     from koordsched.cluster.apiserver.settings import ConnectionSettings
     from koordsched.cluster.port import Binding, Patch, Ref
+
+
+JSON = "application/json"
+
+
+class Pool(Enum):
+    """Requests that share connections: a storm of one sort must not starve another."""
+
+    WATCH = "watch"
+    BIND = "bind"
+    LEASE = "lease"
+    OTHER = "other"
+
+
+class Label(NamedTuple):
+    """What a request is counted under: its verb (those of the port, and "patch status") and the kind's plural."""
+
+    verb: str
+    plural: str
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """One request. `seconds` limits its whole time, `silence` the time between two pieces of the answer; None: no limit."""
+
+    label: Label
+    method: str
+    path: str
+    query: Mapping[str, str] = {}
+    body: bytes | None = None
+    content_type: str = ""  # of the body
+    pool: Pool = Pool.OTHER
+    priority: Priority = Priority.HIGH
+    seconds: float | None = None
+    silence: float | None = None
+    needs_answer: bool = True  # False: the status says it all
+    decides: bool = False  # it changes what only the leading scheduler may change
 
 
 _PLAIN = re.compile(r"[a-z0-9.-]*")  # what nearly all names are made of: quoting them is 20 times dearer than looking

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from multidict import CIMultiDict
 
-from koordsched.cluster.apiserver.call import JSON
+from koordsched.cluster.apiserver.calls import JSON
 from koordsched.cluster.apiserver.credentials import HEADER_NAME, header_flaw
 from koordsched.cluster.port import Invalid
 

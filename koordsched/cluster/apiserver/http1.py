@@ -16,8 +16,7 @@ from typing import cast
 import httptools
 import msgspec
 
-from koordsched.cluster.apiserver.network_errors import network_error_text
-from koordsched.cluster.apiserver.wire import ApiResponse, NoAnswer, NotSent, NotTrusted, max_body
+from koordsched.cluster.apiserver.wire import ApiResponse, NoAnswer, NotSent, NotTrusted, max_body, network_error_text
 from koordsched.tasks import call_later
 
 KEEPALIVE_SECONDS = 60.0

@@ -3,28 +3,121 @@
 Read by own code, not by kubernetes-asyncio: that answers most malformed files with a TypeError, writes client keys to temporary files,
 reads no file a second time, and costs 0.5 s and 38 MiB to import, which a scheduler would pay at each start (measured with 36.1.0).
 Merging several files is kubectl's business; --kubeconfig names one.
+
+First the format (v1 Config), as far as a client without a terminal reads it; unknown fields are dropped, as kubectl does. Then the target:
+the server, and the user's credentials with client-go's precedence: a token file over a token, either over a plugin; a token beside a user
+name, or two plugins, are a mistake.
 """
 
 from __future__ import annotations
 
 import binascii
-from base64 import b64decode
+import os
+from base64 import b64decode, b64encode
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
+from koordsched.api.kinds import Kind
+from koordsched.api.meta import Api, Object
 from koordsched.api.validation import InvalidObject, decode
-from koordsched.cluster.apiserver.credentials import header_flaw
-from koordsched.cluster.apiserver.kubeconfig_format import KUBECONFIG, Kubeconfig, KubeconfigCluster, NamedCluster, NamedContext, NamedUser
-from koordsched.cluster.apiserver.kubeconfig_user import read_user
+from koordsched.cluster.apiserver.credentials import Credential, CredentialSource, Fixed, TokenFile, bearer, escaped_header_key, header_flaw
+from koordsched.cluster.apiserver.exec_plugin import ExecPlugin
 from koordsched.cluster.apiserver.settings import ConnectError
 from koordsched.cluster.apiserver.target import Pem, Target, TlsSettings
 from koordsched.files import read_limited
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+
+class NamedExtension(Api, rename="kebab"):
+    name: str = ""
+    extension: Any = None
+
+
+class KubeconfigCluster(Api, rename="kebab"):
+    server: str = ""
+    certificate_authority: str = ""
+    certificate_authority_data: str = ""
+    insecure_skip_tls_verify: bool = False
+    tls_server_name: str = ""
+    proxy_url: str = ""
+    extensions: tuple[NamedExtension, ...] = ()
+
+
+class NamedCluster(Api, rename="kebab"):
+    name: str
+    cluster: KubeconfigCluster = KubeconfigCluster()
+
+
+class KubeconfigContext(Api, rename="kebab"):
+    cluster: str = ""
+    user: str = ""
+
+
+class NamedContext(Api, rename="kebab"):
+    name: str
+    context: KubeconfigContext = KubeconfigContext()
+
+
+class EnvironmentVariable(Api, rename="kebab"):
+    name: str
+    value: str = ""
+
+
+class Exec(Api):
+    command: str = ""
+    api_version: str = ""
+    args: tuple[str, ...] = ()
+    env: tuple[EnvironmentVariable, ...] = ()
+    install_hint: str = ""
+    provide_cluster_info: bool = False
+    interactive_mode: str = ""
+
+
+class AuthProvider(Api, rename="kebab"):
+    name: str = ""
+    config: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class KubeconfigUser(Api, rename="kebab"):
+    client_certificate: str = ""
+    client_certificate_data: str = ""
+    client_key: str = ""
+    client_key_data: str = ""
+    token: str = ""
+    token_file: str = msgspec.field(default="", name="tokenFile")
+    username: str = ""
+    password: str = ""
+    exec: Exec | None = None
+    auth_provider: AuthProvider | None = None
+    impersonate: str = msgspec.field(default="", name="as")
+    impersonate_uid: str = msgspec.field(default="", name="as-uid")
+    impersonate_groups: tuple[str, ...] = msgspec.field(default=(), name="as-groups")
+    impersonate_extra: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict, name="as-user-extra")
+
+
+class NamedUser(Api, rename="kebab"):
+    name: str
+    user: KubeconfigUser = KubeconfigUser()
+
+
+class Kubeconfig(Object, rename="kebab"):
+    current_context: str = ""
+    clusters: tuple[NamedCluster, ...] = ()
+    contexts: tuple[NamedContext, ...] = ()
+    users: tuple[NamedUser, ...] = ()
+
+
+EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+
+
+KUBECONFIG = Kind("", "v1", "Config", "", namespaced=False, struct=Kubeconfig)
+"""For `api.validation.decode`, which says what is wrong with its path and value."""
+
 
 N = TypeVar("N", NamedCluster, NamedContext, NamedUser)
 
@@ -169,3 +262,87 @@ def _cluster_info(source: Source, where: str, cluster: KubeconfigCluster, master
 
 def _shortened(text: str) -> str:
     return text if len(text) <= 80 else f"{text[:80]}..."  # noqa: PLR2004  # characters of a value that a message shows
+
+
+class UserCredentials(msgspec.Struct, frozen=True):
+    """The user that a context names: credentials, a client certificate, impersonation."""
+
+    credentials: CredentialSource
+    certificate: Pem
+    key: Pem
+    headers: tuple[tuple[str, str], ...]
+
+
+def read_user(source: Source, named: NamedUser, cluster_info: Callable[[], dict[str, Any]]) -> UserCredentials:
+    """Return what the user's entry amounts to; `cluster_info` describes the cluster to a plugin. ConnectError names the key."""
+    where, user = f"users[{named.name}].user", named.user
+    return UserCredentials(
+        _credentials(source, where, user, cluster_info),
+        source.pem(f"{where}.client-certificate", user.client_certificate, user.client_certificate_data),
+        source.pem(f"{where}.client-key", user.client_key, user.client_key_data),
+        _impersonation(source, where, user),
+    )
+
+
+def _credentials(source: Source, where: str, user: KubeconfigUser, cluster_info: Callable[[], dict[str, Any]]) -> CredentialSource:
+    if (user.token or user.token_file) and user.username:
+        raise source.error(where, "only one of token and username can be used")
+    if user.exec is not None and user.auth_provider is not None:
+        raise source.error(where, "only one of exec and auth-provider can be used")
+    if user.token_file:
+        return TokenFile(f"kubeconfig {source.name}: {where}.tokenFile", source.path(user.token_file))
+    if user.token:
+        flaw = header_flaw(user.token)
+        if flaw:
+            raise source.error(f"{where}.token", flaw)
+        return Fixed(bearer(user.token, where))
+    if user.username:
+        pair = f"{user.username}:{user.password}".encode()
+        return Fixed(Credential(authorization=f"Basic {b64encode(pair).decode()}"))
+    if user.exec is not None:
+        return _plugin(source, f"{where}.exec", user.exec, cluster_info)
+    if user.auth_provider is not None:
+        return _provider(source, f"{where}.auth-provider", user.auth_provider)
+    return Fixed()
+
+
+def _plugin(source: Source, where: str, given: Exec, cluster_info: Callable[[], dict[str, Any]]) -> ExecPlugin:
+    if not given.command:
+        raise source.error(f"{where}.command", "must be given")
+    if given.api_version not in EXEC_VERSIONS:
+        raise source.error(f"{where}.apiVersion", f'"{given.api_version}" is not known; known are {", ".join(EXEC_VERSIONS)}')
+    if given.interactive_mode == "Always":
+        raise source.error(f"{where}.interactiveMode", "Always cannot be had: a scheduler has no terminal")
+    is_path = os.sep in given.command
+    return ExecPlugin(
+        where=f"kubeconfig {source.name}: {where}",
+        command=source.path(given.command) if is_path else given.command,
+        arguments=given.args,
+        environment={variable.name: variable.value for variable in given.env},
+        api_version=given.api_version,
+        install_hint=given.install_hint,
+        cluster=cluster_info() if given.provide_cluster_info else None,
+    )
+
+
+def _provider(source: Source, where: str, given: AuthProvider) -> CredentialSource:
+    if given.name != "oidc":
+        raise source.error(f"{where}.name", f'no auth provider "{given.name}"; gcp and azure were replaced by exec plugins')
+    from koordsched.cluster.apiserver.oidc import Oidc, OidcSettings  # noqa: PLC0415  # costs 0.5 s and 38 MiB, see there
+
+    settings = msgspec.convert(given.config, OidcSettings)
+    if not settings.idp_issuer_url or not settings.client_id:
+        raise source.error(f"{where}.config", "idp-issuer-url and client-id must be given")
+    return Oidc(f"kubeconfig {source.name}: {where}", settings)
+
+
+def _impersonation(source: Source, where: str, user: KubeconfigUser) -> tuple[tuple[str, str], ...]:
+    given = [("as", "User", user.impersonate), ("as-uid", "Uid", user.impersonate_uid)]
+    given += [(f"as-groups[{i}]", "Group", group) for i, group in enumerate(user.impersonate_groups)]
+    for key, values in user.impersonate_extra.items():
+        given += [(f"as-user-extra[{key}][{i}]", f"Extra-{escaped_header_key(key)}", value) for i, value in enumerate(values)]
+    for field, _, value in given:
+        flaw = header_flaw(value)
+        if flaw:
+            raise source.error(f"{where}.{field}", flaw)
+    return tuple((f"Impersonate-{name}", value) for _, name, value in given if value)

@@ -22,9 +22,8 @@ from kubernetes_asyncio.config.openid import OpenIDRequestor
 
 from koordsched.api.meta import JSON_ERRORS
 from koordsched.cluster.apiserver.credentials import Credential, CredentialError, bearer
-from koordsched.cluster.apiserver.network_errors import network_error_text
 from koordsched.cluster.apiserver.sessions import read_whole
-from koordsched.cluster.apiserver.wire import TRANSPORT_ERRORS
+from koordsched.cluster.apiserver.wire import TRANSPORT_ERRORS, network_error_text
 from koordsched.files import read_limited
 
 MAX_ANSWER = 2**20

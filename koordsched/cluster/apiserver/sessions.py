@@ -23,7 +23,7 @@ from koordsched.cluster.apiserver.wire import TRANSPORT_ERRORS, ApiResponse, max
 if TYPE_CHECKING:
     import ssl
 
-    from koordsched.cluster.apiserver.call import Call, Pool
+    from koordsched.cluster.apiserver.calls import Call, Pool
     from koordsched.cluster.apiserver.settings import ConnectionSettings
     from koordsched.cluster.apiserver.target import Target
 

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlencode, urlsplit
 
-from koordsched.cluster.apiserver.call import Pool
+from koordsched.cluster.apiserver.calls import Pool
 from koordsched.cluster.apiserver.errors import OK, REDIRECT, SentRequest, answer_error, transport_error, unreadable_answer
 from koordsched.cluster.apiserver.headers import HeaderCache
 from koordsched.cluster.apiserver.http1 import ConnectionPool, MaySend, Server
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import aiohttp
 
-    from koordsched.cluster.apiserver.call import Call
+    from koordsched.cluster.apiserver.calls import Call
     from koordsched.cluster.apiserver.identity import Identity
     from koordsched.cluster.apiserver.settings import ConnectionSettings
     from koordsched.cluster.apiserver.target import Target

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from koordsched.api.meta import Object
-    from koordsched.cluster.apiserver.call import Call
+    from koordsched.cluster.apiserver.calls import Call
     from koordsched.cluster.apiserver.decoding import KindDecoder
     from koordsched.cluster.apiserver.transport import ApiTransport
 

@@ -14,7 +14,7 @@ import aiohttp
 import msgspec
 
 from koordsched.clock import VirtualTimeLoop
-from koordsched.cluster.apiserver.network_errors import network_error_text
+from koordsched.cluster.apiserver.wire import network_error_text
 
 if TYPE_CHECKING:
     import ssl

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from koordsched.api.kinds import EVENT, LEASE, NODE, POD
-from koordsched.cluster.apiserver.call import Call, Pool
-from koordsched.cluster.apiserver.calls import Calls
+from koordsched.cluster.apiserver.calls import Call, Calls, Pool
 from koordsched.cluster.apiserver.limiter import Priority
 from koordsched.cluster.apiserver.settings import ConnectionSettings
 from koordsched.cluster.port import Binding, Invalid, Patch, PatchType, Ref

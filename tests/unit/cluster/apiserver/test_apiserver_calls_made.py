@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from koordsched.api.kinds import EVENT, LEASE, NODE, POD
-from koordsched.cluster.apiserver.call import Call, Label, Pool
-from koordsched.cluster.apiserver.calls import Calls
+from koordsched.cluster.apiserver.calls import Call, Calls, Label, Pool
 from koordsched.cluster.apiserver.limiter import Priority
 from koordsched.cluster.apiserver.settings import ConnectionSettings
 from koordsched.cluster.port import Binding, Invalid, Patch, PatchType, Ref

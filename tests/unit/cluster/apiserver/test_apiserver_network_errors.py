@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from koordsched.cluster.apiserver.network_errors import network_error_text
+from koordsched.cluster.apiserver.wire import network_error_text
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

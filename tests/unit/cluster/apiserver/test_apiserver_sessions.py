@@ -12,7 +12,7 @@ import pytest_asyncio
 from aiohttp import web
 from multidict import CIMultiDict
 
-from koordsched.cluster.apiserver.call import Call, Label, Pool
+from koordsched.cluster.apiserver.calls import Call, Label, Pool
 from koordsched.cluster.apiserver.credentials import Fixed
 from koordsched.cluster.apiserver.sessions import Sessions, read_whole
 from koordsched.cluster.apiserver.settings import ConnectionSettings

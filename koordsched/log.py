@@ -167,7 +167,7 @@ def _quoted(text: object) -> str:
 @contextmanager
 def carrying_library_logs() -> Iterator[None]:
     """Write warnings and errors of libraries into our log, in our format, for the length of a block."""
-    handler = _Carrier(logging.WARNING)
+    handler = _LibraryLogHandler(logging.WARNING)
     logging.getLogger().addHandler(handler)
     try:
         yield
@@ -175,7 +175,7 @@ def carrying_library_logs() -> Iterator[None]:
         logging.getLogger().removeHandler(handler)
 
 
-class _Carrier(logging.Handler):
+class _LibraryLogHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         log = get_logger(record.name)
         if record.exc_info:

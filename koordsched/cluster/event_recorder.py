@@ -226,7 +226,7 @@ class EventRecorder:
         self._give_up(record)
 
     def _give_up(self, record: EventRecord) -> None:
-        """Owe nothing for this record any more; one that never was written begins anew when it occurs again."""
+        """Note that the record is not to be written any more; one that never was written begins anew when it occurs again."""
         record.due = record.written
         if not record.written:
             self._series.forget(record)

@@ -22,7 +22,7 @@ _FIRST_REPEAT = 2
 
 
 class EventText(msgspec.Struct, frozen=True):
-    """What an event says: how bad it is, why and by what act in one CamelCase word each, and a sentence for people."""
+    """The text of an event: its type (Normal or Warning), reason and action in one CamelCase word each, and a sentence for people."""
 
     type: Literal["Normal", "Warning"]
     reason: str
@@ -100,7 +100,7 @@ class EventCorrelator:
         return [*ended, *_owed([record])] if record.count <= _FIRST_REPEAT or refresh else ended
 
     def sweep(self, now: float) -> list[EventRecord]:
-        """Forget the events that have ended; what their series still owes the cluster is due."""
+        """Forget the events that have ended; of these, the records of which the cluster does not know the whole count are due."""
         ended: list[EventRecord] = []
         for record in self._records.values():
             if now - record.last <= SERIES_SECONDS:

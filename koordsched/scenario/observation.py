@@ -126,7 +126,7 @@ def type_of(value: Any) -> str:
 
 
 def missing(seen: Any, expected: Any, path: str = "") -> str:
-    """Say in a few words where `seen` fails to contain `expected`; "" when it contains it."""
+    """Return in a few words where `seen` fails to contain `expected`; "" when it contains it."""
     if contains(seen, expected):
         return ""
     if isinstance(expected, dict) and isinstance(seen, dict):

@@ -45,7 +45,7 @@ class ScenarioResult(msgspec.Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        """Say it in one line (scenarios.md)."""
+        """Return the result as one line of the report (scenarios.md)."""
         if self.skipped:
             return f"SKIP {self.name}: {self.skipped}"
         return f"FAIL {self.name}: {' '.join(self.failure.split())}" if self.failure else f"PASS {self.name}"

@@ -79,7 +79,7 @@ class BindingTasks:
 
 
 class CancellableWaits:
-    """The binding cycles that wait for what may take long while nothing of theirs is on its way to the cluster.
+    """The binding cycles that wait for something slow while none of their requests is on its way to the cluster.
 
     They wait on Permit, for volumes that others have to provide, or for a turn among the binds. A scheduler that stops cancels these waits
     and leaves the pods pending, for the scheduler that follows it. The writes of volumes name the version that they were decided on

@@ -59,7 +59,7 @@ class Dependencies(msgspec.Struct, frozen=True):
 
 
 class Informers:
-    """One informer a kind, made for the first that asks for it. Iterating gives them in the order in which they were made."""
+    """One informer a kind, made when it is first asked for. Iterating gives them in the order in which they were made."""
 
     def __init__(self, cluster: Cluster, clock: Clock, random: random.Random, transformers: Transformers | None = None) -> None:
         self.transformers = transformers or Transformers()

@@ -49,7 +49,7 @@ class NominatedNodes:
         return node.row if simulation.filter_node(pod, node) is None else None
 
     def refusals(self, profile: Profile, shape: Shape, pod: PodInfo) -> RowRefusals:
-        """Return the feasible rows that refuse the pod once the pods of at least its priority that are nominated there are there."""
+        """Return the feasible rows that refuse the pod when the pods nominated for them, of at least its priority, are counted there."""
         if not len(self._nominator):
             return NO_REFUSALS
         rows = shape.evaluation.feasible_among(self._nominator.by_row().nonempty_rows()) if shape.feasible_count else NO_ROWS
@@ -59,7 +59,7 @@ class NominatedNodes:
         fit = simulation.fit_filter(pod)
         refused = NO_REFUSALS
         if fit is not None:
-            # Where nominated pods take nothing but amounts, these are compared for all rows at once.
+            # Where nominated pods matter only by their requests, amounts are compared for all rows at once.
             beyond_amounts = self._nominator.rows_beyond_amounts()
             compared = rows[np.isin(rows, beyond_amounts, invert=True)] if beyond_amounts else rows
             codes = self._nominator.shortages(compared, pod, fit.request)

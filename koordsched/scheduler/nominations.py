@@ -30,29 +30,29 @@ log = get_logger(__name__)
 class NominationKeeper:
     """A handler of nodes; the cache shows their changes already."""
 
-    def __init__(self, parts: SchedulerContext, profiles: Mapping[str, Profile], handle: Handle) -> None:
-        self._parts = parts
+    def __init__(self, context: SchedulerContext, profiles: Mapping[str, Profile], handle: Handle) -> None:
+        self._context = context
         self._profiles = profiles
         self._handle = handle
 
     def on_add(self, node: Node, _arrival: Arrival) -> None:
-        """A nomination that was read before its node was waits for this."""
+        """Do nothing: a nomination that was read before its node holds from now on."""
 
     def on_update(self, old: Node, new: Node) -> None:
         name = new.metadata.name
-        if name not in self._parts.queue.nominator.nodes or (old.spec == new.spec and old.metadata.labels == new.metadata.labels):
+        if name not in self._context.queue.nominator.nodes or (old.spec == new.spec and old.metadata.labels == new.metadata.labels):
             return
-        for pod in self._parts.queue.nominator.pods_on(name):
+        for pod in self._context.queue.nominator.pods_on(name):
             if self._can_never_fit(pod, name):
                 self._withdraw(pod, name)
 
     def on_delete(self, node: Node, _final_state: FinalState) -> None:
-        for pod in self._parts.queue.nominator.pods_on(node.metadata.name):
+        for pod in self._context.queue.nominator.pods_on(node.metadata.name):
             self._withdraw(pod, node.metadata.name)
 
     def _can_never_fit(self, pod: PodInfo, name: str) -> bool:
         """Answer whether the node refuses the pod for something that no eviction can change."""
-        profile, node = self._profiles.get(pod.pod.spec.scheduler_name), self._parts.cache.node(name)
+        profile, node = self._profiles.get(pod.pod.spec.scheduler_name), self._context.cache.node(name)
         if profile is None or node is None:
             return False
         try:
@@ -66,5 +66,5 @@ class NominationKeeper:
         log.info("a nomination no longer holds", pod=pod.key, node=name)
         self._handle.nominate(pod, "")
         was = replace(pod.pod, status=replace(pod.pod.status, nominated_node_name=name))
-        self._parts.queue.move_all(ASSIGNED_POD_DELETE, was, None, Scope(max_priority=pod.priority))
+        self._context.queue.move_all(ASSIGNED_POD_DELETE, was, None, Scope(max_priority=pod.priority))
         self._handle.activate([pod])

@@ -1,4 +1,4 @@
-"""`koord-scheduler --config FILE`: what surrounds a serving process: logs, what the start must say, event loop, garbage collector."""
+"""`koord-scheduler --config FILE`: what a serving process needs before it begins: logs, event loop, garbage collector."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CONFIG_VERBOSITY = 2
 
 
 class Start(msgspec.Struct, frozen=True):
-    """What the command line came to. `doubts`: what a valid configuration probably does not mean."""
+    """The command line, read. `doubts`: what a valid configuration probably does not mean."""
 
     flags: Flags
     config: SchedulerConfiguration

@@ -226,7 +226,7 @@ async def _kill(scheduler: Scheduler) -> None:
 
 
 async def _at_most(seconds: float, task: asyncio.Task[Any]) -> bool:
-    """Wait for a task, which goes on if it does not end in time; return whether it did."""
+    """Wait for a task, which goes on if it does not end in time; return whether it ended."""
     await asyncio.wait({task}, timeout=seconds)
     return task.done()
 

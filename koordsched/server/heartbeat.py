@@ -85,7 +85,7 @@ class Heartbeat:
 
 
 class Watchdog:
-    """Says that a loop stalls, with its stack, and when it goes on. `look` is to be called at every BEAT_SECONDS by another thread.
+    """Logs that a loop stalls, with its stack, and when it goes on. `look` is to be called at every BEAT_SECONDS by another thread.
 
     A stall counts in looks, not in time: while this thread does not run either, because the process is stopped or native code holds the
     interpreter's lock, the loop is not to blame.

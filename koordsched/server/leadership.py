@@ -158,7 +158,7 @@ class Leadership:
             if self._resigned:
                 await self._release(elector, recorder)
             for task in ended:
-                task.result()  # brings out what it died of
+                task.result()  # raises the error that ended it
         finally:
             await background.end()
             await connection.close()

@@ -40,7 +40,7 @@ BUILD = {
 
 
 class ProcessMetrics:
-    """All of them, as far as they are there."""
+    """The metrics of a process; those of a part are added by `watch_...` when the part exists."""
 
     def __init__(self, gates: FeatureGates = DEFAULT_GATES) -> None:
         self.collectors: Registry = []

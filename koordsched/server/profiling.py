@@ -1,4 +1,4 @@
-"""/debug/pprof: what a Python process can say of where its time and memory go, under the paths of Go's profiles.
+"""/debug/pprof: where the time and memory of a Python process go, under the paths of Go's profiles.
 
 CPU time by stack is sampled; tasks, threads and objects are counted by what asyncio, threading and the garbage collector list. Why this is
 not a library: docs/decisions/0009-own-profiles.md.

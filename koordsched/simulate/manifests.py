@@ -152,9 +152,10 @@ def _completed(manifest: Manifest) -> Manifest | Rejection:
 
 
 def _pod(manifest: Manifest, profiles: list[str]) -> Manifest:
-    """Complete a pod and let it meet this scheduler: one that names none, or only the API server's default, is for the first profile.
+    """Complete a pod for this scheduler: one that names no scheduler, or only the API server's default, is for the first profile.
 
-    It is to be as new (a dump's conditions and nomination are another scheduler's), and ends at once when deleted: there is no kubelet.
+    Its status is that of a new pod (a dump has the conditions and the nomination of another scheduler), and it ends at once when deleted:
+    there is no kubelet.
     """
     body = complete_pod(manifest.body, profiles[0])
     spec = body["spec"]

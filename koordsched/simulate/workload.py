@@ -49,7 +49,7 @@ class Rejection(msgspec.Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        """Say it in one line."""
+        """Return the rejection as one line."""
         return " ".join(": ".join(part for part in (self.origin, self.subject, self.problem) if part).split())
 
 

@@ -55,7 +55,7 @@ class _Claims(msgspec.Struct):
 
 
 class _Requestor(OpenIDRequestor):
-    """Talks to the issuer over verified TLS."""
+    """Sends requests to the issuer over verified TLS."""
 
     def __init__(self, settings: OidcSettings, context: ssl.SSLContext) -> None:
         super().__init__(settings.client_id, settings.client_secret, settings.idp_issuer_url)

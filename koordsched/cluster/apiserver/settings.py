@@ -1,4 +1,4 @@
-"""How to reach an API server, as the operator says it, and what is said when that cannot work."""
+"""The operator's settings of the connection to an API server, and the error for settings that cannot work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the cluster is and how politely it is asked. Times are seconds.
+    """Where the cluster is, and the limits of requests to it. Times are seconds.
 
     `kubeconfig` "" means in-cluster, `master` is an address over the kubeconfig's and, alone, an address without credentials: as client-go
     has it for kube-scheduler. JSON is always spoken, whatever clientConnection.contentType says.

@@ -100,7 +100,7 @@ async def stream_list(transport: ApiTransport, call: Call, decoder: KindDecoder)
             if end:
                 items = [obj for obj in objects.values() if obj is not None]
                 return ListPage(items, end, unreadable=[key for key, obj in objects.items() if obj is None])
-            await asyncio.sleep(0)  # the next piece may be there already, and others want to go on meanwhile
+            await asyncio.sleep(0)  # the next piece may be there already: other tasks get their turn in between
     raise ServerError(f"{call.label.plural}: the stream of all objects ended before all had come")
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 REPEAT_SECONDS = 60.0
-"""The same failure is said again after so long."""
+"""Seconds after which the same failure is logged again."""
 SHORTEST_WAIT, LONGEST_WAIT = 0.4, 0.8  # of a retry period, between two looks of a waiting candidate
 STALLED_WAIT = 0.1
 """Seconds until the next look at a loop that does not run."""
@@ -223,7 +223,7 @@ class Elector:
         log.info(event, lease=self._name, **fields)
 
     def _complain(self, error: ClusterError) -> None:
-        """Say that a request failed, but not every two seconds."""
+        """Log that a request failed, but the same failure not at every retry."""
         text, now = f"{self._doing} {error.message}", self._clock.uptime()
         if text == self._said and now - self._said_at < REPEAT_SECONDS:
             return

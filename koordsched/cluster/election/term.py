@@ -88,7 +88,7 @@ class LeaderTerm:
         self._until = -math.inf
 
     def disarm(self) -> None:
-        """Let the process live on, because it stops of its own accord."""
+        """Let the process live on after the term, because it is stopping by itself."""
         self.end()
         if self._guard is not None:
             self._guard.disarm()

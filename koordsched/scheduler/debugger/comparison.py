@@ -65,7 +65,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         return not any(getattr(self, name) for name in FINDINGS)
 
     def still(self, later: Comparison) -> Comparison:
-        """Return of a later comparison what this one found as well."""
+        """Return what this comparison and a later one both found."""
         return replace(later, **{name: _in_both(getattr(self, name), getattr(later, name)) for name in FINDINGS})
 
     def merged(self, other: Comparison) -> Comparison:

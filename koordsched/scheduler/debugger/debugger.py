@@ -25,7 +25,7 @@ log = get_logger(__name__)
 
 COMPARISONS_AGAIN = 5
 COMPARE_AGAIN_SECONDS = 1.0
-"""What is on its way for longer than these together is reported: a watch that is this far behind is worth a report."""
+"""A difference that lasts longer than these together is reported: a watch that is this far behind is worth it."""
 PAGE = 500
 """Objects that are listed in one request: client-go's, so that neither side holds much at once."""
 ASKED_FOR = 100

@@ -82,7 +82,7 @@ class StandingCheck:
     async def _check_list(self, informer: Informer[Any]) -> None:
         """Compare a part of a kind with the API server; take in again what the watch missed.
 
-        An informer that has just lost its watch lists, or waits before it tries again, and takes in by itself what it misses: it is let be.
+        An informer that has just lost its watch lists, or waits before it tries again, and takes in what it misses: it is not compared.
         """
         followed = informer.followed_watch
         walk = self._walks.get(informer.kind)

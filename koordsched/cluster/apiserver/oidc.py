@@ -64,12 +64,12 @@ class _Requestor(OpenIDRequestor):
     def _get_connector(self) -> aiohttp.TCPConnector:
         return aiohttp.TCPConnector(ssl=self._context)
 
-    async def _get(self, client: aiohttp.ClientSession, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        async with client.get(*args, **kwargs) as answer:
+    async def _get(self, client: aiohttp.ClientSession, url: str) -> dict[str, Any]:
+        async with client.get(url) as answer:
             return await _object(answer)
 
-    async def _post(self, client: aiohttp.ClientSession, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        async with client.post(*args, **kwargs) as answer:
+    async def _post(self, client: aiohttp.ClientSession, url: str, data: dict[str, str]) -> dict[str, Any]:
+        async with client.post(url, data=data) as answer:
             return await _object(answer)
 
 

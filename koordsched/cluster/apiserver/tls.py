@@ -38,7 +38,7 @@ def read_material(settings: TlsSettings) -> Material:
 def make_context(settings: TlsSettings, material: Material) -> ssl.SSLContext:
     """Return a context that trusts the authority, the system's when none is given. ConnectError: something is not what it must be."""
     context = _trusting(settings, material.authority) if material.authority else ssl.create_default_context()
-    context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", ssl.VerifyFlags(0))
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if settings.insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

@@ -17,7 +17,7 @@ import ssl
 import aiohttp
 import msgspec
 
-_ERRNO = re.compile(r"\[Errno (\d+)\]")  # in the text of asyncio's "Multiple exceptions: ...", which has no errno of its own
+_ERRNO = re.compile(r"\[Errno (\d+)\]")  # in the text also of asyncio's "Multiple exceptions: ...", which has no errno of its own
 _NO_SUCH_HOST = {getattr(socket, name) for name in ("EAI_NONAME", "EAI_NODATA") if hasattr(socket, name)}
 _NO_TLS = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG"}
 
@@ -103,7 +103,7 @@ def _cause(error: BaseException) -> BaseException:
 
 def _system_text(error: OSError) -> str:
     """Return the system's words for the error's number."""
-    numbers = [error.errno] if error.errno else [int(number) for number in _ERRNO.findall(str(error))]
+    numbers = [int(number) for number in _ERRNO.findall(str(error))]
     if numbers:
         return " and ".join(dict.fromkeys(os.strerror(number).lower() for number in numbers))
     if isinstance(error, TimeoutError):

@@ -58,6 +58,8 @@ def test_what_only_reports_scheduling_gives_way(call: Call, priority: Priority) 
         (WATCH, Pool.WATCH),
         (RENEW, Pool.LEASE),
         (CALLS.get(Ref(LEASE, "a", "b")), Pool.LEASE),
+        (CALLS.create(LEASE, IN_A), Pool.LEASE),
+        (CALLS.patch(Ref(LEASE, "a", "b"), Patch({})), Pool.LEASE),
         (CREATE_EVENT, Pool.OTHER),
     ],
 )

@@ -99,6 +99,16 @@ def test_how_long_to_wait_comes_from_the_header_or_the_status(header: str | None
     assert error.retry_after == expected
 
 
+@pytest.mark.parametrize(
+    ("metadata", "token"),
+    [({"metadata": {"continue": "next"}}, "next"), ({"metadata": {}}, ""), ({"metadata": {"continue": None}}, ""), ({}, "")],
+)
+def test_a_list_that_expired_says_how_it_goes_on(metadata: dict[str, Any], token: str) -> None:
+    error = answer_error(READ, 410, status(410, "Expired", **metadata))
+    assert isinstance(error, Gone)
+    assert (error.message, error.continue_token) == ("why", token)
+
+
 def test_a_server_timeout_that_says_when_to_come_back_is_too_many_requests() -> None:
     error = answer_error(WRITE, 500, status(500, "ServerTimeout", details={"retryAfterSeconds": 2}))
     assert isinstance(error, TooManyRequests)

@@ -209,6 +209,15 @@ async def test_a_body_in_chunks_of_one_byte_is_read(pool: ConnectionPool, talker
     assert await ask(pool) == ApiResponse(200, b"x" * 1000)
 
 
+async def test_a_request_without_a_time_limit_waits_for_its_answer_and_for_a_connection(pool: ConnectionPool, talker: Talker) -> None:
+    talker.says = [[b"HTTP/1.1 200 OK\r\n", b"Content-Length: 2\r\n", b"\r\nok"] for _ in range(3)]
+    request = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+    async with asyncio.timeout(5):
+        answers = await asyncio.gather(*[pool.exchange(request, None, None) for _ in range(3)])
+    assert answers == [ApiResponse(200, b"ok")] * 3
+    assert talker.connections == 2
+
+
 async def test_no_more_connections_than_allowed_and_who_waits_in_vain_sent_nothing(pool: ConnectionPool, talker: Talker) -> None:
     talker.says = [[], []]
     stuck = [asyncio.create_task(ask(pool)) for _ in range(2)]

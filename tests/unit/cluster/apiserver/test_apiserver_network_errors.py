@@ -79,6 +79,13 @@ async def test_a_plain_server_where_tls_is_expected_is_reported_as_go_does(sessi
     assert await served(session, plain, "https") == "tls: first record does not look like a TLS handshake"
 
 
+def tls_error(reason: str) -> ssl.SSLError:
+    """Return an error as OpenSSL raises it: with the name of its reason."""
+    error = ssl.SSLError(1, f"[SSL: {reason}] in OpenSSL's words (_ssl.c:1000)")
+    error.reason = reason
+    return error
+
+
 @pytest.mark.parametrize(
     ("error", "text"),
     [
@@ -89,6 +96,10 @@ async def test_a_plain_server_where_tls_is_expected_is_reported_as_go_does(sessi
         (aiohttp.ConnectionTimeoutError("Connection timeout to host http://x"), "i/o timeout"),
         (socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"), "temporary failure in name resolution"),
         (ssl.SSLError(1, "some\nthing"), "tls: some thing"),
+        (tls_error("TLSV13_ALERT_CERTIFICATE_REQUIRED"), "tls: tlsv13 alert certificate required"),
+        (tls_error("HTTP_REQUEST"), "tls: first record does not look like a TLS handshake"),
+        (OSError(errno.ENOENT, "Connect call failed", "/run/api.sock"), "no such file or directory"),
+        (OSError("no number"), "no number"),
         (RuntimeError(), "RuntimeError"),
         (RuntimeError("a\n b"), "a b"),
     ],

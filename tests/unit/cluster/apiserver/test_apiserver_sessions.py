@@ -141,6 +141,34 @@ async def test_each_pool_has_connections_of_its_own_until_all_are_closed(server:
     assert sessions._sessions == {}
 
 
+async def test_the_proxy_of_the_environment_is_asked(server: Any, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", server.url)
+    monkeypatch.setenv("no_proxy", "other.example.org")
+    server.answers((200, {}))
+    assert (await ask(make(API), f"{API}/x")).status == 200
+    assert [seen.headers["Host"] for seen in server.seen] == ["api.example.org"]
+    assert not make("http://other.example.org").proxied
+
+
+async def test_watches_do_not_wait_for_each_other(server: Any, make: Make) -> None:
+    """There is one for each kind, all at the same time."""
+
+    async def begin(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        await answer.write(b"first")
+        await asyncio.sleep(10)
+        return answer
+
+    server.answer = begin
+    sessions = make(server.url)
+    async with asyncio.timeout(5):
+        watches = [await sessions.send(call(pool=Pool.WATCH), f"{server.url}/x", CIMultiDict(), None) for _ in range(20)]
+        assert [await watch.content.readany() for watch in watches] == [b"first"] * 20
+    for watch in watches:
+        watch.close()
+
+
 @pytest.mark.parametrize(
     ("settings", "fields"),
     [({}, {"seconds": 0.05}), ({}, {"silence": 0.05}), ({"request_timeout": 0.05}, {"seconds": None})],

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from random import Random
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -10,20 +11,53 @@ from structlog.testing import capture_logs
 from support.controlplane.authority import Authority
 
 from koordsched.api.kinds import POD
-from koordsched.cluster.apiserver.credentials import CredentialError
+from koordsched.cluster.apiserver.call import JSON
+from koordsched.cluster.apiserver.credentials import CredentialError, TokenFile
 from koordsched.cluster.apiserver.decoding import KindDecoder
 from koordsched.cluster.apiserver.errors import SentRequest
+from koordsched.cluster.apiserver.headers import HeaderCache
+from koordsched.cluster.apiserver.identity import Identity
 from koordsched.cluster.apiserver.kubeconfig import read_kubeconfig
 from koordsched.cluster.apiserver.oidc import Oidc, OidcSettings
 from koordsched.cluster.apiserver.settings import ConnectError
-from koordsched.cluster.apiserver.target import Pem, TlsSettings
+from koordsched.cluster.apiserver.target import Pem, Target, TlsSettings
 from koordsched.cluster.apiserver.tls import make_context, read_material
 from koordsched.cluster.port import BOOKMARK
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from koordsched.clock import RealClock
 
 
 def test_an_error_shows_the_address_without_the_query() -> None:
     assert str(SentRequest("GET", "http://h/api/v1/pods?a=b?c=d")) == "GET http://h/api/v1/pods"
     assert SentRequest("GET", "https://h:6443/api/v1/pods").address == "https://h:6443"
+
+
+async def test_headers_are_made_once_for_each_content_type_until_the_identity_changes(clock: RealClock, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("one")
+    identity = Identity(Target(server="http://h", credentials=TokenFile("w", str(token))), clock, Random(1))
+    await identity.start()
+    headers = HeaderCache([("Host", "h")], identity)
+    first, text = headers.mapping(JSON), headers.text(JSON)
+    assert dict(first) == {
+        "Accept": JSON,
+        "Accept-Encoding": "identity",
+        "Host": "h",
+        "Content-Type": JSON,
+        "Authorization": "Bearer one",
+    }
+    assert text.decode() == "".join(f"{name}: {value}\r\n" for name, value in first.items())
+    assert "Content-Type" not in headers.mapping("")
+    assert b"Content-Type" not in headers.text("")
+    assert headers.mapping(JSON) is first, "a bind must not pay for it"
+    assert headers.text(JSON) is text
+    token.write_text("two")
+    assert await identity.renew(identity.version)
+    assert headers.mapping("")["Authorization"] == headers.mapping(JSON)["Authorization"] == "Bearer two"
+    assert b"Authorization: Bearer two\r\n" in headers.text(JSON)
 
 
 def test_a_bookmark_says_of_which_kind_it_is() -> None:

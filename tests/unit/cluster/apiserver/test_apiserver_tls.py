@@ -119,8 +119,14 @@ async def test_the_name_in_the_certificate_may_be_given(
     await tls_server.start(server_context(authority.issue("server"), tmp_path))
     ca = data(authority.certificate)
     api = await connected(kubeconfig=kubeconfig(tls_server.url, certificate_authority_data=ca, tls_server_name="elsewhere"))
-    with pytest.raises(ServerError, match="is not trusted: certificate verify failed: Hostname mismatch"):
-        await api.check()
+    for ask in (api.check(), anext(api.watch(NODE, resource_version="1"))):
+        with pytest.raises(ServerError, match="is not trusted: certificate verify failed: Hostname mismatch"):
+            await ask
+    tls_server.answers((200, b"{}"))
+    url = tls_server.url.replace("127.0.0.1", "localhost")  # the certificate is for the address
+    api = await connected(kubeconfig=kubeconfig(url, certificate_authority_data=ca, tls_server_name="127.0.0.1"))
+    await api.check()
+    assert [batch async for batch in api.watch(NODE, resource_version="1")] == []
 
 
 async def test_an_authority_that_changes_on_disk_is_taken_over_when_trust_fails(

@@ -227,9 +227,7 @@ class PodHandler:
         """An assumed pod that is being deleted makes room at once; other changes are the kubelet's business."""
         if new.metadata.deletion_timestamp is None or old.metadata.deletion_timestamp is not None:
             return
-        waiting = self._context.waiting_pods.get(new.metadata.uid)
-        if waiting is not None:
-            waiting.reject("", "removed")
+        if self._end_wait_on_permit(new.metadata.uid):
             return
         node = self._context.cache.pods[new.metadata.uid].node.name
         self._context.cache.forget_pod(new.metadata.uid)
@@ -241,9 +239,7 @@ class PodHandler:
         started = self._perf()
         uid = pod.metadata.uid
         self._context.status_writer.forget(uid)
-        waiting_on_permit = self._context.waiting_pods.get(uid)
-        if waiting_on_permit is not None:
-            waiting_on_permit.reject("", "removed")
+        self._end_wait_on_permit(uid)
         waiting = self._context.queue.get(_key(pod))
         if waiting is not None and waiting.uid == uid:
             self._context.queue.delete(waiting.pod_info)
@@ -254,6 +250,14 @@ class PodHandler:
             self._context.cache.remove_pod(uid)
             self._context.queue.move_all(ASSIGNED_POD_DELETE, pod if counted is None else bound_to(pod, counted.node.name), None)
             self._handling(ASSIGNED_POD_DELETE.label).observe(self._perf() - started)
+
+    def _end_wait_on_permit(self, uid: str) -> bool:
+        """Send a pod that waits on Permit back, refused by no plugin: it is not to be parked. Answer whether it waited."""
+        waiting = self._context.waiting_pods.get(uid)
+        if waiting is None:
+            return False
+        waiting.reject("", "removed")
+        return True
 
     def _read(self, pod: Pod, *, counted_on_node: bool = False) -> PodInfo | None:
         try:

@@ -33,7 +33,7 @@ class NominatedNodes:
 
         Even if PreFilter names other nodes: what they were named for may be what was made free (framework.md §5.1.4).
         """
-        name = pod.pod.status.nominated_node_name or (self._nominator.node_of(pod.uid) if len(self._nominator) else "")
+        name = pod.pod.status.nominated_node_name or self._nominator.node_of(pod.uid)
         node = self._cache.node(name) if name else None
         if node is None or shape.pre_filtered.refusal is not None:
             return None

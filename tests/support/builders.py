@@ -123,6 +123,11 @@ class PodBuilder:
         terms = (*required.node_selector_terms, NodeSelectorTerm(match_expressions=expressions))
         return self._affinity(replace(affinity, required_during_scheduling_ignored_during_execution=NodeSelector(terms)))
 
+    def requires_name(self, name: str) -> Self:
+        """Require the node of this name, as the DaemonSet controller does."""
+        terms = (NodeSelectorTerm(match_fields=(requirement("metadata.name", "In", name),)),)
+        return self._affinity(replace(self._node_affinity(), required_during_scheduling_ignored_during_execution=NodeSelector(terms)))
+
     def prefers(self, weight: int, *expressions: LabelSelectorRequirement) -> Self:
         """Add a preferred node affinity term."""
         affinity = self._node_affinity()

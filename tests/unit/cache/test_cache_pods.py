@@ -128,6 +128,8 @@ def test_a_bound_pod_that_moved_is_counted_where_the_cluster_says_and_as_a_repai
     assert [(entry["event"], entry["pod"], entry["believed"], entry["node"]) for entry in logs] == [
         ("pod moved to another node", "default/web", "n1", "n2")
     ]
+    bind(cache, WEB, "n1")
+    assert (used(cache, "n1"), used(cache, "n2"), cache.repairs) == ((1, 500), (0, 0), 2)
 
 
 def test_a_removed_pod_is_gone_and_removing_it_again_is_nothing() -> None:

@@ -82,6 +82,10 @@ def post_filter(*answers: tuple[PostFilterResult | None, Status | None]) -> tupl
     return result, status, sum(len(plugin.asked) for plugin in plugins)
 
 
+def test_without_post_filter_plugins_a_pod_stays_unschedulable() -> None:
+    assert post_filter() == (None, Status(Code.UNSCHEDULABLE), 0)
+
+
 def test_post_filter_success_stops_and_nominates() -> None:
     assert post_filter((None, unschedulable("a")), (NOMINATE, None), (None, unschedulable("c"))) == (NOMINATE, None, 2)
 

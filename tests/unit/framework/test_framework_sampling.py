@@ -97,6 +97,22 @@ def test_scores_are_normalised_over_the_sample_alone(mode: Normalize, second: st
     assert bench.choose(2) == best
 
 
+@pytest.mark.parametrize(("largest", "apart"), [(0, 0), (1, 100), (2, 100)])
+@pytest.mark.parametrize("mode", [Normalize.DEFAULT, Normalize.DEFAULT_REVERSE])
+def test_the_largest_score_becomes_a_hundred_however_small_it_is(mode: Normalize, largest: int, apart: int) -> None:
+    bench = Bench(n0=largest)
+    bench.scorer.normalize = mode
+    bench.use(bench.scorer)
+    shape = bench.profile.shapes.pre_filter(bench.pod)
+    bench.profile.shapes.filter(shape, bench.pod)
+    rows = bench.sampler.sample(shape, 2)
+    bench.profile.shapes.pre_score(shape, bench.pod)
+    bench.profile.shapes.score(shape, bench.pod)
+    first, second = bench.sampler.totals(shape, bench.pod, rows).tolist()
+    assert {first, second} <= {0, 100}
+    assert first - second == (apart if mode is Normalize.DEFAULT else -apart)
+
+
 def test_ties_are_drawn_from_the_seed() -> None:
     def picks(seed: int) -> list[str]:
         bench = Bench()

@@ -99,6 +99,50 @@ def test_preparations_before_the_cycle_do_not_shorten_it() -> None:
     assert metrics.seen()[FILTER, "Success"] == [2.0]
 
 
+def test_a_search_that_waits_for_extenders_is_observed_in_two_parts() -> None:
+    """Also within the first second of a process."""
+    timings, metrics, perf = made()
+    timings.filtered_at = 0.5
+    timings.interrupt(0.25)
+    assert metrics.seen() == {(FILTER, "Success"): [0.25]}
+    timings.scored, perf.now = True, 0.875
+    timings.resume(0.75)
+    assert metrics.seen() == {(FILTER, "Success"): [0.25], (SCORE, "Success"): [0.125]}
+    timings.end_cycle(0.9, 0.95)
+    assert metrics.seen() == {(FILTER, "Success"): [0.25], (SCORE, "Success"): [0.125]}, "the parts are not observed again"
+
+
+def test_what_was_prepared_is_not_counted_in_the_parts_either() -> None:
+    timings, metrics, perf = made()
+    perf.now = 0.375
+    timings.prepared(PRE_FILTER, None, 0.25)
+    timings.filtered_at = 0.5
+    timings.interrupt(0.25)
+    perf.now = 0.75
+    timings.prepared(PRE_SCORE, None, 0.625)
+    timings.scored, perf.now = True, 1.0
+    timings.resume(0.625)
+    assert metrics.seen() == {
+        (PRE_FILTER, "Success"): [0.125],
+        (PRE_SCORE, "Success"): [0.125],
+        (FILTER, "Success"): [0.125],
+        (SCORE, "Success"): [0.25],
+    }
+
+
+def test_one_preparation_does_not_stand_for_the_other() -> None:
+    timings, metrics, perf = made()
+    perf.now = 0.25
+    timings.prepared(PRE_FILTER, None, 0.125)
+    timings.filtered_at, timings.scored = 0.5, True
+    timings.end_cycle(0.125, 0.75)
+    perf.now = 0.5
+    timings.prepared(PRE_SCORE, None, 0.5)
+    timings.filtered_at, timings.scored = 0.5, True
+    timings.end_cycle(0.25, 0.75)
+    assert (metrics.seen()[FILTER, "Success"], metrics.seen()[SCORE, "Success"]) == ([0.25, 0.25], [0.25, 0.25])
+
+
 def test_a_refusal_by_prefilter_leaves_no_filter() -> None:
     timings, metrics, perf = made()
     perf.now = 11.0

@@ -78,6 +78,14 @@ def test_the_plain_map_and_the_terms_must_both_match() -> None:
     assert matching(nodes, node_selector={"disk": "x"}) == ["ax", "bx"]
     assert matching(nodes, term(requirement("zone", "In", "a")), node_selector={"disk": "x"}) == ["ax"]
     assert matching(nodes) == ["ax", "ay", "bx"]
+    assert matching(nodes, node_selector={"zone": "a", "disk": "x"}) == ["ax"]
+    assert matching(nodes, node_selector={"zone": "x", "disk": "x"}) == []
+
+
+def test_labels_that_must_have_the_same_value_share_its_list() -> None:
+    (pairs,) = required_terms({f"key-{number}": "same" if number % 2 else "other" for number in range(1000)}, None)
+    assert {condition.values for condition in pairs} == {("same",), ("other",)}
+    assert len({id(condition.values) for condition in pairs}) == 2
 
 
 def test_an_empty_term_matches_nothing_and_so_do_no_terms() -> None:
@@ -122,6 +130,8 @@ def test_a_field_with_two_values_or_another_operator_never_matches() -> None:
 def test_another_field_reads_as_empty() -> None:
     assert matching(ZONES, term(fields=(requirement("spec.x", "In", "a"),))) == []
     assert matching(ZONES, term(fields=(requirement("spec.x", "NotIn", "a"),))) == ["a", "b", "empty", "none"]
+    assert matching(ZONES, term(fields=(requirement("spec.x", "In", ""),))) == ["a", "b", "empty", "none"]
+    assert matching(ZONES, term(fields=(requirement("spec.x", "NotIn", ""),))) == []
 
 
 def test_labels_and_values_that_appear_later_are_seen() -> None:

@@ -96,6 +96,7 @@ def test_removing_one_of_two_gates_eliminates_nothing() -> None:
 def test_a_bound_pod_changes_as_an_assigned_one() -> None:
     old, new = pod("p").on("n").info(), pod("p").on("n").label("app", "x").info()
     assert labels(pod_update_events(old, new)) == ["AssignedPodUpdatePodLabel"]
+    assert labels(pod_update_events(old, pod("p").on("n").annotation("note", "x").info())) == ["AssignedPodUpdate"]
 
 
 def test_a_generated_resource_claim_is_an_event() -> None:

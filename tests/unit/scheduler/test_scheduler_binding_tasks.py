@@ -21,7 +21,7 @@ async def test_what_need_not_wait_shares_a_task_and_begins_in_order() -> None:
 
     for number in range(100):
         binding.add(work(number))
-    assert len(binding) == 100
+    assert (len(binding), len(binding.tasks)) == (100, 1)
     await ended(binding)
     assert seen == list(range(100))
     assert len(tasks) == 1

@@ -275,3 +275,30 @@ async def test_a_pod_that_became_unreadable_stays_counted_as_it_was(stage: Stage
 def feed(world: EmbeddedCluster, obj: Any) -> None:
     """Let the pod watch bring an object that an API server would refuse."""
     world.scheduler._pods._objects.apply(WatchEvent(MODIFIED, obj))
+
+
+async def test_a_comparison_of_some_nodes_and_pods_says_nothing_of_others(stage: Stage) -> None:
+    async with stage(damaged=True) as world:
+        await prepare(world)
+        await world.create(NODE, node_manifest("n2"))
+        await world.settle()
+        scheduler = world.scheduler
+        queue, cache = scheduler.queue, scheduler.cache
+        for name in ("big", "gated"):
+            queue.forget(known(queue.get(f"default/{name}")).pod_info)
+        for name in ("dead", "late"):
+            gone = pod(name).uid(f"u-{name}").gate("wait").info()
+            gone.shape = "any"
+            queue.add(gone)
+        cache.set_pod(pod("x").uid("u-x").info(), "n2")
+        cache.set_pod(pod("y").uid("u-y").info(), "n2")
+        cache.columns.set_labels(cache.nodes_by_name["n1"].row, {}, {"rack": "r"})
+
+        async def some(nodes: set[str], pods: list[str]) -> Comparison:
+            return await compare_with_watch(scheduler._sources(), Slices(scheduler.clock.perf), nodes, pods)
+
+        assert (await some(set(), [])).ok
+        found = await some(set(), ["default/big", "default/dead", "default/x", "default/none"])
+        assert (found.missed_pods, found.redundant_pods) == ((named(world, "big"),), ("default/dead (u-dead)", "default/x (u-x)"))
+        assert found.wrong_nodes == ()
+        assert [(wrong.node, wrong.column) for wrong in (await some({"n1"}, [])).wrong_nodes] == [("n1", "label rack")]

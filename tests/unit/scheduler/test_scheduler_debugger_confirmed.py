@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from koordsched.clock import VirtualClock
 from koordsched.scheduler.debugger import Comparison, Stale, WrongNode
+from koordsched.scheduler.debugger.comparison import key_of, pod_name, uid_of
 from koordsched.scheduler.debugger.debugger import confirmed
 
 
@@ -57,3 +60,9 @@ def test_two_comparisons_together_have_what_either_found_once() -> None:
     assert one.merged(other) == Comparison(
         missed_pods=("a", "b", "c"), wrong_nodes=one.wrong_nodes, stale=other.stale, unreadable=("node x",), nodes=2, pods=3
     )
+
+
+@pytest.mark.parametrize("uid", ["u1", "u (1)", ""])
+def test_a_pods_name_in_a_report_gives_back_its_key_and_uid(uid: str) -> None:
+    name = pod_name("ns/p", uid)
+    assert (name, key_of(name), uid_of(name)) == (f"ns/p ({uid})", "ns/p", uid)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -12,14 +13,16 @@ import pytest
 from structlog.testing import capture_logs
 from support import stages
 from support.extender import ExtenderServer
-from support.fakes import FakePostFilter, node_manifest, pod_manifest
+from support.fakes import FakeFilter, FakePostFilter, node_manifest, pod_manifest
 from support.stages import Stage, bound_to, metric, ref
 
 from koordsched.api.kinds import EVENT, NODE, POD
 from koordsched.cluster.port import Binding, Patch, Ref
 from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.framework.handle import EXTENDER, ExtenderError, Victims
-from koordsched.framework.status import unschedulable
+from koordsched.framework.status import unresolvable, unschedulable
+from koordsched.queue.events import ActionType, EventResource, cluster_event
+from koordsched.queue.hints import EventRegistry
 from koordsched.scheduler.extenders.transport import Reply, TransportSettings, Unanswered
 
 Answer = Callable[[dict[str, Any]], Awaitable[Any]]
@@ -499,6 +502,38 @@ async def test_postfilter_sees_what_extenders_said_of_each_node(stage: Stage, ex
         assert event["note"].endswith("nothing to do")
 
 
+async def test_postfilter_sees_what_filters_said_of_the_nodes_that_no_extender_was_asked_about(stage: Stage, extenders: Extenders) -> None:
+    extenders.say("filter", {"NodeNames": [], "FailedNodes": {"n1": "busy"}})
+    seen: dict[str, Any] = {}
+
+    class Looking(FakePostFilter):
+        async def post_filter(self, state: Any, pod: Any, diagnosis: Any) -> Any:
+            seen.update({info.name: diagnosis.status_of(info.row) for info in world.scheduler.cache.nodes_by_name.values()})
+            return None, unschedulable("nothing to do")
+
+    full = FakeFilter("F", n2=unschedulable("full"), n3=unresolvable("wrong"))
+    async with stage((full, "filter"), (Looking("Looking", (None, None)), "postFilter"), extenders=[FILTER]) as world:
+        await begin(world)
+        assert {name: (status.plugin, status.reasons) for name, status in seen.items()} == {
+            "n1": (EXTENDER, ("busy",)),
+            "n2": ("F", ("full",)),
+            "n3": ("F", ("wrong",)),
+        }
+
+
+@pytest.mark.parametrize(
+    ("configured", "expected"), [([FILTER], True), ([PRIORITIZE], True), ([{"urlPrefix": URL, "bindVerb": "bind"}], False), ([], False)]
+)
+async def test_events_count_that_only_extenders_may_wait_for_where_one_chooses_nodes(
+    stage: Stage, extenders: Extenders, configured: list[dict[str, Any]], expected: bool
+) -> None:
+    """Any other event is dropped at once instead of being kept for the pods in flight."""
+    async with stage(extenders=configured) as world:
+        (profile,) = world.scheduler._queue_profiles().values()
+        assert (EXTENDER in profile.hints) is expected
+        assert EventRegistry(profile.hints).registered(cluster_event(EventResource.NODE, ActionType.UPDATE_NODE_ANNOTATION)) is expected
+
+
 # Bind
 
 
@@ -624,3 +659,6 @@ async def test_a_real_server_is_asked_in_virtual_time(stage: Stage) -> None:
             assert bound_to(world) == "n2"
             assert [verb for verb, _ in server.asked] == ["filter", "prioritize"]
             assert server.connections == 1
+            (thread,) = [thread for thread in threading.enumerate() if thread.name == "extenders"]
+            assert thread.daemon, "it would keep a process from ending that does not close it"
+        assert not thread.is_alive()

@@ -35,8 +35,11 @@ async def test_nothing_fails_while_all_goes_well(stage: Stage) -> None:
         failure.cancel()
 
 
-@pytest.mark.parametrize("step", ["pop", "flush_unschedulable", "flush_backoff"])
-async def test_a_loop_or_timer_that_raises_is_a_failure(stage: Stage, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+@pytest.mark.parametrize(
+    ("step", "task"),
+    [("pop", "scheduling loop"), ("flush_unschedulable", "flush of unschedulable pods"), ("flush_backoff", "flush of the backoff queue")],
+)
+async def test_a_loop_or_timer_that_raises_is_a_failure(stage: Stage, monkeypatch: pytest.MonkeyPatch, step: str, task: str) -> None:
     failures = []
     with suppress(BugError):  # which the end of the world brings out again
         async with stage() as world:
@@ -48,7 +51,7 @@ async def test_a_loop_or_timer_that_raises_is_a_failure(stage: Stage, monkeypatc
             await world.create(POD, pod_manifest("another"))
             async with asyncio.timeout(3600):
                 failures.append(await world.scheduler.until_failed())
-    assert [type(failure.error) for failure in failures] == [BugError]
+    assert [(failure.task, type(failure.error)) for failure in failures] == [(task, BugError)]
 
 
 async def test_a_writer_of_conditions_or_events_that_fails_is_started_again_and_loses_nothing(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from structlog.testing import capture_logs
+from support.builders import pod
 from support.fakes import FakeFilter, pod_manifest
 from support.stages import Stage, begin
 
@@ -67,3 +69,16 @@ async def test_a_filter_that_fails_leaves_a_nominated_pod_its_nomination(stage: 
         (reported,) = logs
         assert (reported["event"], reported["log_level"]) == ("could not find out whether a nominated pod still fits", "error")
         assert (reported["pod"], reported["node"]) == ("default/p", "n1")
+
+
+async def test_a_nominated_pod_fits_with_the_pods_that_come_and_without_those_that_go(stage: Stage) -> None:
+    async with stage() as world:
+        await begin(world, pod_manifest("p", "1"))  # on n1, which has 4 cpu
+        (there,) = world.scheduler.cache.pods.values()
+        three, four = (pod(f"c{cpu}").cpu(cpu).info() for cpu in ("3", "4"))
+        fits = partial(world.scheduler._handle.fits, four, there.node)
+        assert fits([], []) is False
+        assert fits([], [there.info]) is True
+        assert fits([three], [there.info]) is False
+        assert world.scheduler._handle.fits(three, there.node, [], []) is True
+        assert world.scheduler._handle.fits(three, there.node, [pod("small").cpu("1").info()], []) is False

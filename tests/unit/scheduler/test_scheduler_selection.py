@@ -101,6 +101,12 @@ def test_a_nominated_node_that_does_not_do_is_passed_over(nominated: str) -> Non
     assert found(world, pod("p").cpu("1").nominated(nominated)) == "n1"
 
 
+def test_a_nominated_node_that_the_pod_may_not_go_to_is_passed_over() -> None:
+    """PreFilter names n1 alone; what was made free on n2 does not change that."""
+    world = world_with("n1", "n2")
+    assert found(world, pod("p").requires_name("n1").nominated("n2")) == "n1"
+
+
 def test_a_nominated_node_is_passed_over_where_those_nominated_before_leave_no_room() -> None:
     world = world_with("n1", "n2")
     world.nominator.set(PREEMPTOR.info(), "n2")

@@ -207,3 +207,5 @@ async def test_a_pod_that_begins_to_terminate_while_it_waits_on_permit_is_report
         assert condition(world) == ("Unschedulable", "0/1 nodes are available: 1 removed.")
         assert len(world.scheduler._context.waiting_pods) == 0
         assert world.scheduler.cache.pods == {}
+        await asyncio.sleep(20)  # a backoff
+        assert world.scheduler.queue.get("default/p") is None, "no event would move a pod that is parked"

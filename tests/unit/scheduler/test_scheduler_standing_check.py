@@ -25,8 +25,10 @@ from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
 from koordsched.plugins.nodenumaresource.node_allocations import PodAllocation
 from koordsched.plugins.nodenumaresource.state import NumaState
+from koordsched.scheduler.debugger import Comparison, WrongNode
 from koordsched.scheduler.debugger.debugger import ASKED_FOR, PAGE
-from koordsched.scheduler.debugger.standing_check import LOST_SECONDS
+from koordsched.scheduler.debugger.standing_check import LOST_SECONDS, TURNS, mend
+from koordsched.slices import Slices
 
 NUMA_CONFIG = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -84,6 +86,61 @@ async def test_a_corrupted_row_is_found_mended_counted_and_logged(stage: Stage) 
         assert said["label zone"] == (name, "b", "a")
         assert said["requested cpu"] == (name, 4000, 1000)
         assert said["host port TCP 0.0.0.0:80"] == (name, False, True)
+        await assert_sound(world)
+
+
+async def test_a_turn_compares_a_tenth_of_the_nodes(stage: Stage) -> None:
+    async with stage() as world:
+        for i in range(25):
+            await world.create(NODE, node_manifest(f"n{i:02}"))
+        await world.start()
+        cache = world.scheduler.cache
+        for info in cache.nodes_by_name.values():
+            cache.columns.set_labels(info.row, {}, {"zone": "b"})
+        check = standing_check(world)
+        counts = []
+        for _ in range(TURNS):
+            await check.check_part()
+            counts.append(drift(world, "row"))
+        assert counts == [3, 6, 9, 12, 15, 18, 21, 24, 25, 25]  # 25 // 10 + 1 each
+        await assert_sound(world)
+
+
+@pytest.mark.parametrize("interval", [0.0, 60.0])
+async def test_a_scheduler_checks_itself_as_often_as_it_is_told_to(stage: Stage, interval: float) -> None:
+    async with stage() as world:
+        world.scheduler._check_interval = interval
+        await prepare(world)
+        world.scheduler.cache.remove_node("n1")
+        await asyncio.sleep(60 * (TURNS + 1))
+        checks = metric(world, 'koord_scheduler_cache_checks_total{result="done"}')
+        assert (checks >= TURNS, drift(world, "node")) == ((True, 1) if interval else (False, 0))
+        if not interval:
+            await check_all(world)  # which leaves nothing behind
+
+
+@pytest.mark.parametrize("counted", ["gone", "namesake", "moved"])
+async def test_a_row_is_mended_by_the_pods_that_are_on_its_node_now(stage: Stage, counted: str) -> None:
+    """Between the comparison and the mending a pod may go, or give its name to another."""
+    async with stage() as world:
+        await prepare(world)
+        scheduler = world.scheduler
+        name = bound_to(world, "bound")
+        other = "n2" if name == "n1" else "n1"
+        uid = str(world.cluster.raw(ref("bound"))["metadata"]["uid"])
+        if counted == "moved":
+            state = scheduler.cache.pods[uid]
+            scheduler.cache.remove_pod(uid)
+            scheduler.cache.set_pod(state.info, other)
+            wrong = other
+        else:
+            key, wrong = ("dead", name) if counted == "gone" else ("bound", other)
+            scheduler.cache.set_pod(pod(key).uid("stranger").cpu("3").info(), wrong)
+        with capture_logs() as logs:
+            found = Comparison(wrong_nodes=(WrongNode(wrong, "requested cpu", 4000, 1000),))
+            await mend(scheduler._sources(), found, scheduler.metrics.drifted, Slices(scheduler.clock.perf))
+        assert [(log["kind"], log["object"], log["column"]) for log in logs] == [("row", wrong, "requested cpu")]
+        assert {kept: state.node.name for kept, state in scheduler.cache.pods.items()} == {uid: name}
         await assert_sound(world)
 
 

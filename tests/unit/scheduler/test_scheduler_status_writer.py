@@ -431,3 +431,25 @@ async def test_a_pod_whose_status_cannot_be_encoded_is_given_up_and_no_other(clo
     assert bench.status("bad")["conditions"][0]["reason"] == "Unschedulable"
     (line,) = [line for line in logs if line["log_level"] == "error"]
     assert (line["event"], line["pod"]) == ("status not written", "default/bad")
+
+
+async def test_what_was_written_is_known_part_by_part(clock: VirtualClock) -> None:
+    """The pod as the queue has it is older than both writes."""
+    bench = Bench(clock)
+    made = await bench.pod()
+    async with running(bench.writer.run()):
+
+        async def patches_after(update: PodStatusUpdate) -> int:
+            bench.writer.update(made, update)
+            await asyncio.sleep(1)
+            return bench.patches
+
+        assert await patches_after(FULL) == 1
+        assert await patches_after(PodStatusUpdate(nominated="n1")) == 2
+        assert await patches_after(FULL) == 2
+        assert await patches_after(PodStatusUpdate("Unschedulable", "another")) == 3
+        assert await patches_after(PodStatusUpdate(nominated="n1")) == 3
+        assert await patches_after(PodStatusUpdate("Unschedulable", "another", "")) == 4
+        assert await patches_after(PodStatusUpdate(nominated="")) == 4
+        bench.writer.forget(made.metadata.uid)
+        assert await patches_after(FULL) == 5

@@ -18,7 +18,7 @@ from koordsched.cluster.apiserver import ConnectError
 from koordsched.cluster.apiserver.credentials import CredentialError
 from koordsched.cluster.apiserver.exec_plugin import ExecPlugin
 from koordsched.cluster.apiserver.oidc import Oidc, OidcSettings
-from koordsched.cluster.port import Binding, Forbidden, OutcomeUnknown, ServerError, Unauthorized
+from koordsched.cluster.port import Binding, Forbidden, OutcomeUnknown, Unauthorized
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -117,12 +117,7 @@ async def test_a_watch_that_is_refused_is_asked_for_again_with_the_new_token(
     assert door.shown == ["one", "two"]
 
 
-@pytest.mark.parametrize(
-    ("verb", "expected"), [(lambda api: api.bind(BINDING), OutcomeUnknown), (lambda api: api.list(POD), ServerError)], ids=["write", "read"]
-)
-async def test_a_second_try_without_an_answer_is_reported_as_such(
-    server: Any, connected: Any, kubeconfig: Any, tmp_path: Path, verb: Any, expected: type[Exception]
-) -> None:
+async def test_a_second_try_without_an_answer_is_reported_as_such(server: Any, connected: Any, kubeconfig: Any, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("one")
     api = await connected(kubeconfig=kubeconfig(server.url, {"tokenFile": "token"}))
@@ -137,8 +132,8 @@ async def test_a_second_try_without_an_answer_is_reported_as_such(
 
     server.answer = slam
     token.write_text("two")
-    with pytest.raises(expected, match=rf"^(POST|GET) {server.url}/api/v1/.*: no answer: "):
-        await verb(api)
+    with pytest.raises(OutcomeUnknown, match=rf"^POST {server.url}/api/v1/.*: no answer: "):
+        await api.bind(BINDING)
     assert door.shown == ["one", "two"]
 
 

@@ -103,7 +103,7 @@ def answer_error(sent: SentRequest, code: int, body: bytes, retry_after: str | N
         status = msgspec.json.decode(body, type=ApiStatus)
     except JSON_ERRORS:
         status = ApiStatus()
-    message = status.message or (NOT_SERVED if code == NOT_FOUND else _shown(body)) or "no explanation"
+    message = status.message or (NOT_SERVED if code == NOT_FOUND else _shown(body))
     seconds = _seconds(retry_after)
     if seconds is None and status.details is not None:
         seconds = status.details.retry_after_seconds

@@ -109,7 +109,7 @@ class HttpConnection(asyncio.Protocol):
         self.usable = True
         connected = transport.get_extra_info("socket")
         if connected is not None:
-            connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, True)
 
     def data_received(self, data: bytes) -> None:
         if self._waiter is None or self._parser is None or self._waiter.done():

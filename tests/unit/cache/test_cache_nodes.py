@@ -114,6 +114,8 @@ def test_a_port_that_two_pods_of_a_node_use_is_free_when_both_are_gone() -> None
     cache.forget_pod("uid-default-a")
     cache.forget_pod("uid-default-c")
     assert len(cache.columns.host_ports) == 1
+    (used,) = cache.columns.host_ports.lists()
+    assert used.others == {}, "a row is not remembered for what it had"
     cache.forget_pod("uid-default-b")
     assert (len(cache.columns.host_ports), cache.columns.host_ports.conflicting_bits(HOST_PORT_80)) == (0, [])
 

@@ -262,6 +262,16 @@ async def test_an_unreadable_node_is_named_but_no_difference(stage: Stage) -> No
         assert (await compared(world)) == Comparison(unreadable=("node odd",), nodes=2, pods=4)
 
 
+async def test_a_pod_is_expected_to_take_what_a_resize_that_is_under_way_takes(stage: Stage) -> None:
+    async with stage() as world:
+        await prepare(world)
+        running = {"name": "main", "resources": {"requests": {"cpu": "2"}}, "allocatedResources": {"cpu": "2"}}
+        await world.patch(Ref(POD, "default", "bound"), {"status": {"phase": "Running", "containerStatuses": [running]}})
+        await world.settle()
+        assert world.scheduler.cache.nodes_by_name["n1"].requested("cpu") == 2000
+        assert (await compared(world)).ok
+
+
 async def test_a_pod_that_became_unreadable_stays_counted_as_it_was(stage: Stage) -> None:
     async with stage() as world:
         await prepare(world)

@@ -7,6 +7,7 @@ from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from structlog.testing import capture_logs
 from support.builders import pod
 from support.fakes import Late, node_manifest, pod_manifest
@@ -21,6 +22,7 @@ from koordsched.cluster.port import Ref, ServerError
 from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.framework.status import Code, Status
 from koordsched.queue.events import NODE_ADD, EventHint
+from koordsched.scheduler.debugger import debugger
 from koordsched.scheduler.debugger.dump import NodeDump, WaitingDump, dump_queue
 from koordsched.slices import Slices
 
@@ -42,6 +44,23 @@ async def prepare(world: EmbeddedCluster) -> None:
     await world.settle()
     queue = world.scheduler.queue
     queue.nominate(known(queue.get("default/big")).pod_info, "n1")
+
+
+async def test_a_dump_in_the_log_is_bounded(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(debugger, "LOGGED", 1)
+    async with stage() as world:
+        await prepare(world)
+        await world.create(NODE, node_manifest("n2", "0"))
+        await world.create(POD, pod_manifest("gated2", schedulingGates=[{"name": "wait"}]))
+        await world.settle()
+        with capture_logs() as logs:
+            await world.scheduler.debugger.log_all()
+        lines = {log["event"]: (log["total"], len(log.get("items", ()))) for log in logs if "total" in log}
+        assert {event: lines[f"dump: {event}"] for event in ("nodes", "unschedulable pods", "gated pods")} == {
+            "nodes": (2, 1),
+            "unschedulable pods": (2, 1),
+            "gated pods": (2, 1),
+        }
 
 
 async def test_a_node_is_shown_with_its_amounts_and_its_pods(stage: Stage) -> None:

@@ -623,6 +623,19 @@ async def test_extenders_narrow_the_candidates_of_preemption(stage: Stage, exten
         assert await chain.preempt(pod, candidates) == {}
 
 
+async def test_extenders_that_are_not_concerned_or_fail_and_may_be_ignored_leave_preemption_to_the_others(
+    stage: Stage, extenders: Extenders
+) -> None:
+    preempt = {"urlPrefix": URL, "preemptVerb": "preempt", "nodeCacheCapable": True}
+    unconcerned = {**preempt, "urlPrefix": "http://gpus", "managedResources": [{"name": "example.com/gpu"}]}
+    extenders.say("preempt", lambda args: {"NodeNameToMetaVictims": {"n2": args["NodeNameToMetaVictims"]["n2"]}})
+    async with stage(extenders=[unconcerned, preempt, {**preempt, "urlPrefix": "http://down", "ignorable": True}]) as world:
+        lows = [pod_manifest(f"low{i}", "4", nodeName=f"n{i}", priority=i) for i in (1, 2)]
+        await begin(world, *lows, pod_manifest("p", "4", priority=100), nodes="n1 n2")
+        await asyncio.sleep(15)
+        assert (bound_to(world), bound_to(world, "low1")) == ("n2", "n1")
+
+
 async def test_a_preemptor_goes_where_the_extender_lets_it_evict(stage: Stage, extenders: Extenders) -> None:
     preempt = {"urlPrefix": URL, "preemptVerb": "preempt", "nodeCacheCapable": True}
     extenders.say("preempt", lambda args: {"NodeNameToMetaVictims": {"n2": args["NodeNameToMetaVictims"]["n2"]}})

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 from support.described import described
-from support.fakes import LATE_POINTS, FakePostFilter, Late, config_with, node_manifest, pod_manifest
+from support.fakes import LATE_POINTS, FakeFilter, FakePostFilter, Late, config_with, node_manifest, pod_manifest
 from support.stages import Stage, condition, metric
 
+from koordsched._core.change import NodeChange
 from koordsched.api.kinds import EVENT, NODE, POD, STORAGE_CLASS
 from koordsched.clock import VirtualTimeLoop
 from koordsched.cluster.memory import Fault
@@ -229,6 +230,23 @@ async def test_reasons_follow_the_nodes_without_an_attempt(stage: Stage) -> None
         assert metric(world, attempts) == tried
         notes = [event["note"] for event in world.cluster.raws(EVENT)]
         assert notes.count(new) == 2
+
+
+async def test_reasons_that_one_pods_attempt_found_are_written_to_those_of_its_shape(stage: Stage) -> None:
+    judge = FakeFilter("F", n1=unschedulable("full"))  # registers no event: nothing asks it in between
+    async with stage((judge, "filter")) as world:
+        await world.create(NODE, node_manifest("n1"))
+        await world.start()
+        await world.create(POD, pod_manifest("p"))
+        await world.settle()
+        assert message(world).startswith("0/1 nodes are available: 1 full.")
+        judge.refuse["n1"] = unschedulable("busy")
+        cache = world.scheduler.cache
+        cache.table.mark(cache.nodes_by_name["n1"].row, NodeChange.ALL)
+        await world.create(POD, pod_manifest("q"))
+        await asyncio.sleep(2)
+        assert message(world, "q").startswith("0/1 nodes are available: 1 busy.")
+        assert message(world, "p") == message(world, "q")
 
 
 async def test_reasons_are_written_at_most_once_a_second(stage: Stage) -> None:

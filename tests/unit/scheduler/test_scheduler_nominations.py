@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from structlog.testing import capture_logs
+from support.builders import node
 from support.fakes import node_manifest, pod_manifest
 from support.stages import Stage, nodes_of_pods
 
 from koordsched.api.kinds import NODE, POD
+from koordsched.cluster.object_store import Arrival
 from koordsched.cluster.port import Ref
 from koordsched.embedded.cluster import EmbeddedCluster
+from koordsched.scheduler.handlers import NodeHandler
+from koordsched.scheduler.nominations import NominationKeeper
 
 N1 = Ref(NODE, "", "n1")
 
@@ -62,6 +67,20 @@ async def test_a_nomination_stays_while_its_node_may_still_become_right(stage: S
         await asyncio.sleep(12)
         assert nomination(world) == "n1"
         assert nodes_of_pods(world)["low"] == ""
+
+
+async def test_a_nomination_stays_without_a_word_while_its_node_cannot_be_read(stage: Stage) -> None:
+    async with stage() as world:
+        await nominated(world)
+        before = world.scheduler._nodes.store["n1"]
+        odd = node("n1").label("disk", "hdd").cpu("many").build()
+        keeper = NominationKeeper(world.scheduler._context, world.scheduler.profiles, world.scheduler._handle)
+        with capture_logs() as logs:
+            NodeHandler(world.scheduler._context).on_update(before, odd)
+            keeper.on_update(before, odd)
+        assert [log["event"] for log in logs] == ["node left out: its resources cannot be read"]
+        assert list(world.scheduler.queue.nominator.nodes) == ["n1"]
+        NodeHandler(world.scheduler._context).on_add(before, Arrival.LATER)
 
 
 async def test_a_nomination_for_a_node_that_is_gone_is_withdrawn(stage: Stage) -> None:

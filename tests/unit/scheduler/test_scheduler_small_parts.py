@@ -21,6 +21,7 @@ from koordsched.clock import VirtualClock
 from koordsched.cluster.memory import Fault, MemoryCluster
 from koordsched.cluster.port import Ref, ServerError
 from koordsched.config.types import ExtenderConfig
+from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.status import Code, Status
 from koordsched.metrics import MetricRules
 from koordsched.scheduler.debugger.comparison import Comparison
@@ -196,16 +197,25 @@ async def test_a_pod_that_exists_and_waits_is_left_in_the_queue_when_its_namesak
 
 
 async def test_a_pod_that_begins_to_terminate_while_it_waits_on_permit_is_reported_as_removed(stage: Stage) -> None:
-    late = Late()
+    class Looking(Late):
+        def __init__(self) -> None:
+            super().__init__()
+            self.counted: list[bool] = []
+
+        def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+            self.counted.append(world.scheduler.cache.is_assumed(pod.uid))
+
+    late = Looking()
     late.permit_answer = (Status(Code.WAIT), 60.0)
     held = pod_manifest()
     held["metadata"]["finalizers"] = ["example.com/held"]
-    async with stage((late, "permit")) as world:
+    async with stage((late, "reserve permit")) as world:
         await begin(world, held)
         await world.delete(ref())
         await world.settle()
         assert condition(world) == ("Unschedulable", "0/1 nodes are available: 1 removed.")
         assert len(world.scheduler._context.waiting_pods) == 0
         assert world.scheduler.cache.pods == {}
+        assert late.counted == [True], "plugins give back what they reserved before others hear of the room"
         await asyncio.sleep(20)  # a backoff
         assert world.scheduler.queue.get("default/p") is None, "no event would move a pod that is parked"

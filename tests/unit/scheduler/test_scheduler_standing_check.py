@@ -55,6 +55,18 @@ async def deafen(world: EmbeddedCluster, kind: Kind, seconds: float = LOST_SECON
     await asyncio.sleep(seconds)
 
 
+def mended(logs: list[Any]) -> list[tuple[str, str, str, object, object]]:
+    """Return what is logged of each thing that is mended: kind, object, column, what was cached, what is true."""
+    event = "the cache differed from the cluster and is mended"
+    return [(log["kind"], log["object"], log["column"], log["cached"], log["actual"]) for log in logs if log["event"] == event]
+
+
+def missed(logs: list[Any]) -> list[tuple[str, str, str, str]]:
+    """Return what is logged of each object that a watch missed: kind, key, and both versions."""
+    event = "a watch missed a change; it is taken in now"
+    return [(log["kind"], log["object"], log["cached"], log["actual"]) for log in logs if log["event"] == event]
+
+
 async def assert_sound(world: EmbeddedCluster) -> None:
     assert (await world.scheduler.debugger.compare()).ok
     world.scheduler.queue.check_invariants()
@@ -107,7 +119,7 @@ async def test_a_turn_compares_a_tenth_of_the_nodes(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("interval", [0.0, 60.0])
-async def test_a_scheduler_checks_itself_as_often_as_it_is_told_to(stage: Stage, interval: float) -> None:
+async def test_a_scheduler_checks_itself_as_often_as_its_interval_says(stage: Stage, interval: float) -> None:
     async with stage() as world:
         world.scheduler._check_interval = interval
         await prepare(world)
@@ -119,7 +131,7 @@ async def test_a_scheduler_checks_itself_as_often_as_it_is_told_to(stage: Stage,
             await check_all(world)  # which leaves nothing behind
 
 
-@pytest.mark.parametrize("counted", ["gone", "namesake", "moved"])
+@pytest.mark.parametrize("counted", ["gone", "namesake", "moved", "twice"])
 async def test_a_row_is_mended_by_the_pods_that_are_on_its_node_now(stage: Stage, counted: str) -> None:
     """Between the comparison and the mending a pod may go, or give its name to another."""
     async with stage() as world:
@@ -133,6 +145,13 @@ async def test_a_row_is_mended_by_the_pods_that_are_on_its_node_now(stage: Stage
             scheduler.cache.remove_pod(uid)
             scheduler.cache.set_pod(state.info, other)
             wrong = other
+        elif counted == "twice":
+            wrong = "n9"  # which is not there
+            scheduler.cache.set_pod(pod("x").uid("stranger").info(), wrong)
+            pods = scheduler.cache.nodes_by_name[wrong].pods
+            pods.clear()
+            pods[uid] = scheduler.cache.pods[uid].info
+            del scheduler.cache.pods["stranger"]
         else:
             key, wrong = ("dead", name) if counted == "gone" else ("bound", other)
             scheduler.cache.set_pod(pod(key).uid("stranger").cpu("3").info(), wrong)
@@ -169,8 +188,17 @@ async def test_what_the_cache_or_queue_lost_is_taken_in_again(stage: Stage, lost
             scheduler.cache.remove_pod(str(world.cluster.raw(ref("bound"))["metadata"]["uid"]))
         else:
             scheduler.queue.forget(known(scheduler.queue.get("default/big")).pod_info)
-        await check_all(world)
+        with capture_logs() as logs:
+            await check_all(world)
         assert drift(world, "node" if lost == "node" else "pod") == 1
+        assert (
+            mended(logs)[-1]
+            == {
+                "node": ("node", "n1", "exists", False, True),
+                "counted": ("pod", "default/bound", "known", "it was missing", ""),
+                "waits": ("pod", "default/big", "known", "it was missing", ""),
+            }[lost]
+        )
         await assert_sound(world)
 
 
@@ -186,8 +214,15 @@ async def test_what_does_not_exist_is_forgotten_wherever_it_is(stage: Stage) -> 
         bound = pod("bound").uid(world.cluster.raw(ref("bound"))["metadata"]["uid"]).gate("wait").info()
         bound.shape = "any"
         scheduler.queue.add(bound)
-        await check_all(world)
+        with capture_logs() as logs:
+            await check_all(world)
         assert (drift(world, "node"), drift(world, "pod")) == (1, 3)
+        assert sorted(each for each in mended(logs) if each[0] != "row") == [
+            ("node", "n9", "exists", True, False),
+            ("pod", f"default/bound ({bound.uid})", "waits", True, False),
+            ("pod", "default/dead (u1)", "counted on", "n1", ""),
+            ("pod", "default/gone (u2)", "waits", True, False),
+        ]
         assert scheduler.queue.get("default/gone") is None
         await assert_sound(world)
 
@@ -199,8 +234,11 @@ async def test_a_waiting_pod_whose_state_the_queue_missed_is_replaced(stage: Sta
         info = known(scheduler.queue.get("default/big"))
         old = info.pod_info.pod
         info.pod_info.pod = replace(old, metadata=replace(old.metadata, resource_version="1"))
-        await check_all(world)
+        with capture_logs() as logs:
+            await check_all(world)
         assert drift(world, "pod") == 1
+        why = f"the queue had version 1, not {old.metadata.resource_version}"
+        assert mended(logs) == [("pod", "default/big", "known", why, "")]
         assert known(scheduler.queue.get("default/big")).pod_info.pod is scheduler.pods["default/big"]
 
 
@@ -209,14 +247,21 @@ async def test_what_the_watch_never_reported_is_taken_in(stage: Stage) -> None:
         await prepare(world)
         for kind in (POD, NODE):
             await deafen(world, kind)
+        nodes = world.scheduler._nodes.store
         await world.patch(Ref(NODE, "", "n1"), {"metadata": {"labels": {"zone": "b"}}})
         await world.delete(ref("big"))
         await world.create(POD, pod_manifest("late"))
+        versions = {name: world.cluster.raw(ref(name))["metadata"]["resourceVersion"] for name in ("late",)}
+        versions["n1"] = world.cluster.raw(Ref(NODE, "", "n1"))["metadata"]["resourceVersion"]
+        before = {key: each.metadata.resource_version for key, each in [*nodes.items(), *world.scheduler._pods.store.items()]}
         with capture_logs() as logs:
             await check_all(world)
         assert all_drift(world) == 'koord_scheduler_cache_drift_total{kind="watch"} 3.0'
-        said = {(log["kind"], log["object"]) for log in logs if "watch missed" in log["event"]}
-        assert said == {("nodes", "n1"), ("pods", "default/big"), ("pods", "default/late")}
+        assert sorted(missed(logs)) == [
+            ("nodes", "n1", before["n1"], versions["n1"]),
+            ("pods", "default/big", before["default/big"], ""),
+            ("pods", "default/late", "", versions["late"]),
+        ]
         assert world.scheduler.queue.get("default/big") is None
         await world.settle()
         assert bound_to(world, "late")
@@ -254,7 +299,9 @@ async def test_a_watch_that_lost_very_much_is_given_up_and_all_is_listed_again(s
         await world.settle()
         for i in range(ASKED_FOR + 1):
             del store[f"default/q{i}"]
-        await check_all(world)
+        with capture_logs() as logs:
+            await check_all(world)
+        assert missed(logs) == [("pods", f"{ASKED_FOR + 1} objects", "", "")]
         assert (drift(world, "watch"), world.scheduler._pods.stats.relists) == (1, 1)
         assert len(store) == ASKED_FOR + 3
 

@@ -431,6 +431,7 @@ async def test_a_pod_whose_status_cannot_be_encoded_is_given_up_and_no_other(clo
     assert bench.status("bad")["conditions"][0]["reason"] == "Unschedulable"
     (line,) = [line for line in logs if line["log_level"] == "error"]
     assert (line["event"], line["pod"]) == ("status not written", "default/bad")
+    assert line["err"].startswith("UnicodeEncodeError(")
 
 
 async def test_what_was_written_is_known_part_by_part(clock: VirtualClock) -> None:

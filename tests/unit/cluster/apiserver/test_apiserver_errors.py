@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from koordsched.cluster.apiserver.errors import SentRequest, answer_error
+from koordsched.cluster.apiserver.errors import ApiStatus, SentRequest, answer_error, status_error
 from koordsched.cluster.port import (
     AlreadyExists,
     ClusterError,
@@ -71,6 +71,13 @@ def test_an_answer_that_is_no_status_is_shown_shortened_and_on_one_line() -> Non
     assert isinstance(error, ServerError)
     assert error.message.startswith("GET https://host:6443/api/v1/pods: 502: <html> bad gateway xxx")
     assert len(error.message) < 400
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b" \n"])
+def test_an_answer_that_explains_nothing_is_reported_as_that(body: bytes) -> None:
+    shown = "{}" if body == b"{}" else "no explanation"
+    assert answer_error(READ, 503, body).message == f"GET https://host:6443/api/v1/pods: 503: {shown}"
+    assert status_error(READ, ApiStatus(500)).message == "GET https://host:6443/api/v1/pods: 500: no explanation"
 
 
 def test_refused_credentials_are_named_with_the_address() -> None:

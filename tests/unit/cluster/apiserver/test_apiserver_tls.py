@@ -21,7 +21,8 @@ from support.virtual_loop import running
 
 from koordsched.api.kinds import NODE
 from koordsched.cluster.apiserver import ConnectError, Untrusted, identity
-from koordsched.cluster.apiserver.credentials import Fixed
+from koordsched.cluster.apiserver.credentials import CredentialError, Fixed
+from koordsched.cluster.apiserver.oidc import Oidc, OidcSettings
 from koordsched.cluster.apiserver.target import Pem, Target, TlsSettings
 from koordsched.cluster.port import Binding, ServerError
 
@@ -191,6 +192,25 @@ async def test_a_client_certificate_from_a_plugin_is_shown(
     (tmp_path / "answer").write_bytes(msgspec.json.encode({"apiVersion": version, "kind": "ExecCredential", "status": status}))
     user = {"exec": {"apiVersion": version, "command": "cat", "args": [str(tmp_path / "answer")]}}
     await (await connected(kubeconfig=kubeconfig(tls_server.url, user, certificate_authority_data=data(authority.certificate)))).check()
+
+
+@pytest.mark.filterwarnings("ignore:.*deprecated and will be removed in:DeprecationWarning")  # kubernetes-asyncio on aiohttp 3.14
+async def test_an_issuer_is_trusted_by_the_authority_that_is_given_for_it(tls_server: Any, tmp_path: Path, authority: Authority) -> None:
+    await tls_server.start(server_context(authority.issue("issuer"), tmp_path))
+    tls_server.answers((200, {"token_endpoint": f"{tls_server.url}/token"}), (200, {"id_token": "new"}))
+    (tmp_path / "ca.crt").write_bytes(authority.certificate)
+    given: list[dict[str, Any]] = [
+        {"idp_certificate_authority_data": data(authority.certificate)},
+        {"idp_certificate_authority": str(tmp_path / "ca.crt")},
+    ]
+    for trusted in given:
+        tls_server.answers((200, {"token_endpoint": f"{tls_server.url}/token"}), (200, {"id_token": "new"}))
+        credential = await Oidc("w", OidcSettings(tls_server.url, "id", "secret", refresh_token="r", **trusted)).fetch()
+        assert credential.authorization == "Bearer new"
+    for untrusted in ({}, {"idp_certificate_authority_data": data(Authority("other").certificate)}):
+        source = Oidc("w", OidcSettings(tls_server.url, "id", "secret", refresh_token="r", **untrusted))
+        with pytest.raises(CredentialError, match=f"^w: {tls_server.url} gives no new id-token: certificate verify failed: "):
+            await source.fetch()
 
 
 async def test_a_watch_does_not_trust_a_server_of_another_authority_either(

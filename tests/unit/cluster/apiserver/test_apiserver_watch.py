@@ -231,3 +231,13 @@ async def test_other_refusals_of_a_streaming_list_are_the_lists_own(server: Any,
     with pytest.raises(error):
         await api.list(NODE)
     assert len(server.seen) == 1
+
+
+async def test_a_watch_that_is_refused_says_when_to_come_back(api: ApiServer, server: Any) -> None:
+    async def busy(_request: web.Request) -> web.StreamResponse:
+        return web.json_response({"kind": "Status", "code": 429, "message": "no"}, status=429, headers={"Retry-After": "7"})
+
+    server.answer = busy
+    with pytest.raises(TooManyRequests) as raised:
+        await anext(api.watch(NODE, resource_version="1"))
+    assert (raised.value.message, raised.value.retry_after) == ("no", 7.0)

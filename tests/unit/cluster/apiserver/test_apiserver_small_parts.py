@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from support.controlplane.authority import Authority
 
 from koordsched.api.kinds import POD
-from koordsched.cluster.apiserver.call import JSON
+from koordsched.cluster.apiserver.calls import JSON
 from koordsched.cluster.apiserver.credentials import CredentialError, TokenFile
 from koordsched.cluster.apiserver.decoding import KindDecoder
 from koordsched.cluster.apiserver.errors import SentRequest

@@ -49,7 +49,8 @@ class Diagnosis:
         self.status_of = status_of
         self.pre_filter: Status | None = None
         self.exceptions = NO_REFUSALS  # rows of which something else is true than what the shape's filters say
-        self.simulation: NodeSimulation | None = None  # asks the filters about nodes with other pods on them; None: no filter was run
+        self.admission_plugin = ""  # the admission plugin that refused the pod, if that is what PreFilter's refusal was
+        self.simulate: Callable[[], NodeSimulation] | None = None  # makes `simulation`
         self.of_shape = True  # whether what was found for this pod holds for every pod of its shape
         self.message = fit_error(total_nodes, count_reasons(refusals))
 
@@ -67,6 +68,11 @@ class Diagnosis:
         diagnosis = cls(0, frozenset(), (), lambda _row: None)
         diagnosis.message = NO_NODES
         return diagnosis
+
+    @cached_property
+    def simulation(self) -> NodeSimulation | None:
+        """What asks the filters about nodes with other pods on them; None: there is nothing to ask."""
+        return None if self.simulate is None else self.simulate()
 
     @cached_property
     def pending_plugins(self) -> frozenset[str]:

@@ -134,6 +134,43 @@ class PreFilterPlugin(Plugin):
         pods of the shape until the version changes."""
 
 
+class AdmissionPlugin(Plugin):
+    """Stands at preFilter and decides about the pod alone, not about nodes: is its gang complete, has its quota room?
+
+    It is asked per pod before any column is touched, and its answer is kept in no shape: pods of 1,000 gangs share their columns if they are
+    equal otherwise. A refused pod waits under `admission_key` until the plugin announces a change there (`Handle.announce`).
+    """
+
+    extension_point = extension_points.PRE_FILTER
+    before_pre_filter: bool = False
+    """Whether it stands before all PreFilter plugins (Koordinator's BeforePreFilter), else at its place in their order."""
+
+    @abstractmethod
+    def admit(self, pod: PodInfo) -> Status | None:
+        """Refuse the pod by a Status of PreFilter, or let it pass: None, or SKIP for a pod that does not concern the plugin.
+
+        Decides, but takes nothing (that is Reserve's): the queue asks too, before it moves a pod that waits. O(1), no await.
+        """
+
+    @abstractmethod
+    def admission_key(self, pod: PodInfo) -> Hashable | None:
+        """Name what the answer depends on besides the pod: its gang or quota. None: nothing that could be announced.
+
+        When another name becomes true of pods that wait, the plugin reports that to `Cache.signatures`.
+        """
+
+    def sign_admission(self, pod: PodInfo) -> Hashable:
+        """Return all that `admit` reads of the pod besides its key, its priority and what its shape is made of; () for nothing.
+
+        Pods that are equal in all of these are asked about once and move one at a time. UNSIGNABLE: the pod is like no other.
+        """
+        return UNSIGNABLE
+
+    def events_to_register(self) -> Sequence[EventHint] | None:
+        """Return no events: what may help is announced. A plugin that also learns of something else by events returns these."""
+        return ()
+
+
 class FilterNodesPlugin(Plugin):
     """A columnar filter."""
 

@@ -18,12 +18,15 @@ from koordsched.config.extension_points import (
     POST_FILTER,
     PRE_BIND,
     PRE_ENQUEUE,
+    PRE_FILTER,
     RESERVE,
     ExtensionPoint,
 )
+from koordsched.framework.admission import Admission
 from koordsched.framework.cycle_state import noted_annotations
 from koordsched.framework.evaluation_plan import EvaluationPlan, Evaluators
 from koordsched.framework.interface import (
+    AdmissionPlugin,
     BindPlugin,
     FilterNodesPlugin,
     FilterPlugin,
@@ -120,6 +123,9 @@ class Profile:
             )
         )
         self.shapes = Shapes(plan, handle.cache, timings=self.timings)
+        at_pre_filter = at(PRE_FILTER)
+        admits = any(isinstance(plugin, AdmissionPlugin) for plugin in at_pre_filter)
+        self.admission = Admission(at_pre_filter, self.shapes, handle.cache, self.timings) if admits else None
 
     # PreEnqueue
 

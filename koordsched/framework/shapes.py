@@ -19,6 +19,7 @@ awaits.
 from __future__ import annotations
 
 from array import array
+from itertools import islice
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -107,6 +108,20 @@ class Shapes:
             shape.prepared = False  # whatever is half done is done again
             raise
         return shape
+
+    @property
+    def pre_filter_names(self) -> list[str]:
+        """Return the names of the PreFilter plugins in the order in which they run."""
+        return list(self._pre_filters)
+
+    def pre_filter_refusal(self, pod: PodInfo, plugins: int | None = None) -> Status | None:
+        """Return the refusal of the pod's shape by the first so many PreFilter plugins (None: by all). No shape is made or changed."""
+        shape = self._kept.peek(pod.shape) if isinstance(pod.shape, ShapeKey) else None
+        if shape is not None and shape.prepared and shape.pre_filtered.refusal is None:
+            if not shape.versioned or shape.versions == [plugin.version(pod) for plugin in shape.versioned]:
+                return None
+        asked = islice(self._pre_filters.values(), plugins)
+        return run_pre_filter(asked, CycleState(), pod, self._cache.nodes(), self._timings).refusal
 
     def _new_shape(self, key: object) -> Shape:
         """Return a shape that nothing is known of; it is kept if it has a key."""
@@ -380,6 +395,10 @@ class Shapes:
     def simulation(self, shape: Shape) -> NodeSimulation:
         """Return what asks the filters about nodes with other pods on them, as long as the shape is what it is now."""
         return ShapeSimulation(self._simulated_filters, shape)
+
+    def simulation_for(self, pod: PodInfo) -> NodeSimulation:
+        """Return the same for a pod whose shape was not prepared yet, as admission refused the pod."""
+        return self.simulation(self.pre_filter(pod))
 
 
 def _forget_scores(shape: Shape, names: AbstractSet[str]) -> None:

@@ -187,6 +187,10 @@ class Cycle:
         """
         pod, profile, answer = attempt.pod, attempt.profile, attempt.answer
         shapes, timings = profile.shapes, profile.timings
+        if profile.admission is not None and self._cache.table.live_count:
+            refused = profile.admission.refusal(pod)
+            if refused is not None:
+                return refused
         shape = shapes.pre_filter(pod)
         attempt.state = shape.state
         shapes.filter(shape, pod)

@@ -17,6 +17,7 @@ from koordsched.config.flags import Flags
 from koordsched.config.types import PluginRef
 from koordsched.embedded.cluster import EmbeddedOptions
 from koordsched.framework.interface import (
+    AdmissionPlugin,
     BindPlugin,
     FilterPlugin,
     Normalize,
@@ -102,6 +103,25 @@ class FakePreFilter(Fake, PreFilterPlugin):
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> PreFilterResult | Status | None:
         self.asked.append(pod.key)
         return self.answer
+
+
+class FakeAdmission(Fake, AdmissionPlugin):
+    """Answers admission with `answer`; pods wait under the value of their label "group"."""
+
+    def __init__(self, name: str = "A", answer: Status | None = None, *, before_pre_filter: bool = False) -> None:
+        super().__init__(name)
+        self.answer = answer
+        self.before_pre_filter = before_pre_filter
+
+    def admit(self, pod: PodInfo) -> Status | None:
+        self.asked.append(pod.key)
+        return self.answer
+
+    def admission_key(self, pod: PodInfo) -> Hashable | None:
+        return pod.pod.metadata.labels.get("group")
+
+    def sign_admission(self, pod: PodInfo) -> Hashable:
+        return ()
 
 
 class FakeScore(Fake, ScoreNodesPlugin):

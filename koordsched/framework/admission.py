@@ -113,13 +113,21 @@ class Admission:
     # The queue
 
     def key(self, plugin: str, pod: PodInfo) -> Hashable | None:
-        """Return the key under which this plugin lets the pod wait."""
-        return self._by_name[plugin].admission_key(pod)
+        """Return the key under which this plugin lets the pod wait; None if it names none, or fails."""
+        try:
+            return self._by_name[plugin].admission_key(pod)
+        except Exception:
+            log.exception("could not find out under which key a pod waits", pod=pod.key, plugin=plugin)
+            return None
 
     def signature(self, plugin: str, pod: PodInfo) -> Hashable:
         """Return what all pods have in common that the plugin treats like this one, their key, shape and priority aside."""
-        signature = self._by_name[plugin].sign_admission(pod)
-        return ("uid", pod.uid) if signature is UNSIGNABLE or pod.shape is None else signature
+        try:
+            signature = self._by_name[plugin].sign_admission(pod)
+        except Exception:
+            log.exception("could not find out what an admission plugin reads of a pod", pod=pod.key, plugin=plugin)
+            signature = UNSIGNABLE
+        return ("uid", pod.uid) if signature is UNSIGNABLE else signature
 
     def still_refused(self, plugin: str, pod: PodInfo) -> Diagnosis | None:
         """Return why this plugin refuses the pod now; None if it does not, or fails: an attempt finds out then."""

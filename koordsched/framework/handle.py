@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from koordsched.framework.simulation import NodeSimulation
     from koordsched.framework.transformers import Transformer
     from koordsched.framework.waiting import WaitingPods
+    from koordsched.queue.events import AdmissionKey, ClusterEvent
     from koordsched.queue.nominator import Nominator
 
 
@@ -128,6 +129,11 @@ class Handle(Protocol):
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
         """Move pods that wait to the active queue, whether or not they back off."""
+
+    def announce(self, event: ClusterEvent, key: AdmissionKey) -> None:
+        """Say that an admission plugin may answer otherwise for pods under this key, as it does already: those that wait there, or are
+        being tried, are tried again one by one as far as it lets them pass. Pods under other keys cost nothing.
+        """
 
     def nominate(self, pod: PodInfo, node_name: str) -> None:
         """Nominate the waiting pod for the node, here and on the cluster; "" withdraws its nomination."""

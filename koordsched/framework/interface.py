@@ -137,8 +137,8 @@ class PreFilterPlugin(Plugin):
 class AdmissionPlugin(Plugin):
     """Stands at preFilter and decides about the pod alone, not about nodes: is its gang complete, has its quota room?
 
-    It is asked per pod before any column is touched, and its answer is kept in no shape: pods of 1,000 gangs share their columns if they are
-    equal otherwise. A refused pod waits under `admission_key` until the plugin announces a change there (`Handle.announce`).
+    It is asked per pod before any column is touched, and its answer is kept in no shape: pods of 1,000 gangs share their columns if they
+    are equal otherwise. A refused pod waits under `admission_key` until the plugin announces a change there (`Handle.announce`).
     """
 
     extension_point = extension_points.PRE_FILTER

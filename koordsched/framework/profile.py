@@ -183,6 +183,13 @@ class Profile:
             return FEASIBLE, None
         return NEEDS_PREEMPTION if self._may_be_helped(pod, diagnosis) else INFEASIBLE, diagnosis
 
+    def probe_admission(self, plugin: str, pod: PodInfo) -> tuple[ProbeOutcome, Diagnosis | None]:
+        """Estimate the same for a pod that this admission plugin refused: whether it still does, and PostFilter may not help."""
+        diagnosis = None if self.admission is None else self.admission.still_refused(plugin, pod)
+        if diagnosis is None:
+            return FEASIBLE, None
+        return NEEDS_PREEMPTION if self._may_be_helped(pod, diagnosis) else INFEASIBLE, diagnosis
+
     def probe_without_preemption(self, pod: PodInfo) -> ProbeResult:
         """Answer whether some node passes, and else which plugins refuse the pod; PostFilter is not asked."""
         diagnosis = self.shapes.why_infeasible(pod)

@@ -117,9 +117,9 @@ class Shapes:
     def pre_filter_refusal(self, pod: PodInfo, plugins: int | None = None) -> Status | None:
         """Return the refusal of the pod's shape by the first so many PreFilter plugins (None: by all). No shape is made or changed."""
         shape = self._kept.peek(pod.shape) if isinstance(pod.shape, ShapeKey) else None
-        if shape is not None and shape.prepared and shape.pre_filtered.refusal is None:
-            if not shape.versioned or shape.versions == [plugin.version(pod) for plugin in shape.versioned]:
-                return None
+        passed = shape is not None and shape.prepared and shape.pre_filtered.refusal is None
+        if passed and shape is not None and shape.versions == [plugin.version(pod) for plugin in shape.versioned]:
+            return None
         asked = islice(self._pre_filters.values(), plugins)
         return run_pre_filter(asked, CycleState(), pod, self._cache.nodes(), self._timings).refusal
 

@@ -6,9 +6,10 @@ that it refused, each with a queueing hint; the queue calls the hint when such a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from enum import Enum, IntFlag
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
@@ -74,12 +75,20 @@ class QueueingHint(Enum):
     QUEUE = "Queue"
 
 
+class AdmissionKey(NamedTuple):
+    """What an admission plugin's answer depends on besides the pod: a gang or a quota."""
+
+    plugin: str
+    key: Hashable
+
+
 class Scope(msgspec.Struct, frozen=True):
     """The pods that an event concerns; by default all."""
 
     max_priority: int | None = None  # the end of a nomination helps pods of its priority and below
     exclude_uid: str = ""  # the pod whose own refusal caused the event
     only_uid: str = ""  # the updated pod, for an update of a waiting pod
+    admission: AdmissionKey | None = None  # the event is announced: it concerns only pods that wait under this key
 
     def covers(self, pod: PodInfo) -> bool:
         if self.max_priority is not None and pod.priority > self.max_priority:
@@ -152,6 +161,8 @@ UNSCHEDULABLE_POD_ADD = cluster_event(EventResource.UNSCHEDULABLE_POD, ActionTyp
 UNSCHEDULABLE_POD_UPDATE = cluster_event(EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE_POD_OTHER)
 UNSCHEDULABLE_POD_DELETE = cluster_event(EventResource.UNSCHEDULABLE_POD, ActionType.DELETE)
 UNSCHEDULABLE_TIMEOUT = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "UnschedulableTimeout")
+REGROUPED = ClusterEvent(EventResource.CUSTOM, ActionType.UPDATE_OTHER, "Regrouped")
+"""Not in kube-scheduler: a pod's quota or gang, or what admission reads of it, is another one now. Registered by no plugin."""
 FORCE_ACTIVATE = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "ForceActivate")
 
 # Why a pod entered a queue where no cluster event is the cause: further values of the metric's event label.

@@ -50,7 +50,7 @@ def _groups(queues: SubQueues) -> Iterator[Violation]:
     for group in queues.unschedulable.groups:
         if not len(group.members):
             yield f"the group {group.key} is empty", None
-        if group.active and not group.by_shape:
+        if group.active and not group.one_by_one:
             yield f"the group {group.key} is active but moves as a whole", None
         for info in group.members:
             expected = QueuePlace.GATED if group.gating_plugin else QueuePlace.UNSCHEDULABLE
@@ -59,8 +59,15 @@ def _groups(queues: SubQueues) -> Iterator[Violation]:
             if not info.rejectors.all:
                 yield "is unschedulable but no plugin refused it", info
         probe_pod = group.probe_pod
-        if group.active and (probe_pod is None or probe_pod.place is not QueuePlace.ACTIVE or probe_pod.probe_pod_of is not group):
+        places = (QueuePlace.ACTIVE, QueuePlace.BACKOFF) if group.by_admission else (QueuePlace.ACTIVE,)
+        if group.active and (probe_pod is None or probe_pod.place not in places or probe_pod.probe_pod_of is not group):
             yield f"{group.key} has no probe pod", probe_pod
+        for info in group.members:
+            if group.by_admission and queues.group_key(info) != group.key:
+                yield f"waits in {group.key}, which is not its own", info
+        for key in group.admission_keys:
+            if group not in queues.unschedulable.waiting_under(key):
+                yield f"{group.key} is not found under {key}", None
     if sum(info.gated for info in queues.unschedulable) != queues.unschedulable.gated:
         yield "the number of gated pods is wrong", None
 

@@ -2,16 +2,19 @@
 
 Unschedulable pods wait in groups (`queued_pod.UnschedulableGroup`). `Mover.move_all` moves a group unless, checked in this order,
 1. none of the plugins that refused it registered the event (`hints.EventRegistry`); of a gated group: its gating plugin did not,
-2. it is a shape group that is active already, without a pending plugin; or the event's `Scope` covers none of its pods,
-3. a probe finds that its pods still fit on no node (shape groups only, and not if a rejector registered the event without a hint),
+2. it is active already, without a pending plugin; or the event's `Scope` covers none of its pods,
+3. a probe finds that its pods still fit on no node, or in an admission group that the plugin still refuses them (groups that move one by
+   one only, and not if a rejector registered the event without a hint),
 4. the queueing hints of all plugins that registered the event answer Skip (`HintEvaluator`).
 A wildcard event skips 1, 3 and 4 and moves no gated pods.
 If preemption may help, but no node fits, a shape group moves when the backoff of its first pod is over (`backoff.PreemptionBackoff`).
 
-A rejector group moves as a whole, as in kube-scheduler. A shape group becomes active: its first member goes to the active queue as the
-probe pod, and whenever the probe pod is popped the next member follows. When an attempt of the shape fails the group is parked again. So
-the pods are popped in the order in which they would be if all had moved at once, and what fits on no node is tried once. A moved pod is
-returned without an attempt if nothing changed since its shape failed (`return_untried`).
+What an admission plugin announces concerns the groups that wait under its key, and nothing else is looked at (`Mover.announce`).
+
+A rejector group moves as a whole, as in kube-scheduler. A shape group or an admission group becomes active: its first member goes to the
+active queue as the probe pod, and whenever the probe pod is popped the next member follows. When an attempt of a member fails the group is
+parked again. So the pods are popped in the order in which they would be if all had moved at once, and what fits on no node is tried once. A
+moved pod is returned without an attempt if nothing changed since its shape failed, or if admission refuses it again (`return_untried`).
 """
 
 from __future__ import annotations
@@ -21,16 +24,24 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from koordsched.log import get_logger
 from koordsched.queue.backoff import PreemptionBackoff
-from koordsched.queue.events import ALL_PODS, SCHEDULE_ATTEMPT_FAILURE, UNCHANGED_SINCE_FAILURE, UNSCHEDULABLE_TIMEOUT, QueueingHint, Scope
+from koordsched.queue.events import (
+    ALL_PODS,
+    REGROUPED,
+    SCHEDULE_ATTEMPT_FAILURE,
+    UNCHANGED_SINCE_FAILURE,
+    UNSCHEDULABLE_TIMEOUT,
+    QueueingHint,
+    Scope,
+)
 from koordsched.queue.profile import FEASIBLE, INFEASIBLE, NEEDS_PREEMPTION
-from koordsched.queue.queued_pod import refused_by_shape
+from koordsched.queue.queued_pod import AdmissionGroupKey, refused_by_shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.clock import Clock
-    from koordsched.queue.events import HintFn, ObservedEvent
+    from koordsched.queue.events import AdmissionKey, ClusterEvent, HintFn, ObservedEvent
     from koordsched.queue.hints import Registration, Rejectors
     from koordsched.queue.inflight import InFlightEvent
     from koordsched.queue.profile import ProbeResult, QueueMetrics
@@ -136,10 +147,10 @@ class Mover:
             if head is None or not (scope is ALL_PODS or _covers_any(scope, group, head)):
                 continue  # None: moved together with another group since the list was made
             outcome = FEASIBLE
-            if group.by_shape and (registrations[0].hint is not None or not _registered_without_hint(registrations, group)):
+            if group.one_by_one and (registrations[0].hint is not None or not _registered_without_hint(registrations, group)):
                 # Before the hints: after most events no node passes, and then the hints need not be called. What preemption could do costs
                 # more to estimate than all else, so it is left out where an attempt at preemption is due anyway.
-                preemption_due = group.preemption_event and not group.rejectors.pending
+                preemption_due = group.by_shape and group.preemption_event and not group.rejectors.pending
                 outcome, rejectors = (
                     self._queues.profile(head).probe_without_preemption(head.pod_info) if preemption_due else self._probe(head)
                 )
@@ -154,6 +165,27 @@ class Mover:
                 self._await_preemption(group, event.label)
             else:
                 self._move(group, result, event.label, scope)
+
+    def announce(self, event: ClusterEvent, key: AdmissionKey) -> None:
+        """Move the pods that wait under this key, of groups that move one by one only as far as the plugin lets pods pass.
+
+        Gated pods and those refused at Reserve or Permit are tried again, all of them.
+        """
+        for group in self._queues.unschedulable.waiting_under(key):
+            head = group.members.peek()
+            if head is None:
+                continue  # moved together with another group since the list was made
+            result = _announced(group.rejectors, key)
+            if not group.by_admission:
+                self._move(group, result, event.label, ALL_PODS)
+                continue
+            if group.active and (group.ignore_backoff or result.strategy is AFTER_BACKOFF):
+                continue  # the attempt of its probe pod is going to see what was announced
+            outcome, _ = self._probe(head)
+            if outcome is NEEDS_PREEMPTION and self._must_back_off(head, result):
+                self._await_preemption(group, event.label)
+            elif outcome is not INFEASIBLE:
+                self._activate(group, result.strategy, event.label)
 
     def evaluate_for(self, info: QueuedPodInfo, observed: ObservedEvent) -> HintResult:
         """Return what the hints of the pod's rejectors say of an event, for this pod alone."""
@@ -176,12 +208,14 @@ class Mover:
         old = info.pod_info
         same_shape = old.shape == pod.shape and old.priority == pod.priority and not info.gated
         if same_shape and info.group is not None and info.group.by_shape == self._refused_by_shape(info):
-            self._queues.replace(info, pod)
-            info.skippable = info.group.by_shape
-        else:
             info.pod_info = pod
-            info.skippable = False
-            self.regroup(info)
+            if not (info.admission_plugin or info.group.admission_keys) or self._queues.group_key(info) == info.group.key:
+                self._queues.replace(info, pod)
+                info.skippable = info.group.one_by_one
+                return
+        info.pod_info = pod
+        info.skippable = False
+        self.regroup(info)
 
     def regroup(self, info: QueuedPodInfo) -> None:
         """Move an unschedulable pod to the group that is now its own; to a queue at once, if its present group is moving or going to."""
@@ -192,6 +226,8 @@ class Mover:
             self.requeue(info, AFTER_BACKOFF, group.preemption_event)
         else:
             self._queues.regroup(info)
+            if info.admission_plugin and not info.gated and self._probe(info)[0] is not INFEASIBLE:
+                self.requeue(info, AFTER_BACKOFF, REGROUPED.label)  # under its new key, or as it is now, it may be admitted
 
     # An attempt failed.
 
@@ -202,7 +238,10 @@ class Mover:
             return
         result = self._evaluate_missed(info, events)
         if result.strategy is SKIP:
-            self._park(info)
+            if info.admission_plugin and events and self._probe(info)[0] is FEASIBLE:
+                self.requeue(info, AFTER_BACKOFF, REGROUPED.label)  # its quota or gang may be another one by now
+            else:
+                self._park(info)
             return
         outcome, rejectors = NO_PROBE if result.certain else self._probe(info)
         if outcome is INFEASIBLE:
@@ -213,16 +252,21 @@ class Mover:
             if not group.active:
                 self._await_preemption(group, SCHEDULE_ATTEMPT_FAILURE)
         else:
-            info.skippable, info.certain = self._refused_by_shape(info), result.certain
+            info.skippable, info.certain = self._waits_one_by_one(info), result.certain
             self.requeue(info, result.strategy, SCHEDULE_ATTEMPT_FAILURE)
 
     def _evaluate_missed(self, info: QueuedPodInfo, events: Sequence[InFlightEvent]) -> HintResult:
         """Return the largest strategy of the events for the pod, and whether a probe can overrule it."""
-        strategy, certain = SKIP, not self._refused_by_shape(info)
+        strategy, certain = SKIP, not self._waits_one_by_one(info)
         for event in events:
-            if not event.scope.covers(info.pod_info):
+            announced = event.scope.admission
+            if announced is not None:
+                concerned = announced in self._queues.unschedulable.admission_keys(info)
+                result = _announced(info.rejectors, announced) if concerned else NO_HELP
+            elif event.scope.covers(info.pod_info):
+                result = self.evaluate_for(info, event.observed)
+            else:
                 continue
-            result = self.evaluate_for(info, event.observed)
             if result.strategy is SKIP:
                 continue
             strategy = max(strategy, result.strategy)
@@ -232,12 +276,19 @@ class Mover:
         return HintResult(strategy, certain)
 
     def _park(self, info: QueuedPodInfo) -> UnschedulableGroup:
-        """Move a pod that just failed to its group, and return that. A shape group is parked, and its rejectors become the pod's."""
+        """Move a pod that just failed to its group, and return that. A shape group is parked, and its rejectors become the pod's.
+
+        So is an admission group, but not by a nominated pod: from one that waits for its victims to leave nothing follows for the others.
+        """
         own = info.rejectors
         group = self._queues.enter_unschedulable(info, SCHEDULE_ATTEMPT_FAILURE)
-        if not group.by_shape:
+        if not group.one_by_one:
             return group
         activated_during_attempt = group.activated_at is not None and info.popped_at < group.activated_at
+        if group.by_admission:
+            if not activated_during_attempt and info.uid not in self._queues.nominator:
+                group.park()
+            return group
         if not activated_during_attempt:
             group.park()
         self._queues.adopt(info, own, group.rejectors.union(own) if activated_during_attempt else own)
@@ -260,7 +311,11 @@ class Mover:
         That is so if nothing changed since the last attempt of its shape, or if other pods took the room that a probe had found. A pod that
         never failed itself is always tried: it has no condition yet that gives its owner the reason.
         """
-        if not info.skippable or info.unschedulable_count == 0 or not self._refused_by_shape(info):
+        if not info.skippable or info.unschedulable_count == 0:
+            return False
+        if info.admission_plugin:
+            return self._return_refused(info)
+        if not self._refused_by_shape(info):
             return False
         group = self._queues.unschedulable.shape_group(info)
         profile = self._queues.profile(info)
@@ -284,6 +339,20 @@ class Mover:
         self._metrics.retry_skipped(info.profile)
         if await_preemption:
             self._await_preemption(group, UNCHANGED_SINCE_FAILURE)
+        return True
+
+    def _return_refused(self, info: QueuedPodInfo) -> bool:
+        """Return a popped pod to its admission group if its plugin still refuses it, as other pods took what there was; else False."""
+        if not self._waits_one_by_one(info):
+            return False
+        outcome, _ = self._probe(info)
+        group = self._queues.unschedulable.group_of_key(self._queues.group_key(info))
+        if outcome is FEASIBLE or (outcome is NEEDS_PREEMPTION and (group is None or group.active)):
+            return False
+        if group is not None:
+            group.park()
+        self._queues.enter_unschedulable(info, UNCHANGED_SINCE_FAILURE)
+        self._metrics.retry_skipped(info.profile)
         return True
 
     def release_probe_pod(self, info: QueuedPodInfo) -> None:
@@ -313,7 +382,7 @@ class Mover:
             group.oldest = min(info.timestamp for info in group.members)
             if now - group.oldest <= max_age:
                 continue
-            if group.by_shape:
+            if group.one_by_one:
                 self._activate(group, AFTER_BACKOFF, UNSCHEDULABLE_TIMEOUT.label, flush=True)
                 continue
             for info in group.members.in_order():
@@ -324,7 +393,7 @@ class Mover:
     # Moving a group.
 
     def _move(self, group: UnschedulableGroup, result: HintResult, label: str, scope: Scope) -> None:
-        if group.by_shape:
+        if group.one_by_one:
             self._activate(group, result.strategy, label, certain=result.certain)
             return
         for info in group.members.in_order():
@@ -334,7 +403,7 @@ class Mover:
     def _activate(
         self, group: UnschedulableGroup, strategy: QueueingStrategy, label: str, *, certain: bool = False, flush: bool = False
     ) -> None:
-        """Begin to move a shape group one pod at a time. One that is active already goes on under the new event."""
+        """Begin to move a group one pod at a time. One that is active already goes on under the new event."""
         self.activations += 1
         group.activated_at = self.activations
         group.preemption_event = ""
@@ -348,7 +417,10 @@ class Mover:
             self._move_next(group)
 
     def _move_next(self, group: UnschedulableGroup) -> None:
-        """Move the next probe pod of an active group to the active queue, and members before it that back off to the backoff queue."""
+        """Move the next probe pod of an active group to the active queue, and members before it that back off to the backoff queue.
+
+        Of an admission group the first member alone is looked at: 100,000 pods may wait under one key, and what is announced may help one.
+        """
         if group.probe_pod is not None:
             group.probe_pod.probe_pod_of = None
             group.probe_pod = None
@@ -358,7 +430,10 @@ class Mover:
             info.certain = group.certain
             info.flushed = group.flush
             if not group.ignore_backoff and self._queues.is_backing_off(info):
-                self._queues.enter_backoff(info, group.event_label)
+                if self._queues.enter_backoff(info, group.event_label) and group.by_admission:
+                    info.probe_pod_of = group
+                    group.probe_pod = info
+                    return
             elif self._queues.enter_active(info, group.event_label):
                 info.probe_pod_of = group
                 group.probe_pod = info
@@ -374,7 +449,12 @@ class Mover:
             self._queues.on_backoff()
 
     def _probe(self, info: QueuedPodInfo) -> ProbeResult:
-        found = self._queues.profile(info).probe(info.pod_info)
+        """Probe the pod's shape or, for a pod that admission refused, its admission plugin."""
+        profile = self._queues.profile(info)
+        if info.admission_plugin and profile.admission is not None:
+            found: ProbeResult = (profile.admission.probe(info.admission_plugin, info.pod_info), info.rejectors)
+        else:
+            found = profile.probe(info.pod_info)
         if found[0] is INFEASIBLE:
             self._metrics.probe_skipped(info.profile)
         return found
@@ -382,10 +462,19 @@ class Mover:
     def _refused_by_shape(self, info: QueuedPodInfo) -> bool:
         return refused_by_shape(info, nominated=info.uid in self._queues.nominator)
 
+    def _waits_one_by_one(self, info: QueuedPodInfo) -> bool:
+        """Answer whether the pod waits, or would, in a group that moves one by one."""
+        return self._refused_by_shape(info) or (info.admission_plugin != "" and isinstance(self._queues.group_key(info), AdmissionGroupKey))
+
+
+def _announced(rejectors: Rejectors, key: AdmissionKey) -> HintResult:
+    """Return what an announcement says for pods that its plugin refused."""
+    return HintResult(IMMEDIATELY if key.plugin in rejectors.pending else AFTER_BACKOFF, certain=False)
+
 
 def _covers_any(scope: Scope, group: UnschedulableGroup, head: QueuedPodInfo) -> bool:
-    """Answer whether the scope covers any pod of a shape group; of a rejector group each pod is checked later."""
-    if scope is ALL_PODS or not group.by_shape or scope.covers(head.pod_info):
+    """Answer whether the scope covers any pod of a group that moves one by one; of a rejector group each pod is checked later."""
+    if scope is ALL_PODS or not group.one_by_one or scope.covers(head.pod_info):
         return True
     return scope.max_priority is None and not scope.only_uid and len(group.members) > 1
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.queue.events import EventHint
@@ -41,8 +41,26 @@ ProbeResult = tuple[ProbeOutcome, "Rejectors | None"]
 the shape until its next attempt, which gives the same result more slowly."""
 
 
+class QueueAdmission(Protocol):
+    """What a profile's admission plugins say to the queue (`framework.interface.AdmissionPlugin`)."""
+
+    @property
+    def plugins(self) -> frozenset[str]:
+        """The names of all of them."""
+
+    def key(self, plugin: str, pod: PodInfo) -> Hashable | None:
+        """Return the key (gang, quota) under which the plugin lets the pod wait, None for none."""
+
+    def signature(self, plugin: str, pod: PodInfo) -> Hashable:
+        """Return what is equal for all pods that the plugin answers alike, if their keys, shapes and priorities are equal too."""
+
+    def probe(self, plugin: str, pod: PodInfo) -> ProbeOutcome:
+        """Estimate what an attempt would find: INFEASIBLE if the plugin refuses the pod and preemption cannot help, FEASIBLE if the plugin
+        lets the pod pass, whatever filters say. In doubt it must not answer INFEASIBLE."""
+
+
 class QueueProfile(msgspec.Struct, frozen=True):
-    """What one profile does for the queue. The last three functions are called only for pods that `refused_by_shape` is true of."""
+    """What one profile does for the queue. The functions that probe are called only for pods of which `refused_by_shape` is true."""
 
     sort_key: Callable[[QueuedPodInfo], SortKey]
     """Smaller comes first. Called when the pod enters the queue, changes, or returns from an attempt."""
@@ -63,6 +81,9 @@ class QueueProfile(msgspec.Struct, frozen=True):
     unchanged_since_failure: Callable[[PodInfo], bool]
     """Answer whether the pod's shape failed in PreFilter or Filter and nothing that could matter to it changed since, nominations
     included. In doubt, False."""
+
+    admission: QueueAdmission | None = None
+    """None: the profile has no admission plugins."""
 
 
 class QueueSettings(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """QueuedPodInfo, a pending pod with what the queue knows of its earlier attempts, and UnschedulableGroup, the group in which it waits.
 
 One QueuedPodInfo exists from the pod's first appearance until it is bound or deleted. While the pod is in flight the scheduling cycle
-writes the outcome into it (the failed plugins, `rejected_in_filter`, `last_message`); otherwise only the queue writes to it.
+writes the outcome into it (the failed plugins, `rejected_in_filter`, `admission_plugin`, `last_message`); otherwise only the queue does.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from koordsched.api.podinfo import PodInfo
+    from koordsched.queue.events import AdmissionKey
     from koordsched.queue.heap import SortKey
     from koordsched.queue.hints import EventSubscriptions
 
@@ -44,6 +45,7 @@ class QueuedPodInfo:
     """A pod on its way through the queue. Times are seconds since the epoch."""
 
     __slots__ = (
+        "admission_plugin",
         "after_flush",
         "attempts",
         "backoff_expiry",
@@ -88,6 +90,7 @@ class QueuedPodInfo:
         self.unschedulable_plugins: set[str] = set()
         self.pending_plugins: set[str] = set()
         self.rejected_in_filter = False  # only PreFilter and Filter refused it, so they refuse all pods of its shape
+        self.admission_plugin = ""  # the admission plugin that refused it before any node was looked at, "" for none
         self.last_message = ""  # why the last attempt failed; kept until the next one fails
         self.gating_plugin = ""  # the PreEnqueue plugin that refused the pod, "" for none
         self.gating_message = ""
@@ -153,9 +156,25 @@ class RejectorGroupKey(NamedTuple):
     alike: Hashable
     rejectors: Rejectors
     gating_plugin: str
+    admission_keys: tuple[AdmissionKey, ...] = ()  # of the rejectors that are admission plugins
 
 
-UnschedulableGroupKey = ShapeGroupKey | RejectorGroupKey
+class AdmissionGroupKey(NamedTuple):
+    """Identifies an admission group. `alike` is the shape, or the uid of a pod that has none."""
+
+    profile: str
+    admission_key: AdmissionKey
+    signature: Hashable  # what the plugin reads of a pod besides the other fields
+    alike: Hashable
+    priority: int
+    rejectors: Rejectors
+
+    @property
+    def admission_keys(self) -> tuple[AdmissionKey, ...]:
+        return (self.admission_key,)
+
+
+UnschedulableGroupKey = ShapeGroupKey | RejectorGroupKey | AdmissionGroupKey
 
 
 class UnschedulableGroup:
@@ -165,12 +184,18 @@ class UnschedulableGroup:
     refuses one of them refuses all, so they share their rejectors, those of the latest attempt, and move one at a time. It is *parked*
     until an event may help, then *active*: its first member is in the active queue as the *probe pod*, and the others follow one by one.
 
+    An *admission group* holds the pods of one profile, shape and priority that an admission plugin refused, that wait under one key of that
+    plugin (a gang, a quota) and that the plugin answers alike. It moves one pod at a time, too, as far as the plugin lets pods pass. Its
+    first member goes to the backoff queue if it backs off, and the others wait for it.
+
     A *rejector group* holds pods of one shape that the same plugins refused in another way: gated pods, refusals after Filter or by an
     extender, nominated pods; and each pod without a shape. It moves as a whole and is never active.
     """
 
     __slots__ = (
         "activated_at",
+        "admission_keys",
+        "by_admission",
         "by_shape",
         "certain",
         "event_label",
@@ -180,16 +205,21 @@ class UnschedulableGroup:
         "key",
         "members",
         "oldest",
+        "one_by_one",
         "preemption_event",
         "probe_pod",
         "rejectors",
         "rejectors_unknown",
+        "reported",
         "subscriptions",
     )
 
     def __init__(self, key: UnschedulableGroupKey, rejectors: Rejectors, subscriptions: EventSubscriptions) -> None:
         self.key = key
         self.by_shape = isinstance(key, ShapeGroupKey)
+        self.by_admission = isinstance(key, AdmissionGroupKey)
+        self.one_by_one = self.by_shape or self.by_admission
+        self.admission_keys = () if isinstance(key, ShapeGroupKey) else key.admission_keys  # under which it is found by announcements
         self.gating_plugin = key.gating_plugin if isinstance(key, RejectorGroupKey) else ""
         self.rejectors = rejectors
         self.rejectors_unknown = False  # the rejectors may be out of date
@@ -197,7 +227,10 @@ class UnschedulableGroup:
         self.members: PodHeap[QueuedPodInfo] = PodHeap()
         self.oldest = float("inf")  # lower bound of the members' timestamps
 
-        # Written by `Mover`, for shape groups only. An active group that has members has its probe pod in the active queue.
+        self.reported = ""  # the message that the members of an admission group have in their conditions; written by the scheduler
+
+        # Written by `Mover`, for groups that move one by one. An active group that has members has its probe pod in the active queue
+        # (an admission group: or in the backoff queue).
         self.activated_at: int | None = None  # the value of Mover.activations when it became active; None: parked
         self.event_label = ""  # of the event that made it active
         self.ignore_backoff = False

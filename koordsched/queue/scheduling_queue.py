@@ -19,6 +19,7 @@ from koordsched.queue.events import (
     BACKOFF_COMPLETE,
     FORCE_ACTIVATE,
     POD_POPPED,
+    REGROUPED,
     UNSCHEDULABLE_POD_ADD,
     UNSCHEDULABLE_POD_UPDATE,
     ClusterEvent,
@@ -28,15 +29,25 @@ from koordsched.queue.events import (
 from koordsched.queue.inflight import InFlight
 from koordsched.queue.invariants import check
 from koordsched.queue.moving import SKIP, HintEvaluator, Mover
-from koordsched.queue.queued_pod import ACTIVE, BACKOFF, IN_FLIGHT, NOWHERE, UNSCHEDULABLE, QueuedPodInfo, QueuePlace
+from koordsched.queue.queued_pod import (
+    ACTIVE,
+    BACKOFF,
+    IN_FLIGHT,
+    NOWHERE,
+    UNSCHEDULABLE,
+    QueuedPodInfo,
+    QueuePlace,
+    UnschedulableGroup,
+)
 from koordsched.queue.sub_queues import SubQueues
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
     from koordsched.clock import Clock
+    from koordsched.queue.events import AdmissionKey
     from koordsched.queue.nominator import Nominator
     from koordsched.queue.profile import QueueMetrics, QueueProfile, QueueSettings
     from koordsched.queue.sub_queues import Transition
@@ -94,8 +105,9 @@ class SchedulingQueue:
             return
         info = self._queues.get(new.key)
         if new.uid in self._inflight.pods:
+            admission = self._queues.profile(self._inflight.pods[new.uid][1]).admission
             for event in pod_update_events(old, new):
-                if self._is_registered(event):
+                if self._is_registered(event) or admission is not None:
                     self._inflight.record(ObservedEvent(event, old.pod, new.pod), Scope(only_uid=new.uid))
         elif info is None:
             self._add(new, UNSCHEDULABLE_POD_UPDATE)
@@ -125,7 +137,13 @@ class SchedulingQueue:
             self._mover.release_probe_pod(info)
 
     def reshape(self, shape_of: Callable[[QueuedPodInfo], Hashable | None]) -> None:
-        """Give every pod, in flight or not, the shape that it has now; one whose shape changed changes its group. O(pods)."""
+        """Give every pod, in flight or not, the shape that it has now; one whose shape or admission key changed changes its group.
+
+        O(pods).
+        """
+        for info in self._inflight:
+            if self._queues.profile(info).admission is not None:
+                self._inflight.record(ObservedEvent(REGROUPED, None, None), Scope(only_uid=info.uid))
         for info in [*self._queues, *self._inflight]:
             shape = shape_of(info)
             if shape is not info.pod_info.shape:
@@ -133,6 +151,8 @@ class SchedulingQueue:
                 info.skippable = False
                 if info.group is not None:
                     self._mover.regroup(info)
+            elif info.group is not None and info.group.admission_keys and self._queues.group_key(info) != info.group.key:
+                self._mover.regroup(info)
 
     # The scheduling loop.
 
@@ -203,6 +223,12 @@ class SchedulingQueue:
                 self._mover.move_all(observed, scope)
             if in_flight:
                 self._inflight.record(observed, scope)
+
+    def announce(self, event: ClusterEvent, key: AdmissionKey) -> None:
+        """Move the pods that wait under this key and may be admitted now. The plugin must answer so already. O(groups under the key)."""
+        self._mover.announce(event, key)
+        if self._inflight.pods:
+            self._inflight.record(ObservedEvent(event, None, None), Scope(admission=key))
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
         """Move pods to the active queue, backoff or not, if they pass PreEnqueue. One in flight is retried if its attempt fails."""
@@ -285,12 +311,10 @@ class SchedulingQueue:
         """Return the pod if it is in a queue."""
         return self._queues.get(key)
 
-    def shape_group_of(self, pod: PodInfo) -> Iterator[QueuedPodInfo]:
-        """Yield the pods of this pod's shape group, if it waits in one. The queue must not change meanwhile."""
+    def group_of(self, pod: PodInfo) -> UnschedulableGroup | None:
+        """Return the group in which the pod waits, if it does."""
         info = self._queues.get(pod.key)
-        group = info.group if info is not None else None
-        if group is not None and group.by_shape:
-            yield from group.members
+        return None if info is None else info.group
 
     def where(self, key: str) -> tuple[QueuePlace, float]:
         """Return where the pod is and since when (seconds since the epoch); (QueuePlace.NONE, 0) if the queue does not know it."""
@@ -338,6 +362,7 @@ class SchedulingQueue:
             info.unschedulable_plugins = set()
             info.pending_plugins = set()
         info.rejected_in_filter = False
+        info.admission_plugin = ""
         info.gating_plugin = info.gating_message = ""
         info.after_flush, info.flushed, info.skippable = info.flushed, False, False
         info.popped_at = self._mover.activations

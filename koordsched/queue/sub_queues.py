@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from koordsched.queue.hints import Rejectors
     from koordsched.queue.nominator import Nominator
     from koordsched.queue.profile import QueueMetrics, QueueProfile, QueueSettings
-    from koordsched.queue.queued_pod import QueuedPodInfo, QueuePlace, UnschedulableGroup
+    from koordsched.queue.queued_pod import QueuedPodInfo, QueuePlace, UnschedulableGroup, UnschedulableGroupKey
 
 log = get_logger(__name__)
 
@@ -59,7 +59,7 @@ class SubQueues:
         self.registries = {name: EventRegistry(profile.hints) for name, profile in profiles.items()}
         self.active: PodHeap[QueuedPodInfo] = PodHeap()
         self.backoff = BackoffQueue(settings)
-        self.unschedulable = UnschedulablePods(self.registries)
+        self.unschedulable = UnschedulablePods(profiles, self.registries)
         self.nominator = nominator
         self.on_backoff: Callable[[], None] = lambda: None  # called when a backoff has begun, as there may be an earlier expiry
         self.arrivals = asyncio.Event()  # set whenever something may have become poppable
@@ -247,6 +247,10 @@ class SubQueues:
         elif info.group is not None:
             self.unschedulable.leave(info)
         info.place = NOWHERE
+
+    def group_key(self, info: QueuedPodInfo) -> UnschedulableGroupKey:
+        """Return the key of the group in which the pod waits, or would."""
+        return self.unschedulable.group_key(info, nominated=info.uid in self.nominator)
 
     def _join(self, info: QueuedPodInfo) -> UnschedulableGroup:
         return self.unschedulable.join(info, nominated=info.uid in self.nominator)

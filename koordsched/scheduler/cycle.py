@@ -188,9 +188,9 @@ class Cycle:
         pod, profile, answer = attempt.pod, attempt.profile, attempt.answer
         shapes, timings = profile.shapes, profile.timings
         if profile.admission is not None and self._cache.table.live_count:
-            refused = profile.admission.refusal(pod)
-            if refused is not None:
-                return refused
+            diagnosis = profile.admission.refusal(pod)
+            if diagnosis is not None:
+                return diagnosis
         shape = shapes.pre_filter(pod)
         attempt.state = shape.state
         shapes.filter(shape, pod)

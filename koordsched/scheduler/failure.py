@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -20,7 +20,7 @@ from koordsched.scheduler.status_writer import PodStatusUpdate
 from koordsched.tasks import call_later
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
 
     from koordsched.api.core import Pod
     from koordsched.framework.diagnosis import Diagnosis
@@ -91,7 +91,7 @@ class FailureHandler:
         reason = UNSCHEDULABLE if failure.rejected else SCHEDULER_ERROR
         nominated = None if failure.nominate is None else failure.nominate.nominated_node_name
         report(context, stored, PodStatusUpdate(reason, failure.message, nominated))
-        if failure.diagnosis is not None and failure.diagnosis.of_shape:
+        if failure.diagnosis is not None and (failure.diagnosis.of_shape or failure.diagnosis.admission_plugin):
             self._conditions.note(failure.profile, info.pod_info, failure.diagnosis)
 
 
@@ -112,6 +112,7 @@ def _record_outcome(failure: Failure) -> None:
     if diagnosis is not None:
         info.set_rejectors(diagnosis.rejectors)
         info.rejected_in_filter = bool(diagnosis.plugins) and diagnosis.of_shape
+        info.admission_plugin = diagnosis.admission_plugin
     elif status is not None and status.rejected and status.plugin:
         info.unschedulable_plugins = {status.plugin}
 
@@ -122,6 +123,14 @@ def report(context: SchedulerContext, pod: Pod, update: PodStatusUpdate) -> None
     context.status_writer.update(pod, update)
 
 
+class _Outdated(NamedTuple):
+    """A pod whose reasons, and those of the pods that wait with it, are others than its condition says."""
+
+    profile: Profile
+    pod: PodInfo
+    admission_plugin: str = ""  # which refuses it; "": its shape fits on no node
+
+
 class ConditionRefresher:
     """Keeps the conditions of pending pods true without retrying the pods.
 
@@ -129,13 +138,14 @@ class ConditionRefresher:
     "0/3 nodes" should not say so when there are five. So when the queue found that an event helps no pod of a shape, and the reasons differ
     from those that its pods have, their conditions are written anew: after a second, and where reasons go on changing every five; so many
     pods a time that a large group does not flood the API server. What PostFilter would add is part of the message; where only an attempt
-    could find that out, conditions are left alone.
+    could find that out, conditions are left alone. The same goes for pods that wait in one admission group, when the plugin refuses them in
+    other words now.
     """
 
     def __init__(self, context: SchedulerContext, pods: Mapping[str, Pod]) -> None:
         self._context = context
         self._pods = pods
-        self._changed: dict[tuple[ShapeKey, int], tuple[Profile, PodInfo]] = {}  # a pod of each, by shape and priority
+        self._changed: dict[Hashable, _Outdated] = {}  # by shape and priority, or by the key of the admission group
         self._timer: asyncio.TimerHandle | None = None  # set while anything has changed
         self._pause = PAUSE_SECONDS  # before the last turn
         self._last_turn = -MAX_PAUSE_SECONDS
@@ -146,42 +156,53 @@ class ConditionRefresher:
         return bool(self._changed)
 
     def note(self, profile: Profile, pod: PodInfo, diagnosis: Diagnosis) -> None:
-        """Take note of why the pod's shape is refused now. O(1) while that stays the same."""
+        """Take note of why the pod's shape, or its admission group, is refused now. O(1) while that stays the same."""
+        if diagnosis.admission_plugin:
+            group = self._context.queue.group_of(pod)
+            if group is not None and group.by_admission and group.reported != diagnosis.message:
+                reported, group.reported = group.reported, diagnosis.message
+                if reported:
+                    self._report_later(group.key, _Outdated(profile, pod, diagnosis.admission_plugin))
+            return
         shape = pod.shape
         if not isinstance(shape, ShapeKey) or shape.reported.get(pod.priority) == diagnosis.message:
             return
         known, shape.reported[pod.priority] = shape.reported.get(pod.priority, ""), diagnosis.message
         if known:
-            self._report_later(profile, pod, shape)
+            self._report_later((shape, pod.priority), _Outdated(profile, pod))
 
     def stop(self) -> None:
         """Write nothing any more."""
         if self._timer is not None:
             self._timer.cancel()
 
-    def _report_later(self, profile: Profile, pod: PodInfo, shape: ShapeKey) -> None:
+    def _report_later(self, key: Hashable, outdated: _Outdated) -> None:
         if self._timer is None:
             calm = asyncio.get_running_loop().time() - self._last_turn > self._pause
             self._pause = PAUSE_SECONDS if calm else min(2 * self._pause, MAX_PAUSE_SECONDS)
             self._timer = call_later(self._pause, self._report_all)
-        self._changed[shape, pod.priority] = (profile, pod)
+        self._changed[key] = outdated
 
     def _report_all(self) -> None:
         self._timer = None
         self._last_turn = asyncio.get_running_loop().time()
         changed, self._changed = self._changed, {}
-        for (shape, _), (profile, pod) in changed.items():
-            self._report(profile, pod, shape)
+        for key, outdated in changed.items():
+            self._report(key, outdated)
 
-    def _report(self, profile: Profile, pod: PodInfo, shape: ShapeKey) -> None:
-        """Write the conditions of some of the shape's pods; if there may be more, go on in the next turn."""
-        diagnosis = profile.shapes.why_infeasible(pod)
+    def _report(self, key: Hashable, outdated: _Outdated) -> None:
+        """Write the conditions of some of the pods that wait with this one; if there may be more, go on in the next turn."""
+        profile, pod, plugin = outdated
+        group = self._context.queue.group_of(pod)
+        diagnosis = profile.probe_admission(plugin, pod)[1] if plugin else profile.shapes.why_infeasible(pod)
         message = None if diagnosis is None else profile.message_of(pod, diagnosis)
-        if diagnosis is None or message is None:
+        if diagnosis is None or message is None or group is None or not (group.by_admission if plugin else group.by_shape):
             return  # an event in between moved it: an attempt will find the reasons
-        shape.reported[pod.priority] = diagnosis.message
-        outdated = (info for info in self._context.queue.shape_group_of(pod) if info.last_message != message)
-        reported = list(islice(outdated, PODS_A_TURN))
+        if plugin:
+            group.reported = diagnosis.message
+        elif isinstance(pod.shape, ShapeKey):
+            pod.shape.reported[pod.priority] = diagnosis.message
+        reported = list(islice((info for info in group.members if info.last_message != message), PODS_A_TURN))
         for info in reported:
             info.last_message = message
             stored = self._pods.get(info.key)
@@ -189,7 +210,7 @@ class ConditionRefresher:
                 report(self._context, stored, PodStatusUpdate(UNSCHEDULABLE, message))
         if len(reported) == PODS_A_TURN:
             self._pause = PAUSE_SECONDS  # it is the same turn still
-            self._report_later(profile, reported[-1].pod_info, shape)
+            self._report_later(key, _Outdated(profile, reported[-1].pod_info, plugin))
 
 
 def bound_to(pod: Pod, node: str) -> Pod:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from koordsched.framework.handle import PreemptionExtenders
     from koordsched.framework.simulation import NodeSimulation
     from koordsched.framework.transformers import Transformer
+    from koordsched.queue.events import AdmissionKey, ClusterEvent
     from koordsched.queue.nominator import Nominator
     from koordsched.queue.scheduling_queue import SchedulingQueue
     from koordsched.scheduler.context import SchedulerContext
@@ -82,6 +83,9 @@ class PluginHandle:
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
         self._queue.activate(pods)
+
+    def announce(self, event: ClusterEvent, key: AdmissionKey) -> None:
+        self._queue.announce(event, key)
 
     def nominate(self, pod: PodInfo, node_name: str) -> None:
         self._queue.nominate(pod, node_name)

@@ -24,6 +24,7 @@ from koordsched.queue.hints import hints_for
 from koordsched.queue.nominator import Nominator
 from koordsched.queue.profile import INFEASIBLE, QueueProfile, QueueSettings
 from koordsched.queue.scheduling_queue import SchedulingQueue
+from koordsched.scheduler.admission_probes import AdmissionProbes
 from koordsched.scheduler.context import Dependencies, SchedulerContext
 from koordsched.scheduler.cycle import Cycle
 from koordsched.scheduler.extenders.asking import HINTS
@@ -77,6 +78,7 @@ class Scheduler:
             made = Profile(profile, registry, self._handle, metrics, config.percentage_of_nodes_to_score)
             context.profiles[profile.scheduler_name] = made
         self.profiles = context.profiles
+        self._conditions = ConditionRefresher(context, self._pods.store)
         nominator = Nominator(self.cache)
         self.queue = SchedulingQueue(self.clock, self._queue_profiles(), self._queue_settings(dependencies), self.metrics, nominator)
         context.queue = self.queue
@@ -87,7 +89,6 @@ class Scheduler:
             context.recorders[name] = EventRecorder(dependencies.cluster, self.clock, dependencies.random, source, recording)
         self._recorders = list(context.recorders.values())
         self.queue.call_on_backoff(self._arm)
-        self._conditions = ConditionRefresher(context, self._pods.store)
         failures = FailureHandler(context, self._pods.store, self._conditions)
         checked = dependencies.flags.gates["DynamicSchedulerCheck"]
         self.cycle = Cycle(context, failures, self._pods.store, self._extenders, checked=checked)
@@ -278,6 +279,7 @@ class Scheduler:
                 probe=partial(self._probe, profile),
                 probe_without_preemption=profile.probe_without_preemption,
                 unchanged_since_failure=profile.unchanged_since_failure,
+                admission=None if profile.admission is None else AdmissionProbes(profile, profile.admission, self._conditions),
             )
             for name, profile in self.profiles.items()
         }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Hashable
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -9,11 +12,18 @@ from support.queue_world import GATE, Need, Outcome, World
 from support.queueing import HandClock, RememberedMetrics
 
 from koordsched.api.podinfo import PodInfo
-from koordsched.queue.events import ASSIGNED_POD_DELETE
+from koordsched.queue.events import ASSIGNED_POD_DELETE, ActionType, AdmissionKey, EventResource, cluster_event
+from koordsched.queue.profile import FEASIBLE, INFEASIBLE, ProbeOutcome
 from koordsched.queue.queued_pod import QueuedPodInfo, QueuePlace
+from koordsched.queue.scheduling_queue import SchedulingQueue
 
 needs = st.builds(Need, room=st.integers(1, 3), level=st.integers(0, 2))
 offers = st.builds(Need, room=st.integers(0, 6), level=st.integers(0, 2))
+LIMIT = cluster_event(EventResource.CUSTOM, ActionType.UPDATE_OTHER, "teams.example.com")
+CREW = cluster_event(EventResource.CUSTOM, ActionType.UPDATE_OTHER, "crews.example.com")
+
+names = st.sampled_from(["", "a", "b"])
+
 node_names = st.sampled_from(["n0", "n1", "n2"])
 indexes = st.integers(0, 50)
 
@@ -28,10 +38,13 @@ class QueueMachine(RuleBasedStateMachine):
         self.world = World()
         self.clock = HandClock()
         self.metrics = RememberedMetrics()
-        self.queue = self.world.queue(self.clock, self.metrics, names_rejectors=self.names_rejectors)
+        self.queue = self.make_queue()
         self.pods: dict[str, PodInfo] = {}  # key -> the state that the API server has, of all pending pods
         self.flying: list[tuple[QueuedPodInfo, Outcome]] = []  # attempts that failed but did not come back yet
         self.versions = 0
+
+    def make_queue(self) -> SchedulingQueue:
+        return self.world.queue(self.clock, self.metrics, names_rejectors=self.names_rejectors)
 
     @initialize(offer=offers)
     def begin_with_a_node(self, offer: Need) -> None:
@@ -170,8 +183,16 @@ class QueueMachine(RuleBasedStateMachine):
                 self._attempt(info, comes_back_at_once=True, with_error=False)
         for info in self.queue.pending():
             assert info.place is QueuePlace.UNSCHEDULABLE
-            need = self.world.needs[info.uid]
-            assert not self.world.would_schedule(need), [str(step) for step in self.queue.history(info.key)]
+            assert not self.would_schedule(info.pod_info), [str(step) for step in self.queue.history(info.key)]
+
+    def would_schedule(self, pod: PodInfo) -> bool:
+        return self.world.would_schedule(self.world.needs[pod.uid])
+
+    def attempt(self, pod: PodInfo) -> Outcome:
+        return self.world.attempt(self.world.needs[pod.uid])
+
+    def bind(self, pod: PodInfo, node: str) -> None:
+        self.world.bind(self.world.needs[pod.uid], node)
 
     def teardown(self) -> None:
         self.no_pod_that_could_be_scheduled_is_parked()
@@ -180,12 +201,11 @@ class QueueMachine(RuleBasedStateMachine):
         return list(self.pods.values())[index % len(self.pods)]
 
     def _attempt(self, info: QueuedPodInfo, *, comes_back_at_once: bool, with_error: bool) -> None:
-        need = self.world.needs[info.uid]
-        outcome = self.world.attempt(need)
+        outcome = self.attempt(info.pod_info)
         if with_error:
             outcome = Outcome("", frozenset(), in_filter=False)
         if outcome.node and info.key in self.pods:
-            self.world.bind(need, outcome.node)
+            self.bind(info.pod_info, outcome.node)
             self.queue.nominate(info.pod_info, "")
             self.queue.done(info.uid)
             del self.pods[info.key]
@@ -202,6 +222,7 @@ class QueueMachine(RuleBasedStateMachine):
         info.pod_info = stored
         info.unschedulable_plugins = set(outcome.rejectors)
         info.rejected_in_filter = outcome.in_filter
+        info.admission_plugin = outcome.admission_plugin
         self.queue.add_unschedulable_if_not_present(info)
 
 
@@ -209,6 +230,136 @@ class QueueMachineWithNamedRejectors(QueueMachine):
     names_rejectors = True
 
 
+class TeamsAndCrews:
+    """The state of both plugins (`queue.profile.QueueAdmission`)."""
+
+    plugins = frozenset({"Crew", "Team"})
+
+    def __init__(self) -> None:
+        self.team: dict[str, str] = {}  # by uid, "" for none
+        self.crew: dict[str, str] = {}
+        self.needs: dict[str, Need] = {}
+        self.limit = {"a": 2, "b": 2}
+        self.used: Counter[str] = Counter()
+        self.complete: set[str] = set()
+
+    def key(self, plugin: str, pod: PodInfo) -> Hashable | None:
+        return (self.crew if plugin == "Crew" else self.team).get(pod.uid, "") or None
+
+    def signature(self, plugin: str, pod: PodInfo) -> Hashable:
+        return ()
+
+    def probe(self, plugin: str, pod: PodInfo) -> ProbeOutcome:
+        return INFEASIBLE if self.refuses(plugin, pod) else FEASIBLE
+
+    def refuses(self, plugin: str, pod: PodInfo) -> bool:
+        key = self.key(plugin, pod)
+        if not isinstance(key, str):
+            return False
+        if plugin == "Crew":
+            return key not in self.complete
+        return self.used[key] + self.needs[pod.uid].room > self.limit[key]
+
+    def refusing(self, pod: PodInfo) -> str:
+        return next((plugin for plugin in ("Crew", "Team") if self.refuses(plugin, pod)), "")
+
+
+class AdmissionMachine(QueueMachine):
+    """With two admission plugins more, neither of which registers an event: what helps is announced under the crew or the team.
+
+    Crew, before Team: a pod of a crew passes while its crew is complete. Team: a pod passes if the room of its team's bound pods and its
+    own is within the team's limit.
+    """
+
+    def __init__(self) -> None:
+        self.admission = TeamsAndCrews()
+        super().__init__()
+        self.admission.needs = self.world.needs
+        self.world.hints |= {"Crew": (), "Team": ()}
+        self.queue = self.make_queue()
+        self.places: list[tuple[str, Need, str]] = []  # node, need and team of the bound pods that have one
+
+    def make_queue(self) -> SchedulingQueue:
+        return self.world.queue(self.clock, self.metrics, names_rejectors=self.names_rejectors, admission=self.admission)
+
+    @rule(
+        room=st.integers(1, 3),
+        priority=st.integers(0, 1),
+        copies=st.integers(1, 4),
+        has_shape=st.booleans(),
+        membership=st.tuples(names, names),
+    )
+    def add_pods_of_a_team(self, room: int, priority: int, copies: int, has_shape: bool, membership: tuple[str, str]) -> None:
+        team, crew = membership
+        for _ in range(copies):
+            self.versions += 1
+            pod = self.world.pod(f"p{self.versions}", Need(room, 0), priority=priority, version=self.versions, has_shape=has_shape)
+            self.admission.team[pod.uid], self.admission.crew[pod.uid] = team, crew
+            self.pods[pod.key] = pod
+            self.queue.add(pod)
+
+    @precondition(lambda self: self.pods)
+    @rule(index=indexes, team=names, crew=names)
+    def move_a_pod_to_another_team(self, index: int, team: str, crew: str) -> None:
+        """As a plugin does that reads the team from a pod's namespace: no pod changes, and the plugin reports to `Cache.signatures`."""
+        uid = self._pick(index).uid
+        self.admission.team[uid], self.admission.crew[uid] = team, crew
+        self.queue.reshape(lambda info: info.pod_info.shape)
+
+    @precondition(lambda self: self.pods)
+    @rule(index=indexes, team=names)
+    def change_the_team_of_a_pod(self, index: int, team: str) -> None:
+        """As a plugin does that reads the team from a label."""
+        old = self._pick(index)
+        self.versions += 1
+        need, name = self.world.needs[old.uid], old.key.partition("/")[2]
+        new = self.world.pod(name, need, priority=old.priority, version=self.versions, has_shape=old.shape is not None)
+        self.admission.team[old.uid] = team
+        self.pods[new.key] = new
+        self.queue.update(old, new)
+
+    @rule(team=st.sampled_from(["a", "b"]), limit=st.integers(0, 6))
+    def set_limit(self, team: str, limit: int) -> None:
+        grew = limit > self.admission.limit[team]
+        self.admission.limit[team] = limit
+        if grew:
+            self.queue.announce(LIMIT, AdmissionKey("Team", team))
+
+    @rule(crew=st.sampled_from(["a", "b"]), complete=st.booleans())
+    def complete_a_crew(self, crew: str, complete: bool) -> None:
+        (self.admission.complete.add if complete else self.admission.complete.discard)(crew)
+        if complete:
+            self.queue.announce(CREW, AdmissionKey("Crew", crew))
+
+    @precondition(lambda self: self.world.bound)
+    @rule(index=indexes)
+    def delete_a_bound_pod(self, index: int) -> None:
+        self.world.bound.sort()
+        node, need = self.world.bound[index % len(self.world.bound)]
+        gone = next((place for place in self.places if place[:2] == (node, need)), None)
+        super().delete_a_bound_pod(index)
+        if gone is not None:
+            self.places.remove(gone)
+            self.admission.used[gone[2]] -= need.room
+            self.queue.announce(ASSIGNED_POD_DELETE, AdmissionKey("Team", gone[2]))
+
+    def would_schedule(self, pod: PodInfo) -> bool:
+        return not self.admission.refusing(pod) and super().would_schedule(pod)
+
+    def attempt(self, pod: PodInfo) -> Outcome:
+        plugin = self.admission.refusing(pod)
+        return Outcome("", frozenset({plugin}), in_filter=False, admission_plugin=plugin) if plugin else super().attempt(pod)
+
+    def bind(self, pod: PodInfo, node: str) -> None:
+        super().bind(pod, node)
+        team = self.admission.team.get(pod.uid, "")
+        if team:
+            self.places.append((node, self.world.needs[pod.uid], team))
+            self.admission.used[team] += self.world.needs[pod.uid].room
+
+
 TestQueue = QueueMachine.TestCase
 TestQueueWithNamedRejectors = QueueMachineWithNamedRejectors.TestCase
 TestQueue.settings = TestQueueWithNamedRejectors.settings = settings(max_examples=60, stateful_step_count=40)
+TestQueueWithAdmission = AdmissionMachine.TestCase
+TestQueueWithAdmission.settings = settings(max_examples=80, stateful_step_count=50)

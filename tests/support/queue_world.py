@@ -32,6 +32,7 @@ from support.queueing import PROFILE, HandClock, RememberedMetrics, by_priority
 
 if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
+    from koordsched.queue.profile import QueueAdmission
 
 NODE_ROOM = cluster_event(EventResource.NODE, ActionType.UPDATE_NODE_ALLOCATABLE)
 NODE_LEVEL = cluster_event(EventResource.NODE, ActionType.UPDATE_NODE_LABEL)
@@ -53,6 +54,7 @@ class Outcome(NamedTuple):
     node: str
     rejectors: frozenset[str]
     in_filter: bool
+    admission_plugin: str = ""  # which refused the pod before any node was looked at
 
 
 class World:
@@ -121,7 +123,9 @@ class World:
         old, self.quota = self.quota, quota
         return (QUOTA, Unstructured(raw={"quota": old}), Unstructured(raw={"quota": quota}))
 
-    def queue(self, clock: HandClock, metrics: RememberedMetrics, *, names_rejectors: bool) -> SchedulingQueue:
+    def queue(
+        self, clock: HandClock, metrics: RememberedMetrics, *, names_rejectors: bool, admission: QueueAdmission | None = None
+    ) -> SchedulingQueue:
         """Make a queue for this world. names_rejectors: the profile knows which plugins refuse a shape now."""
         profile = QueueProfile(
             sort_key=by_priority,
@@ -130,6 +134,7 @@ class World:
             probe=partial(self._probe, names_rejectors=names_rejectors),
             probe_without_preemption=partial(self._probe, names_rejectors=names_rejectors),
             unchanged_since_failure=lambda pod: self.failed_at.get(self.needs[pod.uid]) == self.version,
+            admission=admission,
         )
         return SchedulingQueue(clock, {PROFILE: profile}, QueueSettings(), metrics, Nominator(Cache()))
 

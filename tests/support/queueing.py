@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 from koordsched.cache.cache import Cache
 from koordsched.queue.hints import ALWAYS_QUEUE
 from koordsched.queue.nominator import Nominator
-from koordsched.queue.profile import FEASIBLE, INFEASIBLE, NEEDS_PREEMPTION, PreEnqueueRefusal, ProbeResult, QueueProfile, QueueSettings
+from koordsched.queue.profile import (
+    FEASIBLE,
+    INFEASIBLE,
+    NEEDS_PREEMPTION,
+    PreEnqueueRefusal,
+    ProbeOutcome,
+    ProbeResult,
+    QueueProfile,
+    QueueSettings,
+)
 from koordsched.queue.scheduling_queue import SchedulingQueue
 
 if TYPE_CHECKING:
@@ -71,6 +80,28 @@ class RememberedMetrics:
         self.retries_skipped += 1
 
 
+class FakeQueueAdmission:
+    """Admission plugins that let a number of pods pass under each key; a pod waits under its label of the plugin's name."""
+
+    def __init__(self, *plugins: str) -> None:
+        self.plugins = frozenset(plugins)
+        self.room: Counter[tuple[str, Hashable]] = Counter()  # by plugin and key: how many pods may pass
+        self.may_preempt = False
+        self.probed: list[str] = []
+
+    def key(self, plugin: str, pod: PodInfo) -> Hashable | None:
+        return pod.pod.metadata.labels.get(plugin)
+
+    def signature(self, plugin: str, pod: PodInfo) -> Hashable:
+        return pod.pod.metadata.labels.get("kind")
+
+    def probe(self, plugin: str, pod: PodInfo) -> ProbeOutcome:
+        self.probed.append(pod.key)
+        if self.room[plugin, self.key(plugin, pod)] > 0:
+            return FEASIBLE
+        return NEEDS_PREEMPTION if self.may_preempt else INFEASIBLE
+
+
 class FakeProfile:
     """The functions of a QueueProfile, each with a knob, and the pods they were asked about."""
 
@@ -84,6 +115,7 @@ class FakeProfile:
         self.unchanged = False
         self.probed: list[str] = []
         self.preferred: list[str] = []  # the plugin to ask first, as handed to PreEnqueue
+        self.admission: FakeQueueAdmission | None = None
 
     def build(self) -> QueueProfile:
         return QueueProfile(
@@ -93,6 +125,7 @@ class FakeProfile:
             probe=self._probe,
             probe_without_preemption=self._probe_without_preemption,
             unchanged_since_failure=lambda _: self.unchanged,
+            admission=self.admission,
         )
 
     def _pre_enqueue(self, pod: PodInfo, preferred: str) -> PreEnqueueRefusal | None:
@@ -119,10 +152,12 @@ class Bench:
         *,
         settings: QueueSettings | None = None,
         rejectors: Rejectors | None = None,
+        admission: FakeQueueAdmission | None = None,
     ) -> None:
         self.clock = HandClock()
         self.metrics = RememberedMetrics()
         self.profile = FakeProfile(hints, rejectors)
+        self.profile.admission = admission
         profiles = {PROFILE: self.profile.build()}
         self.queue = SchedulingQueue(self.clock, profiles, settings or QueueSettings(), self.metrics, Nominator(Cache()))
 
@@ -148,6 +183,17 @@ class Bench:
         self.queue.add_unschedulable_if_not_present(info)
         self.queue.check_invariants()
         return info
+
+    def refuse(self, plugin: str, info: QueuedPodInfo | None = None, *, pending: bool = False) -> QueuedPodInfo:
+        """Let the next pod (or this one) be refused by this admission plugin."""
+        info = info or self.pop()
+        info.admission_plugin = plugin
+        return self.fail(*(() if pending else (plugin,)), info=info, in_filter=False, pending=(plugin,) if pending else ())
+
+    def refuse_all(self, plugin: str, *, pending: bool = False) -> None:
+        """Let every poppable pod be refused by this admission plugin once."""
+        for info in [self.pop() for _ in range(self.queue.sizes().active)]:
+            self.refuse(plugin, info, pending=pending)
 
     def fail_all(self, *plugins: str, in_filter: bool = True) -> None:
         """Let every poppable pod be refused once."""

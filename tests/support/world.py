@@ -28,6 +28,7 @@ from koordsched.framework.simulation import NodeSimulation
 from koordsched.framework.transformers import Transformer
 from koordsched.framework.waiting import WaitingPods
 from koordsched.plugins import REGISTRY
+from koordsched.queue.events import AdmissionKey, ClusterEvent
 from koordsched.queue.nominator import Nominator
 from koordsched.scheduler.context import Informers
 from koordsched.scheduler.cycle import Attempt, Cycle
@@ -72,6 +73,9 @@ class RecordedActions:
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
         self.said += [f"activate {pod.key}" for pod in pods]
+
+    def announce(self, event: ClusterEvent, key: AdmissionKey) -> None:
+        self.said.append(f"announce {event.label} to {key.plugin} {key.key}")
 
     def nominate(self, pod: PodInfo, node_name: str) -> None:
         self.nominator.set(pod, node_name)

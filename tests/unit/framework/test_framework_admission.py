@@ -15,6 +15,7 @@ from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.interface import PreFilterPlugin, PreFilterResult
 from koordsched.framework.profile import Profile
 from koordsched.framework.status import SKIP, Code, PluginError, Status, error, unresolvable, unschedulable
+from koordsched.queue.hints import Rejectors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,7 +81,7 @@ def found(bench: Bench) -> tuple[str, Code] | None:
 
 
 ANSWERS = (None, unschedulable("u"), unresolvable("uu"), error("e"))
-KINDS = "A B P".split()  # admission in order, admission before PreFilter, a PreFilter plugin of the shape
+KINDS = ["A", "B", "P"]  # admission in order, admission before PreFilter, a PreFilter plugin of the shape
 
 
 @pytest.mark.parametrize("kinds", list(product(KINDS, repeat=3)), ids="".join)
@@ -137,10 +138,10 @@ def test_a_plugin_that_skips_lets_the_pod_pass() -> None:
 
 
 def test_an_error_is_that_of_pre_filter_and_names_the_plugin() -> None:
-    with pytest.raises(PluginError, match='^running PreFilter plugin "A": broken$') as failed:
+    with pytest.raises(PluginError, match=r'^running PreFilter plugin "A": broken$') as failed:
         Bench(FakeAdmission("A", error("broken"))).find()
     assert failed.value.point == "PreFilter"
-    with pytest.raises(PluginError, match="^broken$"):
+    with pytest.raises(PluginError, match=r"^broken$"):
         Bench(FakeAdmission("A", error("broken"), before_pre_filter=True)).find()
 
 
@@ -155,11 +156,11 @@ def test_without_nodes_admission_is_not_asked() -> None:
 
 def test_a_refused_pod_waits_for_its_plugin_alone_and_says_nothing_about_its_shape() -> None:
     diagnosis = Bench(FakePreFilter("P", PreFilterResult(frozenset({"n1"}))), FakeAdmission("A", unschedulable("full"))).refusal()
-    assert (diagnosis.plugins, diagnosis.of_shape) == ({"A"}, False)
-    assert diagnosis.rejectors == ({"A"}, frozenset())
+    assert (diagnosis.plugins, diagnosis.of_shape) == (frozenset({"A"}), False)
+    assert diagnosis.rejectors == Rejectors(frozenset({"A"}), frozenset())
     assert diagnosis.status_of(0) == unschedulable("full").with_plugin("A")
     pending = Bench(FakeAdmission("A", PENDING)).refusal()
-    assert pending.rejectors == (frozenset(), {"A"})
+    assert pending.rejectors == Rejectors(frozenset(), frozenset({"A"}))
 
 
 def test_a_refusal_makes_no_shape_and_one_that_flips_asks_no_column_again() -> None:

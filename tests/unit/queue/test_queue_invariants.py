@@ -116,7 +116,7 @@ def forget_who_refused(bench: Bench) -> None:
 
 def move_a_group_as_a_whole(bench: Bench) -> None:
     (group,) = bench.queue._queues.unschedulable.groups
-    group.by_shape = False
+    group.one_by_one = False
 
 
 def _info(bench: Bench, name: str) -> QueuedPodInfo:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from support.builders import pod
+from support.known import known
 from support.queueing import Bench, name_of
 
 from koordsched.api.meta import Object
@@ -42,7 +43,7 @@ def test_a_pod_of_another_shape_no_longer_shares_the_fate_of_its_group() -> None
     assert bench.profile.probed == ["default/p0", "default/p1"]
     first = bench.queue.get("default/p0")
     assert first is not None
-    assert [name_of(info.key) for info in bench.queue.shape_group_of(first.pod_info)] == ["p0", "p2"]
+    assert [name_of(info.key) for info in known(bench.queue.group_of(first.pod_info)).members] == ["p0", "p2"]
 
 
 def test_pods_that_are_about_to_be_tried_or_in_flight_get_their_shape_too() -> None:

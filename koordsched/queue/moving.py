@@ -276,21 +276,16 @@ class Mover:
         return HintResult(strategy, certain)
 
     def _park(self, info: QueuedPodInfo) -> UnschedulableGroup:
-        """Move a pod that just failed to its group, and return that. A shape group is parked, and its rejectors become the pod's.
-
-        So is an admission group, but not by a nominated pod: from one that waits for its victims to leave nothing follows for the others.
-        """
+        """Move a pod that just failed to its group, and return that. One that moves one by one is parked, with the pod's rejectors."""
         own = info.rejectors
         group = self._queues.enter_unschedulable(info, SCHEDULE_ATTEMPT_FAILURE)
         if not group.one_by_one:
             return group
         activated_during_attempt = group.activated_at is not None and info.popped_at < group.activated_at
-        if group.by_admission:
-            if not activated_during_attempt and info.uid not in self._queues.nominator:
-                group.park()
-            return group
         if not activated_during_attempt:
             group.park()
+        if group.by_admission:
+            return group
         self._queues.adopt(info, own, group.rejectors.union(own) if activated_during_attempt else own)
         return group
 

@@ -167,6 +167,7 @@ class AdmissionGroupKey(NamedTuple):
     signature: Hashable  # what the plugin reads of a pod besides the other fields
     alike: Hashable
     priority: int
+    nominated: bool  # has nodes where its victims are about to leave: what it finds holds for no other pod
     rejectors: Rejectors
 
     @property

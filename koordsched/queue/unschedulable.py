@@ -86,7 +86,7 @@ class UnschedulablePods:
             key = admission.key(plugin, pod)
             if key is not None:
                 signature = admission.signature(plugin, pod)
-                return AdmissionGroupKey(info.profile, AdmissionKey(plugin, key), signature, alike, pod.priority, rejectors)
+                return AdmissionGroupKey(info.profile, AdmissionKey(plugin, key), signature, alike, pod.priority, nominated, rejectors)
         return RejectorGroupKey(info.profile, alike, rejectors, info.gating_plugin, self.admission_keys(info))
 
     def join(self, info: QueuedPodInfo, *, nominated: bool) -> UnschedulableGroup:

@@ -7,7 +7,7 @@ journal that several of them may share.
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from koordsched.config import SchedulerConfiguration
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.diagnosis import Diagnosis
+    from koordsched.framework.handle import Handle
     from koordsched.framework.interface import Scores
     from koordsched.framework.profile import PluginFactory
     from koordsched.framework.status import Status
@@ -70,6 +71,13 @@ class Fake(Plugin):
 
     def sign(self, pod: PodInfo) -> Hashable:
         return self.signature
+
+
+@runtime_checkable
+class BegunPlugin(Protocol):
+    """A plugin that a test made and that needs the scheduler's handle all the same."""
+
+    def begin(self, handle: Handle) -> None: ...
 
 
 class FakeFilter(Fake, FilterPlugin):
@@ -230,8 +238,14 @@ LATE_POINTS = "reserve permit preBind postBind"
 
 
 def factory(plugin: Plugin) -> PluginFactory:
-    """Return a factory that always makes this plugin."""
-    return lambda _args, _handle: plugin
+    """Return a factory that always makes this plugin, which gets the handle if it has a method `begin` for that."""
+
+    def make(_args: Any, handle: Handle) -> Plugin:
+        if isinstance(plugin, BegunPlugin):
+            plugin.begin(handle)
+        return plugin
+
+    return make
 
 
 def profile_config(**points: list[Plugin]) -> KubeSchedulerProfile:

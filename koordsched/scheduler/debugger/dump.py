@@ -50,7 +50,10 @@ class CacheDump(msgspec.Struct, frozen=True):
 
 
 class PodDump(msgspec.Struct, frozen=True):
-    """A pod that waits or is being tried: which plugins refused it, and the message of its condition."""
+    """A pod that waits or is being tried: which plugins refused it, and the message of its condition.
+
+    admission_keys: the gangs and quotas whose announcements move it, as "plugin/key".
+    """
 
     pod: str
     uid: str
@@ -59,6 +62,7 @@ class PodDump(msgspec.Struct, frozen=True):
     since: str  # of being where it is
     attempts: int
     rejectors: tuple[str, ...]
+    admission_keys: tuple[str, ...]
     message: str
     nominated_node: str
 
@@ -157,6 +161,7 @@ def _pod(info: QueuedPodInfo, queue: SchedulingQueue) -> PodDump:
         since=rfc3339(info.since),
         attempts=info.attempts,
         rejectors=_sorted(info.rejectors.all),
+        admission_keys=() if info.group is None else tuple(f"{key.plugin}/{key.key}" for key in info.group.admission_keys),
         message=info.gating_message if info.gated else info.last_message,
         nominated_node=queue.nominator.node_of(info.uid),
     )

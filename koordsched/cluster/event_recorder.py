@@ -188,14 +188,10 @@ class EventRecorder:
             except ClusterError as error:
                 delay = backoff.delay()
                 refusals += isinstance(error, REFUSALS)
-                if backoff.failures >= TRIES or refusals >= self._refusals_worth_it or _is_final(error):
+                if backoff.failures >= TRIES or refusals >= (1 if self._hurried else MAX_REFUSALS) or _is_final(error):
                     self._fail(record, error)
                     return
                 await asyncio.sleep(max(delay, getattr(error, "retry_after", 0.0)))
-
-    @property
-    def _refusals_worth_it(self) -> int:
-        return 1 if self._hurried else MAX_REFUSALS
 
     async def _write(self, record: EventRecord) -> None:
         """Create the event, or write how far its series has come; an event that expired meanwhile is created again."""

@@ -97,11 +97,6 @@ class HttpConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _broken_off(self, why: str) -> ApiResponse | str:
-        if not self._status:
-            return why
-        return ApiResponse(self._status, bytes(self._body), self._retry_after, self._too_large or "it broke off")
-
     # What asyncio calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -138,7 +133,8 @@ class HttpConnection(asyncio.Protocol):
         waiter = self._waiter
         if waiter is None or waiter.done():
             return
-        waiter.set_result(self._broken_off(why))
+        broken = ApiResponse(self._status, bytes(self._body), self._retry_after, self._too_large or "it broke off")
+        waiter.set_result(broken if self._status else why)
 
     # What httptools calls
 

@@ -72,7 +72,8 @@ class Identity:
     async def run(self) -> None:
         """Renew in time until cancelled."""
         while True:
-            await asyncio.sleep(self._pause())
+            due = self._due()
+            await asyncio.sleep(FILES_SECONDS if due is None else min(FILES_SECONDS, max(0.0, due - self._clock.now())))
             due = self._due()
             if due is not None and self._clock.now() < due:
                 await self._look_at_files()
@@ -89,10 +90,6 @@ class Identity:
             ahead = min(RENEW_AHEAD * (expires - self._fetched), MAX_AHEAD_SECONDS)
             return max(expires - ahead, self._fetched + MIN_PAUSE_SECONDS)
         return None if poll is None else self._fetched + poll
-
-    def _pause(self) -> float:
-        due = self._due()
-        return FILES_SECONDS if due is None else min(FILES_SECONDS, max(0.0, due - self._clock.now()))
 
     async def _try_refresh(self) -> bool:
         try:

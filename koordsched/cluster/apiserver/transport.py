@@ -51,7 +51,8 @@ class ApiTransport:
         self._prefix = address.path
         self._headers = HeaderCache([("Host", address.netloc), ("User-Agent", settings.user_agent), *target.headers], identity)
         self._sessions = Sessions(target, settings)
-        server = Server(address.hostname or "", _port(target.server), target.tls.server_name or address.hostname or "")
+        port = address.port or (443 if address.scheme == "https" else 80)
+        server = Server(address.hostname or "", port, target.tls.server_name or address.hostname or "")
         self._pools = {pool: ConnectionPool(server, settings.connections, settings.connect_timeout, settings.max_answer) for pool in Pool}
         self.max_answer = settings.max_answer
         self._may_decide = settings.may_decide
@@ -160,8 +161,3 @@ def _target(call: Call) -> str:
     if not (call.path.isascii() and call.path.isprintable()) or " " in call.path:
         raise Invalid(f"not a path: {call.path!r}")
     return f"{call.path}?{urlencode(call.query)}" if call.query else call.path
-
-
-def _port(server: str) -> int:
-    address = urlsplit(server)
-    return address.port or (443 if address.scheme == "https" else 80)

@@ -172,7 +172,7 @@ class _CacheComparison:
                 if ours != theirs and self._is_readable(key, pod, counted_on_node=False):
                     self._stale.append(Stale(QUEUED, pod_name(key, uid), ours, theirs))
                 return
-            if self._queue.is_in_flight(uid) or not _is_pending_with_us(self._sources, pod):
+            if self._queue.is_in_flight(uid) or not _belongs_in_queue(self._sources, pod):
                 return
         if self._is_readable(key, pod, counted_on_node=bool(pod.spec.node_name)):
             self._missed_pods.add(pod_name(key, uid))
@@ -199,7 +199,7 @@ def all_nodes(sources: Sources) -> set[str]:
     return names.union(*(state.names() for state in cache.checked))
 
 
-def _is_pending_with_us(sources: Sources, pod: Pod) -> bool:
+def _belongs_in_queue(sources: Sources, pod: Pod) -> bool:
     """Answer whether the pod has to be in the queue. One being deleted leaves it when its turn comes."""
     return pod.spec.scheduler_name in sources.profiles and pod.metadata.deletion_timestamp is None
 

@@ -31,6 +31,7 @@ class ExtenderServer:
     def __init__(self, *, tls: ssl.SSLContext | None = None, **answers: Answer) -> None:
         self.answers = answers
         self.asked: list[tuple[str, Any]] = []  # (verb, arguments), oldest first
+        self.headers: dict[str, str] = {}  # of the last request
         self.connections = 0
         self.at_once = 0  # the largest number of requests that were answered at the same time
         self.hang_up = 0  # how many requests are to be left without any answer, as by a server that closes an idle connection
@@ -81,6 +82,7 @@ def _server(extender: ExtenderServer) -> ThreadingHTTPServer:
             extender.connections += 1
 
         def do_POST(self) -> None:
+            extender.headers = dict(self.headers.items())
             body = self.rfile.read(int(self.headers["Content-Length"]))
             if extender.hang_up:
                 extender.hang_up -= 1

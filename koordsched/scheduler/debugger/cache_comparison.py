@@ -116,7 +116,7 @@ class _CacheComparison:
             return
         here = {} if info is None else info.pods
         pods: dict[str, PodInfo] = {}
-        assumed, unreadable = set(), set()
+        assumed = set()
         for key in {*keys, *(pod.key for pod in here.values())}:
             pod = self._pods.get(key)
             if pod is None:
@@ -132,8 +132,7 @@ class _CacheComparison:
                 self._unreadable.add(f"pod {key}")
                 if state is not None and state.node.name == name:  # as it was before it became so
                     pods[uid] = state.info
-                    unreadable.add(uid)
-        actual = Actual(node, allocatable, pods, frozenset(assumed), frozenset(unreadable))
+        actual = Actual(node, allocatable, pods, frozenset(assumed))
         self._wrong += wrong_facts(self._cache, name, actual)
         for kept in self._cache.checked:
             self._wrong += [WrongNode(name, f"{kept.name}: {column}", *values) for column, *values in kept.differences(name)]
@@ -216,7 +215,6 @@ class Actual(NamedTuple):
     allocatable: Mapping[str, int]
     pods: Mapping[str, PodInfo]  # by uid
     assumed: frozenset[str]  # uids among them
-    unreadable: frozenset[str]  # uids of pods that are counted as they were when they could be read
 
 
 def wrong_facts(cache: Cache, name: str, actual: Actual) -> list[WrongNode]:
@@ -332,5 +330,5 @@ def _versions(info: NodeInfo, actual: Actual) -> Iterator[tuple[str, str, str]]:
         yield "version of the node", info.node.metadata.resource_version, actual.node.metadata.resource_version
     for uid, pod in actual.pods.items():
         ours = info.pods.get(uid)
-        if ours is not None and uid not in actual.assumed and uid not in actual.unreadable:
+        if ours is not None and uid not in actual.assumed:
             yield f"version of pod {pod.key}", ours.pod.metadata.resource_version, pod.pod.metadata.resource_version

@@ -198,15 +198,17 @@ class _Mending:
     def mend_row(self, name: str, wrongs: list[WrongNode]) -> None:
         """Write a row anew, take in its pods and its node again, and let plugins derive anew what they keep of it."""
         states = {state.name: state for state in self._cache.checked}
-        rebuilt = {state for wrong in wrongs if (state := wrong.column.partition(": ")[0]) in states}
+        kinds = set()
         for wrong in wrongs:
             plugin = wrong.column.partition(": ")[0]
-            self._report(plugin if plugin in states else ROW, name, wrong.column, wrong.cached, wrong.actual)
-        if name in self._cache.nodes_by_name and any(wrong.column.partition(": ")[0] not in states for wrong in wrongs):
+            kind = plugin if plugin in states else ROW
+            kinds.add(kind)
+            self._report(kind, name, wrong.column, wrong.cached, wrong.actual)
+        if ROW in kinds and name in self._cache.nodes_by_name:
             self._cache.rewrite(name)
             self._take_in_pods(name)
-        for state in rebuilt:
-            states[state].rebuild(name)
+        for plugin in sorted(kinds - {ROW}):
+            states[plugin].rebuild(name)
         self._sources.nodes.repeat(name)  # moves the pods that wait for this node, too
 
     def _take_in_pods(self, name: str) -> None:

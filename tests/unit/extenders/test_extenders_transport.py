@@ -52,6 +52,7 @@ async def test_one_connection_serves_one_request_after_the_other(make: Make) -> 
         for _ in range(5):
             assert (await extender.filter(POD, NODES)).remaining == ("n1",)
         assert (server.connections, len(server.calls("filter"))) == (1, 5)
+        assert (server.headers["Content-Type"], server.headers["Accept-Encoding"]) == ("application/json", "identity")
 
 
 async def test_a_connection_that_the_server_closed_while_idle_costs_no_pod_an_attempt(make: Make) -> None:

@@ -53,6 +53,13 @@ def test_no_schedule_and_no_execute_refuse_and_prefer_no_schedule_does_not() -> 
     }
 
 
+@pytest.mark.parametrize(("effect", "scored"), [("NoSchedule", False), ("NoExecute", False), ("PreferNoSchedule", True)])
+def test_nodes_are_scored_only_where_a_taint_repels(effect: str, scored: bool) -> None:
+    bench = PluginBench(node("tainted").taint("k", effect), node("free"))
+    plugin, pod_info = TaintToleration(bench), pod().info()
+    assert (plugin.score_nodes(CycleState(), pod_info, bench.cache.nodes()) is not None) is scored
+
+
 def test_every_taint_of_a_node_has_to_be_tolerated() -> None:
     bench = PluginBench(node("two").taint("a", "NoSchedule").taint("b", "NoExecute"))
     plugin = TaintToleration(bench)

@@ -325,3 +325,18 @@ async def test_a_pod_that_backs_off_is_tried_early_only_with_the_gate(early: boo
     await asyncio.sleep(3)
     assert bound(world) == {"p": "n2"}
     await world.stop()
+
+
+@pytest.mark.parametrize("measured", [True, False])
+async def test_durations_of_plugins_are_recorded_only_where_they_are_read(measured: bool) -> None:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualTimeLoop)
+    world = EmbeddedCluster(loop, EmbeddedOptions(config=config_with({}), flags=parse_flags([]), measured=measured))
+    await world.create(NODE, node_manifest("n1"))
+    await world.start()
+    for number in range(4):
+        await world.create(POD, pod_manifest(f"p{number}", "1"))
+    await world.settle()
+    assert len(bound(world)) == 4
+    assert ("scheduler_plugin_execution_duration_seconds_count{" in world.scheduler.metrics.text().decode()) is measured
+    await world.stop()

@@ -163,6 +163,32 @@ async def test_a_row_is_mended_by_the_pods_that_are_on_its_node_now(stage: Stage
         await assert_sound(world)
 
 
+async def test_what_a_plugin_alone_has_wrong_is_derived_anew_by_it_and_the_row_stays(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Kept:
+        def __init__(self, name: str) -> None:
+            self.name = name
+            self.rebuilt: list[str] = []
+
+        def rebuild(self, node: str) -> None:
+            self.rebuilt.append(node)
+
+    async with stage() as world:
+        await prepare(world)
+        scheduler, cache = world.scheduler, world.scheduler.cache
+        kept: list[Any] = [Kept("Counts"), Kept("Other")]
+        rewritten: list[str] = []
+        monkeypatch.setattr(cache, "checked", kept)
+        monkeypatch.setattr(cache, "rewrite", rewritten.append)
+        for column, row in (("Counts: term a: b: c", []), ("requested cpu: x", ["n1"])):
+            rewritten.clear()
+            counted: list[str] = []
+            wrong = (WrongNode("n1", "Counts: term", 1, 2), WrongNode("n1", column, 1, 2))
+            await mend(scheduler._sources(), Comparison(wrong_nodes=wrong), counted.append, Slices(scheduler.clock.perf))
+            assert (counted, rewritten) == (["Counts", "row" if row else "Counts"], row)
+        assert [each.rebuilt for each in kept] == [["n1", "n1"], []]
+        monkeypatch.undo()
+
+
 async def test_a_pod_that_waits_for_room_goes_where_a_corrupted_row_hid_it(stage: Stage) -> None:
     async with stage() as world:
         await prepare(world)

@@ -5,22 +5,25 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-from koordsched._core.table cimport NodeTable
+from koordsched._core.table cimport LogReader, NodeTable
 
 cdef class RowCounts:
     cdef object __weakref__
     cdef NodeTable table
     cdef int32_t[::1] count          # [row]; as long as the table's columns were when it last had to grow
     cdef readonly int64_t total      # sum over all rows
-    cdef readonly int64_t version    # changes that were not quiet
+    cdef readonly int64_t version    # NodeTable.next_stamp at the last change that was not quiet; 0 before the first
+    cdef int64_t turn                # NodeTable.turns when version_before was written
+    cdef int64_t version_before      # the version when that turn began; NO_VERSION: these counts did not exist then
 
     cdef int reach(self, Py_ssize_t row) except -1
     cdef int ensure(self) except -1
+    cdef int move(self, int64_t before) except -1
 
 cdef class Changes:
     cdef NodeTable table
     cdef uint32_t kinds         # change bits that count
-    cdef int64_t position       # the log is read up to here
+    cdef LogReader log          # up to which place the log is counted
     cdef int64_t counted        # what `version` returned last
 
 cdef class Domains:

@@ -8,7 +8,9 @@ from koordsched._core.table import NodeTable
 class RowCounts:
     """How many of something each row of a table has, ghosts and free rows included. Grows with the table. Can be weakly referenced.
 
-    `version` differs after every change that was not quiet; quiet changes are those that are taken back before anybody else looks.
+    `version` is larger after every change that was not quiet, larger than any version of the table's counts was before; quiet changes are
+    those that are taken back before anybody else looks. When a turn is rewound (`NodeTable.rewind_turn`) it is what it was before the turn.
+    So of several counts the largest version says whether any has changed; a sum would not.
     """
 
     def __init__(self, table: NodeTable) -> None: ...

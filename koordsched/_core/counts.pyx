@@ -7,10 +7,11 @@ cimport numpy as cnp
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from koordsched._core.rows cimport Rows, codes_in, flags_in, rows_of, scores_in
-from koordsched._core.table cimport LOG_SIZE, NodeTable
+from koordsched._core.table cimport LOG_SIZE, NO_TURN, LogReader, NodeTable, UndoneTurn
 
 cnp.import_array()
 
+cdef int64_t NO_VERSION = -1
 cdef int64_t NO_DOMAIN = 0x7FFFFFFF  # `least` when no domain is present
 
 
@@ -25,7 +26,7 @@ cdef class RowCounts:
         self.reach(row)
         self.count[row] += amount
         self.total += amount
-        self.version += 1
+        self.move(self.version)
 
     def add_quietly(self, Py_ssize_t row, int32_t amount):
         self.reach(row)
@@ -39,7 +40,7 @@ cdef class RowCounts:
             self.reach(row)
             self.count[row] += times * amount
             self.total += times * amount
-        self.version += 1
+        self.move(NO_VERSION)
 
     def of(self, Py_ssize_t row):
         self.reach(row)
@@ -48,6 +49,18 @@ cdef class RowCounts:
     def array(self):
         self.ensure()
         return np.array(self.count)
+
+    cdef int move(self, int64_t before) except -1:
+        # Give what is counted now a version of its own; once the turn is rewound it is again what it was `before`.
+        if self.table.turn_start != NO_TURN and self.turn != self.table.turns:
+            self.turn = self.table.turns
+            self.version_before = before
+            self.table.call_on_rewind(self._restore_version)
+        self.version = self.table.take_stamp()
+        return 0
+
+    def _restore_version(self):
+        self.version = self.table.take_stamp() if self.version_before == NO_VERSION else self.version_before
 
     cdef int reach(self, Py_ssize_t row) except -1:
         if row < 0 or row >= self.table.capacity:
@@ -71,15 +84,19 @@ cdef class Changes:
     def __init__(self, NodeTable table not None, uint32_t kinds):
         self.table = table
         self.kinds = kinds
-        self.position = table.log_end
+        self.log = LogReader(table)
 
     def version(self):
-        cdef int64_t i, end = self.table.log_end
-        cdef bint seen = end - self.position > LOG_SIZE  # what is no longer in the log may have been anything
+        cdef int64_t i
+        cdef bint seen = not self.log.reaches()  # what is no longer in the log may have been anything
+        cdef UndoneTurn undone = self.log.undone
         if not seen:
-            for i in range(self.position, end):
+            if undone is not None:
+                for i in range(undone.changes.shape[0]):
+                    seen |= undone.changes[i] & self.kinds != 0
+            for i in range(self.log.position, self.table.log_end):
                 seen |= self.table.log_change[i & (LOG_SIZE - 1)] & self.kinds != 0
-        self.position = end
+        self.log.done()
         self.counted += seen
         return self.counted
 

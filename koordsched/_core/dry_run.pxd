@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from koordsched._core.pod_index cimport LOG_ROWS, IndexedPod, PodIndex
-from koordsched._core.table cimport NodeTable, Request
+from koordsched._core.table cimport LogReader, NodeTable, Request, UndoneTurn
 
 cdef enum:
     FITS = 0          # DryRun.code: the preemptor fits once all pods of lower priority are gone; > 0: the code of filter_fit even then
@@ -26,7 +26,8 @@ cdef class DryRun:
     cdef readonly int32_t priority      # of the preemptor
     cdef readonly int32_t group         # of the possible victims
     cdef readonly Request request       # of the preemptor
-    cdef int64_t table_position, index_position, nominated_position, index_generation, nominated_generation
+    cdef LogReader log                  # up to which place in the table's log the rows are true
+    cdef int64_t index_position, nominated_position, index_generation, nominated_generation
     cdef Py_ssize_t capacity
     cdef int32_t[::1] code              # [row]; what follows means something where it is FITS
     cdef Rank* rank                     # [row]

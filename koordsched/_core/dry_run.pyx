@@ -21,6 +21,7 @@ cdef class DryRun:
         if request.ids.shape[0] > MOST_IDS:
             raise ValueError(f"a request of {request.ids.shape[0]} resources: a reason code holds {MOST_IDS}")
         self.index = index
+        self.log = LogReader(index.table)
         self.nominated = nominated
         if len(release) > MOST_IDS:
             raise ValueError(f"amounts of {len(release)} resources are to be released: {MOST_IDS} can be")
@@ -54,10 +55,11 @@ cdef class DryRun:
         cdef NodeTable table = index.table
         cdef Py_ssize_t row, i
         cdef int32_t[::1] changed
+        cdef UndoneTurn undone
         self._prepare()
         found = None
         if self.index_generation == index.generation and self.nominated_generation == nominated.generation:
-            found = table.changes_since(self.table_position)
+            found = table.changes_since(self.log.position) if self.log.reaches() else None
         if (
             found is None
             or self.capacity != table.capacity
@@ -68,6 +70,10 @@ cdef class DryRun:
             for row in range(table.extent()):
                 self._row(row)
         else:
+            undone = self.log.undone
+            if undone is not None:
+                for i in range(undone.rows.shape[0]):
+                    self._row(undone.rows[i])
             changed = found[0]
             for i in range(changed.shape[0]):
                 self._row(changed[i])
@@ -75,7 +81,7 @@ cdef class DryRun:
                 self._row(index.log[i & (LOG_ROWS - 1)])
             for i in range(self.nominated_position, nominated.log_end):
                 self._row(nominated.log[i & (LOG_ROWS - 1)])
-        self.table_position = table.log_end
+        self.log.done()
         self.index_position = index.log_end
         self.index_generation = index.generation
         self.nominated_position = nominated.log_end

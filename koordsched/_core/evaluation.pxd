@@ -7,7 +7,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from koordsched._core.ranking cimport Ranking
 from koordsched._core.scratch cimport Scratch
-from koordsched._core.table cimport NodeTable
+from koordsched._core.table cimport LogReader, NodeTable
 from koordsched._core.verdicts cimport Verdicts
 
 cdef enum:
@@ -18,7 +18,7 @@ cdef class Evaluation:
     cdef Scratch scratch
     cdef Verdicts verdicts
     cdef Ranking ranking
-    cdef readonly int64_t position          # log position up to which the columns are true
+    cdef LogReader log                      # up to which place in the table's log the columns are true
     cdef const uint32_t[::1] filter_reads   # [filter] change bits after which its answer is no longer known
     cdef const uint32_t[::1] scorer_reads   # [scorer]
     cdef uint32_t reads                     # all bits of filter_reads and scorer_reads

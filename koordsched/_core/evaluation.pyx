@@ -8,7 +8,7 @@ from libc.string cimport memcpy, memset
 
 from koordsched._core.change import KINDS, NodeChange
 from koordsched._core.scratch cimport CLEAN, DIRTY
-from koordsched._core.table cimport LOG_SIZE
+from koordsched._core.table cimport LOG_SIZE, UndoneTurn
 from koordsched._core.verdicts cimport MAX_PLUGINS, lowest_bits
 
 cdef extern from *:
@@ -48,6 +48,7 @@ cdef class Evaluation:
 
     def __init__(self, NodeTable table not None, Scratch scratch not None):
         self.table = table
+        self.log = LogReader(table)
         self.scratch = scratch
         self.verdicts = Verdicts(scratch)
         self.ranking = Ranking(scratch, self.verdicts)
@@ -73,7 +74,8 @@ cdef class Evaluation:
     def catch_up(self):
         """Begin a round. Return the number of dirty rows: those that changed since the last round in a way that a plugin reads."""
         cdef int64_t i, place
-        if not self.settled or self.table.capacity != self.verdicts.capacity or self.table.log_end - self.position > LOG_SIZE:
+        cdef UndoneTurn undone
+        if not self.settled or self.table.capacity != self.verdicts.capacity or not self.log.reaches():
             self.start_over()
             return self.scratch.dirty_count
         if not self.ranked:
@@ -81,10 +83,14 @@ cdef class Evaluation:
         self.scratch.begin_incremental()
         self._write_known()
         self._extend()
-        for i in range(self.position, self.table.log_end):
+        undone = self.log.undone
+        if undone is not None:
+            for i in range(undone.rows.shape[0]):
+                self._dirty(undone.rows[i], undone.changes[i])
+        for i in range(self.log.position, self.table.log_end):
             place = i & (LOG_SIZE - 1)
             self._dirty(self.table.log_row[place], self.table.log_change[place])
-        self.position = self.table.log_end
+        self.log.done()
         self.settled = False
         self.verdicts.begin(self.table.live)
         self.late = NO_FILTER
@@ -94,7 +100,7 @@ cdef class Evaluation:
 
     def is_current(self):
         """Answer whether nothing has changed since the last round, so that none is needed."""
-        if not self.settled or self.forgotten or self.position != self.table.log_end:
+        if not self.settled or self.forgotten or not self.log.is_current():
             return False
         self.scratch.begin_unchanged(self.verdicts)
         if not self.ranked:
@@ -116,7 +122,7 @@ cdef class Evaluation:
         self.overdue = 0
         self.late = NO_FILTER
         self._extend()
-        self.position = self.table.log_end
+        self.log.done()
         self.ranking.all_stale = True
         self.settled = False
 

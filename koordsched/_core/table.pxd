@@ -8,6 +8,8 @@ cdef enum:
     RESOURCE_CPU = 1      # milli-cores
     RESOURCE_MEMORY = 2   # bytes
     LOG_SIZE = 1 << 16    # entries the change log keeps; a power of two
+    NO_TURN = -1          # NodeTable.turn_start
+    UNDONE_TURNS = 16     # rewound turns that are remembered for readers that took part in them
 
 cdef class Request:
     """What one pod adds to a row."""
@@ -32,14 +34,23 @@ cdef class NodeTable:
     cdef uint64_t[:, ::1] bit             # [bit column, row // 64]; bit row % 64
     cdef int32_t[::1] bit_count           # [bit column]; rows whose bit is set
     cdef uint8_t[::1] live                # [row]; 1: live
-    # The change log: entry i is at i & (LOG_SIZE - 1). log_end entries were ever written; the last LOG_SIZE are kept.
+    # The change log: entry i is at i & (LOG_SIZE - 1), and is kept until entry i + LOG_SIZE is written. [0:log_end[ is what has happened;
+    # the entries of an undone turn are no part of it, and later ones are written over them.
     cdef readonly int64_t log_end
+    cdef int64_t log_high                 # the largest log_end so far
     cdef int32_t[::1] log_row
     cdef uint32_t[::1] log_change         # a mask of kinds of change
     # Scratch of `changes_since`: slot[row] is the row's place in the answer if stamp[row] == round.
     cdef int64_t[::1] stamp
     cdef int32_t[::1] slot
     cdef int64_t round
+    # Turns: changes that may be undone together (`begin_turn`).
+    cdef int64_t turn_start               # log_end when the turn began; NO_TURN outside of one
+    cdef readonly int64_t turns           # that have begun
+    cdef readonly int64_t rewinds         # that were undone and taken out of the log
+    cdef list undone                      # the last of these, as UndoneTurn, oldest first
+    cdef list journal                     # what to call when the turn is rewound, in the order in which it was asked for
+    cdef int64_t stamp_count              # stamps given so far: see next_stamp
     cdef dict _free_rows  # row -> None: the last one freed is used first
     cdef dict _free_bits
     cdef Py_ssize_t _next_row
@@ -48,5 +59,24 @@ cdef class NodeTable:
 
     cdef Py_ssize_t extent(self) noexcept   # rows ever used, rounded up to a multiple of 64: loops over all rows end here
     cdef void log(self, Py_ssize_t row, uint32_t change) noexcept
+    cdef int64_t take_stamp(self) noexcept
     cdef int check_row(self, Py_ssize_t row) except -1
     cdef int check_bit(self, Py_ssize_t column) except -1
+
+cdef class UndoneTurn:
+    """What the log held of a turn that was rewound."""
+    cdef int64_t start                    # the table's turn_start
+    cdef const int32_t[::1] rows          # each row that was changed, once,
+    cdef const uint32_t[::1] changes      # and all kinds of change that it saw
+
+cdef class LogReader:
+    # One reader's place in the log: whoever keeps what follows from the table's rows has one.
+    cdef NodeTable table
+    cdef readonly int64_t position        # the reader knows [0:position[ of the log
+    cdef int64_t rewinds                  # NodeTable.rewinds when the reader was last up to date
+    cdef bint tentative                   # it was in a turn then, so that what it knows may be undone
+    cdef UndoneTurn undone                # since `reaches`: what the reader knows but never happened; None as a rule
+
+    cdef bint is_current(self) noexcept
+    cdef bint reaches(self)
+    cdef void done(self) noexcept

@@ -1,4 +1,4 @@
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,6 +119,37 @@ class NodeTable:
 
     def changes_since(self, position: int) -> tuple[NDArray[np.int32], NDArray[np.uint32]] | None:
         """Return (rows, changes): each changed row once with its changes or-ed; None when the log no longer reaches back. O(entries)."""
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether a turn is under way."""
+
+    @property
+    def turns(self) -> int:
+        """How many turns have begun."""
+
+    @property
+    def rewinds(self) -> int:
+        """How many turns were rewound."""
+
+    def begin_turn(self) -> None:
+        """Begin a turn: changes that will be kept or undone together. ValueError when one is under way."""
+
+    def keep_turn(self) -> None:
+        """End the turn; what was changed in it has happened. ValueError when none is under way."""
+
+    def rewind_turn(self) -> bool:
+        """End the turn as if it had never been, once every row is again what it was: its entries are taken out of the log.
+
+        Readers that looked at the table in the turn find the rows changed; to others nothing has happened. False: the turn had more entries
+        than the log keeps, so that they stay, and with them those of its undoing. ValueError when none is under way. O(entries).
+        """
+
+    def call_on_rewind(self, restore: Callable[[], object]) -> None:
+        """Call this when the turn that is under way is rewound, the last one first. Nothing happens outside of a turn."""
+
+    def next_stamp(self) -> int:
+        """Return a number larger than all before, for a version of something: used once, so that no version comes again after a rewind."""
 
     def columns(self) -> dict[str, NDArray[np.generic]]: ...
     def nbytes(self) -> int: ...

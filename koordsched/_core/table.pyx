@@ -4,6 +4,8 @@ from array import array
 
 import numpy as np
 
+cimport cython
+
 from koordsched._core.change import NodeChange
 
 cdef uint32_t CHANGE_USAGE = int(NodeChange.USAGE)
@@ -54,6 +56,9 @@ cdef class NodeTable:
         self.log_change = np.zeros(LOG_SIZE, np.uint32)
         self.stamp = np.zeros(self.capacity, np.int64)
         self.slot = np.zeros(self.capacity, np.int32)
+        self.turn_start = NO_TURN
+        self.undone = []
+        self.journal = []
         self._free_rows = {}
         self._free_bits = {}
         self._live_rows = None
@@ -301,10 +306,12 @@ cdef class NodeTable:
         self.log_row[place] = <int32_t> row
         self.log_change[place] = change
         self.log_end += 1
+        if self.log_end > self.log_high:
+            self.log_high = self.log_end
 
     def changes_since(self, int64_t position):
         """Return (rows, changes): each row once, with all its changes or-ed; None when the log no longer reaches back that far."""
-        if self.log_end - position > LOG_SIZE:
+        if self.log_high - position > LOG_SIZE:
             return None
         # At most one answer entry a log entry, and at most one a row.
         cdef Py_ssize_t most = min(self.log_end - position, self.capacity)
@@ -327,6 +334,55 @@ cdef class NodeTable:
             change_view[count] = self.log_change[i & (LOG_SIZE - 1)]
             count += 1
         return rows[:count], changes[:count]
+
+    # Turns
+
+    @property
+    def in_turn(self):
+        return self.turn_start != NO_TURN
+
+    def begin_turn(self):
+        if self.turn_start != NO_TURN:
+            raise ValueError("a turn is under way already")
+        self.turn_start = self.log_end
+        self.turns += 1
+
+    def keep_turn(self):
+        if self.turn_start == NO_TURN:
+            raise ValueError("no turn is under way")
+        self.turn_start = NO_TURN
+        self.journal.clear()
+
+    def rewind_turn(self):
+        if self.turn_start == NO_TURN:
+            raise ValueError("no turn is under way")
+        found = self.changes_since(self.turn_start)
+        if found is None:
+            self.keep_turn()
+            return False
+        cdef UndoneTurn turn = UndoneTurn()
+        turn.start = self.turn_start
+        turn.rows, turn.changes = found
+        self.undone.append(turn)
+        if len(self.undone) > UNDONE_TURNS:
+            del self.undone[0]
+        self.rewinds += 1
+        self.log_end = self.turn_start
+        for restore in reversed(self.journal):
+            restore()
+        self.keep_turn()
+        return True
+
+    def call_on_rewind(self, restore):
+        if self.turn_start != NO_TURN:
+            self.journal.append(restore)
+
+    def next_stamp(self):
+        return self.take_stamp()
+
+    cdef int64_t take_stamp(self) noexcept:
+        self.stamp_count += 1
+        return self.stamp_count
 
     # Views, for tests and tools
 
@@ -362,6 +418,47 @@ cdef class NodeTable:
         self.stamp = _longer(self.stamp, capacity)
         self.slot = _longer(self.slot, capacity)
         self.capacity = capacity
+
+
+@cython.final
+cdef class UndoneTurn:
+    pass
+
+
+@cython.final
+cdef class LogReader:
+
+    def __init__(self, NodeTable table not None):
+        self.table = table
+        self.done()
+
+    cdef bint is_current(self) noexcept:
+        return self.position == self.table.log_end and (self.rewinds == self.table.rewinds or not self.tentative)
+
+    cdef bint reaches(self):
+        # Return whether all that happened since the reader was last up to date is known: `undone`, then the log from `position` on.
+        # A turn that began after that is nothing to the reader, kept or undone: its position is not after the turn's start.
+        cdef UndoneTurn turn
+        cdef Py_ssize_t index
+        self.undone = None
+        if self.tentative and self.rewinds != self.table.rewinds:
+            index = len(self.table.undone) - (self.table.rewinds - self.rewinds)
+            if index < 0:
+                return False
+            turn = self.table.undone[index]
+            if self.position > turn.start:
+                self.undone = turn
+                self.position = turn.start
+        self.rewinds = self.table.rewinds
+        self.tentative = False
+        return self.table.log_high - self.position <= LOG_SIZE
+
+    cdef void done(self) noexcept:
+        # The reader is up to date.
+        self.position = self.table.log_end
+        self.rewinds = self.table.rewinds
+        self.tentative = self.table.turn_start != NO_TURN
+        self.undone = None
 
 
 cdef void _apply(NodeTable table, Py_ssize_t row, Request request, int64_t sign) noexcept:

@@ -138,11 +138,11 @@ class CompiledAffinity:
         self.refresh()
         if self._row_counts:
             labels = self._compiler.keys.changes.version()
-            total = 0
+            newest = 0
             for counts in self._row_counts:
-                total += counts.version
-            if self._filter_state_of != (self._filter_serial, labels, total):
-                self._filter_state_of = (self._filter_serial, labels, total)
+                newest = max(newest, counts.version)
+            if self._filter_state_of != (self._filter_serial, labels, newest):
+                self._filter_state_of = (self._filter_serial, labels, newest)
                 self._filter_state = FilterState(self._compiler.keys, self.filter_counts)
                 self._filter_version = (self._filter_serial, labels, self._filter_state.key)
         return self._filter_version
@@ -164,13 +164,13 @@ class CompiledAffinity:
         self.refresh()
         if not self.score_counts:
             return self._score_serial
-        keys, scores, total = self._compiler.keys, False, 0
+        keys, scores, newest = self._compiler.keys, False, 0
         labels = keys.changes.version()
         for each in self.score_counts:
             scores = scores or each.counts.total > 0
             if not keys.is_unique(each.attribute):
-                total += each.counts.version
-        return self._score_serial, labels, scores, total
+                newest = max(newest, each.counts.version)
+        return self._score_serial, labels, scores, newest
 
     @property
     def scores(self) -> bool:

@@ -170,9 +170,9 @@ class SpreadCounts:
         self.hard_keys = tuple(constraint.topology_key for constraint in constraints.hard)
         self.soft_keys = tuple(constraint.topology_key for constraint in constraints.soft)
 
-    def version(self, counts: Sequence[RowCounts]) -> tuple[SpreadCounts, int]:
-        """Return what sums of these counts depend on. All parts only grow, so that their sum says it."""
-        return self, self.domains.version() + sum([each.version for each in counts])
+    def version(self, counts: Sequence[RowCounts]) -> tuple[SpreadCounts, int, int]:
+        """Return what sums of these counts depend on."""
+        return self, self.domains.version(), max([each.version for each in counts])
 
 
 def _count(cache: Cache, constraint: SpreadConstraint) -> RowCounts:

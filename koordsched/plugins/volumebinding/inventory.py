@@ -7,6 +7,7 @@ again.
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -129,7 +130,8 @@ class VolumeInventory:
         self._prebound: dict[str, dict[str, SizedVolume]] = {}  # by claim: volumes that name it, by name
         self._indexes: dict[str, tuple[dict[str, dict[str, SizedVolume]], str]] = {}  # by volume: which of the two it is in, its key there
         self._pools: dict[str, dict[str, StoragePool]] = {}  # by class, then by the capacity object's key
-        self._versions: Counter[str] = Counter()
+        self._versions: Counter[str] = Counter()  # stamps of the node table
+        self._table = handle.cache.table
         handle.informer(PERSISTENT_VOLUME).add_handler(_VolumeHandler(self))
         handle.informer(CSI_STORAGE_CAPACITY).add_handler(_CapacityHandler(self))
 
@@ -173,7 +175,7 @@ class VolumeInventory:
         index.setdefault(key, {})[found.name] = found
         self._indexes[found.name] = (index, key)
         if index is self._available:
-            self._versions[key] += 1
+            self._changed(key)
 
     def drop_volume(self, name: str) -> None:
         index, key = self._indexes.pop(name, (None, ""))
@@ -183,7 +185,7 @@ class VolumeInventory:
         if not index[key]:
             del index[key]
         if index is self._available:
-            self._versions[key] += 1
+            self._changed(key)
 
     def put_capacity(self, capacity: CSIStorageCapacity) -> None:
         """Index what is left of a class in a topology; amounts that cannot be read are left out."""
@@ -200,12 +202,16 @@ class VolumeInventory:
 
     def drop_capacity(self, capacity: CSIStorageCapacity) -> None:
         self._pools.get(capacity.storage_class_name, {}).pop(object_key(capacity), None)
-        self._versions[capacity.storage_class_name] += 1
+        self._changed(capacity.storage_class_name)
+
+    def _changed(self, storage_class: str) -> None:
+        self._table.call_on_rewind(partial(self._versions.__setitem__, storage_class, self._versions[storage_class]))
+        self._versions[storage_class] = self._table.next_stamp()
 
     def _assumption_changed(self, volume: str) -> None:
         index, key = self._indexes.get(volume, (self._prebound, ""))
         if index is self._available:
-            self._versions[key] += 1
+            self._changed(key)
 
 
 def storage_limit(capacity: CSIStorageCapacity) -> int | None:

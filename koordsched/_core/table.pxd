@@ -77,6 +77,8 @@ cdef class LogReader:
     cdef bint tentative                   # it was in a turn then, so that what it knows may be undone
     cdef UndoneTurn undone                # since `reaches`: what the reader knows but never happened; None as a rule
 
-    cdef bint is_current(self) noexcept
+    cdef bint is_current(self)
     cdef bint reaches(self)
+    cdef bint _knows_no_undone(self)
+    cdef UndoneTurn _first_rewound(self)
     cdef void done(self) noexcept

@@ -432,26 +432,34 @@ cdef class LogReader:
         self.table = table
         self.done()
 
-    cdef bint is_current(self) noexcept:
-        return self.position == self.table.log_end and (self.rewinds == self.table.rewinds or not self.tentative)
+    cdef bint is_current(self):
+        return self.position == self.table.log_end and self._knows_no_undone()
 
     cdef bint reaches(self):
         # Return whether all that happened since the reader was last up to date is known: `undone`, then the log from `position` on.
-        # A turn that began after that is nothing to the reader, kept or undone: its position is not after the turn's start.
-        cdef UndoneTurn turn
-        cdef Py_ssize_t index
         self.undone = None
-        if self.tentative and self.rewinds != self.table.rewinds:
-            index = len(self.table.undone) - (self.table.rewinds - self.rewinds)
-            if index < 0:
+        if not self._knows_no_undone():
+            self.undone = self._first_rewound()
+            if self.undone is None:
                 return False
-            turn = self.table.undone[index]
-            if self.position > turn.start:
-                self.undone = turn
-                self.position = turn.start
+            self.position = self.undone.start
         self.rewinds = self.table.rewinds
         self.tentative = False
         return self.table.log_high - self.position <= LOG_SIZE
+
+    cdef bint _knows_no_undone(self):
+        # A turn that began after the reader was up to date is nothing to it, kept or undone. One in which it was may have been undone since:
+        # then that is the first one that was rewound after it.
+        cdef UndoneTurn turn
+        if not self.tentative or self.rewinds == self.table.rewinds:
+            return True
+        turn = self._first_rewound()
+        return turn is not None and self.position <= turn.start
+
+    cdef UndoneTurn _first_rewound(self):
+        # Return the first turn that was rewound since the reader was up to date, or None when that is forgotten.
+        cdef Py_ssize_t index = len(self.table.undone) - (self.table.rewinds - self.rewinds)
+        return self.table.undone[index] if index >= 0 else None
 
     cdef void done(self) noexcept:
         # The reader is up to date.

@@ -326,6 +326,67 @@ class PreBindPatchPlugin(Plugin):
         """Write the annotations in one request, or SKIP to leave them to the next such plugin. An error undoes the pod's placement."""
 
 
+class NextPod(msgspec.Struct, frozen=True):
+    """The pod that comes next. first: the pod of its group that was popped, whose attempts and time of the first one it carries on."""
+
+    pod: PodInfo
+    first: PodInfo
+
+
+class NextPodPlugin(Plugin):
+    """Says which pod comes next, before the queue is asked (frameworkext.md §4 item 1). Any enabled plugin may be one.
+
+    Of several profiles the first plugin that names a pod is followed.
+    """
+
+    @abstractmethod
+    def next_pod(self) -> NextPod | None:
+        """Return the pod to schedule now, wherever it waits, or None for the queue's first. Asked before every pod: be quick.
+
+        A pod that is not in the queue, is being deleted, or is kept out of the active queue by another plugin's PreEnqueue, is left out.
+        """
+
+
+class GangTurn(msgspec.Struct, frozen=True):
+    """What a gang wants of the turn of its group: `needed` of these members (keys: namespace/name), which are tried in this order.
+
+    strict: the first one that cannot be placed ends the turn; else the next one is tried. Members that are not pending are left out.
+    """
+
+    name: str
+    members: tuple[str, ...]
+    needed: int
+    strict: bool = True
+
+
+class GroupRefusal(msgspec.Struct, frozen=True):
+    """Why the turn of a group was undone."""
+
+    gang: str
+    member: str  # the key of the one that could not be placed; "": too few could be tried
+    message: str
+    placed: int  # members that had a node until then
+
+
+class GroupTurnPlugin(Plugin):
+    """Says which pods are placed together or not at all (coscheduling.md §4). Any enabled plugin may be one; a profile has one at most.
+
+    A group that was refused waits for the events that this plugin registers: they have to cover all that may help any member.
+    """
+
+    @abstractmethod
+    def group_turn(self, pod: PodInfo) -> Sequence[GangTurn] | None:
+        """Return the gangs that have to be placed with this pod, which was popped; None: it goes alone.
+
+        All or none of what the gangs need is placed, in one turn. Members beyond that stay in the queue and go alone.
+        """
+
+    def group_refused(self, pod: PodInfo, refusal: GroupRefusal) -> str:
+        """Take note that the group of the popped pod was refused, and return the text of its members' conditions."""
+        member = f'due to member pod "{refusal.member}" ' if refusal.member else ""
+        return f'gang "{refusal.gang}" is rejected {member}with reason "{refusal.message}", {refusal.placed} placed before'
+
+
 class BindPlugin(Plugin):
     extension_point = extension_points.BIND
 

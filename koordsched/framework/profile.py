@@ -30,6 +30,7 @@ from koordsched.framework.interface import (
     BindPlugin,
     FilterNodesPlugin,
     FilterPlugin,
+    GroupTurnPlugin,
     PermitPlugin,
     Plugin,
     PostBindPlugin,
@@ -107,7 +108,10 @@ class Profile:
         self.pre_bind_patch = implementing(PreBindPatchPlugin)
         self.bind = implementing(BindPlugin)
         self.post_bind = implementing(PostBindPlugin)
-        self.refusing = list({plugin.name: plugin for point in EXTENSION_POINTS if point.refuses for plugin in at(point)}.values())
+        self.group_turn = next((plugin for plugin in self.made.values() if isinstance(plugin, GroupTurnPlugin)), None)
+        refusing = [plugin for point in EXTENSION_POINTS if point.refuses for plugin in at(point)]
+        refusing += [] if self.group_turn is None else [self.group_turn]
+        self.refusing = list({plugin.name: plugin for plugin in refusing}.values())
 
         self.timings = CycleTimings(metrics, handle.clock.perf if metrics is not None else float, self.name)
         self._perf = self.timings.perf
@@ -141,6 +145,10 @@ class Profile:
                 return plugin.name, status.message, status.code is Code.ERROR
         self._observe_admitted.observe(self._perf() - started)
         return None
+
+    def passes_pre_enqueue(self, pod: PodInfo, besides: str) -> bool:
+        """Answer whether all PreEnqueue plugins but the named one let the pod into the active queue."""
+        return all(plugin.name == besides or plugin.pre_enqueue(pod) is None for plugin in self.pre_enqueue)
 
     # PostFilter, and what it is estimated to do
 

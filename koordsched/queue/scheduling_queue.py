@@ -173,13 +173,23 @@ class SchedulingQueue:
                 return self._start_flight(info)
         return None
 
-    def take(self, key: str) -> QueuedPodInfo | None:
-        """Return this pod from whichever queue it is in, without counting an attempt (members of a gang); None if it is in no queue."""
+    def take(self, key: str, first: QueuedPodInfo | None = None) -> QueuedPodInfo | None:
+        """Return this pod from whichever queue it is in, its nomination kept; None if it is in no queue. No attempt is counted.
+
+        first: the popped pod of its group; its attempts and the time of its first one become this pod's (frameworkext.md §4 item 1).
+        """
         info = self._queues.get(key)
         if info is None or info.uid in self._inflight.pods:
             return None
         self._queues.remove(info)
+        if first is not None:
+            info.attempts, info.initial_attempt_timestamp = first.attempts, first.initial_attempt_timestamp
         return self._start_flight(info)
+
+    def item_of(self, pod: PodInfo) -> QueuedPodInfo | None:
+        """Return what the queue knows of the pod, waiting or in flight."""
+        flying = self._inflight.pods.get(pod.uid)
+        return self._queues.get(pod.key) if flying is None else flying[1]
 
     async def wait_not_empty(self) -> None:
         """Return when `pop` may return a pod, but let other tasks run at least once."""

@@ -16,35 +16,34 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 
 from koordsched.cache.cache import CacheError
 from koordsched.cluster.event_series import EventText
-from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis, fit_error
 from koordsched.framework.handle import ExtenderError
+from koordsched.framework.interface import NextPodPlugin
 from koordsched.framework.row_refusals import NO_REFUSALS
 from koordsched.framework.sampling import Sampler, nodes_to_find
 from koordsched.framework.status import Code, PluginError, Status
 from koordsched.framework.waiting import WaitingPod
 from koordsched.log import get_logger
 from koordsched.queue.events import ASSIGNED_POD_DELETE, Scope
+from koordsched.scheduler.attempt import Attempt
 from koordsched.scheduler.binding_tasks import BindingTasks, CancellableWaits
 from koordsched.scheduler.extenders.asking import AllowedNodes, ExtenderQuestion
 from koordsched.scheduler.failure import CLEAR_NOMINATION, SCHEDULER_NAME_UNMATCHED, Failure, bound_to, hand_over, refreshed
+from koordsched.scheduler.group_turn import GroupTurns
 from koordsched.scheduler.nominated_nodes import NominatedNodes
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Coroutine, Mapping, Sequence
 
     from koordsched.api.core import Node, Pod
-    from koordsched.api.podinfo import PodInfo
-    from koordsched.framework.interface import PostFilterResult
-    from koordsched.framework.profile import Profile
+    from koordsched.framework.cycle_state import CycleState
+    from koordsched.framework.interface import GangTurn, GroupTurnPlugin, PostFilterResult
     from koordsched.queue.queued_pod import QueuedPodInfo
     from koordsched.scheduler.context import SchedulerContext
-    from koordsched.scheduler.extenders.asking import ExtenderAnswer
     from koordsched.scheduler.extenders.chain import ExtenderChain
     from koordsched.scheduler.failure import FailureHandler
 
@@ -54,19 +53,6 @@ PODS_TO_ACTIVATE = "kubernetes.io/pods-to-activate"  # CycleState key: pods (by 
 PODS_A_TURN = 16  # pods scheduled before other tasks get their turn: few enough that binds and watches never starve
 POD_IS_BEING_DELETED = "pod is being deleted"
 LOOK_SECONDS = 0.1  # how often it is seen, at the end, which bindings have begun to wait meanwhile
-NO_STATE = CycleState()
-
-
-class Attempt(msgspec.Struct, eq=False):
-    """One pod on its way."""
-
-    info: QueuedPodInfo
-    pod: PodInfo
-    profile: Profile
-    started: float  # Clock.perf
-    state: CycleState = NO_STATE  # from PreFilter on
-    answer: ExtenderAnswer | None = None  # of the extenders, if they were asked
-    node: str = ""  # once it is chosen
 
 
 class Cycle:
@@ -92,14 +78,19 @@ class Cycle:
         self._nominator = context.queue.nominator
         self._nominated = NominatedNodes(context.cache, context.queue.nominator)
         self._sampler = Sampler(context.cache)
+        self._groups = GroupTurns(context, self, failures, pods, extenders)
+        self._choosing: list[NextPodPlugin] = []  # who may name the next pod, once it runs
         self._waits = CancellableWaits()
         self.binding = BindingTasks()
 
     async def run(self) -> None:
         """Pop and schedule for ever."""
         queue, turn = self._context.queue, 0
+        plugins = [plugin for profile in self._context.profiles.values() for plugin in profile.made.values()]
+        self._choosing = [plugin for plugin in plugins if isinstance(plugin, NextPodPlugin)]
+        pop = self.next_pod if self._choosing else queue.pop
         while True:
-            info = queue.pop()
+            info = pop()
             if info is None:
                 await queue.wait_not_empty()
                 continue
@@ -109,6 +100,34 @@ class Cycle:
             turn += 1
             if turn % PODS_A_TURN == 0:
                 await asyncio.sleep(0)
+
+    def next_pod(self) -> QueuedPodInfo | None:
+        """Return the pod that a plugin names, or the first of the queue (frameworkext.md §4 item 1)."""
+        queue, perf = self._context.queue, self._context.clock.perf
+        for plugin in self._choosing:
+            try:
+                named = plugin.next_pod()
+            except Exception:
+                log.exception("NextPod failed", plugin=plugin.name)
+                continue
+            if named is None:
+                continue
+            info = queue.get(named.pod.key)
+            if info is None or info.uid != named.pod.uid or not self._may_be_next(info, plugin):
+                continue
+            began = perf()
+            queue.take(info.key, queue.item_of(named.first))
+            self._context.metrics.took_next_pod(perf() - began)
+            return info
+        return queue.pop()
+
+    def _may_be_next(self, info: QueuedPodInfo, plugin: NextPodPlugin) -> bool:
+        profile = self._context.profiles.get(info.profile)
+        return (
+            profile is not None
+            and info.pod_info.pod.metadata.deletion_timestamp is None
+            and profile.passes_pre_enqueue(info.pod_info, besides=plugin.name)
+        )
 
     # Scheduling cycle
 
@@ -122,31 +141,23 @@ class Cycle:
         if profile is None or self._skip(info):
             context.queue.done(info.uid)
             return None
-        began = context.clock.perf()
-        attempt = resumed or Attempt(info, pod, profile, began)
+        attempt = resumed or Attempt(info, pod, profile, context.clock.perf())
         try:
-            found = self.find_node(attempt)  # PreFilter, Filter, PreScore, Score
+            if profile.group_turn is not None and resumed is None:
+                gangs = profile.group_turn.group_turn(pod)
+                if gangs is not None:
+                    return self._group_turn(attempt, profile.group_turn, gangs)
+            found = self.search(attempt)
         except Exception as error:  # noqa: BLE001  # it is logged there
-            self._search_failed(attempt, error)
+            self._failures.handle(self.failure_of(attempt, error))
             return None
-        timings = profile.timings
         if isinstance(found, ExtenderQuestion):
-            timings.interrupt(began)
             return self._ask_extenders(attempt, found)
-        ended = context.clock.perf()
-        attempt.state = state = attempt.state.clone()
-        if timings.recording:
-            state.sampled = True
-        if resumed is None:
-            timings.end_cycle(began, ended)
-        else:
-            timings.resume(began)
         if isinstance(found, Diagnosis):
             if found.plugins and profile.post_filter:
                 return self._post_filter(attempt, found)
             self._no_node(attempt, found)
             return None
-        context.metrics.decided(ended - attempt.started)
         attempt.node = found
         try:
             context.cache.assume_pod(pod, found)
@@ -154,22 +165,18 @@ class Cycle:
             self._failures.handle(Failure(info, profile, str(error), nominate=CLEAR_NOMINATION, started=attempt.started))
             return None
         context.queue.nominate(pod, "")
-        waits: dict[str, float] = {}
-        try:
-            status = profile.run_reserve(state, pod, found)
-            if status is None:
-                status, waits = profile.run_permit(state, pod, found)
-        except Exception as error:
-            log.exception("Reserve or Permit failed", pod=pod.key, node=found)
-            status = Status(Code.ERROR, (_bug(error),))
-        if status is not None:
+        status = self.reserve(attempt)
+        if status is None:
+            self.permit(attempt)
+        else:
             self._undo(attempt, status)
-            return None
-        self._activate(state)
-        if waits:
-            context.waiting_pods.add(WaitingPod(pod, found, waits))
-        self.binding.add(self._bind(attempt))
         return None
+
+    async def _group_turn(self, attempt: Attempt, plugin: GroupTurnPlugin, gangs: Sequence[GangTurn]) -> None:
+        if not await self._groups.run(attempt, plugin, gangs):
+            rest = self.schedule(attempt.info, attempt)
+            if rest is not None:
+                await rest
 
     def _skip(self, info: QueuedPodInfo) -> bool:
         """Answer whether there is nothing to schedule: the pod is being deleted, or it is assumed already."""
@@ -179,6 +186,26 @@ class Cycle:
             self._context.events(info.profile).event(pod, text)
             return True
         return self._cache.is_assumed(info.uid)
+
+    def search(self, attempt: Attempt) -> str | Diagnosis | ExtenderQuestion:
+        """Run PreFilter, Filter, PreScore and Score, and observe how long that took. Raises what a plugin raises."""
+        timings, resumed = attempt.profile.timings, attempt.answer is not None
+        began = self._context.clock.perf() if resumed else attempt.started
+        found = self.find_node(attempt)
+        if isinstance(found, ExtenderQuestion):
+            timings.interrupt(began)
+            return found
+        ended = self._context.clock.perf()
+        attempt.state = state = attempt.state.clone()
+        if timings.recording:
+            state.sampled = True
+        if resumed:
+            timings.resume(began)
+        else:
+            timings.end_cycle(began, ended)
+        if not isinstance(found, Diagnosis):
+            self._context.metrics.decided(ended - attempt.started)
+        return found
 
     def find_node(self, attempt: Attempt) -> str | Diagnosis | ExtenderQuestion:
         """Return the node for the pod, why there is none, or what extenders have to be asked first. PluginError when a plugin failed.
@@ -283,7 +310,7 @@ class Cycle:
                 info.pod_info = refreshed(info.pod_info, stored, attempt.profile)
             info.pod_info.shape = attempt.profile.shapes.key(info.pod_info)  # signatures may have changed meanwhile
         except Exception as error:  # noqa: BLE001  # it is logged there
-            self._search_failed(attempt, error)
+            self._failures.handle(self.failure_of(attempt, error))
             return
         attempt.pod = info.pod_info
         rest = self.schedule(info, attempt)
@@ -307,22 +334,45 @@ class Cycle:
             Failure(attempt.info, attempt.profile, message, diagnosis=diagnosis, nominate=result, started=attempt.started)
         )
 
-    def _search_failed(self, attempt: Attempt, error: Exception) -> None:
-        """Hand a pod whose search for a node ended in an error to the failure path."""
+    def failure_of(self, attempt: Attempt, error: Exception) -> Failure:
+        """Return what there is to report of a pod whose search for a node ended in an error."""
         info, profile, started = attempt.info, attempt.profile, attempt.started
         if isinstance(error, ExtenderError) or attempt.answer is not None:
             self._context.metrics.decided(self._context.clock.perf() - started)
         if isinstance(error, PluginError):
             profile.timings.fail_cycle(error.point, started)
-            failure = Failure(info, profile, error.status.message, status=error.status, started=started)
-        elif isinstance(error, ExtenderError):
-            profile.timings.drop_cycle()
-            failure = Failure(info, profile, str(error), nominate=CLEAR_NOMINATION, started=started)
-        else:
-            log.exception("scheduling cycle failed", pod=info.key)
-            profile.timings.drop_cycle()
-            failure = Failure(info, profile, _bug(error), started=started)
-        self._failures.handle(failure)
+            return Failure(info, profile, error.status.message, status=error.status, started=started)
+        profile.timings.drop_cycle()
+        if isinstance(error, ExtenderError):
+            return Failure(info, profile, str(error), nominate=CLEAR_NOMINATION, started=started)
+        log.exception("scheduling cycle failed", pod=info.key)
+        return Failure(info, profile, _bug(error), started=started)
+
+    # Reserve and Permit, for an assumed pod
+
+    def reserve(self, attempt: Attempt) -> Status | None:
+        """Run Reserve; whoever calls this takes the pod back if the answer is not success."""
+        try:
+            return attempt.profile.run_reserve(attempt.state, attempt.pod, attempt.node)
+        except Exception as error:
+            log.exception("Reserve failed", pod=attempt.pod.key, node=attempt.node)
+            return Status(Code.ERROR, (_bug(error),))
+
+    def permit(self, attempt: Attempt) -> None:
+        """Run Permit, and start binding the pod if it is not refused."""
+        waits: dict[str, float] = {}
+        try:
+            status, waits = attempt.profile.run_permit(attempt.state, attempt.pod, attempt.node)
+        except Exception as error:
+            log.exception("Permit failed", pod=attempt.pod.key, node=attempt.node)
+            status = Status(Code.ERROR, (_bug(error),))
+        if status is not None:
+            self._undo(attempt, status)
+            return
+        self._activate(attempt.state)
+        if waits:
+            self._context.waiting_pods.add(WaitingPod(attempt.pod, attempt.node, waits))
+        self.binding.add(self._bind(attempt))
 
     def _activate(self, state: CycleState) -> None:
         pods = state.read(PODS_TO_ACTIVATE)
@@ -348,7 +398,7 @@ class Cycle:
             status = await self._run_binding(attempt)
         except asyncio.CancelledError:
             if self._waits.cancelled:
-                self._take_back(attempt)
+                self.take_back(attempt)
             raise
         except Exception as error:
             log.exception("binding cycle failed", pod=attempt.pod.key, node=attempt.node)
@@ -438,7 +488,7 @@ class Cycle:
     def _undo(self, attempt: Attempt, status: Status) -> None:
         """Take back everything since the pod was assumed, move pods that the room may help, and hand the pod to the failure path."""
         context, pod = self._context, attempt.pod
-        self._take_back(attempt)
+        self.take_back(attempt)
         scope = Scope(exclude_uid=pod.uid) if status.rejected else Scope()
         context.queue.move_all(ASSIGNED_POD_DELETE, bound_to(pod.pod, attempt.node), None, scope)
         message = fit_error(1, dict.fromkeys(status.reasons, 1)) if status.rejected else status.message
@@ -446,7 +496,7 @@ class Cycle:
             Failure(attempt.info, attempt.profile, message, status=status, nominate=CLEAR_NOMINATION, started=attempt.started)
         )
 
-    def _take_back(self, attempt: Attempt) -> None:
+    def take_back(self, attempt: Attempt) -> None:
         """Undo what was done since the pod was assumed."""
         context, pod = self._context, attempt.pod
         context.waiting_pods.remove(pod.uid)

@@ -193,6 +193,13 @@ class Metrics:
             ["event"],
             bounds=exponential(0.0001, 2, 12),
         )
+        next_pod = Histogram(
+            registry,
+            "scheduler_next_pod_delete_from_queue_latency",
+            "Latency of removing a pod from the queue that a plugin named as the next one.",
+            bounds=exponential(0.00001, 2, 24),
+        )
+        self.took_next_pod = next_pod.child().observe
         self._unschedulable = Gauge(registry, "scheduler_unschedulable_pods", "Pods that a plugin refused.", ["plugin", "profile"])
         self._after_flush = Counter(
             registry,

@@ -65,6 +65,7 @@ events = st.lists(
         st.tuples(st.just("place"), st.integers(0, 5), sorts),
         st.tuples(st.just("place"), st.integers(0, 5), sorts),
         st.tuples(st.just("gone"), st.integers(0, 5)),
+        st.tuples(st.just("undone turn"), st.lists(sorts, max_size=4)),
     ),
     min_size=1,
     max_size=14,
@@ -100,6 +101,8 @@ class Cluster:
                 self.place(
                     number, PodBuilder(replace(PODS[which].build(), metadata=replace(PODS[which].build().metadata, uid=f"{number}")))
                 )
+            case "undone turn", [kinds]:
+                self.undone_turn(kinds)
             case "gone", [number] if self.pods.pop(number, None):
                 self.world.cache.remove_pod(f"{number}")
 
@@ -125,6 +128,30 @@ class Cluster:
         self.pods[number] = (builder, found)
         bound = info.with_pod(builder.on(found).build())
         self.world.cache.set_pod(bound, found)
+
+    def undone_turn(self, kinds: list[int]) -> None:
+        """Place pods in one turn and undo them: every allocation is what it was."""
+        world, table = self.world, self.world.cache.table
+        numa = world.profile.made["NodeNUMAResource"]
+        assert isinstance(numa, NodeNUMAResource)
+        before = {name: (dict(node.pods), node.usage()) for name, node in numa._numa.nodes.items()}
+        end = table.log_end
+        table.begin_turn()
+        placed = []
+        for index, which in enumerate(kinds):
+            built = PODS[which].build()
+            info = world.signed(PodBuilder(replace(built, metadata=replace(built.metadata, uid=f"member-{index}"))).info())
+            state, found = world.search.find(world.profile, info)
+            if isinstance(found, str):
+                world.cache.assume_pod(info, found)
+                assert world.profile.run_reserve(state, info, found) is None
+                placed.append((state, info, found))
+        for state, info, found in reversed(placed):
+            world.profile.run_unreserve(state, info, found)
+            world.cache.forget_pod(info.uid)
+        assert table.rewind_turn()
+        assert table.log_end == end
+        assert {name: (dict(node.pods), node.usage()) for name, node in numa._numa.nodes.items()} == before
 
     def begun_anew(self, without: str = "") -> World:
         """Return a world of all there is, but for the pods of one node."""

@@ -31,7 +31,7 @@ from koordsched.framework.interface import (
     Scores,
 )
 from koordsched.framework.row_refusals import NO_REFUSALS
-from koordsched.framework.shapes import Shape
+from koordsched.framework.shapes import Shape, ShapeKey
 from koordsched.framework.status import SKIP, Status, unschedulable
 from koordsched.plugins import REGISTRY
 
@@ -258,6 +258,41 @@ class IncrementalEqualsFull(RuleBasedStateMachine):
     def choose(self, index: int) -> None:
         self.world.find(self.pods[index])
 
+    @rule(data=st.data(), kept=st.booleans())
+    def group_turn(self, data: st.DataObject, kept: bool) -> None:
+        """Place pods in one turn, evaluating other shapes in between, then keep them all or undo them as if they had never been."""
+        world, table = self.world, self.world.cache.table
+        idle = [info for info in self.pods if self.is_current(info)]
+        before, end = columns(world), table.log_end
+        table.begin_turn()
+        placed: list[PodInfo] = []
+        for index, place in data.draw(st.lists(st.tuples(st.integers(0, len(TEMPLATES) - 1), st.booleans()), max_size=6)):
+            self.count += 1
+            info = world.signed(TEMPLATES[index].uid(f"member-{self.count}").info()) if place else self.pods[index]
+            idle = [other for other in idle if other.shape is not info.shape]
+            found = world.find(info)
+            if place and isinstance(found, str):
+                world.cache.assume_pod(info, found)
+                placed.append(info)
+        if kept:
+            table.keep_turn()
+            self.running |= {info.uid: world.cache.pods[info.uid].node.name for info in placed}
+            return
+        for info in reversed(placed):
+            world.cache.forget_pod(info.uid)
+        assert table.rewind_turn()
+        assert columns(world) == before
+        assert table.log_end == end
+        assert all(self.is_current(info) for info in idle)
+
+    def is_current(self, info: PodInfo) -> bool:
+        """Answer whether the pod's shape is kept and has nothing to ask, not even for a new version."""
+        shapes = self.world.profile.shapes
+        shape = shapes._kept.peek(info.shape) if isinstance(info.shape, ShapeKey) else None
+        if shape is None or not shape.prepared or [plugin.version(info) for plugin in shape.versioned] != shape.versions:
+            return False
+        return shape.pre_filtered.refusal is None and shape.evaluation.is_current()
+
     @invariant()
     def long_lived_shapes_equal_new_ones(self) -> None:
         if not hasattr(self, "world"):
@@ -266,6 +301,10 @@ class IncrementalEqualsFull(RuleBasedStateMachine):
         for template, known in zip(TEMPLATES[self.count % 3 :: 3], self.pods[self.count % 3 :: 3], strict=True):
             fresh = anew.signed(template.info())
             assert view(self.world, known) == view(anew, fresh)
+
+
+def columns(world: World) -> dict[str, list[object]]:
+    return {name: column.tolist() for name, column in world.cache.table.columns().items()}
 
 
 def view(world: World, info: PodInfo) -> dict[str, object]:

@@ -30,8 +30,9 @@ from koordsched.framework.waiting import WaitingPods
 from koordsched.plugins import REGISTRY
 from koordsched.queue.events import AdmissionKey, ClusterEvent
 from koordsched.queue.nominator import Nominator
+from koordsched.scheduler.attempt import Attempt
 from koordsched.scheduler.context import Informers
-from koordsched.scheduler.cycle import Attempt, Cycle
+from koordsched.scheduler.cycle import Cycle
 from koordsched.scheduler.extenders.asking import ExtenderQuestion
 
 EMPTY_CONFIG = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

@@ -83,8 +83,8 @@ def bug(event: str, **keys: object) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("point", "event"),
     [
-        ("reserve", "Reserve or Permit failed"),
-        ("permit", "Reserve or Permit failed"),
+        ("reserve", "Reserve failed"),
+        ("permit", "Permit failed"),
         ("preBind", "binding cycle failed"),
     ],
 )

@@ -39,6 +39,7 @@ HISTOGRAMS = {  # labels; first bound, last bound, number of bounds
     "preemption_goroutines_duration_seconds": ("result", 0.01, 5242.88, 20),
     "permit_wait_duration_seconds": ("result", 0.001, 16.384, 15),
     "get_node_hint_duration_seconds": ("hinted profile", 0.00001, 0.02048, 12),
+    "next_pod_delete_from_queue_latency": ("", 0.00001, 83.88608, 24),
     "store_schedule_results_duration_seconds": ("profile", 0.00001, 0.02048, 12),
 }
 

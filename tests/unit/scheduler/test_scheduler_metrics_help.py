@@ -32,6 +32,7 @@ METRICS = {  # name: labels, help
     "scheduler_get_node_hint_duration_seconds": ("hinted profile", "Duration of looking for an equal pod's result."),
     "scheduler_goroutines": ("operation", "Running tasks, by what they do."),
     "scheduler_inflight_events": ("event", "Events kept for pods in flight."),
+    "scheduler_next_pod_delete_from_queue_latency": ("", "Latency of removing a pod from the queue that a plugin named as the next one."),
     "scheduler_pending_pods": ("queue", "Pending pods, by queue."),
     "scheduler_permit_wait_duration_seconds": ("result", "Duration of waiting on Permit."),
     "scheduler_plugin_evaluation_total": (

@@ -1,0 +1,251 @@
+"""The turn of a group: pods that are placed all together or not at all, in one turn of the scheduling loop (coscheduling.md §4).
+
+    first member popped -> for each member: PreFilter .. Score, assume, Reserve -> enough of every gang:  commit: each to Permit and binding
+                                                  |                                  else: undo, one requeue
+                                                  +-- the next member sees the ones before it as assumed
+
+The steps are those of a single pod (`cycle`). The other members stay in the queue, where they are, until the turn is committed; a turn that
+is undone changes nothing there, and only the pod that was popped is requeued. An undone turn is rewound in the node table: reserved and
+assumed pods are taken back, then the table's log and the versions of counts are what they were, so that no shape that had no part in the
+turn is evaluated again. Nothing awaits in a turn but extenders; what others do meanwhile cannot be rewound, so a turn that asks extenders
+is undone as single pods are. PostFilter is not run: evicting pods for one member is in vain as long as the others fit nowhere.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from koordsched.cache.cache import CacheError
+from koordsched.framework.diagnosis import Diagnosis
+from koordsched.framework.interface import GroupRefusal
+from koordsched.framework.status import Code, Status
+from koordsched.queue.events import ASSIGNED_POD_DELETE, Scope
+from koordsched.scheduler.attempt import Attempt
+from koordsched.scheduler.extenders.asking import ExtenderQuestion
+from koordsched.scheduler.failure import UNSCHEDULABLE, Failure, bound_to
+from koordsched.scheduler.status_writer import PodStatusUpdate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from koordsched.api.core import Pod
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.framework.interface import GangTurn, GroupTurnPlugin
+    from koordsched.scheduler.context import SchedulerContext
+    from koordsched.scheduler.extenders.chain import ExtenderChain
+    from koordsched.scheduler.failure import FailureHandler
+
+TOO_FEW = "too few members can be tried"
+GONE = "the pod was deleted or bound by another scheduler meanwhile"
+
+
+class Steps(Protocol):
+    """What the cycle does with one pod."""
+
+    def search(self, attempt: Attempt) -> str | Diagnosis | ExtenderQuestion:
+        """Return the node for the pod, why there is none, or what extenders have to be asked first. Raises what a plugin raises."""
+
+    def failure_of(self, attempt: Attempt, error: Exception) -> Failure:
+        """Return what is to be reported of a search that ended in an error."""
+
+    def reserve(self, attempt: Attempt) -> Status | None:
+        """Run Reserve for an assumed pod."""
+
+    def take_back(self, attempt: Attempt) -> None:
+        """Undo what was done since the pod was assumed."""
+
+    def permit(self, attempt: Attempt) -> None:
+        """Run Permit and start binding."""
+
+
+class GroupTurns:
+    """Runs the turns of groups, one after the other."""
+
+    def __init__(
+        self,
+        context: SchedulerContext,
+        steps: Steps,
+        failures: FailureHandler,
+        pods: Mapping[str, Pod],
+        extenders: ExtenderChain | None,
+    ) -> None:
+        """pods: the watched pods by key, as the cluster has them."""
+        self.context = context
+        self.steps = steps
+        self.pods = pods
+        self.extenders = extenders
+        self._failures = failures
+
+    async def run(self, first: Attempt, plugin: GroupTurnPlugin, gangs: Sequence[GangTurn]) -> bool:
+        """Place the group of the popped pod, or nothing of it. False: the group has what it needs, the popped pod is still to be placed."""
+        turn = GroupTurn(self, first, plugin.name)
+        self.context.cache.table.begin_turn()
+        try:
+            refusal = await turn.place(gangs)
+        except BaseException as error:
+            turn.undo()
+            if not isinstance(error, Exception):  # the scheduler stops while extenders are asked
+                raise
+            self._failures.handle(self.steps.failure_of(first, error))
+            return True
+        if refusal is None:
+            return turn.commit()
+        turn.undo()
+        try:
+            message = plugin.group_refused(first.pod, refusal)
+        except Exception as error:  # noqa: BLE001  # it is logged there
+            self._failures.handle(self.steps.failure_of(first, error))
+            return True
+        status = Status(turn.code, (message,), plugin.name)
+        self._failures.handle(Failure(first.info, first.profile, message, status=status, started=first.started))
+        if status.rejected:
+            self._write_conditions(first, gangs, PodStatusUpdate(UNSCHEDULABLE, message))
+        return True
+
+    def _write_conditions(self, first: Attempt, gangs: Sequence[GangTurn], update: PodStatusUpdate) -> None:
+        """Let the members that stayed in the queue say why they are pending, for autoscalers; the event is that of the popped pod alone."""
+        queue = self.context.queue
+        for gang in gangs:
+            for key in gang.members:
+                info, stored = queue.get(key), self.pods.get(key)
+                if info is not None and info is not first.info and stored is not None and stored.metadata.uid == info.uid:
+                    info.last_message = update.message
+                    self.context.status_writer.update(stored, update)
+
+
+class GroupTurn:
+    """One turn: what was placed in it so far."""
+
+    def __init__(self, turns: GroupTurns, first: Attempt, plugin: str) -> None:
+        """first: the pod that was popped. plugin: the name of the one that says what its group is."""
+        self._context = turns.context
+        self._steps = turns.steps
+        self._pods = turns.pods
+        self._extenders = turns.extenders
+        self._first = first
+        self._plugin = plugin
+        self._placed: list[Attempt] = []
+        self._nominations: dict[str, tuple[PodInfo, str]] = {}  # by uid: which the placed pods had
+        self.code = Code.UNSCHEDULABLE  # of the refusal
+
+    async def place(self, gangs: Sequence[GangTurn]) -> GroupRefusal | None:
+        """Place as many members of each gang as it needs; return why that cannot be."""
+        for gang in gangs:
+            missing, last = gang.needed, None
+            for key in gang.members:
+                if missing <= 0:
+                    break
+                attempt = self._attempt(key)
+                if attempt is None:
+                    continue
+                message = await self._place_member(attempt)
+                if not message:
+                    missing -= 1
+                    continue
+                last = GroupRefusal(gang.name, key, message, len(self._placed))
+                if gang.strict or self.code is Code.ERROR:
+                    return last
+            if missing > 0:
+                return last or GroupRefusal(gang.name, "", TOO_FEW, len(self._placed))
+        for attempt in () if self._context.cache.table.in_turn else self._placed:  # extenders were awaited
+            if not self._context.cache.is_assumed(attempt.info.uid):
+                self.code = Code.ERROR
+                return GroupRefusal("", attempt.info.key, GONE, len(self._placed))
+        return None
+
+    def _attempt(self, key: str) -> Attempt | None:
+        """Begin a member's attempt; None if it is not pending, is being deleted, or another plugin keeps it out of the active queue."""
+        first = self._first
+        if key == first.info.key:
+            return first
+        info = self._context.queue.get(key)
+        if info is None or info.pod_info.pod.metadata.deletion_timestamp is not None:
+            return None
+        profile = self._context.profiles.get(info.profile)
+        if profile is None or not profile.passes_pre_enqueue(info.pod_info, besides=self._plugin):
+            return None
+        return Attempt(info, info.pod_info, profile, self._context.clock.perf())
+
+    async def _place_member(self, attempt: Attempt) -> str:
+        """Find a node, assume the pod there and run Reserve; return why that failed, "" if it did not."""
+        steps, pod = self._steps, attempt.pod
+        try:
+            found = steps.search(attempt)
+            if isinstance(found, ExtenderQuestion):
+                if not await self._ask_extenders(attempt, found):
+                    self.code = Code.ERROR
+                    return GONE
+                found = steps.search(attempt)
+        except Exception as error:  # noqa: BLE001  # it is logged there
+            self.code = Code.ERROR
+            return steps.failure_of(attempt, error).message
+        if isinstance(found, Diagnosis):
+            return found.message
+        assert not isinstance(found, ExtenderQuestion), "extenders were asked twice about one attempt"
+        attempt.node = found
+        try:
+            self._context.cache.assume_pod(pod, found)
+        except CacheError as error:
+            self.code = Code.ERROR
+            return str(error)
+        self._placed.append(attempt)
+        nominator = self._context.queue.nominator
+        if nominated := nominator.node_of(pod.uid):
+            # Past the queue, which would give the pod another group: it keeps its place until the turn is committed.
+            self._nominations[pod.uid] = pod, nominated
+            nominator.remove(pod.uid)
+        status = steps.reserve(attempt)
+        if status is None:
+            return ""
+        self._take_back(self._placed.pop())
+        attempt.node = ""
+        if not status.rejected:
+            self.code = Code.ERROR
+        return status.message
+
+    async def _ask_extenders(self, attempt: Attempt, question: ExtenderQuestion) -> bool:
+        """Ask, and answer whether the pod is still what it was."""
+        assert self._extenders is not None
+        table = self._context.cache.table
+        if table.in_turn:
+            table.keep_turn()
+        attempt.answer = await self._extenders.ask(attempt.pod, question)
+        stored = self._pods.get(attempt.info.key)
+        if stored is None or stored.metadata.uid != attempt.info.uid or stored.spec.node_name:
+            return False
+        attempt.pod = attempt.info.pod_info
+        attempt.pod.shape = attempt.profile.shapes.key(attempt.pod)  # signatures may have changed meanwhile
+        return True
+
+    # The end
+
+    def commit(self) -> bool:
+        """Take the placed members from the queue and let each go on. Return whether the popped pod is one of them."""
+        context, first = self._context, self._first
+        if context.cache.table.in_turn:
+            context.cache.table.keep_turn()
+        for attempt in self._placed:
+            if attempt is not first:
+                context.queue.take(attempt.info.key, first.info)
+        for attempt in self._placed:
+            self._steps.permit(attempt)
+        return any(attempt is first for attempt in self._placed)
+
+    def undo(self) -> None:
+        """Take back what was placed, the last first, as if the turn had never been."""
+        context, table = self._context, self._context.cache.table
+        placed = self._placed[::-1]
+        self._placed.clear()
+        for attempt in placed:
+            self._take_back(attempt)
+        if table.in_turn:
+            table.rewind_turn()
+        else:  # pods may have been refused meanwhile for want of this room; to the group itself nothing new has happened
+            scope = Scope(exclude_uid=self._first.info.uid)
+            for attempt in placed:
+                context.queue.move_all(ASSIGNED_POD_DELETE, bound_to(attempt.pod.pod, attempt.node), None, scope)
+
+    def _take_back(self, attempt: Attempt) -> None:
+        self._steps.take_back(attempt)
+        if attempt.pod.uid in self._nominations:
+            self._context.queue.nominator.set(*self._nominations.pop(attempt.pod.uid))

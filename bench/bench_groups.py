@@ -1,6 +1,6 @@
 """How long does the turn of a group hold the loop, and what does an undone one leave the others to do?
 
-Limits: a turn of 5,000 pods that is undone holds the loop for at most 0.5 s; no shape without a part in it asks anything again; one requeue.
+Limits: an undone turn of 5,000 pods holds the loop for at most 0.5 s; no shape without a part in it asks anything again; one requeue.
 """
 
 from __future__ import annotations

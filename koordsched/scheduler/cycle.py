@@ -7,7 +7,8 @@
 
 The scheduling cycle runs without awaiting, so nothing changes under it, unless extenders or PostFilter take part: then the loop awaits
 them before the next pod. The binding cycle runs beside it, and the next pod is scheduled on assumed state meanwhile. Whatever goes wrong
-after the pod was assumed is undone in one place, `_undo`. A plugin that raises has a bug: that costs its pod an attempt and is logged with
+after the pod was assumed is undone in one place, `_undo`. Pods that are placed together or not at all go these steps in one turn:
+`group_turn`. A plugin that raises has a bug: that costs its pod an attempt and is logged with
 a traceback, and the scheduler goes on.
 """
 

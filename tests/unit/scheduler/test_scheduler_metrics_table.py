@@ -51,6 +51,7 @@ TABLE: dict[str, Row] = {
     "volume_binder_cache_requests_total": ("counter", "operation", None),
     "volume_scheduling_stage_error_total": ("counter", "operation", None),
     "pod_scheduled_after_flush_total": ("counter", "", None),
+    "next_pod_delete_from_queue_latency": ("histogram", "", (0.00001, 2, 24)),  # koord-scheduler's: frameworkext.md §8
 }
 
 

@@ -334,10 +334,12 @@ class NextPod(msgspec.Struct, frozen=True):
 
 
 class NextPodPlugin(Plugin):
-    """Says which pod comes next, before the queue is asked (frameworkext.md §4 item 1). Any enabled plugin may be one.
+    """Says which pod comes next, before the queue is asked (frameworkext.md §4 item 1). Any plugin that is enabled somewhere may be one.
 
     Of several profiles the first plugin that names a pod is followed.
     """
+
+    extension_point = extension_points.PRE_ENQUEUE
 
     @abstractmethod
     def next_pod(self) -> NextPod | None:
@@ -369,10 +371,12 @@ class GroupRefusal(msgspec.Struct, frozen=True):
 
 
 class GroupTurnPlugin(Plugin):
-    """Says which pods are placed together or not at all (coscheduling.md §4). Any enabled plugin may be one; a profile has one at most.
+    """Says which pods are placed together or not at all (coscheduling.md §4). A plugin that is enabled at any point; the first one of a profile.
 
     A group that was refused waits for the events that this plugin registers: they have to cover all that may help any member.
     """
+
+    extension_point = extension_points.PRE_ENQUEUE
 
     @abstractmethod
     def group_turn(self, pod: PodInfo) -> Sequence[GangTurn] | None:

@@ -371,7 +371,7 @@ class GroupRefusal(msgspec.Struct, frozen=True):
 
 
 class GroupTurnPlugin(Plugin):
-    """Says which pods are placed together or not at all (coscheduling.md §4). A plugin that is enabled at any point; the first one of a profile.
+    """Says which pods are placed together or not at all (coscheduling.md §4). Of a profile, the first enabled one is asked.
 
     A group that was refused waits for the events that this plugin registers: they have to cover all that may help any member.
     """

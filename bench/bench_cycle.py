@@ -15,7 +15,7 @@ from clusters import cluster, different_pod, identical_pod
 from support.world import NoCluster, World
 
 from koordsched.api.podinfo import PodInfo
-from koordsched.config import empty_config
+from koordsched.config import SchedulerConfiguration, empty_config
 from koordsched.config.flags import parse_flags
 from koordsched.scheduler.binding_tasks import BindingTasks
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
@@ -48,17 +48,12 @@ def bench_algorithm_pods_that_all_differ_5000_nodes(benchmark: Any) -> None:
 
 
 def bench_pop_to_assumed_identical_pods_5000_nodes(benchmark: Any) -> None:
+    asyncio.run(pop_to_assumed(benchmark, cluster(5_000), empty_config()))
+
+
+async def pop_to_assumed(benchmark: Any, world: World, config: SchedulerConfiguration) -> None:
     """Time queue.pop and the whole scheduling cycle, with metrics, Reserve, Permit and the start of the binding task."""
-    loop = asyncio.new_event_loop()
-    try:
-        loop.run_until_complete(_pop_to_assumed(benchmark))
-    finally:
-        loop.close()
-
-
-async def _pop_to_assumed(benchmark: Any) -> None:
-    world = cluster(5_000)
-    scheduler = Scheduler(empty_config(), Dependencies(NoCluster(), world.clock, world.random, parse_flags([])))  # type: ignore[arg-type]
+    scheduler = Scheduler(config, Dependencies(NoCluster(), world.clock, world.random, parse_flags([])))  # type: ignore[arg-type]
     for info in world.cache.nodes_by_name.values():
         assert info.node is not None
         scheduler.cache.set_node(info.node)
@@ -70,12 +65,12 @@ async def _pop_to_assumed(benchmark: Any) -> None:
         info.shape = profile.shapes.key(info)
         scheduler.queue.add(info)
 
-    def pop_to_assumed() -> None:
+    def schedule() -> None:
         info = scheduler.queue.pop()
         assert info is not None
         scheduler.cycle.schedule(info)
 
-    benchmark.pedantic(pop_to_assumed, setup=setup, rounds=ROUNDS, warmup_rounds=200)
+    benchmark.pedantic(schedule, setup=setup, rounds=ROUNDS, warmup_rounds=200)
     _stop_binding(scheduler)
     await asyncio.sleep(0)
 

@@ -13,7 +13,7 @@ from support.builders import NodeBuilder, node, pod
 from support.world import NoCluster
 
 from koordsched.api.core import Node
-from koordsched.config import empty_config
+from koordsched.config import SchedulerConfiguration, empty_config
 from koordsched.config.flags import parse_flags
 from koordsched.framework.row_refusals import NO_REFUSALS
 from koordsched.queue.event_detection import node_events
@@ -26,12 +26,12 @@ EVENTS = 500
 
 def bench_node_event_with_100000_unschedulable_pods(benchmark: Any) -> None:
     """One NodeUpdate (allocatable grows, but not enough), put to 10 shapes of 10,000 pods each; the row's time is for all 10."""
-    asyncio.run(_node_events(benchmark))
+    asyncio.run(node_events_while_pods_wait(benchmark, empty_config()))
 
 
-async def _node_events(benchmark: Any) -> None:
+async def node_events_while_pods_wait(benchmark: Any, config: SchedulerConfiguration) -> None:
     world = cluster(0)
-    scheduler = Scheduler(empty_config(), Dependencies(NoCluster(), world.clock, world.random, parse_flags([])))  # type: ignore[arg-type]
+    scheduler = Scheduler(config, Dependencies(NoCluster(), world.clock, world.random, parse_flags([])))  # type: ignore[arg-type]
     profile = scheduler.profiles["default-scheduler"]
     current: dict[int, NodeBuilder] = {}
     for index in range(5_000):

@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import gc
 from itertools import count
+from pathlib import Path
+from typing import Any
 
 from support.builders import NodeBuilder, PodBuilder, node, pod
-from support.world import World
+from support.world import Setup, World
 
+from koordsched.api.kinds import NODE_RESOURCE_TOPOLOGY
 from koordsched.api.podinfo import PodInfo
+from koordsched.api.validation.decoding import decode
+from koordsched.framework.handle import Handle
+from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
+from koordsched.plugins.nodenumaresource.node_topology import read_options
+from koordsched.plugins.nodenumaresource.state import numa_state
 
 GIB = "Gi"
 SIZES = [(cpu, memory) for cpu in ("250m", "500m", "1", "2") for memory in ("512Mi", "1Gi", "2Gi", "4Gi")]
+LAYOUT = CpuLayout.parse("2x1x8x2")
+CHART_PROFILE = (
+    (Path(__file__).parent.parent / "config/koord-scheduler-config.yaml")
+    .read_text(encoding="utf-8")
+    .replace("schedulerName: koord-scheduler", "schedulerName: default-scheduler")
+)
+"""What Koordinator's chart configures, for the pods that these benchmarks make."""
 _serial = count()
 
 
@@ -22,15 +37,26 @@ def make_node(index: int) -> NodeBuilder:
     return made.taint("dedicated", "NoSchedule", f"team-{index % 7}") if index % 10 == 0 else made
 
 
-def cluster(nodes: int) -> World:
-    """Return a world with this many nodes and the default profile."""
-    world = World()
+def cluster(nodes: int, setup: Setup | None = None) -> World:
+    """Return a world with this many nodes; without a setup with the default profile."""
+    world = World(setup)
     for index in range(nodes):
         world.cache.set_node(make_node(index).build())
+    if setup is not None:
+        describe_nodes(world, nodes)
     # As a long-running process does after its first list: what stays for ever need not be looked at again and again.
     gc.collect()
     gc.freeze()
     return world
+
+
+def describe_nodes(handle: Handle, nodes: int) -> None:
+    """Let there be what Koordinator's node agent writes of each node."""
+    numa = numa_state(handle)
+    for index in range(nodes):
+        name = f"node-{index:05d}"
+        described: Any = decode(NODE_RESOURCE_TOPOLOGY, topology_manifest(name, LAYOUT, 128 << 30))
+        numa.set_options(name, read_options(described))
 
 
 def identical_pod(world: World) -> PodInfo:

@@ -1,16 +1,26 @@
-"""CycleState: what plugins remember from one extension point of a pod's cycle to the next, and what they want written to the pod.
+"""CycleState: what plugins remember from one extension point of a pod's cycle to the next, and what they want written before it is bound.
 
-A plugin notes annotations that it has decided while the pod's PreBind runs (`annotate`); after PreBind of all plugins the framework hands
-them to the first `PreBindPatchPlugin` that does not skip, which sends one patch (frameworkext.md §4 item 11). Later notes of one key
-replace earlier ones.
+While the pod's PreBind runs, a plugin notes the annotations and labels that it has decided: of the pod (`annotate`), of Nodes and of
+Reservations (`annotate_object`). After PreBind of all plugins the framework hands each object's to the first `PreBindPatchPlugin` that does
+not skip, which sends one patch (frameworkext.md §4 item 11). Later notes of one key replace earlier ones.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from koordsched.api.kinds import POD, Kind
+from koordsched.api.meta import Object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from koordsched.api.core import Pod
+
+NO_CHANGES: Mapping[str, str | None] = MappingProxyType({})
 
 
 class CycleState:
@@ -52,16 +62,58 @@ class CycleState:
 
 
 Annotations = dict[str, str | None]
-"""Values to write by key; None: the annotation is removed."""
+"""Values to write by key; None: the annotation, or label, is removed."""
 
-NOTED = "framework/annotations"
-
-
-def annotate(state: CycleState, changes: Mapping[str, str | None]) -> None:
-    """Note annotations to write; called from `pre_bind`."""
-    state.write(NOTED, {**(state.read(NOTED) or {}), **changes})
+NOTED = "framework/metadata"
 
 
-def noted_annotations(state: CycleState) -> Annotations:
-    """Return what is to be written, {} when nothing is."""
-    return state.read(NOTED) or {}
+class MetadataChanges(msgspec.Struct, frozen=True):
+    """What is to be written to the metadata of one object. `seen` is the object as the plugin that noted it knows it."""
+
+    kind: Kind
+    seen: Object
+    annotations: Annotations
+    labels: Annotations
+
+
+class _Note(NamedTuple):
+    """`target` is None for the pod itself."""
+
+    target: tuple[Kind, Object] | None
+    annotations: Annotations
+    labels: Annotations
+
+
+def annotate(state: CycleState, changes: Mapping[str, str | None], labels: Mapping[str, str | None] = NO_CHANGES) -> None:
+    """Note annotations and labels to write to the pod; called from `pre_bind`."""
+    _note(state, "", None, changes, labels)
+
+
+def annotate_object(
+    state: CycleState, kind: Kind, seen: Object, changes: Mapping[str, str | None], labels: Mapping[str, str | None] = NO_CHANGES
+) -> None:
+    """Note annotations and labels to write to another object, a Node or a Reservation; called from `pre_bind`."""
+    _note(state, f"{kind.plural_group}/{seen.metadata.namespace}/{seen.metadata.name}", (kind, seen), changes, labels)
+
+
+def _note(
+    state: CycleState,
+    key: str,
+    target: tuple[Kind, Object] | None,
+    annotations: Mapping[str, str | None],
+    labels: Mapping[str, str | None],
+) -> None:
+    notes: dict[str, _Note] = state.read(NOTED) or {}
+    known = notes.get(key)
+    if known is not None:
+        annotations, labels, target = {**known.annotations, **annotations}, {**known.labels, **labels}, known.target
+    state.write(NOTED, {**notes, key: _Note(target, dict(annotations), dict(labels))})
+
+
+def noted_changes(state: CycleState, pod: Pod) -> list[MetadataChanges]:
+    """Return what is to be written, each object once and the pod first, whose deletion ends it all; [] when nothing is."""
+    notes: dict[str, _Note] | None = state.read(NOTED)
+    if not notes:
+        return []
+    found = [MetadataChanges(*(note.target or (POD, pod)), note.annotations, note.labels) for note in notes.values()]
+    return sorted(found, key=lambda changes: changes.seen is not pod)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import NodeInfo, Nodes
     from koordsched.config.extension_points import ExtensionPoint
-    from koordsched.framework.cycle_state import Annotations, CycleState
+    from koordsched.framework.cycle_state import CycleState, MetadataChanges
     from koordsched.framework.diagnosis import Diagnosis
     from koordsched.framework.status import Status
     from koordsched.queue.events import EventHint
@@ -317,13 +317,14 @@ class PreBindPlugin(Plugin):
 
 
 class PreBindPatchPlugin(Plugin):
-    """Stands at preBind and writes what the PreBind plugins have noted (`framework.cycle_state`), after all of them."""
+    """Stands at preBind and writes what the PreBind plugins have noted (`framework.cycle_state`), after all of them, object by object."""
 
     extension_point = extension_points.PRE_BIND
 
     @abstractmethod
-    async def patch(self, pod: PodInfo, annotations: Annotations) -> Status | None:
-        """Write the annotations in one request, or SKIP to leave them to the next such plugin. An error undoes the pod's placement."""
+    async def patch(self, changes: MetadataChanges) -> Status | None:
+        """Write an object's annotations and labels in one request, or SKIP to leave them to the next such plugin. An error undoes the pod's
+        placement, and nothing else is written."""
 
 
 class NextPod(msgspec.Struct, frozen=True):

@@ -23,7 +23,7 @@ from koordsched.config.extension_points import (
     ExtensionPoint,
 )
 from koordsched.framework.admission import Admission
-from koordsched.framework.cycle_state import noted_annotations
+from koordsched.framework.cycle_state import noted_changes
 from koordsched.framework.evaluation_plan import EvaluationPlan, Evaluators
 from koordsched.framework.interface import (
     AdmissionPlugin,
@@ -56,7 +56,7 @@ from koordsched.queue.profile import FEASIBLE, INFEASIBLE, NEEDS_PREEMPTION, Pro
 if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.config import KubeSchedulerProfile
-    from koordsched.framework.cycle_state import CycleState
+    from koordsched.framework.cycle_state import CycleState, MetadataChanges
     from koordsched.framework.diagnosis import Diagnosis
     from koordsched.framework.handle import Handle
 
@@ -301,10 +301,10 @@ class Profile:
         return work, failure
 
     async def run_pre_bind(self, work: list[PreBindPlugin], state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Run PreBind of the plugins that `pre_bind_work` returned, then write the annotations that they have noted.
+        """Run PreBind of the plugins that `pre_bind_work` returned, then write the annotations and labels that they have noted.
 
-        The first answer that is not success ends it. Annotations are written by the first PreBindPatch plugin that does not skip; without
-        one they are lost, which is a warning of the configuration (frameworkext.md §1.1).
+        The first answer that is not success ends it. Those of one object are written by the first PreBindPatch plugin that does not skip;
+        without one they are lost, which is a warning of the configuration (frameworkext.md §1.1).
         """
         started = self._perf()
         status = None
@@ -314,18 +314,23 @@ class Profile:
             if status is not None:
                 status = _named(status, plugin, f'running PreBind plugin "{plugin.name}": ')
                 break
-        annotations = noted_annotations(state) if status is None else {}
-        for writer in self.pre_bind_patch if annotations else ():
-            patch = self.timings.timed_async(writer.name, PRE_BIND.label, writer.patch) if state.sampled else writer.patch
-            status = await patch(pod, annotations)
-            if status is None:
-                break
-            if status.code is not SKIPS:
-                status = _named(status, writer, f'running PreBind plugin "{writer.name}": ')
-                break
-            status = None
+        if status is None:
+            for changes in noted_changes(state, pod.pod):
+                status = await self._write_metadata(state, changes)
+                if status is not None:
+                    break
         self.timings.ended(PRE_BIND.label, status, started)
         return status
+
+    async def _write_metadata(self, state: CycleState, changes: MetadataChanges) -> Status | None:
+        for writer in self.pre_bind_patch:
+            patch = self.timings.timed_async(writer.name, PRE_BIND.label, writer.patch) if state.sampled else writer.patch
+            status = await patch(changes)
+            if status is None:
+                return None
+            if status.code is not SKIPS:
+                return _named(status, writer, f'running PreBind plugin "{writer.name}": ')
+        return None
 
     # Bind
 

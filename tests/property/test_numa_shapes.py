@@ -20,7 +20,7 @@ from support.world import EMPTY_CONFIG, Setup, World
 from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY
 from koordsched.api.koordinator.pods import NUMA_TOPOLOGY_SPEC, RESOURCE_SPEC
 from koordsched.cluster.port import ADDED, DELETED, WatchEvent
-from koordsched.framework.cycle_state import noted_annotations
+from koordsched.framework.cycle_state import noted_changes
 from koordsched.framework.shape import Shape
 from koordsched.plugins.nodenumaresource.plugin import NodeNUMAResource
 
@@ -122,7 +122,7 @@ class Cluster:
         work, _ = profile.pre_bind_work(state, info, found)
         for plugin in work:
             asyncio.run(plugin.pre_bind(state, info, found))
-        for key, text in noted_annotations(state).items():
+        for key, text in (item for changes in noted_changes(state, info.pod) for item in changes.annotations.items()):
             assert text is not None
             builder = builder.annotation(key, text)
         self.pods[number] = (builder, found)

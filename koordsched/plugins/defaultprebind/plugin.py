@@ -1,6 +1,6 @@
-"""DefaultPreBind: writes what other plugins have noted of a pod, in one patch, before the pod is bound.
+"""DefaultPreBind: writes what other plugins have noted of a pod, of Nodes and Reservations, before the pod is bound: one patch an object.
 
-The patch names the pod's uid, so that a pod created again under the name is left alone. It may be sent again after an answer that got lost:
+A patch names the object's uid, so that one created again under the name is left alone. It may be sent again after an answer that got lost:
 it says what the annotations are to be, not how they change. Reference: plugins/defaultprebind of Koordinator v1.8.0 (frameworkext.md §6);
 5xx answers are retried here as well, because a pod's placement is too dear to be undone for one.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from koordsched.api.kinds import POD
+from koordsched.api.kinds import NODE
 from koordsched.backoff import Backoff
 from koordsched.cluster.port import ClusterError, Conflict, OutcomeUnknown, Patch, PatchType, Ref, ServerError, TooManyRequests
 from koordsched.framework.interface import PreBindPatchPlugin
@@ -18,8 +18,7 @@ from koordsched.framework.status import Status, error
 
 if TYPE_CHECKING:
     from koordsched.api.meta import Object
-    from koordsched.api.podinfo import PodInfo
-    from koordsched.framework.cycle_state import Annotations
+    from koordsched.framework.cycle_state import MetadataChanges
     from koordsched.framework.handle import Handle
 
 TRIES = 4
@@ -36,18 +35,26 @@ class DefaultPreBind(PreBindPatchPlugin):
         self._cluster = handle.cluster
         self._random = handle.random
 
-    async def patch(self, pod: PodInfo, annotations: Annotations) -> Status | None:
-        """Write what differs from the pod as it was last seen; nothing differs: no request."""
-        meta = pod.pod.metadata
-        changes = {key: value for key, value in annotations.items() if meta.annotations.get(key) != value}
-        if not changes:
+    async def patch(self, changes: MetadataChanges) -> Status | None:
+        """Write what differs from the object as it was last seen; nothing differs: no request."""
+        kind, meta = changes.kind, changes.seen.metadata
+        annotations = {key: value for key, value in changes.annotations.items() if meta.annotations.get(key) != value}
+        labels = {key: value for key, value in changes.labels.items() if meta.labels.get(key) != value}
+        if not annotations and not labels:
             return None
-        body: dict[str, Any] = {"metadata": {"uid": meta.uid, "annotations": changes}}
+        metadata: dict[str, Any] = {"uid": meta.uid}
+        if annotations:
+            metadata["annotations"] = annotations
+        if labels:
+            metadata["labels"] = labels
+        patch_type = PatchType.MERGE if kind.group else PatchType.STRATEGIC  # custom resources take no strategic patch
         try:
-            written = await self._write(Ref(POD, meta.namespace, meta.name), Patch(body, PatchType.STRATEGIC))
+            written = await self._write(Ref(kind, meta.namespace, meta.name), Patch({"metadata": metadata}, patch_type))
         except ClusterError as refusal:
             return error(refusal.message)
-        return BEING_DELETED if written.metadata.deletion_timestamp is not None else None
+        if written.metadata.deletion_timestamp is None:
+            return None
+        return error(f'node "{meta.name}" is being deleted') if kind == NODE else BEING_DELETED
 
     async def _write(self, ref: Ref, patch: Patch) -> Object:
         """Send the patch until it is carried out or refused for good; the last refusal is raised."""

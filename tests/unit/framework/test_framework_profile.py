@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from support.builders import pod
+from support.builders import node, pod
 from support.fakes import FakeBind, FakePostFilter, Late, profile_config, registry_of
 from support.plugins import PluginBench
 
+from koordsched.api.kinds import NODE, RESERVATION
+from koordsched.api.kinds import POD as KIND
+from koordsched.api.koordinator.reservations import Reservation
+from koordsched.api.meta import ObjectMeta
 from koordsched.api.podinfo import PodInfo
 from koordsched.config.types import PluginRef
-from koordsched.framework.cycle_state import Annotations, CycleState, annotate
+from koordsched.framework.cycle_state import CycleState, MetadataChanges, annotate, annotate_object
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.interface import Plugin, PostFilterResult, PreBindPatchPlugin, PreEnqueuePlugin
 from koordsched.framework.profile import Profile
@@ -198,11 +202,11 @@ class Writing(PreBindPatchPlugin):
 
     def __init__(self, name: str, journal: list[str], answer: Status | None = None) -> None:
         self.name, self.journal, self.answer = name, journal, answer
-        self.written: list[Annotations] = []
+        self.written: list[MetadataChanges] = []
 
-    async def patch(self, pod: PodInfo, annotations: Annotations) -> Status | None:
+    async def patch(self, changes: MetadataChanges) -> Status | None:
         self.journal.append(f"patch {self.name}")
-        self.written.append(annotations)
+        self.written.append(changes)
         return self.answer
 
 
@@ -214,7 +218,55 @@ async def test_what_all_pre_binds_noted_is_written_once_after_all_of_them_wherev
     assert made.pre_bind_work(CycleState(), POD, "n1") == (noting, None)
     assert await made.run_pre_bind([*noting], CycleState(), POD, "n1") is None
     assert journal == ["pre_bind A", "pre_bind B", "patch W", "patch X"]
-    assert writers[1].written == [{"a": "1", "b": None}]
+    assert writers[1].written == [MetadataChanges(KIND, POD.pod, {"a": "1", "b": None}, {})]
+
+
+NODE1, NODE2 = node("n1").build(), node("n2").build()
+
+
+class NotingObjects(Late):
+    """Notes something of a Reservation, of nodes and of the pod, in this order."""
+
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        annotate_object(state, RESERVATION, RESERVED, {"owner": pod.key})
+        annotate_object(state, NODE, NODE1, {"a": "1"}, {"l": self.name})
+        annotate_object(state, NODE, NODE2, {"a": "2"})
+        annotate(state, {"a": "pod"}, {"l": None})
+        return await super().pre_bind(state, pod, node_name)
+
+
+RESERVED = Reservation(metadata=ObjectMeta(name="n1", uid="r"))  # a name that a node has too
+
+
+async def test_each_object_is_written_once_and_the_pod_first() -> None:
+    journal: list[str] = []
+    writer, plugins = Writing("W", journal), [NotingObjects("A", journal), NotingObjects("B", journal)]
+    made = profile_of(preBind=[*plugins, writer])
+    assert await made.run_pre_bind([*plugins], CycleState(), POD, "n1") is None
+    assert writer.written == [
+        MetadataChanges(KIND, POD.pod, {"a": "pod"}, {"l": None}),
+        MetadataChanges(RESERVATION, RESERVED, {"owner": POD.key}, {}),
+        MetadataChanges(NODE, NODE1, {"a": "1"}, {"l": "B"}),
+        MetadataChanges(NODE, NODE2, {"a": "2"}, {}),
+    ]
+    assert journal == ["pre_bind A", "pre_bind B", *["patch W"] * 4]
+
+
+async def test_after_a_patch_that_fails_nothing_else_is_written() -> None:
+    writer, noting = Writing("W", [], error("gone")), NotingObjects("A", [])
+    assert await profile_of(preBind=[noting, writer]).run_pre_bind([noting], CycleState(), POD, "n1") is not None
+    assert [changes.seen for changes in writer.written] == [POD.pod]
+
+
+async def test_what_only_others_than_the_pod_are_to_say_costs_the_pod_no_request() -> None:
+    class Labelling(Late):
+        async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+            annotate_object(state, NODE, NODE1, {}, {"l": "1"})
+            return None
+
+    writer, noting = Writing("W", []), Labelling("A", [])
+    assert await profile_of(preBind=[noting, writer]).run_pre_bind([noting], CycleState(), POD, "n1") is None
+    assert [changes.seen for changes in writer.written] == [NODE1]
 
 
 async def test_nothing_is_written_when_nothing_was_noted_or_a_pre_bind_failed() -> None:

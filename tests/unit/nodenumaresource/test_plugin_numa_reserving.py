@@ -12,7 +12,7 @@ from support.numa import NumaBench, holding, lsr, topology
 from koordsched.api.koordinator.cpulist import format_cpus
 from koordsched.api.koordinator.pods import RESOURCE_SPEC, RESOURCE_STATUS
 from koordsched.config.koordinator_args import NodeNUMAResourceArgs
-from koordsched.framework.cycle_state import CycleState, noted_annotations
+from koordsched.framework.cycle_state import CycleState, noted_changes
 from koordsched.framework.status import SKIP, Status, error, unschedulable
 from koordsched.framework.topologymanager import share_topology_manager
 from koordsched.plugins.nodenumaresource.plugin import NodeNUMAResource
@@ -44,7 +44,8 @@ class Machine:
         if status is not None or self.plugin.pre_bind_pre_flight(state, info, "n1") == SKIP:
             return {}, status
         assert await self.plugin.pre_bind(state, info, "n1") is None
-        return {key: value if value is None else json.loads(value) for key, value in noted_annotations(state).items()}, None
+        written = {key: value for changes in noted_changes(state, info.pod) for key, value in changes.annotations.items()}
+        return {key: value if value is None else json.loads(value) for key, value in written.items()}, None
 
     @property
     def free(self) -> str:

@@ -9,12 +9,13 @@ import pytest
 from support.fakes import node_manifest, pod_manifest
 from support.stages import Stage
 
+from koordsched.api.core import Pod
 from koordsched.api.kinds import NODE, POD
 from koordsched.api.podinfo import PodInfo
 from koordsched.cache.nodes import Nodes
 from koordsched.clock import VirtualClock
 from koordsched.cluster.port import Ref
-from koordsched.framework.cycle_state import Annotations, CycleState, annotate
+from koordsched.framework.cycle_state import CycleState, MetadataChanges, annotate
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.interface import (
     BindPlugin,
@@ -165,8 +166,8 @@ class Slow(
         annotate(state, {"example.com/slow": "yes"})
         return self._take("PreBind", state, pod, node_name)
 
-    async def patch(self, pod: PodInfo, annotations: Annotations) -> Status | None:
-        return self._take("patch", pod)
+    async def patch(self, changes: MetadataChanges) -> Status | None:
+        return self._take("patch", changes.seen)
 
     async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         return self._take("Bind", state, pod, node_name) or SKIP
@@ -360,7 +361,7 @@ async def test_each_point_is_asked_with_the_pod_its_state_and_the_nodes_and_coun
         for point, given in slow.given.items():
             found = {type(each) for each in given}
             nodes = [each for each in given if isinstance(each, Nodes)]
-            assert PodInfo in found
+            assert (Pod if point == "patch" else PodInfo) in found
             assert (CycleState in found) is (point not in {"PreEnqueue", "patch"})
             assert (len(nodes[0]) == 3 if nodes else None) is (True if point in {*SEARCH, "ScoreExtensionNormalize"} else None)
             if point in WAY[4:] or point == "PostBind":

@@ -203,5 +203,12 @@ class Cluster(Protocol):
 
     async def delete(self, ref: Ref, *, uid: str = "", grace_period_seconds: int | None = None) -> None: ...
 
+    async def evict(self, ref: Ref, *, uid: str = "", grace_period_seconds: int | None = None) -> None:
+        """Delete the pod if its disruption budget allows it (pods/eviction of policy/v1); the pod then says so in a condition.
+
+        TooManyRequests: the budget, which the message names, does not allow it now. ServerError: the pod has several budgets. NotFound: the
+        pod is gone. Conflict: another uid. Preemption does not ask this: it spares budgets where it can, and deletes where it cannot.
+        """
+
     async def bind(self, binding: Binding) -> None:
         """Bind the pod. Conflict: bound already or another uid. NotFound: the pod is gone. OutcomeUnknown: ask with get."""

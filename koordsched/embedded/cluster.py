@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from koordsched.api.kinds import POD, Kind
 from koordsched.clock import VirtualClock, VirtualTimeLoop
 from koordsched.cluster.memory import MemoryCluster, MemoryClusterOptions
+from koordsched.cluster.memory.schemas import has_status_resource
 from koordsched.cluster.port import NotFound, Patch, Ref
 from koordsched.config.flag_table import Flags
 from koordsched.config.types import SchedulerConfiguration
@@ -89,10 +90,19 @@ class EmbeddedCluster:
                 return
 
     async def create(self, kind: Kind, body: Mapping[str, Any]) -> None:
-        await self.cluster.create(kind, body)
+        """Create the object with its status, which may take a second write."""
+        made = await self.cluster.create(kind, body)
+        if "status" not in body:
+            return
+        ref = Ref(kind, made.metadata.namespace, made.metadata.name)
+        if "status" not in self.cluster.raw(ref):
+            await self.cluster.patch(ref, Patch({"status": body["status"]}, subresource="status"))
 
     async def patch(self, ref: Ref, merge: Mapping[str, Any]) -> None:
-        """Apply a merge patch, the `status` of it to the status subresource."""
+        """Apply a merge patch, the `status` of it to the status subresource where the kind has one."""
+        if not has_status_resource(ref.kind):
+            await self.cluster.patch(ref, Patch(merge))
+            return
         rest = {key: value for key, value in merge.items() if key != "status"}
         if rest or "status" not in merge:
             await self.cluster.patch(ref, Patch(rest))

@@ -123,7 +123,7 @@ class Simulation:
         if manifest.kind is POD:
             self._submitted.setdefault(key, manifest)
         try:
-            await self._embedded.cluster.create(manifest.kind, manifest.body)
+            await self._embedded.create(manifest.kind, manifest.body)
         except AlreadyExists as error:
             await self._patch_existing(manifest, error)
         except ClusterError as error:

@@ -3,23 +3,42 @@ lead, and ask who asks on its secure port."""
 
 from __future__ import annotations
 
+import http.client
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from support.controlplane.accounts import service_account
 from support.controlplane.credentials import ADMIN, STRANGER, by_token
 from support.controlplane.plane import ControlPlane
-from support.controlplane.rest import Rest
+from support.controlplane.rest import Refused, Rest
+from support.custom_resources import EXAMPLES, example
 from support.live import EVENTS, PODS, create_node, create_pod, reason, until
 from support.secure import Asked, Door
 from support.served import TIMEOUT, command, ended, write_config
 
+from koordsched.api.kinds import CLUSTER_NETWORK_TOPOLOGY, DEVICE, ELASTIC_QUOTA, NODE_METRIC, POD_GROUP, RESERVATION, SCHEDULE_EXPLANATION
 from koordsched.scenario.live.process import free_port
 
 MANIFESTS = Path(__file__).parents[2] / "config" / "rbac.yaml"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/koordinator-system/leases"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 ELECTION = {"leaderElect": True, "resourceNamespace": "koordinator-system", "resourceName": "koord-scheduler"}
+
+
+READ = {CLUSTER_NETWORK_TOPOLOGY, DEVICE, ELASTIC_QUOTA, NODE_METRIC, POD_GROUP, RESERVATION, SCHEDULE_EXPLANATION}
+"""Koordinator's kinds that plugins of a scheduler read."""
+
+
+def allowed(request: Callable[[], Any]) -> bool:
+    """Make a request, and return whether it may be made."""
+    try:
+        request()
+    except Refused as refused:
+        if refused.status != http.client.FORBIDDEN:
+            raise
+        return False
+    return True
 
 
 def node_of(rest: Rest, pod: str) -> str:
@@ -62,6 +81,34 @@ def bind_as_the_controller_does(rest: Rest) -> None:
     rest.replace(f"{CLAIMS}/c1", claim)
     for path in ("/api/v1/persistentvolumes/v1/status", f"{CLAIMS}/c1/status"):
         rest.patch(path, {"status": {"phase": "Bound"}})
+
+
+def test_of_koordinators_objects_no_more_is_allowed_than_is_needed(plane: ControlPlane) -> None:
+    rest = plane.rest()
+    create_node(rest, "n1", "2")
+    create_pod(rest, "p", "1")
+    rest.create("/apis/scheduling.koordinator.sh/v1alpha1/reservations", example(RESERVATION))
+    rest.create("/apis/slo.koordinator.sh/v1alpha1/nodemetrics", example(NODE_METRIC))
+    label = {"metadata": {"labels": {"a": "b"}}}
+    with service_account(rest, MANIFESTS) as token:
+        scheduler = Rest(plane.kubeconfig(by_token(token)))
+        for kind in sorted(READ, key=lambda kind: kind.kind):
+            until(lambda: allowed(lambda: scheduler.get(f"/apis/{kind.api_version}/{kind.plural}")))  # noqa: B023  # rights take a moment
+        refused = {kind for kind in EXAMPLES if not allowed(lambda: scheduler.get(f"/apis/{kind.api_version}/{kind.plural}"))}  # noqa: B023
+        assert refused == EXAMPLES.keys() - READ
+        scheduler.patch("/api/v1/nodes/n1", label)
+        scheduler.patch("/apis/scheduling.koordinator.sh/v1alpha1/reservations/r", label)
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "default"}}
+        scheduler.create(f"{PODS}/p/eviction", eviction)
+        for forbidden in (
+            lambda: scheduler.patch("/apis/slo.koordinator.sh/v1alpha1/nodemetrics/n1", label),
+            lambda: scheduler.patch("/api/v1/nodes/n1/status", {"status": {"capacity": {"a/b": "1"}}}),
+            lambda: scheduler.delete("/apis/scheduling.koordinator.sh/v1alpha1/reservations/r"),
+            lambda: scheduler.delete("/api/v1/nodes/n1"),
+            lambda: scheduler.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions"),
+        ):
+            assert not allowed(forbidden)
+        scheduler.close()
 
 
 def test_the_rights_of_the_manifests_are_enough_for_everything(plane: ControlPlane, tmp_path: Path) -> None:

@@ -247,3 +247,73 @@ EXAMPLES: dict[Kind, Json] = {
 def example(kind: Kind) -> Json:
     """Return the kind's object with apiVersion and kind."""
     return {"apiVersion": kind.api_version, "kind": kind.kind, **EXAMPLES[kind]}
+
+
+def reservation(**spec: Any) -> Json:
+    """Return what is sent of a Reservation, which has an owner and a template unless the fields say otherwise."""
+    fields = {"owners": [{"object": {"name": "p"}}], "template": {}, **spec}
+    return {"metadata": {"name": "x"}, "spec": {name: value for name, value in fields.items() if value is not ...}}
+
+
+def device(**fields: Any) -> Json:
+    return {"metadata": {"name": "x"}, "spec": {"devices": [{"health": True, **fields}]}}
+
+
+def quota(**fields: Any) -> Json:
+    return {"metadata": {"name": "x", "namespace": "default"}, **fields}
+
+
+CONDITION_OF_DEVICE = {"type": "Healthy", "status": "True", "reason": "Ok", "message": "", "lastTransitionTime": TIME}
+
+REFUSED: dict[str, tuple[Kind, Json]] = {
+    "a field is missing": (kinds.RESERVATION, reservation(owners=...)),
+    "fields are missing": (kinds.ELASTIC_QUOTA_PROFILE, quota(spec={})),
+    "a list is too short": (kinds.RESERVATION, reservation(owners=[])),
+    "an item says nothing": (kinds.RESERVATION, reservation(owners=[{}])),
+    "not one of the values": (kinds.RESERVATION, reservation(allocatePolicy="Sometimes")),
+    "not one of the values, deep": (kinds.RESERVATION, reservation(preAllocationPolicy={"mode": "None"})),
+    "a text for a number": (kinds.POD_GROUP, quota(spec={"minMember": "3"})),
+    "a fraction for a number": (kinds.POD_GROUP, quota(spec={"minMember": 1.5})),
+    "a number for a text": (kinds.RESERVATION, reservation(ttl=5)),
+    "a list for an object": (kinds.ELASTIC_QUOTA, quota(spec={"min": ["cpu"]})),
+    "an object for a list": (kinds.DEVICE, {"metadata": {"name": "x"}, "spec": {"devices": {"a": 1}}}),
+    "a text for true": (kinds.RESERVATION, reservation(unschedulable="yes")),
+    "no quantity": (kinds.ELASTIC_QUOTA, quota(spec={"min": {"cpu": "much"}})),
+    "true for a quantity": (kinds.ELASTIC_QUOTA, quota(spec={"min": {"cpu": True}})),
+    "a fraction for a quantity": (kinds.ELASTIC_QUOTA, quota(spec={"min": {"cpu": 1.5}})),
+    "no time": (kinds.RESERVATION, reservation(expires="tomorrow")),
+    "a text that is too short": (kinds.DEVICE, device(conditions=[{**CONDITION_OF_DEVICE, "reason": ""}])),
+    "a text that is too long": (kinds.DEVICE, device(conditions=[{**CONDITION_OF_DEVICE, "type": "x" * 317}])),
+    "less than the minimum": (kinds.DEVICE, device(conditions=[{**CONDITION_OF_DEVICE, "observedGeneration": -1}])),
+    "not one of the statuses": (kinds.DEVICE, device(conditions=[{**CONDITION_OF_DEVICE, "status": "true"}])),
+    "a null among the items": (kinds.NODE_METRIC, {
+        "metadata": {"name": "x"},
+        "spec": {"metricCollectPolicy": {"nodeAggregatePolicy": {"durations": ["5m", None]}}},
+    }),
+    "a whole specification that is none": (kinds.POD_GROUP, quota(spec="none")),
+    "two mistakes": (kinds.DEVICE, device(minor="0", topology={"socketID": 0, "nodeID": 0})),
+    "a status without a resource of its own": (kinds.POD_GROUP, quota(status={"scheduled": "2"})),
+    "a topology without policies": (kinds.NODE_RESOURCE_TOPOLOGY, {"metadata": {"name": "x"}, "zones": []}),
+}  # fmt: skip
+"""What an API server refuses for what the definitions say, by why."""
+
+COMPLETED: dict[str, tuple[Kind, Json]] = {
+    "defaults of a Reservation": (kinds.RESERVATION, reservation()),
+    "defaults in a given part": (kinds.RESERVATION, reservation(preAllocationPolicy={})),
+    "a null where a default is": (kinds.RESERVATION, reservation(ttl=None, allocateOnce=None, expires=None)),
+    "an unknown field": (kinds.RESERVATION, {**reservation(colour="red"), "more": {"a": 1}}),
+    "nulls and unknown fields where anything is kept": (
+        kinds.RESERVATION,
+        reservation(template={"metadata": {"labels": {"a": "b"}}, "spec": {"containers": None, "anything": {"deep": None}}}),
+    ),
+    "a device without health": (kinds.DEVICE, {"metadata": {"name": "x"}, "spec": {"devices": [{"type": "gpu", "minor": None}]}}),
+    "nulls in maps": (kinds.ELASTIC_QUOTA, quota(spec={"min": {"cpu": None, "memory": 5}, "max": None})),
+    "a status that is nothing of its own": (kinds.ELASTIC_QUOTA, quota(spec={}, status={"used": {"cpu": "1"}, "free": 1})),
+    "a status with a resource of its own": (kinds.NODE_METRIC, {"metadata": {"name": "x"}, "spec": {}, "status": {"updateTime": TIME}}),
+    "an object without fields": (kinds.ELASTIC_QUOTA_PROFILE, quota(spec={"quotaName": "q", "nodeSelector": {}}, status={"a": 1})),
+    "whole numbers with a point": (kinds.POD_GROUP, quota(spec={"minMember": 3.0})),
+    "strategies of any kind": (kinds.NODE_SLO, {"metadata": {"name": "x"}, "spec": {"extensions": {"a": [1, None]}, "other": 1}}),
+    "an explanation": (kinds.SCHEDULE_EXPLANATION, quota(spec={})),
+    "no specification": (kinds.RECOMMENDATION, quota()),
+}
+"""What an API server takes, but not as it was sent, by why."""

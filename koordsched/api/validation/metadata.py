@@ -71,12 +71,13 @@ def _check_annotations(errors: Errors, annotations: dict[str, str]) -> None:
 
 def check_time(errors: Errors, path: str, text: str | None) -> None:
     """Check a timestamp, so that whoever computes with it later need not."""
-    if text is not None and not _is_time(text):
+    if text is not None and not is_time(text):
         errors.invalid(path, text, TIME_RULE)
 
 
 @lru_cache(maxsize=256)  # many objects and conditions are of the same second
-def _is_time(text: str) -> bool:
+def is_time(text: str) -> bool:
+    """Answer whether the text is a timestamp of RFC 3339."""
     if re.fullmatch(_RFC3339, text, re.ASCII) is None:
         return False
     try:

@@ -130,6 +130,9 @@ class ApiServer:
     async def delete(self, ref: Ref, *, uid: str = "", grace_period_seconds: int | None = None) -> None:
         await self._transport.request(self._calls.delete(ref, uid=uid, grace_period_seconds=grace_period_seconds))
 
+    async def evict(self, ref: Ref, *, uid: str = "", grace_period_seconds: int | None = None) -> None:
+        await self._transport.request(self._calls.evict(ref, uid=uid, grace_period_seconds=grace_period_seconds))
+
     async def bind(self, binding: Binding) -> None:
         await self._transport.request(self._calls.bind(binding))
 

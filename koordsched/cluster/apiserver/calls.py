@@ -217,16 +217,30 @@ class Calls:
         )
 
     def delete(self, ref: Ref, *, uid: str, grace_period_seconds: int | None) -> Call:
-        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        if uid:
-            options["preconditions"] = {"uid": uid}
-        if grace_period_seconds is not None:
-            options["gracePeriodSeconds"] = grace_period_seconds
         return Call(
             label=Label("delete", ref.kind.plural),
             method="DELETE",
             path=object_path(ref.kind, ref.namespace, ref.name),
-            body=_encode(options),
+            body=_encode(_delete_options(uid, grace_period_seconds)),
+            content_type=JSON,
+            seconds=self._settings.request_timeout,
+            needs_answer=False,
+            decides=True,
+        )
+
+    def evict(self, ref: Ref, *, uid: str, grace_period_seconds: int | None) -> Call:
+        """Evict by name and, if one is given, uid; the answer is a Status that is not read."""
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": ref.name, "namespace": ref.namespace},
+            "deleteOptions": _delete_options(uid, grace_period_seconds),
+        }
+        return Call(
+            label=Label("evict", ref.kind.plural),
+            method="POST",
+            path=object_path(ref.kind, ref.namespace, ref.name, "eviction"),
+            body=_encode(body),
             content_type=JSON,
             seconds=self._settings.request_timeout,
             needs_answer=False,
@@ -252,6 +266,15 @@ class Calls:
             needs_answer=False,
             decides=True,
         )
+
+
+def _delete_options(uid: str, grace_period_seconds: int | None) -> dict[str, Any]:
+    options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    if uid:
+        options["preconditions"] = {"uid": uid}
+    if grace_period_seconds is not None:
+        options["gracePeriodSeconds"] = grace_period_seconds
+    return options
 
 
 def _given(*query: tuple[str, str]) -> dict[str, str]:

@@ -60,8 +60,13 @@ class Untrusted(ServerError):
     """The server at the API server's address has a certificate that is not trusted: a wrong CA, or another server."""
 
 
+class _Cause(Api):
+    message: str | None = None
+
+
 class _Details(Api):
     retry_after_seconds: float | None = None
+    causes: tuple[_Cause, ...] | None = None
 
 
 class _StatusMeta(Api):
@@ -104,10 +109,11 @@ def answer_error(sent: SentRequest, code: int, body: bytes, retry_after: str | N
     except JSON_ERRORS:
         status = ApiStatus()
     message = status.message or (NOT_SERVED if code == NOT_FOUND else _shown(body))
+    details = status.details or _Details()
     seconds = _seconds(retry_after)
-    if seconds is None and status.details is not None:
-        seconds = status.details.retry_after_seconds
-    return status_error(sent, ApiStatus(code, status.reason, message, _Details(seconds), status.metadata))
+    if seconds is None:
+        seconds = details.retry_after_seconds
+    return status_error(sent, ApiStatus(code, status.reason, message, _Details(seconds, details.causes), status.metadata))
 
 
 def status_error(sent: SentRequest, status: ApiStatus) -> ClusterError:
@@ -115,6 +121,8 @@ def status_error(sent: SentRequest, status: ApiStatus) -> ClusterError:
     code, reason, message = status.code, status.reason or "", status.message or "no explanation"
     seconds = status.details.retry_after_seconds if status.details is not None else None
     if code == TOO_MANY_REQUESTS or (reason in {"TooManyRequests", "ServerTimeout"} and seconds is not None):
+        causes = status.details.causes or () if status.details is not None else ()  # which disruption budget forbids an eviction
+        message = " ".join([message, *(cause.message for cause in causes if cause.message)])
         return TooManyRequests(message, DEFAULT_RETRY_SECONDS if seconds is None else seconds)
     found = _BY_REASON.get(reason) or _BY_STATUS.get(code)
     if found is Unauthorized:

@@ -7,10 +7,12 @@
 - `paging.py`    consistent pages of a list
 - `patches.py`   merge patch and strategic merge patch, copying only the changed path
 - `metadata.py`  what the server writes into metadata, and a patch's preconditions
+- `schemas.py`   what the definitions of custom resources say: defaults, what is refused, where the status is
 - `checking.py`  validation, which keeps what was found valid of pods
 - `templates.py` objects that differ from others in their names only share what is stored of these
 - `admission.py` what the API server fills in when a pod is created
 - `lifecycle.py` binding and deletion of one object, as values
+- `evictions.py` what disruption budgets say to the eviction of a pod, as values
 - `volumes.py`   the volume controller: claims and volumes are bound as by kube-controller-manager
 - `faults.py`    what goes wrong on purpose
 - `answers.py`   the API server's error texts

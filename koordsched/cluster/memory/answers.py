@@ -37,8 +37,19 @@ def modified(ref: Ref) -> Conflict:
     return conflict(ref.kind.plural_group, ref.name, why)
 
 
+def unconditional_update(ref: Ref) -> Invalid:
+    why = "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
+    return Invalid(f'{ref.kind.plural_group} "{ref.name}" is invalid: {why}')
+
+
 def other_uid(what: str, name: str, asked: str, found: str) -> Conflict:
     return conflict(what, name, f"Precondition failed: UID in precondition: {asked}, UID in object meta: {found}")
+
+
+def recreated(name: str, asked: str, found: str) -> Conflict:
+    """Say that an eviction is meant for another pod of that name."""
+    records = f"the UID in the precondition ({asked}) does not match the UID in record ({found})"
+    return conflict("Pod", name, f"{records}. The object might have been deleted and then recreated")
 
 
 def too_old(asked: int, oldest: int) -> Gone:

@@ -1,9 +1,11 @@
 """The embedded cluster: the verbs of the port on objects in memory.
 
 It answers as kube-apiserver v1.35 would, as far as a scheduler can see: one resource version over all kinds, optimistic concurrency,
-finalizers, graceful deletion, priority and request defaulting, paging, watches with bookmarks, field selectors and compaction. It is more
-lenient in three ways: every kind is served and has a status subresource, `status` is honoured when an object is created, and immutable
-fields may be patched. No verb waits unless a fault says so, and nothing here looks at the wall clock.
+finalizers, graceful deletion, priority and request defaulting, paging, watches with bookmarks, field selectors and compaction. Custom
+resources are what their definitions say: defaults, enums and types, unknown fields, status. It is more lenient in three ways: every kind
+is served, kinds without a definition here keep the `status` that an object is created with, and immutable fields may be patched. It is
+stricter in one: what the scheduler could not read, such as a Reservation's template that is no pod's, is refused. No verb waits unless a
+fault says so, and nothing here looks at the wall clock.
 """
 
 from __future__ import annotations
@@ -159,7 +161,10 @@ class MemoryCluster:
         return stored.object()
 
     async def update(self, ref: Ref, body: Mapping[str, Any]) -> Object:
-        """Put the body in the object's place. Without metadata.resourceVersion whatever is there is replaced, a Lease too."""
+        """Put the body in the object's place. Without metadata.resourceVersion whatever is there is replaced, even a Lease.
+
+        Only a custom resource must say which version is to be replaced.
+        """
         fault = self._arrive("update", ref.kind)
         if fault is not None:
             await fault.before()
@@ -178,6 +183,15 @@ class MemoryCluster:
         self._registry.delete(ref, uid, grace_period_seconds)
         if ref.kind in self._controllers:
             self._controllers[ref.kind].deleted(ref)
+        if fault is not None:
+            fault.after()
+
+    async def evict(self, ref: Ref, *, uid: str = "", grace_period_seconds: int | None = None) -> None:
+        """Evict the pod. What budgets allow is what their status says: there is no disruption controller here that would keep it."""
+        fault = self._arrive("evict", ref.kind)
+        if fault is not None:
+            await fault.before()
+        self._registry.evict(ref, uid, grace_period_seconds)
         if fault is not None:
             fault.after()
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from koordsched.api.kinds import Kind
     from koordsched.cluster.port import ClusterError
 
-Verb = Literal["list", "watch", "get", "create", "patch", "patch status", "update", "delete", "bind"]
+Verb = Literal["list", "watch", "get", "create", "patch", "patch status", "update", "delete", "evict", "bind"]
 
 
 class Moment(Enum):

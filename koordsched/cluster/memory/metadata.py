@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from koordsched.api.kinds import NAMESPACE, Kind
 from koordsched.cluster.memory import answers
+from koordsched.cluster.memory.schemas import has_status_resource
 from koordsched.cluster.port import Invalid, Ref
 
 if TYPE_CHECKING:
@@ -77,12 +78,13 @@ def check_type(kind: Kind, raw: Raw) -> None:
         raise Invalid(f"the object is a {api_version} {name}, but it was sent to {expected} {kind.plural}")
 
 
-def with_server_fields(patched: Raw, old: Raw) -> Raw:
-    """Return a patched object with everything that a patch of the main resource cannot change as it was: identity, type and status."""
+def with_server_fields(kind: Kind, patched: Raw, old: Raw) -> Raw:
+    """Return a patched object with what a patch of the main resource cannot change as it was: identity, type, and a status of its own."""
     metadata = patched.get("metadata") or {}
     kept = {key: value for key, value in old["metadata"].items() if key in _SYSTEM_FIELDS or key in {"name", "namespace"}}
-    fixed: Raw = {key: old[key] for key in ("apiVersion", "kind", "status") if key in old}
-    wanted = {key: value for key, value in patched.items() if key != "status"}
+    apart = ("apiVersion", "kind", "status") if has_status_resource(kind) else ("apiVersion", "kind")
+    fixed: Raw = {key: old[key] for key in apart if key in old}
+    wanted = {key: value for key, value in patched.items() if key not in apart}
     return {**wanted, **fixed, "metadata": {**client_fields(metadata), **kept}}
 
 

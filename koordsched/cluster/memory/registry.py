@@ -12,11 +12,12 @@ import msgspec
 from msgspec.structs import replace
 
 from koordsched.api.core import Pod
-from koordsched.api.kinds import NAMESPACE, NODE, POD, PRIORITY_CLASS, Kind
+from koordsched.api.kinds import NAMESPACE, NODE, POD, POD_DISRUPTION_BUDGET, PRIORITY_CLASS, Kind
 from koordsched.clock import Clock, rfc3339
 from koordsched.cluster.memory import answers
 from koordsched.cluster.memory.admission import PRIORITY_CLASSES, admit_pod
 from koordsched.cluster.memory.checking import Checker
+from koordsched.cluster.memory.evictions import budget_after, covers, evicted, may_disrupt
 from koordsched.cluster.memory.lifecycle import BoundStatuses, check_bindable, deleted, finished
 from koordsched.cluster.memory.metadata import (
     Identities,
@@ -28,6 +29,7 @@ from koordsched.cluster.memory.metadata import (
     with_server_fields,
 )
 from koordsched.cluster.memory.patches import PatchError, merge_patch, strategic_merge_patch
+from koordsched.cluster.memory.schemas import BUILT_IN_GROUPS, definition_of, has_status_resource
 from koordsched.cluster.memory.store import HistoryEntry, KindStore, Raw, Stored, key_of
 from koordsched.cluster.memory.templates import Template, TemplateCache, template_key
 from koordsched.cluster.port import Binding, Invalid, Patch, PatchType, Ref
@@ -37,11 +39,6 @@ if TYPE_CHECKING:
     from random import Random
 
     from koordsched.api.meta import Object
-
-BUILT_IN_GROUPS = frozenset(
-    {"", "apps", "batch", "policy", "coordination.k8s.io", "events.k8s.io", "resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io"}
-)
-"""Groups whose objects take strategic merge patches; an API server refuses these for custom resources."""
 
 
 class Registry:
@@ -114,6 +111,7 @@ class Registry:
             raise answers.already_exists(ref)
         if store is self._pods and template is None:
             admit_pod(raw, self._priority_class, now)
+        self._shape(kind, raw)
         self._stamp(raw)
         decoded: Object | None = (
             self._checker.checked(kind, raw) if template is None else self._checker.checked_metadata(kind, template.object, raw)
@@ -139,10 +137,12 @@ class Registry:
         check_type(ref.kind, body)
         check_preconditions(stored, ref, metadata)
         if patch.subresource == "status":
+            if not has_status_resource(ref.kind):
+                raise answers.not_found(ref)
             raw = _apply(stored, patch.type, {"status": body.get("status", {})})
             return stored if raw is stored.raw else self._write_status(stored, raw)
         raw = _apply(stored, patch.type, {**body, "metadata": client_fields(metadata)})
-        return stored if raw is stored.raw else self._write(stored, with_server_fields(raw, stored.raw))
+        return stored if raw is stored.raw else self._write(stored, with_server_fields(ref.kind, raw, stored.raw))
 
     def update(self, ref: Ref, body: Mapping[str, Any]) -> Stored:
         """Put the body in the object's place; a write that changes nothing makes no new version. NotFound, Conflict, Invalid."""
@@ -151,7 +151,9 @@ class Registry:
         raw["metadata"] = object_field(ref.kind, raw, "metadata")
         check_type(ref.kind, raw)
         check_preconditions(stored, ref, raw["metadata"])
-        return self._write(stored, _sharing(with_server_fields(raw, stored.raw), stored.raw))
+        if definition_of(ref.kind) is not None and not raw["metadata"].get("resourceVersion"):
+            raise answers.unconditional_update(ref)
+        return self._write(stored, _sharing(with_server_fields(ref.kind, raw, stored.raw), stored.raw))
 
     def delete(self, ref: Ref, uid: str, grace_period_seconds: int | None) -> None:
         """Delete the object, or mark it terminating while finalizers or a bound pod's grace period hold it. NotFound, Conflict."""
@@ -168,6 +170,20 @@ class Registry:
             self._remove(stored, raw)
         else:
             self._replace(stored, raw)
+
+    def evict(self, ref: Ref, uid: str, grace_period_seconds: int | None) -> None:
+        """Delete the pod if its disruption budget, which has one disruption less then, allows it. NotFound, Conflict, `budget_after`."""
+        stored = self.find(ref)
+        if may_disrupt(stored.raw):
+            budgets = [budget for budget in self.kind(POD_DISRUPTION_BUDGET).objects.values() if covers(budget.object(), stored.object())]
+            if (spent := budget_after(budgets, stored.raw, self._now())) is not None:
+                self._write_status(budgets[0], spent)
+        found = stored.raw["metadata"]
+        if uid and uid != found["uid"]:
+            raise answers.recreated(ref.name, uid, found["uid"])
+        if "deletionTimestamp" not in found:
+            self._write_status(stored, evicted(stored.raw, self._now()))
+        self.delete(ref, uid, grace_period_seconds)
 
     def bind(self, binding: Binding) -> None:
         """Bind the pod. NotFound; Conflict: why it cannot be bound."""
@@ -188,6 +204,21 @@ class Registry:
         self.version += 1
         new = self._pods.objects[key] = Stored(POD, {**raw, "metadata": metadata, "spec": spec, "status": status}, self.version, decoded)
         self._pods.record(HistoryEntry(self.version, stored, new))
+
+    def _shape(self, kind: Kind, raw: Raw, old: Raw | None = None, written: str = "") -> None:
+        """Complete a custom resource in place, as its definition says. Invalid: all that the definition refuses.
+
+        written: the subresource that is written; messages leave it out of the names of fields, as the API server's do.
+        """
+        definition = definition_of(kind)
+        if definition is None:
+            return
+        if old is None and definition.has_status:
+            raw.pop("status", None)  # a new object has none until it is written to its own resource
+        if errors := definition.shape(raw, old):
+            if written:
+                errors = [replace(error, message=error.message.replace(error.path, _below(error.path, written), 1)) for error in errors]
+            raise answers.invalid(kind, raw["metadata"]["name"], errors)
 
     def _now(self) -> str:
         """Write the present second; many writes happen at one moment of virtual time."""
@@ -213,10 +244,11 @@ class Registry:
 
     def _write(self, stored: Stored, raw: Raw) -> Stored:
         """Make `raw` the state of the object, if it differs from the stored one: what did not change is the same thing in both. Invalid."""
+        self._shape(stored.kind, raw, stored.raw)
         if not _differs(stored.raw, raw):
             return stored
         raw["metadata"] = dict(raw["metadata"])
-        if _desired_changed(stored.raw, raw):
+        if _desired_changed(stored.kind, stored.raw, raw):
             raw["metadata"]["generation"] += 1
         self._stamp(raw)
         decoded = self._checker.checked(stored.kind, raw)
@@ -224,6 +256,9 @@ class Registry:
 
     def _write_status(self, stored: Stored, raw: Raw) -> Stored:
         """Make `raw` the state of the object, which differs from the stored one in its status only. Invalid."""
+        self._shape(stored.kind, raw, stored.raw, "status")
+        if not _differs(stored.raw, raw):
+            return stored
         raw["metadata"] = dict(raw["metadata"])
         self._stamp(raw)
         known = stored.decoded
@@ -248,6 +283,11 @@ class Registry:
         del store.objects[_key(raw)]
         store.record(HistoryEntry(self.version, stored, None, last))
         return last
+
+
+def _below(path: str, field: str) -> str:
+    """Return a path from a field on that it begins with."""
+    return path.removeprefix(field).removeprefix(".")
 
 
 def _key(raw: Raw) -> str:
@@ -298,6 +338,7 @@ def _differs(old: Raw, new: Raw) -> bool:
     return old.keys() != new.keys() or any(new[key] is not old[key] and (key != "metadata" or new[key] != old[key]) for key in old)
 
 
-def _desired_changed(old: Raw, new: Raw) -> bool:
-    """Say whether anything but metadata and status changed: that is what metadata.generation counts."""
-    return any(old.get(key) is not new.get(key) for key in old.keys() | new.keys() if key not in {"metadata", "status"})
+def _desired_changed(kind: Kind, old: Raw, new: Raw) -> bool:
+    """Say whether anything but metadata and a status of its own changed: that is what metadata.generation counts."""
+    apart = {"metadata", "status"} if has_status_resource(kind) else {"metadata"}
+    return any(old.get(key) is not new.get(key) for key in old.keys() | new.keys() if key not in apart)

@@ -1,4 +1,4 @@
-"""Installs the project's own custom resource definitions, those of config/crds, as an operator would."""
+"""Installs the project's own custom resource definitions, those that config/crds refers to, as an operator would."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 
 import yaml
 
+from koordsched import crds
 from support.controlplane.rest import Refused, Rest
 
-FOLDER = Path(__file__).parents[3] / "config" / "crds"
+FOLDER = Path(crds.FOLDER)
 COLLECTION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NOT_YET = {http.client.NOT_FOUND, http.client.TOO_MANY_REQUESTS}
 SERVED_SECONDS = 30.0
@@ -20,7 +21,7 @@ POLL_SECONDS = 0.05
 
 
 def definitions() -> Iterator[dict[str, Any]]:
-    """Yield the manifests that config/crds lists."""
+    """Yield the manifests that config/crds stands for."""
     for name in yaml.safe_load((FOLDER / "kustomization.yaml").read_text(encoding="utf-8"))["resources"]:
         yield from yaml.safe_load_all((FOLDER / name).read_text(encoding="utf-8"))
 

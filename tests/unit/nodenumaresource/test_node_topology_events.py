@@ -13,7 +13,7 @@ from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions, run_em
 
 POINTS = ("preFilter", "filter", "reserve", "preBind")
 METRIC = 'koord_scheduler_malformed_objects_total{kind="NodeResourceTopology"} 1.0'
-BAD = {"metadata": {"name": "n1", "annotations": {"node.koordinator.sh/cpu-topology": "{bad"}}, "zones": []}
+BAD = {"metadata": {"name": "n1", "annotations": {"node.koordinator.sh/cpu-topology": "{bad"}}, "topologyPolicies": [], "zones": []}
 
 
 def played(script: Any) -> Any:

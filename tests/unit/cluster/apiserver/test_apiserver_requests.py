@@ -14,7 +14,7 @@ from koordsched.api.core import Pod
 from koordsched.api.kinds import EVENT, NODE, NODE_METRIC, NODE_RESOURCE_TOPOLOGY, POD
 from koordsched.api.meta import Unstructured
 from koordsched.cluster.apiserver import RawRequest
-from koordsched.cluster.port import Binding, Invalid, NotLeading, Patch, PatchType, Ref
+from koordsched.cluster.port import Binding, Invalid, NotLeading, Patch, PatchType, Ref, TooManyRequests
 
 if TYPE_CHECKING:
     from koordsched.cluster.apiserver import ApiServer
@@ -131,6 +131,27 @@ async def test_delete_sends_its_conditions(api: ApiServer, server: Any) -> None:
     assert second.body == {"apiVersion": "v1", "kind": "DeleteOptions"}
 
 
+async def test_an_eviction_is_posted_with_its_conditions(api: ApiServer, server: Any) -> None:
+    server.answers((201, {"kind": "Status", "status": "Success"}))
+    await api.evict(Ref(POD, "web", "nginx"), uid="u1", grace_period_seconds=5)
+    [seen] = server.seen
+    assert (seen.method, seen.path) == ("POST", "/api/v1/namespaces/web/pods/nginx/eviction")
+    options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "u1"}, "gracePeriodSeconds": 5}
+    metadata = {"name": "nginx", "namespace": "web"}
+    assert seen.body == {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata, "deleteOptions": options}
+    assert api.traffic.requests == {("evict", "pods"): 1}
+
+
+async def test_a_budget_that_forbids_an_eviction_is_named(api: ApiServer, server: Any) -> None:
+    causes = [{"reason": "DisruptionBudget", "message": "The disruption budget web needs 2 healthy pods and has 2 currently"}]
+    message = "Cannot evict pod as it would violate the pod's disruption budget."
+    server.answers((429, {"kind": "Status", "code": 429, "reason": "TooManyRequests", "message": message, "details": {"causes": causes}}))
+    with pytest.raises(TooManyRequests) as refused:
+        await api.evict(Ref(POD, "web", "nginx"))
+    assert refused.value.message == f"{message} The disruption budget web needs 2 healthy pods and has 2 currently"
+    assert refused.value.retry_after == 1.0
+
+
 async def test_a_list_is_read_in_pages_of_all_namespaces(api: ApiServer, server: Any) -> None:
     server.answers(
         (200, {"kind": "PodList", "metadata": {"resourceVersion": "9", "continue": "c1"}, "items": [{"metadata": {"name": "a"}}]}),
@@ -178,6 +199,7 @@ async def test_who_does_not_lead_sends_no_decision(server: Any, connected: Any) 
         lambda: api.patch(ref, Patch({}, subresource="status")),
         lambda: api.update(ref, {}),
         lambda: api.delete(ref),
+        lambda: api.evict(ref),
     )
     for decision in decisions:
         with pytest.raises(NotLeading, match="not sent"):

@@ -235,7 +235,10 @@ class SchedulingQueue:
                 self._inflight.record(observed, scope)
 
     def announce(self, event: ClusterEvent, key: AdmissionKey) -> None:
-        """Move the pods that wait under this key and may be admitted now. The plugin must answer so already. O(groups under the key)."""
+        """Move the pods that wait under this key and may be admitted now. The plugin must answer so already. O(groups under the key).
+
+        The event is the reason that metrics and histories name; no plugin need have registered it.
+        """
         self._mover.announce(event, key)
         if self._inflight.pods:
             self._inflight.record(ObservedEvent(event, None, None), Scope(admission=key))

@@ -84,8 +84,11 @@ class PluginHandle:
     def activate(self, pods: Iterable[PodInfo]) -> None:
         self._queue.activate(pods)
 
-    def announce(self, event: ClusterEvent, key: AdmissionKey) -> None:
-        self._queue.announce(event, key)
+    def announce(self, event: ClusterEvent, key: AdmissionKey | None = None) -> None:
+        if key is None:
+            self._queue.move_all(event, None, None)
+        else:
+            self._queue.announce(event, key)
 
     def nominate(self, pod: PodInfo, node_name: str) -> None:
         self._queue.nominate(pod, node_name)

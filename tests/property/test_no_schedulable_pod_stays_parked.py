@@ -9,13 +9,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
+from unittest import mock
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from support.fakes import embedded, node_manifest, pod_manifest
+from support.admission import GangAdmission, QuotaAdmission
+from support.fakes import config_with, embedded, factory, node_manifest, pod_manifest
 from support.parked import parked_but_schedulable
 from support.virtual_loop import run_virtual
 
+import koordsched.plugins
 from koordsched.api.kinds import NODE, POD
 from koordsched.clock import VirtualClock
 from koordsched.cluster.port import ClusterError, Ref
@@ -147,6 +150,63 @@ class Story:
             return None
         meta = raws[index % len(raws)]["metadata"]
         return Ref(kind, meta.get("namespace", ""), meta["name"])
+
+
+ADMISSION_STEPS = ("limit", "add member", "quota of pod")
+admission_steps = st.tuples(
+    st.sampled_from(["add node", "resize", "add pod", "delete pod", "finish pod", "wait", *ADMISSION_STEPS]), numbers, numbers
+)
+
+
+class AdmittingStory(Story):
+    """The same with quotas and gangs: pods of quota x or y, some of which are members of gangs of two."""
+
+    def __init__(self, world: EmbeddedCluster, quotas: QuotaAdmission) -> None:
+        super().__init__(world)
+        self._quotas = quotas
+
+    async def play(self, step: Step) -> None:
+        what, first, second = step
+        if what not in ADMISSION_STEPS:
+            await super().play(step)
+        elif what == "limit":
+            self._quotas.set_limit("xy"[first % 2], second % 5)
+        elif what == "quota of pod":
+            await self._patch(POD, first, {"metadata": {"labels": {"quota": ("x", "y", None)[second % 3]}}})
+        else:
+            self._made += 1
+            manifest = pod_manifest(f"p{self._made}", str(second % 3), terminationGracePeriodSeconds=0, priority=5 * (second % 2))
+            gang = {"gang": f"g{first % 3}", "gang-size": "2"} if first % 2 else {}
+            manifest["metadata"]["labels"] = {"quota": "xy"[second % 2], **gang}
+            await self._world.create(POD, manifest)
+        await asyncio.sleep(0.3 * (second % 3))
+
+
+members = st.lists(st.tuples(st.just("add member"), numbers, numbers), min_size=3, max_size=8)
+
+
+@given(beginnings, members, st.lists(admission_steps, min_size=1, max_size=10))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_no_pod_of_a_quota_or_gang_that_would_pass_a_fresh_attempt_stays_refused(
+    beginning: tuple[list[Step], list[Step]], pods: list[Step], changes: list[Step]
+) -> None:
+    async def body(clock: VirtualClock) -> None:
+        quotas, gangs = QuotaAdmission(x=1, y=2), GangAdmission()
+        points = {"QuotaAdmission": "preFilter reserve", "GangAdmission": "preFilter"}
+        registry = {plugin.name: factory(plugin) for plugin in (quotas, gangs)}
+        with mock.patch.dict(koordsched.plugins.REGISTRY, registry):
+            async with embedded(asyncio.get_running_loop(), config_with(points)) as world:
+                story, began = AdmittingStory(world, quotas), clock.now()
+                await world.start()
+                for step in (*beginning[0], *beginning[1][:2], *pods, *changes):
+                    await story.play(step)
+                await asyncio.sleep(LONGEST_BACKOFF)
+                assert clock.now() - began < FLUSH
+                assert parked_but_schedulable(world) == []
+                world.scheduler.queue.check_invariants()
+                assert all(quotas.used[quota] >= 0 for quota in "xy")
+
+    run_virtual(body)
 
 
 @given(beginnings, st.lists(steps, min_size=1, max_size=8))

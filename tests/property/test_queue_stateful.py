@@ -277,10 +277,21 @@ class AdmissionMachine(QueueMachine):
         self.admission.needs = self.world.needs
         self.world.hints |= {"Crew": (), "Team": ()}
         self.queue = self.make_queue()
+        self.world.quota = 100
         self.places: list[tuple[str, Need, str]] = []  # node, need and team of the bound pods that have one
 
     def make_queue(self) -> SchedulingQueue:
         return self.world.queue(self.clock, self.metrics, names_rejectors=self.names_rejectors, admission=self.admission)
+
+    @initialize(offer=offers, pods=st.lists(st.tuples(names, names), min_size=2, max_size=5))
+    def begin_with_pods(self, offer: Need, pods: list[tuple[str, str]]) -> None:
+        """Let some pods be refused at once, as machines take few steps."""
+        self.change_node("n1", Need(offer.room + 6, 2))
+        for membership in pods:
+            self.add_pods_of_a_team(room=2, priority=0, copies=1, has_shape=True, membership=membership)
+        while (info := self.queue.pop()) is not None:
+            self._attempt(info, comes_back_at_once=True, with_error=False)
+        self.clock.time += 60
 
     @rule(
         room=st.integers(1, 3),

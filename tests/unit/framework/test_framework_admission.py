@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.interface import PreFilterPlugin, PreFilterResult
 from koordsched.framework.profile import Profile
 from koordsched.framework.status import SKIP, Code, PluginError, Status, error, unresolvable, unschedulable
+from koordsched.metrics import CounterChild
 from koordsched.queue.hints import Rejectors
 
 if TYPE_CHECKING:
@@ -225,3 +227,44 @@ def test_evictions_are_simulated_only_where_a_plugin_asks_for_it() -> None:
 
 def test_a_profile_without_admission_plugins_has_no_admission() -> None:
     assert Bench(FakePreFilter("P")).profile.admission is None
+
+
+class Measured:
+    """Counts what is observed, by point and status, and the calls of plugins."""
+
+    def __init__(self) -> None:
+        self.points: Counter[tuple[str, str]] = Counter()
+        self.calls: dict[tuple[str, str], CounterChild] = {}
+
+    def extension_point(self, point: str, status: str, profile: str) -> Observation:
+        return Observation(self.points, (point, status))
+
+    def plugin_execution(self, plugin: str, point: str, status: str) -> Observation:
+        return Observation(Counter(), (point, status))
+
+    def plugin_evaluation(self, plugin: str, point: str, profile: str) -> CounterChild:
+        return self.calls.setdefault((plugin, point), CounterChild())
+
+
+class Observation:
+    def __init__(self, counter: Counter[tuple[str, str]], key: tuple[str, str]) -> None:
+        self._counter, self._key = counter, key
+
+    def observe(self, value: float) -> None:
+        assert value >= 0
+        self._counter[self._key] += 1
+
+
+def test_a_refusal_is_measured_as_one_of_pre_filter_and_filter_is_not_said_to_have_run() -> None:
+    admission, metrics = FakeAdmission("A"), Measured()
+    bench = Bench(admission, filters=[FakeFilter("F")])
+    profile = Profile(profile_config(preFilter=[admission], filter=[]), registry_of(admission), bench.handle, metrics)
+    search = NodeSearch(bench.handle.cache, bench.handle.nominator, bench.handle.random)
+    for answer in (None, unschedulable("full"), SKIP, unresolvable("never")):
+        admission.answer = answer
+        search.find(profile, bench.signed())
+        profile.timings.end_cycle(0.0, 1e12)
+    refused = {("PreFilter", "Unschedulable"): 1, ("PreFilter", "UnschedulableAndUnresolvable"): 1}
+    assert {key: count for key, count in metrics.points.items() if key in refused} == refused
+    assert metrics.points["Filter", "Success"] == 2, "of the two pods that were admitted"
+    assert metrics.calls["A", "PreFilter"].count == 3, "a call that the plugin skips does not count"

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from support.admission import GangAdmission, QuotaAdmission
-from support.fakes import Late, node_manifest, pod_manifest
+from support.fakes import FakeFilter, Late, node_manifest, pod_manifest
+from support.known import known
 from support.stages import Stage, begin, bound_to, condition, metric, nodes_of_pods, ref
 
+from koordsched._core.change import NodeChange
 from koordsched.api.kinds import NODE, POD
-from koordsched.framework.status import Code, Status
+from koordsched.framework.status import Code, Status, unschedulable
+from koordsched.queue.events import ActionType, EventHint, EventResource, cluster_event
+from koordsched.queue.queued_pod import QueuePlace
+
+if TYPE_CHECKING:
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.cache.nodes import NodeInfo
+    from koordsched.framework.cycle_state import CycleState
+    from koordsched.framework.handle import Handle
 
 NO_HELP = "no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 
@@ -119,3 +129,61 @@ async def test_a_refused_pod_that_no_node_would_take_either_learns_that_once_it_
         await world.create(NODE, node_manifest("n2", "16"))
         await asyncio.sleep(15)
         assert bound_to(world) == "n2"
+
+
+async def test_no_pod_is_evicted_for_one_that_its_quota_refuses(stage: Stage) -> None:
+    quotas = QuotaAdmission(x=1, y=9)
+    async with stage((quotas, "preFilter reserve")) as world:
+        low = [labelled(f"low{i}", "2", quota="y") for i in range(2)]
+        high = {**labelled("high", "3", quota="x"), "spec": {**pod_manifest("high", "3")["spec"], "priority": 100}}
+        await begin(world, *low, high)
+        await asyncio.sleep(200)
+        assert condition(world, "high") == ("Unschedulable", f"0/1 nodes are available: quota x is exhausted: 0m of 1000m used. {NO_HELP}")
+        assert bound_to(world, "low0") == bound_to(world, "low1") == "n1"
+        assert metric(world, "scheduler_preemption_victims_count") == 0
+        quotas.set_limit("x", 3)
+        await asyncio.sleep(60)
+        assert bound_to(world, "high") == "n1", "once it is admitted, it may preempt"
+
+
+READINGS = cluster_event(EventResource.CUSTOM, ActionType.UPDATE_OTHER, "readings.example.com")
+
+
+class ReadingFilter(FakeFilter):
+    """A filter on state beside the node table: it registers a kind of change and an event of its own for that."""
+
+    def __init__(self) -> None:
+        super().__init__("Reading")
+        self.events = [EventHint(READINGS)]
+        self.handle: Handle
+        self.hot = {"n1"}
+
+    def begin(self, handle: Handle) -> None:
+        self.handle = handle
+        self.change = handle.cache.change_kinds.register("Reading")
+        self.reads = self.change | NodeChange.EXISTENCE
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        self.asked.append(node.name)
+        return unschedulable("hot") if node.name in self.hot else None
+
+    def cool(self, name: str) -> None:
+        self.hot.discard(name)
+        self.handle.cache.table.mark(known(self.handle.cache.node(name)).row, int(self.change))
+        self.handle.announce(READINGS)
+
+
+async def test_state_beside_the_table_announces_an_event_of_its_own_which_concerns_no_other_pod(stage: Stage) -> None:
+    reading = ReadingFilter()
+    async with stage((reading, "filter")) as world:
+        await begin(world, pod_manifest("p"), pod_manifest("big", "9"))
+        assert condition(world, "p")[1].startswith("0/1 nodes are available: 1 hot.")
+        assert condition(world, "big")[1].startswith("0/1 nodes are available: 1 Insufficient cpu.")
+        await asyncio.sleep(20)
+        big = known(world.scheduler.queue.get("default/big"))
+        reading.asked.clear()
+        reading.cool("n1")
+        await asyncio.sleep(1)
+        assert bound_to(world, "p") == "n1"
+        assert reading.asked == ["n1"]
+        assert (big.attempts, big.place) == (1, QueuePlace.UNSCHEDULABLE)

@@ -166,7 +166,7 @@ class _CacheComparison:
             return
         if not pod.spec.node_name:
             info = self._queue.get(key)
-            if info is not None and info.uid == uid:
+            if info is not None and info.uid == uid and info.profile == pod.spec.scheduler_name:
                 ours, theirs = info.pod_info.pod.metadata.resource_version, pod.metadata.resource_version
                 if ours != theirs and self._is_readable(key, pod, counted_on_node=False):
                     self._stale.append(Stale(QUEUED, pod_name(key, uid), ours, theirs))

@@ -28,6 +28,7 @@ from koordsched.plugins.nodenumaresource.state import NumaState
 from koordsched.scheduler.debugger import Comparison, WrongNode
 from koordsched.scheduler.debugger.debugger import ASKED_FOR, PAGE
 from koordsched.scheduler.debugger.standing_check import LOST_SECONDS, TURNS, mend
+from koordsched.scheduler.handlers import PodHandler
 from koordsched.slices import Slices
 
 NUMA_CONFIG = {
@@ -525,3 +526,45 @@ async def test_the_age_of_each_watch_is_a_metric(stage: Stage) -> None:
         await asyncio.sleep(45)
         assert metric(world, 'koord_scheduler_watch_age_seconds{kind="nodes"}') == pytest.approx(45, abs=1)
         assert metric(world, 'koord_scheduler_watch_stalls_total{kind="nodes"}') == 0
+
+
+# Transformed objects
+
+
+async def test_transformed_objects_are_compared_as_they_are_transformed(stage: Stage) -> None:
+    """Neither the cache nor the watch differs from the list; and what the check takes in itself is transformed too, once."""
+    reservation = {"annotations": {"node.koordinator.sh/reservation": '{"resources":{"cpu":"1"}}'}}
+    labels = {"scheduling.koordinator.sh/scheduler-name": "default-scheduler"}
+    async with stage() as world:
+        for name in ("n1", "n2"):
+            manifest = node_manifest(name)
+            await world.create(NODE, {**manifest, "metadata": {**manifest["metadata"], **reservation}})
+        await world.start()
+        handed = pod_manifest("handed", schedulerName="other")
+        await world.create(POD, {**handed, "metadata": {**handed["metadata"], "labels": labels}})
+        await world.settle()
+        await check_all(world)
+        compared = await world.scheduler.debugger.compare()
+        assert (compared.wrong_nodes, compared.stale, compared.missed_pods, compared.redundant_pods) == ((), (), (), ())
+        assert all_drift(world) == ""
+        assert bound_to(world, "handed") != ""
+
+        await deafen(world, NODE)
+        await world.patch(Ref(NODE, "", "n1"), {"status": {"allocatable": {"cpu": "8"}}})
+        await check_all(world)
+        assert drift(world, "watch") == 1
+        info = known(world.scheduler.cache.node("n1"))
+        assert info.allocatable("cpu") == 7000
+
+
+async def test_a_pod_that_waits_though_another_scheduler_is_responsible_is_forgotten(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stage() as world:
+        await prepare(world)
+        monkeypatch.setattr(PodHandler, "_hand_over", lambda *_: None)  # the change is lost
+        await world.patch(ref("big"), {"metadata": {"labels": {"scheduling.koordinator.sh/scheduler-name": "other"}}})
+        await world.settle()
+        assert [info.key for info in world.scheduler.queue.pending()] == ["default/big"]
+        with capture_logs() as logs:
+            await check_all(world)
+        assert [line[2:] for line in mended(logs)] == [("waits", True, False)]
+        assert world.scheduler.queue.pending() == []

@@ -72,6 +72,23 @@ def test_pods_land_where_their_gpu_model_is(tmp_path: Path) -> None:
     assert result.summary.allocation == {"cpu": 0.125, "memory": 0.0625, "nvidia.com/gpu": 0.375, "pods": round(2 / 440, 6)}
 
 
+def test_shares_are_those_of_what_transformers_leave(tmp_path: Path) -> None:
+    """Of 4 CPUs one is reserved, and the older name of batch-cpu counts as the newer one; annotations that only the scheduler knows are not
+    shown as written."""
+    reserved = msgspec.json.decode(node("n"))
+    reserved["metadata"]["annotations"] = {"node.koordinator.sh/reservation": '{"resources":{"cpu":"1"}}'}
+    reserved["status"]["allocatable"]["koordinator.sh/batch-cpu"] = "4000"
+    handed = msgspec.json.decode(pod("p", "1", schedulerName="other"))
+    handed["metadata"]["labels"] = {"scheduling.koordinator.sh/scheduler-name": "koord-scheduler"}
+    handed["spec"]["containers"][0]["resources"]["requests"]["kubernetes.io/batch-cpu"] = "1000"
+    result = play(manifests(tmp_path, msgspec.json.encode(reserved).decode(), msgspec.json.encode(handed).decode())).result
+    assert nodes_of(result) == {"default/p": "n"}
+    assert result.placements[0].annotations == {}
+    assert result.summary.allocation["cpu"] == round(1 / 3, 6)
+    assert result.summary.allocation["kubernetes.io/batch-cpu"] == 0.25
+    assert "koordinator.sh/batch-cpu" not in result.summary.allocation
+
+
 def test_pods_that_leave_make_room_and_the_allocation_is_the_peak(tmp_path: Path) -> None:
     rows = "".join(f"early{i},4000,1,0,0,,,,0,100,\n" for i in range(3)) + "late,4000,1,0,0,,,,50,200,\n" + "huge,9000,1,0,0,,,,60,70,\n"
     result = play(trace(tmp_path, rows + "again,4000,1,0,0,,,,60,150,\n")).result

@@ -131,6 +131,16 @@ KINDS: dict[tuple[str, str], Kind] = {
 """Every known kind by what its objects say: (apiVersion, kind)."""
 
 
+def bring(kind: Kind) -> None:
+    """Add a kind that a plugin brings to the table. ValueError when another one has its apiVersion and kind, or its path."""
+    key = (kind.api_version, kind.kind)
+    for other in KINDS.values():
+        same_path = (other.group, other.version, other.plural) == (kind.group, kind.version, kind.plural)
+        if other != kind and (same_path or (other.api_version, other.kind) == key):
+            raise ValueError(f"{kind.kind!r} ({kind.plural}) of {kind.api_version!r} is known already, as {other.kind!r} ({other.plural})")
+    KINDS[key] = kind
+
+
 def kind_of(api_version: str, kind: str) -> Kind | None:
     """Return the known kind that an object names by its apiVersion and kind, or None."""
     return KINDS.get((api_version, kind))

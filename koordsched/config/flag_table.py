@@ -140,7 +140,6 @@ KOORDINATORS = "the part of Koordinator that it is for is not there yet"
 NOT_ACTED_ON = {
     "async-log": "lines are written as they come",
     "async-log-queue-length": "lines are written as they come",
-    "controller-plugins": KOORDINATORS,
     "debug-diagnosis": KOORDINATORS,
     "debug-diagnosis-blocking": KOORDINATORS,
     "debug-diagnosis-queue-size": KOORDINATORS,

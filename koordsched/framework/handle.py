@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from koordsched.cluster.informer import Informer
     from koordsched.cluster.port import Cluster
     from koordsched.config.features import FeatureGates
+    from koordsched.config.flag_table import Flags
+    from koordsched.framework.plugin_metrics import PluginMetrics
     from koordsched.framework.simulation import NodeSimulation
     from koordsched.framework.transformers import Transformer
     from koordsched.framework.waiting import WaitingPods
@@ -101,7 +103,14 @@ class Handle(Protocol):
     @property
     def extenders(self) -> PreemptionExtenders | None: ...
     @property
-    def gates(self) -> FeatureGates: ...
+    def flags(self) -> Flags: ...
+    @property
+    def gates(self) -> FeatureGates:
+        """The feature gates, which are one of the flags."""
+
+    @property
+    def metrics(self) -> PluginMetrics:
+        """Where a plugin registers metrics of its own, while it is made."""
 
     def informer(self, kind: Kind) -> Informer[Any]:
         """Return the informer of a kind of object: a store to read and changes to follow. To be asked for while the plugin is made only:

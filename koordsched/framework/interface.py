@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from koordsched._core.table import Request
+    from koordsched.api.kinds import Kind
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import NodeInfo, Nodes
     from koordsched.config.extension_points import ExtensionPoint
@@ -71,6 +72,8 @@ class Plugin(ABC):
     extension_point: ClassVar[ExtensionPoint]
     """Of each interface below: the entry of `config.extension_points` at which its plugins stand."""
     name: str
+    kinds: Sequence[Kind] = ()
+    """Kinds of objects that the plugin brings: files, scenarios and simulations then know them too. It watches one by `Handle.informer`."""
     signs: Sequence[str] = ()
     """Attributes of a PodInfo, such as "pod.spec.tolerations", for a plugin that reads nothing else of a pod: read once for all plugins
     that name them. A plugin that has to work out what it reads overrides `sign` instead."""

@@ -108,11 +108,19 @@ class Gauge(Collector):
 
     def __init__(self, registry: Registry, name: str, help: str, labels: Sequence[str] = ()) -> None:  # noqa: A002
         super().__init__(registry, name, help, labels)
-        self.values: dict[tuple[str, ...], int] = {}
+        self.values: dict[tuple[str, ...], float] = {}
 
-    def add(self, difference: int, *labels: str) -> None:
+    def add(self, difference: float, *labels: str) -> None:
         """Change the value with these label values by a difference."""
         self.values[labels] = self.values.get(labels, 0) + difference
+
+    def set(self, value: float, *labels: str) -> None:
+        """Set the value with these label values."""
+        self.values[labels] = value
+
+    def remove(self, *labels: str) -> None:
+        """Show nothing with these label values any more."""
+        self.values.pop(labels, None)
 
     def collect(self) -> Iterable[Family]:
         return [Family(self.name, self.help, "gauge", list(self.values.items()), self.labels)]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from koordsched.api.kinds import bring
 from koordsched.config.catalogue import REFERENCE, Catalogue
 from koordsched.config.types import PluginArgs
 from koordsched.framework.interface import Plugin, extension_points_of
@@ -90,6 +91,11 @@ def _checked(found: Any, name: str) -> type[Plugin]:
     args = getattr(found, "Args", None)
     if args is not None and not (isinstance(args, type) and issubclass(args, PluginArgs)):
         raise _UnusableError(f"{found.__name__}.Args is no subclass of koordsched.config.PluginArgs")
+    for kind in found.kinds:
+        try:
+            bring(kind)
+        except ValueError as other:
+            raise _UnusableError(f"{found.__name__}.kinds: {other}") from None
     try:
         inspect.signature(found).bind("args", "handle")
     except TypeError as error:

@@ -13,6 +13,8 @@ from koordsched.queue.events import ActionType, ClusterEvent, EventHint, EventRe
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from koordsched.api.kinds import Kind
+
 ALWAYS_QUEUE: tuple[EventHint, ...] = tuple(
     EventHint(cluster_event(resource, ActionType.ALL))
     for resource in (
@@ -53,18 +55,27 @@ class HintSource(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def kinds(self) -> Sequence[Kind]:
+        """Kinds of objects that the plugin brings."""
+
     def events_to_register(self) -> Sequence[EventHint] | None: ...
 
 
 def hints_for(plugins: Iterable[HintSource]) -> dict[str, Sequence[EventHint]]:
     """Return plugin name -> events with hints, for the plugins that can refuse a pod (PreEnqueue to Permit), with the defaults applied.
 
-    A plugin that returns None gets ALWAYS_QUEUE; with an empty sequence only the 5-minute flush moves the pods it refused.
+    A plugin that returns None gets ALWAYS_QUEUE, and all events of the kinds that it brings; with an empty sequence only the 5-minute flush
+    moves the pods it refused.
     """
-    table = {}
+    table: dict[str, Sequence[EventHint]] = {}
     for plugin in plugins:
         registered = plugin.events_to_register()
-        table[plugin.name] = ALWAYS_QUEUE if registered is None else _with_taint_updates(registered)
+        if registered is None:
+            own = [EventHint(cluster_event(EventResource.CUSTOM, ActionType.ALL, kind.plural_group)) for kind in plugin.kinds]
+            table[plugin.name] = (*ALWAYS_QUEUE, *own)
+        else:
+            table[plugin.name] = _with_taint_updates(registered)
     return table
 
 

@@ -31,12 +31,15 @@ class ScenarioOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def run_tests(options: ScenarioOptions, backend: Backend, out: TextIO, err: TextIO) -> int:
     """Run the scenarios on the backend; a line for each goes to `out` as it ends, mistakes of the files to `err`."""
+    common = _Common(options.config)
+    if options.config is not None:
+        common.find_plugins()
     try:
         loaded = load_scenarios(expand(list(options.paths)))
     except InputError as mistake:
         print(mistake, file=err)
         return MALFORMED
-    plans, config_mistakes = _plan(loaded.scenarios, options)
+    plans, config_mistakes = _plan(loaded.scenarios, options, common)
     if mistakes := [*loaded.mistakes, *config_mistakes]:
         print(*mistakes, sep="\n", file=err)
         return MALFORMED
@@ -66,9 +69,8 @@ def _count(results: list[ScenarioResult]) -> str:
     return f"{len(results) - failed - skipped} passed, {failed} failed" + (f", {skipped} skipped" if skipped else "")
 
 
-def _plan(scenarios: list[Scenario], options: ScenarioOptions) -> tuple[list[PlannedScenario], list[str]]:
+def _plan(scenarios: list[Scenario], options: ScenarioOptions, common: _Common) -> tuple[list[PlannedScenario], list[str]]:
     """Give every scenario its configuration: its own, or the common one under its flags. Returns what is wrong with the common one too."""
-    common = _Common(options.config)
     served = common.under(()) if options.limits.served else None
     plans = []
     for scenario in scenarios:
@@ -92,6 +94,11 @@ class _Common:
         self._text: bytes | None = None  # read once: it may be standard input
         self.asked: dict[tuple[str, ...], Launch | None] = {}
         self.mistakes: list[str] = []
+
+    def find_plugins(self) -> None:
+        """Let the plugins that it names be found before scenarios are read: they may bring kinds of objects. Its mistakes can wait."""
+        if self._load(()) is None:
+            self.mistakes.clear()
 
     def under(self, args: tuple[str, ...]) -> Launch | None:
         """Return the configuration; None: it, or the flags, cannot be used (the flags' mistakes are their file's)."""

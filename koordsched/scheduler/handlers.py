@@ -13,7 +13,6 @@ from koordsched.api.kinds import (
     CSI_NODE,
     CSI_STORAGE_CAPACITY,
     NAMESPACE,
-    NODE_RESOURCE_TOPOLOGY,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
     STORAGE_CLASS,
@@ -40,10 +39,13 @@ from koordsched.queue.events import (
 from koordsched.scheduler.failure import SCHEDULER_NAME_UNMATCHED, bound_to, refreshed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from koordsched.api.core import Node, Pod
     from koordsched.api.kinds import Kind
     from koordsched.api.meta import Object
     from koordsched.cluster.object_store import FinalState
+    from koordsched.framework.interface import Plugin
     from koordsched.queue.events import ClusterEvent
     from koordsched.scheduler.context import SchedulerContext
 
@@ -283,16 +285,27 @@ EVENT_RESOURCES: dict[Kind, EventResource] = {
     CSI_DRIVER: EventResource.CSI_DRIVER,
     CSI_STORAGE_CAPACITY: EventResource.CSI_STORAGE_CAPACITY,
     VOLUME_ATTACHMENT: EventResource.VOLUME_ATTACHMENT,
-    NODE_RESOURCE_TOPOLOGY: EventResource.CUSTOM,
 }
-"""Other kinds whose changes may move unschedulable pods (framework.md §3.5). Custom resources are known by plural and group."""
+"""Other kinds whose changes may move unschedulable pods (framework.md §3.5)."""
+
+
+def custom_event_kinds(plugins: Iterable[Plugin]) -> frozenset[str]:
+    """Return the custom resources, by plural and group, whose changes may move pods that these plugins refuse.
+
+    Those of which a plugin registered events; and all that a plugin brings, if it waits for every event.
+    """
+    found: set[str] = set()
+    for plugin in plugins:
+        events = plugin.events_to_register()
+        found |= {kind.plural_group for kind in plugin.kinds} if events is None else {hint.event.kind for hint in events}
+    return frozenset(found - {""})
 
 
 class ObjectHandler:
     """Moves the pods that a change of another kind may help. Added after the handlers of plugins, which keep the facts that hints read."""
 
     def __init__(self, context: SchedulerContext, kind: Kind) -> None:
-        resource = EVENT_RESOURCES[kind]
+        resource = EVENT_RESOURCES.get(kind, EventResource.CUSTOM)
         custom = kind.plural_group if resource is EventResource.CUSTOM else ""
         self._queue = context.queue
         self._perf, self._handling = context.clock.perf, context.metrics.event_handling

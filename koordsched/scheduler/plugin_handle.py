@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from koordsched.framework.plugin_metrics import PluginMetrics
 from koordsched.log import get_logger
 from koordsched.scheduler.status_writer import PodStatusUpdate
 from koordsched.tasks import Tasks, call_later
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from koordsched.cache.nodes import NodeInfo
     from koordsched.cluster.event_series import EventText
     from koordsched.cluster.informer import Informer
-    from koordsched.config.features import FeatureGates
+    from koordsched.config.flag_table import Flags
     from koordsched.framework.handle import PreemptionExtenders
     from koordsched.framework.simulation import NodeSimulation
     from koordsched.framework.transformers import Transformer
@@ -36,13 +37,15 @@ log = get_logger(__name__)
 class PluginHandle:
     """The handle of one scheduler, the same for all plugins of all profiles."""
 
-    def __init__(self, context: SchedulerContext, gates: FeatureGates, extenders: PreemptionExtenders | None) -> None:
+    def __init__(self, context: SchedulerContext, flags: Flags, extenders: PreemptionExtenders | None) -> None:
         self.cluster = context.cluster
         self.clock = context.clock
         self.random = context.random
         self.cache = context.cache
         self.waiting_pods = context.waiting_pods
-        self.gates = gates
+        self.flags = flags
+        self.gates = flags.gates
+        self.metrics = PluginMetrics(context.metrics.collectors)
         self.extenders = extenders
         self._context = context
         self._tasks = Tasks(context.random)

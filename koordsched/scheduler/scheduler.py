@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from koordsched.api.kinds import NODE, POD
 from koordsched.cluster.event_body import EventSource
 from koordsched.cluster.event_recorder import EventRecorder, RecorderOptions
+from koordsched.config.catalogue import REFERENCE
+from koordsched.framework.controllers import ALL_PLUGINS, controllers_of, is_enabled
 from koordsched.framework.handle import EXTENDER
 from koordsched.framework.profile import Profile
 from koordsched.log import get_logger
@@ -29,7 +31,7 @@ from koordsched.scheduler.context import Dependencies, SchedulerContext
 from koordsched.scheduler.cycle import Cycle
 from koordsched.scheduler.extenders.asking import HINTS
 from koordsched.scheduler.failure import ConditionRefresher, FailureHandler
-from koordsched.scheduler.handlers import EVENT_RESOURCES, NodeHandler, ObjectHandler, PodHandler
+from koordsched.scheduler.handlers import EVENT_RESOURCES, NodeHandler, ObjectHandler, PodHandler, custom_event_kinds
 from koordsched.scheduler.nominations import NominationKeeper
 from koordsched.scheduler.plugin_handle import PluginHandle
 from koordsched.tasks import TaskFailure, Tasks, call_later
@@ -55,6 +57,8 @@ log = get_logger(__name__)
 
 LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"  # a pod that reached a terminal phase leaves the watch like a deleted one
 UNSCHEDULABLE_FLUSH_SECONDS = 30.0
+KNOWN_CONTROLLERS = frozenset({ALL_PLUGINS, *REFERENCE.points})
+"""What --controller-plugins may name though no profile has such a plugin, or none with controllers: what Koordinator's charts name."""
 
 
 class Scheduler:
@@ -71,7 +75,7 @@ class Scheduler:
         self._nodes: Informer[Node] = self._informers.of(NODE)
         self._pods: Informer[Pod] = self._informers.of(POD, LIVE_PODS)
         self._extenders = _extenders(config, context)
-        self._handle = PluginHandle(context, dependencies.flags.gates, self._extenders)
+        self._handle = PluginHandle(context, dependencies.flags, self._extenders)
         registry = registry_for(config)
         metrics = self.metrics.framework if dependencies.measured else None
         for profile in config.profiles:
@@ -95,11 +99,17 @@ class Scheduler:
         self._nodes.add_handler(NodeHandler(context))
         self._nodes.add_handler(NominationKeeper(context, self.profiles, self._handle))
         self._pods.add_handler(PodHandler(context))
+        custom = custom_event_kinds(plugin for profile in self.profiles.values() for plugin in profile.refusing)
         for informer in self._informers:
-            if informer.kind in EVENT_RESOURCES:
+            if informer.kind in EVENT_RESOURCES or informer.kind.plural_group in custom:
                 informer.add_handler(ObjectHandler(context, informer.kind))
+        if unwatched := custom - {informer.kind.plural_group for informer in self._informers}:
+            log.warning("plugins registered events of kinds that no plugin watches: they never come", kinds=sorted(unwatched))
         self.cache.signatures.call(self._sign_again)
         self._tasks = Tasks(dependencies.random, self._fail)
+        self._controllers = controllers_of(self.profiles.values())
+        self._controller_tasks = Tasks(dependencies.random, self._fail)
+        self._controller_plugins = dependencies.flags.controller_plugins
         self._loop_task: asyncio.Task[None] | None = None
         self._flush_timer: asyncio.TimerHandle | None = None
         self._flush_due = 0.0
@@ -133,6 +143,17 @@ class Scheduler:
             self._tasks.keep("event writer", recorder.run)
         self._tasks.must_run("flush of unschedulable pods", self._flush_unschedulable)
         self._loop_task = self._tasks.must_run("scheduling loop", self.cycle.run)
+        self._begin_controllers()
+
+    def _begin_controllers(self) -> None:
+        """Start the controllers of plugins that --controller-plugins leaves on."""
+        running = {name: found for name, found in self._controllers.items() if is_enabled(name, self._controller_plugins)}
+        for plugin, controllers in running.items():
+            for controller in controllers:
+                start = self._controller_tasks.must_run if controller.vital else self._controller_tasks.keep
+                start(f"controller {plugin}/{controller.name}", controller.run)
+        if self._controllers:
+            log.info("controllers of plugins", run=list(running), off=[name for name in self._controllers if name not in running])
 
     def watch_pods(self, handler: Handler[Pod]) -> None:
         """Report every live pod that there is and every change to the handler, after the scheduler itself has taken note."""
@@ -175,6 +196,7 @@ class Scheduler:
         What only waits (on Permit, for volumes, for its turn to be bound) is left: a standby must not wait for it, and no condition
         may say that such a pod is unschedulable, since autoscalers read it.
         """
+        await self._controller_tasks.end()
         if self._loop_task is not None:
             self._loop_task.cancel()
             await asyncio.wait([self._loop_task])
@@ -200,6 +222,7 @@ class Scheduler:
         """End at once, as a process does that is killed: nothing is finished, undone or written."""
         self._disarm()
         self._conditions.stop()
+        await self._controller_tasks.end()
         await self._handle.end()
         await self._tasks.end()
         binding = self.cycle.binding.drop()
@@ -344,6 +367,8 @@ class Scheduler:
         for profile in self.profiles.values():
             if profile.missing:
                 log.warning("plugins that this version does not have take no part", profile=profile.name, plugins=profile.missing)
+        if unknown := [item for item in self._controller_plugins if item.removeprefix("-") not in {*self._controllers, *KNOWN_CONTROLLERS}]:
+            log.warning("--controller-plugins names plugins without controllers", names=unknown)
 
     # To look at
 

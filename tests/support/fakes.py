@@ -6,6 +6,7 @@ journal that several of them may share.
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -16,6 +17,7 @@ from koordsched.config import REFERENCE, Environment, KubeSchedulerProfile, load
 from koordsched.config.flags import Flags
 from koordsched.config.types import PluginRef
 from koordsched.embedded.cluster import EmbeddedOptions
+from koordsched.framework.controllers import Controller, ControllersPlugin
 from koordsched.framework.interface import (
     AdmissionPlugin,
     BindPlugin,
@@ -38,7 +40,6 @@ from support.embedded import AnsweringCluster
 from support.final_state import check_final_state
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
 
     from koordsched.api.podinfo import PodInfo
@@ -232,6 +233,31 @@ class Late(Fake, ReservePlugin, PermitPlugin, PreBindPlugin, PostBindPlugin):
 
     def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
         self.journal.append(f"post_bind {self.name}")
+
+
+class Controlled(FakeFilter, ControllersPlugin):
+    """A filter with a controller that notes each of its ticks, one a second, and raises where `fails` says so."""
+
+    def __init__(self, name: str = "C", *, vital: bool = False) -> None:
+        super().__init__(name)
+        self.vital = vital
+        self.ticks: list[str] = []
+        self.fails = False
+        self.made = 0
+
+    def controllers(self) -> Sequence[Controller]:
+        self.made += 1
+        return (Controller("ticker", self._tick, self.vital),)
+
+    async def _tick(self) -> None:
+        try:
+            while True:
+                if self.fails:
+                    raise LookupError("oops")
+                self.ticks.append("tick")
+                await asyncio.sleep(1)
+        finally:
+            self.ticks.append("end")
 
 
 LATE_POINTS = "reserve permit preBind postBind"

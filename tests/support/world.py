@@ -20,9 +20,11 @@ from koordsched.cluster.informer import Informer
 from koordsched.cluster.port import Cluster
 from koordsched.config import Environment, load_config_text
 from koordsched.config.features import FeatureGates
+from koordsched.config.flag_table import Flags
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.handle import PreemptionExtenders
+from koordsched.framework.plugin_metrics import PluginMetrics
 from koordsched.framework.profile import PluginFactory, Profile
 from koordsched.framework.simulation import NodeSimulation
 from koordsched.framework.transformers import Transformer
@@ -57,6 +59,8 @@ class RecordedActions:
         self.cache = cache
         self.nominator = Nominator(cache)
         self.preemption_metrics = self
+        self.flags = Flags()
+        self.metrics = PluginMetrics([])
         self.said: list[str] = []
         self.spawned: list[Coroutine[None, None, None]] = []
 

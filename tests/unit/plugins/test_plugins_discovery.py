@@ -18,6 +18,7 @@ from support.builders import node, pod
 from support.plugins import PluginBench
 
 import koordsched
+from koordsched.api.kinds import KINDS
 from koordsched.cli import main
 from koordsched.config import ConfigError, Environment, load_config_text
 from koordsched.config.catalogue import REFERENCE
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "plugins" / "nodegeneration"
+OPEN_DOORS = ROOT / "plugins" / "maintenance"
 DOCUMENT = (ROOT / "docs" / "writing-plugins.md").read_text(encoding="utf-8")
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -39,6 +41,8 @@ ENABLED = HEADER + "profiles: [{plugins: {multiPoint: {enabled: [{name: %s}]}}}]
 WITH_ARGS = HEADER + "profiles: [{plugins: {multiPoint: {enabled: [{name: Mine}]}}, pluginConfig: [{name: Mine, args: %s}]}]\n"
 
 GOOD = """
+from koordsched.api.kinds import Kind
+from koordsched.api.meta import Object
 from koordsched.config import PluginArgs
 from koordsched.framework.interface import FilterPlugin, Plugin, ScorePlugin
 
@@ -77,6 +81,9 @@ class NoHandle(Mine):
 class NoMethods(FilterPlugin):
     name = "Mine"
 
+class Grabber(Mine):
+    kinds = (Kind("", "v1", "Node", "nodes", namespaced=False, struct=Object),)
+
 class NoRole(Plugin):
     name = "Mine"
 
@@ -110,8 +117,12 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     installed.cache_clear()
     yield Site(tmp_path / "site", monkeypatch)
     installed.cache_clear()
-    for module in [name for name in sys.modules if name.partition(".")[0] in {"acme", "koordsched_nodegeneration"}]:
+    for module in [
+        name for name in sys.modules if name.partition(".")[0] in {"acme", "koordsched_nodegeneration", "koordsched_maintenance"}
+    ]:
         del sys.modules[module]
+    for key in [key for key in KINDS if "example.com" in key[0]]:
+        del KINDS[key]
 
 
 @pytest.fixture
@@ -119,6 +130,14 @@ def example(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Put the example on the module path, with the entry points that its own pyproject.toml declares."""
     monkeypatch.syspath_prepend(EXAMPLE)
     project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
+    site.install(project["name"], **project["entry-points"]["koordsched.plugins"])
+
+
+@pytest.fixture
+def open_doors(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do the same with the example that brings a kind, events, routes, metrics and a controller."""
+    monkeypatch.syspath_prepend(OPEN_DOORS)
+    project = tomllib.loads((OPEN_DOORS / "pyproject.toml").read_text())["project"]
     site.install(project["name"], **project["entry-points"]["koordsched.plugins"])
 
 
@@ -192,6 +211,7 @@ BROKEN = {
     "acme:NoMethods": "class NoMethods does not define filter",
     "acme:Named": "class Named has the name 'Another', expected 'Mine'",
     "acme:WrongArgs": "WrongArgs.Args is no subclass of koordsched.config.PluginArgs",
+    "acme:Grabber": "Grabber.kinds: 'Node' (nodes) of 'v1' is known already, as 'Node' (nodes)",
     "acme:NoHandle": "class NoHandle cannot be made as NoHandle(args, handle): too many positional arguments",
 }
 
@@ -296,12 +316,31 @@ def test_simulate_runs_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "node(s) had too old a hardware generation" in capsys.readouterr().out
 
 
-def test_the_examples_own_tests_pass() -> None:
+@pytest.mark.usefixtures("open_doors")
+def test_a_plugin_brings_a_kind_events_routes_metrics_and_a_controller(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["test", "--config", str(OPEN_DOORS / "scheduler.yaml"), str(OPEN_DOORS / "scenarios")]) == 0, capsys.readouterr()
+    assert capsys.readouterr().out.splitlines()[-1] == "3 passed, 0 failed"
+
+
+@pytest.mark.usefixtures("open_doors")
+def test_simulate_knows_the_kind_that_a_plugin_brings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "in.yaml").write_text(
+        "apiVersion: v1\nkind: Node\nmetadata: {name: n1, labels: {maintenance.example.com/pool: a}}\n"
+        "status: {allocatable: {cpu: '4', memory: 8Gi}}\n---\n"
+        "apiVersion: maintenance.example.com/v1\nkind: MaintenanceWindow\nmetadata: {name: w}\nspec: {pool: a}\n---\n"
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: main}]}\n"
+    )
+    assert main(["simulate", "--config", str(OPEN_DOORS / "scheduler.yaml"), str(tmp_path / "in.yaml")]) == 0
+    assert "node(s) were under maintenance" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("example", [EXAMPLE, OPEN_DOORS], ids=lambda path: path.name)
+def test_the_examples_own_tests_pass(example: Path) -> None:
     # In a process of their own, as its author runs them; koordsched is the one under test here.
     path = os.pathsep.join([str(Path(koordsched.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     command = [sys.executable, "-P", "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    ran = subprocess.run(command, cwd=EXAMPLE, env=environment, capture_output=True, text=True, check=False)
+    ran = subprocess.run(command, cwd=example, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 

@@ -8,6 +8,7 @@ import pytest
 from support.builders import node, pod
 from support.queueing import HandClock, RememberedMetrics
 
+from koordsched.api.kinds import DEVICE, Kind
 from koordsched.api.meta import Object
 from koordsched.api.podinfo import PodInfo
 from koordsched.queue.events import (
@@ -29,12 +30,19 @@ REFUSED_BY_A = Rejectors(frozenset({"A"}), frozenset())
 
 
 class Source:
-    def __init__(self, name: str, events: Sequence[EventHint] | None) -> None:
+    def __init__(self, name: str, events: Sequence[EventHint] | None, kinds: Sequence[Kind] = ()) -> None:
         self.name = name
+        self.kinds = kinds
         self._events = events
 
     def events_to_register(self) -> Sequence[EventHint] | None:
         return self._events
+
+
+def test_every_event_is_also_one_of_a_kind_that_the_plugin_brings() -> None:
+    registry = EventRegistry(hints_for([Source("A", None, [DEVICE]), Source("B", ())]))
+    for kind, registered in ((DEVICE.plural_group, True), ("others.example.com", False)):
+        assert registry.registered(cluster_event(EventResource.CUSTOM, ActionType.ADD, kind)) == registered
 
 
 def answers(hint: QueueingHint) -> EventHint:

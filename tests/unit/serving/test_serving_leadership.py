@@ -10,9 +10,11 @@ from random import Random
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import msgspec
-from support.fakes import config_with, node_manifest, pod_manifest
+import pytest
+from support.fakes import Controlled, config_with, factory, node_manifest, pod_manifest
 from support.serving import FakeServer, Served, serving, signal_self, until
 
+import koordsched.plugins
 from koordsched.api.kinds import EVENT, LEASE, NODE, POD
 from koordsched.clock import RealClock
 from koordsched.cluster.apiserver import ConnectionSettings
@@ -197,6 +199,22 @@ async def test_who_loses_the_lease_to_another_ends_with_code_1(logged: Any) -> N
     (error,) = [line for line in logged.all() if line["level"] == "error"]
     assert (error["msg"], error["why"]) == ("Leaderelection lost", "other holds it")
     assert server.leases.spec["holderIdentity"] == "other"
+
+
+async def test_controllers_of_plugins_run_while_it_leads_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    server, codes, plugin = await server_with_work(), list[int](), Controlled()
+    monkeypatch.setitem(koordsched.plugins.REGISTRY, plugin.name, factory(plugin))
+    await server.leases.hold("other")
+    async with serving(server, config=config_with({"C": "filter"}, leaderElection=TIMES), exit_at_once=codes.append) as served:
+        await served.ready()
+        await until(lambda: server.leases.calls["get", LEASE] >= 3)
+        assert plugin.ticks == []
+        await server.leases.patch(LEASE_REF, Patch({"spec": {"holderIdentity": ""}}))
+        await until(lambda: plugin.ticks == ["tick"])
+        await server.leases.patch(LEASE_REF, Patch({"spec": {"holderIdentity": "other"}}))
+        assert await served.code() == 1
+    assert plugin.ticks[-1] == "end"
+    assert codes == [1]
 
 
 async def test_who_cannot_renew_binds_nothing_after_its_term_and_ends(logged: Any) -> None:

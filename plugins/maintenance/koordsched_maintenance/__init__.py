@@ -1,0 +1,1 @@
+"""Maintenance: keeps new pods off pools of nodes that are under maintenance."""

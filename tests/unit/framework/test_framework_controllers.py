@@ -1,0 +1,132 @@
+"""Controllers of plugins: which of them run, and the queue that they work off. In virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from support.virtual_loop import clock, pytest_asyncio_loop_factories
+
+from koordsched import tasks
+from koordsched.framework.controllers import FIRST_RETRY, LONGEST_RETRY, WorkQueue, is_enabled
+
+__all__ = ["clock", "pytest_asyncio_loop_factories"]
+
+
+@pytest.mark.parametrize(
+    ("flag", "enabled"),
+    [
+        (["*"], True),
+        ([], False),
+        (["Quota"], True),
+        (["Gang"], False),
+        (["-Quota"], False),
+        (["*", "-Quota"], False),
+        (["-Quota", "*"], False),
+        (["-Quota", "Quota"], False),
+        (["Quota", "-Quota"], True),
+        (["-Gang", "*"], True),
+        (["-Gang"], False),
+        (["-*"], False),
+    ],
+)
+def test_the_first_item_that_names_the_plugin_decides_and_else_the_star(flag: list[str], enabled: bool) -> None:
+    assert is_enabled("Quota", flag) == enabled
+
+
+class Worker:
+    """Works off a queue of names; a name in `broken` fails, one in `again` is wanted again after so many seconds."""
+
+    def __init__(self, interval: float = 1.0) -> None:
+        self.queue: WorkQueue[str] = WorkQueue("test", interval)
+        self.done: list[tuple[float, str]] = []
+        self.broken: set[str] = set()
+        self.again: dict[str, float] = {}
+
+    async def work(self, key: str) -> float | None:
+        self.done.append((asyncio.get_running_loop().time(), key))
+        if key in self.broken:
+            raise ValueError(key)
+        return self.again.get(key)
+
+    async def for_seconds(self, seconds: float) -> list[tuple[float, str]]:
+        """Run for so long; return what was done, with times from the beginning."""
+        began = asyncio.get_running_loop().time()
+        self.done.clear()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.queue.run(self.work)
+        return [(round(time - began, 3), key) for time, key in self.done]
+
+
+async def test_what_gathered_before_it_runs_is_done_once_in_order() -> None:
+    worker = Worker()
+    for key in "abab":
+        worker.queue.add(key)
+    assert len(worker.queue) == 2
+    assert await worker.for_seconds(10) == [(0, "a"), (0, "b")]
+
+
+async def test_a_key_is_handed_out_at_most_once_an_interval_and_no_change_is_lost() -> None:
+    worker = Worker(interval=2.0)
+
+    async def changes() -> None:
+        for _ in range(50):
+            worker.queue.add("a")
+            await asyncio.sleep(0.1)
+
+    task = asyncio.create_task(changes())
+    assert await worker.for_seconds(20) == [(0, "a"), (2, "a"), (4, "a"), (6, "a")]  # the last change is at 4.9 s
+    await task
+
+
+async def test_a_key_that_is_due_later_gives_way_to_an_earlier_time_for_it() -> None:
+    worker = Worker()
+    worker.queue.add("a", after=8.0)
+    worker.queue.add("a", after=3.0)
+    worker.queue.add("a", after=5.0)
+    worker.queue.add("b", after=4.0)
+    assert await worker.for_seconds(20) == [(3, "a"), (4, "b")]
+
+
+async def test_work_may_ask_to_be_done_again() -> None:
+    worker = Worker()
+    worker.again["a"] = 15.0
+    worker.queue.add("a")
+    assert await worker.for_seconds(40) == [(0, "a"), (15, "a"), (30, "a")]
+
+
+async def test_what_fails_is_tried_again_ever_more_rarely_and_keeps_no_other_waiting() -> None:
+    worker = Worker()
+    worker.broken.add("a")
+    worker.queue.add("a")
+    worker.queue.add("b")
+    assert await worker.for_seconds(10) == [(0, "a"), (0, "b"), (FIRST_RETRY, "a"), (3, "a"), (7, "a")]
+    assert tasks.failures["test"] == 4
+    for _ in range(10):
+        await worker.for_seconds(LONGEST_RETRY)
+    assert len(await worker.for_seconds(10 * LONGEST_RETRY + 1)) == 10
+    worker.broken.clear()
+    await worker.for_seconds(LONGEST_RETRY)
+    worker.broken.add("a")
+    worker.queue.add("a")
+    assert await worker.for_seconds(2) == [(0, "a"), (1, "a")], "it begins anew after a success"
+    tasks.failures.clear()
+
+
+async def test_a_key_that_comes_while_the_queue_waits_for_a_later_one_is_handed_out_at_once() -> None:
+    worker = Worker()
+    worker.queue.add("late", after=100.0)
+    asyncio.get_running_loop().call_later(2.0, worker.queue.add, "soon")
+    assert await worker.for_seconds(10) == [(2, "soon")]
+
+
+async def test_what_was_handed_out_long_ago_is_forgotten() -> None:
+    worker = Worker()
+    for number in range(5_000):
+        worker.queue.add(f"key-{number}")
+        if number % 100 == 0:
+            await worker.for_seconds(1.5)
+    await worker.for_seconds(1.5)
+    assert len(worker.queue) == 0
+    assert len(worker.queue._rests_until) < 1_200

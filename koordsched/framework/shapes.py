@@ -199,7 +199,11 @@ class Shapes:
     def filter(self, shape: Shape, pod: PodInfo) -> None:
         """Ask the filters about the rows that changed since the shape's last pod. Nothing to do when PreFilter refused the pod."""
         evaluation = shape.evaluation
-        if shape.pre_filtered.refusal is not None or evaluation.is_current():
+        if shape.pre_filtered.refusal is not None:
+            if shape.diagnosis is not None and shape.diagnosis.total_nodes != self._cache.table.live_count:
+                shape.diagnosis = None  # its text counts the nodes
+            return
+        if evaluation.is_current():
             return
         try:
             evaluation.catch_up()

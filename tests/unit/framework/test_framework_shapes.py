@@ -644,3 +644,11 @@ def test_pre_score_of_a_scorer_runs_where_the_configuration_leaves_it_out() -> N
     bench = Bench(score=[plugin])
     assert bench.totals(bench.sign()) == {"n1": 3, "n2": 0, "n3": 0}
     assert plugin.asked[0] == "PreScore of 3"
+
+
+def test_a_shape_that_pre_filter_refuses_counts_the_nodes_that_there_are_now() -> None:
+    bench = Bench("n1 n2", pre_filter=[FakePreFilter("P", REFUSED)])
+    info = bench.sign()
+    assert bench.message(info) == "0/2 nodes are available: no."
+    bench.cache.set_node(node("n3").cpu("4").build())
+    assert bench.message(info) == "0/3 nodes are available: no."

@@ -178,7 +178,10 @@ class VictimsIndex:
         if self._excluded:
             self._excluded.discard(pod.uid)
         if self._complete and self._is_node(row):
-            self._noted.append((pod, row, False))
+            if self._noted and self._noted[-1][0] is pod and self._noted[-1][2]:
+                self._noted.pop()  # it had only just come: a group's turn is undone, the last pod first
+            else:
+                self._noted.append((pod, row, False))
 
     def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:
         if self._complete:

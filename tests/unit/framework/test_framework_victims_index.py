@@ -1,0 +1,40 @@
+"""The victims index notes which pods came and went since it was last brought up to date."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from support.builders import pod
+from support.counted import cache_of
+
+from koordsched.framework.preemption.victims_index import MAX_NOTED, VictimsIndex
+
+BUDGETS: Any = SimpleNamespace(structure=0, allowances=-1, covering=lambda _pod: 0)
+
+
+def test_undone_group_turns_leave_nothing_to_note_and_do_not_end_the_index() -> None:
+    cache = cache_of("n1")
+    victims = VictimsIndex(cache, BUDGETS)
+    victims.bring_up_to_date()
+    members = [pod(f"m{index}").uid(f"uid-{index}").info() for index in range(3)]
+    for _ in range(MAX_NOTED // 4):  # 1.5 times as many entries as are kept, if each were noted
+        for info in members:
+            cache.assume_pod(info, "n1")
+        for info in reversed(members):
+            cache.forget_pod(info.uid)
+    victims.bring_up_to_date()
+    assert victims.rebuilt == 1
+
+
+def test_a_pod_that_goes_after_another_came_is_noted() -> None:
+    cache = cache_of("n1")
+    victims = VictimsIndex(cache, BUDGETS)
+    first, second = (pod(name).uid(name).info() for name in "ab")
+    cache.assume_pod(first, "n1")
+    victims.bring_up_to_date()
+    cache.assume_pod(second, "n1")
+    cache.forget_pod(first.uid)
+    index = victims.bring_up_to_date()
+    assert victims.rebuilt == 1
+    assert [each.uid for each in index.lower_on(cache.nodes_by_name["n1"].row, 100, 0)] == ["b"]

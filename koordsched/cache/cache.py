@@ -14,18 +14,19 @@ for a node that is the first to offer a resource: then all pods are looked at.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from koordsched._core.change import ChangeKinds, NodeChange
 from koordsched.api.resources import node_allocatable
 from koordsched.cache.columns import Columns
+from koordsched.cache.credits import Credits
 from koordsched.cache.nodes import NodeInfo, NodeOrder, Nodes
 from koordsched.cache.plugin_state import Shared, Signatures
 from koordsched.log import get_logger
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Hashable, Iterable, Iterator
 
     import numpy as np
     from numpy.typing import NDArray
@@ -76,6 +77,8 @@ class Cache:
         self._followers: list[PodFollower] = []
         self.checked: list[CheckedState] = []  # what plugins keep, to be compared with the objects now and then
         self.signatures = Signatures()
+        self.credits = Credits(self.table)
+        self._viewing = False  # inside `view`
         self._unknown_row = NO_ROW  # of nodes that are known from bound pods alone; NO_ROW while there is none
         self._unknown = 0  # how many these are
         self.columns.recount_with(self._recount)
@@ -290,14 +293,37 @@ class Cache:
                 self._take_quietly(node, pod)
             for pod in reversed(gone):
                 self._put_quietly(node, pod)
+            for pod in come:
+                self.columns.host_ports.forget_unused(pod.ports)
             node.pods.clear()
             node.pods.update(there)  # in the order in which they were
             self.simulating = outer
 
+    @contextmanager
+    def view(self, owner: Hashable) -> Iterator[None]:
+        """Show the nodes as the owner sees them while the block runs: its placeholders are not there (`credits`). O(placeholders).
+
+        What is evaluated inside may be kept for pods of this owner alone. Nested blocks are of the same owner.
+        """
+        owned = None if self._viewing else self.credits.of(owner)
+        if owned is None:
+            yield
+            return
+        with ExitStack() as stack:
+            for uid in owned.placeholders:
+                state = self.pods.get(uid)
+                if state is not None and not state.node.shares_row:
+                    stack.enter_context(self.simulate(state.node, remove=(state.info,)))
+            self._viewing = True
+            try:
+                yield
+            finally:
+                self._viewing = False
+
     def _put_quietly(self, node: NodeInfo, pod: PodInfo) -> None:
         self.table.add_quietly(node.row, self.columns.request(pod.resources))
         if pod.ports:
-            self.columns.host_ports.use(node.row, pod.ports)
+            self.columns.host_ports.use(node.row, pod.ports, quietly=True)
         node.pods[pod.uid] = pod
         for follower in self._followers:
             follower.pod_added(pod, node.row)
@@ -305,7 +331,7 @@ class Cache:
     def _take_quietly(self, node: NodeInfo, pod: PodInfo) -> None:
         self.table.subtract_quietly(node.row, self.columns.request(pod.resources))
         if pod.ports:
-            self.columns.host_ports.free(node.row, pod.ports)
+            self.columns.host_ports.free(node.row, pod.ports, quietly=True)
         del node.pods[pod.uid]
         for follower in self._followers:
             follower.pod_removed(pod, node.row)

@@ -55,7 +55,8 @@ class HostPorts:
         """Yield what is in use, on one row at least."""
         yield from self._lists.values()
 
-    def use(self, row: int, ports: tuple[HostPort, ...]) -> None:
+    def use(self, row: int, ports: tuple[HostPort, ...], *, quietly: bool = False) -> None:
+        """Let one pod more use these ports on a row. quietly: in a simulation, which logs nothing."""
         found = self._lists.get(ports)
         if found is None:
             found = self._lists[ports] = PortList(ports, self._table.new_bit())
@@ -67,10 +68,14 @@ class HostPorts:
             found.others[row] = found.others.get(row, 0) + 1
         else:
             self._table.set_bit(found.bit, row)
-            self._table.mark(row, PORTS)
+            if not quietly:
+                self._table.mark(row, PORTS)
 
-    def free(self, row: int, ports: tuple[HostPort, ...]) -> None:
-        """Let one pod fewer use these ports on a row. A row that lost them by a fault is left to the standing check, which mends it."""
+    def free(self, row: int, ports: tuple[HostPort, ...], *, quietly: bool = False) -> None:
+        """Let one pod fewer use these ports on a row. A row that lost them by a fault is left to the standing check, which mends it.
+
+        quietly: in a simulation, which logs nothing and leaves the list of ports its bit, since it comes back.
+        """
         found = self._lists.get(ports)
         if found is None or not self._table.has_bit(found.bit, row):
             return
@@ -81,9 +86,17 @@ class HostPorts:
             del found.others[row]
         else:
             self._table.clear_bit(found.bit, row)
+            if quietly:
+                return
             self._table.mark(row, PORTS)
             if self._table.count_bits(found.bit) == 0:
                 self._forget(ports, found)
+
+    def forget_unused(self, ports: tuple[HostPort, ...]) -> None:
+        """Forget these ports if a simulation alone has used them."""
+        found = self._lists.get(ports)
+        if found is not None and self._table.count_bits(found.bit) == 0:
+            self._forget(ports, found)
 
     def erase(self, row: int) -> None:
         """Let nothing be used on a row, whatever its columns say."""

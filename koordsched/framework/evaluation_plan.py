@@ -16,6 +16,7 @@ import numpy as np
 from koordsched.config.extension_points import FILTER, SCORE
 from koordsched.framework.interface import (
     Codes,
+    CreditPlugin,
     FilterNodesPlugin,
     FilterPlugin,
     Normalize,
@@ -48,6 +49,7 @@ class Evaluators(msgspec.Struct, frozen=True):
     filter: list[FilterNodesPlugin | FilterPlugin] = []
     pre_score: list[PreScorePlugin] = []
     score: list[tuple[ScoreNodesPlugin | ScorePlugin, int]] = []
+    credits: CreditPlugin | None = None
 
 
 class EvaluationPlan:
@@ -82,6 +84,9 @@ class EvaluationPlan:
         signers = _distinct([*plugins.pre_enqueue, *choosing, *ranking])
         computing = [plugin for plugin in signers if _overrides(plugin, "sign") or not plugin.signs]
         self._signs = [plugin.sign for plugin in computing]
+        self.owner_of = None if plugins.credits is None else plugins.credits.owner_of
+        if self.owner_of is not None:
+            self._signs.append(self.owner_of)
         self._attributes = _reader([name for plugin in signers if plugin not in computing for name in plugin.signs])
 
     def sign(self, pod: PodInfo) -> tuple[Hashable, ...]:

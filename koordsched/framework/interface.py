@@ -330,6 +330,22 @@ class PreBindPatchPlugin(Plugin):
         placement, and nothing else is written."""
 
 
+class CreditPlugin(Plugin):
+    """Owns the credits of a scheduler: says whose capacity a pod may use (`Cache.credits`, reservation.md §6). A profile has one at most.
+
+    Pods of an owner are evaluated as if its placeholders were not there. What a pod then takes of them the plugin takes off its
+    placeholders in Reserve, as the first plugin there (`Cache.set_pod` with smaller requests, or `remove_pod`): the others reserve on
+    what is left.
+    """
+
+    extension_point = extension_points.PRE_FILTER
+
+    @abstractmethod
+    def owner_of(self, pod: PodInfo) -> Hashable | None:
+        """Return whose capacity the pod may use besides what is free; None: nobody's. Part of the pod's signature: pods of two owners never
+        share a shape. When it changes for a pod, report that to `Cache.signatures`."""
+
+
 class NextPod(msgspec.Struct, frozen=True):
     """The pod that comes next. first: the pod of its group that was popped, whose attempts and time of the first one it carries on."""
 

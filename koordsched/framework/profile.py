@@ -28,6 +28,7 @@ from koordsched.framework.evaluation_plan import EvaluationPlan, Evaluators
 from koordsched.framework.interface import (
     AdmissionPlugin,
     BindPlugin,
+    CreditPlugin,
     FilterNodesPlugin,
     FilterPlugin,
     GroupTurnPlugin,
@@ -124,6 +125,7 @@ class Profile:
                 filter=self.filter,
                 pre_score=self.pre_score,
                 score=[(plugin, weights[plugin.name]) for plugin in self.score],
+                credits=next((plugin for plugin in self.made.values() if isinstance(plugin, CreditPlugin)), None),
             )
         )
         self.shapes = Shapes(plan, handle.cache, timings=self.timings)

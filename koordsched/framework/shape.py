@@ -31,12 +31,14 @@ class Shape:
     """What is known about one class of equal pods."""
 
     __slots__ = (
+        "credits",
         "custom",
         "diagnosis",
         "evaluated",
         "evaluation",
         "filters",
         "normalized",
+        "owner",
         "pre_filtered",
         "pre_scored",
         "prepared",
@@ -54,6 +56,8 @@ class Shape:
         self.evaluation = evaluation
         self.state = CycleState()
 
+        self.owner: Hashable | None = None  # whose view of the nodes the columns are of (`Cache.view`); None: as they are
+        self.credits = 0  # version of the owner's credits when the shape was prepared
         self.prepared = False  # PreFilter has run and the evaluation is configured
         self.versioned: list[Plugin] = []  # those of EvaluationPlan.versioned that have versions for such pods
         self.score_versioned: list[Plugin] = []

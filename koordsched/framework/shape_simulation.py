@@ -8,6 +8,7 @@ wants no neighbours counts (framework.md §5.1, [FIX]).
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from koordsched.framework.interface import Codes, FilterNodesPlugin, Flags
     from koordsched.framework.shape import Shape
 
+AS_THEY_ARE = nullcontext()
 CHANGES_OF_PODS = NodeChange.USAGE | NodeChange.PORTS
 
 
@@ -61,10 +63,18 @@ class ShapeSimulation(NodeSimulation):
         self._unschedulable: Mapping[tuple[int, int], Rows] | None = None
 
     def simulate_on_node(self, pod: PodInfo, node: NodeInfo, add: Iterable[PodInfo] = (), remove: Iterable[PodInfo] = ()) -> Status | None:
-        with self._all.cache.simulate(node, add=add, remove=remove):
-            return self.filter_node(pod, node)
+        with self._view(), self._all.cache.simulate(node, add=add, remove=remove):
+            return self._filter_node(pod, node)
 
     def filter_node(self, pod: PodInfo, node: NodeInfo) -> Status | None:
+        with self._view():
+            return self._filter_node(pod, node)
+
+    def _view(self) -> AbstractContextManager[None]:
+        """Return what shows the nodes as the shape's owner of credits sees them."""
+        return AS_THEY_ARE if self._shape.owner is None else self._all.cache.view(self._shape.owner)
+
+    def _filter_node(self, pod: PodInfo, node: NodeInfo) -> Status | None:
         cache, state = self._all.cache, self._shape.state
         skipped, refusal = self._shape.pre_filtered.skipped, self._shape.pre_filtered.refusal
         if cache.simulating:
@@ -120,6 +130,8 @@ class ShapeSimulation(NodeSimulation):
         return self._unschedulable
 
     def fit_filter(self, pod: PodInfo) -> FitFilter | None:
+        if self._shape.owner is not None:
+            return None  # what `FitFilter` is for compares amounts of the nodes as they are
         for f, plugin in enumerate(self._shape.filters):
             request = plugin.fit_request(self._shape.state, pod)
             if request is not None:
@@ -132,7 +144,8 @@ class ShapeSimulation(NodeSimulation):
         for g, plugin in enumerate(self._shape.filters):
             if g == f or not len(rows) or (g < f and not self._all.depend_on_pods(plugin)):
                 continue
-            codes = plugin.filter_nodes(self._shape.state, pod, self._all.cache.select(rows)) if g > f else None
+            with self._view():
+                codes = plugin.filter_nodes(self._shape.state, pod, self._all.cache.select(rows)) if g > f else None
             if codes is None:
                 codes = np.zeros(len(rows), np.int32)
             affected = self.affected_by_removals(g, pod, rows, codes)
@@ -149,5 +162,6 @@ class ShapeSimulation(NodeSimulation):
         plugin = self._shape.filters[f]
         if not self._all.depend_on_pods(plugin):
             return np.zeros(len(rows), np.bool_)
-        affected = plugin.affected_by_removals(self._shape.state, pod, self._all.cache.select(rows), codes)
+        with self._view():
+            affected = plugin.affected_by_removals(self._shape.state, pod, self._all.cache.select(rows), codes)
         return np.ones(len(rows), np.bool_) if affected is None else affected

@@ -33,7 +33,7 @@ from koordsched.framework.kept_shapes import DEFAULT_BUDGET, KeptShapes
 from koordsched.framework.pre_filter import NodeNamesFilter, run_pre_filter
 from koordsched.framework.row_refusals import NO_REFUSALS, RowRefusals, Rows
 from koordsched.framework.shape import Shape, ShapeKey
-from koordsched.framework.shape_simulation import ShapeSimulation, SimulatedFilters
+from koordsched.framework.shape_simulation import AS_THEY_ARE, ShapeSimulation, SimulatedFilters
 from koordsched.framework.status import SKIPS, Code, PluginError, Status
 from koordsched.framework.timings import NORMALIZE, CycleTimings, discarded_timings
 from koordsched.log import get_logger
@@ -42,6 +42,7 @@ from koordsched.metrics import CounterChild
 if TYPE_CHECKING:
     from collections.abc import Hashable
     from collections.abc import Set as AbstractSet
+    from contextlib import AbstractContextManager
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
@@ -89,6 +90,16 @@ class Shapes:
             found = self._keys[parts] = ShapeKey(parts, is_large=pod.names_much)
         return found
 
+    def view(self, pod: PodInfo) -> AbstractContextManager[None]:
+        """Return what shows the nodes as the pod's owner of credits sees them. The shape of its pods is to be used in there alone."""
+        owner = None if self._plan.owner_of is None else self._plan.owner_of(pod)
+        return AS_THEY_ARE if owner is None else self._cache.view(owner)
+
+    @property
+    def have_owners(self) -> bool:
+        """Whether any pod may have credits."""
+        return self._plan.owner_of is not None
+
     # PreFilter
 
     def pre_filter(self, pod: PodInfo) -> Shape:
@@ -98,7 +109,7 @@ class Shapes:
         if shape is None:
             shape = self._new_shape(key)
         try:
-            if not shape.prepared:
+            if not shape.prepared or (shape.owner is not None and shape.credits != self._cache.credits.version(shape.owner)):
                 self._prepare(shape, pod)
             elif shape.versioned:
                 versions = [plugin.version(pod) for plugin in shape.versioned]
@@ -121,7 +132,8 @@ class Shapes:
         if passed and shape is not None and shape.versions == [plugin.version(pod) for plugin in shape.versioned]:
             return None
         asked = islice(self._pre_filters.values(), plugins)
-        return run_pre_filter(asked, CycleState(), pod, self._cache.nodes(), self._timings).refusal
+        with self.view(pod):
+            return run_pre_filter(asked, CycleState(), pod, self._cache.nodes(), self._timings).refusal
 
     def _new_shape(self, key: object) -> Shape:
         """Return a shape that nothing is known of; it is kept if it has a key."""
@@ -135,6 +147,8 @@ class Shapes:
     def _prepare(self, shape: Shape, pod: PodInfo) -> None:
         """Run PreFilter of all plugins and forget all verdicts and scores."""
         plan = self._plan
+        shape.owner = None if plan.owner_of is None else plan.owner_of(pod)
+        shape.credits = self._cache.credits.version(shape.owner)
         shape.state = CycleState()
         shape.versioned = [plugin for plugin in plan.versioned if plugin.has_version(pod)]
         shape.score_versioned = [plugin for plugin in plan.score_versioned if plugin.has_score_version(pod)]
@@ -376,9 +390,10 @@ class Shapes:
         None when one does, or a plugin fails: an attempt finds out then.
         """
         try:
-            shape = self.pre_filter(pod)
-            self.filter(shape, pod)
-            return shape.diagnosis or (None if shape.feasible_count else self.diagnose(shape, pod, NO_REFUSALS))
+            with self.view(pod):
+                shape = self.pre_filter(pod)
+                self.filter(shape, pod)
+                return shape.diagnosis or (None if shape.feasible_count else self.diagnose(shape, pod, NO_REFUSALS))
         except Exception:
             log.exception("could not find out whether a waiting pod would fit", pod=pod.key)
             return None
@@ -389,9 +404,10 @@ class Shapes:
         if shape is None or shape.diagnosis is None:
             return None
         try:
-            shape = self.pre_filter(pod)
-            self.filter(shape, pod)
-            return shape.diagnosis
+            with self.view(pod):
+                shape = self.pre_filter(pod)
+                self.filter(shape, pod)
+                return shape.diagnosis
         except Exception:
             log.exception("could not find out whether a waiting pod's reasons changed", pod=pod.key)
             return None

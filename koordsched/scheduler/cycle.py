@@ -213,6 +213,12 @@ class Cycle:
 
         Reads the cache as it is: nothing may await between this and the assumption of the pod.
         """
+        if attempt.profile.shapes.have_owners:
+            with attempt.profile.shapes.view(attempt.pod):
+                return self._find_node(attempt)
+        return self._find_node(attempt)
+
+    def _find_node(self, attempt: Attempt) -> str | Diagnosis | ExtenderQuestion:
         pod, profile, answer = attempt.pod, attempt.profile, attempt.answer
         shapes, timings = profile.shapes, profile.timings
         if profile.admission is not None and self._cache.table.live_count:

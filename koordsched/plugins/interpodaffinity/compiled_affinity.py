@@ -136,6 +136,8 @@ class CompiledAffinity:
     def version(self) -> Hashable:
         """Return what the filter's answers depend on besides the row."""
         self.refresh()
+        if self._compiler.cache.simulating:  # an owner's view of the nodes: what others see is kept
+            return self._filter_serial, self._compiler.keys.changes.version(), FilterState(self._compiler.keys, self.filter_counts).key
         if self._row_counts:
             labels = self._compiler.keys.changes.version()
             newest = 0

@@ -1,0 +1,102 @@
+"""Capacity that belongs to an owner: who sees it, when it is looked at again, and that a view leaves nothing behind."""
+
+from __future__ import annotations
+
+import pytest
+from support.builders import node, pod
+from support.counted import cache_of
+from support.owners import WITH_OWNERS
+from support.world import World
+
+from koordsched.api.podinfo import PodInfo
+from koordsched.framework.diagnosis import Diagnosis
+from koordsched.queue.profile import FEASIBLE, INFEASIBLE
+
+
+@pytest.fixture
+def world() -> World:
+    """Return a world whose only node is full of a placeholder of x: all CPUs and port 80."""
+    made = World(WITH_OWNERS)
+    made.cache.set_node(node("n1").cpu("4").memory("8Gi").build())
+    made.cache.set_pod(pod("held").uid("held").cpu("4").host_port(80).on("n1").info(counted_on_node=True), "n1")
+    made.cache.credits.grant("x", "held")
+    return made
+
+
+def asking(world: World, owner: str, cpu: str = "2") -> PodInfo:
+    builder = pod(f"of-{owner}").cpu(cpu).host_port(80)
+    return world.signed((builder.label("owner", owner) if owner else builder).info())
+
+
+def test_the_owner_alone_fits(world: World) -> None:
+    assert world.find(asking(world, "x")) == "n1"
+    for owner in ("y", ""):
+        found = world.find(asking(world, owner))
+        assert isinstance(found, Diagnosis)
+        assert found.message.startswith("0/1 nodes are available: 1 node(s) didn't have free ports")
+
+
+def test_probes_and_simulations_see_what_the_owner_sees(world: World) -> None:
+    mine, other = asking(world, "x"), asking(world, "")
+    assert world.profile.probe(mine)[0] is FEASIBLE
+    assert world.profile.probe(other)[0] is INFEASIBLE
+    target = world.cache.nodes_by_name["n1"]
+    shapes = world.profile.shapes
+    with shapes.view(mine):
+        simulation = shapes.simulation(shapes.pre_filter(mine))
+    assert simulation.filter_node(mine, target) is None
+    assert simulation.simulate_on_node(mine, target, add=[pod("more").uid("more").cpu("3").info()]) is not None
+    assert simulation.fit_filter(mine) is None
+
+
+def test_what_the_placeholder_holds_may_change(world: World) -> None:
+    mine = asking(world, "x", cpu="3")
+    assert world.find(mine) == "n1"
+    world.cache.set_pod(pod("held").uid("held").cpu("1").on("n1").info(counted_on_node=True), "n1")
+    world.cache.set_pod(pod("taken").uid("taken").cpu("3").on("n1").info(counted_on_node=True), "n1")
+    assert isinstance(world.find(mine), Diagnosis)
+    assert world.find(asking(world, "x", cpu="1")) == "n1"
+
+
+def test_a_credit_may_be_granted_before_its_placeholder_is_counted_and_revoked(world: World) -> None:
+    late = asking(world, "y")
+    world.cache.credits.grant("y", "held")
+    assert world.find(late) == "n1"
+    world.cache.credits.revoke("y", "held")
+    world.cache.credits.revoke("y", "held")
+    assert isinstance(world.find(late), Diagnosis)
+    world.cache.credits.grant("y", "later")
+    assert isinstance(world.find(late), Diagnosis)
+    assert len(world.cache.credits) == 2
+
+
+def test_a_view_leaves_columns_ports_and_log_as_they_were(world: World) -> None:
+    table, ports = world.cache.table, world.columns.host_ports
+    before = {name: column.tolist() for name, column in table.columns().items()}
+    end, lists = table.log_end, len(ports)
+    with world.cache.view("x"), world.cache.view("x"):
+        assert world.cache.nodes_by_name["n1"].pods == {}
+        assert world.cache.simulating
+    assert {name: column.tolist() for name, column in table.columns().items()} == before
+    assert (table.log_end, len(ports)) == (end, lists)
+    assert not world.cache.simulating
+
+
+def test_a_simulated_pod_leaves_no_list_of_ports_behind() -> None:
+    cache = cache_of("n1")
+    with cache.simulate(cache.nodes_by_name["n1"], add=[pod("new").uid("new").host_port(443).info()]):
+        assert len(cache.columns.host_ports) == 1
+    assert len(cache.columns.host_ports) == 0
+
+
+def test_a_change_of_credits_concerns_its_owner_alone(world: World) -> None:
+    stranger, mine = asking(world, ""), asking(world, "x")
+    shapes = world.profile.shapes
+    world.find(stranger)
+    world.find(mine)
+    theirs = shapes._kept.peek(stranger.shape)  # type: ignore[arg-type]
+    assert theirs is not None
+    world.cache.credits.grant("x", "other")
+    assert world.find(mine) == "n1"
+    assert theirs.evaluation.is_current()
+    assert theirs.prepared

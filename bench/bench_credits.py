@@ -1,7 +1,7 @@
 """What does capacity that belongs to owners cost, with 10,000 placeholders of 5,000 owners on 5,000 nodes?
 
-Limits: pods of nobody's at most 2 us more than in a cluster in which no owner has anything; an owner's first pod at most 1 ms more than the
-first pod of another shape, and 20 us more after that.
+Limits: pods without an owner at most 2 us more than in a cluster in which no owner has anything; an owner's first pod at most 1 ms more
+than the first pod of another shape, and 20 us more after that.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def place_each(benchmark: Any, world: World, owner: str) -> None:
 
 
 @pytest.mark.parametrize("owned", [False, True])
-def bench_pods_of_nobodys(benchmark: Any, owned: bool) -> None:
+def bench_pods_without_an_owner(benchmark: Any, owned: bool) -> None:
     place_each(benchmark, cluster(owned=owned), "")
 
 
@@ -77,7 +77,7 @@ def bench_first_pod_of_each_owner(benchmark: Any, owned: bool) -> None:
 
 
 def bench_a_change_of_credits(benchmark: Any) -> None:
-    """Nothing that is known of pods of nobody's is asked again."""
+    """Nothing that is known of pods without an owner is asked again."""
     world = cluster(owned=True)
     info = pod_of(world)
     for _ in range(2):

@@ -78,7 +78,7 @@ class Cache:
         self.checked: list[CheckedState] = []  # what plugins keep, to be compared with the objects now and then
         self.signatures = Signatures()
         self.credits = Credits(self.table)
-        self._viewing = False  # inside `view`
+        self._viewing: Hashable | None = None  # the owner, inside `view`
         self._unknown_row = NO_ROW  # of nodes that are known from bound pods alone; NO_ROW while there is none
         self._unknown = 0  # how many these are
         self.columns.recount_with(self._recount)
@@ -303,10 +303,12 @@ class Cache:
     def view(self, owner: Hashable) -> Iterator[None]:
         """Show the nodes as the owner sees them while the block runs: its placeholders are not there (`credits`). O(placeholders).
 
-        What is evaluated inside may be kept for pods of this owner alone. Nested blocks are of the same owner.
+        What is evaluated inside may be kept for pods of this owner alone. Blocks may be nested; ValueError for another owner's.
         """
-        owned = None if self._viewing else self.credits.of(owner)
-        if owned is None:
+        owned = self.credits.of(owner)
+        if owned is None or self._viewing is not None:
+            if self._viewing not in (None, owner):
+                raise ValueError(f"the view of {owner!r} was asked for within that of {self._viewing!r}")
             yield
             return
         with ExitStack() as stack:
@@ -314,11 +316,11 @@ class Cache:
                 state = self.pods.get(uid)
                 if state is not None and not state.node.shares_row:
                     stack.enter_context(self.simulate(state.node, remove=(state.info,)))
-            self._viewing = True
+            self._viewing = owner
             try:
                 yield
             finally:
-                self._viewing = False
+                self._viewing = None
 
     def _put_quietly(self, node: NodeInfo, pod: PodInfo) -> None:
         self.table.add_quietly(node.row, self.columns.request(pod.resources))

@@ -53,7 +53,7 @@ class HostPorts:
 
     def lists(self) -> Iterator[PortList]:
         """Yield what is in use, on one row at least."""
-        yield from self._lists.values()
+        yield from (found for found in self._lists.values() if self._table.count_bits(found.bit))
 
     def use(self, row: int, ports: tuple[HostPort, ...], *, quietly: bool = False) -> None:
         """Let one pod more use these ports on a row. quietly: in a simulation, which logs nothing."""

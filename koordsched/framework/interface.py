@@ -342,8 +342,8 @@ class CreditPlugin(Plugin):
 
     @abstractmethod
     def owner_of(self, pod: PodInfo) -> Hashable | None:
-        """Return whose capacity the pod may use besides what is free; None: nobody's. Part of the pod's signature: pods of two owners never
-        share a shape. When it changes for a pod, report that to `Cache.signatures`."""
+        """Return the owner whose capacity the pod may use besides what is free, None without one. Part of the signature: pods of two
+        owners never share a shape. When it changes for a pod, report that to `Cache.signatures`."""
 
 
 class NextPod(msgspec.Struct, frozen=True):

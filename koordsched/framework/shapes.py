@@ -417,8 +417,9 @@ class Shapes:
         return ShapeSimulation(self._simulated_filters, shape)
 
     def simulation_for(self, pod: PodInfo) -> NodeSimulation:
-        """Return the same for a pod whose shape was not prepared yet, as admission refused the pod."""
-        return self.simulation(self.pre_filter(pod))
+        """Return the same for a pod whose shape may not be prepared yet."""
+        with self.view(pod):
+            return self.simulation(self.pre_filter(pod))
 
 
 def _forget_scores(shape: Shape, names: AbstractSet[str]) -> None:

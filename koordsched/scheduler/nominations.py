@@ -56,7 +56,7 @@ class NominationKeeper:
         if profile is None or node is None:
             return False
         try:
-            refusal = profile.shapes.simulation(profile.shapes.pre_filter(pod)).filter_node(pod, node)
+            refusal = profile.shapes.simulation_for(pod).filter_node(pod, node)
         except Exception:
             log.exception("cannot find out whether a nomination still holds", pod=pod.key, node=name)
             return False

@@ -98,8 +98,7 @@ class PluginHandle:
         self._context.status_writer.update(pod.pod, PodStatusUpdate(nominated=node_name))
 
     def simulation(self, pod: PodInfo) -> NodeSimulation:
-        shapes = self._context.profiles[pod.pod.spec.scheduler_name].shapes
-        return shapes.simulation(shapes.pre_filter(pod))
+        return self._context.profiles[pod.pod.spec.scheduler_name].shapes.simulation_for(pod)
 
     def fits(self, pod: PodInfo, node: NodeInfo, add: Iterable[PodInfo], remove: Iterable[PodInfo]) -> bool:
         if pod.pod.spec.scheduler_name not in self._context.profiles:

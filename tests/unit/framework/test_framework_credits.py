@@ -82,6 +82,12 @@ def test_a_view_leaves_columns_ports_and_log_as_they_were(world: World) -> None:
     assert not world.cache.simulating
 
 
+def test_two_owners_views_are_never_mixed(world: World) -> None:
+    world.cache.credits.grant("y", "other")
+    with world.cache.view("x"), pytest.raises(ValueError, match="the view of 'y' was asked for within that of 'x'"), world.cache.view("y"):
+        raise AssertionError("two views at once")
+
+
 def test_a_simulated_pod_leaves_no_list_of_ports_behind() -> None:
     cache = cache_of("n1")
     with cache.simulate(cache.nodes_by_name["n1"], add=[pod("new").uid("new").host_port(443).info()]):

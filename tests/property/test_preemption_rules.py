@@ -30,7 +30,7 @@ from koordsched.config import REFERENCE, Environment
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.handle import Handle
-from koordsched.framework.interface import PostFilterPlugin, PostFilterResult, PreFilterPlugin
+from koordsched.framework.interface import AdmissionPlugin, PostFilterPlugin, PostFilterResult, PreFilterPlugin
 from koordsched.framework.preemption.engine import Outcome, PreemptionEngine
 from koordsched.framework.preemption.job import Job
 from koordsched.framework.preemption.rules import PreemptionRules, VictimRule
@@ -42,6 +42,7 @@ NAMES = [f"n{i}" for i in range(4)]
 GROUPS = ["red", "blue", "none"]
 APPS = ["a", "b"]
 WEIGHT = 2**31
+REFUSES = ["", "PreFilter", "admission"]
 OVER = unschedulable("over the limit of its group")
 
 
@@ -76,11 +77,11 @@ class QuotaRule(VictimRule):
         return {"cpu": beyond} if beyond > 0 else {}
 
 
-class QuotaLike(PreFilterPlugin, PostFilterPlugin):
-    """A thin user of the engine. `refuses`: whether its PreFilter refuses what is over the limit, or its rule alone knows the limit."""
+class QuotaLike(AdmissionPlugin, PreFilterPlugin, PostFilterPlugin):
+    """A thin user of the engine. refuses: where it refuses what is over the limit; "": its rule alone knows the limit."""
 
     name = "QuotaLike"
-    refuses = False
+    refuses = ""
 
     def __init__(self, handle: Handle) -> None:
         self.rule = QuotaRule(handle)
@@ -94,7 +95,13 @@ class QuotaLike(PreFilterPlugin, PostFilterPlugin):
         return (self.rule.used(group), self.rule.limits.get(group), self.refuses)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        return OVER if self.refuses and self.rule.to_release([pod]) else None
+        return OVER if self.refuses == "PreFilter" and self.rule.to_release([pod]) else None
+
+    def admit(self, pod: PodInfo) -> Status | None:
+        return OVER if self.refuses == "admission" and self.rule.to_release([pod]) else None
+
+    def admission_key(self, pod: PodInfo) -> Hashable | None:
+        return self.sign(pod)
 
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> Outcome:
         return await self.engine.preempt(pod, diagnosis, diagnosis.total_nodes)
@@ -298,12 +305,12 @@ seen: Counter[str] = Counter()
 
 
 @settings(max_examples=150, deadline=None)
-@given(seed=st.integers(0, 2**32), refuses=st.booleans())
-def test_victims_of_one_group_within_its_limit_are_those_of_a_model_that_looks_at_every_node(seed: int, refuses: bool) -> None:
+@given(seed=st.integers(0, 2**32), refuses=st.sampled_from(REFUSES))
+def test_victims_of_one_group_within_its_limit_are_those_of_a_model_that_looks_at_every_node(seed: int, refuses: str) -> None:
     one_node(seed, refuses)
 
 
-def one_node(seed: int, refuses: bool) -> None:
+def one_node(seed: int, refuses: str) -> None:
     random = Random(seed)
     bench = Bench(random)
     bench.plugin.refuses = refuses
@@ -370,7 +377,7 @@ def job_of_three(seed: int) -> None:
     seen[f"job on {len(members)}"] += 1
 
 
-@pytest.mark.parametrize("play", [lambda seed: one_node(seed, bool(seed % 2)), job_of_three], ids=["one node", "job"])
+@pytest.mark.parametrize("play", [lambda seed: one_node(seed, REFUSES[seed % 3]), job_of_three], ids=["one node", "job"])
 def test_all_outcomes_occur(play: Any) -> None:
     seen.clear()
     for seed in range(80):

@@ -126,8 +126,9 @@ class CandidateFinder:
         lower = self.victims.lower_on(preemptor.pod, row)
         if node is None or not lower:
             return self.rules.no_victims
-        released = Released(self.victims.to_release((preemptor.pod,)), lower)
-        if not released.enough:
+        to_release = self.victims.to_release((preemptor.pod,))
+        released = Released(to_release, lower) if to_release else None
+        if released is not None and not released.enough:
             return self.rules.over_limit
         ahead = self._nominator.ahead(preemptor.pod, node.name)
         violating = self.budgets.violations([pod.pod for pod in lower])
@@ -139,14 +140,15 @@ class CandidateFinder:
             with ExitStack() as reprieved:
                 # First those whose eviction violates a budget are put back, then the others, the most important first.
                 for i in sorted(range(len(lower)), key=lambda i: not violating[i]):
-                    if not released.can_spare(lower[i]):
+                    if released is not None and not released.can_spare(lower[i]):
                         victims.append(i)
                         continue
                     with ExitStack() as tried:
                         tried.enter_context(self._cache.simulate(node, add=[lower[i]]))
                         if refusal_with_nominated(preemptor, node, ahead) is None:
                             reprieved.push(tried.pop_all())
-                            released.put_back(lower[i])
+                            if released is not None:
+                                released.put_back(lower[i])
                         else:
                             victims.append(i)
         if not victims:

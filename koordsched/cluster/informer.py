@@ -85,6 +85,7 @@ class Informer(Generic[T]):
         self._loop: asyncio.AbstractEventLoop | None = None  # while `run` runs
         self._retries: dict[str, asyncio.TimerHandle] = {}  # by key: when handlers that missed a change of the object are called again
         self._relisted_for_nothing = False
+        self._served = True  # as far as is known
         self._distrusted = False  # the watch is to be given up
         self._limit: asyncio.Timeout | None = None  # of the watch that is followed: when it has been silent for too long
         self._watches_ended = 0
@@ -194,6 +195,9 @@ class Informer(Generic[T]):
             token = page.continue_token
             if not token:
                 break
+        if not self._served:
+            self._log.info("the cluster serves this kind now")
+        self._served = True
         self.stats.lists += 1
         self.stats.relists = self.stats.lists - 1
         self.stats.last_list = self._clock.now()
@@ -257,8 +261,9 @@ class Informer(Generic[T]):
 
     async def _wait_until_served(self) -> None:
         self.resource_version = ""
-        if self.store or not self.synced.is_set():
+        if self._served:
             self._log.info("the cluster does not serve this kind; taken as empty", probe_seconds=PROBE_SECONDS)
+        self._served = False
         await self._take_over({})
         await asyncio.sleep(PROBE_SECONDS)
 

@@ -90,8 +90,9 @@ class Informers:
         await asyncio.gather(*(informer.synced.wait() for informer in self))
 
     @property
-    def all_synced(self) -> bool:
-        return all(informer.synced.is_set() for informer in self)
+    def unsynced(self) -> list[str]:
+        """Return the kinds, by plural and group, whose first list has not been handled yet."""
+        return [informer.kind.plural_group for informer in self if not informer.synced.is_set()]
 
 
 class SchedulerContext:

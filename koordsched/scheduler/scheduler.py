@@ -162,7 +162,12 @@ class Scheduler:
     @property
     def synced(self) -> bool:
         """Whether every initial list has been handled."""
-        return self._informers.all_synced
+        return not self.unsynced
+
+    @property
+    def unsynced(self) -> list[str]:
+        """Return the kinds, by plural and group, whose initial list has not been handled yet."""
+        return self._informers.unsynced
 
     @property
     def pods(self) -> Mapping[str, Pod]:

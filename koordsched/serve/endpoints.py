@@ -186,4 +186,5 @@ class Endpoints:
         return "process is shutting down" if self.shutting_down else ""
 
     def _handlers_synced(self) -> str:
-        return "" if self._scheduler.synced else "handlers are not fully synchronized"
+        waiting = self._scheduler.unsynced
+        return f"handlers are not fully synchronized: {', '.join(waiting)}" if waiting else ""

@@ -5,17 +5,23 @@ What is written goes through both adapters of the port, and what comes of it is 
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
 import pytest
 from support.both_clusters import Both, Json, on_both
+from support.controlplane.definitions import COLLECTION, await_gone, definitions, install
 from support.controlplane.plane import ControlPlane
 from support.custom_resources import COMPLETED, EXAMPLES, REFUSED, example
 
 from koordsched.api.kinds import DEVICE, ELASTIC_QUOTA, ELASTIC_QUOTA_PROFILE, POD_GROUP, RESERVATION, Kind
 from koordsched.api.meta import Object
+from koordsched.clock import RealClock
+from koordsched.cluster.informer import Informer
 from koordsched.cluster.port import Cluster, Patch, Ref
 
 WITHOUT = {DEVICE, POD_GROUP, ELASTIC_QUOTA, ELASTIC_QUOTA_PROFILE}
@@ -105,3 +111,44 @@ def test_only_a_status_of_its_own_is_kept_apart(plane: ControlPlane, tmp_path: P
         assert found.status.phase == ("Waiting" if kind is RESERVATION else "Succeeded")
 
     on_both(plane, tmp_path, script)
+
+
+def test_a_kind_may_be_defined_later_and_removed_again(plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process does so for NodeResourceTopologies (test_numa_definitions.py); here are all kinds, asked for more often."""
+    monkeypatch.setattr("koordsched.cluster.informer.PROBE_SECONDS", 0.2)
+    rest, manifests = plane.rest(), list(definitions())
+
+    def remove() -> None:
+        for manifest in manifests:
+            rest.delete(f"{COLLECTION}/{manifest['metadata']['name']}")
+        for manifest in manifests:
+            await_gone(rest, manifest)
+
+    async def script(both: Both) -> None:
+        informers: list[Informer[Object]] = [Informer(both.real, kind, RealClock(), Random(1)) for kind in EXAMPLES]
+
+        async def until(holds: Callable[[Informer[Object]], bool]) -> None:
+            async with asyncio.timeout(30):
+                while not all(map(holds, informers)):  # noqa: ASYNC110  # a real cluster is waited for
+                    await asyncio.sleep(0.05)
+
+        tasks = [asyncio.create_task(informer.run()) for informer in informers]
+        try:
+            await until(lambda informer: informer.synced.is_set() and not informer.store)
+            await asyncio.to_thread(install, rest, manifests)
+            for kind in EXAMPLES:
+                await both.real.create(kind, example(kind))
+            await until(lambda informer: [type(obj) for obj in informer.store.values()] == [informer.kind.struct])
+            await asyncio.to_thread(remove)
+            await until(lambda informer: not informer.store)
+            assert [task for task in tasks if task.done()] == []
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    remove()
+    try:
+        on_both(plane, tmp_path, script)
+    finally:
+        install(rest, manifests)

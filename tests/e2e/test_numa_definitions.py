@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from support.controlplane.accounts import service_account
 from support.controlplane.credentials import by_token
@@ -19,6 +21,17 @@ PROFILES = [{"schedulerName": "default-scheduler", "plugins": {"multiPoint": {"e
 PROBED_WITHIN = 60.0  # an informer asks every 30 s for a kind that is not served
 
 
+MISSING = "the cluster does not serve this kind; taken as empty"
+SERVED = "the cluster serves this kind now"
+
+
+def remove(rest: Rest, manifests: Iterable[dict[str, Any]]) -> None:
+    """Delete the definitions, and with them all objects of their kinds."""
+    for manifest in manifests:
+        rest.delete(f"{COLLECTION}/{manifest['metadata']['name']}")
+        await_gone(rest, manifest)
+
+
 def bound(rest: Rest, name: str) -> bool:
     return bool(rest.get(f"{PODS}/{name}")["spec"].get("nodeName"))
 
@@ -26,9 +39,7 @@ def bound(rest: Rest, name: str) -> bool:
 def test_topologies_may_be_defined_later(plane: ControlPlane, tmp_path: Path) -> None:
     rest = plane.rest()
     manifests = list(definitions())
-    for manifest in manifests:
-        rest.delete(f"{COLLECTION}/{manifest['metadata']['name']}")
-        await_gone(rest, manifest)
+    remove(rest, manifests)
     try:
         create_node(rest, "n1", "4")
         create_pod(rest, "plain", "1")
@@ -42,9 +53,10 @@ def test_topologies_may_be_defined_later(plane: ControlPlane, tmp_path: Path) ->
             install(rest, manifests)
             rest.create(TOPOLOGIES, topology_manifest("n1", CpuLayout.parse("1x1x2x2")))
             until(lambda: bound(rest, "own"), PROBED_WITHIN)
+            assert recount_cpus(rest).not_as_requested() == []
             outcome = running.stop()
     finally:
         install(rest, manifests)
-    assert recount_cpus(rest).not_as_requested() == []
     assert outcome.of("error") == []
+    assert [line["msg"] for line in outcome.lines if line["msg"] in {MISSING, SERVED}] == [MISSING, SERVED]
     assert "forbidden: User" not in outcome.text

@@ -109,11 +109,11 @@ class InformerMachine(RuleBasedStateMachine):
 
     @rule()
     def stop_serving(self) -> None:
-        self.cluster.unserved.add(POD)
+        self.cluster.undefine(POD)
 
     @rule()
     def serve_again(self) -> None:
-        self.cluster.unserved.clear()
+        self.cluster.define(POD)
 
     @rule(seconds=st.sampled_from([0.0, 0.1, 5.0, 45.0]))
     def let_pass(self, seconds: float) -> None:
@@ -123,7 +123,7 @@ class InformerMachine(RuleBasedStateMachine):
     def settle_and_compare(self) -> None:
         """Lift the faults and wait longer than any backoff and than the probe for a missing kind."""
         self.cluster.faults.rules.clear()
-        self.cluster.unserved.clear()
+        self.cluster.define(POD)
         self.runner.run(asyncio.sleep(120))
         listed = self.runner.run(self.cluster.list(POD, field_selector=SELECTOR)).items
         assert sorted(self.informer.store.items()) == [(f"default/{pod.metadata.name}", pod) for pod in listed]

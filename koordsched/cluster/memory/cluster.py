@@ -47,13 +47,12 @@ class MemoryClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
 class MemoryCluster:
     """A `Cluster` in memory.
 
-    `calls` counts the requests so far, failed ones included. `unserved` kinds are answered with 404, as when their CRD is missing; `faults`
-    may be changed at any time. The random source is the cluster's own: uids, watch lifetimes and faults are drawn from it.
+    `calls` counts the requests so far, failed ones included. All kinds are served but those of which `undefine` was called. `faults` may
+    be changed at any time. The random source is the cluster's own: uids, watch lifetimes and faults are drawn from it.
     """
 
     def __init__(self, clock: Clock, *, random: Random, faults: Faults | None = None, options: MemoryClusterOptions | None = None) -> None:
         self.faults = faults or Faults()
-        self.unserved: set[Kind] = set()
         self._clock = clock
         self._random = random
         self._options = options or MemoryClusterOptions()
@@ -62,6 +61,7 @@ class MemoryCluster:
         self._pages = Pages()
         self._selectors: dict[str, FieldSelector | None] = {"": None}  # as read before: `Stored.selected` knows them by identity
         self._compacted_at = clock.now()
+        self._undefined: set[Kind] = set()
 
     @property
     def calls(self) -> Counter[tuple[str, Kind]]:
@@ -210,6 +210,17 @@ class MemoryCluster:
         for store in self._registry.kinds():
             store.compact(self._registry.version)
 
+    def undefine(self, kind: Kind) -> None:
+        """Serve the kind no more, as when its definition is deleted: its objects go, its watches end, and requests get 404."""
+        store = self._registry.kind(kind)
+        self._registry.remove_all(kind)
+        self._undefined.add(kind)
+        store.cut(None)
+
+    def define(self, kind: Kind) -> None:
+        """Serve the kind again, empty at first."""
+        self._undefined.discard(kind)
+
     def cut_watches(self, error: Callable[[], ClusterError] | None = None) -> None:
         """End all watches that run now, with an error or as if their time were over."""
         for store in self._registry.kinds():
@@ -218,7 +229,7 @@ class MemoryCluster:
     def _arrive(self, verb: Verb, kind: Kind) -> Fault | None:
         """Count the request and return the fault that strikes it. NotFound: the kind is not served."""
         self._registry.kind(kind).requests[verb] += 1
-        if self.unserved and kind in self.unserved:
+        if self._undefined and kind in self._undefined:
             raise answers.not_served()
         return self.faults.strike(verb, kind, self._random) if self.faults.rules else None
 

@@ -171,6 +171,13 @@ class Registry:
         else:
             self._replace(stored, raw)
 
+    def remove_all(self, kind: Kind) -> None:
+        """Take out all objects of the kind, whatever finalizers they have."""
+        for stored in list(self.kind(kind).objects.values()):
+            raw = _own_top(stored.raw)
+            self._stamp(raw)
+            self._remove(stored, raw)
+
     def evict(self, ref: Ref, uid: str, grace_period_seconds: int | None) -> None:
         """Delete the pod if its disruption budget, which has one disruption less then, allows it. NotFound, Conflict, `budget_after`."""
         stored = self.find(ref)

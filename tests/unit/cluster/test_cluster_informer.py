@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec.structs import replace
+from structlog.testing import capture_logs
 from support.manifests import pod_manifest
 from support.virtual_loop import running, settle
 
@@ -297,7 +298,7 @@ async def test_a_failed_watch_is_retried_from_the_last_version(clock: VirtualClo
 
 
 async def test_a_kind_that_is_not_served_is_empty_until_it_is(cluster: MemoryCluster, clock: VirtualClock) -> None:
-    cluster.unserved.add(DEVICE)
+    cluster.undefine(DEVICE)
     informer: Informer[Unstructured] = Informer(cluster, DEVICE, clock, Random(2))
     story = Story(clock)
     informer.add_handler(story)
@@ -305,7 +306,7 @@ async def test_a_kind_that_is_not_served_is_empty_until_it_is(cluster: MemoryClu
         await informer.synced.wait()
         await asyncio.sleep(100)
         assert cluster.calls["list", DEVICE] == 4  # at 0, 30, 60 and 90 s
-        cluster.unserved.clear()
+        cluster.define(DEVICE)
         await create(cluster, "d", kind=DEVICE)
         await asyncio.sleep(20)
     assert story.lines == ["add d later"]
@@ -320,10 +321,27 @@ async def test_a_kind_that_is_no_longer_served_loses_its_objects(cluster: Memory
     informer.add_handler(story)
     async with running(informer.run()):
         await asyncio.sleep(20)
-        cluster.unserved.add(DEVICE)
-        cluster.cut_watches()
+        cluster.undefine(DEVICE)
         await settle()
-    assert story.lines == ["add d initial", "delete d unknown"]
+        assert story.lines == ["add d initial", "delete d unknown"]
+        cluster.define(DEVICE)
+        await create(cluster, "e", kind=DEVICE)
+        await asyncio.sleep(40)
+    assert story.lines[2:] == ["add e later"]
+
+
+async def test_that_a_kind_is_not_served_is_logged_when_it_begins_and_when_it_ends(cluster: MemoryCluster, clock: VirtualClock) -> None:
+    cluster.undefine(DEVICE)
+    informer: Informer[Unstructured] = Informer(cluster, DEVICE, clock, Random(2))
+    with capture_logs() as logs:
+        async with running(informer.run()):
+            await asyncio.sleep(100)
+            cluster.define(DEVICE)
+            await asyncio.sleep(40)
+            cluster.undefine(DEVICE)
+            await asyncio.sleep(100)
+    missing, there = "the cluster does not serve this kind; taken as empty", "the cluster serves this kind now"
+    assert [(line["event"], line["kind"]) for line in logs] == [(text, DEVICE.plural_group) for text in (missing, there, missing)]
 
 
 async def test_a_handler_that_raises_does_not_stop_it(cluster: MemoryCluster, clock: VirtualClock) -> None:

@@ -39,7 +39,7 @@ async def test_a_kind_without_objects_is_an_empty_list(cluster: MemoryCluster) -
 
 
 async def test_a_kind_that_is_not_served_is_not_found(cluster: MemoryCluster) -> None:
-    cluster.unserved.add(DEVICE)
+    cluster.undefine(DEVICE)
     with pytest.raises(NotFound, match="the server could not find the requested resource"):
         await cluster.list(DEVICE)
 

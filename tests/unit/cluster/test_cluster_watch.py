@@ -246,7 +246,7 @@ async def test_a_watch_from_nowhere_is_refused(cluster: MemoryCluster) -> None:
 
 
 async def test_a_kind_that_is_not_served_cannot_be_watched(cluster: MemoryCluster) -> None:
-    cluster.unserved.add(DEVICE)
+    cluster.undefine(DEVICE)
     with pytest.raises(NotFound):
         await Watcher(cluster, DEVICE, cluster.resource_version).run()
 

@@ -50,11 +50,12 @@ async def test_it_is_alive_from_the_beginning_and_ready_after_the_initial_lists(
     assert served.run.result() == 0
 
 
-async def test_it_is_not_ready_while_it_lists(logged: Any) -> None:
+async def test_it_is_not_ready_while_it_lists_and_says_what(logged: Any) -> None:
     server = FakeServer()
-    server.faults.rules.append(Fault(verb="list", delay=0.3))
+    server.faults.rules.append(Fault(verb="list", kind=POD, delay=0.3))
+    waiting = "[-]sched-handler-sync failed: handlers are not fully synchronized: pods\n"
     async with serving(server) as served:
-        await until(lambda: served.answers_with("/readyz", 500, "[-]sched-handler-sync failed: handlers are not fully synchronized\n"))
+        await until(lambda: served.answers_with("/readyz", 500, waiting))
         await served.ready()
 
 

@@ -37,6 +37,9 @@ class Evaluation:
     def is_current(self) -> bool:
         """Answer whether nothing has changed since the last round, so that none is needed."""
 
+    def behind(self) -> int:
+        """Return how many rows may have to be asked about before the columns are up to date, at most."""
+
     def start_over(self) -> None:
         """Begin a round in which everything is unknown."""
 
@@ -91,11 +94,20 @@ class Evaluation:
     def verdict(self, row: int) -> tuple[int, int]:
         """Return (filter, code) of the first filter that refused the row; (-1, 0) when it is feasible or no node."""
 
+    def verdicts_of(self, rows: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return (filters, codes) of these rows, each as `verdict` has it."""
+
     def histogram(self) -> list[tuple[int, int, int]]:
         """Return (filter, code, rows) for each distinct refusal."""
 
     def refusals(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
         """Return (rows, filters, codes) of all refused rows."""
+
+    def totals_among(self, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return the totals of these feasible, ranked rows as if no other row was feasible. ValueError for a row that is not feasible.
+
+        Scorers that normalise by themselves are left out.
+        """
 
     def scores(self, row: int) -> tuple[list[int], int]: ...
     def nbytes(self) -> int:

@@ -107,6 +107,15 @@ cdef class Evaluation:
             self.ranking.all_stale = True  # which rows were dirty in the last round is gone
         return True
 
+    def behind(self):
+        """Return how many rows may have to be asked about before the columns are up to date, at most."""
+        cdef int64_t entries = self.table.log_end - self.log.position
+        if not self.settled or self.forgotten or self.table.capacity != self.verdicts.capacity or not 0 <= entries <= LOG_SIZE:
+            return self.table.live_count
+        if self.log.tentative and self.log.rewinds != self.table.rewinds:
+            return self.table.live_count  # what was undone since is for catch_up to find out: the log's reader says it once
+        return min(entries, self.table.live_count)
+
     def start_over(self):
         """Begin a round in which everything is unknown."""
         cdef Py_ssize_t capacity = self.table.capacity
@@ -268,6 +277,10 @@ cdef class Evaluation:
         """Return (filter, code) of the first filter that refused the row; (-1, 0) when it is feasible or no node."""
         return self.verdicts.verdict(row)
 
+    def verdicts_of(self, const int32_t[::1] rows not None):
+        """Return (filters, codes) of these rows, each as `verdict` has it."""
+        return self.verdicts.verdicts_of(rows)
+
     def histogram(self):
         """Return [(filter, code, rows)] over refused rows, in order of first appearance."""
         return self.verdicts.histogram()
@@ -381,6 +394,15 @@ cdef class Evaluation:
     def pick(self, int64_t best, Py_ssize_t k):
         """Return the k-th row (from 0, in row order) whose total is `best`."""
         return self.ranking.pick(best, k)
+
+    def totals_among(self, const int32_t[::1] rows not None):
+        """Return the totals of these feasible, ranked rows as if no other row was feasible, without scorers that normalise by themselves."""
+        cdef Py_ssize_t i, row
+        for i in range(rows.shape[0]):
+            row = rows[i]
+            if row < 0 or row >= self.verdicts.extent or self.verdicts.failed[row] != 0:
+                raise ValueError(f"row {row} is not feasible")
+        return self.ranking.totals_among(rows)
 
     def scores(self, Py_ssize_t row):
         """Return (raw score of each scorer, total) of a feasible, ranked row."""

@@ -48,6 +48,7 @@ cdef class Ranking:
     cdef Py_ssize_t rank(self) noexcept
     cdef object best(self)
     cdef Py_ssize_t pick(self, int64_t best, Py_ssize_t k) except -1
+    cdef object totals_among(self, const int32_t[::1] rows)
     cdef object scores(self, Py_ssize_t row)
     cdef Py_ssize_t row_bytes(self) noexcept
 

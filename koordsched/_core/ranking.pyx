@@ -387,6 +387,34 @@ cdef class Ranking:
                     k -= 1
         raise LookupError(f"no such row with total {best}")
 
+    cdef object totals_among(self, const int32_t[::1] rows):
+        # Total feasible rows as if no other row was feasible. Scores that are shares of the largest have another one then.
+        cdef Py_ssize_t s, i
+        cdef int64_t score, weight, largest
+        cdef bint relative, reverse
+        cdef int64_t[::1] raw
+        totals = np.zeros(rows.shape[0], np.int64)
+        cdef int64_t[::1] total = totals
+        for s in range(self.scorers):
+            if not self.enabled >> s & 1 or self.modes[s] == NORMALIZE_CUSTOM:
+                continue
+            raw = self.raw[s]
+            weight = self.weights[s]
+            relative = self._is_relative(s)
+            reverse = self.modes[s] == NORMALIZE_MAX_REVERSE
+            largest = 0
+            if relative:
+                for i in range(rows.shape[0]):
+                    largest = max(largest, raw[rows[i]])
+            for i in range(rows.shape[0]):
+                score = raw[rows[i]]
+                if relative:
+                    score = divide(100 * score, largest) if largest > 0 else 0
+                    if reverse:
+                        score = 100 - score
+                total[i] += weight * score
+        return totals
+
     cdef object scores(self, Py_ssize_t row):
         return [self.raw[s, row] for s in range(self.scorers)], self.total[row]
 

@@ -44,6 +44,7 @@ cdef class Verdicts:
     cdef object feasible_among(self, const int32_t[::1] rows)
     cdef object feasible_rows(self)
     cdef object verdict(self, Py_ssize_t row)
+    cdef object verdicts_of(self, const int32_t[::1] rows)
     cdef object histogram(self)
     cdef object refusals(self)
     cdef Py_ssize_t row_bytes(self) noexcept

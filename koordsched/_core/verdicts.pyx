@@ -300,6 +300,20 @@ cdef class Verdicts:
             return -1, 0
         return failed - 1, self.codes[failed - 1, row]
 
+    cdef object verdicts_of(self, const int32_t[::1] rows):
+        cdef Py_ssize_t i, row
+        cdef int32_t refused
+        filters = np.empty(rows.shape[0], np.int32)
+        found = np.empty(rows.shape[0], np.int32)
+        cdef int32_t[::1] filter_of = filters, code_of = found, failed = self.failed
+        cdef int32_t[:, ::1] codes = self.codes
+        for i in range(rows.shape[0]):
+            row = rows[i]
+            refused = failed[row] if 0 <= row < self.extent else NOT_LIVE
+            filter_of[i] = refused - 1 if refused > 0 else -1
+            code_of[i] = codes[refused - 1, row] if refused > 0 else 0
+        return filters, found
+
     cdef object histogram(self):
         # O(rows x distinct answers), few in practice.
         cdef int64_t[HISTOGRAM_SIZE] keys

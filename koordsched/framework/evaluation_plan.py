@@ -24,6 +24,7 @@ from koordsched.framework.interface import (
     PreEnqueuePlugin,
     PreFilterPlugin,
     PreScorePlugin,
+    RestrictNodesPlugin,
     ScoreNodesPlugin,
     ScorePlugin,
     Scores,
@@ -46,6 +47,7 @@ class Evaluators(msgspec.Struct, frozen=True):
 
     pre_enqueue: list[PreEnqueuePlugin] = []
     pre_filter: list[PreFilterPlugin] = []
+    restrict: list[RestrictNodesPlugin] = []
     filter: list[FilterNodesPlugin | FilterPlugin] = []
     pre_score: list[PreScorePlugin] = []
     score: list[tuple[ScoreNodesPlugin | ScorePlugin, int]] = []
@@ -61,6 +63,7 @@ class EvaluationPlan:
 
     def __init__(self, plugins: Evaluators) -> None:
         self.pre_filters = _distinct([*plugins.pre_filter, *(plugin for plugin in plugins.filter if isinstance(plugin, PreFilterPlugin))])
+        self.restricting = plugins.restrict
         self.filters = [plugin if isinstance(plugin, FilterNodesPlugin) else PerNodeFilter(plugin) for plugin in plugins.filter]
         self.pre_scorers = _distinct([*plugins.pre_score, *(plugin for plugin, _ in plugins.score if isinstance(plugin, PreScorePlugin))])
         self.pre_scorer_names = frozenset(plugin.name for plugin in self.pre_scorers)

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 Codes = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 Scores = NDArray[np.int64]
+Rows = NDArray[np.int32]
 
 MAX_NODE_SCORE = 100
 
@@ -172,6 +173,63 @@ class AdmissionPlugin(Plugin):
     def events_to_register(self) -> Sequence[EventHint] | None:
         """Return no events: what may help is announced. A plugin that also learns of something else by events returns these."""
         return ()
+
+
+class RestrictNodesPlugin(Plugin):
+    """Stands at preFilter and restricts pods to nodes apart from their shape: pods that differ in nothing else share its columns.
+
+    A PreFilterPlugin that names nodes restricts all pods of a shape alike, and needs a shape for each restriction. This role is for what
+    differs from pod to pod: a hint, the topology domain that a gang was given.
+    """
+
+    extension_point = extension_points.PRE_FILTER
+    reads: NodeChange = NodeChange.ALL
+    """All kinds of change of a node after which the rows may be other ones."""
+
+    @abstractmethod
+    def restriction_key(self, pod: PodInfo) -> Hashable | Status | None:
+        """Return all that the restriction depends on of the pod; None: this plugin does not restrict it. Asked when the pod is signed.
+
+        Pods of equal keys are restricted alike, and if they fit nowhere they wait together. A Status fails every attempt with that error,
+        before PreFilter.
+        """
+
+    def restriction_version(self, pod: PodInfo) -> Hashable:
+        """Return what else it depends on, besides `reads`. Called once a cycle for each restricted pod: keep it O(1)."""
+        return None
+
+    @abstractmethod
+    def restrict(self, pod: PodInfo, nodes: Nodes) -> PreFilterResult | Rows | Status | None:
+        """Return the nodes that the pod may go to: names, or rows out of nodes.rows, ascending; None: all of them.
+
+        Called once for each key, and again after changes of `reads` or the version. A Status refuses the pod as PreFilter does.
+        """
+
+
+class FindOneNodePlugin(Plugin):
+    """Stands at preFilter and decides on the only node that a pod may go to. The first such plugin of a profile is asked, no other."""
+
+    extension_point = extension_points.PRE_FILTER
+
+    @abstractmethod
+    def find_one_node(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> str | Status:
+        """Return a node's name, SKIP to leave the choice to the cycle, or why the pod is refused or fails.
+
+        nodes: those to which the pod is restricted. Called once an attempt, after PreFilter; the node has to pass all filters.
+        """
+
+
+class PreferNodesPlugin(Plugin):
+    """Stands at preFilter and names nodes that come first for a pod. The first such plugin of a profile is asked, no other."""
+
+    extension_point = extension_points.PRE_FILTER
+
+    @abstractmethod
+    def prefer_nodes(self, state: CycleState, pod: PodInfo) -> Sequence[str] | Status:
+        """Return names, the best first: the first one that the pod may go to and that passes all filters gets it, whatever others score.
+
+        SKIP, or no name of such a node: the cycle goes on as usual. Called once an attempt, after PreFilter.
+        """
 
 
 class FilterNodesPlugin(Plugin):

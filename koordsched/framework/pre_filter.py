@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from koordsched._core.change import NodeChange
 from koordsched.config.extension_points import PRE_FILTER
-from koordsched.framework.interface import Codes, FilterNodesPlugin, PreFilterPlugin, PreFilterResult
+from koordsched.framework.interface import PreFilterResult
 from koordsched.framework.status import SKIPS, Code, PluginError, Status, unresolvable
 
 if TYPE_CHECKING:
@@ -17,6 +14,7 @@ if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import Nodes
     from koordsched.framework.cycle_state import CycleState
+    from koordsched.framework.interface import PreFilterPlugin
     from koordsched.framework.timings import CycleTimings
     from koordsched.metrics import CounterChild
 
@@ -24,19 +22,22 @@ if TYPE_CHECKING:
 class PreFiltered:
     """What PreFilter decided."""
 
-    __slots__ = ("node_names", "refusal", "restricting", "skipped")
+    __slots__ = ("named", "node_names", "refusal", "skipped")
 
     def __init__(self) -> None:
         self.skipped: set[str] = set()  # plugins whose Filter is off
-        self.node_names: frozenset[str] | None = None  # None: all nodes
-        self.restricting: set[str] = set()  # plugins that named nodes
+        self.named: dict[str, frozenset[str]] = {}  # the nodes to which plugins restrict the shape
+        self.node_names: frozenset[str] | None = None  # what is in all of them; None: all nodes
         self.refusal: Status | None = None
 
-    def restrict(self, plugin: str, result: PreFilterResult) -> None:
-        if result.node_names is None:
+    def restrict(self, plugin: str, result: PreFilterResult | None) -> None:
+        """Let the plugin restrict the shape to these nodes instead of those that it named before."""
+        if result is not None and result.node_names is not None:
+            self.named[plugin] = result.node_names
+        elif self.named.pop(plugin, None) is None:
             return
-        self.restricting.add(plugin)
-        self.node_names = result.node_names if self.node_names is None else self.node_names & result.node_names
+        names = self.named.values()
+        self.node_names = frozenset.intersection(*names) if names else None
 
 
 def run_pre_filter(
@@ -62,7 +63,7 @@ def run_pre_filter(
         if isinstance(outcome, PreFilterResult):
             result.restrict(name, outcome)
             if result.node_names is not None and not result.node_names:
-                result.refusal = _nowhere(result.restricting)
+                result.refusal = nowhere(result.named)
                 return result
         elif outcome.rejected:
             result.refusal = outcome.with_plugin(name)
@@ -74,27 +75,9 @@ def run_pre_filter(
     return result
 
 
-def _nowhere(plugins: set[str]) -> Status:
+def nowhere(plugins: Iterable[str]) -> Status:
+    """Return PreFilter's refusal of a pod to which these plugins together leave no node."""
     names = sorted(plugins)
     if len(names) == 1:
         return unresolvable(f"node(s) didn't satisfy plugin {names[0]}")
     return unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(names)}] simultaneously")
-
-
-class NodeNamesFilter(FilterNodesPlugin):
-    """The restriction to named nodes, as the first filter of a shape: other nodes count as refused by the plugins that named them."""
-
-    name = "PreFilterResult"
-    reads = NodeChange.LABELS  # the name column
-
-    def __init__(self, result: PreFiltered) -> None:
-        self._names = result.node_names or frozenset()
-        self._status = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(result.restricting))}]")
-
-    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes:
-        ids = nodes.columns.name_column.values.ids
-        allowed = np.array([ids[name] for name in self._names if name in ids], np.int32)
-        return (~np.isin(nodes.table.attributes_of(nodes.columns.name_column.attribute, nodes.rows), allowed)).astype(np.int32)
-
-    def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
-        return self._status

@@ -31,6 +31,7 @@ from koordsched.framework.interface import (
     CreditPlugin,
     FilterNodesPlugin,
     FilterPlugin,
+    FindOneNodePlugin,
     GroupTurnPlugin,
     PermitPlugin,
     Plugin,
@@ -40,10 +41,12 @@ from koordsched.framework.interface import (
     PreBindPatchPlugin,
     PreBindPlugin,
     PreEnqueuePlugin,
+    PreferNodesPlugin,
     PreFilterPlugin,
     PreScorePlugin,
     QueueSortPlugin,
     ReservePlugin,
+    RestrictNodesPlugin,
     ScoreNodesPlugin,
     ScorePlugin,
 )
@@ -101,6 +104,9 @@ class Profile:
         self.pre_filter = implementing(PreFilterPlugin)
         self.filter = [plugin for plugin in at(FilterPlugin.extension_point) if isinstance(plugin, FilterNodesPlugin | FilterPlugin)]
         self.post_filter = implementing(PostFilterPlugin)
+        self.find_one_node = self._first(implementing(FindOneNodePlugin), "FindOneNode")
+        self.prefer_nodes = self._first(implementing(PreferNodesPlugin), "PreferNodes")
+        self.names_nodes = self.find_one_node is not None or self.prefer_nodes is not None
         self.pre_score = implementing(PreScorePlugin)
         self.score = [plugin for plugin in at(ScorePlugin.extension_point) if isinstance(plugin, ScoreNodesPlugin | ScorePlugin)]
         self.reserve = implementing(ReservePlugin)
@@ -122,6 +128,7 @@ class Profile:
             Evaluators(
                 pre_enqueue=self.pre_enqueue,
                 pre_filter=self.pre_filter,
+                restrict=implementing(RestrictNodesPlugin),
                 filter=self.filter,
                 pre_score=self.pre_score,
                 score=[(plugin, weights[plugin.name]) for plugin in self.score],
@@ -132,6 +139,13 @@ class Profile:
         at_pre_filter = at(PRE_FILTER)
         admits = any(isinstance(plugin, AdmissionPlugin) for plugin in at_pre_filter)
         self.admission = Admission(at_pre_filter, self.shapes, handle.cache, self.timings) if admits else None
+
+    def _first(self, plugins: list[P], role: str) -> P | None:
+        """Return the plugin that plays a role which only one can play, and say which others do not (frameworkext.md §4)."""
+        if len(plugins) > 1:
+            first, *others = (plugin.name for plugin in plugins)
+            log.warning("several plugins have a role of which a profile has one", profile=self.name, role=role, asked=first, ignored=others)
+        return plugins[0] if plugins else None
 
     # PreEnqueue
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from koordsched.framework.interface import MAX_NODE_SCORE, Normalize
+from koordsched.framework.row_evaluation import normalized
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,12 +37,14 @@ class Sampler:
         self._cache = cache
         self._next_start = 0
 
-    def sample(self, shape: Shape, wanted: int) -> NDArray[np.int32]:
-        """Return the first `wanted` feasible rows from where the last search ended, in zone order."""
+    def sample(self, feasible_rows: NDArray[np.int32], wanted: int, among: NDArray[np.int32] | None = None) -> NDArray[np.int32]:
+        """Return the first `wanted` feasible rows from where the last search ended, in zone order. among: what was asked about."""
         order = self._cache.order.rows()
+        if among is not None:
+            order = order[np.isin(order, among, assume_unique=True)]
         start = self._next_start % len(order)
         order = np.concatenate((order[start:], order[:start]))
-        feasible = np.flatnonzero(np.isin(order, shape.evaluation.feasible_rows(), assume_unique=True))
+        feasible = np.flatnonzero(np.isin(order, feasible_rows, assume_unique=True))
         examined = int(feasible[wanted]) if len(feasible) > wanted else len(order)
         self._next_start = (start + examined) % len(order)
         return order[feasible[:wanted]]
@@ -54,13 +56,5 @@ class Sampler:
         for s, (plugin, weight) in enumerate(shape.scorers):
             if not shape.evaluation.is_enabled(s):
                 continue
-            scores = shape.evaluation.raw_scores(s, rows)
-            if plugin.normalize is Normalize.CUSTOM:
-                scores = plugin.normalize_scores(shape.state, pod, nodes, scores)
-            elif plugin.normalize is not Normalize.NONE:
-                largest = scores.max()
-                scores = MAX_NODE_SCORE * scores // largest if largest > 0 else np.zeros_like(scores)
-                if plugin.normalize is Normalize.DEFAULT_REVERSE:
-                    scores = MAX_NODE_SCORE - scores
-            totals += weight * scores
+            totals += weight * normalized(plugin, shape.state, pod, nodes, shape.evaluation.raw_scores(s, rows))
         return totals

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.pre_filter import PreFiltered
+from koordsched.framework.restriction import NO_KEYS
+from koordsched.framework.status import Status
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
+    from weakref import WeakKeyDictionary
 
     from koordsched._core.evaluation import Evaluation
     from koordsched.framework.diagnosis import Diagnosis
     from koordsched.framework.interface import FilterNodesPlugin, Plugin, ScoreNodesPlugin
+    from koordsched.framework.restriction import Restriction, RestrictionKeys
+    from koordsched.framework.row_verdicts import RowVerdicts
     from koordsched.metrics import CounterChild
 
 
@@ -27,21 +32,63 @@ class ShapeKey:
         self.reported: dict[int, str] = {}  # by priority: the message that the waiting pods of this shape have in their conditions
 
 
+class RestrictedShapeKey(ShapeKey):
+    """The identity of pods that are equal to others but for the nodes to which plugins restrict them.
+
+    They share the columns of these others, and wait apart from them: what refuses them does not refuse the others.
+    """
+
+    __slots__ = ("columns", "error", "keys", "restriction")
+
+    def __init__(self, columns: ShapeKey, keys: RestrictionKeys | Status) -> None:
+        super().__init__(columns.parts, is_large=columns.is_large)
+        self.columns = columns  # the key of the shape
+        self.error = keys if isinstance(keys, Status) else None  # why a plugin cannot make sense of these pods
+        self.keys = NO_KEYS if isinstance(keys, Status) else keys
+        self.restriction: Restriction | None = None  # the last one that was found
+
+
+def columns_key(key: Hashable) -> ShapeKey | None:
+    """Return the key of the shape of pods with this key; None when these have no shape in common."""
+    return key.columns if isinstance(key, RestrictedShapeKey) else key if isinstance(key, ShapeKey) else None
+
+
+class RestrictedFailure(NamedTuple):
+    """Why the pods of a restricted key failed last."""
+
+    restriction: Restriction
+    verdicts: RowVerdicts
+    diagnosis: Diagnosis
+
+    def repeats(self, restriction: Restriction, verdicts: RowVerdicts, total_nodes: int) -> bool:
+        """Answer whether such pods fail now for the same reasons."""
+        return (
+            self.diagnosis.total_nodes == total_nodes
+            and self.restriction.plugins == restriction.plugins
+            and self.restriction.refusal == restriction.refusal
+            and self.verdicts == verdicts
+        )
+
+
 class Shape:
     """What is known about one class of equal pods."""
 
     __slots__ = (
+        "apart",
         "credits",
         "custom",
         "diagnosis",
         "evaluated",
         "evaluation",
         "filters",
+        "named",
         "normalized",
         "owner",
         "pre_filtered",
         "pre_scored",
         "prepared",
+        "restricted",
+        "restriction",
         "score_skipped",
         "score_versioned",
         "score_versions",
@@ -66,6 +113,11 @@ class Shape:
         self.filters: list[FilterNodesPlugin] = []
         self.evaluated: list[CounterChild] = []  # of each filter: how many nodes it was asked about
         self.diagnosis: Diagnosis | None = None  # of the last failure, while no verdict has changed since
+
+        self.restriction: Restriction | None = None  # of the pod that PreFilter was last answered for; None: all nodes
+        self.named: Restriction | None = None  # to the nodes that PreFilter names, if it names any
+        self.apart = 0  # rows that filters were asked about apart from the columns since these were last up to date
+        self.restricted: WeakKeyDictionary[ShapeKey, RestrictedFailure] | None = None  # of restricted pods, by their keys
 
         self.pre_scored = False  # PreScore has run since the shape was prepared
         self.score_versions: list[Hashable] = []  # of `score_versioned`, when they last answered PreScore

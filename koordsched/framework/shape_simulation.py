@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.evaluation_plan import EvaluationPlan
     from koordsched.framework.interface import Codes, FilterNodesPlugin, Flags
+    from koordsched.framework.row_verdicts import FilterVerdicts
     from koordsched.framework.shape import Shape
 
 AS_THEY_ARE = nullcontext()
@@ -53,13 +54,14 @@ class SimulatedFilters:
 
 
 class ShapeSimulation(NodeSimulation):
-    """Asks a profile's filters about nodes, for the pods of one shape."""
+    """Asks a profile's filters about nodes, for the pods of one shape. verdicts: what they say of the nodes that come into question."""
 
-    __slots__ = ("_all", "_shape", "_unschedulable")
+    __slots__ = ("_all", "_shape", "_unschedulable", "_verdicts")
 
-    def __init__(self, filters: SimulatedFilters, shape: Shape) -> None:
+    def __init__(self, filters: SimulatedFilters, shape: Shape, verdicts: FilterVerdicts) -> None:
         self._all = filters
         self._shape = shape
+        self._verdicts = verdicts
         self._unschedulable: Mapping[tuple[int, int], Rows] | None = None
 
     def simulate_on_node(self, pod: PodInfo, node: NodeInfo, add: Iterable[PodInfo] = (), remove: Iterable[PodInfo] = ()) -> Status | None:
@@ -120,10 +122,9 @@ class ShapeSimulation(NodeSimulation):
 
     def unschedulable_rows(self, pod: PodInfo) -> Mapping[tuple[int, int], Rows]:
         if self._unschedulable is None:
-            evaluation = self._shape.evaluation
-            verdicts = [(f, code) for f, code, _ in evaluation.histogram() if self.explain(f, pod, code).code is Code.UNSCHEDULABLE]
+            verdicts = [(f, code) for f, code, _ in self._verdicts.histogram() if self.explain(f, pod, code).code is Code.UNSCHEDULABLE]
             if verdicts:
-                rows, filters, codes = evaluation.refusals()
+                rows, filters, codes = self._verdicts.refusals()
                 self._unschedulable = {(f, code): rows[(filters == f) & (codes == code)] for f, code in verdicts}
             else:
                 self._unschedulable = {}

@@ -10,6 +10,11 @@ node, and the totals (`_core.Evaluation`). `Shapes` has a method for each extens
     shapes.pre_score(shape, pod)     PreScore is answered for the feasible nodes
     shapes.score(shape, pod)         the totals of the feasible nodes are up to date
 
+A pod that is restricted to some nodes (`shape.restriction`) goes another way, whose cost is in proportion to these nodes:
+
+    shapes.filter_restricted(shape, pod)   the verdicts of its rows
+    shapes.totals(shape, pod, rows)        the totals of those among them that are feasible
+
 Each brings its part up to date with the node table's change log and the versions that plugins name, so the result is that of asking every
 plugin about every node; a property test holds this (tests/property/test_shapes.py). A plugin that fails raises, PluginError if it answers
 with an error, and the shape is then prepared anew for its next pod. Called by the scheduling cycle and by the queue's probes; nothing
@@ -21,7 +26,9 @@ from __future__ import annotations
 from array import array
 from itertools import islice
 from typing import TYPE_CHECKING
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+import numpy as np
 
 from koordsched._core.evaluation import Evaluation
 from koordsched._core.scratch import Scratch
@@ -30,25 +37,32 @@ from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis, Refusal, counted
 from koordsched.framework.interface import UNSIGNABLE
 from koordsched.framework.kept_shapes import DEFAULT_BUDGET, KeptShapes
-from koordsched.framework.pre_filter import NodeNamesFilter, run_pre_filter
+from koordsched.framework.pre_filter import run_pre_filter
+from koordsched.framework.restriction import NO_KEYS, Restrictions
+from koordsched.framework.row_evaluation import RowEvaluator, checked, failed_pre_score, invalid_score, normalized
 from koordsched.framework.row_refusals import NO_REFUSALS, RowRefusals, Rows
-from koordsched.framework.shape import Shape, ShapeKey
+from koordsched.framework.row_verdicts import RowVerdicts
+from koordsched.framework.shape import RestrictedFailure, RestrictedShapeKey, Shape, ShapeKey, columns_key
 from koordsched.framework.shape_simulation import AS_THEY_ARE, ShapeSimulation, SimulatedFilters
-from koordsched.framework.status import SKIPS, Code, PluginError, Status
+from koordsched.framework.status import SKIPS, PluginError, Status
 from koordsched.framework.timings import NORMALIZE, CycleTimings, discarded_timings
 from koordsched.log import get_logger
-from koordsched.metrics import CounterChild
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
     from collections.abc import Set as AbstractSet
     from contextlib import AbstractContextManager
 
+    from numpy.typing import NDArray
+
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
     from koordsched.framework.evaluation_plan import EvaluationPlan
-    from koordsched.framework.interface import Codes, FilterNodesPlugin
+    from koordsched.framework.interface import FilterNodesPlugin
+    from koordsched.framework.restriction import Restriction, RestrictionKeys
+    from koordsched.framework.row_verdicts import FilterVerdicts
     from koordsched.framework.simulation import NodeSimulation
+    from koordsched.metrics import CounterChild
 
     ActiveFilters = tuple[list[FilterNodesPlugin], array[int], list[CounterChild]]
     """Filters that are not skipped, what each reads, and where each counts the nodes it is asked about. Shared: not to be changed."""
@@ -76,6 +90,10 @@ class Shapes:
         self._kept = KeptShapes(budget)
         cache.columns.call_when_renewed(self._kept.clear)
         self._keys: WeakValueDictionary[tuple[Hashable, ...], ShapeKey] = WeakValueDictionary()
+        self._restrictions = Restrictions(plan.restricting, cache, timings)
+        self._restricts = bool(plan.restricting)
+        self._restricted_keys: WeakValueDictionary[tuple[ShapeKey, Hashable], RestrictedShapeKey] = WeakValueDictionary()
+        self._rows = RowEvaluator(cache, timings, self._pre_scorers, self._score_counters)
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -88,6 +106,16 @@ class Shapes:
             if UNSIGNABLE in parts:
                 return None
             found = self._keys[parts] = ShapeKey(parts, is_large=pod.names_much)
+        if self._restricts:
+            keys = self._restrictions.keys(pod)
+            if keys is not None:
+                return self._restricted_key(found, keys)
+        return found
+
+    def _restricted_key(self, columns: ShapeKey, keys: RestrictionKeys | Status) -> RestrictedShapeKey:
+        found = self._restricted_keys.get((columns, keys))
+        if found is None:
+            found = self._restricted_keys[columns, keys] = RestrictedShapeKey(columns, keys)
         return found
 
     def view(self, pod: PodInfo) -> AbstractContextManager[None]:
@@ -103,9 +131,14 @@ class Shapes:
     # PreFilter
 
     def pre_filter(self, pod: PodInfo) -> Shape:
-        """Return the pod's shape with PreFilter answered: for the first pod of the shape, and again by plugins that have a new version."""
-        key = pod.shape
-        shape = self._kept.use(key) if isinstance(key, ShapeKey) else None
+        """Return the pod's shape with PreFilter answered: for the first pod of the shape, and again by plugins that have a new version.
+
+        `shape.restriction` is the pod's then. PluginError.
+        """
+        key, keys = pod.shape, NO_KEYS
+        if key.__class__ is not ShapeKey:  # it is restricted apart from its shape, or has none
+            key, keys = self._keys_apart(pod)
+        shape = None if key is None else self._kept.use(key)
         if shape is None:
             shape = self._new_shape(key)
         try:
@@ -118,7 +151,39 @@ class Shapes:
         except BaseException:
             shape.prepared = False  # whatever is half done is done again
             raise
+        if keys or shape.pre_filtered.node_names is not None:
+            self._restrict(shape, pod, keys)
+        else:
+            shape.restriction = None
         return shape
+
+    def _keys_apart(self, pod: PodInfo) -> tuple[ShapeKey | None, RestrictionKeys]:
+        """Return the key of the pod's shape, None if it has none, and what restrictions apart from the shape depend on. PluginError."""
+        key = pod.shape
+        if isinstance(key, RestrictedShapeKey):
+            if key.error is not None:
+                raise PluginError(key.error, PRE_FILTER.label)
+            return key.columns, key.keys
+        keys = self._restrictions.keys(pod) if self._restricts else None
+        if isinstance(keys, Status):
+            raise PluginError(keys, PRE_FILTER.label)
+        return None, keys or NO_KEYS
+
+    def _restrict(self, shape: Shape, pod: PodInfo, keys: RestrictionKeys) -> None:
+        """Find out to which nodes PreFilter of the shape and restricting plugins restrict the pod. What was found is kept."""
+        shape.restriction = None
+        pre_filtered, key = shape.pre_filtered, pod.shape
+        if pre_filtered.refusal is not None:
+            return
+        apart = key if isinstance(key, RestrictedShapeKey) else None
+        known = apart.restriction if apart is not None else None if keys else shape.named
+        if known is None or not self._restrictions.is_current(known, pod, keys, pre_filtered):
+            known = self._restrictions.find(pod, keys, pre_filtered)
+            if apart is not None:
+                apart.restriction = known
+            elif not keys:
+                shape.named = known
+        shape.restriction = known if known.plugins else None
 
     @property
     def pre_filter_names(self) -> list[str]:
@@ -127,7 +192,8 @@ class Shapes:
 
     def pre_filter_refusal(self, pod: PodInfo, plugins: int | None = None) -> Status | None:
         """Return the refusal of the pod's shape by the first so many PreFilter plugins (None: by all). No shape is made or changed."""
-        shape = self._kept.peek(pod.shape) if isinstance(pod.shape, ShapeKey) else None
+        key = columns_key(pod.shape)
+        shape = None if key is None else self._kept.peek(key)
         passed = shape is not None and shape.prepared and shape.pre_filtered.refusal is None
         if passed and shape is not None and shape.versions == [plugin.version(pod) for plugin in shape.versioned]:
             return None
@@ -135,12 +201,12 @@ class Shapes:
         with self.view(pod):
             return run_pre_filter(asked, CycleState(), pod, self._cache.nodes(), self._timings).refusal
 
-    def _new_shape(self, key: object) -> Shape:
+    def _new_shape(self, key: ShapeKey | None) -> Shape:
         """Return a shape that nothing is known of; it is kept if it has a key."""
-        if isinstance(key, ShapeKey):
+        if key is not None:
             self._kept.make_room()
         shape = Shape(self._kept.spare() or Evaluation(self._cache.table, self._scratch), self._plan.scorers)
-        if isinstance(key, ShapeKey):
+        if key is not None:
             self._kept.add(key, shape)
         return shape
 
@@ -153,7 +219,8 @@ class Shapes:
         shape.versioned = [plugin for plugin in plan.versioned if plugin.has_version(pod)]
         shape.score_versioned = [plugin for plugin in plan.score_versioned if plugin.has_score_version(pod)]
         shape.versions = [plugin.version(pod) for plugin in shape.versioned]
-        shape.diagnosis = None
+        shape.diagnosis = shape.restricted = None
+        shape.apart = 0
         shape.pre_scored = False
         started = self._timings.perf()
         shape.pre_filtered = run_pre_filter(self._pre_filters.values(), shape.state, pod, self._cache.nodes(), self._timings)
@@ -163,10 +230,6 @@ class Shapes:
             return
         skipped = frozenset(shape.pre_filtered.skipped)
         shape.filters, reads, shape.evaluated = self._active_filters.get(skipped) or self._filters_without(skipped)
-        if shape.pre_filtered.node_names is not None:
-            shape.filters = [NodeNamesFilter(shape.pre_filtered), *shape.filters]
-            reads = array("I", [int(NodeNamesFilter.reads), *reads])
-            shape.evaluated = [CounterChild(), *shape.evaluated]
         shape.evaluation.configure(reads, plan.scorer_reads, plan.scorer_modes, plan.scorer_weights)
 
     def _filters_without(self, skipped: frozenset[str]) -> ActiveFilters:
@@ -188,7 +251,7 @@ class Shapes:
         shape.versions = versions
 
     def _pre_filter_again(self, shape: Shape, pod: PodInfo, name: str) -> bool:
-        """Run the plugin's PreFilter and forget its filter's answers; False when it skips, refuses or names nodes otherwise than before."""
+        """Run the plugin's PreFilter and forget its filter's answers; False when it refuses, or skips otherwise, or leaves no node."""
         found = self._pre_filters.get(name)
         if found is not None:
             plugin, evaluations = found
@@ -201,7 +264,10 @@ class Shapes:
             skipped = name in shape.pre_filtered.skipped
             if isinstance(outcome, Status):
                 return skipped and skips
-            if skipped or name in shape.pre_filtered.restricting or (outcome is not None and outcome.node_names is not None):
+            if skipped:
+                return False
+            shape.pre_filtered.restrict(name, outcome)
+            if shape.pre_filtered.node_names is not None and not shape.pre_filtered.node_names:
                 return False
         for f, filter_plugin in enumerate(shape.filters):
             if filter_plugin.name == name:
@@ -227,7 +293,8 @@ class Shapes:
             while f >= 0:
                 asked.rows = rows = evaluation.work_rows()
                 evaluated[f].count += len(rows)
-                codes = self._timed_filter(filters[f], state, pod) if timed else filters[f].filter_nodes(state, pod, asked)
+                plugin = filters[f]
+                codes = self._timings.timed_filter(plugin, state, pod, asked) if timed else plugin.filter_nodes(state, pod, asked)
                 evaluation.store_codes(codes)
                 f = evaluation.next_filter(f + 1)
             evaluation.settle()
@@ -239,14 +306,30 @@ class Shapes:
             shape.prepared = False
             raise
 
-    def _timed_filter(self, plugin: FilterNodesPlugin, state: CycleState, pod: PodInfo) -> Codes | None:
-        """Observe a filter. The status of one question about many nodes is success if a node passed, or why the first one did not."""
-        started = self._timings.perf()
-        codes = plugin.filter_nodes(state, pod, self._asked)
-        seconds = self._timings.perf() - started
-        status = plugin.explain(state, pod, int(codes[0])) if codes is not None and codes.all() else None
-        self._timings.executed(plugin.name, FILTER.label, status, seconds)
-        return codes
+    def filter_restricted(self, shape: Shape, pod: PodInfo, restriction: Restriction) -> RowVerdicts:
+        """Return what the filters say of the rows of a restriction of the pod, none if it refuses the pod as a whole.
+
+        The filters are asked about these rows alone until that would have been as much work as bringing the columns up to date.
+        """
+        rows, evaluation = restriction.rows, shape.evaluation
+        try:
+            if shape.apart + len(rows) <= evaluation.behind():
+                shape.apart += len(rows)
+                return self._rows.verdicts(shape, pod, rows)
+            self.filter(shape, pod)
+            shape.apart = 0
+            return RowVerdicts(rows, *evaluation.verdicts_of(rows))
+        except BaseException:
+            shape.prepared = False
+            raise
+
+    def filter_row(self, shape: Shape, pod: PodInfo, row: int) -> bool:
+        """Answer whether the filters let a row pass, without its columns and whatever the pod is restricted to."""
+        try:
+            return bool(len(self._rows.verdicts(shape, pod, np.array([row], np.int32)).feasible))
+        except BaseException:
+            shape.prepared = False
+            raise
 
     def overrule(self, shape: Shape, rows: Rows) -> None:
         """Leave these feasible rows out of scoring until `reinstate`."""
@@ -307,8 +390,7 @@ class Shapes:
                 continue
             evaluations.count += 1
             if status is not None:
-                text = f'running PreScore plugin "{name}": {status.message}'
-                raise PluginError(Status(status.code, (text,), name), PRE_SCORE.label)
+                raise failed_pre_score(name, status)
         if not shape.pre_scored or skipped != shape.score_skipped:
             shape.score_skipped = skipped
             enabled = [plugin.name not in skipped for plugin, _ in shape.scorers]
@@ -344,13 +426,36 @@ class Shapes:
                 self._normalize(shape, pod)
             bad = evaluation.rank()
             if bad >= 0:
-                name, score = shape.scorers[bad][0].name, evaluation.invalid_score
-                text = f'plugin "{name}" returns an invalid score {score}, it should in the range of [0, 100] after normalizing'
-                raise PluginError(Status(Code.ERROR, (text,), name), SCORE.label)
+                raise invalid_score(shape.scorers[bad][0].name, evaluation.invalid_score)
         except BaseException:
             shape.prepared = False
             raise
         self._timings.scored = True
+
+    def totals(self, shape: Shape, pod: PodInfo, rows: Rows) -> tuple[CycleState, NDArray[np.int64]]:
+        """Return the totals of these feasible rows as if no other node was feasible, and the cycle's state after PreScore."""
+        try:
+            if shape.apart or not self._scores_are_of_rows(shape):
+                return self._rows.totals(shape, pod, rows)
+            # The verdicts were read from the columns: what the scorers say of the rows is in them too, or going to be needed again.
+            self.pre_score(shape, pod)
+            if not self._scores_are_of_rows(shape):  # a plugin has something to say now
+                return self._rows.totals(shape, pod, rows)
+            self.score(shape, pod)
+            found, nodes = shape.evaluation.totals_among(rows), self._cache.select(rows)
+            for s in shape.custom:
+                plugin, weight = shape.scorers[s]
+                raw = shape.evaluation.raw_scores(s, rows)
+                found += weight * checked(plugin, normalized(plugin, shape.state, pod, nodes, raw))
+            return shape.state, found
+        except BaseException:
+            shape.prepared = False
+            raise
+
+    def _scores_are_of_rows(self, shape: Shape) -> bool:
+        """Answer whether raw scores of a row stay the same whichever other rows are feasible, as far as is known before PreScore."""
+        plan = self._plan
+        return not plan.skips_by_feasible and (not shape.pre_scored or plan.feasible_dependent <= shape.score_skipped)
 
     def _normalize(self, shape: Shape, pod: PodInfo) -> None:
         """Let plugins normalise that do it by themselves: over all feasible nodes."""
@@ -370,18 +475,83 @@ class Shapes:
         """Return why no node is feasible for a filtered shape. overruled: feasible rows that only nominated pods keep from the pod."""
         if shape.diagnosis is not None and not len(overruled):
             return shape.diagnosis
-        if isinstance(pod.shape, ShapeKey) and pod.shape.is_large:
-            # The diagnosis holds the pod, and the shape the diagnosis. Held with its key, the shape would outlive its pods.
-            pod = pod.with_pod(pod.pod)
-            pod.shape = None
-        diagnosis = self.refusals(shape, pod, overruled)
+        diagnosis = self.refusals(shape, _without_large_key(pod), overruled)
         shape.diagnosis = None if len(overruled) else diagnosis
         return diagnosis
 
     def refusals(self, shape: Shape, pod: PodInfo, overruled: RowRefusals) -> Diagnosis:
         """Return why PreFilter, filters and nominated pods refuse, whether or not that leaves a feasible node."""
-        diagnosis = _refusals(shape, pod, overruled, self._cache.table.live_count)
+        refusal, named = shape.pre_filtered.refusal, shape.pre_filtered.named
+        total = self._cache.table.live_count
+        if refusal is not None:
+            diagnosis = Diagnosis.of_pre_filter(total, frozenset(named.keys() | {refusal.plugin} - {""}), refusal)
+        else:
+            diagnosis = self._diagnosis(shape, pod, shape.evaluation, overruled)
         diagnosis.simulation = self.simulation(shape)
+        return diagnosis
+
+    def diagnose_restricted(
+        self, shape: Shape, pod: PodInfo, restriction: Restriction, verdicts: RowVerdicts, overruled: RowRefusals = NO_REFUSALS
+    ) -> Diagnosis:
+        """Return why a restricted pod is refused: the same object as long as the reasons are the same, for pods of one key."""
+        key = pod.shape
+        kept = None if len(overruled) or not isinstance(key, ShapeKey) else shape.restricted
+        if kept is not None and isinstance(key, ShapeKey):
+            known = kept.get(key)
+            if known is not None and known.repeats(restriction, verdicts, self._cache.table.live_count):
+                return known.diagnosis
+        diagnosis = self.refusals_restricted(shape, pod, restriction, verdicts, overruled)
+        if not len(overruled) and isinstance(key, ShapeKey):
+            if shape.restricted is None:
+                shape.restricted = WeakKeyDictionary()
+            shape.restricted[key] = RestrictedFailure(restriction, verdicts, diagnosis)
+        return diagnosis
+
+    def refusals_restricted(
+        self, shape: Shape, pod: PodInfo, restriction: Restriction, verdicts: RowVerdicts, overruled: RowRefusals
+    ) -> Diagnosis:
+        """Return why a restricted pod is refused, whether or not that leaves a feasible node."""
+        if isinstance(pod.shape, ShapeKey):
+            pod = pod.with_pod(pod.pod)  # the shape holds the diagnosis by the pod's key, and the diagnosis the pod
+            pod.shape = None
+        total = self._cache.table.live_count
+        if restriction.refusal is not None:
+            plugins = restriction.plugins | {restriction.refusal.plugin} - {""}
+            diagnosis = Diagnosis.of_pre_filter(total, frozenset(plugins), restriction.refusal)
+        else:
+            diagnosis = self._diagnosis(shape, pod, verdicts, overruled, restriction)
+        diagnosis.simulation = self.simulation(shape, verdicts)
+        return diagnosis
+
+    def _diagnosis(
+        self, shape: Shape, pod: PodInfo, verdicts: FilterVerdicts, overruled: RowRefusals, restriction: Restriction | None = None
+    ) -> Diagnosis:
+        """Return the diagnosis of a pod that PreFilter lets pass, restricted or not."""
+        total = self._cache.table.live_count
+
+        def status(f: int, code: int) -> Status:
+            return shape.filters[f].explain(shape.state, pod, code).with_plugin(shape.filters[f].name)
+
+        outside = None if restriction is None else restriction.status
+        inside = frozenset() if restriction is None else frozenset(restriction.rows.tolist())
+
+        def status_of(row: int) -> Status | None:
+            if row in overruled:
+                return overruled.get(row)
+            if outside is not None and row not in inside:
+                return outside
+            f, code = verdicts.verdict(row)
+            return None if f < 0 else status(f, code)
+
+        refusals = [Refusal(status(f, code), count) for f, code, count in verdicts.histogram()]
+        refusals += counted(overruled)
+        plugins = {refusal.status.plugin for refusal in refusals}
+        if restriction is not None:
+            if total > len(restriction.rows):
+                refusals.append(Refusal(restriction.status, total - len(restriction.rows)))
+            plugins |= restriction.plugins
+        diagnosis = Diagnosis(total, frozenset(plugins), refusals, status_of)
+        diagnosis.exceptions = overruled
         return diagnosis
 
     def why_infeasible(self, pod: PodInfo) -> Diagnosis | None:
@@ -392,6 +562,9 @@ class Shapes:
         try:
             with self.view(pod):
                 shape = self.pre_filter(pod)
+                if shape.restriction is not None:
+                    verdicts = self.filter_restricted(shape, pod, shape.restriction)
+                    return None if len(verdicts.feasible) else self.diagnose_restricted(shape, pod, shape.restriction, verdicts)
                 self.filter(shape, pod)
                 return shape.diagnosis or (None if shape.feasible_count else self.diagnose(shape, pod, NO_REFUSALS))
         except Exception:
@@ -400,26 +573,46 @@ class Shapes:
 
     def unchanged_diagnosis(self, pod: PodInfo) -> Diagnosis | None:
         """Return why the pod's shape failed, if it did and no node's verdict has changed since."""
-        shape = self._kept.peek(pod.shape) if isinstance(pod.shape, ShapeKey) else None
-        if shape is None or shape.diagnosis is None:
+        key, columns = pod.shape, columns_key(pod.shape)
+        if not isinstance(key, ShapeKey) or columns is None:
+            return None
+        shape = self._kept.peek(columns)
+        failed = None if shape is None else shape.diagnosis if shape.restricted is None else shape.diagnosis or shape.restricted.get(key)
+        if failed is None:
             return None
         try:
             with self.view(pod):
                 shape = self.pre_filter(pod)
+                if shape.restriction is not None:
+                    known = None if shape.restricted is None else shape.restricted.get(key)
+                    verdicts = self.filter_restricted(shape, pod, shape.restriction)
+                    repeated = known is not None and known.repeats(shape.restriction, verdicts, self._cache.table.live_count)
+                    return known.diagnosis if repeated and known is not None else None
                 self.filter(shape, pod)
                 return shape.diagnosis
         except Exception:
             log.exception("could not find out whether a waiting pod's reasons changed", pod=pod.key)
             return None
 
-    def simulation(self, shape: Shape) -> NodeSimulation:
-        """Return what asks the filters about nodes with other pods on them, as long as the shape is what it is now."""
-        return ShapeSimulation(self._simulated_filters, shape)
+    def simulation(self, shape: Shape, verdicts: FilterVerdicts | None = None) -> NodeSimulation:
+        """Return what asks the filters about nodes with other pods on them, as long as the shape is what it is now.
+
+        verdicts: those of a restricted pod; None: the shape's columns.
+        """
+        return ShapeSimulation(self._simulated_filters, shape, verdicts or shape.evaluation)
 
     def simulation_for(self, pod: PodInfo) -> NodeSimulation:
         """Return the same for a pod whose shape may not be prepared yet."""
         with self.view(pod):
             return self.simulation(self.pre_filter(pod))
+
+
+def _without_large_key(pod: PodInfo) -> PodInfo:
+    """Return the pod for a diagnosis. The shape holds that, and that the pod: held with its key, the shape would outlive its pods."""
+    if isinstance(pod.shape, ShapeKey) and pod.shape.is_large:
+        pod = pod.with_pod(pod.pod)
+        pod.shape = None
+    return pod
 
 
 def _forget_scores(shape: Shape, names: AbstractSet[str]) -> None:
@@ -428,26 +621,3 @@ def _forget_scores(shape: Shape, names: AbstractSet[str]) -> None:
     for s, (plugin, _) in enumerate(shape.scorers):
         if plugin.name in names:
             shape.evaluation.forget_scorer(s)
-
-
-def _refusals(shape: Shape, pod: PodInfo, overruled: RowRefusals, total: int) -> Diagnosis:
-    """Return the diagnosis of a filtered shape over `total` nodes."""
-    refusal, restricting = shape.pre_filtered.refusal, shape.pre_filtered.restricting
-    if refusal is not None:
-        return Diagnosis.of_pre_filter(total, frozenset(restricting | {refusal.plugin} - {""}), refusal)
-
-    def status(f: int, code: int) -> Status:
-        return shape.filters[f].explain(shape.state, pod, code).with_plugin(shape.filters[f].name)
-
-    def status_of(row: int) -> Status | None:
-        if row in overruled:
-            return overruled.get(row)
-        f, code = shape.evaluation.verdict(row)
-        return None if f < 0 else status(f, code)
-
-    refusals = [Refusal(status(f, code), count) for f, code, count in shape.evaluation.histogram()]
-    refusals += counted(overruled)
-    plugins = {refusal.status.plugin for refusal in refusals} - {NodeNamesFilter.name} | restricting
-    diagnosis = Diagnosis(total, frozenset(plugins), refusals, status_of)
-    diagnosis.exceptions = overruled
-    return diagnosis

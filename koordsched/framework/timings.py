@@ -17,6 +17,11 @@ from koordsched.metrics import CounterChild
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.cache.nodes import Nodes
+    from koordsched.framework.cycle_state import CycleState
+    from koordsched.framework.interface import Codes, FilterNodesPlugin
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -192,6 +197,15 @@ class CycleTimings:
             return answer
 
         return timed_call
+
+    def timed_filter(self, plugin: FilterNodesPlugin, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
+        """Ask a filter and observe it. The status of a question about many nodes is success if one passed, or why the first did not."""
+        started = self.perf()
+        codes = plugin.filter_nodes(state, pod, nodes)
+        seconds = self.perf() - started
+        status = plugin.explain(state, pod, int(codes[0])) if codes is not None and codes.all() else None
+        self.executed(plugin.name, FILTER.label, status, seconds)
+        return codes
 
     def timed_async(self, plugin: str, point: str, call: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[Any, Any, R]]:
         """Return a plugin's method so that its calls are observed until the answer is there."""

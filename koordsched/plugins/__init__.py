@@ -28,6 +28,7 @@ from koordsched.plugins.nodevolumelimits.plugin import NodeVolumeLimits
 from koordsched.plugins.podtopologyspread.plugin import PodTopologySpread
 from koordsched.plugins.prioritysort.plugin import PrioritySort
 from koordsched.plugins.schedulinggates.plugin import SchedulingGates
+from koordsched.plugins.schedulinghint.plugin import SchedulingHint
 from koordsched.plugins.tainttoleration.plugin import TaintToleration
 from koordsched.plugins.volumebinding.plugin import VolumeBinding
 from koordsched.plugins.volumerestrictions.plugin import VolumeRestrictions
@@ -61,6 +62,7 @@ REGISTRY: dict[str, PluginFactory] = {
     "DefaultPreemption": DefaultPreemption,
     "DefaultBinder": lambda _args, handle: DefaultBinder(handle),
     "NodeNUMAResource": NodeNUMAResource,
+    "SchedulingHint": SchedulingHint,
     "DefaultPreBind": lambda _args, handle: DefaultPreBind(handle),
 }
 

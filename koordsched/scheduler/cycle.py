@@ -25,6 +25,7 @@ from koordsched.framework.diagnosis import Diagnosis, fit_error
 from koordsched.framework.handle import ExtenderError
 from koordsched.framework.interface import NextPodPlugin
 from koordsched.framework.row_refusals import NO_REFUSALS
+from koordsched.framework.row_verdicts import NO_VERDICTS
 from koordsched.framework.sampling import Sampler, nodes_to_find
 from koordsched.framework.status import Code, PluginError, Status
 from koordsched.framework.waiting import WaitingPod
@@ -36,6 +37,7 @@ from koordsched.scheduler.extenders.asking import AllowedNodes, ExtenderQuestion
 from koordsched.scheduler.failure import CLEAR_NOMINATION, SCHEDULER_NAME_UNMATCHED, Failure, bound_to, hand_over, refreshed
 from koordsched.scheduler.group_turn import GroupTurns
 from koordsched.scheduler.nominated_nodes import NominatedNodes
+from koordsched.scheduler.restricted_search import RestrictedSearch
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
     from koordsched.api.core import Node, Pod
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.interface import GangTurn, GroupTurnPlugin, PostFilterResult
+    from koordsched.framework.row_refusals import Rows
+    from koordsched.framework.shapes import Shape
     from koordsched.queue.queued_pod import QueuedPodInfo
     from koordsched.scheduler.context import SchedulerContext
     from koordsched.scheduler.extenders.chain import ExtenderChain
@@ -79,6 +83,7 @@ class Cycle:
         self._nominator = context.queue.nominator
         self._nominated = NominatedNodes(context.cache, context.queue.nominator)
         self._sampler = Sampler(context.cache)
+        self._restricted = RestrictedSearch(context.cache, self._nominated, self._sampler, context.random)
         self._groups = GroupTurns(context, self, failures, pods, extenders)
         self._choosing: list[NextPodPlugin] = []  # who may name the next pod, once it runs
         self._waits = CancellableWaits()
@@ -227,20 +232,26 @@ class Cycle:
                 return diagnosis
         shape = shapes.pre_filter(pod)
         attempt.state = shape.state
-        shapes.filter(shape, pod)
-        timings.filtered_at = timings.perf() if shape.pre_filtered.refusal is None else 0.0
         node_count = self._cache.table.live_count
         if node_count == 0:
+            timings.filtered_at = 0.0
             return Diagnosis.without_nodes()
 
-        # Nominated nodes: that of the pod itself is the only candidate if it fits, those of others have to keep room.
+        # One node or a few: that which was nominated for the pod, and what plugins prefer or restrict it to.
         asking = answer is not None or (self._extenders is not None and self._extenders.wants(pod))
         nominated, refused = None, NO_REFUSALS
-        if len(self._nominator) or pod.pod.status.nominated_node_name:
-            nominated = self._nominated.own_row(profile, shape, pod)
-            if nominated is not None and not asking:
-                return self._name(nominated)
-            refused = self._nominated.refusals(profile, shape, pod)
+        any_nominated = len(self._nominator) or pod.pod.status.nominated_node_name
+        if any_nominated or profile.names_nodes or shape.restriction is not None:
+            found = self._find_apart(attempt, shape, asking=asking)
+            if found is not None and not isinstance(found, int):
+                return found
+            nominated = found
+
+        # All nodes; those of other nominated pods have to keep room for these.
+        shapes.filter(shape, pod)
+        timings.filtered_at = timings.perf() if shape.pre_filtered.refusal is None else 0.0
+        if any_nominated:
+            refused = self._nominated.refusals(profile, shape, pod, shape.evaluation)
         refused_count = 0 if refused is NO_REFUSALS else len(refused)
         if answer is None and nominated is None and shape.feasible_count <= refused_count:
             return shapes.diagnose(shape, pod, refused)
@@ -250,7 +261,7 @@ class Cycle:
         # Extenders: of what they left, what is allowed still.
         candidates: dict[int, int] = {}
         if answer is not None:
-            allowed = AllowedNodes(shape, refused, nominated)
+            allowed = AllowedNodes(shape.evaluation if shape.pre_filtered.refusal is None else None, refused, nominated)
             candidates = answer.candidates(self._cache, allowed)
             if not candidates:
                 return answer.diagnosis(shapes.refusals(shape, pod, refused), self._cache, allowed)
@@ -263,10 +274,9 @@ class Cycle:
             # Sampling: part of the nodes is looked at where the operator says so.
             percentage = 0 if candidates else profile.percentage_of_nodes_to_score
             wanted = nodes_to_find(node_count, percentage) if percentage else None
-            sample = None if wanted is None else self._sampler.sample(shape, wanted)
+            sample = None if wanted is None else self._sampler.sample(evaluation.feasible_rows(), wanted)
             if asking and not candidates:
-                rows = evaluation.feasible_rows() if sample is None else sample
-                return ExtenderQuestion(self._nodes(rows.tolist()), None if nominated is None else self._nodes([nominated])[0])
+                return self._question(evaluation.feasible_rows() if sample is None else sample, nominated)
 
             # A single feasible node is taken without scoring.
             if evaluation.feasible_count == 1:
@@ -295,6 +305,39 @@ class Cycle:
         if info is None:
             raise LookupError(f"row {row} was chosen but holds no node")
         return info.name
+
+    def _find_apart(self, attempt: Attempt, shape: Shape, *, asking: bool) -> str | Diagnosis | ExtenderQuestion | int | None:
+        """Return the outcome of `find_node` where all nodes need not be looked at; else the row of the pod's nominated node if it fits.
+
+        asking: extenders take part in the choice.
+        """
+        pod, profile = attempt.pod, attempt.profile
+        restriction, preferred, nominated = shape.restriction, None, None
+        profile.timings.filtered_at = 0.0
+        if shape.pre_filtered.refusal is not None:
+            return None
+        if restriction is not None and restriction.refusal is not None:
+            return profile.shapes.diagnose_restricted(shape, pod, restriction, NO_VERDICTS)
+        if profile.names_nodes:
+            chosen = self._restricted.choose(attempt, shape)
+            if isinstance(chosen, Diagnosis):
+                return chosen
+            restriction, preferred = chosen
+        if len(self._nominator) or pod.pod.status.nominated_node_name:
+            nominated = self._nominated.own_row(profile, shape, pod, restriction)
+        one = preferred if nominated is None else nominated
+        if one is not None and not asking:
+            profile.timings.filtered_at = profile.timings.perf()
+            return self._name(one)
+        if restriction is None:
+            return nominated
+        found = self._restricted.find(attempt, shape, restriction, nominated, asking=asking)
+        if isinstance(found, tuple):
+            return self._question(*found)
+        return found if isinstance(found, Diagnosis) else self._name(found)
+
+    def _question(self, rows: Rows, nominated: int | None) -> ExtenderQuestion:
+        return ExtenderQuestion(self._nodes(rows.tolist()), None if nominated is None else self._nodes([nominated])[0])
 
     def _nodes(self, rows: list[int]) -> list[Node]:
         infos = (self._cache.infos[row] for row in rows)

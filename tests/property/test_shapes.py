@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.builders import NodeBuilder, PodBuilder, node, pod, requirement
+from support.restricting import CORNER, FIRST, ONLY, Corner, First, Only
 from support.world import Setup, World
 
 from koordsched._core.change import NodeChange
@@ -32,8 +34,9 @@ from koordsched.framework.interface import (
 )
 from koordsched.framework.row_refusals import NO_REFUSALS
 from koordsched.framework.shapes import Shape, ShapeKey
-from koordsched.framework.status import SKIP, Status, unschedulable
+from koordsched.framework.status import SKIP, Status, unresolvable, unschedulable
 from koordsched.plugins import REGISTRY
+from koordsched.scheduler.nominated_nodes import NominatedNodes
 
 NODES = [f"n{i}" for i in range(6)]
 ZONES = ["a", "b"]
@@ -139,18 +142,25 @@ kind: KubeSchedulerConfiguration
 profiles:
 - plugins:
     multiPoint: {enabled: [{name: EvenPods}, {name: Relative, weight: 2}, {name: Spread}, {name: Moody}]}
+    preFilter: {enabled: [{name: Only}, {name: Corner}, {name: First}]}
 """
 OWN = {
     "EvenPods": lambda _args, _handle: EvenPods(),
     "Relative": lambda _args, _handle: Relative(),
     "Spread": lambda _args, _handle: Spread(),
     "Moody": lambda _args, _handle: Moody(),
+    "Only": lambda _args, _handle: Only(),
+    "Corner": lambda _args, _handle: Corner(),
+    "First": lambda _args, _handle: First(),
 }
 CATALOGUE = (
     REFERENCE.with_plugin("EvenPods", frozenset({"filter"}))
     .with_plugin("Relative", frozenset({"score"}))
     .with_plugin("Spread", frozenset({"preScore", "score"}))
     .with_plugin("Moody", frozenset({"preFilter", "filter", "preScore", "score"}))
+    .with_plugin("Only", frozenset({"preFilter"}))
+    .with_plugin("Corner", frozenset({"preFilter"}))
+    .with_plugin("First", frozenset({"preFilter"}))
 )
 SETUP = Setup(CONFIG, Environment(catalogue=CATALOGUE), {**REGISTRY, **OWN})
 
@@ -184,6 +194,9 @@ TEMPLATES = [
 ]
 
 names = st.sampled_from(NODES)
+by_name = st.sets(st.sampled_from([*NODES, "elsewhere"]), min_size=1).map(lambda chosen: {ONLY: ",".join(sorted(chosen))})
+by_zone = st.sampled_from(ZONES).map(lambda zone: {CORNER: zone})
+restrictions = by_name | by_zone | st.tuples(by_name, by_zone).map(lambda both: both[0] | both[1])
 
 
 @st.composite
@@ -254,6 +267,44 @@ class IncrementalEqualsFull(RuleBasedStateMachine):
         shapes, info = self.world.profile.shapes, self.pods[index]
         shapes.filter(shapes.pre_filter(info), info)
 
+    @rule(index=st.integers(0, len(TEMPLATES) - 1), restriction=restrictions)
+    def choose_restricted(self, index: int, restriction: dict[str, str]) -> None:
+        made = TEMPLATES[index]
+        for key, value in restriction.items():
+            made = made.annotation(key, value)
+        info = self.world.signed(made.info())
+        assert outcome(self.world, info) == expected_outcome(World(SETUP, self.world.cache), TEMPLATES[index].info(), restriction)
+
+    @rule(template=st.sampled_from(TEMPLATES), name=names, priority=st.integers(0, 2))
+    def nominate(self, template: PodBuilder, name: str, priority: int) -> None:
+        self.count += 1
+        self.world.nominator.set(template.uid(f"nominated-{self.count}").priority(priority).info(), name)
+
+    @rule(data=st.data())
+    def withdraw(self, data: st.DataObject) -> None:
+        nominated = sorted(uid for pods in self.world.nominator.nodes.values() for uid in pods)
+        if nominated:
+            self.world.nominator.remove(data.draw(st.sampled_from(nominated)))
+
+    @rule(index=st.integers(0, len(TEMPLATES) - 1), priority=st.integers(0, 2), preferred=st.lists(names, min_size=1, unique=True))
+    def single_rows_equal_columns(self, index: int, priority: int, preferred: list[str]) -> None:
+        """One row asked about alone, with the pods that are nominated there, is what the columns say with them; so is a preferred node."""
+        profile, cache = self.world.profile, self.world.cache
+        nominated = NominatedNodes(cache, self.world.nominator)
+        info = self.world.signed(TEMPLATES[index].priority(priority).info())
+        shape = profile.shapes.pre_filter(info)
+        if shape.pre_filtered.refusal is not None:
+            return
+        alone = [nominated.fits(profile, shape, info, cache.infos[row]) for row in cache.table.live_rows().tolist()]
+        profile.shapes.filter(shape, info)
+        refused = set(nominated.refusals(profile, shape, info, shape.evaluation).rows.tolist())
+        together = [shape.evaluation.is_feasible(row) and row not in refused for row in cache.table.live_rows().tolist()]
+        assert alone == together
+        fitting = {cache.infos[row].name for row, fits in zip(cache.table.live_rows().tolist(), together, strict=True) if fits}
+        if shape.restriction is None and not fitting.isdisjoint(preferred):
+            prefers = self.world.signed(TEMPLATES[index].priority(priority).annotation(FIRST, ",".join(preferred)).info())
+            assert self.world.find(prefers) == next(name for name in preferred if name in fitting)
+
     @rule(index=st.integers(0, len(TEMPLATES) - 1))
     def choose(self, index: int) -> None:
         self.world.find(self.pods[index])
@@ -309,10 +360,70 @@ def columns(world: World) -> dict[str, list[object]]:
     return {name: column.tolist() for name, column in world.cache.table.columns().items()}
 
 
+def outcome(world: World, info: PodInfo) -> dict[str, object]:
+    """Return what a restricted pod comes to: refused as a whole, the nodes that pass, their totals, and why no node does."""
+    shapes = world.profile.shapes
+    shape = shapes.pre_filter(info)
+    restriction = shape.restriction
+    if shape.pre_filtered.refusal is not None or (restriction is not None and restriction.refusal is not None):
+        return {"refused": True}
+    assert restriction is not None
+    verdicts = shapes.filter_restricted(shape, info, restriction)
+    refusals: Counter[Status] = Counter()
+    for refusal in shapes.diagnose_restricted(shape, info, restriction, verdicts).refusals:
+        refusals[refusal.status] += refusal.nodes
+    seen: dict[str, object] = {"feasible": verdicts.feasible.tolist(), "refusals": refusals}
+    if len(verdicts.feasible):
+        seen["totals"] = shapes.totals(shape, info, verdicts.feasible)[1].tolist()
+    return seen
+
+
+def expected_outcome(world: World, info: PodInfo, restriction: dict[str, str]) -> dict[str, object]:
+    """Return the same of an unrestricted pod of the same shape, from columns that other nodes are taken out of."""
+    shapes, cache = world.profile.shapes, world.cache
+    shape = shapes.pre_filter(world.signed(info))
+    allowed = {info.name: info for info in cache.nodes_by_name.values() if info.node is not None}
+    plugins = set(shape.pre_filtered.named)
+    named = list(shape.pre_filtered.named.values())
+    if ONLY in restriction:
+        named.append(frozenset(restriction[ONLY].split(",")))
+        plugins.add("Only")
+    left = set(frozenset.intersection(*named)) if named else set(allowed)
+    inside = {name for name in left if name in allowed}
+    if CORNER in restriction:
+        zoned = {
+            name for name, info in allowed.items() if info.node is not None and info.node.metadata.labels.get("zone") == restriction[CORNER]
+        }
+        if not zoned:
+            left = set()
+        inside &= zoned
+        plugins.add("Corner")
+    if shape.pre_filtered.refusal is not None or not left:
+        return {"refused": True}
+    shapes.filter(shape, info)
+    rows = np.array(sorted(allowed[name].row for name in inside), np.int32)
+    refusals: Counter[Status] = Counter()
+    for f, code in (shape.evaluation.verdict(row) for row in rows.tolist()):
+        if f >= 0:
+            refusals[shape.filters[f].explain(shape.state, info, code).with_plugin(shape.filters[f].name)] += 1
+    if len(allowed) > len(rows):
+        refusals[unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}]")] += len(allowed) - len(rows)
+    feasible = shape.evaluation.feasible_among(rows)
+    seen: dict[str, object] = {"feasible": feasible.tolist(), "refusals": refusals}
+    if len(feasible):
+        shapes.overrule(shape, np.setdiff1d(shape.evaluation.feasible_rows(), feasible))
+        shapes.pre_score(shape, info)
+        shapes.score(shape, info)
+        seen["totals"] = [shape.evaluation.scores(row)[1] for row in feasible.tolist()]
+    return seen
+
+
 def view(world: World, info: PodInfo) -> dict[str, object]:
-    """Return what a shape knows, by row, after a full round."""
+    """Return what a shape knows, by row, after a full round; of a restricted one (Moody names nodes) what its pods come to."""
     shapes = world.profile.shapes
     shape: Shape = shapes.pre_filter(info)
+    if shape.restriction is not None:
+        return outcome(world, info)
     shapes.filter(shape, info)
     if shape.pre_filtered.refusal is not None:
         return {"refusal": shape.pre_filtered.refusal}

@@ -9,13 +9,14 @@ chosen: the scheduling-hint annotation says that there is one, the pod's present
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from koordsched._core.numa import NumaRequest
 from koordsched._core.numa_facts import NumaPolicies
+from koordsched.api.koordinator.hints import OLD_SCHEDULING_HINT, SCHEDULING_HINT, scheduling_hint
 from koordsched.api.koordinator.pods import (
     BIND_POLICIES,
     BIND_POLICY_TEXTS,
@@ -33,8 +34,7 @@ from koordsched.api.koordinator.pods import (
 from koordsched.api.koordinator.policies import CpuBindPolicy, CpuExclusivePolicy, NumaExclusive, NumaTopologyPolicy
 from koordsched.api.koordinator.priority import PRIORITY_CLASS, KoordinatorPriorityClass, priority_class
 from koordsched.api.koordinator.qos import QOS_CLASS, QosClass, qos_class
-from koordsched.api.koordinator.reading import Malformed, read_annotation
-from koordsched.api.meta import Api
+from koordsched.api.koordinator.reading import Malformed
 from koordsched.framework.status import Status, error, unresolvable
 from koordsched.plugins.nodenumaresource.reasons import FRACTIONAL_CPUS, POLICY_MISMATCH
 
@@ -50,8 +50,6 @@ MAX_KEPT = 4096  # distinct demands: pods that all differ must not fill the memo
 MAX_RESOURCES = 48  # that one NumaRequest can name
 NO_SIGNATURE = (None, None)
 
-SCHEDULING_HINT = "internal.scheduling.koordinator.sh/scheduling-hint"
-OLD_SCHEDULING_HINT = "scheduling.koordinator.sh/scheduling-hint"
 EXTENSION = "NodeNUMAResource"
 
 
@@ -170,15 +168,10 @@ def written_back(spec: PodResourceSpec, effective: EffectivePolicy) -> PodResour
     return None if filled == spec else filled
 
 
-class _SchedulingHint(Api):
-    extensions: dict[str, Any] = msgspec.field(default_factory=dict)
-
-
 def designation(annotations: Mapping[str, str]) -> PodNumaStatus | Status | None:
     """Return the designated allocation, None without one. An unreadable hint is an error, an unreadable allocation is unresolvable."""
-    key = SCHEDULING_HINT if annotations.get(SCHEDULING_HINT) else OLD_SCHEDULING_HINT
     try:
-        hint = read_annotation(annotations, key, _SchedulingHint) if annotations.get(key) else None
+        hint = scheduling_hint(annotations)
     except Malformed as malformed:
         return error(str(malformed))
     if hint is None or EXTENSION not in hint.extensions:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
-    from koordsched.framework.shapes import Shape
+    from koordsched.framework.row_verdicts import FilterVerdicts
 
 NOT_ASKED_ABOUT = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (), EXTENDER)
 
@@ -37,14 +37,14 @@ NOT_ASKED_ABOUT = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (), EXTENDER)
 class AllowedNodes(NamedTuple):
     """Where a filtered pod may go, at one moment."""
 
-    shape: Shape
+    verdicts: FilterVerdicts | None  # of the filters; None: PreFilter refuses the pod
     refused: RowRefusals  # feasible rows that have to keep room for nominated pods
     nominated: int | None  # row of the node that was made free for the pod, if the pod fits there
 
     def __contains__(self, row: object) -> bool:
         if row == self.nominated:
             return True
-        return isinstance(row, int) and row not in self.refused and self.shape.feasible_count > 0 and self.shape.evaluation.is_feasible(row)
+        return isinstance(row, int) and row not in self.refused and self.verdicts is not None and self.verdicts.is_feasible(row)
 
 
 class ExtenderQuestion(msgspec.Struct, frozen=True):

@@ -126,13 +126,15 @@ def test_a_custom_normalisation_of_a_sample_is_handed_the_sample() -> None:
     bench = Bench()
     sampler = Sampler(bench.handle.cache)
     shape = bench.shape()
-    rows = sampler.sample(shape, 2)
+    rows = sampler.sample(shape.evaluation.feasible_rows(), 2)
     assert [bench.name(row) for row in rows.tolist()] == ["n0", "n1"]
     bench.profile.shapes.pre_score(shape, bench.pod)
     bench.profile.shapes.score(shape, bench.pod)
     assert sampler.totals(shape, bench.pod, rows).tolist() == [100, 99]
     assert bench.asked.of("Normalize")[-1] == ("n0", "n1")
-    assert [bench.name(row) for row in sampler.sample(shape, 2).tolist()] == ["n2", "n0"], "it goes on where it ended"
+    assert [bench.name(row) for row in sampler.sample(shape.evaluation.feasible_rows(), 2).tolist()] == ["n2", "n0"], (
+        "it goes on where it ended"
+    )
 
 
 @pytest.mark.parametrize("length", [1, LONG_LIST, LONG_LIST + 1])

@@ -57,7 +57,7 @@ class Bench:
     def choose(self, wanted: int) -> str:
         shape = self.profile.shapes.pre_filter(self.pod)
         self.profile.shapes.filter(shape, self.pod)
-        rows = self.sampler.sample(shape, wanted)
+        rows = self.sampler.sample(shape.evaluation.feasible_rows(), wanted)
         self.profile.shapes.pre_score(shape, self.pod)
         self.profile.shapes.score(shape, self.pod)
         totals = self.sampler.totals(shape, self.pod, rows)
@@ -105,7 +105,7 @@ def test_the_largest_score_becomes_a_hundred_however_small_it_is(mode: Normalize
     bench.use(bench.scorer)
     shape = bench.profile.shapes.pre_filter(bench.pod)
     bench.profile.shapes.filter(shape, bench.pod)
-    rows = bench.sampler.sample(shape, 2)
+    rows = bench.sampler.sample(shape.evaluation.feasible_rows(), 2)
     bench.profile.shapes.pre_score(shape, bench.pod)
     bench.profile.shapes.score(shape, bench.pod)
     first, second = bench.sampler.totals(shape, bench.pod, rows).tolist()

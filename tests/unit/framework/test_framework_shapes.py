@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from support.builders import PodBuilder, node, pod
 from support.fakes import FakeFilter, FakePreFilter, FakePreScore, FakeScore, VersionedFilter, VersionedScore
+from support.searching import feasible_rows
 from support.world import World
 
 from koordsched._core.change import NodeChange
@@ -67,8 +68,7 @@ class Bench:
         return shape
 
     def feasible(self, info: PodInfo) -> list[str]:
-        shape = self.filtered(info)
-        return [] if not shape.feasible_count else [self.name(row) for row in shape.evaluation.feasible_rows().tolist()]
+        return [self.name(row) for row in feasible_rows(self.shapes, info)]
 
     def totals(self, info: PodInfo) -> dict[str, int]:
         shape = self.filtered(info)
@@ -333,9 +333,10 @@ def names(*nodes: str) -> PreFilterResult:
 
 def test_named_nodes_restrict_the_search_and_count_as_a_refusal_of_the_others() -> None:
     bench = Bench(pre_filter=[FakePreFilter("A", names("n1", "n3", "elsewhere"))], filter=[FakeFilter("F", n1=REFUSED, n3=REFUSED)])
-    info = bench.sign()
-    assert bench.message(info) == "0/3 nodes are available: 1 node(s) didn't satisfy plugin(s) [A], 2 no."
-    assert bench.plugins(info) == {"A", "F"}
+    diagnosis = bench.shapes.why_infeasible(bench.sign())
+    assert diagnosis is not None
+    assert diagnosis.message == "0/3 nodes are available: 1 node(s) didn't satisfy plugin(s) [A], 2 no."
+    assert diagnosis.plugins == {"A", "F"}
 
 
 def test_named_nodes_are_intersected_and_no_names_means_all() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from support.builders import node, pod
+from support.searching import totals
 
 from koordsched._core.change import NodeChange
 from koordsched.cache.cache import Cache
@@ -90,13 +91,7 @@ class Bench:
         self.pod.shape = self.shapes.key(self.pod)
 
     def totals(self) -> dict[str, int]:
-        shape = self.shapes.pre_filter(self.pod)
-        self.shapes.filter(shape, self.pod)
-        if not shape.feasible_count:
-            return {}
-        self.shapes.pre_score(shape, self.pod)
-        self.shapes.score(shape, self.pod)
-        return {NAMES[row]: shape.evaluation.scores(row)[1] for row in shape.evaluation.feasible_rows().tolist()}
+        return {NAMES[row]: total for row, total in totals(self.shapes, self.pod).items()}
 
     def asked(self) -> list[list[str]]:
         """Return what First, V and Last were asked since the last call."""
@@ -169,6 +164,17 @@ def test_another_part_in_choosing_nodes_prepares_the_shape_anew(answer: PreFilte
         bench.plugin.filter_version, bench.plugin.at_pre_filter = bench.plugin.filter_version + 1, answer
         assert sorted(bench.totals()) == left
         bench.plugin.filter_version, bench.plugin.at_pre_filter = bench.plugin.filter_version + 1, None
+
+
+def test_a_plugin_that_names_other_nodes_costs_its_pre_filter_and_these_nodes() -> None:
+    bench = Bench()
+    bench.plugin.at_pre_filter = PreFilterResult(frozenset({"n1"}))
+    bench.totals()
+    for version, name in enumerate(("n2", "n3", "n0"), 1):
+        bench.asked()
+        bench.plugin.filter_version, bench.plugin.at_pre_filter = version, PreFilterResult(frozenset({name}))
+        assert sorted(bench.totals()) == [name]
+        assert [asked[:1] for asked in bench.asked()] == [["filter 1"], ["preFilter"], ["filter 1"]], "no shape is prepared anew"
 
 
 def test_a_plugin_that_goes_on_skipping_costs_only_its_pre_filter() -> None:

@@ -1,0 +1,1 @@
+"""SchedulingHint: nodes that an annotation of the pod requires or prefers."""

@@ -1,0 +1,279 @@
+"""A node for a pod that may not go everywhere: what plugins restrict, decide and prefer, and what is asked for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+from support.builders import NodeBuilder, PodBuilder, node, pod
+from support.fakes import FakeFilter, FakePreFilter, FakeScore, profile_config, registry_of
+from support.restricting import CORNER, FIRST, ONE, ONLY, Corner, First, One, Only
+from support.world import Setup, World
+
+from koordsched.api.podinfo import PodInfo
+from koordsched.config import REFERENCE, Environment
+from koordsched.framework.diagnosis import Diagnosis
+from koordsched.framework.interface import Normalize, PreFilterResult
+from koordsched.framework.profile import Profile
+from koordsched.framework.shape import RestrictedShapeKey
+from koordsched.framework.status import PluginError, unschedulable
+from koordsched.plugins import REGISTRY
+
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins:
+    preFilter: {{enabled: [{enabled}]}}
+"""
+CATALOGUE = REFERENCE.with_plugin("First", frozenset({"preFilter"}))
+FULL = unschedulable("full")
+NAMES = [f"n{i}" for i in range(6)]
+
+
+class Bench:
+    """Six nodes in two zones; a filter, a scorer that prefers later nodes, and plugins of each role."""
+
+    def __init__(self, *more: Any, pre_filter: FakePreFilter | None = None) -> None:
+        self.world = World()
+        for i, name in enumerate(NAMES):
+            self.put(node(name).cpu("4").label("zone", "ab"[i % 2]))
+        self.only, self.corner, self.one, self.first = Only(), Corner(), One(), First()
+        self.filter = FakeFilter("F")
+        self.score = FakeScore("S", Normalize.DEFAULT, **{name: 10 * i for i, name in enumerate(NAMES, 1)})
+        at_pre_filter = [*([pre_filter] if pre_filter else ()), self.only, self.corner, self.one, self.first, *more]
+        config = profile_config(preFilter=at_pre_filter, filter=[self.filter], score=[self.score])
+        self.profile = Profile(config, registry_of(*at_pre_filter, self.filter, self.score), self.world)
+        self.shapes = self.profile.shapes
+
+    def put(self, builder: NodeBuilder) -> None:
+        self.world.cache.set_node(builder.build())
+
+    def sign(self, builder: PodBuilder) -> PodInfo:
+        info = builder.info()
+        info.shape = self.shapes.key(info)
+        return info
+
+    def find(self, builder: PodBuilder) -> str | Diagnosis:
+        return self.world.search.find(self.profile, self.sign(builder))[1]
+
+    def message(self, builder: PodBuilder) -> str:
+        found = self.find(builder)
+        assert isinstance(found, Diagnosis)
+        return found.message
+
+    def refuse(self, *names: str) -> None:
+        """Let the filter refuse these nodes from now on."""
+        self.filter.refuse = dict.fromkeys(names, FULL)
+        for name in NAMES:
+            self.world.cache.table.mark(self.world.cache.nodes_by_name[name].row, 1)
+
+
+def asks(key: str, value: str, name: str = "p") -> PodBuilder:
+    return pod(name).uid(f"{name}-{key}-{value}").annotation(key, value)
+
+
+# Restrictions
+
+
+def test_the_best_node_of_a_restriction_gets_the_pod() -> None:
+    bench = Bench()
+    assert bench.find(pod("free")) == "n5"
+    assert bench.find(asks(ONLY, "n1,n3")) == "n3"
+    assert bench.find(asks(CORNER, "a")) == "n4"
+    assert bench.find(asks(ONLY, "n1,n2,elsewhere").annotation(CORNER, "a")) == "n2"
+
+
+def test_pods_that_are_restricted_otherwise_share_the_columns_and_wait_apart() -> None:
+    bench = Bench()
+    free, first, again, other = (bench.sign(made) for made in (pod("p"), asks(ONLY, "n1"), asks(ONLY, "n1", "q"), asks(ONLY, "n2")))
+    assert first.shape is again.shape
+    assert len({id(info.shape) for info in (free, first, other)}) == 3
+    for info in (first, other):
+        assert isinstance(info.shape, RestrictedShapeKey)
+        assert info.shape.columns is free.shape
+    for info in (free, first, other):
+        bench.world.search.find(bench.profile, info)
+    assert len(bench.shapes) == 1
+
+
+def test_filters_are_asked_about_the_rows_of_a_restriction_until_all_rows_cost_no_more() -> None:
+    bench = Bench()
+    for names in ("n0", "n1,n2", "n3,n4,n5"):
+        bench.filter.asked.clear()
+        bench.find(asks(ONLY, names))
+        assert bench.filter.asked == names.split(",")
+    bench.filter.asked.clear()
+    bench.find(asks(ONLY, "n2"))
+    assert sorted(bench.filter.asked) == NAMES
+    bench.filter.asked.clear()
+    for made in (asks(ONLY, "n5"), asks(CORNER, "b"), pod("free")):
+        bench.find(made)
+    assert bench.filter.asked == []
+
+
+def test_other_nodes_count_as_refused_by_the_plugins_that_restrict() -> None:
+    bench = Bench()
+    bench.refuse("n0", "n2")
+    assert bench.message(asks(ONLY, "n0,n2")) == "0/6 nodes are available: 2 full, 4 node(s) didn't satisfy plugin(s) [Only]."
+    both = bench.find(asks(ONLY, "n0,n2,n3").annotation(CORNER, "a"))
+    assert isinstance(both, Diagnosis)
+    assert both.message == "0/6 nodes are available: 2 full, 4 node(s) didn't satisfy plugin(s) [Corner Only]."
+    assert both.plugins == {"Corner", "F", "Only"}
+    statuses = [both.status_of(bench.world.cache.nodes_by_name[name].row) for name in ("n0", "n3")]
+    assert [(status.plugin, status.code.value) for status in statuses if status] == [
+        ("F", "Unschedulable"),
+        ("", "UnschedulableAndUnresolvable"),
+    ]
+
+
+def test_names_of_no_node_restrict_too() -> None:
+    bench = Bench()
+    assert bench.message(asks(ONLY, "zzz")) == "0/6 nodes are available: 6 node(s) didn't satisfy plugin(s) [Only]."
+    bench.put(node("zzz").cpu("4"))
+    assert bench.find(asks(ONLY, "zzz")) == "zzz"
+
+
+def test_restrictions_that_leave_nothing_are_a_refusal_of_pre_filter() -> None:
+    bench = Bench(pre_filter=FakePreFilter("A", PreFilterResult(frozenset({"n0", "n1"}))))
+    assert bench.find(asks(ONLY, "n1,n2")) == "n1"
+    found = bench.find(asks(ONLY, "n2"))
+    assert isinstance(found, Diagnosis)
+    assert found.message == "0/6 nodes are available: node(s) didn't satisfy plugin(s) [A Only] simultaneously."
+    assert found.plugins == {"A", "Only"}
+    assert bench.find(pod("free")) == "n1", "the others of the shape are not concerned"
+    assert bench.filter.asked == ["n1", "n0", "n1"], "no filter was asked about a pod without nodes"
+
+
+def test_a_status_instead_of_nodes_refuses_or_fails_the_pod_alone() -> None:
+    bench = Bench()
+    assert bench.message(asks(ONLY, "-")) == "0/6 nodes are available: nowhere today."
+    with pytest.raises(PluginError, match='running PreFilter plugin "Only": failed'):
+        bench.find(asks(ONLY, "?"))
+    with pytest.raises(PluginError, match=r"^unreadable$"):
+        bench.find(asks(ONLY, "!"))
+    assert bench.find(pod("free")) == "n5"
+
+
+def test_a_pod_that_no_plugin_signs_is_restricted_all_the_same() -> None:
+    bench = Bench()
+    info = bench.sign(asks(ONLY, "n1"))
+    info.shape = None
+    assert bench.world.search.find(bench.profile, info)[1] == "n1"
+    broken = asks(ONLY, "!").info()
+    with pytest.raises(PluginError, match="unreadable"):
+        bench.world.search.find(bench.profile, broken)
+
+
+def test_a_restriction_is_found_once_and_again_after_what_it_depends_on_has_changed() -> None:
+    bench = Bench()
+    kept = bench.sign(asks(CORNER, "a"))
+
+    def find() -> object:
+        return bench.world.search.find(bench.profile, kept)[1]
+
+    assert (find(), find(), bench.corner.asked) == ("n4", "n4", 1)
+    bench.put(node("n1").cpu("4").label("zone", "b").taint("slow", "NoSchedule"))
+    assert (find(), bench.corner.asked) == ("n4", 1)
+    bench.put(node("n5").cpu("4").label("zone", "a"))
+    assert (find(), bench.corner.asked) == ("n5", 2)
+    bench.corner.shift = 1
+    assert (find(), bench.corner.asked) == ("n3", 3)
+    bench.put(node("n7").cpu("4").label("zone", "b"))
+    assert (find(), bench.corner.asked) == ("n3", 4), "S gives it nothing"
+
+
+def test_a_probe_looks_at_the_nodes_of_the_restriction_and_keeps_the_reasons_while_they_hold() -> None:
+    bench = Bench()
+    waiting = bench.sign(asks(ONLY, "n0,n2"))
+    assert bench.shapes.why_infeasible(waiting) is None
+    bench.refuse("n0", "n2")
+    first = bench.shapes.why_infeasible(waiting)
+    assert first is not None
+    assert bench.shapes.why_infeasible(waiting) is first
+    assert bench.shapes.unchanged_diagnosis(waiting) is first
+    assert bench.shapes.unchanged_diagnosis(bench.sign(pod("free"))) is None
+    bench.refuse("n0", "n2", "n5")
+    assert bench.shapes.why_infeasible(waiting) is first, "n5 is none of its nodes"
+    bench.filter.refuse["n2"] = unschedulable("worse")
+    bench.world.cache.table.mark(2, 1)
+    assert bench.shapes.unchanged_diagnosis(waiting) is None
+    second = bench.shapes.why_infeasible(waiting)
+    assert second is not None
+    assert second.message == "0/6 nodes are available: 1 full, 1 worse, 4 node(s) didn't satisfy plugin(s) [Only]."
+
+
+def test_what_is_known_of_a_restricted_pod_ends_with_it() -> None:
+    bench = Bench()
+    bench.refuse(*NAMES)
+    info = bench.sign(asks(ONLY, "n0"))
+    shape = bench.shapes.pre_filter(info)
+    assert bench.shapes.why_infeasible(info) is not None
+    assert shape.restricted is not None
+    assert len(shape.restricted) == 1
+    del info
+    assert len(shape.restricted) == 0
+
+
+# FindOneNode and PreferNodes
+
+
+def test_find_one_node_decides_over_restrictions_and_preferences_and_filters_have_the_last_word() -> None:
+    bench = Bench()
+    assert bench.find(asks(ONE, "n1").annotation(ONLY, "n2,n3").annotation(FIRST, "n4")) == "n1"
+    assert bench.one.offered == [["n2", "n3"]]
+    bench.refuse("n1")
+    assert bench.message(asks(ONE, "n1")) == "0/6 nodes are available: 1 full, 5 node(s) didn't satisfy plugin(s) []."
+    assert bench.message(asks(ONE, "zzz")) == "0/6 nodes are available: 6 node(s) didn't satisfy plugin(s) []."
+    refused = bench.find(asks(ONE, "-"))
+    assert isinstance(refused, Diagnosis)
+    assert (refused.message, set(refused.plugins), refused.of_shape) == ("0/6 nodes are available: no plan.", {"One"}, False)
+    with pytest.raises(PluginError, match="lost the plan"):
+        bench.find(asks(ONE, "?"))
+
+
+def test_the_first_preferred_node_that_passes_gets_the_pod_without_scores() -> None:
+    bench = Bench()
+    assert bench.find(asks(FIRST, "zzz,n1,n5")) == "n1"
+    assert bench.score.asked == []
+    assert bench.filter.asked == ["n1"], "no other node is looked at"
+    bench.refuse("n1")
+    assert bench.find(asks(FIRST, "n1,n0")) == "n0"
+    assert bench.find(asks(FIRST, "n1")) == "n5", "none passes: as if nothing was preferred"
+    assert bench.find(asks(FIRST, "n0,n2").annotation(ONLY, "n2,n4")) == "n2"
+    assert bench.message(asks(FIRST, "-")) == "0/6 nodes are available: no preference."
+
+
+def test_a_preferred_node_keeps_room_for_pods_that_are_nominated_there() -> None:
+    config = CONFIG.format(enabled="{name: First}")
+    world = World(Setup(config, Environment(catalogue=CATALOGUE), {**REGISTRY, "First": lambda _args, _handle: First()}))
+    for name in NAMES:
+        world.cache.set_node(node(name).cpu("4").build())
+    world.nominator.set(pod("vip").uid("vip").priority(10).cpu("3").info(), "n1")
+    assert world.find(asks(FIRST, "n1,n2").cpu("2").info()) == "n2"
+    assert world.find(asks(FIRST, "n1,n2").cpu("1").info()) == "n1"
+    assert world.find(asks(FIRST, "n1,n2").cpu("2").priority(11).info()) == "n1"
+
+
+def test_the_nominated_node_comes_first_even_outside_the_restriction() -> None:
+    bench = Bench()
+    nominated = asks(ONLY, "n1,n3").annotation(FIRST, "n3").nominated("n0")
+    assert bench.find(nominated) == "n0"
+    assert bench.filter.asked == ["n3", "n0"], "the preferred one, which PreFilter decides on, then the nominated one"
+    bench.refuse("n0")
+    assert bench.find(nominated) == "n3"
+    assert bench.message(asks(ONLY, "-").nominated("n1")) == "0/6 nodes are available: nowhere today."
+
+
+def test_only_the_first_plugin_of_a_role_is_asked_and_the_others_are_logged() -> None:
+    class Second(First):
+        name = "Second"
+
+        def prefer_nodes(self, *_: object) -> list[str]:
+            raise AssertionError
+
+    with capture_logs() as logs:
+        bench = Bench(Second())
+    assert bench.find(asks(FIRST, "n2")) == "n2"
+    assert [(line["asked"], line["ignored"]) for line in logs if line.get("role") == "PreferNodes"] == [("First", ["Second"])]

@@ -114,6 +114,7 @@ class FakeProfile:
         self.rejectors = rejectors  # and the plugins that refuse then
         self.unchanged = False
         self.probed: list[str] = []
+        self.asked_for_nodes: list[str] = []  # the pods probed without preemption
         self.preferred: list[str] = []  # the plugin to ask first, as handed to PreEnqueue
         self.admission: FakeQueueAdmission | None = None
 
@@ -134,6 +135,7 @@ class FakeProfile:
         return (plugin, f"gated by {plugin}", self.gating_fails) if plugin else None
 
     def _probe_without_preemption(self, pod: PodInfo) -> ProbeResult:
+        self.asked_for_nodes.append(pod.key)
         return (FEASIBLE, None) if self.passing else (INFEASIBLE, self.rejectors)
 
     def _probe(self, pod: PodInfo) -> ProbeResult:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
+from structlog.testing import capture_logs
 from support import queueing
 from support.builders import node, pod
 from support.preemption import Answers
@@ -15,7 +18,7 @@ from support.world import Setup, World
 from koordsched.api.podinfo import PodInfo
 from koordsched.cache.nodes import NodeInfo
 from koordsched.clock import parse_rfc3339
-from koordsched.cluster.port import Conflict, Forbidden, NotFound, ServerError
+from koordsched.cluster.port import Conflict, Forbidden, NotFound, Patch, PatchType, Ref, ServerError
 from koordsched.config import REFERENCE, Environment
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis
@@ -23,6 +26,7 @@ from koordsched.framework.interface import FilterPlugin, PostFilterResult
 from koordsched.framework.preemption.candidates import CandidateFinder, PreemptionCandidate
 from koordsched.framework.preemption.estimate import Preemptor
 from koordsched.framework.status import Code, Status, error, unschedulable
+from koordsched.framework.waiting import WaitingPod
 from koordsched.plugins import REGISTRY
 from koordsched.queue.events import ASSIGNED_POD_DELETE, EventHint
 from koordsched.queue.hints import hints_for
@@ -118,9 +122,59 @@ async def test_a_deletion_refused_because_others_wrote_at_the_same_time_is_repea
 async def test_a_preemptor_whose_victim_cannot_be_evicted_is_tried_again(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(api := Api(*answers), monkeypatch)
     await bench.preempt(bench.high())
-    await bench.finish()
+    with capture_logs() as logs:
+        await bench.finish()
     assert bench.world.said[-2:] == ["evicted: error", "activate default/high"]
     assert api.calls == ["patch low"] * len(answers)
+    (said,) = logs
+    assert (said["event"], said["log_level"]) == ("a pod could not be evicted; its preemptor is tried again", "error")
+    assert (said["pod"], said["node"], said["err"]) == ("default/high", "n1", answers[0].message)  # type: ignore[union-attr]
+
+
+async def test_a_victim_that_waits_on_permit_is_sent_back_instead_of_being_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(api := Api(), monkeypatch)
+    waiting = WaitingPod(bench.world.cache.pods["uid-default-low"].info, "n1", {"Gang": 60.0})
+    bench.world.waiting_pods.add(waiting)
+    high = bench.high("4")
+    await bench.preempt(high)
+    work = asyncio.ensure_future(bench.finish())
+    assert await waiting.outcome() == unschedulable("preempted").with_plugin("DefaultPreemption")
+    assert bench.plugin.pre_enqueue(high) is not None, "it still counts on its node"
+    bench.gone("low")
+    await work
+    assert api.calls == ["patch mid", "delete mid uid-default-mid"]
+    assert "Preempted low: Preempted by pod uid-default-high on node n1" in bench.world.said
+    assert bench.world.said[-2:] == ["evicted: success", "activate default/high"]
+    assert bench.plugin.pre_enqueue(high) is None
+
+
+async def test_the_condition_of_a_victim_says_who_evicts_it_and_which_state_of_it_that_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(api := Api(), monkeypatch)
+    bench.world.clock = Late("2026-01-01T00:00:30Z")
+    stored = bench.store["default/low"]
+    bench.store["default/low"] = replace(stored, metadata=replace(stored.metadata, generation=7))
+    patched: list[dict[str, Any]] = []
+    patch = api.patch
+
+    async def noted(ref: Ref, change: Patch) -> None:
+        assert (ref.namespace, change.type, change.subresource) == ("default", PatchType.STRATEGIC, "status")
+        patched.append(change.body)
+        await patch(ref, change)
+
+    monkeypatch.setattr(api, "patch", noted)
+    await bench.preempt(bench.high("4"))
+    await bench.finish()
+    expected = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "PreemptionByScheduler",
+        "message": "default-scheduler: preempting to accommodate a higher priority pod",
+        "lastTransitionTime": "2026-01-01T00:00:30Z",
+    }
+    assert patched == [
+        {"metadata": {"uid": "uid-default-mid"}, "status": {"conditions": [expected]}},
+        {"metadata": {"uid": "uid-default-low"}, "status": {"conditions": [expected | {"observedGeneration": 7}]}},
+    ]
 
 
 async def test_a_victim_that_terminates_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

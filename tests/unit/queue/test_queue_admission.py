@@ -136,6 +136,39 @@ def test_what_is_announced_during_an_attempt_counts_for_it() -> None:
     assert bench.places() == {"p": "backoff"}
 
 
+@pytest.mark.parametrize(("pending", "place"), [(True, "active"), (False, "backoff")])
+def test_what_is_announced_during_an_attempt_moves_the_pod_as_its_refusal_says_and_under_the_attempt(pending: bool, place: str) -> None:
+    bench, admission = queue_of()
+    bench.add(of_quota("p"), shape="s")
+    info = bench.pop()
+    admission.room["quota", "a"] = 1
+    announce(bench, A)
+    bench.metrics.incoming_pods.clear()
+    bench.refuse("quota", info, pending=pending)
+    assert bench.places() == {"p": place}
+    assert bench.metrics.incoming_pods == {(place, "ScheduleAttemptFailure"): 1}
+
+
+def test_what_is_announced_under_another_key_during_an_attempt_does_not_make_a_pending_pod_skip_its_backoff() -> None:
+    bench, admission = queue_of()
+    bench.add(of_quota("p"), shape="s")
+    info = bench.pop()
+    admission.room["quota", "a"] = 1  # nobody said so
+    announce(bench, B)
+    bench.refuse("quota", info, pending=True)
+    assert bench.places() == {"p": "backoff"}
+
+
+def test_a_moved_pod_whose_plugin_names_no_key_any_more_is_tried() -> None:
+    bench, admission = refused("p0", "p1")
+    admission.room["quota", "a"] = 2
+    announce(bench, A)
+    admission.room.clear()
+    admission.key = lambda plugin, pod: None  # type: ignore[method-assign]
+    assert bench.popped() == ["p0", "p1"]
+    assert bench.metrics.retries_skipped == 0
+
+
 def test_what_is_announced_during_an_attempt_but_was_taken_since_does_not_move_the_pod() -> None:
     bench, admission = queue_of()
     bench.add(of_quota("p"), shape="s")

@@ -70,7 +70,7 @@ def test_for_a_group_that_awaits_preemption_its_effect_is_not_estimated_again() 
     happen(bench)
     bench.profile.probed.clear()
     happen(bench)
-    assert bench.profile.probed == []
+    assert (bench.profile.probed, bench.profile.asked_for_nodes) == ([], ["default/p0"])
     assert bench.places() == {"p0": "unschedulable", "p1": "unschedulable"}
     pass_to(bench, 1002.0)
     assert bench.places() == {"p0": "active", "p1": "unschedulable"}

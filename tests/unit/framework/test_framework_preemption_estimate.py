@@ -1,0 +1,225 @@
+"""The estimate of preemption: which nodes it sorts where, the refusals it knows, what it keeps; and pods that are no victims any more."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+
+import pytest
+from support.builders import PodBuilder, node, pod
+from support.world import World
+
+from koordsched.api.groups import PodDisruptionBudget, PodDisruptionBudgetSpec
+from koordsched.api.kinds import POD_DISRUPTION_BUDGET
+from koordsched.api.meta import LabelSelector, ObjectMeta
+from koordsched.api.podinfo import PodInfo
+from koordsched.cluster.port import ADDED, WatchEvent
+from koordsched.framework.diagnosis import Diagnosis
+from koordsched.framework.preemption.estimate import CandidateEstimate, Estimator, Preemptor
+from koordsched.framework.preemption.rules import OVER_LIMIT, PreemptionRules, VictimRule
+from koordsched.framework.preemption.victims_index import EMPTY_GROUP, DisruptionBudgets, VictimsIndex
+from koordsched.framework.status import unschedulable
+
+
+class Teams(VictimRule):
+    """Pods may evict pods of their own team, a label; pods without one are no victims. of: teams that differ from the labels."""
+
+    key = "teams"
+    grouped = True
+
+    def __init__(self) -> None:
+        self.of: dict[str, str] = {}
+
+    def group(self, victim: PodInfo) -> Hashable | None:
+        return self.of.get(victim.key) or victim.pod.metadata.labels.get("team")
+
+    def group_for(self, preemptor: PodInfo) -> Hashable | None:
+        return self.group(preemptor)
+
+    def version(self) -> Hashable:
+        return tuple(self.of.items())
+
+
+class Bench:
+    """Nodes n1, n2 and so on of four cores; each pod is given with the number of its node."""
+
+    def __init__(self, *running: tuple[int, PodBuilder], nodes: int = 3, rule: VictimRule | None = None) -> None:
+        self.world = World()
+        self.rules = PreemptionRules(plugin="Test", victims=rule or VictimRule())
+        self.budgets = DisruptionBudgets(self.world.informer(POD_DISRUPTION_BUDGET))
+        self.victims = VictimsIndex(self.world.cache, self.budgets, self.rules.victims)
+        self.estimator = Estimator(self.victims, self.world.nominator, self.rules)
+        for i in range(1, nodes + 1):
+            self.world.cache.set_node(node(f"n{i}").cpu("4").build())
+        for i, made in running:
+            self.run(f"n{i}", made)
+
+    def run(self, name: str, made: PodBuilder) -> None:
+        self.world.cache.set_pod(made.on(name).info(counted_on_node=True), name)
+
+    def preemptor(self, cpu: str = "2", priority: int = 9, team: str = "") -> Preemptor:
+        made = pod("high").cpu(cpu).priority(priority)
+        info = self.world.signed((made.label("team", team) if team else made).info())
+        found = self.world.find(info)
+        assert isinstance(found, Diagnosis)
+        return Preemptor(info, found, self.world.simulation(info))
+
+    def names(self, rows: Sequence[int]) -> list[str]:
+        return sorted(self.world.cache.infos[row].name for row in rows)  # type: ignore[union-attr] # they are rows of nodes
+
+    def estimate(self, preemptor: Preemptor, to_release: Mapping[str, int] | None = None) -> CandidateEstimate:
+        return self.estimator.estimate(preemptor, to_release)
+
+    def may_evict(self, preemptor: Preemptor) -> dict[str, list[str]]:
+        """Return by node the pods that the index has for the preemptor, in order."""
+        self.victims.bring_up_to_date()
+        found = {}
+        for name, info in self.world.cache.nodes_by_name.items():
+            found[name] = [victim.pod.metadata.name for victim in self.victims.lower_on(preemptor.pod, info.row)]
+        return {name: pods for name, pods in found.items() if pods}
+
+    def protect(self, name: str) -> None:
+        budget = PodDisruptionBudget(
+            metadata=ObjectMeta(name=name, namespace="default", uid=f"uid-{name}", resource_version="1"),
+            spec=PodDisruptionBudgetSpec(selector=LabelSelector(match_labels={"app": name})),
+        )
+        self.world.informer(POD_DISRUPTION_BUDGET)._objects.apply(WatchEvent(ADDED, budget))
+
+
+def full(name: str, priority: int = 0, cpu: str = "4") -> PodBuilder:
+    return pod(name).cpu(cpu).priority(priority)
+
+
+def test_nodes_are_sorted_by_what_evictions_could_do_there() -> None:
+    bench = Bench((1, full("low")), (2, full("mine", 9)), (3, full("higher", 10, "3")), (3, full("small", 0, "1")))
+    found = bench.estimate(bench.preemptor("2"))
+    assert bench.names(found.by_amounts.tolist()) == ["n1"]
+    assert len(found.to_simulate) == 0
+    assert found.without_victims == 1, "n2"
+    assert found.refused == [(unschedulable("Insufficient cpu").with_plugin("NodeResourcesFit"), 1)], "n3 without its small pod"
+    assert found.possible
+
+
+def test_without_any_pod_of_lower_priority_no_node_is_looked_at() -> None:
+    bench = Bench((1, full("a", 9)), (2, full("b", 9)), (3, full("c", 10)))
+    found = bench.estimate(bench.preemptor())
+    assert (found.without_victims, found.refused, found.possible, found.dry_run) == (3, [], False, None)
+
+
+def test_nodes_whose_victims_release_too_little_are_counted_under_the_refusal_of_the_rules() -> None:
+    bench = Bench((1, full("all")), (2, full("half", 0, "2")), (2, full("kept", 9, "2")), (3, full("part", 0, "3")))
+    found = bench.estimate(bench.preemptor("2"), {"cpu": 3500})
+    assert bench.names(found.by_amounts.tolist()) == ["n1"]
+    assert [(status, count) for status, count in found.refused if count] == [(OVER_LIMIT, 2)]
+    assert found.without_victims == 0
+
+
+def test_what_has_to_be_released_but_is_in_no_column_leaves_every_node_with_victims_to_the_filters() -> None:
+    bench = Bench((1, full("low")), (2, full("mine", 9)), (3, full("other", 1)))
+    assert "example.com/never-seen" not in bench.world.columns.resources
+    found = bench.estimate(bench.preemptor(), {"example.com/never-seen": 1})
+    assert bench.names(found.to_simulate.tolist()) == ["n1", "n3"]
+    assert len(found.by_amounts) == 0
+    assert found.without_victims == 1
+
+
+@pytest.mark.parametrize(("nominated", "simulated"), [("n1", ["n1"]), ("n2", [])])
+def test_the_node_that_the_preemptor_is_nominated_for_is_left_to_the_filters(nominated: str, simulated: list[str]) -> None:
+    bench = Bench((1, full("low")), (2, full("mine", 9)), (3, full("other", 1)))
+    preemptor = bench.preemptor()
+    bench.world.nominator.set(preemptor.pod, nominated)
+    found = bench.estimate(preemptor)
+    assert bench.names(found.to_simulate.tolist()) == simulated
+    assert bench.names(found.by_amounts.tolist()) == (["n3"] if simulated else ["n1", "n3"])
+
+
+def test_one_dry_run_is_kept_for_each_priority_and_request_and_follows_changes() -> None:
+    bench = Bench((1, full("low")), (2, full("mine", 9)), (3, full("other", 1)))
+    first, other = bench.preemptor("2"), bench.preemptor("3")
+    kept = bench.estimate(first).dry_run
+    assert kept is not None
+    assert bench.estimate(other).dry_run is not kept
+    assert bench.estimate(first).dry_run is kept
+    gone = bench.world.cache.nodes_by_name["n1"]
+    bench.world.cache.remove_pod("uid-default-low")
+    bench.run("n1", full("same", 9))
+    again = bench.estimate(bench.preemptor("2"))
+    assert again.dry_run is kept
+    assert gone.row not in again.by_amounts
+    assert again.without_victims == 2
+
+
+def test_the_dry_run_used_longest_ago_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("koordsched.framework.preemption.estimate.MAX_BYTES", 0)  # four are kept all the same
+    bench = Bench((1, full("low")), (2, full("mine", 9)), (3, full("other", 1)))
+    preemptors = [bench.preemptor("2", priority) for priority in (2, 3, 4, 5, 6)]
+    kept = [bench.estimate(preemptor).dry_run for preemptor in preemptors[:4]]
+    assert bench.estimate(preemptors[0]).dry_run is kept[0]
+    bench.estimate(preemptors[4])
+    assert bench.estimate(preemptors[0]).dry_run is kept[0]
+    assert bench.estimate(preemptors[2]).dry_run is kept[2]
+    assert bench.estimate(preemptors[1]).dry_run is not kept[1]
+
+
+# The index of victims
+
+
+def test_pods_may_evict_those_of_their_own_group_alone() -> None:
+    pods = [full(name, 0, "1").label("team", team) for name, team in (("r1", "red"), ("b1", "blue"), ("r2", "red"))]
+    bench = Bench(*[(1, made) for made in pods], (1, full("none", 0, "1")), nodes=1, rule=(rule := Teams()))
+    red, blue, green, nobody = (bench.preemptor("2", team=team) for team in ("red", "blue", "green", ""))
+    assert [bench.may_evict(each) for each in (red, blue, green, nobody)] == [{"n1": ["r1", "r2"]}, {"n1": ["b1"]}, {}, {}]
+    assert [bench.victims.group_for(each.pod) for each in (green, nobody)] == [EMPTY_GROUP, EMPTY_GROUP]
+    there = bench.world.cache.pods["uid-default-r1"].info
+    assert [bench.victims.may_evict(each.pod, there) for each in (red, blue, nobody)] == [True, False, False]
+    rule.of["default/r1"] = "blue"
+    assert [bench.may_evict(each) for each in (red, blue)] == [{"n1": ["r2"]}, {"n1": ["r1", "b1"]}]
+
+
+def test_no_pod_may_be_evicted_for_one_of_its_own_priority() -> None:
+    bench = Bench((1, full("same", 9)), nodes=1)
+    preemptor = bench.preemptor()
+    assert not bench.victims.may_evict(preemptor.pod, bench.world.cache.pods["uid-default-same"].info)
+    assert bench.victims.may_evict(preemptor.pod, full("low", 8).info())
+    assert (bench.victims.any_below(9), bench.victims.any_below(10)) == (False, True)
+
+
+def test_a_pod_that_should_be_gone_is_no_victim_until_it_is_seen_going_whatever_is_built_anew() -> None:
+    bench = Bench((1, full("stuck")), (2, full("mine", 9)), nodes=2)
+    preemptor = bench.preemptor()
+    bench.victims.exclude("uid-default-unknown")
+    assert bench.may_evict(preemptor) == {"n1": ["stuck"]}
+    bench.victims.exclude("uid-default-stuck")
+    assert bench.may_evict(preemptor) == {}
+    built = bench.victims.rebuilt
+    bench.protect("budget")
+    assert bench.may_evict(preemptor) == {}
+    assert bench.victims.rebuilt == built + 1
+    assert bench.estimate(preemptor).without_victims == 2
+    bench.run("n1", full("stuck").label("changed", ""))
+    assert bench.may_evict(preemptor) == {}
+    bench.world.cache.remove_pod("uid-default-stuck")
+    bench.run("n1", full("stuck"))
+    assert bench.may_evict(preemptor) == {"n1": ["stuck"]}, "it came again"
+
+
+def test_the_index_is_dropped_when_too_many_changes_gather_and_built_anew_on_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("koordsched.framework.preemption.victims_index.MAX_NOTED", 2)
+    bench = Bench((1, full("low", 0, "1")), nodes=1)
+    high = pod("high").priority(9).info()
+
+    def lower() -> list[str]:
+        row = bench.world.cache.nodes_by_name["n1"].row
+        return [victim.pod.metadata.name for victim in bench.victims.lower_on(high, row)]
+
+    bench.victims.bring_up_to_date()
+    built = bench.victims.rebuilt
+    for name in ("a", "b"):
+        bench.run("n1", full(name, 0, "1"))
+    bench.victims.bring_up_to_date()
+    assert (lower(), bench.victims.rebuilt) == (["low", "a", "b"], built)
+    bench.world.cache.remove_pod("uid-default-a")
+    for name in ("c", "d", "e"):
+        bench.run("n1", full(name, 0, "100m"))
+    bench.world.cache.remove_pod("uid-default-c")
+    bench.victims.bring_up_to_date()
+    assert (sorted(lower()), bench.victims.rebuilt) == (["b", "d", "e", "low"], built + 1)

@@ -220,7 +220,7 @@ class EvictionWatcher:
         """Has no part in leaving."""
 
     def pod_removed(self, pod: PodInfo, row: int) -> None:
-        if self._awaited and not self._cache.simulating:
+        if self._awaited:
             self._changed(pod.uid)
 
     def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:

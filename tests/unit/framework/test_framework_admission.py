@@ -20,7 +20,7 @@ from koordsched.metrics import CounterChild
 from koordsched.queue.hints import Rejectors
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import Nodes
@@ -268,3 +268,17 @@ def test_a_refusal_is_measured_as_one_of_pre_filter_and_filter_is_not_said_to_ha
     assert {key: count for key, count in metrics.points.items() if key in refused} == refused
     assert metrics.points["Filter", "Success"] == 2, "of the two pods that were admitted"
     assert metrics.calls["A", "PreFilter"].count == 3, "a call that the plugin skips does not count"
+
+
+class ByTeam(FakeAdmission):
+    """Treats all pods of a team alike; what it reads of a pod may be missing."""
+
+    def sign_admission(self, pod: PodInfo) -> Hashable:
+        return pod.pod.metadata.labels["team"]
+
+
+def test_a_signature_is_what_the_plugin_says_of_the_pod_or_the_pod_itself_where_it_cannot_say() -> None:
+    admission = Bench(ByTeam("A"), FakeAdmission("B")).profile.admission
+    assert admission is not None
+    team, none = pod("p").uid("u").label("team", "red").info(), pod("q").uid("v").info()
+    assert [admission.signature(plugin, made) for plugin in "AB" for made in (team, none)] == ["red", ("uid", "v"), (), ()]

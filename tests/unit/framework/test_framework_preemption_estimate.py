@@ -1,10 +1,12 @@
-"""The estimate of preemption: which nodes it sorts where, the refusals it knows, what it keeps; and pods that are no victims any more."""
+"""The estimate of preemption: which nodes it sorts where, the refusals it knows, what it keeps; the index of victims; single candidates."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 
 import pytest
+from structlog.testing import capture_logs
 from support.builders import PodBuilder, node, pod
 from support.world import World
 
@@ -14,10 +16,11 @@ from koordsched.api.meta import LabelSelector, ObjectMeta
 from koordsched.api.podinfo import PodInfo
 from koordsched.cluster.port import ADDED, WatchEvent
 from koordsched.framework.diagnosis import Diagnosis
-from koordsched.framework.preemption.estimate import CandidateEstimate, Estimator, Preemptor
-from koordsched.framework.preemption.rules import OVER_LIMIT, PreemptionRules, VictimRule
+from koordsched.framework.preemption.candidates import CandidateFinder, PreemptionCandidate, refusal_of
+from koordsched.framework.preemption.estimate import CandidateEstimate, Estimator, Preemptor, resolvable_nodes, resolvable_rows
+from koordsched.framework.preemption.rules import NO_VICTIMS, NOT_HELPFUL, OVER_LIMIT, PreemptionRules, VictimRule
 from koordsched.framework.preemption.victims_index import EMPTY_GROUP, DisruptionBudgets, VictimsIndex
-from koordsched.framework.status import unschedulable
+from koordsched.framework.status import Status, unresolvable, unschedulable
 
 
 class Teams(VictimRule):
@@ -48,6 +51,7 @@ class Bench:
         self.budgets = DisruptionBudgets(self.world.informer(POD_DISRUPTION_BUDGET))
         self.victims = VictimsIndex(self.world.cache, self.budgets, self.rules.victims)
         self.estimator = Estimator(self.victims, self.world.nominator, self.rules)
+        self.finder = CandidateFinder(self.world.cache, self.world.nominator, self.victims, self.budgets, self.rules)
         for i in range(1, nodes + 1):
             self.world.cache.set_node(node(f"n{i}").cpu("4").build())
         for i, made in running:
@@ -56,8 +60,9 @@ class Bench:
     def run(self, name: str, made: PodBuilder) -> None:
         self.world.cache.set_pod(made.on(name).info(counted_on_node=True), name)
 
-    def preemptor(self, cpu: str = "2", priority: int = 9, team: str = "") -> Preemptor:
+    def preemptor(self, cpu: str = "2", priority: int = 9, team: str = "", port: int = 0) -> Preemptor:
         made = pod("high").cpu(cpu).priority(priority)
+        made = made.host_port(port) if port else made
         info = self.world.signed((made.label("team", team) if team else made).info())
         found = self.world.find(info)
         assert isinstance(found, Diagnosis)
@@ -160,6 +165,18 @@ def test_the_dry_run_used_longest_ago_is_dropped(monkeypatch: pytest.MonkeyPatch
     assert bench.estimate(preemptors[1]).dry_run is not kept[1]
 
 
+@pytest.mark.parametrize(("refusal", "nodes"), [(unschedulable("later"), 3), (unresolvable("never"), 0)])
+def test_where_pre_filter_refuses_every_node_is_as_resolvable_as_its_refusal(refusal: Status, nodes: int) -> None:
+    bench = Bench((1, full("low")), (2, full("mine", 9)), (3, full("other", 1)))
+    preemptor = bench.preemptor()._replace(diagnosis=Diagnosis.of_pre_filter(3, frozenset({"P"}), refusal))
+    assert resolvable_nodes(preemptor.diagnosis) == nodes
+    assert len(resolvable_rows(preemptor, bench.world.cache.table)) == nodes
+    found = bench.estimate(preemptor)
+    assert len(found.by_amounts) == 0
+    assert bench.names(found.to_simulate.tolist()) == (["n1", "n3"] if nodes else [])
+    assert found.without_victims == (1 if nodes else 0), "n2"
+
+
 # The index of victims
 
 
@@ -181,6 +198,20 @@ def test_no_pod_may_be_evicted_for_one_of_its_own_priority() -> None:
     assert not bench.victims.may_evict(preemptor.pod, bench.world.cache.pods["uid-default-same"].info)
     assert bench.victims.may_evict(preemptor.pod, full("low", 8).info())
     assert (bench.victims.any_below(9), bench.victims.any_below(10)) == (False, True)
+
+
+def test_priorities_that_change_are_counted_pod_by_pod() -> None:
+    bench = Bench((1, full("a", 0, "1")), (1, full("b", 0, "1")), (2, full("mine", 9)), (3, full("other", 9)))
+    preemptor = bench.preemptor("3")
+    bench.victims.bring_up_to_date()
+    for name in ("a", "b"):
+        bench.run("n1", full(name, 5, "1"))
+    assert [bench.victims.any_below(priority) for priority in (5, 6)] == [False, True]
+    assert bench.may_evict(preemptor) == {"n1": ["a", "b"]}
+    bench.world.cache.remove_pod("uid-default-a")
+    assert [bench.victims.any_below(priority) for priority in (5, 6)] == [False, True]
+    bench.world.cache.remove_pod("uid-default-b")
+    assert not bench.victims.any_below(6)
 
 
 def test_a_pod_that_should_be_gone_is_no_victim_until_it_is_seen_going_whatever_is_built_anew() -> None:
@@ -211,6 +242,7 @@ def test_the_index_is_dropped_when_too_many_changes_gather_and_built_anew_on_use
         row = bench.world.cache.nodes_by_name["n1"].row
         return [victim.pod.metadata.name for victim in bench.victims.lower_on(high, row)]
 
+    assert bench.victims._noted == [], "before the first use changes are not noted"
     bench.victims.bring_up_to_date()
     built = bench.victims.rebuilt
     for name in ("a", "b"):
@@ -223,3 +255,70 @@ def test_the_index_is_dropped_when_too_many_changes_gather_and_built_anew_on_use
     bench.world.cache.remove_pod("uid-default-c")
     bench.victims.bring_up_to_date()
     assert (sorted(lower()), bench.victims.rebuilt) == (["b", "d", "e", "low"], built + 1)
+
+
+# Single candidates
+
+
+def test_a_pod_whose_eviction_violates_a_budget_is_put_back_first() -> None:
+    bench = Bench((1, full("covered", 0, "2").label("app", "db")), (1, full("free", 5, "2")), nodes=1)
+    bench.protect("db")
+    for cpu, victims, violations in (("2", ["free"], 0), ("4", ["free", "covered"], 1)):
+        preemptor = bench.preemptor(cpu)
+        bench.victims.bring_up_to_date()
+        found = bench.finder.select_victims(preemptor, bench.world.cache.nodes_by_name["n1"].row)
+        assert isinstance(found, PreemptionCandidate)
+        assert ([victim.pod.metadata.name for victim in found.victims], found.violations) == (victims, violations)
+
+
+def test_every_node_that_was_simulated_in_vain_is_counted_in_the_refusal() -> None:
+    class Short(VictimRule):
+        def to_release(self, preemptors: Sequence[PodInfo]) -> Mapping[str, int]:
+            return {"example.com/never-seen": 1}
+
+    bench = Bench((1, full("low")), (2, full("mine", 9)), (3, full("other", 1)), rule=Short())
+    refused = bench.finder.best(bench.preemptor(), 10)
+    assert isinstance(refused, Status)
+    reasons = f"1 {NO_VICTIMS.message}, 2 {OVER_LIMIT.message}."
+    assert refused.message == f"0/3 nodes are available: {', '.join(sorted(reasons[:-1].split(', ')))}."
+
+
+def test_nodes_without_violations_are_simulated_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench((1, full("covered").label("app", "db").host_port(80)), (2, full("free", 5).host_port(80)), nodes=2)
+    bench.protect("db")
+    tried = []
+    select_victims = bench.finder.select_victims
+
+    def noted(preemptor: Preemptor, row: int) -> PreemptionCandidate | Status:
+        tried.extend(bench.names([row]))
+        return select_victims(preemptor, row)
+
+    monkeypatch.setattr(bench.finder, "select_victims", noted)
+    found = bench.finder.best(bench.preemptor(port=80), 1)
+    assert isinstance(found, PreemptionCandidate)
+    assert (bench.names([found.row]), tried) == (["n2"], ["n2"])
+
+
+def test_a_candidate_whose_room_the_filters_do_not_see_is_not_confirmed_and_logged() -> None:
+    bench = Bench((1, full("low", 0, "1")), (1, full("mine", 9, "3")), nodes=1)
+    row = bench.world.cache.nodes_by_name["n1"].row
+    candidate = PreemptionCandidate(row, [bench.world.cache.pods["uid-default-low"].info], 0)
+    with capture_logs() as logs:
+        assert not bench.finder.confirms(bench.preemptor("2"), candidate)
+    (said,) = logs
+    assert said == {
+        "event": "preemption expected room that the filters do not see",
+        "log_level": "error",
+        "pod": "default/high",
+        "node": "n1",
+        "refusal": "Insufficient cpu",
+    }
+    with capture_logs() as logs:
+        assert bench.finder.confirms(bench.preemptor("1"), candidate)
+    assert logs == []
+
+
+def test_nodes_of_which_nothing_else_is_said_are_those_that_evictions_cannot_help() -> None:
+    refused = refusal_of(3, Counter({NO_VICTIMS: 2, OVER_LIMIT: 0}))
+    assert refused.message == f"0/3 nodes are available: 1 {NOT_HELPFUL.message}, 2 {NO_VICTIMS.message}."
+    assert refusal_of(2, Counter({NO_VICTIMS: 2})).message == f"0/2 nodes are available: 2 {NO_VICTIMS.message}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.interface import FilterPlugin, PostFilterResult
 from koordsched.framework.preemption.candidates import CandidateFinder, PreemptionCandidate
 from koordsched.framework.preemption.estimate import Preemptor
+from koordsched.framework.preemption.eviction import overdue_at
 from koordsched.framework.status import Code, Status, error, unschedulable
 from koordsched.framework.waiting import WaitingPod
 from koordsched.plugins import REGISTRY
@@ -131,6 +133,19 @@ async def test_a_preemptor_whose_victim_cannot_be_evicted_is_tried_again(answers
     assert (said["pod"], said["node"], said["err"]) == ("default/high", "n1", answers[0].message)  # type: ignore[union-attr]
 
 
+async def test_a_bug_while_pods_are_evicted_is_logged_and_the_preemptor_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(Api(KeyError("oops")), monkeypatch)
+    await bench.preempt(bench.high())
+    with capture_logs() as logs:
+        await bench.finish()
+    assert [(said["event"], said["pod"], said["node"]) for said in logs] == [
+        ("evicting pods failed", "default/high", "n1"),
+        ("a pod could not be evicted; its preemptor is tried again", "default/high", "n1"),
+    ]
+    assert logs[1]["err"] == "KeyError('oops')"
+    assert bench.world.said[-2:] == ["evicted: error", "activate default/high"]
+
+
 async def test_a_victim_that_waits_on_permit_is_sent_back_instead_of_being_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(api := Api(), monkeypatch)
     waiting = WaitingPod(bench.world.cache.pods["uid-default-low"].info, "n1", {"Gang": 60.0})
@@ -158,7 +173,7 @@ async def test_the_condition_of_a_victim_says_who_evicts_it_and_which_state_of_i
 
     async def noted(ref: Ref, change: Patch) -> None:
         assert (ref.namespace, change.type, change.subresource) == ("default", PatchType.STRATEGIC, "status")
-        patched.append(change.body)
+        patched.append(dict(change.body))
         await patch(ref, change)
 
     monkeypatch.setattr(api, "patch", noted)
@@ -220,6 +235,28 @@ async def test_lower_nominations_that_do_not_fit_any_more_are_withdrawn(monkeypa
     assert "withdraw default/lower" in bench.world.said
     assert "withdraw default/higher" not in bench.world.said
     await bench.finish()
+
+
+async def test_a_lower_nomination_that_still_fits_beside_the_preemptor_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(Api(), monkeypatch)
+    asked: list[tuple[str, list[str], list[str]]] = []
+
+    def fits(waiting: PodInfo, there: NodeInfo, add: Iterable[PodInfo], remove: Iterable[PodInfo]) -> bool:
+        asked.append((waiting.key, [other.key for other in add], [other.key for other in remove]))
+        return True
+
+    monkeypatch.setattr(bench.world, "fits", fits)
+    bench.world.nominator.set(pod("lower").cpu("2").priority(5).info(), "n1")
+    await bench.preempt(bench.high("1"))
+    assert asked == [("default/lower", ["default/high"], ["default/low"])]
+    assert "withdraw default/lower" not in bench.world.said
+    await bench.finish()
+
+
+def test_a_victim_is_overdue_a_minute_after_its_grace_and_never_where_that_is_not_known() -> None:
+    made = pod("p")
+    assert overdue_at(made.deleted_at("2026-01-01T00:00:20Z").info()) == parse_rfc3339("2026-01-01T00:01:20Z")
+    assert overdue_at(made.info()) == overdue_at(made.deleted_at("soon").info()) == float("inf")
 
 
 async def test_expected_refusals_are_those_of_an_attempt(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -164,7 +164,7 @@ def test_a_moved_pod_whose_plugin_names_no_key_any_more_is_tried() -> None:
     admission.room["quota", "a"] = 2
     announce(bench, A)
     admission.room.clear()
-    admission.key = lambda plugin, pod: None  # type: ignore[method-assign]
+    admission.key = lambda *_: None  # type: ignore[method-assign]
     assert bench.popped() == ["p0", "p1"]
     assert bench.metrics.retries_skipped == 0
 

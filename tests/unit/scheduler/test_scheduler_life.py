@@ -19,6 +19,7 @@ from koordsched.cluster.port import Patch, Ref
 from koordsched.config.flags import parse_flags
 from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions
 from koordsched.framework.status import Code, Status, unschedulable
+from koordsched.scheduler import failure
 from koordsched.scheduler.context import MAX_BINDS_IN_FLIGHT
 
 NOT_HELPFUL = "no new claims to deallocate, preemption: 0/{nodes} nodes are available: {nodes} Preemption is not helpful for scheduling."
@@ -230,6 +231,22 @@ async def test_reasons_follow_the_nodes_without_an_attempt(stage: Stage) -> None
         assert metric(world, attempts) == tried
         notes = [event["note"] for event in world.cluster.raws(EVENT)]
         assert notes.count(new) == 2
+
+
+async def test_of_several_large_groups_every_pod_gets_its_new_reason(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failure, "PODS_A_TURN", 3)
+    async with stage() as world:
+        await world.create(NODE, node_manifest("n1"))
+        await world.start()
+        names = {f"{disk}{i}": disk for disk in ("ssd", "hdd") for i in range(7)}
+        for name, disk in names.items():
+            await world.create(POD, pod_manifest(name, nodeSelector={"disk": disk}))
+        await world.settle()
+        for disk in ("ssd", "hdd"):
+            await world.create(NODE, {**node_manifest(f"of-{disk}", disk=disk), "spec": {"unschedulable": True}})
+        await asyncio.sleep(20)
+        new = "0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 2 node(s) were unschedulable."
+        assert {name: message(world, name) for name in names} == dict.fromkeys(names, f"{new} {NOT_HELPFUL.format(nodes=3)}")
 
 
 async def test_reasons_that_one_pods_attempt_found_are_written_to_those_of_its_shape(stage: Stage) -> None:

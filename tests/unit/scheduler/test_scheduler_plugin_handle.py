@@ -39,7 +39,8 @@ async def test_a_task_that_has_ended_is_forgotten_and_one_that_failed_is_logged(
             await asyncio.sleep(2)
             assert handle.running == 0
         assert [(line["log_level"], line["err"]) for line in logs] == [("error", "KeyError('oops')")]
-        assert sum(tasks.failures.values()) == 1
+        assert logs[0]["task"] == work.__qualname__
+        assert tasks.failures == {work.__qualname__: 1}
         tasks.failures.clear()
 
 

@@ -254,6 +254,30 @@ async def test_what_does_not_exist_is_forgotten_wherever_it_is(stage: Stage) -> 
         await assert_sound(world)
 
 
+async def test_a_pod_that_fits_where_a_forgotten_one_was_counted_is_tried_at_once(stage: Stage) -> None:
+    async with stage() as world:
+        await world.create(NODE, node_manifest("n1"))
+        await world.start()
+        world.scheduler.cache.set_pod(pod("dead").uid("u1").cpu("3").info(), "n1")
+        await world.create(POD, pod_manifest("waits", "4"))
+        await asyncio.sleep(20)
+        assert bound_to(world, "waits") == ""
+        await check_all(world)
+        await world.settle()
+        assert bound_to(world, "waits") == "n1"
+
+
+async def test_pods_on_a_node_that_does_not_exist_are_no_drift(stage: Stage) -> None:
+    async with stage() as world:
+        await prepare(world)
+        await world.create(POD, pod_manifest("lost", "1", nodeName="ghost"))
+        await world.settle()
+        assert "ghost" in world.scheduler.cache.nodes_by_name
+        await assert_sound(world)
+        await check_all(world)
+        assert all_drift(world) == ""
+
+
 async def test_a_waiting_pod_whose_state_the_queue_missed_is_replaced(stage: Stage) -> None:
     async with stage() as world:
         await prepare(world)

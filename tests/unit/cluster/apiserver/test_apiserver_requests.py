@@ -239,6 +239,13 @@ async def test_a_raw_request_goes_out_as_it_is(api: ApiServer, server: Any) -> N
     assert api.traffic.requests == {("put", ""): 1}
 
 
+async def test_a_raw_request_without_a_body_names_no_content_type(api: ApiServer, server: Any) -> None:
+    server.answers((200, b"ok"))
+    await api.raw(RawRequest("GET", "/x"))
+    [seen] = server.seen
+    assert "Content-Type" not in seen.headers
+
+
 async def test_a_path_in_the_server_address_is_kept(server: Any, connected: Any) -> None:
     api = await connected(master=f"{server.url}/k8s/clusters/c-1/")
     server.answers((200, NGINX))

@@ -265,6 +265,7 @@ async def test_a_pod_that_fits_where_a_forgotten_one_was_counted_is_tried_at_onc
         await check_all(world)
         await world.settle()
         assert bound_to(world, "waits") == "n1"
+        assert metric(world, 'scheduler_queue_incoming_pods_total{event="AssignedPodDelete",queue="active"}') == 1
 
 
 async def test_pods_on_a_node_that_does_not_exist_are_no_drift(stage: Stage) -> None:

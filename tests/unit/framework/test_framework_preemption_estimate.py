@@ -183,11 +183,11 @@ def test_where_pre_filter_refuses_every_node_is_as_resolvable_as_its_refusal(ref
 def test_pods_may_evict_those_of_their_own_group_alone() -> None:
     pods = [full(name, 0, "1").label("team", team) for name, team in (("r1", "red"), ("b1", "blue"), ("r2", "red"))]
     bench = Bench(*[(1, made) for made in pods], (1, full("none", 0, "1")), nodes=1, rule=(rule := Teams()))
-    red, blue, green, nobody = (bench.preemptor("2", team=team) for team in ("red", "blue", "green", ""))
-    assert [bench.may_evict(each) for each in (red, blue, green, nobody)] == [{"n1": ["r1", "r2"]}, {"n1": ["b1"]}, {}, {}]
-    assert [bench.victims.group_for(each.pod) for each in (green, nobody)] == [EMPTY_GROUP, EMPTY_GROUP]
+    red, blue, green, teamless = (bench.preemptor("2", team=team) for team in ("red", "blue", "green", ""))
+    assert [bench.may_evict(each) for each in (red, blue, green, teamless)] == [{"n1": ["r1", "r2"]}, {"n1": ["b1"]}, {}, {}]
+    assert [bench.victims.group_for(each.pod) for each in (green, teamless)] == [EMPTY_GROUP, EMPTY_GROUP]
     there = bench.world.cache.pods["uid-default-r1"].info
-    assert [bench.victims.may_evict(each.pod, there) for each in (red, blue, nobody)] == [True, False, False]
+    assert [bench.victims.may_evict(each.pod, there) for each in (red, blue, teamless)] == [True, False, False]
     rule.of["default/r1"] = "blue"
     assert [bench.may_evict(each) for each in (red, blue)] == [{"n1": ["r2"]}, {"n1": ["r1", "b1"]}]
 

@@ -153,7 +153,7 @@ def test_what_is_announced_under_another_key_during_an_attempt_does_not_make_a_p
     bench, admission = queue_of()
     bench.add(of_quota("p"), shape="s")
     info = bench.pop()
-    admission.room["quota", "a"] = 1  # nobody said so
+    admission.room["quota", "a"] = 1  # this is not announced
     announce(bench, B)
     bench.refuse("quota", info, pending=True)
     assert bench.places() == {"p": "backoff"}

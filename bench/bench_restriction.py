@@ -1,4 +1,4 @@
-"""What does a pod cost that may not go everywhere? (docs/decisions/0013-restrictions-beside-shapes.md)
+"""What does a pod cost that may not go everywhere? (docs/decisions/0014-restrictions-beside-shapes.md)
 
 Limits at 5,000 nodes: restricted to 1 to 1,000 nodes at most 100 us, whoever restricts it and however its restriction differs from that of
 the pod before; a preferred or nominated node that fits at most 60 us, also at 50,000 nodes. Counted beside the times: how many nodes the

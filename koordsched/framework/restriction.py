@@ -3,7 +3,7 @@
 PreFilter may name nodes, for all pods of a shape alike. Plugins that restrict (`interface.RestrictNodesPlugin`) do so apart from the shape:
 pods of one shape may be restricted in a thousand ways and share its columns. Several restrictions intersect. What a restriction costs is in
 proportion to its rows, never to the number of nodes, and a restriction that changes leaves the shape as it is
-(docs/decisions/0013-restrictions-beside-shapes.md).
+(docs/decisions/0014-restrictions-beside-shapes.md).
 """
 
 from __future__ import annotations

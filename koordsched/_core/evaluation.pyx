@@ -396,7 +396,7 @@ cdef class Evaluation:
         return self.ranking.pick(best, k)
 
     def totals_among(self, const int32_t[::1] rows not None):
-        """Return the totals of these feasible, ranked rows as if no other row was feasible, without scorers that normalise by themselves."""
+        """Return the totals of these feasible, ranked rows as if no others were feasible, without scorers that normalise by themselves."""
         cdef Py_ssize_t i, row
         for i in range(rows.shape[0]):
             row = rows[i]

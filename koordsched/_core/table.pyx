@@ -448,7 +448,7 @@ cdef class LogReader:
         return self.table.log_high - self.position <= LOG_SIZE
 
     cdef bint _knows_no_undone(self):
-        # A turn that began after the reader was up to date is nothing to it, kept or undone. One in which it was may have been undone since:
+        # A turn that began when the reader was up to date is nothing to it, undone or not. One in which it was may have been undone since:
         # then that is the first one that was rewound after it.
         cdef UndoneTurn turn
         if not self.tentative or self.rewinds == self.table.rewinds:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from support.builders import node, pod
 from support.fakes import FakeAdmission, FakePreFilter, VersionedFilter, profile_config, registry_of
 from support.plugins import PluginBench
+from support.searching import feasible_rows
 from support.world import NodeSearch
 
 from koordsched.framework.diagnosis import Diagnosis
@@ -82,8 +83,7 @@ class Cluster:
             return ("error", failed.status.plugin, str(failed))
         if isinstance(outcome, Diagnosis):
             return ("refused", outcome.message, outcome.admission_plugin, *sorted(outcome.plugins))
-        rows = profile.shapes.pre_filter(info).evaluation.feasible_rows()
-        return tuple(sorted(self.handle.cache.nodes().info(int(row)).name for row in rows))
+        return tuple(sorted(self.handle.cache.nodes().info(row).name for row in feasible_rows(profile.shapes, info)))
 
     def change(self, step: tuple[str, str, object]) -> None:
         match step:

@@ -12,6 +12,8 @@ from random import Random
 from types import TracebackType
 from typing import NamedTuple, Self
 
+import numpy as np
+
 from koordsched.api.core import Pod
 from koordsched.api.kinds import POD, kind_of
 from koordsched.api.podinfo import PodInfo
@@ -26,6 +28,7 @@ from koordsched.framework.status import PluginError
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
 from support.differential.choosing import Json
 from support.differential.scoring import Score, scores_of
+from support.searching import feasible_rows, totals
 
 CONFIG = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\npercentageOfNodesToScore: 100\n"
 KEPT = frozenset({"name", "namespace", "labels", "annotations", "ownerReferences"})
@@ -119,26 +122,30 @@ class Ours:
             await self._cluster.update(ref, without_identity(body))
 
     async def _judge(self, pod: Json) -> Judgement:
-        profile = self._scheduler.profiles["default-scheduler"]
+        shapes = self._scheduler.profiles["default-scheduler"].shapes
         info = PodInfo(decoded(pod))
-        info.shape = profile.shapes.key(info)
+        info.shape = shapes.key(info)
         try:
-            shape = profile.shapes.pre_filter(info)
-            profile.shapes.filter(shape, info)
-            if shape.feasible_count > 1:
-                profile.shapes.pre_score(shape, info)
-                profile.shapes.score(shape, info)
+            rows = feasible_rows(shapes, info)
+            found = totals(shapes, info) if len(rows) > 1 else {}
         except PluginError:
             return await self._refusal(pod)
-        if not shape.feasible_count:
+        if not rows:
             return await self._refusal(pod)
-        rows = shape.evaluation.feasible_rows().tolist()
-        names = {row: self._scheduler.cache.infos[row].name for row in rows}
+        names = {row: self._scheduler.cache.nodes().info(row).name for row in rows}
         if len(rows) == 1:  # taken without a look at its scores
             return Judgement(frozenset(names.values()), "", "", {})
-        best, _ = shape.evaluation.best()
-        winners = frozenset(names[row] for row in rows if shape.evaluation.scores(row)[1] == best)
-        return Judgement(winners, "", "", scores_of(self._scheduler.cache, shape, info, names))
+        winners = frozenset(names[row] for row, total in found.items() if total == max(found.values()))
+        shape = shapes.pre_filter(info)
+        shapes.filter(shape, info)
+        others = np.setdiff1d(shape.evaluation.feasible_rows(), np.array(rows, np.int32))  # to which the pod may not go
+        shapes.overrule(shape, others)
+        try:
+            shapes.pre_score(shape, info)
+            shapes.score(shape, info)
+            return Judgement(winners, "", "", scores_of(self._scheduler.cache, shape, info, names))
+        finally:
+            shapes.reinstate(shape, others)
 
     async def _refusal(self, pod: Json) -> Judgement:
         """Let the scheduler try the pod, and return what it says. What it evicts for it comes back with the next `follow`."""

@@ -56,7 +56,10 @@ class HostPorts:
         yield from (found for found in self._lists.values() if self._table.count_bits(found.bit))
 
     def use(self, row: int, ports: tuple[HostPort, ...], *, quietly: bool = False) -> None:
-        """Let one pod more use these ports on a row. quietly: in a simulation, which logs nothing."""
+        """Let one pod more use these ports on a row. quietly: in a simulation, which logs nothing.
+
+        The row is marked also where others use them already: an owner of credits does not see its placeholders among these.
+        """
         found = self._lists.get(ports)
         if found is None:
             found = self._lists[ports] = PortList(ports, self._table.new_bit())
@@ -68,8 +71,8 @@ class HostPorts:
             found.others[row] = found.others.get(row, 0) + 1
         else:
             self._table.set_bit(found.bit, row)
-            if not quietly:
-                self._table.mark(row, PORTS)
+        if not quietly:
+            self._table.mark(row, PORTS)
 
     def free(self, row: int, ports: tuple[HostPort, ...], *, quietly: bool = False) -> None:
         """Let one pod fewer use these ports on a row. A row that lost them by a fault is left to the standing check, which mends it.
@@ -79,6 +82,8 @@ class HostPorts:
         found = self._lists.get(ports)
         if found is None or not self._table.has_bit(found.bit, row):
             return
+        if not quietly:
+            self._table.mark(row, PORTS)
         others = found.others.get(row, 0)
         if others > 1:
             found.others[row] = others - 1
@@ -86,10 +91,7 @@ class HostPorts:
             del found.others[row]
         else:
             self._table.clear_bit(found.bit, row)
-            if quietly:
-                return
-            self._table.mark(row, PORTS)
-            if self._table.count_bits(found.bit) == 0:
+            if not quietly and self._table.count_bits(found.bit) == 0:
                 self._forget(ports, found)
 
     def forget_unused(self, ports: tuple[HostPort, ...]) -> None:

@@ -144,6 +144,7 @@ def said(world: World, builder: PodBuilder) -> dict[str, Any] | str:
 @given(events)
 @settings(max_examples=60, deadline=None)
 @example([("count", "held-0", 1, "n0"), ("grant", "held-0", "x"), ("count", "held-0", 0, "n0")])
+@example([("count", "held-0", 2, "n1"), ("count", "held-1", 2, "n1"), ("grant", "held-0", "x"), ("count", "held-1", 0, "n0")])
 @example([("count", "held-0", 3, "n0"), ("grant", "held-0", "x"), ("look", "x", 3), ("revoke", "held-0", "x")])
 def test_each_owner_sees_the_nodes_without_its_placeholders(sequence: list[tuple[Any, ...]]) -> None:
     cluster = Cluster()

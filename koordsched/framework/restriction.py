@@ -39,11 +39,13 @@ NO_KEYS: RestrictionKeys = ()
 class Restriction:
     """The rows that a pod may go to, as long as `Restrictions.is_current` says so."""
 
-    __slots__ = ("existence", "named", "plugins", "refusal", "rows", "status", "versions")
+    __slots__ = ("existence", "named", "of_pod", "plugins", "refusal", "rows", "status", "versions")
 
-    def __init__(self, rows: Rows, plugins: Collection[str], refusal: Status | None = None) -> None:
+    def __init__(self, rows: Rows, plugins: Collection[str], refusal: Status | None = None, chosen_by: str = "") -> None:
+        """chosen_by: the plugin that decided on the only node for one pod; the text about all other nodes does not name it."""
         self.rows = rows  # ascending, live
-        self.plugins = frozenset(plugins)  # that restrict
+        self.plugins = frozenset((*plugins, chosen_by) if chosen_by else plugins)  # that restrict
+        self.of_pod = chosen_by != ""  # else all pods of a shape and of equal keys are restricted so
         self.refusal = refusal  # why there is no node at all, as PreFilter says it; None: there may be one
         self.status = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}]")  # of all other nodes
         self.existence = 0  # NodeTable.existence, when the rows were found

@@ -56,12 +56,13 @@ class SimulatedFilters:
 class ShapeSimulation(NodeSimulation):
     """Asks a profile's filters about nodes, for the pods of one shape. verdicts: what they say of the nodes that come into question."""
 
-    __slots__ = ("_all", "_shape", "_unschedulable", "_verdicts")
+    __slots__ = ("_all", "_shape", "_unschedulable", "_verdicts", "rows")
 
     def __init__(self, filters: SimulatedFilters, shape: Shape, verdicts: FilterVerdicts) -> None:
         self._all = filters
         self._shape = shape
         self._verdicts = verdicts
+        self.rows = None if shape.restriction is None else shape.restriction.rows
         self._unschedulable: Mapping[tuple[int, int], Rows] | None = None
 
     def simulate_on_node(self, pod: PodInfo, node: NodeInfo, add: Iterable[PodInfo] = (), remove: Iterable[PodInfo] = ()) -> Status | None:

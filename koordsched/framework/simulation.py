@@ -47,6 +47,9 @@ class NodeSimulation(Protocol):
     was. Nothing awaits, nothing is kept in the cache. PluginError when a plugin answers with an error.
     """
 
+    rows: Rows | None
+    """The rows to which PreFilter restricts the pod, ascending; None: it may go to all nodes. The methods answer about other rows too."""
+
     def simulate_on_node(self, pod: PodInfo, node: NodeInfo, add: Iterable[PodInfo] = (), remove: Iterable[PodInfo] = ()) -> Status | None:
         """Return why the pod could not go to the node with these pods more and those less, None if it could."""
 

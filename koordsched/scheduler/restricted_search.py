@@ -58,7 +58,7 @@ class RestrictedSearch:
         if profile.find_one_node is not None:
             found = self._find_one_node(attempt, restriction)
             if isinstance(found, str):
-                return Choice(Restriction(rows_named(self._cache, (found,)), ()))
+                return Choice(Restriction(rows_named(self._cache, (found,)), (), chosen_by=profile.find_one_node.name))
             if found.code is not SKIPS:
                 return self._refused(found, profile.find_one_node.name)
         if profile.prefer_nodes is not None:
@@ -130,6 +130,10 @@ class RestrictedSearch:
                 return answer.diagnosis(of_filters, self._cache, allowed)
             rows = np.array(sorted(extra), np.int32)
         elif nominated is None and not len(rows):
+            if restriction.of_pod:
+                diagnosis = shapes.refusals_restricted(shape, pod, restriction, verdicts, refused)
+                diagnosis.of_shape = False  # another pod of the shape may be sent elsewhere
+                return diagnosis
             return shapes.diagnose_restricted(shape, pod, restriction, verdicts, refused)
         elif profile.percentage_of_nodes_to_score:
             wanted = nodes_to_find(len(restriction.rows), profile.percentage_of_nodes_to_score)

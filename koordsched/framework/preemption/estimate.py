@@ -104,7 +104,7 @@ class Estimator:
         exceptions = _Inexact(np.array(list(inexact), np.int32), others_matter, everywhere=not columns_known)
         sorting = _Sorting(preemptor, estimate, exceptions, table.capacity, self._rules.over_limit)
         if diagnosis.pre_filter is not None:
-            sorting.simulate(table.live_rows())
+            sorting.simulate(table.live_rows() if simulation.rows is None else simulation.rows)
         else:
             sorting.sort_refused_by_filters(fit)
         sorting.sort_exceptions(fit)
@@ -249,17 +249,20 @@ class _Sorting:
 
 
 def resolvable_rows(preemptor: Preemptor, table: NodeTable) -> Rows:
-    """Return the rows that refuse the pod with Unschedulable, in no order."""
+    """Return the rows that refuse the pod with Unschedulable, of those that it may go to; in no order."""
     pod, diagnosis, simulation = preemptor
     if diagnosis.pre_filter is not None:
-        return table.live_rows() if diagnosis.pre_filter.code is Code.UNSCHEDULABLE else NO_ROWS
+        rows = table.live_rows() if simulation.rows is None else simulation.rows
+        return rows if diagnosis.pre_filter.code is Code.UNSCHEDULABLE else NO_ROWS
     refused = list(simulation.unschedulable_rows(pod).values())
     refused += [rows for status, rows in diagnosis.exceptions.groups() if status.code is Code.UNSCHEDULABLE]
     return np.concatenate(refused) if refused else NO_ROWS
 
 
 def resolvable_nodes(diagnosis: Diagnosis) -> int:
-    """Return how many nodes refuse the pod with Unschedulable."""
+    """Return how many nodes refuse the pod with Unschedulable, of those that it may go to."""
     if diagnosis.pre_filter is not None:
-        return diagnosis.total_nodes if diagnosis.pre_filter.code is Code.UNSCHEDULABLE else 0
+        rows = None if diagnosis.simulation is None else diagnosis.simulation.rows
+        nodes = diagnosis.total_nodes if rows is None else len(rows)
+        return nodes if diagnosis.pre_filter.code is Code.UNSCHEDULABLE else 0
     return sum(refusal.nodes for refusal in diagnosis.refusals if refusal.status.code is Code.UNSCHEDULABLE)

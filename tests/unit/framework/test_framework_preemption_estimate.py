@@ -177,6 +177,19 @@ def test_where_pre_filter_refuses_every_node_is_as_resolvable_as_its_refusal(ref
     assert found.without_victims == (1 if nodes else 0), "n2"
 
 
+def test_where_pre_filter_refuses_only_nodes_that_the_pod_is_restricted_to_come_into_question() -> None:
+    bench = Bench((1, full("low")), (2, full("mine", 9)), (3, full("other", 1)))
+    info = bench.world.signed(pod("high").cpu("2").priority(9).requires_name("n1").info())
+    quota = Diagnosis.of_pre_filter(3, frozenset({"P"}), unschedulable("no quota"))
+    quota.simulate = lambda: bench.world.simulation(info)
+    preemptor = Preemptor(info, quota, bench.world.simulation(info))
+    found = bench.estimate(preemptor)
+    assert bench.names(found.to_simulate.tolist()) == ["n1"]
+    assert found.without_victims == 0
+    assert bench.names(resolvable_rows(preemptor, bench.world.cache.table).tolist()) == ["n1"]
+    assert resolvable_nodes(quota) == 1
+
+
 # The index of victims
 
 

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 from support.builders import NodeBuilder, PodBuilder, node, pod
-from support.fakes import FakeFilter, FakePreFilter, FakeScore, profile_config, registry_of
+from support.fakes import FakeFilter, FakePreFilter, FakeScore, pod_manifest, profile_config, registry_of
 from support.restricting import CORNER, FIRST, ONE, ONLY, Corner, First, One, Only
+from support.stages import Stage, begin, bound_to, nodes_of_pods, ref
 from support.world import Setup, World
 
 from koordsched.api.podinfo import PodInfo
+from koordsched.cache.nodes import Nodes
 from koordsched.config import REFERENCE, Environment
+from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis
+from koordsched.framework.handle import Handle
 from koordsched.framework.interface import Normalize, PreFilterResult
 from koordsched.framework.profile import Profile
 from koordsched.framework.shape import RestrictedShapeKey
-from koordsched.framework.status import PluginError, unschedulable
+from koordsched.framework.status import PluginError, Status, unschedulable
 from koordsched.plugins import REGISTRY
+from koordsched.queue.events import ActionType, EventHint, EventResource, cluster_event
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -231,6 +238,61 @@ def test_find_one_node_decides_over_restrictions_and_preferences_and_filters_hav
     assert (refused.message, set(refused.plugins), refused.of_shape) == ("0/6 nodes are available: no plan.", {"One"}, False)
     with pytest.raises(PluginError, match="lost the plan"):
         bench.find(asks(ONE, "?"))
+
+
+def test_a_refusal_of_the_only_node_is_that_of_the_pod_alone_and_of_the_plugin_that_chose_it_too() -> None:
+    bench = Bench()
+    bench.refuse("n1", "n2")
+    chosen = bench.find(asks(ONE, "n1"))
+    assert isinstance(chosen, Diagnosis)
+    assert (set(chosen.plugins), chosen.of_shape) == ({"F", "One"}, False)
+    restricted = bench.find(asks(ONLY, "n2").annotation(ONE, "n1"))
+    assert isinstance(restricted, Diagnosis)
+    assert (set(restricted.plugins), restricted.of_shape) == ({"F", "One"}, False)
+    alone = bench.find(asks(ONLY, "n2"))
+    assert isinstance(alone, Diagnosis)
+    assert (set(alone.plugins), alone.of_shape) == ({"F", "Only"}, True)
+
+
+PLANNED = cluster_event(EventResource.CUSTOM, ActionType.UPDATE_OTHER, "plans.example.com")
+
+
+class Planner(One):
+    """Sends each pod where its annotation says, or where the plan says instead; a new plan is an event that only this plugin registers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.plan: dict[str, str] = {}
+        self.handle: Handle
+
+    def begin(self, handle: Handle) -> None:
+        self.handle = handle
+
+    def events_to_register(self) -> Sequence[EventHint]:
+        return [EventHint(PLANNED)]
+
+    def find_one_node(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> str | Status:
+        found = super().find_one_node(state, pod, nodes)
+        return self.plan.get(found, found) if isinstance(found, str) else found
+
+
+async def test_pods_whose_only_nodes_differ_wait_apart_and_for_the_plugin_that_chooses_too(stage: Stage) -> None:
+    planner = Planner()
+    async with stage((planner, "preFilter")) as world:
+        pods = [pod_manifest(name, "4") for name in ("on-a", "on-b", "for-a", "for-b")]
+        for manifest in pods:
+            manifest["metadata"]["annotations"] = {ONE: manifest["metadata"]["name"][-1]}
+        await begin(world, *pods, nodes="a b c")
+        assert nodes_of_pods(world) == {"for-a": "", "for-b": "", "on-a": "a", "on-b": "b"}, "though c is free"
+        await world.delete(ref("on-b"))
+        await asyncio.sleep(15)
+        assert bound_to(world, "for-b") == "b", "for-a, of the same shape, is refused still and does not keep it waiting"
+        assert bound_to(world, "for-a") == ""
+        planner.plan["a"] = "c"
+        planner.handle.announce(PLANNED)
+        await asyncio.sleep(15)
+        assert bound_to(world, "for-a") == "c"
+        world.scheduler.queue.check_invariants()
 
 
 def test_the_first_preferred_node_that_passes_gets_the_pod_without_scores() -> None:

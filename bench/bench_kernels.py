@@ -5,7 +5,8 @@ Question: do calls for one row stay below 1.5 us with the plugin's own Python ar
 Fixed seed. Last measured (min, us, 2-core Xeon 2.5 GHz with other work on it):
 
     for one row      0.4 - 0.8 each (0.8 - 1.3 with the plugin's Python)
-    for 5,000 rows   filter_fit 22, least_allocated 36, most_allocated 44, requested_to_capacity_ratio 43, balanced 27,
+    for 5,000 rows   filter_fit 22, least_allocated 36, most_allocated 44, requested_to_capacity_ratio 43, balanced 27, mixed_allocated 25,
+                     avoid_scarce 19 (both 2026-11-23 on another machine, where least_allocated takes 23),
                      match_one_condition 21, match_two_terms 38, filter_equal 6, refuse_taints 6, count_repelling_taints 7,
                      filter_bits 9, bit_weights 18
 """
@@ -20,10 +21,12 @@ import numpy as np
 import pytest
 
 from koordsched._core.allocation import (
+    MixedResources,
     RatioShape,
     ScoredResources,
     balanced,
     least_allocated,
+    mixed_allocated,
     most_allocated,
     requested_to_capacity_ratio,
 )
@@ -31,6 +34,7 @@ from koordsched._core.bitset import BitWeights, filter_bits
 from koordsched._core.change import NodeChange
 from koordsched._core.fit import filter_fit
 from koordsched._core.match import Terms, filter_equal
+from koordsched._core.scarcity import UnrequestedResources, avoid_scarce
 from koordsched._core.table import NodeTable, Request
 from koordsched._core.tolerance import Effect, Operator, TaintSets, Tolerance
 
@@ -87,6 +91,14 @@ def bench_most_allocated(benchmark: Benchmark, table: NodeTable, rows: Rows) -> 
 
 def bench_requested_to_capacity_ratio(benchmark: Benchmark, table: NodeTable, rows: Rows) -> None:
     benchmark(requested_to_capacity_ratio, table, TWO, RatioShape([(0, 0), (100, 100)]), rows)
+
+
+def bench_mixed_allocated(benchmark: Benchmark, table: NodeTable, rows: Rows) -> None:
+    benchmark(mixed_allocated, table, MixedResources([CPU, MEMORY], [4_000, 8 * GIB], [1, 3], [False, True]), rows)
+
+
+def bench_avoid_scarce(benchmark: Benchmark, table: NodeTable, rows: Rows) -> None:
+    benchmark(avoid_scarce, table, UnrequestedResources([CPU, 3, MEMORY], [False, False, True]), rows)
 
 
 def bench_balanced(benchmark: Benchmark, table: NodeTable, rows: Rows) -> None:

@@ -15,6 +15,16 @@ class ScoredResources:
     @property
     def weight(self) -> int: ...
 
+class MixedResources:
+    """The resources that are scored, with what the pod adds of each (>= 0), weights (>= 0) and whether the fuller row is the better one.
+
+    ValueError for amounts or weights outside that, or weights that add up to more than 2^63 / 100. Immutable.
+    """
+
+    def __init__(self, ids: Sequence[int], amounts: Sequence[int], weights: Sequence[int], most: Sequence[bool]) -> None: ...
+    @property
+    def weight(self) -> int: ...
+
 class RatioShape:
     """A piecewise linear function of utilization 0..100 through (utilization, score) points of strictly ascending utilization.
 
@@ -32,6 +42,12 @@ def least_allocated(table: NodeTable, scored: ScoredResources, rows: NDArray[np.
 
 def most_allocated(table: NodeTable, scored: ScoredResources, rows: NDArray[np.int32]) -> NDArray[np.int64]:
     """Return per row the weighted mean of 100 * min(requested, capacity) / capacity; otherwise as least_allocated."""
+
+def mixed_allocated(table: NodeTable, scored: MixedResources, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return per row the weighted mean of what least_allocated or most_allocated gives each resource alone, each truncated.
+
+    A resource that the row does not have scores 0 with its weight; 100 where the weights add up to 0. Without the GIL; O(rows x resources).
+    """
 
 def requested_to_capacity_ratio(table: NodeTable, scored: ScoredResources, shape: RatioShape, rows: NDArray[np.int32]) -> NDArray[np.int64]:
     """Return per row the weighted mean, rounded half up, of the shape at each resource's utilization.

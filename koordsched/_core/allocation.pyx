@@ -1,6 +1,7 @@
-"""Scores by how full a row would be: from least to most full, along a given shape, and by balance between resources.
+"""Scores by how full a row would be: from least to most full, each resource its own way, along a given shape, and by balance between
+resources.
 
-cpu and memory count with the nonzero columns in the first three and with plain requests in `balanced`.
+cpu and memory count with plain requests in `balanced`, and with the nonzero columns in all others.
 
 All amounts must be >= 0. No intermediate overflows: where an int64 product would (amounts beyond 2^63 / 100; Go v1.35 wraps there), the
 result is that of unbounded integers.
@@ -66,6 +67,20 @@ cdef class ScoredResources:
         return 0
 
 
+cdef class MixedResources:
+
+    def __init__(self, ids, amounts, weights, most):
+        if not len(ids) == len(amounts) == len(weights) == len(most):
+            raise ValueError(f"{len(ids)} ids, {len(amounts)} amounts, {len(weights)} weights, {len(most)} flags: expected as many of each")
+        if any(value < 0 for value in (*amounts, *weights)) or sum(weights) > INT64_MAX // FULL:
+            raise ValueError(f"amounts {amounts} and weights {weights} must be >= 0 and the sum of the weights at most 2^63 / 100")
+        self.ids = array("i", ids)
+        self.amounts = array("q", amounts)
+        self.weights = array("q", weights)
+        self.most = bytes(most)
+        self.weight = sum(weights)
+
+
 cdef class RatioShape:
 
     def __init__(self, points):
@@ -106,6 +121,29 @@ def requested_to_capacity_ratio(
     return _scores(table, scored, shape, RATIO, rows)
 
 
+def mixed_allocated(NodeTable table not None, MixedResources scored not None, cnp.ndarray rows not None):
+    cdef Py_ssize_t i
+    for i in range(scored.ids.shape[0]):
+        if scored.ids[i] < 0 or scored.ids[i] >= table.resources:
+            raise IndexError(f"resource {scored.ids[i]} of {table.resources}")
+    cdef Rows asked = rows_of(rows)
+    cdef cnp.ndarray scores = zero_scores(asked)
+    cdef int64_t* out = scores_in(scores)
+    with nogil:
+        for i in range(scored.ids.shape[0]):
+            _add_mixed(
+                table.allocatable[scored.ids[i]],
+                _counted(table, scored.ids[i]),
+                scored.amounts[i],
+                scored.weights[i],
+                scored.most[i],
+                asked,
+                out,
+            )
+        _divide_mixed(scored.weight, asked.count, out)
+    return scores
+
+
 cdef cnp.ndarray _scores(NodeTable table, ScoredResources scored, RatioShape shape, Strategy strategy, cnp.ndarray rows):
     scored.check(table.resources)
     cdef Rows asked = rows_of(rows)
@@ -130,12 +168,7 @@ cdef void _add_all(
         amount = scored.amounts[i]
         weight = scored.weights[i]
         capacity = table.allocatable[resource]
-        if resource == RESOURCE_CPU:
-            used = table.nonzero[0]
-        elif resource == RESOURCE_MEMORY:
-            used = table.nonzero[1]
-        else:
-            used = table.requested[resource]
+        used = _counted(table, resource)
         if strategy == LEAST:
             _add_least(capacity, used, amount, weight, rows, running)
         elif strategy == MOST:
@@ -144,7 +177,16 @@ cdef void _add_all(
             _add_ratio(capacity, used, amount, weight, shape, rows, running)
 
 
-# In the three loops below a row's capacity is nearly always ordinary, so the one branch that asks is always predicted; whether the row is
+cdef inline const int64_t[::1] _counted(NodeTable table, int32_t resource) noexcept nogil:
+    """Return the column of what the rows' pods count with."""
+    if resource == RESOURCE_CPU:
+        return table.nonzero[0]
+    if resource == RESOURCE_MEMORY:
+        return table.nonzero[1]
+    return table.requested[resource]
+
+
+# In the four loops below a row's capacity is nearly always ordinary, so the one branch that asks is always predicted; whether the row is
 # overcommitted is not, so that is no branch (14 us instead of 20 for 5,000 rows; bench/bench_kernels.py::bench_least_allocated).
 
 
@@ -196,6 +238,38 @@ cdef void _add_ratio(
             score = 0
         # A resource that scores nothing does not count at all (requested_to_capacity_ratio.go of Kubernetes v1.35).
         running[i] += weight * score if score else weight << LEFT_OUT
+
+
+cdef void _add_mixed(
+    const int64_t[::1] capacity, const int64_t[::1] used, int64_t amount, int64_t weight, bint most, Rows rows, int64_t* running
+) noexcept nogil:
+    # A row without any of the resource scores 0 for it, and its weight counts.
+    cdef Py_ssize_t i, row
+    cdef int64_t total, part
+    for i in range(rows.count):
+        row = rows.at[i]
+        total = capacity[row]
+        part = _left(total, used[row], amount)
+        if most:
+            part = total - part
+        if _is_ordinary(total):
+            running[i] += weight * _percent(part, total)
+        elif total > 0:
+            running[i] += weight * _wide_percent(part, total)
+
+
+cdef void _divide_mixed(int64_t weight, Py_ssize_t count, int64_t* running) noexcept nogil:
+    """Turn weighted sums, each at most 100 * weight, into means, rounded down; FULL where no weight counts."""
+    cdef Py_ssize_t i
+    if weight == 0:
+        for i in range(count):
+            running[i] = FULL
+    elif weight <= EXACT:
+        for i in range(count):
+            running[i] = <int64_t> (<double> running[i] / <double> weight)  # exact as in _percent
+    else:
+        for i in range(count):
+            running[i] = running[i] / weight
 
 
 cdef inline bint _is_ordinary(int64_t capacity) noexcept nogil:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from koordsched.api.quantity import QuantityError, nano
+from koordsched.api.quantity import MAX_INT64, QuantityError, nano
 from koordsched.config.args import LEAST_ALLOCATED, MOST_ALLOCATED, NodeResourcesFitArgs
 from koordsched.config.args_validation import MAX_PERCENTAGE, Problems, validate_fit, validate_resources
 from koordsched.config.errors import invalid, not_found, not_supported
@@ -38,6 +38,7 @@ AGGREGATION_TYPES = ("avg", "p50", "p90", "p95", "p99")
 CPU_BIND_POLICIES = ("", "FullPCPUs", "SpreadByPCPUs")
 FIT_PLUS_TYPES = (MOST_ALLOCATED, LEAST_ALLOCATED)
 KOORDINATOR_STRATEGIES = (LEAST_ALLOCATED, MOST_ALLOCATED)
+MAX_FIT_PLUS_WEIGHTS = MAX_INT64 // 100  # a score is a sum of weight * 0..100
 MIN_COSCHEDULING_WORKERS = 1
 
 
@@ -154,12 +155,15 @@ def validate_scheduling_hint(args: SchedulingHintArgs, _: FeatureGates) -> Probl
 
 
 def validate_fit_plus(args: NodeResourcesFitPlusArgs, _: FeatureGates) -> Problems:
-    """FIX: the reference checks nothing and scores a resource of an unknown type 0 while counting its weight."""
+    """FIX: the reference checks nothing, scores a resource of an unknown type 0 while counting its weight, and wraps at int64."""
     for name, kind in sorted(args.resources.items()):
         if kind.type not in FIT_PLUS_TYPES:
             yield f"{child('resources', name)}.type", not_supported(kind.type, FIT_PLUS_TYPES)
         if kind.weight < 0:
             yield f"{child('resources', name)}.weight", invalid(kind.weight, "must be non-negative")
+    total = sum(kind.weight for kind in args.resources.values())
+    if total > MAX_FIT_PLUS_WEIGHTS:
+        yield "resources", invalid(total, f"weights must add up to at most {MAX_FIT_PLUS_WEIGHTS}")
 
 
 VALIDATED_WHEN_BUILT: dict[type[PluginArgs], Callable[[Any, FeatureGates], Problems]] = {

@@ -23,10 +23,12 @@ from koordsched.plugins.nodenumaresource.plugin import NodeNUMAResource
 from koordsched.plugins.nodeports.plugin import NodePorts
 from koordsched.plugins.noderesourcesbalancedallocation.plugin import NodeResourcesBalancedAllocation
 from koordsched.plugins.noderesourcesfit.plugin import NodeResourcesFit
+from koordsched.plugins.noderesourcesfitplus.plugin import NodeResourcesFitPlus
 from koordsched.plugins.nodeunschedulable.plugin import NodeUnschedulable
 from koordsched.plugins.nodevolumelimits.plugin import NodeVolumeLimits
 from koordsched.plugins.podtopologyspread.plugin import PodTopologySpread
 from koordsched.plugins.prioritysort.plugin import PrioritySort
+from koordsched.plugins.scarceresourceavoidance.plugin import ScarceResourceAvoidance
 from koordsched.plugins.schedulinggates.plugin import SchedulingGates
 from koordsched.plugins.schedulinghint.plugin import SchedulingHint
 from koordsched.plugins.tainttoleration.plugin import TaintToleration
@@ -62,6 +64,8 @@ REGISTRY: dict[str, PluginFactory] = {
     "DefaultPreemption": DefaultPreemption,
     "DefaultBinder": lambda _args, handle: DefaultBinder(handle),
     "NodeNUMAResource": NodeNUMAResource,
+    "NodeResourcesFitPlus": NodeResourcesFitPlus,
+    "ScarceResourceAvoidance": ScarceResourceAvoidance,
     "SchedulingHint": SchedulingHint,
     "DefaultPreBind": lambda _args, handle: DefaultPreBind(handle),
 }

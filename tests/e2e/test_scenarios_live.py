@@ -16,9 +16,17 @@ from support.controlplane.plane import ControlPlane
 from koordsched.cli import main
 
 SCENARIOS = sorted((Path(__file__).parent.parent / "scenarios").glob("*.yaml"))
-KUBES_TOO = [
-    file for file in SCENARIOS if not file.stem.startswith(("customresources", "nodenumaresource", "schedulinghint", "transformers"))
-]
+KOORDINATORS = (
+    "customresources",
+    "loadaware",
+    "nodenumaresource",
+    "noderesourcesfitplus",
+    "prioritybands",
+    "scarceresourceavoidance",
+    "schedulinghint",
+    "transformers",
+)
+KUBES_TOO = [file for file in SCENARIOS if not file.stem.startswith(KOORDINATORS)]
 """Without those of what Koordinator adds, of which kube-scheduler plays none."""
 OURS = (
     f"{shlex.quote(sys.executable)} -m koordsched --config {{config}} --secure-port {{port}} --port 0 --bind-address 127.0.0.1 "

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from support.known import known
 
 from koordsched._core.allocation import (
+    MixedResources,
     RatioShape,
     ScoredResources,
     balanced,
     least_allocated,
+    mixed_allocated,
     most_allocated,
     requested_to_capacity_ratio,
 )
@@ -23,6 +25,7 @@ from koordsched._core.bitset import BitWeights, filter_bits
 from koordsched._core.change import NodeChange
 from koordsched._core.fit import UNRESOLVABLE, filter_fit
 from koordsched._core.match import Terms, filter_equal
+from koordsched._core.scarcity import UnrequestedResources, avoid_scarce
 from koordsched._core.table import NodeTable, Request
 from koordsched._core.tolerance import Effect, Operator, TaintSets, Tolerance
 
@@ -137,6 +140,51 @@ def test_least_and_most_allocated_equal_their_twins(rows: list[Row], scored: lis
     allocation = allocation_of(scored)
     assert least_allocated(made, allocation, asked).tolist() == [mean_twin(rows[r], scored, most=False) for r in asked]
     assert most_allocated(made, allocation, asked).tolist() == [mean_twin(rows[r], scored, most=True) for r in asked]
+
+
+class Mixed(NamedTuple):
+    resource: int
+    amount: int
+    weight: int
+    most: bool
+
+
+MOST_WEIGHT = INT64_MAX // 400
+weights_of_mixed = st.one_of(st.integers(0, 3), st.integers(2**53 // 100 - 2, 2**53 // 100 + 2), st.integers(MOST_WEIGHT - 2, MOST_WEIGHT))
+mixed_resources = st.lists(st.builds(Mixed, st.integers(0, RESOURCES - 1), amounts, weights_of_mixed, st.booleans()), max_size=4)
+
+
+def mixed_twin(row: Row, scored: list[Mixed]) -> int:
+    total = weight = 0
+    for s in scored:
+        capacity, used = row.allocatable[s.resource], used_of(row, Scored(s.resource, s.amount, s.weight))
+        weight += s.weight
+        if capacity and s.most:
+            total += s.weight * (min(used, capacity) * 100 // capacity)
+        elif capacity and used <= capacity:
+            total += s.weight * ((capacity - used) * 100 // capacity)
+    return total // weight if weight else 100
+
+
+@given(rows=rows_of_amounts, scored=mixed_resources, data=st.data())
+def test_mixed_allocated_equals_its_twin(rows: list[Row], scored: list[Mixed], data: st.DataObject) -> None:
+    made = table_of(rows)
+    asked = some_rows(data, made)
+    compiled = MixedResources(*([list(values) for values in zip(*scored, strict=True)] or [[], [], [], []]))
+    assert mixed_allocated(made, compiled, asked).tolist() == [mixed_twin(rows[r], scored) for r in asked]
+
+
+def scarcity_twin(row: Row, unrequested: dict[int, bool]) -> int:
+    offered = [scarce for resource, scarce in unrequested.items() if row.allocatable[resource] > 0]
+    return (len(offered) - sum(offered)) * 100 // len(offered) if any(offered) else 100
+
+
+@given(rows=rows_of_amounts, unrequested=st.dictionaries(st.integers(0, RESOURCES - 1), st.booleans()), data=st.data())
+def test_avoid_scarce_equals_its_twin(rows: list[Row], unrequested: dict[int, bool], data: st.DataObject) -> None:
+    made = table_of(rows)
+    asked = some_rows(data, made)
+    compiled = UnrequestedResources(list(unrequested), list(unrequested.values()))
+    assert avoid_scarce(made, compiled, asked).tolist() == [scarcity_twin(rows[r], unrequested) for r in asked]
 
 
 Points = list[tuple[int, int]]

@@ -143,6 +143,11 @@ profiles:
 - plugins:
     multiPoint: {enabled: [{name: EvenPods}, {name: Relative, weight: 2}, {name: Spread}, {name: Moody}]}
     preFilter: {enabled: [{name: Only}, {name: Corner}, {name: First}]}
+    score: {enabled: [{name: NodeResourcesFitPlus, weight: 3}, {name: ScarceResourceAvoidance}]}
+  pluginConfig:
+  - name: NodeResourcesFitPlus
+    args: {resources: {cpu: {type: LeastAllocated, weight: 1}, example.com/gpu: {type: MostAllocated, weight: 3}}}
+  - {name: ScarceResourceAvoidance, args: {resources: [example.com/gpu]}}
 """
 OWN = {
     "EvenPods": lambda _args, _handle: EvenPods(),

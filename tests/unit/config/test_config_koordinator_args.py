@@ -236,6 +236,11 @@ def test_the_small_plugins() -> None:
         'resources[a.b/c].type: Unsupported value: "Most": supported values: "MostAllocated", "LeastAllocated"',
         "resources[a.b/c].weight: Invalid value: -1: must be non-negative",
     ]
+    most = (2**63 - 1) // 100
+    weighted = {"cpu": {"type": "MostAllocated", "weight": most}, "memory": {"type": "MostAllocated", "weight": 1}}
+    assert refused("NodeResourcesFitPlus", {"resources": weighted}) == [
+        f"resources: Invalid value: {most + 1}: weights must add up to at most {most}"
+    ]
 
 
 def test_arguments_of_a_plugin_that_is_not_enabled_are_read_but_not_checked() -> None:

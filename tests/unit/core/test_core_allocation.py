@@ -7,10 +7,12 @@ import pytest
 from numpy.typing import NDArray
 
 from koordsched._core.allocation import (
+    MixedResources,
     RatioShape,
     ScoredResources,
     balanced,
     least_allocated,
+    mixed_allocated,
     most_allocated,
     requested_to_capacity_ratio,
 )
@@ -80,6 +82,43 @@ def test_most_allocated_is_the_mean_of_the_used_percentages_and_a_full_resource_
     made = table({CPU: 4000, MEMORY: 8 << 30})
     assert scored(most_allocated, made, [CPU, MEMORY], [1000, 1 << 30]) == 18  # (25 + 12) / 2
     assert scored(most_allocated, made, [CPU], [9000]) == 100
+
+
+def mixed(made: NodeTable, ids: list[int], amounts: list[int], weights: list[int], most: list[bool]) -> int:
+    return int(mixed_allocated(made, MixedResources(ids, amounts, weights, most), made.live_rows())[0])
+
+
+def test_mixed_allocation_scores_each_resource_its_own_way() -> None:
+    # frameworkext.md §10 line 17: cpu 12 of 20 free: 60; gpu 7 of 8 used: 87; (60 + 3 * 87) / 4 = 80
+    made = table({CPU: 20_000, GPU: 8}, {GPU: 6}, nonzero=(4000, 0))
+    assert mixed(made, [CPU, GPU], [4000, 1], [1, 3], [False, True]) == 80
+
+
+def test_mixed_allocation_counts_a_missing_resource_as_zero_and_no_weight_as_100() -> None:
+    made = table({CPU: 1000})
+    assert mixed(made, [CPU, GPU], [300, 1], [1, 1], [False, False]) == 35
+    assert mixed(made, [CPU], [300], [0], [True]) == 100
+    assert mixed(made, [], [], [], []) == 100
+
+
+def test_mixed_allocation_of_an_overcommitted_resource_is_as_if_it_were_full() -> None:
+    made = table({CPU: 1000}, nonzero=(1001, 0))
+    assert (mixed(made, [CPU], [1], [7], [False]), mixed(made, [CPU], [1], [7], [True])) == (0, 100)
+
+
+@pytest.mark.parametrize(
+    ("amounts", "weights", "most"),
+    [([-1], [1], [True]), ([1], [-1], [True]), ([1], [2**63 // 100 + 1], [True]), ([1, 2], [1], [True]), ([1], [1], [])],
+    ids=["amount", "weight", "weights", "lengths", "flags"],
+)
+def test_a_mixed_allocation_out_of_range_is_refused(amounts: list[int], weights: list[int], most: list[bool]) -> None:
+    with pytest.raises(ValueError, match=r"expected|must be"):
+        MixedResources([1], amounts, weights, most)
+
+
+def test_a_mixed_resource_that_the_table_does_not_have_is_refused() -> None:
+    with pytest.raises(IndexError, match="resource 7 of 5"):
+        mixed(table({}), [7], [1], [1], [True])
 
 
 def test_ratio_scores_the_shape_at_the_utilization() -> None:

@@ -1,0 +1,1 @@
+"""NodeResourcesFitPlus: prefers emptier or fuller nodes, resource by resource as configured (frameworkext.md §6)."""

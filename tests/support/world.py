@@ -84,9 +84,7 @@ class RecordedActions:
 
     def nominate(self, pod: PodInfo, node_name: str) -> None:
         self.nominator.set(pod, node_name)
-        if not node_name:
-            self.nominator.remove(pod.uid)
-        self.said.append(f"nominate {pod.key}: {node_name}" if node_name else f"withdraw {pod.key}")
+        self.said.append(f"nominate {pod.key}: {node_name}" if node_name != "" else f"withdraw {pod.key}")
 
     def simulation(self, pod: PodInfo) -> NodeSimulation:
         raise LookupError(f"no profile for {pod.key}")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from koordsched.api.kinds import POD
@@ -170,7 +171,9 @@ class Evictions:
     async def _retry(self, victim: Pod, request: Callable[[], Awaitable[Any]]) -> str:
         """Make a request until it is answered; a victim that is gone, or another pod by now, is no error."""
         backoff = Backoff(self._handle.random, first=FIRST_DELAY, cap=LONGEST_DELAY)
-        for left in reversed(range(TRIES)):
+        left = TRIES
+        while True:
+            left -= 1
             try:
                 await request()
             except NotFound:
@@ -185,7 +188,6 @@ class Evictions:
                 await asyncio.sleep(max(backoff.delay(), getattr(error, "retry_after", 0.0)))
             else:
                 return ""
-        return ""
 
 
 class EvictionWatcher:
@@ -253,8 +255,7 @@ def is_evicted(pod: PodInfo) -> bool:
 
 def overdue_at(victim: PodInfo) -> float:
     """Return when to stop waiting for a terminating pod, in seconds since the epoch. Its deletionTimestamp is when its grace ends."""
-    stamp = victim.pod.metadata.deletion_timestamp
     try:
-        return parse_rfc3339(stamp) + OVERDUE_SECONDS if stamp is not None else float("inf")
+        return parse_rfc3339(victim.pod.metadata.deletion_timestamp or "") + OVERDUE_SECONDS
     except ValueError:
-        return float("inf")
+        return inf

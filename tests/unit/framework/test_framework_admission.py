@@ -7,6 +7,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
+from structlog.testing import capture_logs
 from support.builders import node, pod
 from support.fakes import FakeAdmission, FakeFilter, FakePreFilter, VersionedFilter, profile_config, registry_of
 from support.plugins import PluginBench
@@ -282,3 +283,31 @@ def test_a_signature_is_what_the_plugin_says_of_the_pod_or_the_pod_itself_where_
     assert admission is not None
     team, none = pod("p").uid("u").label("team", "red").info(), pod("q").uid("v").info()
     assert [admission.signature(plugin, made) for plugin in "AB" for made in (team, none)] == ["red", ("uid", "v"), (), ()]
+
+
+class Unreadable(FakeAdmission):
+    """Cannot make sense of pods."""
+
+    def admission_key(self, pod: PodInfo) -> Hashable | None:
+        raise ValueError("what is this?")
+
+    def sign_admission(self, pod: PodInfo) -> Hashable:
+        raise ValueError("what is this?")
+
+    def admit(self, pod: PodInfo) -> Status | None:
+        raise ValueError("what is this?")
+
+
+def test_what_an_admission_plugin_cannot_answer_to_the_queue_is_logged_with_the_pod_and_the_plugin() -> None:
+    admission = Bench(Unreadable("A")).profile.admission
+    assert admission is not None
+    info = pod("p").uid("u").info()
+    with capture_logs() as logs:
+        assert admission.key("A", info) is None
+        assert admission.signature("A", info) == ("uid", "u")
+        assert admission.still_refused("A", info) is None
+    assert [(said["event"], said["pod"], said["plugin"], said["log_level"], bool(said["exc_info"])) for said in logs] == [
+        ("could not find out under which key a pod waits", "default/p", "A", "error", True),
+        ("could not find out what an admission plugin reads of a pod", "default/p", "A", "error", True),
+        ("could not find out whether a waiting pod would be admitted", "default/p", "A", "error", True),
+    ]

@@ -7,7 +7,9 @@ from collections.abc import Hashable, Mapping, Sequence
 
 import pytest
 from structlog.testing import capture_logs
+from support.affinity import Far, term, with_affinity
 from support.builders import PodBuilder, node, pod
+from support.fakes import FakeFilter, profile_config, registry_of
 from support.world import World
 
 from koordsched.api.groups import PodDisruptionBudget, PodDisruptionBudgetSpec
@@ -17,9 +19,10 @@ from koordsched.api.podinfo import PodInfo
 from koordsched.cluster.port import ADDED, WatchEvent
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.preemption.candidates import CandidateFinder, PreemptionCandidate, refusal_of
-from koordsched.framework.preemption.estimate import CandidateEstimate, Estimator, Preemptor, resolvable_nodes, resolvable_rows
+from koordsched.framework.preemption.estimate import BYTES_A_ROW, CandidateEstimate, Estimator, Preemptor, resolvable_nodes, resolvable_rows
 from koordsched.framework.preemption.rules import NO_VICTIMS, NOT_HELPFUL, OVER_LIMIT, PreemptionRules, VictimRule
 from koordsched.framework.preemption.victims_index import EMPTY_GROUP, DisruptionBudgets, VictimsIndex
+from koordsched.framework.profile import Profile
 from koordsched.framework.status import Status, unresolvable, unschedulable
 
 
@@ -63,7 +66,10 @@ class Bench:
     def preemptor(self, cpu: str = "2", priority: int = 9, team: str = "", port: int = 0) -> Preemptor:
         made = pod("high").cpu(cpu).priority(priority)
         made = made.host_port(port) if port else made
-        info = self.world.signed((made.label("team", team) if team else made).info())
+        return self.preemptor_of(made.label("team", team) if team else made)
+
+    def preemptor_of(self, made: PodBuilder) -> Preemptor:
+        info = self.world.signed(made.info())
         found = self.world.find(info)
         assert isinstance(found, Diagnosis)
         return Preemptor(info, found, self.world.simulation(info))
@@ -137,6 +143,21 @@ def test_the_node_that_the_preemptor_is_nominated_for_is_left_to_the_filters(nom
     assert bench.names(found.by_amounts.tolist()) == (["n3"] if simulated else ["n1", "n3"])
 
 
+@pytest.mark.parametrize(("priority", "simulated"), [(9, ["n1"]), (8, [])], ids=["counts", "does not count"])
+def test_nodes_whose_nominated_pods_matter_to_other_filters_than_that_of_amounts_are_left_to_the_filters(
+    priority: int, simulated: list[str]
+) -> None:
+    bench = Bench((1, full("low")), (2, full("mine", 9)), (3, full("other", 1)))
+    bench.world.nominator.set(bench.world.signed(pod("rival").cpu("1").label("app", "x").priority(priority).info()), "n1")
+    apart = with_affinity(pod("high").cpu("2").priority(9), far=Far([term("kubernetes.io/hostname", {"app": "x"})]))
+    preemptor = bench.preemptor_of(apart)
+    found = bench.estimate(preemptor)
+    assert bench.names(found.to_simulate.tolist()) == ["n1"], "whatever the rival's priority: one that does not count costs a simulation"
+    assert bench.names(found.by_amounts.tolist()) == ["n3"]
+    refused = bench.finder.select_victims(preemptor, bench.world.cache.nodes_by_name["n1"].row)
+    assert isinstance(refused, Status) == bool(simulated)
+
+
 def test_one_dry_run_is_kept_for_each_priority_and_request_and_follows_changes() -> None:
     bench = Bench((1, full("low")), (2, full("mine", 9)), (3, full("other", 1)))
     first, other = bench.preemptor("2"), bench.preemptor("3")
@@ -163,6 +184,27 @@ def test_the_dry_run_used_longest_ago_is_dropped(monkeypatch: pytest.MonkeyPatch
     assert bench.estimate(preemptors[0]).dry_run is kept[0]
     assert bench.estimate(preemptors[2]).dry_run is kept[2]
     assert bench.estimate(preemptors[1]).dry_run is not kept[1]
+
+
+def test_as_many_dry_runs_are_kept_as_the_bytes_allow_that_their_rows_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench((1, full("low")), (2, full("mine", 9)), (3, full("other", 1)))
+    monkeypatch.setattr("koordsched.framework.preemption.estimate.MAX_BYTES", 5 * BYTES_A_ROW * bench.world.cache.table.capacity)
+    preemptors = [bench.preemptor("2", priority) for priority in (2, 3, 4, 5, 6, 7)]
+    kept = [bench.estimate(preemptor).dry_run for preemptor in preemptors[:5]]
+    assert [bench.estimate(preemptor).dry_run for preemptor in preemptors[:5]] == kept
+    bench.estimate(preemptors[5])
+    assert [bench.estimate(preemptor).dry_run for preemptor in preemptors[1:5]] == kept[1:]
+    assert bench.estimate(preemptors[0]).dry_run is not kept[0]
+
+
+def test_without_a_filter_that_compares_amounts_every_node_that_may_change_its_mind_is_left_to_the_filters() -> None:
+    taken = FakeFilter("Taken", n1=unschedulable("taken"), n2=unschedulable("taken"), n3=unresolvable("wrong"))
+    bench = Bench((1, full("low")), (2, full("mine", 9)), (3, full("other", 1)))
+    bench.world.profile = Profile(profile_config(filter=[taken]), registry_of(taken), bench.world)
+    found = bench.estimate(bench.preemptor())
+    assert found.dry_run is None
+    assert bench.names(found.to_simulate.tolist()) == ["n1", "n2"]
+    assert (len(found.by_amounts), found.refused, found.without_victims) == (0, [], 0)
 
 
 @pytest.mark.parametrize(("refusal", "nodes"), [(unschedulable("later"), 3), (unresolvable("never"), 0)])

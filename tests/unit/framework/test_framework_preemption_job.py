@@ -3,46 +3,66 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from structlog.testing import capture_logs
 from support.builders import PodBuilder, node, pod
 from support.preemption import EvictionApi, PreemptionBench
-from support.world import World
+from support.world import Setup, World
 
+from koordsched._core.change import NodeChange
 from koordsched.api.podinfo import PodInfo
+from koordsched.cache.nodes import NodeInfo
 from koordsched.cluster.port import Forbidden
+from koordsched.config import REFERENCE, Environment
+from koordsched.config.features import FeatureGates
+from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis
-from koordsched.framework.interface import PostFilterResult
+from koordsched.framework.interface import FilterPlugin, PostFilterResult
 from koordsched.framework.preemption.engine import Outcome, PreemptionEngine
-from koordsched.framework.preemption.job import Job
-from koordsched.framework.preemption.rules import PreemptionRules
-from koordsched.framework.status import Status
+from koordsched.framework.preemption.job import Job, JobRoom, JobSearch
+from koordsched.framework.preemption.rules import NO_VICTIMS, OVER_LIMIT, PreemptionRules, VictimRule
+from koordsched.framework.status import Status, error, unschedulable
+from koordsched.plugins import REGISTRY
 
 
 class Cluster(PreemptionBench):
     """Nodes n1 (pods low and mid of two cores) to n3, four cores each, and an engine for jobs."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, others: dict[str, int], answers: tuple[Exception | None, ...] = ()) -> None:
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        others: dict[str, int],
+        answers: tuple[Exception | None, ...] = (),
+        setup: Setup | None = None,
+        victims: VictimRule | None = None,
+    ) -> None:
         """others: priorities of the pods of four cores on further nodes."""
         self.api = EvictionApi(*answers)
-        super().__init__(self.api, monkeypatch, World())
+        super().__init__(self.api, monkeypatch, World(setup))
         for name, priority in others.items():
             self.world.cache.set_node(node(name).cpu("4").build())
             self.store[f"default/on-{name}"] = pod(f"on-{name}").cpu("4").priority(priority).on(name).build()
             self.world.cache.set_pod(pod(f"on-{name}").cpu("4").priority(priority).on(name).info(counted_on_node=True), name)
-        self.engine = PreemptionEngine(self.world, PreemptionRules(plugin="Jobs", message=lambda trigger: f"room for a job, {trigger.key}"))
+        rules = PreemptionRules(plugin="Jobs", victims=victims or VictimRule(), message=lambda job: f"room for a job, {job.key}")
+        self.engine = PreemptionEngine(self.world, rules)
 
     def waiting(self, *pods: PodBuilder) -> list[PodInfo]:
         made = [self.world.signed(each.info()) for each in pods]
         self.store.update({each.key: each.pod for each in made})
         return made
 
-    async def attempt(self, pods: list[PodInfo], **changes: Any) -> Outcome:
-        found = self.world.find(pods[0])
+    def diagnosis(self, trigger: PodInfo) -> Diagnosis:
+        found = self.world.find(trigger)
         assert isinstance(found, Diagnosis)
-        return await self.engine.preempt_for_job(Job(pods[0], found, pods, **changes))
+        return found
+
+    async def attempt(self, pods: list[PodInfo], **changes: Any) -> Outcome:
+        return await self.engine.preempt_for_job(Job(pods[0], self.diagnosis(pods[0]), pods, **changes))
 
     def nominations(self, pods: list[PodInfo]) -> list[str]:
         return [self.world.nominator.node_of(each.uid) for each in pods]
@@ -158,6 +178,180 @@ async def test_when_a_victim_cannot_be_evicted_all_pods_of_the_job_are_tried_aga
     await cluster.attempt(cluster.waiting(*members(2)))
     await cluster.finish()
     assert cluster.world.said[-3:] == ["evicted: error", "activate default/job-0", "activate default/job-1"]
+
+
+async def test_a_pod_of_the_job_waits_for_its_victims_where_the_trigger_could_not_go_anyway(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What refuses the trigger there need not refuse the other pod."""
+    cluster = Cluster(monkeypatch, others={"n2": 5})
+    cluster.run("low", 0, deleted="2999-01-01T00:00:00Z")
+    pods = cluster.waiting(pod("elsewhere").cpu("4").priority(9).requires_name("n2"), pod("here").cpu("4").priority(9))
+    cluster.world.nominator.set(pods[1], "n1")
+    _, status = await cluster.attempt(pods)
+    assert status is not None
+    assert status.message == "preemption: not eligible due to a terminating pod on the nominated node."
+
+
+async def test_a_trigger_does_not_wait_for_victims_on_a_node_where_it_could_not_go_anyway(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(monkeypatch, others={"n2": 5})
+    cluster.run("low", 0, deleted="2999-01-01T00:00:00Z")
+    pods = cluster.waiting(pod("elsewhere").cpu("4").priority(9).requires_name("n2"))
+    cluster.world.nominator.set(pods[0], "n1")
+    assert await cluster.attempt(pods) == (PostFilterResult("n2"), None)
+    await cluster.finish()
+
+
+async def test_a_lower_nomination_for_a_node_without_victims_stays_if_the_pod_fits_beside_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(monkeypatch, others={"n2": 9})
+    cluster.world.cache.set_node(node("roomy").cpu("4").build())
+    cluster.world.cache.set_pod(pod("there").cpu("1").priority(9).on("roomy").info(counted_on_node=True), "roomy")
+    lower = [pod(f"lower-{i}").cpu("1").priority(7).info() for i in range(3)]
+    for each, there in zip(lower, ("roomy", "roomy", "n1"), strict=True):
+        cluster.world.nominator.set(each, there)
+    asked: list[tuple[str, list[str], list[str]]] = []
+
+    def fits(waiting: PodInfo, there: NodeInfo, add: Iterable[PodInfo], remove: Iterable[PodInfo]) -> bool:
+        asked.append((waiting.key, [other.key for other in add], [other.key for other in remove]))
+        return waiting is lower[0]
+
+    monkeypatch.setattr(cluster.world, "fits", fits)
+    pods = cluster.waiting(pod("big").cpu("4").priority(9), pod("small").cpu("2").priority(9))
+    assert (await cluster.attempt(pods))[0] == PostFilterResult("n1")
+    assert cluster.nominations(pods)[1] == "roomy"
+    assert asked == [
+        ("default/lower-2", ["default/big"], ["default/mid", "default/low"]),
+        ("default/lower-0", ["default/small"], []),
+        ("default/lower-1", ["default/small", "default/lower-0"], []),
+    ]
+    assert [said for said in cluster.world.said if "withdraw" in said] == ["withdraw default/lower-2", "withdraw default/lower-1"]
+    await cluster.finish()
+
+
+async def test_without_evictions_in_the_background_the_answer_says_what_went_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(monkeypatch, others={"n2": 5}, answers=(Forbidden("no rights"),))
+    cluster.world.gates = FeatureGates({"SchedulerAsyncPreemption": False})
+    pods = cluster.waiting(*members(2))
+    result, status = await cluster.attempt(pods)
+    assert (result, status) == (None, error("preemption: no rights"))
+    assert cluster.world.spawned == []
+    assert {call for call in cluster.api.calls if call.startswith("patch")} == {"patch low", "patch mid", "patch on-n2"}
+
+
+async def test_without_evictions_in_the_background_all_victims_are_gone_when_the_answer_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(monkeypatch, others={"n2": 5})
+    cluster.world.gates = FeatureGates({"SchedulerAsyncPreemption": False})
+    assert await cluster.attempt(cluster.waiting(*members(2))) == (PostFilterResult("n1"), None)
+    assert cluster.world.cache.pods == {}
+    assert cluster.world.spawned == []
+
+
+async def test_without_any_pod_of_lower_priority_no_node_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(monkeypatch, others={"n2": 5})
+    result, status = await cluster.attempt(cluster.waiting(*members(2, priority=0)))
+    assert result == PostFilterResult("")
+    assert status is not None
+    assert status.message == f"preemption: room can be made for 0 of 2 pods: 0/2 nodes are available: 2 {NO_VICTIMS.message}."
+
+
+async def test_a_diagnosis_that_does_not_say_how_to_simulate_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(monkeypatch, others={"n2": 5})
+    pods = cluster.waiting(*members(2))
+    plain = Diagnosis.of_pre_filter(2, frozenset({"P"}), unschedulable("later"))
+    _, status = await cluster.engine.preempt_for_job(Job(pods[0], plain, pods))
+    assert status == error("preemption: the diagnosis does not say how to simulate evictions")
+
+
+@pytest.mark.parametrize(("where", "said"), [("", 1), ("n1", 0)])
+async def test_a_nomination_of_a_pod_of_the_job_is_withdrawn_where_there_is_one(where: str, said: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(monkeypatch, others={"n2": 9})
+    pods = cluster.waiting(*members(2))
+    if not where:
+        cluster.world.nominator.set(pods[1], "n2")
+    await cluster.attempt(pods)
+    assert sum(line.startswith("withdraw") for line in cluster.world.said) == said
+
+
+class Counted(FilterPlugin):
+    """Lets every node pass, whichever pods are there, and counts how often it is asked about a job's pod on a cleared node."""
+
+    name = "Counted"
+    reads = NodeChange.LABELS
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        return ()
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        self.asked += 1
+        return None
+
+
+async def test_where_amounts_alone_decide_filters_are_asked_about_the_first_of_equal_pods_on_a_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counted = Counted()
+    cluster = Cluster(monkeypatch, others={"n2": 5}, setup=with_filter("Counted", counted))
+    asked = []
+    for count in (1, 2, 3, 4):
+        pods = cluster.waiting(*members(count, cpu="500m"))
+        before = counted.asked
+        room = JobSearch(cluster.world, cluster.engine.finder, Job(pods[0], cluster.diagnosis(pods[0]), pods)).room()
+        assert isinstance(room, JobRoom)
+        assert list(room.nodes.values()) == ["n1"] * count
+        asked.append(counted.asked - before)
+    assert asked[0] == asked[1] == asked[2] == asked[3]
+
+
+async def test_where_victims_release_too_little_the_refusal_gives_the_reason_of_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Limited(VictimRule):
+        def to_release(self, preemptors: Sequence[PodInfo]) -> Mapping[str, int]:
+            return {"cpu": 5000 * len(preemptors)}
+
+    cluster = Cluster(monkeypatch, others={"n2": 5}, victims=Limited())
+    result, status = await cluster.attempt(cluster.waiting(*members(2)))
+    assert result == PostFilterResult("")
+    assert status is not None
+    assert status.message == f"preemption: room can be made for 2 of 2 pods: 0/2 nodes are available: 2 {OVER_LIMIT.message}."
+    assert cluster.world.spawned == []
+
+
+def with_filter(name: str, plugin: FilterPlugin) -> Setup:
+    return Setup(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        f"profiles: [{{plugins: {{multiPoint: {{enabled: [{{name: {name}}}]}}}}}}]\n",
+        Environment(catalogue=REFERENCE.with_plugin(name, frozenset({"filter"}))),
+        {**REGISTRY, name: lambda _args, _handle: plugin},
+    )
+
+
+class Fickle(FilterPlugin):
+    """Refuses pods of jobs that it has let pass once on a node without others."""
+
+    name = "Fickle"
+
+    def __init__(self) -> None:
+        self.passed = False
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        if self.passed:
+            return unschedulable("changed its mind")
+        self.passed = not node.pods
+        return None
+
+
+async def test_filters_that_say_at_the_end_otherwise_than_before_are_logged_and_nothing_is_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(monkeypatch, others={}, setup=with_filter("Fickle", Fickle()))
+    with capture_logs() as logs:
+        result, status = await cluster.attempt(cluster.waiting(*members(1)))
+    assert [(said["event"], said["pod"]) for said in logs] == [
+        ("preemption foresaw room for a job that the filters do not see", "default/job-0")
+    ]
+    assert result == PostFilterResult("")
+    assert status is not None
+    assert status.message.startswith("preemption: room can be made for 0 of 1 pods: 0/1 nodes are available: ")
+    assert cluster.world.spawned == []
+    assert {each.key for each in cluster.world.cache.nodes_by_name["n1"].pods.values()} == {"default/low", "default/mid"}
 
 
 async def test_the_condition_of_a_victim_says_what_the_rules_say(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from support.stages import begin, bound_to, condition, metric, nodes_of_pods, re
 
 import koordsched.plugins
 from koordsched.api.kinds import EVENT, NODE, POD
+from koordsched.cluster.port import Binding
 from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.framework.status import error, unschedulable
 from koordsched.scheduler.extenders.transport import Reply, TransportSettings
@@ -202,5 +203,35 @@ async def test_a_member_that_goes_while_extenders_are_asked_undoes_the_turn(gang
         monkeypatch.setattr(OneExtender, "post", delete_a)
         await begin(world, member("a", size=2), member("b", size=2))
         assert bound_to(world, "b") == ""
+        assert world.scheduler.cache.assumed_count == 0
+        world.scheduler.queue.check_invariants()
+
+
+@pytest.mark.parametrize("how", ["deleted", "bound"])
+async def test_a_member_that_goes_while_extenders_are_asked_about_it_is_not_placed(
+    how: str, gangs: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("koordsched.scheduler.extenders.extender.Transport", OneExtender)
+    async with gangs(extenders=[{"urlPrefix": "http://extender", "filterVerb": "filter", "nodeCacheCapable": True}]) as world:
+
+        async def take_b(_self: OneExtender, _url: str, body: bytes) -> Reply:
+            args = json.loads(body)
+            if args["Pod"]["metadata"]["name"] == "b" and world.scheduler.queue.get("default/b") is not None:
+                if how == "deleted":
+                    await world.cluster.delete(ref("b"))
+                else:
+                    await world.cluster.bind(Binding("default", "b", world.scheduler.pods["default/b"].metadata.uid, "n1"))
+                await asyncio.sleep(1)
+            return Reply(200, json.dumps({"NodeNames": args["NodeNames"]}).encode())
+
+        monkeypatch.setattr(OneExtender, "post", take_b)
+        await begin(world, member("a", size=2), member("b", size=2))
+        await asyncio.sleep(1)
+        refusal = plugin_of(world).refusals[0]
+        assert (refusal.member, refusal.message, refusal.placed) == (
+            "default/b",
+            "the pod was deleted or bound by another scheduler meanwhile",
+            1,
+        )
         assert world.scheduler.cache.assumed_count == 0
         world.scheduler.queue.check_invariants()

@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 from support import stages
 from support.extender import ExtenderServer
 from support.fakes import FakeFilter, FakePostFilter, node_manifest, pod_manifest
+from support.restricting import ONLY, Only
 from support.stages import Stage, bound_to, metric, ref
 
 from koordsched.api.kinds import EVENT, NODE, POD
@@ -184,6 +185,61 @@ async def test_each_extender_sees_what_the_one_before_it_left_and_ignorable_ones
         await begin(world)
         assert bound_to(world) == "n2"
         assert [sorted(args["NodeNames"]) for args in extenders.calls("filter")] == [["n1", "n2", "n3"], ["n1", "n2"], ["n2"]]
+
+
+# Pods that a plugin restricts to some nodes
+
+
+def restricted_to(names: str, cpu: str = "1", **meta: Any) -> dict[str, Any]:
+    made = pod_manifest("p", cpu)
+    made["metadata"]["annotations"] = {ONLY: names}
+    made["metadata"] |= meta
+    return made
+
+
+async def test_extenders_are_asked_about_the_nodes_of_a_restriction_alone(stage: Stage, extenders: Extenders) -> None:
+    extenders.say("filter", only("n2", "n3"))
+    async with stage((Only(), "preFilter"), extenders=[FILTER]) as world:
+        await begin(world, restricted_to("n1,n3"))
+        assert bound_to(world) == "n3"
+        assert [sorted(args["NodeNames"]) for args in extenders.calls("filter")] == [["n1", "n3"]]
+        check_books(world)
+
+
+@pytest.mark.parametrize("best", ["n1", "n3"])
+async def test_scores_of_extenders_decide_among_the_nodes_of_a_restriction(best: str, stage: Stage, extenders: Extenders) -> None:
+    extenders.say("prioritize", lambda args: [{"Host": name, "Score": 10 if name == best else 0} for name in args["NodeNames"]])
+    async with stage((Only(), "preFilter"), extenders=[PRIORITIZE]) as world:
+        await begin(world, restricted_to("n1,n3"))
+        assert bound_to(world) == best
+
+
+async def test_where_extenders_leave_no_node_of_a_restriction_each_node_has_its_reason(stage: Stage, extenders: Extenders) -> None:
+    extenders.say("filter", {"NodeNames": [], "FailedNodes": {"n3": "busy"}})
+    async with stage((Only(), "preFilter"), extenders=[FILTER]) as world:
+        await world.create(NODE, node_manifest("n1", "1"))
+        await begin(world, restricted_to("n1,n3", "2"), nodes="n2 n3")
+        refusals = "1 Insufficient cpu, 1 busy, 1 node(s) didn't satisfy plugin(s) [Only]"
+        assert condition(world)[1] == f"0/3 nodes are available: {refusals}."
+        info = world.scheduler.queue.get("default/p")
+        assert info is not None
+        assert info.unschedulable_plugins == {EXTENDER, "NodeResourcesFit", "Only"}
+
+
+async def test_a_node_of_a_restriction_that_fills_up_while_the_extender_thinks_is_not_chosen(stage: Stage, extenders: Extenders) -> None:
+    async with stage((Only(), "preFilter"), extenders=[FILTER]) as world:
+
+        async def fill_n1(args: dict[str, Any]) -> dict[str, Any]:
+            if args["Pod"]["metadata"]["name"] == "p" and not world.scheduler.cache.pods:
+                await world.create(POD, pod_manifest("other", "4", nodeName="n1"))
+                await asyncio.sleep(1)
+            return {"NodeNames": args["NodeNames"]}
+
+        extenders.answers[f"{URL}/filter"] = fill_n1
+        await begin(world, restricted_to("n1"))
+        await asyncio.sleep(1)
+        assert bound_to(world) == ""
+        assert "1 Insufficient cpu" in condition(world)[1]
 
 
 async def test_no_extender_is_asked_about_a_pod_that_fits_nowhere(stage: Stage, extenders: Extenders) -> None:

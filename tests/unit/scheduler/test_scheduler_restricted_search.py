@@ -21,7 +21,7 @@ from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.handle import Handle
 from koordsched.framework.interface import Normalize, PreFilterResult
-from koordsched.framework.profile import Profile
+from koordsched.framework.profile import PluginFactory, Profile
 from koordsched.framework.shape import RestrictedShapeKey
 from koordsched.framework.status import PluginError, Status, unschedulable
 from koordsched.plugins import REGISTRY
@@ -34,7 +34,7 @@ profiles:
 - plugins:
     preFilter: {{enabled: [{enabled}]}}
 """
-CATALOGUE = REFERENCE.with_plugin("First", frozenset({"preFilter"}))
+CATALOGUE = REFERENCE.with_plugin("First", frozenset({"preFilter"})).with_plugin("Only", frozenset({"preFilter"}))
 FULL = unschedulable("full")
 NAMES = [f"n{i}" for i in range(6)]
 
@@ -307,12 +307,39 @@ def test_the_first_preferred_node_that_passes_gets_the_pod_without_scores() -> N
     assert bench.message(asks(FIRST, "-")) == "0/6 nodes are available: no preference."
 
 
-def test_a_preferred_node_keeps_room_for_pods_that_are_nominated_there() -> None:
-    config = CONFIG.format(enabled="{name: First}")
-    world = World(Setup(config, Environment(catalogue=CATALOGUE), {**REGISTRY, "First": lambda _args, _handle: First()}))
+def real_world(plugin: str) -> World:
+    """Return six nodes for the default plugins with First or Only, and a pod of priority 10 that takes 3 of the 4 CPUs of n1 by nomination."""
+    made: dict[str, PluginFactory] = {"First": lambda _args, _handle: First(), "Only": lambda _args, _handle: Only()}
+    world = World(Setup(CONFIG.format(enabled=f"{{name: {plugin}}}"), Environment(catalogue=CATALOGUE), {**REGISTRY, **made}))
     for name in NAMES:
         world.cache.set_node(node(name).cpu("4").build())
     world.nominator.set(pod("vip").uid("vip").priority(10).cpu("3").info(), "n1")
+    return world
+
+
+def test_the_nodes_of_a_restriction_keep_room_for_pods_that_are_nominated_there() -> None:
+    world = real_world("Only")
+    assert world.find(asks(ONLY, "n1,n2").cpu("2").info()) == "n2"
+    assert world.find(asks(ONLY, "n1").cpu("2").priority(11).info()) == "n1"
+    refused = world.find(asks(ONLY, "n1").cpu("2").info())
+    assert isinstance(refused, Diagnosis)
+    assert refused.message == "0/6 nodes are available: 1 Insufficient cpu, 5 node(s) didn't satisfy plugin(s) [Only]."
+    world.cache.set_pod(pod("there").cpu("4").on("n2").info(counted_on_node=True), "n2")
+    assert world.find(asks(ONLY, "n1,n2,n3").cpu("2").info()) == "n3"
+
+
+def test_a_nominated_node_outside_the_restriction_is_logged_with_the_pod() -> None:
+    bench = Bench()
+    with capture_logs() as logs:
+        assert bench.find(asks(ONLY, "n1").nominated("n1")) == "n1"
+        assert logs == []
+        bench.find(asks(ONLY, "n1").nominated("n0"))
+    event = "the node that a pod is nominated for is none of those it is restricted to"
+    assert logs == [{"event": event, "log_level": "warning", "pod": "default/p", "node": "n0"}]
+
+
+def test_a_preferred_node_keeps_room_for_pods_that_are_nominated_there() -> None:
+    world = real_world("First")
     assert world.find(asks(FIRST, "n1,n2").cpu("2").info()) == "n2"
     assert world.find(asks(FIRST, "n1,n2").cpu("1").info()) == "n1"
     assert world.find(asks(FIRST, "n1,n2").cpu("2").priority(11).info()) == "n1"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from koordsched.cache.cache import Cache
@@ -116,6 +116,7 @@ class FakeProfile:
         self.probed: list[str] = []
         self.asked_for_nodes: list[str] = []  # the pods probed without preemption
         self.preferred: list[str] = []  # the plugin to ask first, as handed to PreEnqueue
+        self.on_pre_enqueue: Callable[[PodInfo], None] = lambda _: None  # what its plugins do meanwhile
         self.admission: FakeQueueAdmission | None = None
 
     def build(self) -> QueueProfile:
@@ -131,6 +132,7 @@ class FakeProfile:
 
     def _pre_enqueue(self, pod: PodInfo, preferred: str) -> PreEnqueueRefusal | None:
         self.preferred.append(preferred)
+        self.on_pre_enqueue(pod)
         plugin = self.gates.get(pod.key)
         return (plugin, f"gated by {plugin}", self.gating_fails) if plugin else None
 

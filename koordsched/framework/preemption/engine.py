@@ -166,7 +166,7 @@ class PreemptionEngine:
     def _waits_for_victims(self, pod: PodInfo, diagnosis: Diagnosis | None) -> Status | None:
         """Refuse a pod that has preempted and waits for its victims to leave; one that should have been gone long ago is not waited for."""
         name = pod.pod.status.nominated_node_name or self._handle.nominator.node_of(pod.uid)
-        node = self._handle.cache.node(name) if name else None
+        node = self._handle.cache.node(name)
         if node is None:
             return None
         status = None if diagnosis is None else diagnosis.status_of(node.row)

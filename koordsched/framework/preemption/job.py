@@ -197,8 +197,7 @@ class JobSearch:
         with ExitStack() as tried:
             if place is None:
                 node = cache.infos[row]
-                if node is None:
-                    return False
+                assert node is not None, "rows that refuse the pod hold a node"
                 place = _Place(node, self._finder.victims.lower_on(self._weakest, row))
                 tried.enter_context(cache.simulate(node, remove=place.possible))
             if not self._surely_takes(pods, place, row):

@@ -107,8 +107,7 @@ class VictimsIndex:
         """Return the number of the group that the pod may evict from. The index must be up to date."""
         if not self._rule.grouped:
             return 0
-        group = self._rule.group_for(pod)
-        return EMPTY_GROUP if group is None else self._groups.get(group, EMPTY_GROUP)
+        return self._groups.get(self._rule.group_for(pod), EMPTY_GROUP)  # None, which is no group, is not among them
 
     def to_release(self, preemptors: Sequence[PodInfo]) -> Mapping[str, int]:
         """Return what victims have to release together for these pods, wherever they are: amounts by resource."""

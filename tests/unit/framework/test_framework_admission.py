@@ -311,3 +311,14 @@ def test_what_an_admission_plugin_cannot_answer_to_the_queue_is_logged_with_the_
         ("could not find out what an admission plugin reads of a pod", "default/p", "A", "error", True),
         ("could not find out whether a waiting pod would be admitted", "default/p", "A", "error", True),
     ]
+
+
+def test_the_queue_learns_with_a_refusal_how_evictions_for_the_pod_are_simulated() -> None:
+    bench = Bench(FakeAdmission("A", unschedulable("full")), filters=[FakeFilter("F", n1=unschedulable("small"))])
+    admission, info = bench.profile.admission, bench.signed()
+    assert admission is not None
+    diagnosis = admission.still_refused("A", info)
+    assert diagnosis is not None
+    assert diagnosis.simulation is not None
+    refused = {name: diagnosis.simulation.simulate_on_node(info, there) for name, there in bench.handle.cache.nodes_by_name.items()}
+    assert [name for name, status in refused.items() if status is not None] == ["n1"]

@@ -89,6 +89,12 @@ async def test_a_key_that_is_due_later_gives_way_to_an_earlier_time_for_it() -> 
     assert await worker.for_seconds(20) == [(3, "a"), (4, "b")]
 
 
+async def test_the_first_key_of_all_is_due_when_it_says_also_right_after_the_loop_has_begun() -> None:
+    worker = Worker()
+    worker.queue.add("a", after=0.25)
+    assert await worker.for_seconds(0.3) == [(0.25, "a")]
+
+
 async def test_work_may_ask_to_be_done_again() -> None:
     worker = Worker()
     worker.again["a"] = 15.0

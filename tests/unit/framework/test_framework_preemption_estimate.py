@@ -5,25 +5,34 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 from structlog.testing import capture_logs
 from support.affinity import Far, term, with_affinity
 from support.builders import PodBuilder, node, pod
 from support.fakes import FakeFilter, profile_config, registry_of
-from support.world import World
+from support.world import EMPTY_CONFIG, World
 
+from koordsched._core.change import NodeChange
 from koordsched.api.groups import PodDisruptionBudget, PodDisruptionBudgetSpec
 from koordsched.api.kinds import POD_DISRUPTION_BUDGET
-from koordsched.api.meta import LabelSelector, ObjectMeta
+from koordsched.api.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
 from koordsched.api.podinfo import PodInfo
+from koordsched.cache.cache import Cache
+from koordsched.cache.nodes import Nodes
 from koordsched.cluster.port import ADDED, WatchEvent
+from koordsched.config import REFERENCE, Environment, load_config_text
+from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis
+from koordsched.framework.interface import FilterNodesPlugin
 from koordsched.framework.preemption.candidates import CandidateFinder, PreemptionCandidate, refusal_of
 from koordsched.framework.preemption.estimate import BYTES_A_ROW, CandidateEstimate, Estimator, Preemptor, resolvable_nodes, resolvable_rows
 from koordsched.framework.preemption.rules import NO_VICTIMS, NOT_HELPFUL, OVER_LIMIT, PreemptionRules, VictimRule
-from koordsched.framework.preemption.victims_index import EMPTY_GROUP, DisruptionBudgets, VictimsIndex
+from koordsched.framework.preemption.victims_index import EMPTY_GROUP, DisruptionBudgets, VictimsIndex, VictimsIndexes
 from koordsched.framework.profile import Profile
 from koordsched.framework.status import Status, unresolvable, unschedulable
+from koordsched.plugins import REGISTRY
 
 
 class Teams(VictimRule):
@@ -131,6 +140,53 @@ def test_what_has_to_be_released_but_is_in_no_column_leaves_every_node_with_vict
     assert bench.names(found.to_simulate.tolist()) == ["n1", "n3"]
     assert len(found.by_amounts) == 0
     assert found.without_victims == 1
+
+
+class Closed(FilterNodesPlugin):
+    """Refuses nodes with a taint `closed`, whichever pods are there."""
+
+    name = "Closed"
+    reads = NodeChange.TAINTS
+    reasons = (unschedulable("closed for a while"), unschedulable("closed to all"))
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        return ()
+
+    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> NDArray[np.int32]:
+        found = [nodes.info(row).node for row in nodes.rows.tolist()]
+        values = [{taint.value for taint in each.spec.taints if taint.key == "closed"} for each in found if each is not None]
+        return np.array([1 if "a-while" in value else 2 if value else 0 for value in values], np.int32)
+
+    def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
+        return self.reasons[code - 1]
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["before amounts", "after amounts"])
+def test_nodes_that_another_filter_refuses_whatever_pods_are_removed_are_counted_under_its_reasons(first: bool) -> None:
+    bench = Bench(*((i, full(f"low-{i}", 0, "1")) for i in range(1, 7)), (7, full("mine", 9)), nodes=7)
+    closed, fit = Closed(), REGISTRY["NodeResourcesFit"]
+    order = ["Closed", "NodeResourcesFit"] if first else ["NodeResourcesFit", "Closed"]
+    catalogue = REFERENCE.with_plugin("Closed", frozenset({"filter"}))
+    config = load_config_text(
+        EMPTY_CONFIG
+        + f"profiles: [{{plugins: {{filter: {{disabled: [{{name: '*'}}], enabled: [{{name: {order[0]}}}, {{name: {order[1]}}}]}}, "
+        "multiPoint: {disabled: [{name: '*'}], enabled: [{name: PrioritySort}, {name: DefaultBinder}]}, "
+        "preFilter: {enabled: [{name: NodeResourcesFit}]}}}]\n",
+        Environment(catalogue=catalogue),
+    )
+    bench.world.profile = Profile(config.profiles[0], {**REGISTRY, "NodeResourcesFit": fit, "Closed": lambda *_: closed}, bench.world)
+    for i, value in ((1, "a-while"), (2, "to-all"), (3, "to-all"), (4, "to-all")):
+        bench.world.cache.set_node(node(f"n{i}").cpu("4").taint("closed", "NoSchedule", value).build())
+    bench.run("n4", full("kept", 9, "3"))
+    found = bench.estimate(bench.preemptor("3500m"))
+    assert bench.names(found.by_amounts.tolist()) == ["n5", "n6"]
+    assert len(found.to_simulate) == 0
+    assert found.without_victims == 1, "n7"
+    counts: Counter[str] = Counter()
+    for status, count in found.refused:
+        counts[f"{status.plugin}: {status.message}"] += count
+    said_of_n4 = "Closed: closed to all" if first else "NodeResourcesFit: Insufficient cpu"
+    assert counts == Counter({"Closed: closed for a while": 1, "Closed: closed to all": 2}) + Counter([said_of_n4])
 
 
 @pytest.mark.parametrize(("nominated", "simulated"), [("n1", ["n1"]), ("n2", [])])
@@ -310,6 +366,37 @@ def test_the_index_is_dropped_when_too_many_changes_gather_and_built_anew_on_use
     bench.world.cache.remove_pod("uid-default-c")
     bench.victims.bring_up_to_date()
     assert (sorted(lower()), bench.victims.rebuilt) == (["b", "d", "e", "low"], built + 1)
+
+
+def test_on_an_empty_cluster_the_index_is_empty_and_knows_the_budgets() -> None:
+    bench = Bench(nodes=0)
+    bench.protect("db")
+    bench.victims.bring_up_to_date()
+    assert bench.budgets.violations([]) == []
+    assert VictimsIndex(Cache(), bench.budgets).bring_up_to_date() is not bench.victims.index
+
+
+def test_a_budget_whose_selector_cannot_be_read_covers_no_pod_and_is_logged_and_the_others_count() -> None:
+    bench = Bench((1, full("covered").label("app", "db")), nodes=1)
+    broken = LabelSelector(match_expressions=(LabelSelectorRequirement(key="app", operator="Near", values=("db",)),))
+    for name, selector in (("broken", broken), ("empty", LabelSelector()), ("db", LabelSelector(match_labels={"app": "db"}))):
+        meta = ObjectMeta(name=name, namespace="default", uid=f"uid-{name}", resource_version="1")
+        budget = PodDisruptionBudget(metadata=meta, spec=PodDisruptionBudgetSpec(selector=selector))
+        bench.world.informer(POD_DISRUPTION_BUDGET)._objects.apply(WatchEvent(ADDED, budget))
+    covered, free = full("covered").label("app", "db").build(), full("free").label("app", "web").build()
+    with capture_logs() as logs:
+        assert bench.budgets.violations([covered, free]) == [True, False]
+    (said,) = logs
+    assert (said["event"], said["log_level"]) == ("a disruption budget covers no pod: its selector cannot be read", "warning")
+    assert (said["budget"], said["path"]) == ("default/broken", "spec.selector")
+    assert "Near" in said["err"]
+
+
+def test_engines_whose_rules_have_one_key_share_an_index() -> None:
+    bench = Bench()
+    indexes = VictimsIndexes(bench.world.cache, bench.world.informer(POD_DISRUPTION_BUDGET))
+    assert indexes.of(VictimRule()) is indexes.of(VictimRule())
+    assert indexes.of(Teams()) is indexes.of(Teams()) is not indexes.of(VictimRule())
 
 
 # Single candidates

@@ -261,7 +261,9 @@ async def test_a_diagnosis_that_does_not_say_how_to_simulate_is_an_error(monkeyp
 
 
 @pytest.mark.parametrize(("where", "said"), [("", 1), ("n1", 0)])
-async def test_a_nomination_of_a_pod_of_the_job_is_withdrawn_where_there_is_one(where: str, said: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_nomination_of_a_pod_of_the_job_is_withdrawn_where_there_is_one(
+    where: str, said: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster = Cluster(monkeypatch, others={"n2": 9})
     pods = cluster.waiting(*members(2))
     if not where:

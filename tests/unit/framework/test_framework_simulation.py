@@ -39,6 +39,10 @@ class Prepared(FakePreFilter, Crowded):
     def version(self, pod: PodInfo) -> Any:
         return self.now
 
+    def pre_filter(self, state: Any, pod: PodInfo, nodes: Any) -> Any:
+        self.there = {nodes.info(row).name: sorted(nodes.info(row).pods) for row in nodes.rows.tolist()}
+        return super().pre_filter(state, pod, nodes)
+
 
 class PreparedOnce(FakePreFilter, Crowded):
     """Reads in Filter what its PreFilter wrote."""
@@ -80,6 +84,16 @@ def test_pods_more_and_less_are_seen_by_the_filters_and_gone_afterwards() -> Non
     assert world.refusal() is not None
     assert world.refusal(remove=[other]) is None
     assert list(world.cache.nodes_by_name["n1"].pods) == ["u9"]
+
+
+def test_a_pre_filter_that_is_repeated_sees_the_nodes_as_they_are_simulated() -> None:
+    plugin = Prepared("C")
+    world = World(plugin, plugin)
+    world.cache.set_node(node("n2").build())
+    simulation, other = world.simulation(), pod("other").uid("u9").info()
+    assert plugin.there == {"n1": [], "n2": []}
+    simulation.simulate_on_node(world.info, world.cache.nodes_by_name["n1"], add=[other])
+    assert plugin.there == {"n1": ["u9"], "n2": []}
 
 
 def test_a_pre_filter_that_refuses_inside_a_simulation_refuses() -> None:

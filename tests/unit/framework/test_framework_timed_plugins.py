@@ -9,6 +9,8 @@ import pytest
 from support.builders import node, pod
 from support.fakes import Fake, profile_config, registry_of
 from support.plugins import PluginBench
+from support.restricting import ONLY, Only
+from support.world import NodeSearch
 
 from koordsched.api.podinfo import PodInfo
 from koordsched.clock import RealClock
@@ -32,7 +34,7 @@ from koordsched.framework.interface import (
     Scores,
 )
 from koordsched.framework.profile import Profile
-from koordsched.framework.status import SKIP, Status, unschedulable
+from koordsched.framework.status import SKIP, Code, PluginError, Status, error, unschedulable
 from koordsched.framework.timings import CycleTimings, NoObserver, Observer
 from koordsched.metrics import CounterChild
 
@@ -275,3 +277,41 @@ def test_filter_succeeds_when_a_node_passes_and_else_has_the_status_of_the_first
         made.shapes.pre_score(shape, pod_info)
         made.shapes.score(shape, pod_info)
         assert metrics.seen[2:] == [("P", "PreScore", "Success", TICK), ("P", "Score", "Success", TICK)]
+
+
+@pytest.mark.parametrize("recording", [True, False])
+def test_for_a_pod_that_is_restricted_to_some_nodes_each_plugin_is_observed_and_counted_by_these_nodes(recording: bool) -> None:
+    metrics, clock, only = Executions(), Clock(), Only()
+    bench = PluginBench(*(node(f"n{i}") for i in range(9)))
+    bench.clock = clock
+    plugin = Columns(clock, None)
+    config = profile_config(preFilter=[plugin, only], filter=[plugin], preScore=[plugin], score=[plugin])
+    made = Profile(config, registry_of(plugin, only), bench, metrics)
+    search = NodeSearch(bench.cache, bench.nominator, bench.random)
+    made.timings.recording = recording
+    assert search.find(made, pod("p").annotation(ONLY, "n1,n3").info())[1] in {"n1", "n3"}
+    points = ("PreFilter", "Filter", "PreScore", "Score")
+    assert sorted(metrics.seen) == sorted(
+        [("Only", "PreFilter", "Success", 0.0), *(("P", point, "Success", TICK) for point in points)] if recording else []
+    )
+    counted = {key: child.count for key, child in metrics.evaluations.items() if child.count}
+    assert counted == {("Only", "PreFilter"): 1, ("P", "PreFilter"): 1, ("P", "Filter"): 2, ("P", "PreScore"): 1, ("P", "Score"): 2}
+
+
+@pytest.mark.parametrize("recording", [True, False])
+def test_pre_score_that_fails_for_a_restricted_pod_is_named_and_one_that_skips_turns_its_score_off(recording: bool) -> None:
+    metrics, clock, only = Executions(), Clock(), Only()
+    bench = PluginBench(*(node(f"n{i}") for i in range(9)))
+    plugin = Columns(clock, None)
+    config = profile_config(preFilter=[only], preScore=[plugin], score=[plugin])
+    made = Profile(config, registry_of(plugin, only), bench, metrics)
+    search = NodeSearch(bench.cache, bench.nominator, bench.random)
+    plugin.answer = error("no idea")
+    made.timings.recording = recording
+    with pytest.raises(PluginError) as caught:
+        search.find(made, pod("p").annotation(ONLY, "n1,n3").info())
+    assert caught.value.status == Status(Code.ERROR, ('running PreScore plugin "P": no idea',), "P")
+    assert caught.value.point == "PreScore"
+    plugin.answer = SKIP
+    search.find(made, pod("p").annotation(ONLY, "n1,n3").info())
+    assert metrics.evaluations["P", "Score"].count == 0

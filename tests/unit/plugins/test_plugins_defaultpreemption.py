@@ -82,6 +82,23 @@ async def test_the_preemptor_is_gated_until_its_victim_is_seen_going_though_the_
     assert bench.world.said[-1] == "activate default/high"
 
 
+async def test_a_preemptor_is_gated_until_the_victims_of_all_its_attempts_are_seen_going(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(api := Api(), monkeypatch)
+    api.gone = lambda _: None  # the watch is late
+    high = bench.high()
+    for name in ("low", "mid"):
+        assert bench.plugin.engine.evictions.evict([high], {"n1": [bench.world.cache.pods[f"uid-default-{name}"].info]}) is None
+    work = [asyncio.ensure_future(each) for each in bench.world.spawned]
+    bench.world.spawned.clear()
+    for name in ("low", "mid"):
+        assert bench.plugin.pre_enqueue(high) is not None
+        bench.gone(name)
+        await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
+        work = [each for each in work if not each.done()]
+    assert bench.plugin.pre_enqueue(high) is None
+    assert work == []
+
+
 def test_no_event_reaches_a_gated_preemptor_and_it_goes_on_when_it_is_activated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Asking each of them again at each deletion would be quadratic in the number of preemptors."""
     plugin = Bench(Api(), monkeypatch).plugin
@@ -102,7 +119,10 @@ def test_no_event_reaches_a_gated_preemptor_and_it_goes_on_when_it_is_activated(
     assert queue.queue.sizes().active == 200
 
 
-@pytest.mark.parametrize("answers", [[ServerError("busy"), None, ServerError("busy")], [NotFound("gone")], [None, Conflict("another uid")]])
+@pytest.mark.parametrize(
+    "answers",
+    [[ServerError("busy"), None, ServerError("busy")], [NotFound("gone")], [Conflict("another uid")], [None, Conflict("another uid")]],
+)
 async def test_faults_that_pass_and_pods_that_are_gone_are_no_failure(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(Api(*answers), monkeypatch)
     await bench.preempt(bench.high())

@@ -117,6 +117,20 @@ def test_a_pod_that_backs_off_goes_to_the_backoff_queue_and_the_others_follow_it
     assert attempt(bench, admission) == ["p0", "p1"], "with no other pod active, the first to end its backoff is popped early"
 
 
+def test_what_is_announced_reaches_every_group_under_the_key_also_beside_one_that_is_moving_already() -> None:
+    bench, admission = refused("p0", "p1")
+    admission.room["quota", "a"] = 5
+    announce(bench, A)
+    bench.add(of_quota("p2").label("kind", "x").priority(9), shape="s")
+    bench.refuse("quota")
+    bench.wait_out_backoff()
+    assert bench.places() == {"p0": "active", "p1": "unschedulable", "p2": "unschedulable"}
+    admission.probed.clear()
+    announce(bench, A)
+    assert admission.probed == ["default/p2"]
+    assert bench.places() == {"p0": "active", "p1": "unschedulable", "p2": "active"}
+
+
 def test_a_pending_refusal_skips_the_backoff() -> None:
     bench, admission = queue_of()
     bench.add(of_quota("p0"), of_quota("p1"), shape="s")
@@ -208,6 +222,16 @@ def test_a_pod_that_its_plugin_gates_asks_pre_enqueue_again_and_one_that_another
     assert bench.places() == {"p0": "gated", "p1": "gated"}
     announce(bench, A)
     assert bench.places() == {"p0": "active", "p1": "gated"}
+
+
+def test_a_pod_that_another_one_takes_along_when_it_is_let_in_does_not_end_what_is_announced() -> None:
+    bench, _ = queue_of()
+    bench.profile.gates = {f"default/p{i}": "quota" for i in range(3)}
+    pods = [bench.add(of_quota(f"p{i}"), shape=f"s{i}")[0] for i in range(3)]
+    bench.profile.gates = {}
+    bench.profile.on_pre_enqueue = lambda info: bench.queue.activate([pods[1]]) if info.key == "default/p0" else None
+    announce(bench, A)
+    assert bench.places() == {"p0": "active", "p1": "active", "p2": "active"}
 
 
 def test_a_pod_that_comes_to_another_quota_waits_under_that() -> None:

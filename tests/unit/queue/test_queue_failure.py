@@ -25,6 +25,10 @@ def yes(waiting: object, old: object, new: object) -> QueueingHint:
     return QueueingHint.QUEUE
 
 
+def no(waiting: object, old: object, new: object) -> QueueingHint:
+    return QueueingHint.SKIP
+
+
 def test_refusals_and_errors_in_a_row_are_counted_apart() -> None:
     bench = Bench()
     bench.add(pod("p"))
@@ -82,6 +86,18 @@ def test_a_missed_event_for_a_pending_plugin_skips_the_backoff() -> None:
     bench.queue.move_all(NODE_DELETE, None, None)
     bench.fail("Fit", pending=["P"], info=info, in_filter=False)
     assert bench.places() == {"p": "active"}
+
+
+def test_no_hint_is_called_for_missed_events_after_one_that_surely_helps_unless_a_pending_plugin_may_skip_the_backoff() -> None:
+    for pending, answer, called, place in (([], no, 1, "backoff"), (["P"], no, 4, "backoff"), (["P"], yes, 2, "active")):
+        bench = Bench({"Fit": [EventHint(NODE_ADD)], "P": [EventHint(NODE_ADD, answer)], "Taint": [EventHint(NODE_DELETE, yes)]})
+        bench.add(pod("p"))
+        info = bench.pop()
+        for event in (NODE_DELETE, NODE_ADD, NODE_DELETE, NODE_DELETE):
+            bench.queue.move_all(event, None, None)
+        bench.fail("Fit", "Taint", pending=pending, info=info, in_filter=False)
+        assert bench.places() == {"p": place}
+        assert bench.metrics.hints.total() == called
 
 
 def test_a_pod_that_was_done_before_it_failed_backs_off_for_its_events_are_gone() -> None:

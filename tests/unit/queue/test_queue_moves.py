@@ -150,6 +150,17 @@ def test_pods_that_waited_too_long_are_flushed_and_marked() -> None:
     assert not bench.pop().after_flush
 
 
+def test_of_pods_that_wait_together_only_those_that_waited_too_long_are_flushed() -> None:
+    bench = Bench({"Deaf": ()}, settings=QueueSettings(max_in_unschedulable=300))
+    bench.add(pod("old"), pod("young"), shape="s")
+    bench.fail("Deaf", in_filter=False)
+    bench.clock.time = 1000.5
+    bench.fail("Deaf", in_filter=False)
+    bench.clock.time = 1300.5
+    bench.queue.flush_unschedulable(1300.5)
+    assert bench.places() == {"old": "active", "young": "unschedulable"}, "300 s is not longer than 300 s"
+
+
 def test_a_flushed_pod_that_still_backs_off_waits_for_it() -> None:
     bench = Bench({"Deaf": ()}, settings=QueueSettings(initial_backoff=500, max_backoff=500, max_in_unschedulable=300))
     bench.add(pod("p"))

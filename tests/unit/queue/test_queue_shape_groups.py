@@ -119,6 +119,20 @@ def test_when_a_probe_pod_fails_the_rest_stays_parked_and_the_next_one_returns_w
     bench.queue.check_invariants()
 
 
+def test_a_pod_that_returns_after_an_attempt_of_its_shape_leaves_that_attempts_plugins_as_those_that_refuse_the_group() -> None:
+    bench = failed_group(5)
+    help_the_shape(bench)
+    bench.fail("Fit")
+    bench.profile.unchanged, bench.profile.passing = True, False
+    bench.profile.rejectors = Rejectors(frozenset({"Taint"}), frozenset())
+    assert bench.queue.pop() is None
+    bench.profile.unchanged, bench.profile.passing = False, True
+    bench.queue.move_all(NODE_LABEL, None, None)
+    assert active(bench) == []
+    help_the_shape(bench)
+    assert len(active(bench)) == 1
+
+
 def test_a_parked_group_moves_again_at_the_next_event() -> None:
     bench = failed_group()
     help_the_shape(bench)

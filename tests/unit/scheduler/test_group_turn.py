@@ -82,6 +82,23 @@ async def test_an_event_of_the_plugin_lets_a_refused_gang_try_again(gangs: Make)
         assert all(nodes_of_pods(world).values())
 
 
+async def test_a_plugin_that_fails_to_say_why_its_gang_was_refused_is_an_error_of_the_popped_pod(
+    gangs: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost_for_words(_self: Gangs, _pod: object, _refusal: object) -> str:
+        raise ValueError("lost for words")
+
+    monkeypatch.setattr(Gangs, "group_refused", lost_for_words)
+    async with gangs() as world:
+        await begin(world, member("a"), member("b", cpu="3"), member("c"))
+        reason, message = condition(world, "a")
+        assert reason == "SchedulerError"
+        assert "lost for words" in message
+        assert (condition(world, "b"), condition(world, "c")) == (("", ""), ("", ""))
+        assert world.scheduler.cache.pods == {}
+        world.scheduler.queue.check_invariants()
+
+
 async def test_pods_beside_an_undone_gang_get_the_room(gangs: Make) -> None:
     async with gangs() as world:
         await begin(world, member("a"), member("b", cpu="2"), member("c", cpu="2"), pod_manifest("single", "4"))
@@ -207,7 +224,7 @@ async def test_a_member_that_goes_while_extenders_are_asked_undoes_the_turn(gang
         world.scheduler.queue.check_invariants()
 
 
-@pytest.mark.parametrize("how", ["deleted", "bound"])
+@pytest.mark.parametrize("how", ["deleted", "bound", "replaced"])
 async def test_a_member_that_goes_while_extenders_are_asked_about_it_is_not_placed(
     how: str, gangs: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,9 +233,11 @@ async def test_a_member_that_goes_while_extenders_are_asked_about_it_is_not_plac
 
         async def take_b(_self: OneExtender, _url: str, body: bytes) -> Reply:
             args = json.loads(body)
-            if args["Pod"]["metadata"]["name"] == "b" and world.scheduler.queue.get("default/b") is not None:
-                if how == "deleted":
+            if args["Pod"]["metadata"]["name"] == "b" and not plugin_of(world).refusals:
+                if how != "bound":
                     await world.cluster.delete(ref("b"))
+                    if how == "replaced":
+                        await world.create(POD, member("b", size=2))
                 else:
                     await world.cluster.bind(Binding("default", "b", world.scheduler.pods["default/b"].metadata.uid, "n1"))
                 await asyncio.sleep(1)

@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 from structlog.testing import capture_logs
 from support.builders import NodeBuilder, PodBuilder, node, pod
-from support.fakes import FakeFilter, FakePreFilter, FakeScore, pod_manifest, profile_config, registry_of
+from support.fakes import Fake, FakeFilter, FakePreFilter, FakeScore, pod_manifest, profile_config, registry_of
 from support.restricting import CORNER, FIRST, ONE, ONLY, Corner, First, One, Only
 from support.stages import Stage, begin, bound_to, nodes_of_pods, ref
 from support.world import Setup, World
@@ -20,10 +22,10 @@ from koordsched.config import REFERENCE, Environment
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.handle import Handle
-from koordsched.framework.interface import Normalize, PreFilterResult
+from koordsched.framework.interface import FilterNodesPlugin, Normalize, PreFilterResult
 from koordsched.framework.profile import PluginFactory, Profile
 from koordsched.framework.shape import RestrictedShapeKey
-from koordsched.framework.status import PluginError, Status, unschedulable
+from koordsched.framework.status import Code, PluginError, Status, unschedulable
 from koordsched.plugins import REGISTRY
 from koordsched.queue.events import ActionType, EventHint, EventResource, cluster_event
 
@@ -135,6 +137,21 @@ def test_other_nodes_count_as_refused_by_the_plugins_that_restrict() -> None:
     ]
 
 
+def test_a_percentage_of_nodes_to_score_counts_the_nodes_of_the_restriction() -> None:
+    bench = Bench()
+    names = [f"m{i}" for i in range(200)]
+    for name in names:
+        bench.put(node(name).cpu("4"))
+    bench.score.scores = {name: i for i, name in enumerate(names)}
+    at_pre_filter = [bench.only, bench.corner, bench.one, bench.first]
+    config = profile_config(preFilter=at_pre_filter, filter=[bench.filter], score=[bench.score])
+    registry = registry_of(*at_pre_filter, bench.filter, bench.score)
+    for percentage, best in ((50, ["m99", "m199", "m99"]), (0, ["m199"] * 3)):
+        bench.profile = Profile(config, registry, bench.world, percentage_of_nodes_to_score=percentage)
+        bench.shapes = bench.profile.shapes
+        assert [bench.find(asks(ONLY, ",".join(names))) for _ in range(3)] == best
+
+
 def test_names_of_no_node_restrict_too() -> None:
     bench = Bench()
     assert bench.message(asks(ONLY, "zzz")) == "0/6 nodes are available: 6 node(s) didn't satisfy plugin(s) [Only]."
@@ -151,6 +168,37 @@ def test_restrictions_that_leave_nothing_are_a_refusal_of_pre_filter() -> None:
     assert found.plugins == {"A", "Only"}
     assert bench.find(pod("free")) == "n1", "the others of the shape are not concerned"
     assert bench.filter.asked == ["n1", "n0", "n1"], "no filter was asked about a pod without nodes"
+
+
+@pytest.mark.parametrize("score", [-1, 101])
+def test_a_score_out_of_range_is_an_error_of_the_pod_that_names_it(score: int) -> None:
+    bench = Bench()
+    bench.score.normalize, bench.score.scores = Normalize.NONE, {"n1": 100, "n3": score, "n4": 0}
+    text = f'plugin "S" returns an invalid score {score}, it should in the range of [0, 100] after normalizing'
+    with pytest.raises(PluginError) as caught:
+        bench.find(asks(ONLY, "n1,n3"))
+    assert (caught.value.status, caught.value.point) == (Status(Code.ERROR, (text,), "S"), "Score")
+    assert bench.find(asks(ONLY, "n1,n4")) == "n1"
+
+
+class Short(Fake, FilterNodesPlugin):
+    """Forgets the last node."""
+
+    def filter_nodes(self, _state: object, _pod: PodInfo, nodes: Nodes) -> NDArray[np.int32]:
+        return np.zeros(len(nodes) - 1, np.int32)
+
+    def explain(self, _state: object, _pod: PodInfo, code: int) -> Status:
+        raise AssertionError(code)
+
+
+def test_an_answer_of_another_length_than_the_question_is_an_error() -> None:
+    short, only = Short("F"), Only()
+    world = World()
+    for name in NAMES:
+        world.cache.set_node(node(name).cpu("4").build())
+    profile = Profile(profile_config(preFilter=[only], filter=[short]), registry_of(only, short), world)
+    with pytest.raises(ValueError, match=r"^1 answers for 2 rows$"):
+        world.search.find(profile, asks(ONLY, "n1,n3").info())
 
 
 def test_a_status_instead_of_nodes_refuses_or_fails_the_pod_alone() -> None:
@@ -308,7 +356,7 @@ def test_the_first_preferred_node_that_passes_gets_the_pod_without_scores() -> N
 
 
 def real_world(plugin: str) -> World:
-    """Return six nodes for the default plugins with First or Only, and a pod of priority 10 that takes 3 of the 4 CPUs of n1 by nomination."""
+    """Return six nodes, the default plugins with First or Only, and a pod of priority 10 nominated for n1, of whose 4 CPUs it takes 3."""
     made: dict[str, PluginFactory] = {"First": lambda _args, _handle: First(), "Only": lambda _args, _handle: Only()}
     world = World(Setup(CONFIG.format(enabled=f"{{name: {plugin}}}"), Environment(catalogue=CATALOGUE), {**REGISTRY, **made}))
     for name in NAMES:

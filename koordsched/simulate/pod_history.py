@@ -28,7 +28,7 @@ class PodHistory:
     """
 
     def __init__(self, requests_of: RequestsOf = requests_on_node) -> None:
-        self._requests_of = requests_of
+        self._read_requests = requests_of
         self._counted: dict[str, Mapping[str, int]] = {}  # the requests of the pods on nodes, by key
         self.pods: dict[str, Pod] = {}
         self.deleted: set[str] = set()
@@ -54,10 +54,14 @@ class PodHistory:
                 self._leave(key)
                 self.version += 1
         elif key not in self._counted:
-            requests = self._counted[key] = self._requests_of(pod)
+            requests = self._counted[key] = self._read_requests(pod)
             self._taken.append(requests)
             self.decided += 1
             self.version += 1
+
+    def requests_of(self, key: str) -> Mapping[str, int] | None:
+        """Return what the pod requests as long as it is on a node."""
+        return self._counted.get(key)
 
     def _leave(self, key: str) -> None:
         """Stop counting the pod, if it was counted. The peak is noted before."""

@@ -6,6 +6,9 @@ from typing import dataclass_transform
 
 import msgspec
 
+SHARE_DIGITS = 6
+"""Digits behind the point of a share."""
+
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class Output(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -27,6 +30,17 @@ class Pending(Output):
     reason: str
 
 
+class BandSummary(Output):
+    """The pods of one priority class, or of "none"; pods = bound + pending. allocation: as that of the summary, but only of what these pods
+    request at the end."""
+
+    band: str
+    pods: int
+    bound: int
+    pending: int
+    allocation: dict[str, float]
+
+
 class Summary(Output, omit_defaults=True):
     """The numbers. pods = bound + pending. `seconds` and `decision_mean_micros` are real time; all else depends on input and seed only."""
 
@@ -37,6 +51,7 @@ class Summary(Output, omit_defaults=True):
     seconds: float
     decision_mean_micros: float
     allocation: dict[str, float]  # resource -> share of all nodes' allocatable that pods on nodes request: at the end, or at its peak
+    bands: list[BandSummary] = []  # where pods state a class of Koordinator's, or nodes offer resources of one
     reports: dict[str, msgspec.Struct] = {}  # plugins' own numbers, each below its key beside the others (`framework.tooling.Report`)
 
 

@@ -22,8 +22,9 @@ from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.framework.tooling import PluginReport
 from koordsched.plugins import tooling
 from koordsched.scheduler.transformers.pods import ORIGINAL_SCHEDULER_NAME
+from koordsched.simulate.bands import BandCount
 from koordsched.simulate.pod_history import PodHistory, PodHistoryHandler, requests_on_node
-from koordsched.simulate.result import Pending, Placement, Result, Summary
+from koordsched.simulate.result import SHARE_DIGITS, Pending, Placement, Result, Summary
 from koordsched.simulate.workload import Manifest, PodArrival, Rejection, Workload
 
 POLL_SECONDS = 0.1
@@ -34,7 +35,6 @@ GIVE_UP_SECONDS = 1200.0
 """Virtual seconds without a pod bound or deleted after which what the scheduler still retries counts as pending. Longer than any wait of
 its own: Permit ends after at most 15 minutes (framework.md §2.1)."""
 ENDED_PODS = ("status.phase=Succeeded", "status.phase=Failed")
-SHARE_DIGITS = 6
 
 Progress = Callable[[int, int], None]
 """Called with how many pods of how many have a node."""
@@ -172,17 +172,20 @@ class Simulation:
     async def _sum_up(self, seconds: float, reports: dict[str, PluginReport]) -> Result:
         nodes = list(self._embedded.scheduler.nodes.values())
         preempted = await self._preempted()
-        placements, pending = [], []
+        placements, pending, bands = [], [], BandCount()
         pods, deleted = self._history.pods, self._history.deleted
         for key, manifest in self._submitted.items():
             pod = pods.get(key)
             stays = key not in deleted or key in self._departed
+            if pod is not None:
+                bands.add(pod, self._history.requests_of(key), bound=bool(pod.spec.node_name and stays))
             if pod is not None and pod.spec.node_name and stays:
                 annotations = _written(pod, manifest) if pod.metadata.annotations else {}
                 placements.append(Placement(pod=key, node=pod.spec.node_name, annotations=annotations))
             else:
                 pending.append(Pending(pod=key, reason=self._reason(key, pod, preempted)))
         metrics = self._embedded.scheduler.metrics
+        offered = _offered(nodes)
         summary = Summary(
             nodes=len(nodes),
             pods=len(self._submitted),
@@ -190,7 +193,8 @@ class Simulation:
             pending=len(pending),
             seconds=round(seconds, 3),
             decision_mean_micros=round(1e6 * metrics.decision_seconds_sum / max(metrics.decisions, 1), 1),
-            allocation=self._allocation(nodes),
+            allocation=self._allocation(offered),
+            bands=bands.summaries(offered),
             reports={key: report.summary for key, report in reports.items()},
         )
         return Result(placements=placements, pending=pending, summary=summary)
@@ -221,16 +225,21 @@ class Simulation:
                 found[f"{regarding.namespace}/{regarding.name}"] = getattr(event, "note", "")
         return {key: note for key, note in found.items() if key in self._history.deleted}
 
-    def _allocation(self, nodes: list[Node]) -> dict[str, float]:
+    def _allocation(self, offered: Mapping[str, int]) -> dict[str, float]:
         """Return per resource what pods on nodes request of what all nodes offer; at its peak where pods leave again."""
-        offered: dict[str, int] = {}
-        distinct = {id(node.status): node for node in nodes}  # nodes that offer the same mostly share what says so
-        for same, count in Counter(id(node.status) for node in nodes).items():
-            for name, amount in node_allocatable(distinct[same]).items():
-                offered[name] = offered.get(name, 0) + count * amount
         requested = self._history.peak if self._workload.departs else self._history.requested
         names = [name for name in ("cpu", "memory") if name in offered] + sorted(offered.keys() - {"cpu", "memory"})
         return {name: round(requested.get(name, 0) / offered[name], SHARE_DIGITS) for name in names if offered[name]}
+
+
+def _offered(nodes: list[Node]) -> Mapping[str, int]:
+    """Return what all nodes together can give."""
+    offered: dict[str, int] = {}
+    distinct = {id(node.status): node for node in nodes}  # nodes that offer the same mostly share what says so
+    for same, count in Counter(id(node.status) for node in nodes).items():
+        for name, amount in node_allocatable(distinct[same]).items():
+            offered[name] = offered.get(name, 0) + count * amount
+    return offered
 
 
 def problem_of(manifest: Manifest, error: ClusterError) -> str:

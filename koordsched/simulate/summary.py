@@ -14,6 +14,7 @@ import msgspec
 
 from koordsched.framework.tooling import PluginReport, Section, bar, percent
 from koordsched.plugins import tooling
+from koordsched.simulate.bands import band_section
 from koordsched.simulate.result import Pending, Result
 
 DEFAULT_SHOWN = 10
@@ -46,6 +47,8 @@ def sections(result: Result, options: ReportOptions, reports: Mapping[str, Plugi
     made = [_overview(result)]
     if result.summary.allocation:
         made.append(_allocation(result, options))
+    if result.summary.bands:
+        made.append(band_section(result.summary.bands))
     for key, report in (reports or {}).items():
         made += report.sections(options.shown_pods.get(key, DEFAULT_SHOWN))
     if result.pending and options.shown:

@@ -16,6 +16,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from koordsched.api.koordinator.priority import CLASS_VALUES
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -41,6 +43,14 @@ def scenarios() -> Iterator[tuple[str, dict[str, Any]]]:
     for file in sorted((ROOT / "tests" / "scenarios").glob("*.yaml")):
         for document in yaml.load_all(file.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader):
             yield file.name, document
+
+
+def test_the_priority_classes_to_install_are_those_of_the_embedded_cluster() -> None:
+    classes = list(yaml.load_all(text_of("config/priority-classes.yaml"), Loader=yaml.CSafeLoader))
+    assert {made["metadata"]["name"]: made["value"] for made in classes} == {band.value: value for band, value in CLASS_VALUES.items()}
+    assert {(made["apiVersion"], made["kind"], made["preemptionPolicy"]) for made in classes} == {
+        ("scheduling.k8s.io/v1", "PriorityClass", "PreemptLowerPriority")
+    }
 
 
 def test_readme_names_only_make_targets_that_exist() -> None:

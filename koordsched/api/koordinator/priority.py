@@ -1,5 +1,9 @@
-"""Priority classes of pods (apis/extension/priority.go and priority_utils.go of Koordinator v1.8.0, nodenumaresource.md §4,
-frameworkext.md §7)."""
+"""Priority classes of pods, and what pods of each request instead of cpu and memory (apis/extension/priority.go, priority_utils.go and
+resource.go of Koordinator v1.8.0, nodenumaresource.md §4, frameworkext.md §7).
+
+Koordinator's manager writes into a Node's allocatable what its services leave unused (batch) or will leave unused for long (mid). Pods of
+these classes request that, so that what they take is not taken off cpu and memory: to scheduling they are extended resources.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +34,22 @@ class KoordinatorPriorityClass(StrEnum):
     FREE = "koord-free"
 
 
+CLASS_VALUES = {
+    KoordinatorPriorityClass.PROD: 9000,
+    KoordinatorPriorityClass.MID: 7000,
+    KoordinatorPriorityClass.BATCH: 5000,
+    KoordinatorPriorityClass.FREE: 3000,
+}
+"""The values of Koordinator's PriorityClasses, which are the lowest of their bands."""
+
+CLASS_RESOURCES = {
+    KoordinatorPriorityClass.MID: {"cpu": "kubernetes.io/mid-cpu", "memory": "kubernetes.io/mid-memory"},
+    KoordinatorPriorityClass.BATCH: {"cpu": "kubernetes.io/batch-cpu", "memory": "kubernetes.io/batch-memory"},
+    KoordinatorPriorityClass.FREE: {},
+}
+"""What pods of these classes request instead of a resource, of which there is nothing else for them: cpu in whole milli-cores, memory in
+bytes. Pods of other classes request the resource itself."""
+
 _BY_TEXT = {priority.value: priority for priority in KoordinatorPriorityClass}
 _BANDS = (
     (9000, 9999, KoordinatorPriorityClass.PROD),
@@ -46,14 +66,29 @@ _BY_QOS = {
 }
 
 
-def priority_class(pod: Pod, qos: QosClass) -> KoordinatorPriorityClass:
-    """Return the pod's class: by its label, else by the band of spec.priority; where that is none, the usual one of its QoS class.
+def stated_priority_class(pod: Pod) -> KoordinatorPriorityClass:
+    """Return the class that the pod's label names, without one that of the band of spec.priority.
 
     A label that names no class is none, whatever spec.priority says.
     """
     label = pod.metadata.labels.get(PRIORITY_CLASS)
-    named = _BY_TEXT.get(label, KoordinatorPriorityClass.NONE) if label is not None else _by_value(pod.spec.priority)
-    return named or _BY_QOS.get(qos, KoordinatorPriorityClass.NONE)
+    return _BY_TEXT.get(label, KoordinatorPriorityClass.NONE) if label is not None else _by_value(pod.spec.priority)
+
+
+def priority_class(pod: Pod, qos: QosClass) -> KoordinatorPriorityClass:
+    """Return the class that the pod states; where that is none, the usual one of its QoS class."""
+    return stated_priority_class(pod) or _BY_QOS.get(qos, KoordinatorPriorityClass.NONE)
+
+
+def priority_class_or_default(pod: Pod) -> KoordinatorPriorityClass:
+    """Return the class that the pod states, else that of its QoS class. QuantityError as `qos_class_or_default`."""
+    return stated_priority_class(pod) or priority_class(pod, qos_class_or_default(pod))
+
+
+def resource_of_class(priority: KoordinatorPriorityClass, resource: str) -> str:
+    """Return what pods of the class request for a resource; "" when there is nothing for them."""
+    names = CLASS_RESOURCES.get(priority)
+    return resource if names is None else names.get(resource, "")
 
 
 def _by_value(priority: int | None) -> KoordinatorPriorityClass:
@@ -75,7 +110,7 @@ DEFAULT_PRIORITIES = {
 
 def priority_or_default(pod: Pod) -> int:
     """Return spec.priority, or where that is absent or 0 the default of the pod's class. QuantityError as `qos_class_or_default`."""
-    return pod.spec.priority or DEFAULT_PRIORITIES[priority_class(pod, qos_class_or_default(pod))]
+    return pod.spec.priority or DEFAULT_PRIORITIES[priority_class_or_default(pod)]
 
 
 def sub_priority(labels: Mapping[str, str]) -> int:

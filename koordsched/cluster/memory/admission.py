@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from koordsched.api.koordinator.priority import CLASS_VALUES
 from koordsched.cluster.memory.answers import no_priority_class
 from koordsched.cluster.memory.lifecycle import scheduled
 
@@ -20,10 +21,7 @@ if TYPE_CHECKING:
 PRIORITY_CLASSES = {
     "system-node-critical": 2_000_001_000,
     "system-cluster-critical": 2_000_000_000,
-    "koord-prod": 9000,
-    "koord-mid": 7000,
-    "koord-batch": 5000,
-    "koord-free": 3000,
+    **{priority.value: value for priority, value in CLASS_VALUES.items()},
 }
 """The classes that always exist: Kubernetes' own and Koordinator's (scenarios.md)."""
 

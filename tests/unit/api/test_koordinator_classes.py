@@ -5,7 +5,17 @@ from msgspec.structs import replace
 from support.builders import pod
 
 from koordsched.api.core import Container, ResourceList, ResourceRequirements
-from koordsched.api.koordinator.priority import PRIORITY_CLASS, SUB_PRIORITY, KoordinatorPriorityClass, priority_class, sub_priority
+from koordsched.api.koordinator.priority import (
+    CLASS_VALUES,
+    PRIORITY_CLASS,
+    SUB_PRIORITY,
+    KoordinatorPriorityClass,
+    priority_class,
+    priority_class_or_default,
+    resource_of_class,
+    stated_priority_class,
+    sub_priority,
+)
 from koordsched.api.koordinator.qos import QOS_CLASS, QosClass, qos_class, qos_class_or_default
 from koordsched.api.koordinator.reading import Malformed
 
@@ -60,6 +70,33 @@ def test_the_label_beats_the_priority_even_if_it_names_no_class() -> None:
 def test_a_pod_without_a_class_has_that_of_its_qos(qos: QosClass, expected: KoordinatorPriorityClass) -> None:
     assert priority_class(pod().build(), qos) is expected
     assert priority_class(pod().label(PRIORITY_CLASS, "koord-foo").build(), qos) is expected
+
+
+@pytest.mark.parametrize(
+    ("priority", "cpu", "memory", "other"),
+    [
+        (KoordinatorPriorityClass.PROD, "cpu", "memory", "x.com/gpu"),
+        (KoordinatorPriorityClass.NONE, "cpu", "memory", "x.com/gpu"),
+        (KoordinatorPriorityClass.MID, "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory", ""),
+        (KoordinatorPriorityClass.BATCH, "kubernetes.io/batch-cpu", "kubernetes.io/batch-memory", ""),
+        (KoordinatorPriorityClass.FREE, "", "", ""),
+    ],
+)
+def test_pods_of_a_class_request_its_resources(priority: KoordinatorPriorityClass, cpu: str, memory: str, other: str) -> None:
+    assert [resource_of_class(priority, name) for name in ("cpu", "memory", "x.com/gpu")] == [cpu, memory, other]
+
+
+def test_the_value_of_a_priority_class_is_in_its_own_band() -> None:
+    assert {band: stated_priority_class(pod().priority(value).build()) for band, value in CLASS_VALUES.items()} == {
+        band: band for band in KoordinatorPriorityClass if band
+    }
+
+
+def test_what_a_pod_states_comes_before_its_qos_class() -> None:
+    assert priority_class_or_default(pod().priority(7500).label(QOS_CLASS, "BE").build()) is KoordinatorPriorityClass.MID
+    assert priority_class_or_default(pod().label(QOS_CLASS, "BE").cpu("1").build()) is KoordinatorPriorityClass.BATCH
+    assert priority_class_or_default(pod().cpu("1").build()) is KoordinatorPriorityClass.PROD
+    assert priority_class_or_default(pod().build()) is KoordinatorPriorityClass.BATCH
 
 
 GUARANTEED: ResourceList = {"cpu": "1", "memory": "1Gi"}

@@ -89,6 +89,31 @@ def test_shares_are_those_of_what_transformers_leave(tmp_path: Path) -> None:
     assert "koordinator.sh/batch-cpu" not in result.summary.allocation
 
 
+def test_bands_are_summed_up_where_the_input_speaks_of_them(tmp_path: Path) -> None:
+    offering = msgspec.json.decode(node("n"))
+    offering["status"]["allocatable"] |= {"memory": "8Gi", "kubernetes.io/batch-cpu": "4000"}
+
+    def job(name: str, milli: int) -> str:
+        made = msgspec.json.decode(pod(name, priorityClassName="koord-batch"))
+        made["spec"]["containers"][0]["resources"]["requests"] = {"kubernetes.io/batch-cpu": str(milli)}
+        return msgspec.json.encode(made).decode()
+
+    labelled = msgspec.json.decode(pod("labelled"))
+    labelled["metadata"]["labels"] = {"koordinator.sh/priority-class": "koord-what", "koordinator.sh/qosClass": "BE"}
+    documents = [msgspec.json.encode(offering).decode(), job("a", 1000), job("b", 2000), job("c", 3000), pod("web", "2")]
+    summary = play(manifests(tmp_path, *documents, msgspec.json.encode(labelled).decode(), pod("bad", "abc"))).result.summary
+    assert [msgspec.to_builtins(band) for band in summary.bands] == [
+        {"band": "koord-prod", "pods": 1, "bound": 1, "pending": 0, "allocation": {"cpu": 0.5}},
+        {"band": "koord-batch", "pods": 4, "bound": 3, "pending": 1, "allocation": {"cpu": 0.25, "kubernetes.io/batch-cpu": 0.75}},
+    ], "the labelled one by its QoS class; the one that the cluster refused is in none"
+    assert play(manifests(tmp_path, node("n"), pod("web"))).result.summary.bands == []
+    assert [band.band for band in play(manifests(tmp_path, documents[0], pod("web"))).result.summary.bands] == ["koord-prod"]
+    class_ = '{"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "mine"}, "value": 7100}'
+    assert [
+        band.band for band in play(manifests(tmp_path, node("n"), class_, pod("a", priorityClassName="mine"))).result.summary.bands
+    ] == ["koord-mid"]
+
+
 def test_pods_that_leave_make_room_and_the_allocation_is_the_peak(tmp_path: Path) -> None:
     rows = "".join(f"early{i},4000,1,0,0,,,,0,100,\n" for i in range(3)) + "late,4000,1,0,0,,,,50,200,\n" + "huge,9000,1,0,0,,,,60,70,\n"
     result = play(trace(tmp_path, rows + "again,4000,1,0,0,,,,60,150,\n")).result

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import json
 
-from koordsched.simulate.result import Pending, Placement, Result, Summary
+from koordsched.simulate.bands import band_section
+from koordsched.simulate.result import BandSummary, Pending, Placement, Result, Summary
 from koordsched.simulate.summary import ReportOptions, render, sections
 from koordsched.simulate.terminal import ProgressBar, show
 
@@ -102,3 +103,17 @@ def test_the_progress_bar_takes_any_count() -> None:
         bar.update(1, 2)
         bar.update(2, 2)
     assert "2/2" in err.getvalue()
+
+
+def test_bands_are_a_line_each_with_their_own_resources() -> None:
+    bands = [
+        BandSummary(band="koord-prod", pods=14, bound=13, pending=1, allocation={"cpu": 0.875, "memory": 0.1}),
+        BandSummary(band="none", pods=1, bound=1, pending=0, allocation={}),
+    ]
+    assert render([band_section(bands)]).splitlines()[:5] == [
+        "Priority bands",
+        "--------------",
+        "class       pods  bound  pending  requests",
+        "koord-prod    14     13        1  cpu 87.5 %, memory 10.0 %",
+        "none           1      1        0  -",
+    ]

@@ -19,6 +19,10 @@ class NodeChange(IntFlag):
     ALL = (1 << KINDS) - 1  # also kinds that are registered later
 
 
+class ChangeKindError(ValueError):
+    """A kind of change cannot be registered. The text names the kind and says why."""
+
+
 class ChangeKinds:
     """The kinds of change of one node table by name: those of `NodeChange`, and what plugins register for state that they keep beside it.
 
@@ -29,12 +33,12 @@ class ChangeKinds:
         self._kinds = {kind.name: kind for kind in NodeChange if kind.name}
 
     def register(self, name: str) -> NodeChange:
-        """Return the kind of this name, one of its own from the first time on. ValueError when no bit is left, or the name is in-tree."""
+        """Return the kind of this name, one of its own from the first time on. ChangeKindError: no bit is left, or the name is in-tree."""
         if name in NodeChange.__members__:
-            raise ValueError(f"change kind {name!r}: the node table logs this kind itself; register a name of the plugin's own")
+            raise ChangeKindError(f"change kind {name!r}: the node table logs this kind itself; register a name of the plugin's own")
         found = self._kinds.get(name)
         if found is None:
             if len(self._kinds) == KINDS:
-                raise ValueError(f"change kind {name!r}: all {KINDS} kinds are taken: {', '.join(self._kinds)}")
+                raise ChangeKindError(f"change kind {name!r}: all {KINDS} kinds are taken: {', '.join(self._kinds)}")
             found = self._kinds[name] = NodeChange(1 << len(self._kinds))
         return found

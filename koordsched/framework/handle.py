@@ -51,8 +51,8 @@ class ExtenderError(Exception):
     """An extender failed, or its answer cannot be read; the text names its URL and verb."""
 
 
-class ExtenderSettingsError(Exception):
-    """The operator's settings of an extender cannot work. The text is one line that names what to look at."""
+class SettingsError(Exception):
+    """An extender or a plugin cannot work as it is configured or installed. The text is one line that names what to look at."""
 
 
 class PreemptionExtenders(Protocol):

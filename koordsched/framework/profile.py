@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from koordsched._core.change import ChangeKindError
 from koordsched.config.extension_points import (
     BIND,
     EXTENSION_POINTS,
@@ -25,6 +26,7 @@ from koordsched.config.extension_points import (
 from koordsched.framework.admission import Admission
 from koordsched.framework.cycle_state import noted_changes
 from koordsched.framework.evaluation_plan import EvaluationPlan, Evaluators
+from koordsched.framework.handle import SettingsError
 from koordsched.framework.interface import (
     AdmissionPlugin,
     BindPlugin,
@@ -50,6 +52,7 @@ from koordsched.framework.interface import (
     ScoreNodesPlugin,
     ScorePlugin,
 )
+from koordsched.framework.plugin_metrics import MetricError
 from koordsched.framework.shapes import Shapes
 from koordsched.framework.status import SKIP, SKIPS, Code, Status
 from koordsched.framework.timings import PRE_BIND_PRE_FLIGHT, SUCCESS, UNRESERVE, CycleTimings, FrameworkMetrics, Sampling
@@ -83,13 +86,22 @@ class Profile:
         metrics: FrameworkMetrics | None = None,
         percentage_of_nodes_to_score: int = 0,
     ) -> None:
-        """percentage_of_nodes_to_score: the configuration's, for a profile that names none of its own. 0: all nodes."""
+        """SettingsError if a plugin cannot be made because what it registers is taken.
+
+        percentage_of_nodes_to_score: the configuration's, for a profile that names none of its own. 0: all nodes.
+        """
         self.name = config.scheduler_name
         own = config.percentage_of_nodes_to_score
         self.percentage_of_nodes_to_score = percentage_of_nodes_to_score if own is None else own
         names = dict.fromkeys(ref.name for refs in config.points.values() for ref in refs)
         self.missing = sorted(name for name in names if name not in registry)  # known names that this version has no plugin for
-        self.made: Mapping[str, Plugin] = {name: registry[name](config.args.get(name), handle) for name in names if name in registry}
+        self.made: dict[str, Plugin] = {}
+        for name in names:
+            if name in registry:
+                try:
+                    self.made[name] = registry[name](config.args.get(name), handle)
+                except (MetricError, ChangeKindError) as taken:
+                    raise SettingsError(f"plugin {name} cannot be made: {taken}") from None
         share_topology_manager(self.made.values())
 
         def at(point: ExtensionPoint) -> list[Plugin]:

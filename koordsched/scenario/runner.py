@@ -14,7 +14,7 @@ from koordsched.api.kinds import NAMESPACE, PRIORITY_CLASS
 from koordsched.cluster.memory.admission import PRIORITY_CLASSES
 from koordsched.cluster.port import AlreadyExists, ClusterError, Ref
 from koordsched.config.loading import Launch
-from koordsched.framework.handle import ExtenderSettingsError
+from koordsched.framework.handle import SettingsError
 from koordsched.scenario.cluster import Backend, BackendError, ScenarioCluster, named
 from koordsched.scenario.expectations import differences
 from koordsched.scenario.model import Create, Delete, Expect, InitialObjects, PatchObjects, Restart, Scenario, Step, Wait
@@ -78,7 +78,7 @@ def run_scenario(plan: PlannedScenario, backend: Backend) -> ScenarioResult:
         backend.run(launch, script)
     except ScenarioFailed as failure:
         return ScenarioResult(scenario.name, str(failure))
-    except ExtenderSettingsError as mistake:
+    except SettingsError as mistake:
         raise BackendError(str(mistake)) from None
     return ScenarioResult(scenario.name)
 

@@ -391,7 +391,7 @@ class Scheduler:
 
 
 def _extenders(config: SchedulerConfiguration, context: SchedulerContext) -> ExtenderChain | None:
-    """Make the extenders, if there are any. ExtenderSettingsError."""
+    """Make the extenders, if there are any. SettingsError."""
     if not config.extenders:
         return None
     from koordsched.scheduler.extenders.chain import ExtenderChain  # noqa: PLC0415  # brings an HTTP client that few need

@@ -22,7 +22,7 @@ from koordsched.cluster.apiserver import ConnectionSettings, connect
 from koordsched.cluster.election import TermWatchdog
 from koordsched.config import Flags, SchedulerConfiguration
 from koordsched.config.features import parse_bool
-from koordsched.framework.handle import ExtenderSettingsError
+from koordsched.framework.handle import SettingsError
 from koordsched.frozen import frozen
 from koordsched.log import get_logger
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
@@ -142,7 +142,7 @@ class Process:
                 options.config,
                 Dependencies(connection, options.clock, options.random, options.flags, cache_check_interval=interval),
             )
-        except ExtenderSettingsError as mistake:
+        except SettingsError as mistake:
             raise StartError(str(mistake)) from None
         self._scheduler = scheduler
         context = ProcessContext(self._leadership, self._bootstrap.metrics, {"scheduling-loop": self._heartbeat.health})

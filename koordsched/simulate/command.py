@@ -15,7 +15,7 @@ from koordsched.config.flag_table import Flags
 from koordsched.config.loading import Environment, default_config, load_config
 from koordsched.config.types import SchedulerConfiguration
 from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions, run_embedded
-from koordsched.framework.handle import ExtenderSettingsError
+from koordsched.framework.handle import SettingsError
 from koordsched.framework.tooling import NodeOption
 from koordsched.manifests.documents import InputError, expand
 from koordsched.plugins import installed_catalogue
@@ -64,7 +64,7 @@ def _run(options: SimulateOptions, out: TextIO, err: TextIO) -> int:
         return 1
     try:
         outcome = simulate(options, config, workload, err)
-    except ExtenderSettingsError as mistake:
+    except SettingsError as mistake:
         print(mistake, file=err)
         return 1
     for line in (*workload.notes, *(rejection.line for rejection in outcome.rejected)):

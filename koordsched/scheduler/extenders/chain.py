@@ -15,7 +15,7 @@ from koordsched.api.core import Node, Pod
 from koordsched.api.kinds import POD
 from koordsched.cluster.apiserver.settings import ConnectError
 from koordsched.cluster.port import ClusterError, Ref
-from koordsched.framework.handle import EXTENDER, ExtenderError, ExtenderSettingsError, Victims
+from koordsched.framework.handle import EXTENDER, ExtenderError, SettingsError, Victims
 from koordsched.framework.status import Code, Status
 from koordsched.framework.status import error as error_status
 from koordsched.log import get_logger
@@ -53,11 +53,11 @@ class ExtenderChain:
 
     @classmethod
     def of(cls, configs: Sequence[ExtenderConfig], cache: Cache, cluster: Cluster) -> ExtenderChain:
-        """Make the extenders of a configuration. ExtenderSettingsError."""
+        """Make the extenders of a configuration. SettingsError."""
         try:
             return cls([Extender(config, f"extenders[{i}]") for i, config in enumerate(configs)], cache, cluster)
         except ConnectError as mistake:
-            raise ExtenderSettingsError(str(mistake)) from None
+            raise SettingsError(str(mistake)) from None
 
     @property
     def choosing(self) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from support.builders import node, pod
@@ -17,6 +19,7 @@ from koordsched.api.podinfo import PodInfo
 from koordsched.config.types import PluginRef
 from koordsched.framework.cycle_state import CycleState, MetadataChanges, annotate, annotate_object
 from koordsched.framework.diagnosis import Diagnosis
+from koordsched.framework.handle import Handle, SettingsError
 from koordsched.framework.interface import Plugin, PostFilterResult, PreBindPatchPlugin, PreEnqueuePlugin
 from koordsched.framework.profile import Profile
 from koordsched.framework.status import SKIP, Code, Status, error, unresolvable, unschedulable
@@ -52,6 +55,25 @@ def test_a_plugin_is_one_object_at_all_its_points_in_the_order_of_each_point() -
     assert made.reserve == [first, second]
     assert made.permit == [second, first]
     assert made.pre_bind == [first]
+
+
+@pytest.mark.parametrize(
+    ("register", "text"),
+    [
+        (lambda handle: handle.metrics.gauge("writes_total", "Writes."), "metric writes_total is registered already as Counter with the "),
+        (lambda handle: handle.cache.change_kinds.register("USAGE"), "change kind 'USAGE': the node table logs this kind itself; "),
+    ],
+)
+def test_a_plugin_that_registers_what_is_taken_is_named(register: Callable[[Any], object], text: str) -> None:
+    bench = PluginBench()
+    bench.metrics.counter("writes_total", "Writes.")
+
+    def make(_args: object, handle: Handle) -> Plugin:
+        register(handle)
+        return Late("A")
+
+    with pytest.raises(SettingsError, match=f"^plugin A cannot be made: {text}"):
+        Profile(profile_config(reserve=[Late("A")]), {"A": make}, bench)
 
 
 # PreEnqueue

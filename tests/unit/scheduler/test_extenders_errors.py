@@ -16,7 +16,7 @@ from koordsched.cache.cache import Cache
 from koordsched.cluster.port import Ref
 from koordsched.config.types import ExtenderConfig as Config
 from koordsched.config.types import ExtenderTLSConfig
-from koordsched.framework.handle import EXTENDER, ExtenderError, ExtenderSettingsError, Victims
+from koordsched.framework.handle import EXTENDER, ExtenderError, SettingsError, Victims
 from koordsched.framework.status import Code, Status, error
 from koordsched.scheduler.extenders import wire
 from koordsched.scheduler.extenders.chain import ExtenderChain
@@ -234,5 +234,5 @@ async def test_one_that_must_not_be_ignored_and_fails_to_bind_is_an_error_of_the
 def test_a_mistake_in_the_settings_names_the_extender_by_its_number() -> None:
     configs = [Config(url_prefix=URL), Config(url_prefix=URL, tls_config=ExtenderTLSConfig(ca_file="/nowhere"))]
     cluster: Any = NoCluster()
-    with pytest.raises(ExtenderSettingsError, match=r"^extenders\[1\].tlsConfig.caFile: /nowhere: No such file or directory$"):
+    with pytest.raises(SettingsError, match=r"^extenders\[1\].tlsConfig.caFile: /nowhere: No such file or directory$"):
         ExtenderChain.of(configs, Cache(), cluster)

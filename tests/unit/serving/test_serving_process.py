@@ -15,14 +15,17 @@ from typing import Any
 
 import aiohttp
 import pytest
-from support.fakes import config_with, node_manifest, pod_manifest
+from support.fakes import Late, config_with, node_manifest, pod_manifest
 from support.serving import ALONE, HOST, TIMEOUT, FakeServer, serving, signal_self, until
 
+import koordsched.plugins
 from koordsched import tasks
 from koordsched.api.kinds import EVENT, NODE, POD, Kind
 from koordsched.cluster.apiserver import ConnectionSettings
 from koordsched.cluster.memory import Fault
 from koordsched.cluster.port import ListPage, ServerError
+from koordsched.framework.handle import Handle
+from koordsched.framework.interface import Plugin
 from koordsched.server.connections import Connections
 
 
@@ -96,6 +99,18 @@ async def test_an_extender_that_cannot_be_talked_to_ends_it_with_one_line(logged
     async with serving(FakeServer(), config=config_with({}, extenders=[extender])) as served:
         assert await served.code() == 1
     assert logged.of("error") == ["extenders[0].tlsConfig.caFile: /no/ca: No such file or directory"]
+
+
+async def test_a_plugin_whose_metric_is_another_ones_ends_it_with_one_line(logged: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def make(_args: object, handle: Handle) -> Plugin:
+        handle.metrics.counter("scheduler_schedule_attempts_total", "Attempts.")
+        return Late("Counting")
+
+    monkeypatch.setitem(koordsched.plugins.REGISTRY, "Counting", make)
+    async with serving(FakeServer(), config=config_with({"Counting": "reserve"})) as served:
+        assert await served.code() == 1
+    (line,) = logged.of("error")
+    assert line.startswith("plugin Counting cannot be made: metric scheduler_schedule_attempts_total is one of the scheduler's own")
 
 
 async def test_it_can_be_stopped_while_it_waits_for_the_api_server() -> None:

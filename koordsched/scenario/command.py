@@ -14,7 +14,6 @@ from koordsched.plugins import installed_catalogue
 from koordsched.scenario.cluster import Backend, BackendError
 from koordsched.scenario.format import load_scenarios
 from koordsched.scenario.live.limits import UNLIMITED, BackendLimits, differs_from_served, why_skipped
-from koordsched.scenario.model import Scenario
 from koordsched.scenario.runner import PlannedScenario, ScenarioResult, run_scenarios
 
 PASSED, FAILED, MALFORMED = 0, 1, 2
@@ -31,16 +30,12 @@ class ScenarioOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def run_tests(options: ScenarioOptions, backend: Backend, out: TextIO, err: TextIO) -> int:
     """Run the scenarios on the backend; a line for each goes to `out` as it ends, mistakes of the files to `err`."""
-    common = _Common(options.config)
-    if options.config is not None:
-        common.find_plugins()
     try:
-        loaded = load_scenarios(expand(list(options.paths)))
+        plans, mistakes = plan_scenarios(options)
     except InputError as mistake:
         print(mistake, file=err)
         return MALFORMED
-    plans, config_mistakes = _plan(loaded.scenarios, options, common)
-    if mistakes := [*loaded.mistakes, *config_mistakes]:
+    if mistakes:
         print(*mistakes, sep="\n", file=err)
         return MALFORMED
 
@@ -69,11 +64,18 @@ def _count(results: list[ScenarioResult]) -> str:
     return f"{len(results) - failed - skipped} passed, {failed} failed" + (f", {skipped} skipped" if skipped else "")
 
 
-def _plan(scenarios: list[Scenario], options: ScenarioOptions, common: _Common) -> tuple[list[PlannedScenario], list[str]]:
-    """Give every scenario its configuration: its own, or the common one under its flags. Returns what is wrong with the common one too."""
+def plan_scenarios(options: ScenarioOptions) -> tuple[list[PlannedScenario], list[str]]:
+    """Read the files and give every scenario its configuration: its own, or the common one under its flags. InputError.
+
+    Returns the scenarios with why they are skipped, those that `options.only` leaves out too, and what is wrong with the files.
+    """
+    common = _Common(options.config)
+    if options.config is not None:
+        common.find_plugins()
+    loaded = load_scenarios(expand(list(options.paths)))
     served = common.under(()) if options.limits.served else None
     plans = []
-    for scenario in scenarios:
+    for scenario in loaded.scenarios:
         if scenario.config is None:
             launch = common.under(scenario.args)
         else:
@@ -83,7 +85,7 @@ def _plan(scenarios: list[Scenario], options: ScenarioOptions, common: _Common) 
             plans.append(PlannedScenario(scenario, launch, elsewhere or why_skipped(scenario, launch, options.limits)))
     if options.config is not None and not common.asked:
         common.under(())  # no scenario uses it, but its mistakes are to be reported
-    return plans, list(dict.fromkeys(common.mistakes))
+    return plans, [*loaded.mistakes, *dict.fromkeys(common.mistakes)]
 
 
 class _Common:

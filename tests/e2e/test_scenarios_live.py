@@ -14,20 +14,15 @@ from support.controlplane.binaries import Binaries
 from support.controlplane.plane import ControlPlane
 
 from koordsched.cli import main
+from koordsched.scenario.command import ScenarioOptions, plan_scenarios
+from koordsched.scenario.live.limits import REAL_MAX_WAIT, BackendLimits
 
 SCENARIOS = sorted((Path(__file__).parent.parent / "scenarios").glob("*.yaml"))
-KOORDINATORS = (
-    "customresources",
-    "loadaware",
-    "nodenumaresource",
-    "noderesourcesfitplus",
-    "prioritybands",
-    "scarceresourceavoidance",
-    "schedulinghint",
-    "transformers",
-)
-KUBES_TOO = [file for file in SCENARIOS if not file.stem.startswith(KOORDINATORS)]
-"""Without those of what Koordinator adds, of which kube-scheduler plays none."""
+LIMITS = BackendLimits(max_wait=REAL_MAX_WAIT, against="kube-scheduler")
+KUBES_TOO = [
+    file for file in SCENARIOS if any(not plan.skip for plan in plan_scenarios(ScenarioOptions(paths=(str(file),), limits=LIMITS))[0])
+]
+"""The files of which kube-scheduler can play a scenario: one that is only about what Koordinator adds needs no mention here."""
 OURS = (
     f"{shlex.quote(sys.executable)} -m koordsched --config {{config}} --secure-port {{port}} --port 0 --bind-address 127.0.0.1 "
     "--authorization-always-allow-paths=/*"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ import msgspec
 from koordsched.config.catalogue import IN_TREE_POINTS
 from koordsched.config.loading import Launch
 from koordsched.config.types import SchedulerConfiguration
-from koordsched.scenario.model import KUBE_SCHEDULER, Expect, Restart, Scenario, Wait
+from koordsched.scenario.model import KUBE_SCHEDULER, Create, Expect, PatchObjects, Restart, Scenario, Wait
 
 
 class BackendLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +29,8 @@ class BackendLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 UNLIMITED = BackendLimits()
 REAL_MAX_WAIT = 60.0
+BEYOND_KUBERNETES = re.compile(r"[\w.-]*\b(?:koordinator\.sh|sigs\.k8s\.io|topology\.node\.k8s\.io)/[\w.-]+")
+"""Names of annotations, labels, resources and API versions that Koordinator reads and kube-scheduler does not."""
 
 
 def why_skipped(scenario: Scenario, launch: Launch, limits: BackendLimits) -> str:
@@ -49,8 +52,22 @@ def _differs(scenario: Scenario, launch: Launch, against: str) -> str:
         return f"{against} differs: {why}"
     if against != KUBE_SCHEDULER:
         return ""
-    foreign = sorted(_named_plugins(launch.document) - IN_TREE_POINTS.keys())
-    return f"{against} has no {', '.join(foreign)}" if foreign else ""
+    if foreign := sorted(_named_plugins(launch.document) - IN_TREE_POINTS.keys()):
+        return f"{against} has no {', '.join(foreign)}"
+    unknown = sorted(set(BEYOND_KUBERNETES.findall(msgspec.json.encode(_written(scenario)).decode())))
+    return f"{against} does not know {', '.join(unknown)}" if unknown else ""
+
+
+def _written(scenario: Scenario) -> list[dict[str, Any]]:
+    """Return all objects that the scenario creates, and what it patches them with."""
+    written = [initial.body for initial in scenario.given]
+    for step in scenario.steps:
+        match step.action:
+            case Create(objects=objects):
+                written += [initial.body for initial in objects]
+            case PatchObjects(patches=patches):
+                written += [patch.merge for patch in patches]
+    return written
 
 
 def _named_plugins(document: Mapping[str, Any]) -> set[str]:

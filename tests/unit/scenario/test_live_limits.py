@@ -92,6 +92,26 @@ def test_plugins_that_kube_scheduler_lacks_need_not_be_declared(tmp_path: Path) 
     assert run(tmp_path, "[]", BackendLimits(against="koordinator"), more) == "PASS s"
 
 
+@pytest.mark.parametrize(
+    ("step", "named"),
+    [
+        ("create: [{kind: Pod, metadata: {name: p, labels: {koordinator.sh/qosClass: LS, app: a}}}]", "koordinator.sh/qosClass"),
+        ("create: [{kind: Reservation, metadata: {name: r}, spec: {owners: [], template: {}}}]", "scheduling.koordinator.sh/v1alpha1"),
+        ("create: [{kind: PodGroup, metadata: {name: g}, spec: {minMember: 2}}]", "scheduling.sigs.k8s.io/v1alpha1"),
+        (
+            "patch: [{kind: Node, name: n, merge: {metadata: {annotations: {node.koordinator.sh/reservation: '{}'}}}}]",
+            "node.koordinator.sh/reservation",
+        ),
+    ],
+)
+def test_what_koordinator_alone_reads_need_not_be_declared(tmp_path: Path, step: str, named: str) -> None:
+    more = f"config: {PLAIN}\n"
+    assert run(tmp_path, f"[{{{step}}}]", AGAINST, more) == f"SKIP s: kube-scheduler does not know {named}"
+    assert run(tmp_path, f"[{{{step}}}]", BackendLimits(against="koordinator"), more) == "PASS s"
+    given = "given: [{kind: Node, metadata: {name: n, labels: {a: koordinator}}}]"
+    assert run(tmp_path, "[]", AGAINST, f"{more}{given}") == "PASS s"
+
+
 def test_an_unknown_scheduler_is_a_mistake_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "f.yaml").write_text("name: s\nwhy: because\nsteps: []\ndiffers: {kube-schedular: x}\n")
     err = io.StringIO()

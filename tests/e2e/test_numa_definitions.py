@@ -1,4 +1,7 @@
-"""A cluster without NodeResourceTopologies is normal weather: nothing is lost but CPUs, and they come with the definition."""
+"""A cluster without NodeResourceTopologies is normal weather: nothing is lost but CPUs, and they come with the definition.
+
+So it is when the definition is removed, and with it all topologies, while the process runs: it goes on without them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from support.controlplane.definitions import COLLECTION, await_gone, definitions
 from support.controlplane.plane import ControlPlane
 from support.controlplane.rest import Rest
 from support.cpu_recount import QOS_CLASS, TOPOLOGIES, recount_cpus
-from support.live import PODS, Launch, create_node, create_pod, message, until
+from support.live import PODS, Launch, create_node, create_pod, found_equal, message, until
 
 from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
 
@@ -34,6 +37,50 @@ def remove(rest: Rest, manifests: Iterable[dict[str, Any]]) -> None:
 
 def bound(rest: Rest, name: str) -> bool:
     return bool(rest.get(f"{PODS}/{name}")["spec"].get("nodeName"))
+
+
+def create_pod_with_cpus(rest: Rest, name: str) -> None:
+    """Create a pod that is to get two CPUs of its own."""
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "2"}}}
+    spec = {"schedulerName": "default-scheduler", "containers": [container]}
+    rest.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {QOS_CLASS: "LSR"}}, "spec": spec})
+
+
+def test_topologies_may_be_removed_with_their_definition_and_come_back_while_the_process_runs(plane: ControlPlane, tmp_path: Path) -> None:
+    rest = plane.rest()
+    manifests = list(definitions())
+    topology = topology_manifest("n1", CpuLayout.parse("1x1x4x2"))
+    create_node(rest, "n1", "8")
+    rest.create(TOPOLOGIES, topology)
+    try:
+        with service_account(rest, MANIFESTS) as token:
+            running = Launch(plane, tmp_path, plane.kubeconfig(by_token(token)), config={"profiles": PROFILES}).start()
+            running.await_readiness()
+            create_pod_with_cpus(rest, "before")
+            until(lambda: bound(rest, "before"))
+            assert MISSING not in running.process.output()
+
+            remove(rest, manifests)
+            until(lambda: MISSING in running.process.output())
+            create_pod(rest, "plain", "1")
+            create_pod_with_cpus(rest, "meanwhile")
+            until(lambda: bound(rest, "plain"))
+            until(lambda: "invalid CPU Topology" in message(rest, "meanwhile"))
+            assert running.served.ready()
+
+            install(rest, manifests)
+            rest.create(TOPOLOGIES, topology)
+            until(lambda: bound(rest, "meanwhile"), PROBED_WITHIN)
+            assert recount_cpus(rest).not_as_requested() == [], "neither from the CPUs of the pod that was there before"
+            until(lambda: found_equal(running.debug("/debug/compare")))
+            outcome = running.stop()
+    finally:
+        install(rest, manifests)
+    assert outcome.of("error") == []
+    of_topologies = [
+        line["msg"] for line in outcome.lines if line["msg"] in {MISSING, SERVED} and line["kind"].startswith("noderesourcetop")
+    ]
+    assert of_topologies == [MISSING, SERVED]
 
 
 def test_topologies_may_be_defined_later(plane: ControlPlane, tmp_path: Path) -> None:

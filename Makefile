@@ -33,7 +33,7 @@ endef
 LOCK = .venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.13 --generate-hashes --no-emit-index-url --custom-compile-command 'make lock'
 PIP_INSTALL = CC='$(CC)' $(@D)/bin/pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test checked sanitize lint format lock bench side-by-side serving-load churn mutate fuzz controlplane clean
+.PHONY: help demo test checked sanitize wheel lint format lock bench side-by-side serving-load churn mutate fuzz controlplane clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -52,6 +52,17 @@ checked: .venv-checked/.ready ## the same, but for e2e, on a build whose core ch
 
 sanitize: .venv-sanitize/.ready ## the core's tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(SANITIZER_ENV) .venv-sanitize/bin/pytest --numprocesses 2 $(CORE_TESTS)
+
+WHEEL = build/wheel
+WHEEL_SCENARIOS = customresources defaultpreemption dynamicresources nodenumaresource-cpus schedulinghint
+wheel: .venv/.ready ## build a wheel, install it in an empty environment and schedule with it, away from the checkout
+	rm -rf $(WHEEL)
+	timeout 1200 .venv/bin/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(WHEEL) .
+	'$(PYTHON)' -m venv $(WHEEL)/venv
+	$(WHEEL)/venv/bin/pip install --quiet --disable-pip-version-check $(WHEEL)/*.whl
+	cp -r examples/demo $(WHEEL_SCENARIOS:%=tests/scenarios/%.yaml) $(WHEEL)
+	cd $(WHEEL) && timeout 300 venv/bin/koord-scheduler test *.yaml
+	cd $(WHEEL) && timeout 300 venv/bin/koord-scheduler simulate demo
 
 lint: .venv/.ready ## style, types, and which layer may import which
 	.venv/bin/ruff check

@@ -17,6 +17,7 @@ from koordsched.plugins.discovery import installed
 from koordsched.plugins.dynamicresources.plugin import DynamicResources
 from koordsched.plugins.imagelocality.plugin import ImageLocality
 from koordsched.plugins.interpodaffinity.plugin import InterPodAffinity
+from koordsched.plugins.loadaware.plugin import LoadAwareScheduling
 from koordsched.plugins.nodeaffinity.plugin import NodeAffinityPlugin
 from koordsched.plugins.nodename.plugin import NodeName
 from koordsched.plugins.nodenumaresource.plugin import NodeNUMAResource
@@ -63,6 +64,7 @@ REGISTRY: dict[str, PluginFactory] = {
     "InterPodAffinity": InterPodAffinity,
     "DefaultPreemption": DefaultPreemption,
     "DefaultBinder": lambda _args, handle: DefaultBinder(handle),
+    "LoadAwareScheduling": LoadAwareScheduling,
     "NodeNUMAResource": NodeNUMAResource,
     "NodeResourcesFitPlus": NodeResourcesFitPlus,
     "ScarceResourceAvoidance": ScarceResourceAvoidance,

@@ -36,9 +36,8 @@ from koordsched.api.koordinator.topology import (
     zones,
 )
 from koordsched.api.quantity import QuantityError, QuantityFormat, format_of, milli_value, value
-from koordsched.cluster.event_series import EventText
 from koordsched.cluster.object_store import Arrival
-from koordsched.log import get_logger
+from koordsched.framework.object_problems import ProblemReporter
 from koordsched.yamltext.documents import shown
 
 if TYPE_CHECKING:
@@ -48,8 +47,6 @@ if TYPE_CHECKING:
     from koordsched.api.meta import Unstructured
     from koordsched.cluster.object_store import FinalState
     from koordsched.framework.handle import Handle
-
-log = get_logger(__name__)
 
 T = TypeVar("T")
 
@@ -215,47 +212,13 @@ class TopologyFollower(Protocol):
 
 def follow_topologies(handle: Handle, follower: TopologyFollower) -> None:
     """Let `follower` take over everything that is known, and every change. To be called while a plugin is made."""
-    reporter = _ProblemReporter(handle)
+    reporter = ProblemReporter(handle, INVALID_TOPOLOGY_EVENT, "an object about CPUs and NUMA nodes is not right")
     handle.informer(NODE_RESOURCE_TOPOLOGY).add_handler(_Topologies(follower, reporter))
     handle.informer(NODE).add_handler(_Nodes(follower, reporter))
 
 
-class _ProblemReporter:
-    """Reports what is wrong with objects, once for each mistake."""
-
-    def __init__(self, handle: Handle) -> None:
-        self._handle = handle
-        self._nodes: Mapping[str, Node] = handle.informer(NODE).store
-        self._known: dict[tuple[str, str], tuple[str, ...]] = {}  # by kind and name of the object
-
-    def set_problems(self, kind: str, name: str, problems: tuple[str, ...]) -> None:
-        """Take over what is wrong with an object now, and report what is new."""
-        if self._known.get((kind, name), ()) == problems:
-            return
-        if not problems:
-            del self._known[kind, name]
-            return
-        self._known[kind, name] = problems
-        for problem in problems:
-            log.warning("an object about CPUs and NUMA nodes is not right", kind=kind, node=name, problem=problem)
-        self._handle.malformed_object(kind)
-        self._add_event(kind, name, problems)
-
-    def node_added(self, name: str) -> None:
-        """Report on the node what was wrong with its topology before the node was there."""
-        problems = self._known.get((NODE_RESOURCE_TOPOLOGY.kind, name))
-        if problems:
-            self._add_event(NODE_RESOURCE_TOPOLOGY.kind, name, problems)
-
-    def _add_event(self, kind: str, name: str, problems: tuple[str, ...]) -> None:
-        node = self._nodes.get(name)
-        if node is not None:
-            text = EventText("Warning", INVALID_TOPOLOGY_EVENT, "Scheduling", f"{kind}: {'; '.join(problems)}")
-            self._handle.event_on(node, text)
-
-
 class _Topologies:
-    def __init__(self, follower: TopologyFollower, reporter: _ProblemReporter) -> None:
+    def __init__(self, follower: TopologyFollower, reporter: ProblemReporter) -> None:
         self._follower = follower
         self._reporter = reporter
 
@@ -263,24 +226,24 @@ class _Topologies:
         name = nrt.metadata.name
         options = read_options(nrt)
         self._follower.set_options(name, options)
-        self._reporter.set_problems(NODE_RESOURCE_TOPOLOGY.kind, name, options.problems)
+        self._reporter.set_problems(NODE_RESOURCE_TOPOLOGY.kind, name, _by_text(options.problems))
 
     def on_update(self, _old: Unstructured, new: Unstructured) -> None:
         self.on_add(new, Arrival.LATER)
 
     def on_delete(self, nrt: Unstructured, _final_state: FinalState) -> None:
         self._follower.set_options(nrt.metadata.name, None)
-        self._reporter.set_problems(NODE_RESOURCE_TOPOLOGY.kind, nrt.metadata.name, ())
+        self._reporter.set_problems(NODE_RESOURCE_TOPOLOGY.kind, nrt.metadata.name, {})
 
 
 class _Nodes:
-    def __init__(self, follower: TopologyFollower, reporter: _ProblemReporter) -> None:
+    def __init__(self, follower: TopologyFollower, reporter: ProblemReporter) -> None:
         self._follower = follower
         self._reporter = reporter
 
     def on_add(self, node: Node, _arrival: Arrival) -> None:
         self._read(node)
-        self._reporter.node_added(node.metadata.name)
+        self._reporter.node_added(NODE_RESOURCE_TOPOLOGY.kind, node.metadata.name)
 
     def on_update(self, old: Node, new: Node) -> None:
         before, after = old.metadata, new.metadata
@@ -289,9 +252,13 @@ class _Nodes:
 
     def on_delete(self, node: Node, _final_state: FinalState) -> None:
         self._follower.set_policy(node.metadata.name, NO_POLICY)
-        self._reporter.set_problems(NODE.kind, node.metadata.name, ())
+        self._reporter.set_problems(NODE.kind, node.metadata.name, {})
 
     def _read(self, node: Node) -> None:
         policy = node_policy(node)
         self._follower.set_policy(node.metadata.name, policy)
-        self._reporter.set_problems(NODE.kind, node.metadata.name, policy.problems)
+        self._reporter.set_problems(NODE.kind, node.metadata.name, _by_text(policy.problems))
+
+
+def _by_text(problems: Iterable[str]) -> dict[str, str]:
+    return {problem: problem for problem in problems}

@@ -1,0 +1,472 @@
+"""Columns over what nodes use, and the two kernels that read them: which rows a pod may go to, and how well it would suit them.
+
+What changes a node's facts (a metric, a pod that comes or goes, a capacity, thresholds) costs O(resources) for its own index, a metric
+O(pods of the node). Filter compares a pod's estimate with the room that is left, which `settle` has worked out: the usage in percent
+that the reference computes of every pod and node grows with the estimate, so the largest one that passes is found once.
+"""
+
+from array import array
+
+import numpy as np
+
+cimport numpy as cnp
+from libc.math cimport INFINITY
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
+
+from koordsched._core.load_facts import NodeLoad
+from koordsched._core.rows cimport Rows, codes_in, rows_of, scores_in, zero_codes, zero_scores
+from koordsched._core.table cimport NodeTable
+
+cnp.import_array()
+
+cdef int64_t UNLIMITED = INT64_MAX
+cdef int64_t MAX_AMOUNT = (<int64_t> 1) << 53  # exact in double precision, and so are sums of as many pods as a node can have
+cdef int64_t MAX_THRESHOLD = (<int64_t> 1) << 50  # percent; half of one more still makes a difference
+cdef int64_t MAX_SCORE = 100
+cdef int64_t DIVISIBLE = MAX_AMOUNT / 100  # up to here 100 times an amount is exact in double precision
+cdef Py_ssize_t MAX_WIDTH = 64
+
+EXPIRED_CODE = 1
+LARGEST_AMOUNT = MAX_AMOUNT
+
+
+cdef class PodEstimate:
+
+    def __init__(self, values not None, *, bint is_prod, bint is_daemon):
+        if any([not 0 <= value <= MAX_AMOUNT for value in values]):
+            raise ValueError(f"amounts {values}: must be 0 to 2^53")
+        self.values = tuple(values)
+        self.amounts = array("q", values)
+        self.is_prod = is_prod
+        self.is_daemon = is_daemon
+        self.is_nothing = not any(values)
+        self.hashed = hash((self.values, is_prod, is_daemon))
+
+    def __eq__(self, other):
+        if not isinstance(other, PodEstimate):
+            return NotImplemented
+        cdef PodEstimate that = other
+        return self is that or (self.values == that.values and self.is_prod == that.is_prod and self.is_daemon == that.is_daemon)
+
+    def __hash__(self):
+        return self.hashed
+
+
+cdef class PodLoad:
+
+    def __init__(self, PodEstimate estimate not None, str key not None, double timestamp, double deadline=-INFINITY):
+        self.estimate = estimate
+        self.key = key
+        self.timestamp = timestamp
+        self.deadline = deadline
+
+
+cdef class LoadTable:
+
+    def __init__(
+        self, NodeTable nodes not None, Py_ssize_t index_attribute, Py_ssize_t width, *, bint filters_expired, bint passes_expired
+    ):
+        if index_attribute < 0 or index_attribute >= nodes.attributes:
+            raise IndexError(f"attribute {index_attribute} of {nodes.attributes}")
+        if not 1 <= width <= MAX_WIDTH:
+            raise ValueError(f"{width} resources: must be 1 to {MAX_WIDTH}")
+        self.nodes = nodes
+        self.index_attribute = index_attribute
+        self.width = width
+        self.filters_expired = filters_expired
+        self.passes_expired = passes_expired
+        self.capacity = 64
+        self.amount = np.zeros((COLUMNS * width, self.capacity), np.int64)
+        self.flag = np.zeros(self.capacity, np.uint8)
+        self.verdict = np.zeros(self.capacity, np.uint8)
+        self.prod_verdict = np.zeros(self.capacity, np.uint8)
+
+    # What changes with the node
+
+    def clear_node(self, Py_ssize_t index):
+        cdef Py_ssize_t column
+        if index < 1:
+            raise IndexError(f"index {index}: must be at least 1")
+        if index >= self.capacity:
+            self._lengthen(index + 1)
+        for column in range(COLUMNS * self.width):
+            self.amount[column, index] = 0
+        self.flag[index] = self.verdict[index] = self.prod_verdict[index] = 0
+
+    def set_node(self, Py_ssize_t index, capacity not None, thresholds not None, prod_thresholds not None, *, bint aggregated):
+        self.check(index)
+        cdef Py_ssize_t r
+        cdef uint8_t flag = self.flag[index] & ~(IS_AGGREGATED | HAS_THRESHOLDS | HAS_PROD_THRESHOLDS)
+        for r in range(self.width):
+            self.amount[CAPACITY * self.width + r, index] = _cut(capacity[r])
+            self.amount[MOST * self.width + r, index] = _most(_cut(capacity[r]), thresholds[r])
+            self.amount[PROD_MOST * self.width + r, index] = _most(_cut(capacity[r]), prod_thresholds[r])
+        flag |= IS_AGGREGATED if aggregated else 0
+        flag |= HAS_THRESHOLDS if any(thresholds) else 0
+        flag |= HAS_PROD_THRESHOLDS if any(prod_thresholds) else 0
+        self.flag[index] = flag
+        self.settle(index)
+
+    # What changes with the metric
+
+    def set_metric(
+        self, Py_ssize_t index, filter_usage, score_usage, prod_usage not None, *, bint measured, bint expired,
+        pods not None, usages not None, double update_time, double settled_before
+    ):
+        self.check(index)
+        cdef Py_ssize_t r, column
+        cdef uint8_t flag = self.flag[index] & (IS_AGGREGATED | HAS_THRESHOLDS | HAS_PROD_THRESHOLDS)
+        cdef PodLoad pod
+        cdef int64_t[64] usage
+        flag |= HAS_METRIC | (IS_MEASURED if measured else 0) | (IS_EXPIRED if expired else 0)
+        flag |= FILTER_BY_ESTIMATES if filter_usage is None else 0
+        flag |= SCORE_BY_ESTIMATES if score_usage is None else 0
+        self.flag[index] = flag
+        for r in range(self.width):
+            self.amount[FILTER_USAGE * self.width + r, index] = 0 if filter_usage is None else filter_usage[r]
+            self.amount[SCORE_USAGE * self.width + r, index] = 0 if score_usage is None else score_usage[r]
+            self.amount[PROD_USAGE * self.width + r, index] = prod_usage[r]
+            for column in (DELTA, PROD_DELTA, ESTIMATED):
+                self.amount[column * self.width + r, index] = 0
+        for pod in pods:
+            found = usages.get(pod.key)
+            if found is None:
+                self.count(index, pod, NULL, False, False, True, 1)
+                continue
+            amounts, as_prod = found
+            for r in range(self.width):
+                usage[r] = amounts[r]
+            due = settled_before < pod.timestamp or pod.deadline > update_time
+            self.count(index, pod, &usage[0], True, as_prod, due, 1)
+        self.settle(index)
+
+    def clear_metric(self, Py_ssize_t index):
+        self.check(index)
+        cdef Py_ssize_t row
+        self.flag[index] &= IS_AGGREGATED | HAS_THRESHOLDS | HAS_PROD_THRESHOLDS
+        for row in range(FILTER_USAGE * self.width, (ESTIMATED + 1) * self.width):
+            self.amount[row, index] = 0
+        self.settle(index)
+
+    def set_expired(self, Py_ssize_t index, bint expired):
+        self.check(index)
+        self.flag[index] = (self.flag[index] & ~IS_EXPIRED) | (IS_EXPIRED if expired else 0)
+        self.settle(index)
+
+    # What changes with a pod
+
+    def add_pod(self, Py_ssize_t index, PodLoad pod not None, usage=None, bint as_prod=False, *, double update_time, double settled_before):
+        self._change(index, pod, usage, as_prod, update_time, settled_before, 1)
+
+    def remove_pod(
+        self, Py_ssize_t index, PodLoad pod not None, usage=None, bint as_prod=False, *, double update_time, double settled_before
+    ):
+        self._change(index, pod, usage, as_prod, update_time, settled_before, -1)
+
+    cdef int _change(
+        self, Py_ssize_t index, PodLoad pod, usage, bint as_prod, double update_time, double settled_before, int64_t sign
+    ) except -1:
+        self.check(index)
+        cdef int64_t[64] amounts
+        cdef Py_ssize_t r
+        if not self.flag[index] & HAS_METRIC:
+            return 0
+        if usage is None:
+            self.count(index, pod, NULL, False, False, True, sign)
+        else:
+            for r in range(self.width):
+                amounts[r] = usage[r]
+            due = settled_before < pod.timestamp or pod.deadline > update_time
+            self.count(index, pod, &amounts[0], True, as_prod, due, sign)
+        self.settle(index)
+        return 0
+
+    cdef void count(self, Py_ssize_t index, PodLoad pod, const int64_t* usage, bint reported, bint as_prod, bint due, int64_t sign) noexcept:
+        # Add (sign 1) or subtract (sign -1) what the pod means to the sums (frameworkext.md §5.2).
+        # reported: usage holds what the metric says of it, as of a prod pod or another. due: its estimate counts although it is reported.
+        cdef Py_ssize_t r, width = self.width
+        cdef int64_t estimate, used, more
+        cdef PodEstimate of = pod.estimate
+        cdef bint measured_as_prod = of.is_prod and reported and as_prod
+        for r in range(width):
+            used = usage[r] if reported else 0
+            if measured_as_prod:
+                self.amount[PROD_USAGE * width + r, index] += sign * used
+            if of.is_nothing:
+                continue
+            estimate = of.amounts[r]
+            more = estimate - used if estimate > used else 0
+            self.amount[ESTIMATED * width + r, index] += sign * estimate
+            if due:
+                self.amount[DELTA * width + r, index] += sign * more
+            if of.is_prod and not measured_as_prod:
+                self.amount[PROD_DELTA * width + r, index] += sign * estimate
+            elif of.is_prod and due:
+                self.amount[PROD_DELTA * width + r, index] += sign * more
+
+    cdef void settle(self, Py_ssize_t index) noexcept:
+        # Work out what the kernels read.
+        cdef Py_ssize_t r, width = self.width
+        cdef uint8_t flag = self.flag[index]
+        cdef uint8_t compares = PASSES
+        cdef int64_t use, prod, most
+        for r in range(width):
+            use = self.amount[FILTER_USAGE * width + r, index] + self.amount[DELTA * width + r, index]
+            if flag & FILTER_BY_ESTIMATES:
+                use = self.amount[ESTIMATED * width + r, index]
+            prod = self.amount[PROD_USAGE * width + r, index] + self.amount[PROD_DELTA * width + r, index]
+            most = self.amount[MOST * width + r, index]
+            self.amount[ROOM * width + r, index] = most if most == UNLIMITED else most - use
+            most = self.amount[PROD_MOST * width + r, index]
+            self.amount[PROD_ROOM * width + r, index] = most if most == UNLIMITED else most - prod
+            self.amount[PROD_BASE * width + r, index] = prod
+            self.amount[SCORE_BASE * width + r, index] = (
+                self.amount[ESTIMATED * width + r, index] if flag & SCORE_BY_ESTIMATES
+                else self.amount[SCORE_USAGE * width + r, index] + self.amount[DELTA * width + r, index]
+            )
+        if flag & HAS_METRIC and flag & IS_EXPIRED and self.filters_expired:
+            compares = PASSES if self.passes_expired else REFUSES
+        elif flag & IS_MEASURED:
+            compares = COMPARES
+        self.verdict[index] = compares if flag & HAS_THRESHOLDS else PASSES
+        self.prod_verdict[index] = compares if flag & HAS_PROD_THRESHOLDS else self.verdict[index]
+
+    # To look at
+
+    def load_of(self, Py_ssize_t index):
+        self.check(index)
+        flag = self.flag[index]
+        return NodeLoad(
+            *[tuple([self.amount[column * self.width + r, index] for r in range(self.width)]) for column in range(COLUMNS)],
+            bool(flag & HAS_METRIC), bool(flag & IS_MEASURED), bool(flag & IS_EXPIRED), bool(flag & IS_AGGREGATED),
+            bool(flag & HAS_THRESHOLDS), bool(flag & HAS_PROD_THRESHOLDS), bool(flag & FILTER_BY_ESTIMATES), bool(flag & SCORE_BY_ESTIMATES),
+            self.verdict[index], self.prod_verdict[index],
+        )
+
+    def damage(self, Py_ssize_t index, Py_ssize_t column, Py_ssize_t resource, int64_t by):
+        self.check(index)
+        self.amount[column * self.width + resource, index] += by
+
+    @property
+    def nbytes(self):
+        return np.asarray(self.amount).nbytes + 3 * self.capacity
+
+    cdef int check(self, Py_ssize_t index) except -1:
+        if index < 1 or index >= self.capacity:
+            raise IndexError(f"index {index}: no node of it was ever set")
+        return 0
+
+    def _lengthen(self, Py_ssize_t count):
+        """Make room for indexes below count."""
+        capacity = max(count, self.capacity + self.capacity // 2)
+        amount = np.zeros((COLUMNS * self.width, capacity), np.int64)
+        amount[:, :self.capacity] = self.amount
+        self.amount = amount
+        self.flag = _longer(self.flag, capacity)
+        self.verdict = _longer(self.verdict, capacity)
+        self.prod_verdict = _longer(self.prod_verdict, capacity)
+        self.capacity = capacity
+
+
+def _longer(old, Py_ssize_t capacity):
+    made = np.zeros(capacity, np.uint8)
+    made[:len(old)] = old
+    return made
+
+
+cdef int64_t _cut(object amount) except? -1:
+    return max(0, min(amount, MAX_AMOUNT))
+
+
+cdef int64_t _most(int64_t capacity, object threshold) except? -2:
+    """Return the largest estimated use that the threshold lets pass, -1 when even 0 exceeds it."""
+    if threshold == 0 or capacity == 0:
+        return UNLIMITED
+    return _largest_passing(capacity, max(-1, min(threshold, MAX_THRESHOLD)))
+
+
+cdef int64_t _largest_passing(int64_t capacity, int64_t threshold) noexcept nogil:
+    # Invariant: low passes (or is -1), high does not. Use never exceeds 2^62, where every threshold that matters is exceeded.
+    cdef double limit = <double> threshold + 0.5
+    cdef int64_t low = -1, high = (<int64_t> 1) << 62
+    cdef int64_t guess = <int64_t> (limit / 100 * <double> capacity) if limit / 100 * <double> capacity < 4e18 else high
+    cdef int64_t step = 1
+    if threshold < 0:
+        return -1
+    if not _exceeds(high, capacity, limit):
+        return UNLIMITED
+    # The guess is off by rounding alone: look at ever wider distances from it before halving what is left.
+    if _exceeds(guess, capacity, limit):
+        high = guess
+        while high - step > 0 and _exceeds(high - step, capacity, limit):
+            high -= step
+            step *= 2
+        low = max(-1, high - step)
+        if low >= 0 and _exceeds(low, capacity, limit):
+            low = -1
+    else:
+        low = guess
+        while low + step < high and not _exceeds(low + step, capacity, limit):
+            low += step
+            step *= 2
+        high = min(high, low + step)
+    while high - low > 1:
+        guess = low + (high - low) // 2
+        if _exceeds(guess, capacity, limit):
+            high = guess
+        else:
+            low = guess
+    return low
+
+
+cdef inline bint _exceeds(int64_t estimated, int64_t capacity, double limit) noexcept nogil:
+    # The reference's expression as it stands, down to the rounding of each step; rounded half away from zero, it is more than a whole
+    # number if and only if it is at least half of one more.
+    return <double> estimated / <double> capacity * 100 >= limit
+
+
+# Filter
+
+
+def filter_load(LoadTable table not None, PodEstimate estimate not None, cnp.ndarray rows not None):
+    cdef Rows asked = rows_of(rows)
+    cdef cnp.ndarray codes = zero_codes(asked)
+    cdef int32_t* out = codes_in(codes)
+    if estimate.is_daemon:
+        return codes
+    if estimate.amounts.shape[0] != table.width:
+        raise ValueError(f"an estimate of {estimate.amounts.shape[0]} resources for a table of {table.width}")
+    with nogil:
+        _filter(table, &estimate.amounts[0], estimate.is_prod, asked, out)
+    return codes
+
+
+cdef void _filter(LoadTable table, const int64_t* estimate, bint is_prod, Rows rows, int32_t* codes) noexcept nogil:
+    cdef Py_ssize_t i, r, index, width = table.width
+    cdef uint8_t[::1] verdict = table.prod_verdict if is_prod else table.verdict
+    cdef Py_ssize_t room
+    cdef bint by_prod
+    for i in range(rows.count):
+        index = index_of(table, rows.at[i])
+        if verdict[index] == PASSES:
+            continue
+        if verdict[index] == REFUSES:
+            codes[i] = 1
+            continue
+        by_prod = is_prod and table.flag[index] & HAS_PROD_THRESHOLDS
+        room = (PROD_ROOM if by_prod else ROOM) * width
+        for r in range(width):
+            if estimate[r] > table.amount[room + r, index]:
+                codes[i] = <int32_t> (2 + 2 * r + (not by_prod and table.flag[index] & IS_AGGREGATED != 0))
+                break
+
+
+def refusal_of(int32_t code):
+    """Return the place of the resource in the vector and whether the threshold is one of aggregated use."""
+    if code < 2:
+        raise ValueError(f"code {code}: names no resource")
+    return (code - 2) // 2, bool(code & 1)
+
+
+# Score
+
+
+cdef class LoadScoring:
+
+    def __init__(self, weights not None, int64_t dominant, *, bint by_prod_usage):
+        if any([weight < 0 for weight in weights]) or dominant < 0:
+            raise ValueError(f"weights {weights} and {dominant}: must not be negative")
+        self.weights = array("q", weights)
+        self.dominant = dominant
+        self.total = sum(weights) + dominant
+        self.prod = by_prod_usage
+
+
+def score_load(LoadTable table not None, PodEstimate estimate not None, LoadScoring scoring not None, cnp.ndarray rows not None):
+    cdef Rows asked = rows_of(rows)
+    cdef cnp.ndarray scores = zero_scores(asked)
+    cdef int64_t* out = scores_in(scores)
+    if estimate.amounts.shape[0] != table.width or scoring.weights.shape[0] != table.width:
+        raise ValueError(f"{estimate.amounts.shape[0]} estimates and {scoring.weights.shape[0]} weights for a table of {table.width}")
+    if scoring.total > 0:
+        with nogil:
+            _score(table, &estimate.amounts[0], scoring, estimate.is_prod, asked, out)
+    return scores
+
+
+cdef void _score(
+    LoadTable table, const int64_t* estimate, LoadScoring scoring, bint is_prod, Rows rows, int64_t* scores
+) noexcept nogil:
+    cdef Py_ssize_t i, r, index, width = table.width
+    cdef Py_ssize_t base = (PROD_BASE if is_prod and scoring.prod else SCORE_BASE) * width
+    cdef int64_t least, score, sum
+    cdef int64_t dominant = scoring.dominant, total = scoring.total
+    cdef const int64_t* weights = &scoring.weights[0]
+    for i in range(rows.count):
+        index = index_of(table, rows.at[i])
+        if table.flag[index] & (IS_MEASURED | IS_EXPIRED) != IS_MEASURED:
+            continue
+        sum, least = 0, MAX_SCORE
+        for r in range(width):
+            if weights[r] == 0 and dominant == 0:
+                continue
+            score = _least_used(table.amount[base + r, index] + estimate[r], table.amount[CAPACITY * width + r, index])
+            sum += weights[r] * score
+            if score < least:
+                least = score
+        scores[i] = (sum + dominant * least) // total
+
+
+cdef inline int64_t _least_used(int64_t used, int64_t capacity) noexcept nogil:
+    cdef int64_t free = capacity - used
+    if capacity == 0 or free < 0:
+        return 0
+    if capacity <= DIVISIBLE:
+        # Both are exact as doubles, and a quotient below a whole number never rounds up to it: faster than dividing integers.
+        return <int64_t> (<double> (free * MAX_SCORE) / <double> capacity)
+    return free * MAX_SCORE // capacity
+
+
+# Reading
+
+
+def plain_amount(quantity, bint milli):
+    cdef int64_t found = 0
+    cdef Py_UCS4 character = 0
+    cdef Py_ssize_t i, length
+    cdef str text
+    if type(quantity) is int:
+        return quantity * 1000 if milli and 0 <= quantity < MAX_AMOUNT // 1000 else quantity if not milli and 0 <= quantity <= MAX_AMOUNT else -1
+    if type(quantity) is not str:
+        return -1
+    text = quantity
+    length = len(text)
+    if not 1 <= length <= 15:  # so that what has a suffix of 2^10 stays below 2^63
+        return -1
+    for i in range(length):
+        character = text[i]
+        if not 48 <= <int> character <= 57:  # 0 to 9
+            break
+        found = 10 * found + (<int> character - 48)
+    else:
+        i = length
+    if i == 0:
+        return -1
+    if i == length:
+        found *= 1000 if milli else 1
+    elif i == length - 1 and character == u'm' and milli:
+        pass
+    elif i == length - 2 and character == u'K' and text[i + 1] == u'i' and not milli:
+        found *= 1024
+    else:
+        return -1
+    return found if found <= MAX_AMOUNT else -1
+
+
+def last_reported(pods not None, str namespace not None, str name not None):
+    cdef Py_ssize_t i
+    for i in range(len(pods) - 1, -1, -1):
+        pod = pods[i]
+        if pod.name == name and pod.namespace == namespace and pod.pod_usage.resources:
+            return pod
+    return None

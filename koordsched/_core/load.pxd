@@ -72,7 +72,9 @@ cdef class LoadTable:
     cdef uint8_t[::1] prod_verdict            # [index] the same for prod pods
 
     cdef int check(self, Py_ssize_t index) except -1
-    cdef void count(self, Py_ssize_t index, PodLoad pod, const int64_t* usage, bint reported, bint as_prod, bint due, int64_t sign) noexcept
+    cdef void count(
+        self, Py_ssize_t index, PodLoad pod, const int64_t* usage, bint reported, bint as_prod, bint due, int64_t sign
+    ) noexcept
     cdef int _change(
         self, Py_ssize_t index, PodLoad pod, usage, bint as_prod, double update_time, double settled_before, int64_t sign
     ) except -1

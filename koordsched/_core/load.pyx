@@ -181,7 +181,9 @@ cdef class LoadTable:
         self.settle(index)
         return 0
 
-    cdef void count(self, Py_ssize_t index, PodLoad pod, const int64_t* usage, bint reported, bint as_prod, bint due, int64_t sign) noexcept:
+    cdef void count(
+        self, Py_ssize_t index, PodLoad pod, const int64_t* usage, bint reported, bint as_prod, bint due, int64_t sign
+    ) noexcept:
         # Add (sign 1) or subtract (sign -1) what the pod means to the sums (frameworkext.md §5.2).
         # reported: usage holds what the metric says of it, as of a prod pod or another. due: its estimate counts although it is reported.
         cdef Py_ssize_t r, width = self.width
@@ -239,7 +241,8 @@ cdef class LoadTable:
         return NodeLoad(
             *[tuple([self.amount[column * self.width + r, index] for r in range(self.width)]) for column in range(COLUMNS)],
             bool(flag & HAS_METRIC), bool(flag & IS_MEASURED), bool(flag & IS_EXPIRED), bool(flag & IS_AGGREGATED),
-            bool(flag & HAS_THRESHOLDS), bool(flag & HAS_PROD_THRESHOLDS), bool(flag & FILTER_BY_ESTIMATES), bool(flag & SCORE_BY_ESTIMATES),
+            bool(flag & HAS_THRESHOLDS), bool(flag & HAS_PROD_THRESHOLDS),
+            bool(flag & FILTER_BY_ESTIMATES), bool(flag & SCORE_BY_ESTIMATES),
             self.verdict[index], self.prod_verdict[index],
         )
 
@@ -436,7 +439,9 @@ def plain_amount(quantity, bint milli):
     cdef Py_ssize_t i, length
     cdef str text
     if type(quantity) is int:
-        return quantity * 1000 if milli and 0 <= quantity < MAX_AMOUNT // 1000 else quantity if not milli and 0 <= quantity <= MAX_AMOUNT else -1
+        if not 0 <= quantity <= MAX_AMOUNT // 1000:
+            return -1
+        return quantity * 1000 if milli else quantity
     if type(quantity) is not str:
         return -1
     text = quantity

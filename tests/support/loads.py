@@ -12,8 +12,8 @@ from koordsched.api.kinds import NODE, NODE_METRIC
 from koordsched.api.validation import decode
 from koordsched.clock import rfc3339
 from koordsched.cluster.port import ADDED, DELETED, WatchEvent
-from koordsched.config.koordinator_args import LoadAwareSchedulingAggregatedArgs, LoadAwareSchedulingArgs, _complete_load_aware
 from koordsched.config.features import FeatureGates
+from koordsched.config.koordinator_args import LoadAwareSchedulingAggregatedArgs, LoadAwareSchedulingArgs, _complete_load_aware
 from koordsched.plugins.loadaware.plugin import LoadAwareScheduling
 from koordsched.plugins.loadaware.state import LoadState, load_state
 from support.builders import NodeBuilder, PodBuilder

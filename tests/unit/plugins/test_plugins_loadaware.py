@@ -1,4 +1,4 @@
-"""LoadAwareScheduling on a cache: thresholds, scores, estimates that count until a metric has seen the pod. Numbers: frameworkext.md §10."""
+"""LoadAwareScheduling on a cache: thresholds, scores, estimates until a metric has seen the pod (numbers: frameworkext.md §10)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # What one pod shape knows of every row: the answer of each filter, the score of each scorer, and which rows are best.
 #
-# A round is: catch_up (which rows are dirty), then next_filter/store_codes for each filter that has something unknown about a dirty row,
-# settle, then next_scorer/store_scores likewise, rank, best, pick. The Verdicts are true after settle, the Ranking after rank.
+# A round is: first_filter (which finds out which rows are dirty), store_codes for each filter that has something unknown about a dirty row,
+# then first_scorer and store_scores likewise, rank, best, pick. The Verdicts are true once there is no next filter, the Ranking after rank.
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
@@ -31,11 +31,16 @@ cdef class Evaluation:
     cdef uint64_t scored                    # while derivable: the scorers that every feasible row has answers of
     cdef bint unscored                      # no feasible row has a score since the fresh round: Ranking.known need not be asked
     cdef uint64_t overdue                   # bit s: scorer s has to be asked again about every feasible row before the next `rank`
-    cdef uint64_t missing                   # since next_scorer(0): the scorers that some row of Scratch.alive lacks an answer of
+    cdef uint64_t missing                   # since first_scorer: the scorers that some row of Scratch.alive lacks an answer of
     cdef bint ranked                        # `rank` has run since rows were last dirty
     cdef bint settled                       # false while a round is unfinished: the columns mean nothing
-    cdef Py_ssize_t current                 # the filter or scorer that next_* returned last
+    cdef Py_ssize_t current                 # the filter or scorer that has to answer
 
+    cdef void _begin(self)
+    cdef void _start_over(self)
+    cdef Py_ssize_t _next_filter(self, Py_ssize_t f)
+    cdef void _settle(self)
+    cdef Py_ssize_t _next_scorer(self, Py_ssize_t s)
     cdef void _extend(self) noexcept
     cdef void _write_known(self) noexcept
     cdef void _forget_answers(self) noexcept

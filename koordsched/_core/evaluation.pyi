@@ -9,9 +9,9 @@ from koordsched._core.table import NodeTable
 class Evaluation:
     """What one pod shape knows of every row of a table: each filter's answer, each scorer's raw score, totals, and which rows are best.
 
-    One round: `catch_up`; then while `next_filter` names a filter, ask it about `work_rows` and `store_codes`; `settle`; then the same with
-    `next_scorer`/`store_scores`; `rank`; `best` and `pick`. Only rows that changed since the last round are asked about (O(changed rows)),
-    with the same result as asking about all of them.
+    One round: as long as `first_filter`, and after it `store_codes`, names a filter, ask that about `work_rows`; then the same with
+    `first_scorer` and `store_scores`; `rank`; `best` and `pick`. Only rows that changed since the last round are asked about
+    (O(changed rows)), with the same result as asking about all of them.
     """
 
     def __init__(self, table: NodeTable, scratch: Scratch) -> None: ...
@@ -27,21 +27,15 @@ class Evaluation:
     def feasible_changed(self) -> bool: ...
     @property
     def verdict_changed(self) -> bool:
-        """Whether the last settle changed why some row is refused, or which rows are feasible."""
+        """Whether the last round changed why some row is refused, or which rows are feasible."""
 
     @property
     def invalid_score(self) -> int: ...
-    def catch_up(self) -> int:
-        """Begin a round; return how many rows are dirty."""
-
     def is_current(self) -> bool:
         """Answer whether nothing has changed since the last round, so that none is needed."""
 
     def behind(self) -> int:
         """Return how many rows may have to be asked about before the columns are up to date, at most."""
-
-    def start_over(self) -> None:
-        """Begin a round in which everything is unknown."""
 
     def forget_filter(self, f: int) -> None:
         """Ask filter f about every row that no earlier filter refuses in the next round. IndexError when there is no such filter."""
@@ -49,25 +43,30 @@ class Evaluation:
     def forget_scorer(self, s: int) -> None:
         """Ask scorer s about every feasible row in the next round."""
 
-    def next_filter(self, f: int) -> int:
-        """Return the first filter from f on that has to answer for some row, or -1."""
+    def first_filter(self) -> int:
+        """Begin a round unless nothing has changed since the last one.
 
-    def next_scorer(self, s: int) -> int: ...
+        Return the first filter that has to answer for some row (see `work_rows`), or -1: all verdicts are up to date.
+        """
+
+    def first_scorer(self) -> int:
+        """Return the first scorer that has to answer for some feasible row, or -1."""
+
     def work_rows(self) -> NDArray[np.int32]:
         """Return the rows to answer for: a view that is valid until the answer is stored."""
 
-    def store_codes(self, codes: NDArray[np.int32] | None) -> None:
-        """Take the answer for `work_rows`; None: all pass. ValueError for another length or a negative code."""
+    def store_codes(self, codes: NDArray[np.int32] | None) -> int:
+        """Take the answer for `work_rows`; None: all pass. ValueError for another length or a negative code.
 
-    def settle(self) -> None:
-        """End the filters' part: `feasible_count`, `feasible_changed` and `verdict_changed` are true now."""
+        Return the next filter that has to answer. -1: `feasible_count`, `feasible_changed` and `verdict_changed` are true now.
+        """
 
     def enable_scorers(self, enabled: Sequence[bool]) -> None:
         """Say of each scorer whether it takes part from now on (all do after `configure`)."""
 
     def is_enabled(self, s: int) -> bool: ...
-    def store_scores(self, scores: NDArray[np.int64] | None) -> None:
-        """Take the raw scores of `work_rows`; None: all are 0."""
+    def store_scores(self, scores: NDArray[np.int64] | None) -> int:
+        """Take the raw scores of `work_rows`; None: all are 0. Return the next scorer that has to answer, or -1."""
 
     def raw_scores(self, s: int, rows: NDArray[np.int32]) -> NDArray[np.int64]: ...
     def store_normalized(self, s: int, rows: NDArray[np.int32], scores: NDArray[np.int64]) -> None:

@@ -71,13 +71,13 @@ cdef class Evaluation:
 
     # Which rows
 
-    def catch_up(self):
-        """Begin a round. Return the number of dirty rows: those that changed since the last round in a way that a plugin reads."""
+    cdef void _begin(self):
+        # Begin a round: the rows that changed since the last one in a way that a plugin reads are dirty.
         cdef int64_t i, place
         cdef UndoneTurn undone
         if not self.settled or self.table.capacity != self.verdicts.capacity or not self.log.reaches():
-            self.start_over()
-            return self.scratch.dirty_count
+            self._start_over()
+            return
         if not self.ranked:
             self.ranking.all_stale = True  # rows that were dirty in the last round have no totals yet
         self.scratch.begin_incremental()
@@ -96,13 +96,13 @@ cdef class Evaluation:
         self.late = NO_FILTER
         if self.forgotten:
             self._forget_answers()
-        return self.scratch.dirty_count
 
     def is_current(self):
         """Answer whether nothing has changed since the last round, so that none is needed."""
         if not self.settled or self.forgotten or not self.log.is_current():
             return False
         self.scratch.begin_unchanged(self.verdicts)
+        self.verdicts.verdict_changed = self.verdicts.feasible_changed = False
         if not self.ranked:
             self.ranking.all_stale = True  # which rows were dirty in the last round is gone
         return True
@@ -113,11 +113,11 @@ cdef class Evaluation:
         if not self.settled or self.forgotten or self.table.capacity != self.verdicts.capacity or not 0 <= entries <= LOG_SIZE:
             return self.table.live_count
         if self.log.tentative and self.log.rewinds != self.table.rewinds:
-            return self.table.live_count  # what was undone since is for catch_up to find out: the log's reader says it once
+            return self.table.live_count  # what was undone since is for the next round to find out: the log's reader says it once
         return min(entries, self.table.live_count)
 
-    def start_over(self):
-        """Begin a round in which everything is unknown."""
+    cdef void _start_over(self):
+        # Begin a round in which everything is unknown.
         cdef Py_ssize_t capacity = self.table.capacity
         self.scratch.ensure(capacity)
         self.verdicts.reserve(self.verdicts.filters, capacity)
@@ -200,8 +200,18 @@ cdef class Evaluation:
 
     # Filters
 
-    def next_filter(self, Py_ssize_t f):
-        """Return the first filter from f on that has to answer for some row (see `work_rows`), or -1."""
+    def first_filter(self):
+        """Begin a round unless nothing has changed since the last one.
+
+        Return the first filter that has to answer for some row (see `work_rows`), or -1: all verdicts are up to date.
+        """
+        if self.is_current():
+            return -1
+        self._begin()
+        return self._next_filter(0)
+
+    cdef Py_ssize_t _next_filter(self, Py_ssize_t f):
+        # Return the first filter from f on that has to answer for some row; -1 ends the filters' part of the round.
         while f < self.verdicts.filters:
             if f == self.late:
                 self._join()
@@ -214,6 +224,7 @@ cdef class Evaluation:
                 return f
             self.verdicts.compact(f)
             f += 1
+        self._settle()
         return -1
 
     cdef void _join(self) noexcept:
@@ -224,11 +235,15 @@ cdef class Evaluation:
         self.scratch.alive_count += count
 
     def store_codes(self, cnp.ndarray codes):
-        """Take the current filter's answer: one code for each of `work_rows`, or None when all of them pass."""
-        self.verdicts.store(self.current, codes)
+        """Take the current filter's answer: one code for each of `work_rows`, or None when all of them pass.
 
-    def settle(self):
-        """End the filters' part of the round: what is alive is feasible."""
+        Return the next filter that has to answer, or -1, as `first_filter` does.
+        """
+        self.verdicts.store(self.current, codes)
+        return self._next_filter(self.current + 1)
+
+    cdef void _settle(self):
+        # What is alive is feasible.
         self.verdicts.settle()
         if not self.scratch.fresh and self.late != NO_FILTER:
             self.verdicts.leave_out_unchanged(self.waiting)
@@ -311,16 +326,19 @@ cdef class Evaluation:
         self.ranking.forget(s)
         self.overdue |= <uint64_t> 1 << s
 
-    def next_scorer(self, Py_ssize_t s):
-        """Return the first scorer from s on that has to answer for some feasible row (see `work_rows`), or -1."""
+    def first_scorer(self):
+        """Return the first scorer that has to answer for some feasible row (see `work_rows`), or -1."""
+        # The round's filters have left in alive the dirty rows that are feasible; when all totals are stale, any feasible row may lack
+        # a score.
+        if self.ranking.all_stale:
+            self.verdicts.list_feasible()
+        if not self.unscored:
+            self._write_known()
+            self.missing = self.scratch.unknown(self.ranking.known)
+        return self._next_scorer(0)
+
+    cdef Py_ssize_t _next_scorer(self, Py_ssize_t s):
         cdef uint64_t mask
-        if s == 0:
-            # After settle, alive holds the dirty rows that are feasible; when all totals are stale, any feasible row may lack a score.
-            if self.ranking.all_stale:
-                self.verdicts.list_feasible()
-            if not self.unscored:
-                self._write_known()
-                self.missing = self.scratch.unknown(self.ranking.known)
         while s < self.ranking.scorers:
             mask = <uint64_t> 1 << s
             if not self.ranking.enabled & mask:
@@ -340,8 +358,12 @@ cdef class Evaluation:
         return -1
 
     def store_scores(self, cnp.ndarray scores):
-        """Take the current scorer's answer: one raw score for each of `work_rows`, or None when all of them are 0."""
+        """Take the current scorer's answer: one raw score for each of `work_rows`, or None when all of them are 0.
+
+        Return the next scorer that has to answer, or -1.
+        """
         self.ranking.store(self.current, scores)
+        return self._next_scorer(self.current + 1)
 
     def raw_scores(self, Py_ssize_t s, const int32_t[::1] rows):
         """Return scorer s's raw scores of these rows."""
@@ -362,7 +384,7 @@ cdef class Evaluation:
         if self.derivable:
             self.scored = enabled  # by every feasible row
         else:
-            for i in range(self.scratch.alive_count):  # since next_scorer: all feasible rows that may have lacked a score
+            for i in range(self.scratch.alive_count):  # since first_scorer: all feasible rows that may have lacked a score
                 known[alive[i]] |= enabled
             if self.overdue:
                 self._write_overdue()

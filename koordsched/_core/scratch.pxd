@@ -10,7 +10,7 @@ cdef enum:
 
 cdef class Scratch:
     cdef int32_t[::1] dirty     # [0:dirty_count] rows to ask about again; ascending in a fresh round, else in the order of the log
-    cdef int32_t[::1] alive     # [0:alive_count] dirty rows that passed so far; from next_scorer on: rows that may lack a score
+    cdef int32_t[::1] alive     # [0:alive_count] dirty rows that passed so far; from first_scorer on: rows that may lack a score
     cdef int32_t[::1] work      # [0:work_count] rows that the current filter or scorer has to answer for
     cdef int64_t[::1] before    # [0:dirty_count] each dirty row's verdict, in one number, before the round; unused in a fresh one
     cdef uint8_t[::1] flag      # [row] DIRTY: it is in `dirty`. In a fresh round, where every live row is, no flag is set

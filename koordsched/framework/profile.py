@@ -54,7 +54,7 @@ from koordsched.framework.interface import (
 )
 from koordsched.framework.plugin_metrics import MetricError
 from koordsched.framework.shapes import Shapes
-from koordsched.framework.status import SKIP, SKIPS, Code, Status
+from koordsched.framework.status import SKIP, SKIPS, Code, Status, internal_error
 from koordsched.framework.timings import PRE_BIND_PRE_FLIGHT, SUCCESS, UNRESERVE, CycleTimings, FrameworkMetrics, Sampling
 from koordsched.framework.topologymanager import share_topology_manager
 from koordsched.log import get_logger
@@ -261,17 +261,21 @@ class Profile:
     # Reserve
 
     def run_reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Stop at the first answer that is not success."""
+        """Stop at the first answer that is not success. A plugin that raises has answered with an error."""
         if not self.reserve:
             return None
         started = self._perf()
         status = None
-        for plugin in self.reserve:
-            reserve = self.timings.timed(plugin.name, RESERVE.label, plugin.reserve) if state.sampled else plugin.reserve
-            status = reserve(state, pod, node_name)
-            if status is not None:
-                status = _named(status, plugin, f'running Reserve plugin "{plugin.name}": ')
-                break
+        try:
+            for plugin in self.reserve:
+                reserve = self.timings.timed(plugin.name, RESERVE.label, plugin.reserve) if state.sampled else plugin.reserve
+                status = reserve(state, pod, node_name)
+                if status is not None:
+                    status = _named(status, plugin, f'running Reserve plugin "{plugin.name}": ')
+                    break
+        except Exception as error:
+            log.exception("Reserve failed", pod=pod.key, node=node_name)
+            status = internal_error(error)
         self.timings.ended(RESERVE.label, status, started)
         return status
 
@@ -288,21 +292,25 @@ class Profile:
     # Permit
 
     def run_permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, dict[str, float]]:
-        """Return (refusal or error, {}) or (None, plugins to wait for with their timeouts in seconds)."""
+        """Return (refusal or error, {}) or (None, plugins to wait for with their timeouts in seconds); an error if a plugin raises."""
         waits: dict[str, float] = {}
         if not self.permit:
             return None, waits
         started = self._perf()
         refusal = None
-        for plugin in self.permit:
-            permit = self.timings.timed(plugin.name, PERMIT.label, plugin.permit) if state.sampled else plugin.permit
-            status, timeout = permit(state, pod, node_name)
-            if status is None:
-                continue
-            if status.code is not Code.WAIT:
-                refusal, waits = _named(status, plugin, f'running Permit plugin "{plugin.name}": '), {}
-                break
-            waits[plugin.name] = timeout
+        try:
+            for plugin in self.permit:
+                permit = self.timings.timed(plugin.name, PERMIT.label, plugin.permit) if state.sampled else plugin.permit
+                status, timeout = permit(state, pod, node_name)
+                if status is None:
+                    continue
+                if status.code is not Code.WAIT:
+                    refusal, waits = _named(status, plugin, f'running Permit plugin "{plugin.name}": '), {}
+                    break
+                waits[plugin.name] = timeout
+        except Exception as error:
+            log.exception("Permit failed", pod=pod.key, node=node_name)
+            refusal, waits = internal_error(error), {}
         self.timings.ended(PERMIT.label, WAITING if waits else refusal, started)
         return refusal, waits
 

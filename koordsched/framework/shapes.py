@@ -6,7 +6,7 @@ Pods whose signatures are equal share a `Shape`. It keeps what PreFilter prepare
 node, and the totals (`_core.Evaluation`). `Shapes` has a method for each extension point, in the order of a cycle:
 
     shape = shapes.pre_filter(pod)   PreFilter is answered for the pod
-    shapes.filter(shape, pod)        every node's verdict is up to date: shape.feasible_count
+    shapes.filter(shape, pod)        every node's verdict is up to date; the number of feasible nodes
     shapes.pre_score(shape, pod)     PreScore is answered for the feasible nodes
     shapes.score(shape, pod)         the totals of the feasible nodes are up to date
 
@@ -76,6 +76,7 @@ class Shapes:
     """The shapes of one profile. budget: about how many bytes they may take."""
 
     def __init__(self, plan: EvaluationPlan, cache: Cache, budget: int = DEFAULT_BUDGET, timings: CycleTimings | None = None) -> None:
+        self.have_owners = plan.owner_of is not None  # whether any pod may have credits
         self._plan = plan
         self._cache = cache
         self._timings = timings = timings or discarded_timings()
@@ -122,11 +123,6 @@ class Shapes:
         """Return what shows the nodes as the pod's owner of credits sees them. The shape of its pods is to be used in there alone."""
         owner = None if self._plan.owner_of is None else self._plan.owner_of(pod)
         return AS_THEY_ARE if owner is None else self._cache.view(owner)
-
-    @property
-    def have_owners(self) -> bool:
-        """Whether any pod may have credits."""
-        return self._plan.owner_of is not None
 
     # PreFilter
 
@@ -276,32 +272,32 @@ class Shapes:
 
     # Filter
 
-    def filter(self, shape: Shape, pod: PodInfo) -> None:
-        """Ask the filters about the rows that changed since the shape's last pod. Nothing to do when PreFilter refused the pod."""
+    def filter(self, shape: Shape, pod: PodInfo) -> int:
+        """Ask the filters about the rows that changed since the shape's last pod, unless PreFilter refused the pod.
+
+        Return how many nodes are feasible.
+        """
         evaluation = shape.evaluation
         if shape.pre_filtered.refusal is not None:
             if shape.diagnosis is not None and shape.diagnosis.total_nodes != self._cache.table.live_count:
                 shape.diagnosis = None  # its text counts the nodes
-            return
-        if evaluation.is_current():
-            return
+            return 0
         try:
-            evaluation.catch_up()
-            filters, evaluated, state, asked = shape.filters, shape.evaluated, shape.state, self._asked
-            timed = self._timings.recording
-            f = evaluation.next_filter(0)
-            while f >= 0:
-                asked.rows = rows = evaluation.work_rows()
-                evaluated[f].count += len(rows)
-                plugin = filters[f]
-                codes = self._timings.timed_filter(plugin, state, pod, asked) if timed else plugin.filter_nodes(state, pod, asked)
-                evaluation.store_codes(codes)
-                f = evaluation.next_filter(f + 1)
-            evaluation.settle()
+            f = evaluation.first_filter()
+            if f >= 0:
+                filters, evaluated, state, asked = shape.filters, shape.evaluated, shape.state, self._asked
+                timed = self._timings.recording
+                while f >= 0:
+                    asked.rows = rows = evaluation.work_rows()
+                    evaluated[f].count += len(rows)
+                    plugin = filters[f]
+                    codes = self._timings.timed_filter(plugin, state, pod, asked) if timed else plugin.filter_nodes(state, pod, asked)
+                    f = evaluation.store_codes(codes)
             if evaluation.verdict_changed:
                 shape.diagnosis = None
-            if evaluation.feasible_changed:
-                self._feasible_changed(shape)
+                if evaluation.feasible_changed:
+                    self._feasible_changed(shape)
+            return evaluation.feasible_count
         except BaseException:
             shape.prepared = False
             raise
@@ -409,7 +405,7 @@ class Shapes:
             evaluation = shape.evaluation
             scorers, counters, state, asked = shape.scorers, self._score_counters, shape.state, self._asked
             timings, timed = self._timings, self._timings.recording
-            s = evaluation.next_scorer(0)
+            s = evaluation.first_scorer()
             while s >= 0:
                 asked.rows = rows = evaluation.work_rows()
                 counters[s].count += len(rows)
@@ -418,10 +414,9 @@ class Shapes:
                     scores = timings.timed(plugin.name, SCORE.label, plugin.score_nodes)(state, pod, asked)
                 else:
                     scores = plugin.score_nodes(state, pod, asked)
-                evaluation.store_scores(scores)
                 if s in shape.custom:
                     shape.normalized = False
-                s = evaluation.next_scorer(s + 1)
+                s = evaluation.store_scores(scores)
             if shape.custom and not shape.normalized:
                 self._normalize(shape, pod)
             bad = evaluation.rank()
@@ -560,16 +555,21 @@ class Shapes:
         None when one does, or a plugin fails: an attempt finds out then.
         """
         try:
-            with self.view(pod):
-                shape = self.pre_filter(pod)
-                if shape.restriction is not None:
-                    verdicts = self.filter_restricted(shape, pod, shape.restriction)
-                    return None if len(verdicts.feasible) else self.diagnose_restricted(shape, pod, shape.restriction, verdicts)
-                self.filter(shape, pod)
-                return shape.diagnosis or (None if shape.feasible_count else self.diagnose(shape, pod, NO_REFUSALS))
+            if self.have_owners:  # not `with` for all profiles: this is asked once an event and waiting shape
+                with self.view(pod):
+                    return self._why_infeasible(pod)
+            return self._why_infeasible(pod)
         except Exception:
             log.exception("could not find out whether a waiting pod would fit", pod=pod.key)
             return None
+
+    def _why_infeasible(self, pod: PodInfo) -> Diagnosis | None:
+        shape = self.pre_filter(pod)
+        if shape.restriction is not None:
+            verdicts = self.filter_restricted(shape, pod, shape.restriction)
+            return None if len(verdicts.feasible) else self.diagnose_restricted(shape, pod, shape.restriction, verdicts)
+        feasible_count = self.filter(shape, pod)
+        return shape.diagnosis or (None if feasible_count else self.diagnose(shape, pod, NO_REFUSALS))
 
     def unchanged_diagnosis(self, pod: PodInfo) -> Diagnosis | None:
         """Return why the pod's shape failed, if it did and no node's verdict has changed since."""

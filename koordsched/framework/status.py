@@ -54,6 +54,11 @@ def error(*reasons: str) -> Status:
     return Status(Code.ERROR, reasons)
 
 
+def internal_error(error: Exception) -> Status:
+    """Return the status of a pod whose attempt met a bug, for its author to see that it is not their mistake."""
+    return Status(Code.ERROR, (f"internal error, see the scheduler's log: {error!r}",))
+
+
 class PluginError(Exception):
     """A plugin answered with an error instead of a verdict at this extension point: the cycle fails with this status."""
 

@@ -152,7 +152,7 @@ class Mover:
                 # more to estimate than all else, so it is left out where an attempt at preemption is due anyway.
                 preemption_due = group.by_shape and group.preemption_event and not group.rejectors.pending
                 outcome, rejectors = (
-                    self._queues.profile(head).probe_without_preemption(head.pod_info) if preemption_due else self._probe(head)
+                    self._queues.profiles[head.profile].probe_without_preemption(head.pod_info) if preemption_due else self._probe(head)
                 )
                 if outcome is INFEASIBLE:
                     if rejectors is not group.rejectors or group.rejectors_unknown:  # mostly they are the same
@@ -313,7 +313,7 @@ class Mover:
         if not self._refused_by_shape(info):
             return False
         group = self._queues.unschedulable.shape_group(info)
-        profile = self._queues.profile(info)
+        profile = self._queues.profiles[info.profile]
         await_preemption = False
         if group is not None and profile.unchanged_since_failure(info.pod_info):
             _, rejectors = profile.probe(info.pod_info)
@@ -445,7 +445,7 @@ class Mover:
 
     def _probe(self, info: QueuedPodInfo) -> ProbeResult:
         """Probe the pod's shape or, for a pod that admission refused, its admission plugin."""
-        profile = self._queues.profile(info)
+        profile = self._queues.profiles[info.profile]
         if info.admission_plugin and profile.admission is not None:
             found: ProbeResult = (profile.admission.probe(info.admission_plugin, info.pod_info), info.rejectors)
         else:

@@ -40,7 +40,7 @@ class Nominator:
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        self._nominations: dict[str, Nomination] = {}  # by uid
+        self.nominations: dict[str, Nomination] = {}  # by uid; to be read only
         self._nodes: dict[str, dict[str, PodInfo]] = {}  # node -> uid -> pod, in order of nomination; no empty entries
         self._beyond_amounts: dict[str, Nomination] = {}  # by uid: of pods that mean more to others than amounts
         self._index = PodIndex(cache.table)  # each pod on its nomination's row
@@ -50,10 +50,10 @@ class Nominator:
     # By pod and by node
 
     def __contains__(self, uid: str) -> bool:
-        return uid in self._nominations
+        return uid in self.nominations
 
     def __len__(self) -> int:
-        return len(self._nominations)
+        return len(self.nominations)
 
     @property
     def nodes(self) -> Mapping[str, Mapping[str, PodInfo]]:
@@ -62,7 +62,7 @@ class Nominator:
 
     def node_of(self, uid: str) -> str:
         """Return the node that the pod is nominated for, "" for none."""
-        nomination = self._nominations.get(uid)
+        nomination = self.nominations.get(uid)
         return "" if nomination is None else nomination.node
 
     def pods_on(self, node: str) -> list[PodInfo]:
@@ -84,16 +84,16 @@ class Nominator:
         if self._existence != table.existence or self._generation != columns.generation:
             if self._generation != columns.generation:  # the ids of resources are others
                 self._index.clear()
-                for nomination in self._nominations.values():
+                for nomination in self.nominations.values():
                     nomination.row = NO_ROW
             self._existence, self._generation = table.existence, columns.generation
-            for nomination in self._nominations.values():
+            for nomination in self.nominations.values():
                 self._follow_node(nomination)
         return self._index
 
     def row_of(self, uid: str) -> int:
         """Return the row that the pod is nominated for, NO_ROW for none. To be asked after `by_row`."""
-        nomination = self._nominations.get(uid)
+        nomination = self.nominations.get(uid)
         return NO_ROW if nomination is None else nomination.row
 
     def rows_beyond_amounts(self) -> list[int]:
@@ -102,17 +102,17 @@ class Nominator:
 
     def shortages(self, rows: NDArray[np.int32], pod: PodInfo, request: Request) -> NDArray[np.int32]:
         """Return per row 0, or the code of NodeResourcesFit's refusal if all pods nominated before this one were there already."""
-        own = self._nominations.get(pod.uid)
+        own = self.nominations.get(pod.uid)
         return self.by_row().shortages(rows, pod.priority, request, None if own is None else own.pod)
 
     # Changes
 
     def set(self, pod: PodInfo, node: str) -> None:
         """Nominate the pod for the node instead of any other; "" withdraws. The pod must exist and not be bound."""
-        if self._nominations:
+        if self.nominations:
             self.remove(pod.uid)
         if node:
-            nomination = self._nominations[pod.uid] = Nomination(pod, node)
+            nomination = self.nominations[pod.uid] = Nomination(pod, node)
             self._nodes.setdefault(node, {})[pod.uid] = pod
             if not takes_only_amounts(pod):
                 self._beyond_amounts[pod.uid] = nomination
@@ -120,7 +120,7 @@ class Nominator:
 
     def remove(self, uid: str) -> None:
         """Withdraw the pod's nomination, if any."""
-        nomination = self._nominations.pop(uid, None)
+        nomination = self.nominations.pop(uid, None)
         if nomination is None:
             return
         pods = self._nodes[nomination.node]

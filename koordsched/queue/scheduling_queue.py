@@ -105,7 +105,7 @@ class SchedulingQueue:
             return
         info = self._queues.get(new.key)
         if new.uid in self._inflight.pods:
-            admission = self._queues.profile(self._inflight.pods[new.uid][1]).admission
+            admission = self._queues.profiles[self._inflight.pods[new.uid][1].profile].admission
             for event in pod_update_events(old, new):
                 if self._is_registered(event) or admission is not None:
                     self._inflight.record(ObservedEvent(event, old.pod, new.pod), Scope(only_uid=new.uid))
@@ -142,7 +142,7 @@ class SchedulingQueue:
         O(pods).
         """
         for info in self._inflight:
-            if self._queues.profile(info).admission is not None:
+            if self._queues.profiles[info.profile].admission is not None:
                 self._inflight.record(ObservedEvent(REGROUPED, None, None), Scope(only_uid=info.uid))
         for info in [*self._queues, *self._inflight]:
             shape = shape_of(info)
@@ -286,7 +286,7 @@ class SchedulingQueue:
 
     def nominate(self, pod: PodInfo, node: str) -> None:
         """Nominate a pod that exists and is not bound; "" withdraws. A nominated pod leaves its shape group."""
-        if not node and pod.uid not in self._queues.nominator:
+        if not node and pod.uid not in self._queues.nominator.nominations:
             return
         self._queues.nominator.set(pod, node)
         info = self._queues.get(pod.key)

@@ -64,7 +64,7 @@ class SubQueues:
         self.on_backoff: Callable[[], None] = lambda: None  # called when a backoff has begun, as there may be an earlier expiry
         self.arrivals = asyncio.Event()  # set whenever something may have become poppable
         self._clock = clock
-        self._profiles = profiles
+        self.profiles = profiles
         self._metrics = metrics
         self._pods: dict[str, QueuedPodInfo] = {}  # by key, in whichever queue
         self._sequence = 0
@@ -80,9 +80,6 @@ class SubQueues:
     def get(self, key: str) -> QueuedPodInfo | None:
         return self._pods.get(key)
 
-    def profile(self, info: QueuedPodInfo) -> QueueProfile:
-        return self._profiles[info.profile]
-
     def is_backing_off(self, info: QueuedPodInfo) -> bool:
         return self.backoff.is_backing_off(info, self._clock.now())
 
@@ -92,11 +89,11 @@ class SubQueues:
         info.backoff_expiry = None
         self._sequence += 1
         info.sequence = self._sequence
-        info.sort_key = self._profiles[info.profile].sort_key(info)
+        info.sort_key = self.profiles[info.profile].sort_key(info)
 
     def sort(self, info: QueuedPodInfo) -> None:
         """Compute the pod's sort key anew. A heap that holds the pod does not notice: add the pod to it again."""
-        info.sort_key = self.profile(info).sort_key(info)
+        info.sort_key = self.profiles[info.profile].sort_key(info)
 
     def replace(self, info: QueuedPodInfo, pod_info: PodInfo) -> None:
         """Give a pending pod its new state and order in the queue that it is in."""
@@ -221,7 +218,7 @@ class SubQueues:
 
     def _admit(self, info: QueuedPodInfo) -> bool:
         """Run PreEnqueue and write its outcome into the pod."""
-        refusal = self._profiles[info.profile].pre_enqueue(info.pod_info, info.gating_plugin)
+        refusal = self.profiles[info.profile].pre_enqueue(info.pod_info, info.gating_plugin)
         if refusal is None:
             if info.gating_plugin:
                 self._withdraw(info)

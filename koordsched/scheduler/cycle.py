@@ -26,8 +26,8 @@ from koordsched.framework.handle import ExtenderError
 from koordsched.framework.interface import NextPodPlugin
 from koordsched.framework.row_refusals import NO_REFUSALS
 from koordsched.framework.row_verdicts import NO_VERDICTS
-from koordsched.framework.sampling import Sampler, nodes_to_find
-from koordsched.framework.status import Code, PluginError, Status
+from koordsched.framework.sampling import Sampler, nodes_to_find, uniform_index
+from koordsched.framework.status import Code, PluginError, Status, internal_error
 from koordsched.framework.waiting import WaitingPod
 from koordsched.log import get_logger
 from koordsched.queue.events import ASSIGNED_POD_DELETE, Scope
@@ -170,8 +170,9 @@ class Cycle:
         except CacheError as error:
             self._failures.handle(Failure(info, profile, str(error), nominate=CLEAR_NOMINATION, started=attempt.started))
             return None
-        context.queue.nominate(pod, "")
-        status = self.reserve(attempt)
+        if self._nominator.nominations:
+            context.queue.nominate(pod, "")
+        status = profile.run_reserve(attempt.state, pod, found)
         if status is None:
             self.permit(attempt)
         else:
@@ -195,9 +196,13 @@ class Cycle:
 
     def search(self, attempt: Attempt) -> str | Diagnosis | ExtenderQuestion:
         """Run PreFilter, Filter, PreScore and Score, and observe how long that took. Raises what a plugin raises."""
-        timings, resumed = attempt.profile.timings, attempt.answer is not None
+        shapes, timings, resumed = attempt.profile.shapes, attempt.profile.timings, attempt.answer is not None
         began = self._context.clock.perf() if resumed else attempt.started
-        found = self.find_node(attempt)
+        if shapes.have_owners:
+            with shapes.view(attempt.pod):
+                found = self.find_node(attempt)
+        else:
+            found = self.find_node(attempt)
         if isinstance(found, ExtenderQuestion):
             timings.interrupt(began)
             return found
@@ -216,14 +221,8 @@ class Cycle:
     def find_node(self, attempt: Attempt) -> str | Diagnosis | ExtenderQuestion:
         """Return the node for the pod, why there is none, or what extenders have to be asked first. PluginError when a plugin failed.
 
-        Reads the cache as it is: nothing may await between this and the assumption of the pod.
+        Reads the cache as it is, or as the pod's owner of credits sees it: nothing may await between this and the assumption of the pod.
         """
-        if attempt.profile.shapes.have_owners:
-            with attempt.profile.shapes.view(attempt.pod):
-                return self._find_node(attempt)
-        return self._find_node(attempt)
-
-    def _find_node(self, attempt: Attempt) -> str | Diagnosis | ExtenderQuestion:
         pod, profile, answer = attempt.pod, attempt.profile, attempt.answer
         shapes, timings = profile.shapes, profile.timings
         if profile.admission is not None and self._cache.table.live_count:
@@ -240,7 +239,7 @@ class Cycle:
         # One node or a few: that which was nominated for the pod, and what plugins prefer or restrict it to.
         asking = answer is not None or (self._extenders is not None and self._extenders.wants(pod))
         nominated, refused = None, NO_REFUSALS
-        any_nominated = len(self._nominator) or pod.pod.status.nominated_node_name
+        any_nominated = self._nominator.nominations or pod.pod.status.nominated_node_name
         if any_nominated or profile.names_nodes or shape.restriction is not None:
             found = self._find_apart(attempt, shape, asking=asking)
             if found is not None and not isinstance(found, int):
@@ -248,12 +247,12 @@ class Cycle:
             nominated = found
 
         # All nodes; those of other nominated pods have to keep room for these.
-        shapes.filter(shape, pod)
+        feasible_count = shapes.filter(shape, pod)
         timings.filtered_at = timings.perf() if shape.pre_filtered.refusal is None else 0.0
         if any_nominated:
             refused = self._nominated.refusals(profile, shape, pod, shape.evaluation)
         refused_count = 0 if refused is NO_REFUSALS else len(refused)
-        if answer is None and nominated is None and shape.feasible_count <= refused_count:
+        if answer is None and nominated is None and feasible_count <= refused_count:
             return shapes.diagnose(shape, pod, refused)
         evaluation = shape.evaluation
         left_out = refused.rows if refused_count else None
@@ -270,6 +269,7 @@ class Cycle:
             left_out = np.setdiff1d(evaluation.feasible_rows(), np.array(list(candidates), np.int32))
         if left_out is not None:
             shapes.overrule(shape, left_out)
+            feasible_count = evaluation.feasible_count
         try:
             # Sampling: part of the nodes is looked at where the operator says so.
             percentage = 0 if candidates else profile.percentage_of_nodes_to_score
@@ -279,7 +279,7 @@ class Cycle:
                 return self._question(evaluation.feasible_rows() if sample is None else sample, nominated)
 
             # A single feasible node is taken without scoring.
-            if evaluation.feasible_count == 1:
+            if feasible_count == 1:
                 return self._name(int(evaluation.feasible_rows()[0]))
             shapes.pre_score(shape, pod)
             shapes.score(shape, pod)
@@ -287,14 +287,14 @@ class Cycle:
             # Select host: one of those with the highest total by chance.
             if not candidates and sample is None:
                 best, ties = evaluation.best()
-                return self._name(evaluation.pick(best, self._random.randrange(ties) if ties > 1 else 0))
+                return self._name(evaluation.pick(best, uniform_index(self._random, ties)))
             if sample is None:
                 totals = {row: evaluation.scores(row)[1] + extra for row, extra in sorted(candidates.items())}
             else:
                 totals = dict(zip(sample.tolist(), self._sampler.totals(shape, pod, sample).tolist(), strict=True))
             highest = max(totals.values())
             rows_of_best = [row for row, total in totals.items() if total == highest]
-            return self._name(rows_of_best[self._random.randrange(len(rows_of_best)) if len(rows_of_best) > 1 else 0])
+            return self._name(rows_of_best[uniform_index(self._random, len(rows_of_best))])
         finally:
             if left_out is not None:
                 shapes.reinstate(shape, left_out)
@@ -323,7 +323,7 @@ class Cycle:
             if isinstance(chosen, Diagnosis):
                 return chosen
             restriction, preferred = chosen
-        if len(self._nominator) or pod.pod.status.nominated_node_name:
+        if self._nominator.nominations or pod.pod.status.nominated_node_name:
             nominated = self._nominated.own_row(profile, shape, pod, restriction)
         one = preferred if nominated is None else nominated
         if one is not None and not asking:
@@ -373,7 +373,7 @@ class Cycle:
             text = "" if status is None else status.message
         except Exception as error:
             log.exception("PostFilter failed", pod=attempt.info.key)
-            result, text = None, _bug(error)
+            result, text = None, internal_error(error).message
         self._no_node(attempt, diagnosis, text, result)
 
     def _no_node(self, attempt: Attempt, diagnosis: Diagnosis, text: str = "", result: PostFilterResult | None = None) -> None:
@@ -396,26 +396,13 @@ class Cycle:
         if isinstance(error, ExtenderError):
             return Failure(info, profile, str(error), nominate=CLEAR_NOMINATION, started=started)
         log.exception("scheduling cycle failed", pod=info.key)
-        return Failure(info, profile, _bug(error), started=started)
+        return Failure(info, profile, internal_error(error).message, started=started)
 
-    # Reserve and Permit, for an assumed pod
-
-    def reserve(self, attempt: Attempt) -> Status | None:
-        """Run Reserve; whoever calls this takes the pod back if the answer is not success."""
-        try:
-            return attempt.profile.run_reserve(attempt.state, attempt.pod, attempt.node)
-        except Exception as error:
-            log.exception("Reserve failed", pod=attempt.pod.key, node=attempt.node)
-            return Status(Code.ERROR, (_bug(error),))
+    # After Reserve, for an assumed pod
 
     def permit(self, attempt: Attempt) -> None:
         """Run Permit, and start binding the pod if it is not refused."""
-        waits: dict[str, float] = {}
-        try:
-            status, waits = attempt.profile.run_permit(attempt.state, attempt.pod, attempt.node)
-        except Exception as error:
-            log.exception("Permit failed", pod=attempt.pod.key, node=attempt.node)
-            status = Status(Code.ERROR, (_bug(error),))
+        status, waits = attempt.profile.run_permit(attempt.state, attempt.pod, attempt.node)
         if status is not None:
             self._undo(attempt, status)
             return
@@ -452,7 +439,7 @@ class Cycle:
             raise
         except Exception as error:
             log.exception("binding cycle failed", pod=attempt.pod.key, node=attempt.node)
-            status = Status(Code.ERROR, (_bug(error),))
+            status = internal_error(error)
         if status is not None:
             self._undo(attempt, status)
 
@@ -553,8 +540,3 @@ class Cycle:
         attempt.profile.run_unreserve(attempt.state, pod, attempt.node)
         if context.cache.is_assumed(pod.uid):
             context.cache.forget_pod(pod.uid)
-
-
-def _bug(error: Exception) -> str:
-    """Say for the pod's author that it is not their mistake."""
-    return f"internal error, see the scheduler's log: {error!r}"

@@ -48,9 +48,6 @@ class Steps(Protocol):
     def failure_of(self, attempt: Attempt, error: Exception) -> Failure:
         """Return what is to be reported of a search that ended in an error."""
 
-    def reserve(self, attempt: Attempt) -> Status | None:
-        """Run Reserve for an assumed pod."""
-
     def take_back(self, attempt: Attempt) -> None:
         """Undo what was done since the pod was assumed."""
 
@@ -194,7 +191,7 @@ class GroupTurn:
             # Past the queue, which would give the pod another group: it keeps its place until the turn is committed.
             self._nominations[pod.uid] = pod, nominated
             nominator.remove(pod.uid)
-        status = steps.reserve(attempt)
+        status = attempt.profile.run_reserve(attempt.state, attempt.pod, attempt.node)
         if status is None:
             return ""
         self._take_back(self._placed.pop())

@@ -18,7 +18,7 @@ from koordsched.config.extension_points import PRE_FILTER
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.restriction import Restriction, rows_named
 from koordsched.framework.row_refusals import NO_REFUSALS
-from koordsched.framework.sampling import nodes_to_find
+from koordsched.framework.sampling import nodes_to_find, uniform_index
 from koordsched.framework.status import SKIPS, PluginError, Status
 from koordsched.scheduler.extenders.asking import AllowedNodes
 
@@ -146,4 +146,4 @@ class RestrictedSearch:
         if extra:
             totals += [extra[row] for row in rows.tolist()]
         best = (totals == totals.max()).nonzero()[0]
-        return int(rows[best[self._random.randrange(len(best)) if len(best) > 1 else 0]])
+        return int(rows[best[uniform_index(self._random, len(best))]])

@@ -108,17 +108,14 @@ class Asker:
         if self.evaluation.is_current():
             return
         self.broken = True
-        self.evaluation.catch_up()
-        f = self.evaluation.next_filter(0)
+        f = self.evaluation.first_filter()
         while f >= 0:
             rows = self.evaluation.work_rows().tolist()
             if stop == 0:
                 return
             stop -= 1
             codes = [FILTERS[self.plugins.filters[f]].code(self.facts, row) for row in rows]
-            self.evaluation.store_codes(None if terse and not any(codes) else np.array(codes, np.int32))
-            f = self.evaluation.next_filter(f + 1)
-        self.evaluation.settle()
+            f = self.evaluation.store_codes(None if terse and not any(codes) else np.array(codes, np.int32))
         self.broken = False
         self._follow_changes()
 
@@ -133,7 +130,7 @@ class Asker:
         """Run the scorers, likewise."""
         self.broken = True
         feasible = set(self.evaluation.feasible_rows().tolist())
-        s = self.evaluation.next_scorer(0)
+        s = self.evaluation.first_scorer()
         while s >= 0:
             rows = self.evaluation.work_rows().tolist()
             assert feasible.issuperset(rows)
@@ -141,9 +138,8 @@ class Asker:
                 return
             stop -= 1
             scores = [SCORERS[self.plugins.scorers[s]].score(self.facts, row) for row in rows]
-            self.evaluation.store_scores(None if terse and not any(scores) else np.array(scores, np.int64))
+            s = self.evaluation.store_scores(None if terse and not any(scores) else np.array(scores, np.int64))
             self.normalized = False
-            s = self.evaluation.next_scorer(s + 1)
         self._normalize()
         assert self.evaluation.rank() == -1
         self.broken = False

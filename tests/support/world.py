@@ -120,7 +120,11 @@ class NodeSearch:
         """Return the cycle's state with the node's name, or with the reasons why there is none."""
         info: Any = None
         attempt = Attempt(info, pod, profile, 0.0)
-        found = self._cycle.find_node(attempt)
+        if profile.shapes.have_owners:
+            with profile.shapes.view(pod):
+                found = self._cycle.find_node(attempt)
+        else:
+            found = self._cycle.find_node(attempt)
         assert not isinstance(found, ExtenderQuestion)
         return attempt.state.clone(), found
 

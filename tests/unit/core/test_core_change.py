@@ -47,13 +47,10 @@ def test_a_registered_kind_asks_only_those_again_that_read_it_up_to_the_last_bit
 
     def asked() -> list[int]:
         found = []
-        evaluation.catch_up()
-        f = evaluation.next_filter(0)
+        f = evaluation.first_filter()
         while f >= 0:
             found.append(f)
-            evaluation.store_codes(None)
-            f = evaluation.next_filter(f + 1)
-        evaluation.settle()
+            f = evaluation.store_codes(None)
         return found
 
     assert asked() == [0, 1, 2]

@@ -58,26 +58,22 @@ class Bench:
         """Run the filters' part of a round; return the feasible rows."""
         evaluation = evaluation or self.evaluation
         self.asked = []
-        evaluation.catch_up()
-        f = evaluation.next_filter(0)
+        f = evaluation.first_filter()
         while f >= 0:
             rows = evaluation.work_rows().tolist()
             self.asked.append((f"filter {f}", rows))
-            evaluation.store_codes(np.array([self.filters[f].answer(row) for row in rows], np.int32))
-            f = evaluation.next_filter(f + 1)
-        evaluation.settle()
+            f = evaluation.store_codes(np.array([self.filters[f].answer(row) for row in rows], np.int32))
         feasible: list[int] = evaluation.feasible_rows().tolist()
         return feasible
 
     def rank(self, evaluation: Evaluation | None = None) -> int:
         """Run the scorers' part; return what `rank` does."""
         evaluation = evaluation or self.evaluation
-        s = evaluation.next_scorer(0)
+        s = evaluation.first_scorer()
         while s >= 0:
             rows = evaluation.work_rows().tolist()
             self.asked.append((f"scorer {s}", rows))
-            evaluation.store_scores(np.array([self.scorers[s].answer(row) for row in rows], np.int64))
-            s = evaluation.next_scorer(s + 1)
+            s = evaluation.store_scores(np.array([self.scorers[s].answer(row) for row in rows], np.int64))
         return evaluation.rank()
 
     def totals(self) -> dict[int, int]:
@@ -129,8 +125,7 @@ def test_a_change_that_no_plugin_reads_makes_no_row_dirty() -> None:
     bench = Bench(3, [Filter(passes, USAGE)])
     bench.filter()
     bench.table.mark(1, TAINTS)
-    assert bench.evaluation.catch_up() == 0
-    bench.evaluation.settle()
+    assert bench.evaluation.first_filter() == -1
 
 
 def test_plugins_that_read_nothing_are_asked_about_a_row_that_is_another_node_now() -> None:
@@ -213,8 +208,7 @@ def test_a_round_that_a_plugin_aborted_leaves_other_evaluations_right() -> None:
     other = bench.new_evaluation()
     bench.filter(other)
     bench.table.mark(1, USAGE)
-    bench.evaluation.catch_up()
-    assert bench.evaluation.next_filter(0) == 0  # ... and here the plugin raises
+    assert bench.evaluation.first_filter() == 0  # ... and here the plugin raises
     bench.table.mark(2, USAGE)
     assert bench.filter(other) == [0, 2]
     assert bench.asked == [("filter 0", [1, 2])]
@@ -235,8 +229,7 @@ def test_a_round_that_a_plugin_aborted_leaves_other_evaluations_right() -> None:
 )
 def test_an_answer_that_is_none_is_refused(codes: np.ndarray, error: type[Exception]) -> None:
     bench = Bench(2, [Filter(passes)])
-    bench.evaluation.catch_up()
-    bench.evaluation.next_filter(0)
+    bench.evaluation.first_filter()
     with pytest.raises(error):
         bench.evaluation.store_codes(codes)
 
@@ -248,13 +241,11 @@ def test_no_answer_at_all_means_that_every_row_passes_and_scores_0() -> None:
     assert bench.totals() == {0: 10}
     bench.table.mark(1, USAGE)
     bench.table.mark(2, TAINTS)
-    bench.evaluation.catch_up()
-    for f in (0, 1):
-        assert bench.evaluation.next_filter(f) == f
-        bench.evaluation.store_codes(None)
-    bench.evaluation.settle()
+    assert bench.evaluation.first_filter() == 0
+    assert bench.evaluation.store_codes(None) == 1
+    assert bench.evaluation.store_codes(None) == -1
     assert bench.evaluation.feasible_rows().tolist() == [0, 1, 2]
-    assert bench.evaluation.next_scorer(0) == 0
+    assert bench.evaluation.first_scorer() == 0
     bench.evaluation.store_scores(None)
     assert bench.evaluation.rank() == -1
     assert [bench.evaluation.scores(row)[1] for row in range(3)] == [10, 0, 0]
@@ -346,9 +337,8 @@ def test_quotients_of_huge_scores_are_exact() -> None:
 def test_a_custom_normalisation_replaces_the_raw_scores() -> None:
     bench = Bench(3, [], [Scorer(lambda row: 1000 * row, CUSTOM, 2)])
     rows = np.array(bench.filter(), np.int32)
-    scorer = bench.evaluation.next_scorer(0)
-    bench.evaluation.store_scores(np.array([0, 1000, 2000], np.int64))
-    assert bench.evaluation.next_scorer(1) == -1
+    scorer = bench.evaluation.first_scorer()
+    assert bench.evaluation.store_scores(np.array([0, 1000, 2000], np.int64)) == -1
     assert bench.evaluation.raw_scores(scorer, rows).tolist() == [0, 1000, 2000]
     bench.evaluation.store_normalized(scorer, rows, np.array([1, 2, 3], np.int64))
     assert bench.evaluation.rank() == -1
@@ -385,12 +375,11 @@ def test_a_custom_score_outside_0_to_100_names_its_scorer_whenever_it_comes(bad:
 
 def normalize_and_rank(bench: Bench, rows: np.ndarray, *normalized: int) -> None:
     """Run the scorers' part with scorer 1's scores normalised to these."""
-    s = bench.evaluation.next_scorer(0)
+    s = bench.evaluation.first_scorer()
     while s >= 0:
         asked = bench.evaluation.work_rows().tolist()
         bench.asked.append((f"scorer {s}", asked))
-        bench.evaluation.store_scores(np.array([bench.scorers[s].answer(row) for row in asked], np.int64))
-        s = bench.evaluation.next_scorer(s + 1)
+        s = bench.evaluation.store_scores(np.array([bench.scorers[s].answer(row) for row in asked], np.int64))
     bench.evaluation.store_normalized(1, rows, np.array(normalized, np.int64))
     assert bench.evaluation.rank() == -1
 
@@ -599,10 +588,8 @@ def test_a_fresh_round_without_a_feasible_row_is_followed_by_right_ones() -> Non
 
 def test_a_filter_that_let_all_rows_pass_unasked_may_refuse_later() -> None:
     bench = Bench(4, [Filter(lambda row: 7 * (row == 2))])
-    bench.evaluation.catch_up()
-    bench.evaluation.next_filter(0)
+    bench.evaluation.first_filter()
     bench.evaluation.store_codes(None)
-    bench.evaluation.settle()
     bench.table.mark(1, USAGE)
     bench.table.mark(2, USAGE)
     assert bench.filter() == [0, 1, 3]
@@ -629,7 +616,7 @@ def test_a_round_that_a_plugin_aborted_hides_no_later_change_from_an_evaluation_
     bench.filter()
     bench.table.mark(1, USAGE)
     assert bench.totals() == {0: 0, 2: 0}
-    assert other.catch_up() == 1  # ... and a plugin raises
+    assert other.first_filter() == 0  # ... and a plugin raises
     assert bench.evaluation.is_current()
     assert bench.rank() == -1
     refused.clear()

@@ -12,10 +12,8 @@ from koordsched._core.table import NodeTable
 
 
 def filter_round(evaluation: Evaluation, code: int) -> None:
-    evaluation.catch_up()
-    evaluation.next_filter(0)
+    evaluation.first_filter()
     evaluation.store_codes(np.full(len(evaluation.work_rows()), code, np.int32))
-    evaluation.settle()
 
 
 def test_growing_keeps_which_scorers_are_switched_on() -> None:
@@ -24,7 +22,7 @@ def test_growing_keeps_which_scorers_are_switched_on() -> None:
     evaluation.configure([255], [255, 255], [0, 0], [1, 1])
     filter_round(evaluation, 0)
     evaluation.enable_scorers([True, False])
-    evaluation.next_scorer(0)
+    evaluation.first_scorer()
     evaluation.store_scores(np.zeros(64, np.int64))
     evaluation.rank()
     table.set_live(table.acquire_row(), True)

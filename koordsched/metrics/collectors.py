@@ -92,8 +92,10 @@ class Counter(Collector):
 
     def increment(self, *labels: str) -> None:
         """Count one more with these label values."""
-        child = self._children.get(labels) or self.child(*labels)
-        child.count += 1
+        try:
+            self._children[labels].count += 1
+        except KeyError:
+            self.child(*labels).count = 1
 
     def reset(self) -> None:
         for child in self._children.values():

@@ -381,9 +381,13 @@ class Columns:
         if old is None:
             self.set_name(row, new.metadata.name)
         self.set_allocatable(row, allocatable)
-        self.set_labels(row, old.metadata.labels if old else {}, new.metadata.labels)
-        self.set_taints(row, effective_taints(old) if old else (), effective_taints(new))
-        self.set_images(row, old.status.images if old else (), new.status.images)
+        labels = {} if old is None else old.metadata.labels
+        if labels != new.metadata.labels:
+            self.set_labels(row, labels, new.metadata.labels)
+        taints, new_taints = () if old is None else effective_taints(old), effective_taints(new)
+        if taints != new_taints:
+            self.set_taints(row, taints, new_taints)
+        self.set_images(row, () if old is None else old.status.images, new.status.images)
         self.table.set_live(row, True)
         self._forget_if_many()
 

@@ -175,7 +175,7 @@ class PodResourceClaim(Api):
     resource_claim_template_name: str | None = None
 
 
-class PodSpec(Api, weakref=True):
+class PodSpec(Api):
     node_name: str = ""
     scheduler_name: str = ""
     priority: Int32 | None = None

@@ -10,17 +10,29 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
+
+from koordsched.api.core import PodSpec
+from koordsched.api.meta import ObjectMeta
 
 if TYPE_CHECKING:
-    from koordsched.api.core import Affinity, Pod, PodAffinity, PodAffinityTerm, PodSpec
-    from koordsched.api.meta import LabelSelector, ObjectMeta
+    from koordsched.api.core import Affinity, Pod, PodAffinity, PodAffinityTerm
+    from koordsched.api.meta import LabelSelector
 
 MANY_NAMES = 128
 
+
+class SharedPodSpec(PodSpec, weakref=True, gc=True):
+    """The spec of a pod that names much."""
+
+
+class SharedObjectMeta(ObjectMeta, weakref=True, gc=True):
+    """The metadata of a pod that names much."""
+
+
 _encode = msgspec.msgpack.Encoder().encode
-_specs: WeakValueDictionary[bytes, PodSpec] = WeakValueDictionary()  # by digest of all but the node's name
-_labels: WeakValueDictionary[bytes, ObjectMeta] = WeakValueDictionary()  # by digest of labels and annotations
+_specs: WeakValueDictionary[bytes, SharedPodSpec] = WeakValueDictionary()  # by digest of all but the node's name
+_labels: WeakValueDictionary[bytes, SharedObjectMeta] = WeakValueDictionary()  # by digest of labels and annotations
 
 
 def share(pod: Pod) -> Pod:
@@ -36,9 +48,9 @@ def share(pod: Pod) -> Pod:
 def _shared_spec(spec: PodSpec) -> PodSpec:
     key = blake2b(_encode(replace(spec, node_name=""))).digest()
     found = _specs.get(key)
-    spec = _compact(spec) if found is None else replace(found, node_name=spec.node_name)
-    _specs[key] = spec
-    return spec
+    shared = SharedPodSpec(**asdict(_compact(spec))) if found is None else replace(found, node_name=spec.node_name)
+    _specs[key] = shared
+    return shared
 
 
 def _compact(spec: PodSpec) -> PodSpec:
@@ -72,10 +84,11 @@ def _with_selector(term: PodAffinityTerm, selectors: dict[bytes, LabelSelector])
 def _shared_labels(meta: ObjectMeta) -> ObjectMeta:
     key = blake2b(_encode((meta.labels, meta.annotations))).digest()
     found = _labels.get(key)
+    shared = SharedObjectMeta(**asdict(meta))
     if found is not None:
-        meta = replace(meta, labels=found.labels, annotations=found.annotations)
-    _labels[key] = meta
-    return meta
+        shared = replace(shared, labels=found.labels, annotations=found.annotations)
+    _labels[key] = shared
+    return shared
 
 
 def names_in(spec: PodSpec) -> int:

@@ -17,6 +17,8 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from koordsched._core.change import ChangeKinds, NodeChange
 from koordsched.api.resources import node_allocatable
 from koordsched.cache.columns import Columns
@@ -48,16 +50,13 @@ class CacheError(Exception):
     """The scheduler asked for a transition that the pod's state does not allow: a bug of ours or a very late event."""
 
 
-class PodState:
+class PodState(msgspec.Struct, eq=False, gc=False):
     """Where a pod is counted. `request` is kept because what was added must be subtracted, whatever the pod looks like later."""
 
-    __slots__ = ("assumed", "info", "node", "request")
-
-    def __init__(self, info: PodInfo, node: NodeInfo, request: Request, *, assumed: bool) -> None:
-        self.info = info
-        self.node = node
-        self.request = request
-        self.assumed = assumed
+    info: PodInfo
+    node: NodeInfo
+    request: Request
+    assumed: bool
 
 
 class Cache:
@@ -248,7 +247,7 @@ class Cache:
         request = self.columns.request(info.resources)
         self._count(node, info, request)
         node.pods[info.uid] = info
-        self.pods[info.uid] = PodState(info, node, request, assumed=assumed)
+        self.pods[info.uid] = PodState(info, node, request, assumed)
         self.assumed_count += assumed
         for follower in self._followers:
             follower.pod_added(info, node.row)
@@ -355,7 +354,7 @@ class Cache:
                 del info.pods[uid]
                 continue
             request = self.columns.request(pod.resources)
-            self.pods[uid] = PodState(pod, info, request, assumed=before is not None and before.assumed)
+            self.pods[uid] = PodState(pod, info, request, before is not None and before.assumed)
             self._count(info, pod, request)
         self.assumed_count = sum(state.assumed for state in self.pods.values())
         if info.node is not None:  # after the pods, which may have to be counted again for its resources

@@ -1,13 +1,20 @@
-"""When garbage is collected."""
+"""When garbage is collected, and what the collector looks at."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 
+import msgspec
 import pytest
+from support.builders import node, pod
 from support.virtual_loop import run_virtual
 
+from koordsched.api.core import Pod
+from koordsched.api.meta import Api
+from koordsched.api.podinfo import PodInfo
+from koordsched.api.sharing import SharedObjectMeta, SharedPodSpec
+from koordsched.cache.cache import Cache
 from koordsched.clock import VirtualClock
 from koordsched.server.garbage import SWEEP_SECONDS, SWEEPS_TO_ALL, sweep
 
@@ -33,3 +40,32 @@ def test_young_garbage_is_collected_often_and_all_of_it_rarely(monkeypatch: pyte
 
 def test_while_pods_wait_only_young_garbage_is_collected(monkeypatch: pytest.MonkeyPatch) -> None:
     assert collections(monkeypatch, SWEEPS_TO_ALL + 1, busy=True) == [1] * (SWEEPS_TO_ALL + 1)
+
+
+def test_a_pod_of_the_cache_costs_a_collection_two_objects() -> None:
+    """Its PodInfo, and the dict of its node's pods. The Structs of the API are trees: no collection can find anything among them."""
+    bodies = [
+        msgspec.json.encode(
+            pod(f"p{number}").label("app", "web").request("cpu", "1").annotation("a", "b").tolerates("dedicated", "gpu").on("n").build()
+        )
+        for number in range(100)
+    ]
+    cache, decoder = Cache(), msgspec.json.Decoder(Pod)
+    cache.set_node(node("n").build())
+    cache.set_pod(PodInfo(pod("first").on("n").build(), counted_on_node=True), "n")
+    gc.collect()
+    before = len(gc.get_objects())
+    for body in bodies:
+        found = decoder.decode(body)
+        cache.set_pod(PodInfo(found, counted_on_node=True), found.spec.node_name)
+    gc.collect()  # tuples of what is not looked at are found out at the first collection, and not looked at any more
+    assert len(gc.get_objects()) - before < 2 * len(bodies)
+
+
+def subclasses(kind: type) -> list[type]:
+    return [each for child in kind.__subclasses__() for each in (child, *subclasses(child))]
+
+
+def test_no_struct_of_the_api_is_looked_at_by_the_collector() -> None:
+    looked_at = [kind for kind in subclasses(Api) if kind.__flags__ & 1 << 14]  # CPython's Py_TPFLAGS_HAVE_GC
+    assert {kind for kind in looked_at if kind.__module__.startswith("koordsched.")} == {SharedPodSpec, SharedObjectMeta}

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
-GC_THRESHOLDS = (20_000, 50, 100)
+GC_THRESHOLDS = (10_000, 100, 100)
 """Objects that outnumber the freed ones by this make a collection (CPython's 700 means one for every few watch events). Nearly everything
 here dies by its reference count; what is left are cycles of tasks and exceptions, which may wait. Decoding and handling an initial list
 of bound pods: 49 us a pod with CPython's thresholds, 33 with these, 29 without any collection, as `koordsched.frozen` has it. The loop
-stands still meanwhile: 1 ms among 20,000 objects, as Structs of the API are not looked at (`api.meta.Api`)."""
+stands still meanwhile: 1 to 4 ms among 10,000 objects, as Structs of the API are not looked at (`api.meta.Api`)."""
 SWITCH_SECONDS = 0.0005
 """How long a thread may keep Python's lock when another wants it. The scheduling loop wants it back for each of its callbacks: with
 CPython's 5 ms a few of them in a turn, beside a serving thread that is at work, are a lag of 50 ms."""

@@ -30,7 +30,7 @@ class TlsProtocol(asyncio.Protocol):
         self._connection = connection
         self._first_context = connection.get_context()  # kept: OpenSSL may call back into it after another was chosen by name
         self._inner = inner
-        self._opened = opened
+        self._opened: Callable[[], object] | None = opened
         self._is_open = False
         self._outer: asyncio.Transport | None = None
         self.reading = True
@@ -57,6 +57,7 @@ class TlsProtocol(asyncio.Protocol):
         self._outer = cast("asyncio.Transport", transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._opened = None  # a method of what holds this: the buffers of the connection would wait for the garbage collector
         if self._is_open:
             self._inner.connection_lost(exc)
 
@@ -89,7 +90,8 @@ class TlsProtocol(asyncio.Protocol):
         except SSL.WantReadError:
             return False
         self._is_open = True
-        self._opened()
+        if self._opened is not None:
+            self._opened()
         self._inner.connection_made(TlsTransport(self))
         return True
 

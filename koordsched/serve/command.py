@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
-GC_THRESHOLDS = (10_000, 100, 100)
+GC_THRESHOLDS = (10_000, 50, 100)
 """Objects that outnumber the freed ones by this make a collection (CPython's 700 means one for every few watch events). Nearly everything
 here dies by its reference count; what is left are cycles of tasks and exceptions, which may wait. Decoding and handling an initial list
 of bound pods: 49 us a pod with CPython's thresholds, 33 with these, 29 without any collection, as `koordsched.frozen` has it. The loop

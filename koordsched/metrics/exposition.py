@@ -53,16 +53,17 @@ def text_of(families: Iterable[Family], rules: MetricRules = SHOW_ALL) -> bytes:
     from prometheus_client.exposition import generate_latest  # noqa: PLC0415  # see the module's docstring
     from prometheus_client.registry import CollectorRegistry  # noqa: PLC0415
 
+    shown = [_relabelled(_metric(family), family.name, rules) for family in families if family.name not in rules.disabled]
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Metrics(_relabelled(_metric(family), family.name, rules) for family in families if family.name not in rules.disabled))
+    registry.register(_Metrics(shown))
     return generate_latest(registry)
 
 
 class _Metrics:
     """What the library takes for a collector. No class of the function: each call's would be a cycle, garbage to be collected."""
 
-    def __init__(self, metrics: Iterable[Metric]) -> None:
-        self._metrics = list(metrics)
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        self._metrics = metrics
 
     def collect(self) -> Iterable[Metric]:
         return self._metrics

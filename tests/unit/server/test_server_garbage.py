@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from typing import Any
 
 import msgspec
 import pytest
@@ -62,8 +63,9 @@ def test_a_pod_of_the_cache_costs_a_collection_two_objects() -> None:
     assert len(gc.get_objects()) - before < 2 * len(bodies)
 
 
-def subclasses(kind: type) -> list[type]:
-    return [each for child in kind.__subclasses__() for each in (child, *subclasses(child))]
+def subclasses(kind: type[Any]) -> list[type[Any]]:
+    children: list[type[Any]] = kind.__subclasses__()
+    return [each for child in children for each in (child, *subclasses(child))]
 
 
 def test_no_struct_of_the_api_is_looked_at_by_the_collector() -> None:

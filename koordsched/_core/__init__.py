@@ -7,5 +7,5 @@ other modules are kernels: pure functions from columns and a row selection to a 
 `cpuset`, `cpu_availability`, `cpu_accumulator` and `cpu_allocator` are about the CPUs of one machine: where they sit, which are available,
 which a request takes, and which pods hold them. A CPU set is an integer, bit i being CPU i.
 Kernels take the rows to look at as an int32 array and never allocate inside a loop. They know rows, ids and amounts, no API object.
-`deadman` has nothing to do with all that: it is a timer of the kernel that ends the process.
+`deadman` is apart from all this: a timer of the operating system that ends the process.
 """

@@ -44,7 +44,7 @@ def most_allocated(table: NodeTable, scored: ScoredResources, rows: NDArray[np.i
     """Return per row the weighted mean of 100 * min(requested, capacity) / capacity; otherwise as least_allocated."""
 
 def mixed_allocated(table: NodeTable, scored: MixedResources, rows: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return per row the weighted mean of what least_allocated or most_allocated gives each resource alone, each truncated.
+    """Return per row the weighted mean over the resources of least_allocated or most_allocated of that resource alone, each truncated.
 
     A resource that the row does not have scores 0 with its weight; 100 where the weights add up to 0. Without the GIL; O(rows x resources).
     """

@@ -1,4 +1,4 @@
-# Sets of bit columns that a pod cares about.
+# Bit columns with weights: what the bits of a row are worth for one pod.
 
 from libc.stdint cimport int32_t, int64_t
 

@@ -43,7 +43,7 @@ cdef class BitWeights:
         if not 0 <= low < high <= EXACT or len(columns) > INT64_MAX // high:
             raise ValueError(f"expected 0 <= low < high <= 2^53 / 100 and {len(columns)} * high within int64: got low {low}, high {high}")
         self.columns = np.array(columns, np.int32)
-        # Whoever has one weight of `high` is at the top anyway; cut to it, the sum cannot overflow.
+        # A row with one bit of weight `high` scores 100 whatever its other bits add. Weights cut to `high` have sums within int64.
         self.weights = np.array([min(weight, high) for weight in weights], np.int64)
         self.low = low
         self.high = high

@@ -15,7 +15,7 @@ class NodeChange(IntFlag):
     PORTS = 16  # port bits
     IMAGES = 32  # image bits
     EXISTENCE = 64  # the row became a node or ceased to be one
-    OBJECT = 128  # anything else of the node's object (annotations, conditions): only plugins that read NodeInfo care
+    OBJECT = 128  # anything else of the node's object (annotations, conditions): matters only to plugins that read NodeInfo
     ALL = (1 << KINDS) - 1  # also kinds that are registered later
 
 

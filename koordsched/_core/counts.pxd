@@ -1,4 +1,4 @@
-# Counts per row that a table has no column for, since they come and go with whoever asks, and what is made of them: sums over domains.
+# Counts per row for which the table has no column, because each exists only as long as a plugin uses it, and sums of them over domains.
 #
 # A domain is the set of rows with the same value id of an attribute column, the topology key; value id 0 means that the row has no such
 # key, so that it is in no domain. Loops over rows end at table.extent(): rows after that were never in use.

@@ -8,9 +8,9 @@ from koordsched._core.table import NodeTable
 class RowCounts:
     """How many of something each row of a table has, ghosts and free rows included. Grows with the table. Can be weakly referenced.
 
-    `version` is larger after every change that was not quiet, larger than any version of the table's counts was before; quiet changes are
-    those that are taken back before anybody else looks. When a turn is rewound (`NodeTable.rewind_turn`) it is what it was before the turn.
-    So of several counts the largest version says whether any has changed; a sum would not.
+    Every change sets `version` to a number that is larger than all earlier versions of the table's counts, except a quiet change, which is
+    undone before any other code reads the counts. Rewinding a turn (`NodeTable.rewind_turn`) restores the version from before the turn. Of
+    several counts the largest version therefore changes whenever one of them does; a sum of versions would not show every change.
     """
 
     def __init__(self, table: NodeTable) -> None: ...
@@ -21,10 +21,10 @@ class RowCounts:
     @property
     def version(self) -> int: ...
     def add(self, row: int, amount: int) -> None:
-        """Add (or with a negative amount take) some in a row. IndexError for a row beyond the table."""
+        """Add the amount, which may be negative, to a row's count. IndexError for a row beyond the table."""
 
     def add_quietly(self, row: int, amount: int) -> None:
-        """As add, with the version left as it is."""
+        """As `add`, for a quiet change: the version stays."""
 
     def add_all(self, amounts: dict[int, int], times: int = 1) -> None:
         """Add times x the amount of each row."""
@@ -49,10 +49,10 @@ class Domains:
         """How many domains have an eligible row."""
 
     def sum(self, counts: RowCounts, weight: int = 1) -> DomainSums:
-        """Return sums of their own. O(rows)."""
+        """Return new sums of the counts, each times the weight, over these domains. O(rows)."""
 
     def among(self, rows: NDArray[np.int32]) -> tuple[int, bool]:
-        """Return (in how many domains these live rows are, whether one of them is in none). As the table was when this was made."""
+        """Return (how many domains these live rows are in, whether a row is in none), by the table as it was when this was made."""
 
 class DomainSums:
     """Sums of row counts over the domains of one attribute column: rows with equal value ids; value id 0 (key absent) is no domain.

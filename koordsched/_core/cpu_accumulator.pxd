@@ -1,5 +1,5 @@
-# Which of the available CPUs a request takes (nodenumaresource.md §7). A take holds the GIL from its beginning to its end and runs no
-# Python code in which another could begin, so that one accumulator serves all machines.
+# Which of the available CPUs a request takes (nodenumaresource.md §7). `take` holds the GIL until it returns and runs no Python code in
+# which another `take` could begin, so one accumulator serves all machines.
 
 from libc.stdint cimport int32_t, uint64_t
 
@@ -19,8 +19,8 @@ cdef class CpuRequest:
     cdef readonly int strategy
 
 cdef class Accumulator(CpuAvailability):
-    cdef uint64_t[64] everything      # the available CPUs of all NUMA nodes, while one after the other gives its share
-    cdef int32_t[::1] givers          # NUMA nodes, in the order in which they give
+    cdef uint64_t[64] everything      # the available CPUs of all NUMA nodes, while CPUs are taken from one node after the other
+    cdef int32_t[::1] node_order      # NUMA nodes, in the order in which CPUs are taken from them
     cdef int32_t[::1] position        # [core] where its next CPU goes in a list
     cdef int32_t[::1] rank_of_node    # [node] its place in step C
     cdef int32_t[::1] rank_of_socket

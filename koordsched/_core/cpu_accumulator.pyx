@@ -46,7 +46,7 @@ cdef class Accumulator(CpuAvailability):
 
     def __init__(self):
         CpuAvailability.__init__(self)
-        self.givers = np.zeros(MAX_NODES, np.int32)
+        self.node_order = np.zeros(MAX_NODES, np.int32)
         self.position = np.zeros(MAX_CPUS, np.int32)
         self.rank_of_node = np.zeros(MAX_NODES, np.int32)
         self.rank_of_socket = np.zeros(MAX_CPUS, np.int32)
@@ -80,8 +80,8 @@ cdef class Accumulator(CpuAvailability):
             self._take_anything(False)
 
     cdef void _take_evenly(self, int bind, int32_t count) noexcept:
-        # The NUMA node with the fewest usable CPUs first, each giving an equal share of what is still needed, the last one all of it (D12).
-        # What they cannot give so comes from anywhere.
+        # Take from one NUMA node after the other, the one with the fewest usable CPUs first: of each an equal share of what is still
+        # needed, of the last one all of it (D12). What is missing then is taken from any node.
         cdef CpuTopology topology = self.topology
         cdef int32_t unit = topology.cpus_per_core if bind == FULL_PCPUS else 1
         cdef int32_t i, node, share, left = count
@@ -93,10 +93,10 @@ cdef class Accumulator(CpuAvailability):
         for node in range(nodes):
             room[node] = self.length_in_node[node]
             self.key[node] = room[node]
-            self.givers[node] = node
-        self.sort(self.givers, nodes)
+            self.node_order[node] = node
+        self.sort(self.node_order, nodes)
         for i in range(nodes):
-            node = self.givers[i]
+            node = self.node_order[i]
             share = min(room[node], left // unit // (nodes - i) * unit if i < nodes - 1 else left)
             if share:
                 self._only(&topology.node_words[node, 0])
@@ -107,7 +107,7 @@ cdef class Accumulator(CpuAvailability):
             self._take(bind, left)
 
     cdef void _only(self, const uint64_t* cpus) noexcept:
-        # Make available what is left of everything, of these CPUs alone if any are named.
+        # Make available what is not taken of `everything`; of that only these CPUs, unless they are NULL.
         cdef Py_ssize_t word
         for word in range(self.topology.words):
             self.available[word] = self.everything[word] & ~self.taken[word]

@@ -1,4 +1,4 @@
-"""Who holds which CPUs of one machine, which are free, and which a request gets (nodenumaresource.md §3, §6)."""
+"""Which pods hold which CPUs of one machine, which CPUs are free, and which a request gets (nodenumaresource.md §3, §6)."""
 
 from koordsched._core.cpu_accumulator cimport FULL_PCPUS, SPREAD_BY_PCPUS, Accumulator
 from koordsched._core.cpu_availability cimport NUMA_NODE_LEVEL
@@ -36,7 +36,7 @@ cdef class NodeCpus:
             raise ValueError(f"max_ref_count {count}: expected at least 1")
         self.max_ref = count
 
-    # Who holds what
+    # Holders
 
     def add(self, cpus, int exclusive):
         cpus &= self.topology.all
@@ -81,7 +81,7 @@ cdef class NodeCpus:
         taken = holders[self.max_ref - 1] if len(holders) >= self.max_ref else 0
         return self.topology.all & ~(taken | reserved)
 
-    # Who gets what
+    # Allocation
 
     def allocate(self, CpuRequest request not None, reserved=0, preferred=0, restored=(), numa_amounts=None):
         cdef list holders = self.restored_holders((preferred, *restored))

@@ -1,5 +1,5 @@
-# What of a machine is available for a request (nodenumaresource.md §7), in scratch memory: before `begin` and
-# `look` nothing in it means anything.
+# The CPUs of a machine that are available for a request (nodenumaresource.md §7), in scratch memory: its fields are meaningless until
+# `begin` and `look` have filled them.
 #
 # A group is a NUMA node or a socket. A list is its available CPUs in the order in which they would be taken. Shunned cores and nodes are
 # those of exclusive pods, which one more pod of the same policy should not share.
@@ -16,7 +16,7 @@ cdef enum Exclusive:  # as in api.koordinator.policies
 cdef enum Strategy:
     LEAST = 0
     MOST = 1
-    DISTRIBUTE_EVENLY = 2  # the accumulator's business, which takes node by node: here as LEAST
+    DISTRIBUTE_EVENLY = 2  # the accumulator takes CPUs node by node for this; in here it is the same as LEAST
 
 cdef enum Length:  # which of a group's available CPUs its list has
     ALL
@@ -47,7 +47,7 @@ cdef class CpuAvailability:
     cdef int32_t[::1] refs_of       # [CPU] its holders
     cdef int32_t[::1] refs_of_core  # [core] the sum over its available CPUs
     cdef int32_t[::1] free_of       # [core] its available CPUs
-    cdef int32_t[::1] active        # [0:actives] cores that had available CPUs in the beginning, ascending
+    cdef int32_t[::1] active        # [0:actives] cores that had available CPUs when `look` was called, ascending
     cdef int32_t actives
     cdef int32_t[::1] taken_in      # [socket] CPUs taken so far
     cdef unsigned char[::1] shunned_core  # [core] 1: of a pod of PCPU_LEVEL, or taken; means something only when that is `exclusive`

@@ -1,6 +1,6 @@
-"""What of a machine is available: by core, NUMA node and socket, and in lists that CPUs are taken from in their order.
+"""The available CPUs of a machine: by core, NUMA node and socket, and in lists from which CPUs are taken in the lists' order.
 
-nodenumaresource.md §7, the lists. Which list is taken from is the accumulator's business (cpu_accumulator.pyx).
+nodenumaresource.md §7, the lists. The accumulator decides from which list CPUs are taken (cpu_accumulator.pyx).
 """
 
 import numpy as np
@@ -44,7 +44,7 @@ cdef class CpuAvailability:
     # What is there
 
     cdef int begin(self, CpuHolders others, available) except -1:
-        # Forget all that was; CPUs are taken from these.
+        # Start anew: CPUs are taken from `available`, while `others` hold CPUs of the machine.
         self.topology = others.topology
         self.exclusive = others.policy
         self.topology.read(available, self.available)
@@ -58,7 +58,7 @@ cdef class CpuAvailability:
         return 0
 
     cdef void look(self, int32_t count) noexcept:
-        # From here on `count` CPUs are needed of those that are available now, wherever others were taken before.
+        # Count anew what is available, of which `count` CPUs are to be taken; CPUs that were taken since `begin` stay taken.
         self.needed = count
         zero(self.taken_in, self.topology.num_sockets)
         self._count_cores()

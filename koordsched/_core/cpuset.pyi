@@ -61,7 +61,7 @@ class CpuTopology:
         """Return the CPUs of a NUMA node; 0 for one that is not there."""
 
     def full_cores(self, cpus: int) -> int:
-        """Return those CPUs whose cores have all their online threads among them. O(CPUs)."""
+        """Return the CPUs of those cores of which all online threads are among the given CPUs. O(CPUs)."""
 
     def counts(self, bound: int, free: int) -> dict[int, CpuCounts]:
         """Count these CPUs by NUMA id; `full` and `first` are of the free ones. O(CPUs)."""

@@ -1,7 +1,7 @@
 """Where the CPUs of a machine sit: cores, NUMA nodes and sockets (nodenumaresource.md §2, §6).
 
-A core is its online threads: one whose sibling is offline is whole when its only thread is (D19). Core ids may repeat from socket to
-socket, and a NUMA node may span sockets, as on many virtual machines.
+A core consists of its online threads: one with an offline sibling is full as soon as its only online thread is (D19). Core ids may repeat
+from socket to socket, and a NUMA node may span sockets, as on many virtual machines.
 """
 
 from collections import Counter, namedtuple

@@ -1,4 +1,5 @@
-# The last words, which the handler of the timer's signal finds written: it may neither allocate nor take a lock.
+# The text that the handler of the timer's signal writes before it ends the process. It is prepared beforehand, since a handler may neither
+# allocate memory nor take a lock.
 
 cdef enum:
     TEXT_BYTES = 1024
@@ -9,4 +10,4 @@ cdef char[2][TEXT_BYTES] texts  # texts[current] is what the handler writes; `ar
 cdef size_t[2] lengths          # of the texts, in bytes
 cdef int current                # 0 or 1
 
-cdef void expired(int number) noexcept nogil  # the handler: on the thread that the switch was made for, whatever that one is doing
+cdef void expired(int number) noexcept nogil  # the handler: it runs on the thread that `make` named

@@ -1,8 +1,8 @@
 """A timer of the kernel that ends the process; see deadman.pyi.
 
-The handler runs on the thread that the timer is aimed at, before that thread executes anything else, even when it goes on after having been
-stopped: only the kernel can promise that. It may use async-signal-safe functions alone, so what it says was written down beforehand, in the
-one of two buffers that it does not read.
+The handler runs on the thread that the timer is aimed at, before that thread executes anything else, even when the process was stopped and
+continues: only the operating system can guarantee that. The handler may call async-signal-safe functions only, so `arm` prepares its text,
+in that of two buffers which the handler does not read.
 """
 
 import os
@@ -17,7 +17,7 @@ cdef extern from *:
 
     /* Write if that need not wait: a pipe that is not read any more must not keep the process from ending. A pipe is ready when it has a
        free page, and the text is smaller than one. */
-    static void deadman_say(int file, const char *text, size_t length) {
+    static void deadman_write(int file, const char *text, size_t length) {
         struct pollfd ready = {file, POLLOUT, 0};
         if (poll(&ready, 1, 0) == 1 && (ready.revents & POLLOUT) && write(file, text, length)) {}
     }
@@ -62,13 +62,13 @@ cdef extern from *:
     static int deadman_set(double at) { (void)at; return 0; }
     #endif
     """
-    void deadman_say(int file, const char *text, size_t length) nogil
+    void deadman_write(int file, const char *text, size_t length) nogil
     int deadman_make(int thread, void (*expired)(int) noexcept nogil) nogil
     int deadman_set(double at) nogil
 
 
 cdef void expired(int number) noexcept nogil:
-    deadman_say(STDERR, texts[current], lengths[current])
+    deadman_write(STDERR, texts[current], lengths[current])
     _exit(EXIT_CODE)
 
 

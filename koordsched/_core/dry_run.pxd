@@ -18,7 +18,7 @@ cdef struct Rank:  # how a row's victims compare: the smaller the better, a fiel
     int64_t total           # sum over victims of priority + 2^31
     int32_t count           # victims
     int32_t of_daemon_sets  # victims that can run on no other row
-    double age              # minus when the oldest victim of the highest priority started
+    double age              # minus the start time, in seconds, of the oldest victim of the highest priority
 
 cdef class DryRun:
     cdef readonly PodIndex index        # the possible victims
@@ -31,14 +31,14 @@ cdef class DryRun:
     cdef Py_ssize_t capacity
     cdef int32_t[::1] code              # [row]; what follows means something where it is FITS
     cdef Rank* rank                     # [row]
-    # Of the row at hand: does evicting each pod violate a budget, is it a victim; what is free; what each budget still allows.
+    # Of the row that is evaluated: whether evicting each pod violates a budget, whether it is a victim; what each budget still allows.
     cdef uint8_t[::1] violating, victim
     cdef int64_t[::1] left
     cdef int64_t[2 * MOST_IDS] free     # what is free of each resource; then what was released less what has to be
     # The request, and both indexes' amounts and priorities, as plain memory: half of the time (bench_preemption.py, "first attempt").
     # By _prepare.
     cdef Py_ssize_t width               # resources of the request
-    cdef Py_ssize_t wide                # and of what has to be released, which stand behind them
+    cdef Py_ssize_t wide                # width and the resources that have to be released, which follow those of the request
     cdef int32_t[2 * MOST_IDS] ids
     cdef int64_t[2 * MOST_IDS] needed   # 0 of what has to be released
     cdef int64_t[2 * MOST_IDS] release  # 0 of the request

@@ -111,7 +111,7 @@ cdef class DryRun:
         self.capacity = capacity
         self.code = np.full(capacity, ABSENT, np.int32)
         PyMem_Free(self.rank)
-        self.rank = NULL  # should there be no memory
+        self.rank = NULL  # or it would be freed twice if the next line fails
         self.rank = <Rank*> PyMem_Calloc(capacity, sizeof(Rank))
         if self.rank == NULL:
             raise MemoryError
@@ -186,7 +186,7 @@ cdef class DryRun:
                 self.free[j] -= amounts[self.ids[j]]
 
     cdef Py_ssize_t _first_lower(self, Py_ssize_t row) noexcept:
-        # Where the pods of lower priority begin on this row.
+        # Return the index of the first pod of the row whose priority is lower than the preemptor's.
         cdef IndexedPod* pods = self.index.pods[row]
         cdef Py_ssize_t i = 0, count = self.index.counts[row]
         while i < count and self.priorities[pods[i].kind] >= self.priority:
@@ -207,7 +207,7 @@ cdef class DryRun:
         return True
 
     cdef int32_t _shortage(self) noexcept:
-        # As filter_fit does; an amount above the row's capacity makes no difference here, since such a row is never asked about.
+        # Return the code of filter_fit, without UNRESOLVABLE: rows whose capacity is below the request are never asked about.
         cdef Py_ssize_t j
         cdef int32_t code = 0
         for j in range(self.width):
@@ -384,7 +384,7 @@ cdef class DryRun:
             begin = self._first_lower(row)
             end = self.index.counts[row]
             self._evict_all(row, pods, begin, end)
-            # Put back from the top, priority by priority: the first one whose pods cannot all come back is the bound.
+            # Put the pods back, the highest priority first: the first priority of which not all pods fit again is the bound.
             k = begin
             while k < end:
                 priority[i] = self.priorities[pods[k].kind]

@@ -25,13 +25,13 @@ class NumaView:
 
     @property
     def machine(self) -> Machine:
-        """The zones, the NUMA policy that holds and the exclusivity, as a merge heeds them."""
+        """The zones, the NUMA policy that holds and the exclusivity, as `merge_hints` takes them."""
 
     def affinity(self) -> Merged:
         """Return the zones to take from if no other plugin has hints: what merging `hints` alone comes to, without making them.
 
         Without a NUMA policy, and on a machine of one zone under SingleNUMANode, admitted without a mask. BestEffort is always admitted;
-        that its mask has enough is for `distribute` to say. On nodes of more than 8 zones the mask may be wider than the narrowest one.
+        only `distribute` finds out whether its mask has enough. On nodes of more than 8 zones the mask may be wider than the narrowest one.
         """
 
     def hints(self) -> dict[str, list[Hint]]:

@@ -102,7 +102,7 @@ cdef class NumaView:
                     self.zones.of[i].allocated[p] -= max(0, min(amounts.get(self.items.id[i], 0), self.zones.of[i].allocated[p]))
 
     def _offer(self, available):
-        """Make these amounts all there is."""
+        """Let these amounts be all that is available, whatever is free."""
         cdef int i, p
         self.zones.known = 0
         for i in range(self.items.count):
@@ -201,6 +201,7 @@ cdef class NumaView:
         return NumaSplit({zone: split_off for zone, split_off in amounts.items() if split_off})
 
     def _named(self, uint64_t items):
+        """Return the names of the requested items of a mask, sorted."""
         return tuple(sorted([self.request.names[i] for i in range(len(self.request.names)) if items >> i & 1]))
 
 
@@ -220,6 +221,7 @@ cdef _ids_of(const Zones* zones, uint64_t positions):
 
 
 cdef uint64_t _positions_of(const Zones* zones, uint64_t ids) noexcept:
+    """Return the mask of positions of a mask of NUMA ids; ids that the node lacks are left out."""
     cdef uint64_t positions = 0
     cdef int p
     for p in range(zones.count):
@@ -261,6 +263,7 @@ cdef int _with_widest(const Items* items, const Zones* zones, uint64_t* found, i
 
 
 cdef int _with(const Items* items, const Zones* zones, uint64_t* found, int count, uint64_t mask) noexcept nogil:
+    """Add the set if the request can be split over it and it is not there yet; return how many there are then."""
     cdef int i
     if not fits(items, zones, mask):
         return count

@@ -40,18 +40,18 @@ class NumaTable:
         """Replace what pods have of the node. Zones that it does not have are ignored. IndexError when no such index was ever set."""
 
     def node_of(self, index: int) -> NumaNode:
-        """Return what the columns say, without amounts of 0; to look at."""
+        """Return what `set_node` was given, without amounts of 0; for tests and debugging. IndexError."""
 
     def usage_of(self, index: int) -> NumaUsage:
-        """Return what the columns say, without amounts of 0; to look at."""
+        """Return what `set_usage` was given, without amounts of 0; for tests and debugging. IndexError."""
 
     def summary_of(self, code: int) -> str:
-        """Return what hints could not be aligned, for an UNALIGNED code of `numa_filter`; "" for any beyond MAX_SUMMARIES."""
+        """Return the text of the hints that could not be aligned, for an UNALIGNED code of `numa_filter`; "" beyond MAX_SUMMARIES texts."""
 
 class NumaRequest:
     """What a pod requests (raw, > 0; cpu in milli) and how. names[resource id] is a resource's name.
 
-    A pod that names a NUMA policy and nothing about exclusivity requires it (nodenumaresource.md §1). One request goes with one table.
+    A pod that names a NUMA policy and no exclusivity requires exclusivity (nodenumaresource.md §1). A request is used with one table only.
     ValueError for an amount <= 0 and for more than 48 resources.
     """
 

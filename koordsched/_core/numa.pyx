@@ -118,7 +118,7 @@ cdef class NumaTable:
                 slot = self._slot(resource)
                 self.allocated[slot, cell] = _cut(amount)
 
-    # To look at
+    # Reading back
 
     def node_of(self, Py_ssize_t index):
         self.check_index(index)
@@ -234,7 +234,7 @@ cdef class NumaRequest:
         self.numa_policy = int(policies.numa_policy)
         self.exclusive = int(policies.exclusive)
         if self.exclusive == EXCLUSIVE_NONE and self.numa_policy != NUMA_NONE:
-            self.exclusive = EXCLUSIVE_REQUIRED  # who asks for a policy and says nothing else (nodenumaresource.md §1)
+            self.exclusive = EXCLUSIVE_REQUIRED  # of a pod that names a policy and no exclusivity (nodenumaresource.md §1)
         self.summaries = {}
 
 

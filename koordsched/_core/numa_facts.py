@@ -74,7 +74,7 @@ class NumaPolicies(NamedTuple):
     bind_policy: int = 0  # 0: the pod itself does not ask to be bound
     required_bind_policy: int = 0
     numa_policy: int = 0
-    exclusive: int = 0  # 0: the pod does not say
+    exclusive: int = 0  # 0: the pod names none
 
 
 class Restored(NamedTuple):
@@ -94,7 +94,7 @@ class Hint(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """What a merge of hints has to heed on one node. Masks have bit i for NUMA node i."""
+    """The facts of one node that restrict a merge of hints. Masks have bit i for NUMA node i."""
 
     policy: int
     exclusive: int
@@ -104,7 +104,7 @@ class Machine(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """What a merge of hints came to."""
+    """The result of a merge of hints."""
 
     mask: int | None  # the NUMA nodes to take from; None: no affinity
     admitted: bool

@@ -9,7 +9,7 @@ class NumaReason(IntEnum):
     """Why a node is refused, in the order in which it is looked at."""
 
     PASS = 0
-    POLICY_MISMATCH = 1  # pod and node want different NUMA policies
+    POLICY_MISMATCH = 1  # pod and node have different NUMA policies
     NOT_INTEGER = 2  # CPUs are to be bound, but a fraction of one is requested
     INVALID_RATIO = 3  # the node's amplification cannot be read
     AMPLIFIED_CPU = 4  # too little cpu once that of bound pods is amplified

@@ -1,6 +1,6 @@
 """Which rows could give a pod the CPUs and NUMA nodes that it asks for, and why others could not (nodenumaresource.md §5, §13).
 
-For all rows in one call; exact as long as no other plugin has hints for the pod and no reservation or victim gives anything back.
+All rows are answered in one call. Exact as long as no other plugin has hints for the pod and no reservation or victim makes room.
 """
 
 from enum import IntEnum
@@ -53,7 +53,7 @@ class NumaReason(IntEnum):
     """Why a node is refused, in the order in which it is looked at."""
 
     PASS = 0
-    POLICY_MISMATCH = 1  # pod and node want different NUMA policies
+    POLICY_MISMATCH = 1  # pod and node have different NUMA policies
     NOT_INTEGER = 2  # CPUs are to be bound, but a fraction of one is requested
     INVALID_RATIO = 3  # the node's amplification cannot be read
     AMPLIFIED_CPU = 4  # too little cpu once that of bound pods is amplified
@@ -116,7 +116,7 @@ cdef int32_t _code(NumaTable table, NumaRequest request, const Items* items, Py_
 cdef int _check_amplified(
     NodeTable nodes, NumaRequest request, Py_ssize_t row, double ratio, int topology, const Zones* zones
 ) noexcept nogil:
-    """Refuse a node whose amplified cpu is taken (nodenumaresource.md §13)."""
+    """Refuse a node with too little cpu once that of bound pods is amplified (nodenumaresource.md §13); return PASS or the reason."""
     cdef int64_t bound, used, pod, free
     if request.cpu == 0:
         return PASS
@@ -137,7 +137,7 @@ cdef int _check_amplified(
 
 
 cdef int _check_binding(NumaTable table, NumaRequest request, const Zones* zones) noexcept nogil:
-    """Refuse a node whose CPUs the pod cannot be bound to as it must (nodenumaresource.md §5 step 6)."""
+    """Refuse a node that cannot bind the pod to CPUs as the policies require (nodenumaresource.md §5 step 6); return PASS or the reason."""
     cdef int demanded = table.bind_policy[zones.index]
     if table.topology[zones.index] != TOPOLOGY_VALID:
         return INVALID_TOPOLOGY

@@ -82,7 +82,7 @@ cdef _best(dict scores):
 
 
 cdef bint _violates(mask, machine):
-    """Answer whether a pod with that affinity would share NUMA nodes against its will (nodenumaresource.md §9)."""
+    """Answer whether a pod with that affinity would share NUMA nodes although it requires them for itself (nodenumaresource.md §9)."""
     if machine.exclusive != EXCLUSIVE_REQUIRED:
         return False
     return bool(mask & (machine.single if mask.bit_count() > 1 else machine.shared))

@@ -1,6 +1,7 @@
-"""How well a pod's CPUs and NUMA nodes would suit the cluster on each row (nodenumaresource.md §10).
+"""The score of each row for a pod's CPUs and NUMA nodes (nodenumaresource.md §10).
 
-For all rows in one call; for rows that `numa_filter` lets pass, others get some number. What fails here scores 0 (D2).
+All rows are scored in one call. The scores of rows that `numa_filter` refuses are meaningless. A row of which nothing can be scored gets 0
+(D2).
 """
 
 cimport numpy as cnp
@@ -79,7 +80,7 @@ cdef int64_t _score_row(
             return 0
         _take_zones(items, zones, found.mask, &level)
     if zones.bind and items.cpu >= 0:
-        level.requested[items.cpu] = amplified(1000 * zones.bound, zones.ratio)  # of the whole node, whatever the capacity [D22]
+        level.requested[items.cpu] = amplified(1000 * zones.bound, zones.ratio)  # of the whole node, not of zones [D22]
     return _weighted(items, zones, most, &level)
 
 

@@ -62,7 +62,8 @@ cdef struct Items:
     bint optional[MAX_ITEMS]       # counts for scores only if requested
 
 cdef struct Amounts:
-    # Of one item, by position. Together, not in a matrix each: then they would lie whole pages apart and stall each other (4K aliasing)
+    # Of one item, by position. In one struct, because columns of separate matrices would lie whole pages apart, which slows down reading
+    # them together (4K aliasing).
     int64_t total[MAX_ZONES]       # offered
     int64_t allocated[MAX_ZONES]   # taken, amplified
     int64_t available[MAX_ZONES]   # left; cpu trimmed to what a required bind policy can use
@@ -169,7 +170,7 @@ cdef inline void read_counts(NumaTable table, Zones* zones) noexcept nogil:
     zones.count = table.zone_count[zones.index]
 
 cdef inline uint64_t violating(const Zones* zones, uint64_t mask) noexcept nogil:
-    """Return those zones of the mask that a pod with that affinity would share against its will (nodenumaresource.md §9, exclusivity)."""
+    """Return the zones of the mask that a pod with that affinity would share but requires for itself (nodenumaresource.md §9)."""
     if zones.exclusive != EXCLUSIVE_REQUIRED:
         return 0
     return mask & (zones.single if mask & (mask - 1) else zones.shared)

@@ -1,4 +1,4 @@
-"""The arithmetic on one node's zones: who binds CPUs, what fits into a set of zones, how it is split, which set is best.
+"""The arithmetic on one node's zones: what fits into a set of zones, how a request is split over it, and which set is best.
 
 Nothing here is visible from Python; `numa_filter`, `numa_score` and `hints` call it. Amounts are at most 2^56 (`NumaTable`), so sums over
 the 64 zones of a node do not overflow. Reference: pkg/scheduler/plugins/nodenumaresource/resource_manager.go of Koordinator v1.8.0, with
@@ -69,7 +69,7 @@ cdef void read_zones(NumaTable table, const Items* items, Zones* zones) noexcept
     """Fill zones and amounts from the table; what is left is not settled yet."""
     cdef Py_ssize_t index = zones.index
     cdef Py_ssize_t cell = index * table.width
-    # Pointers, not memoryviews, which the compiler would read anew for every zone.
+    # Pointers, because the compiler would load those of memoryviews again for every zone.
     cdef const int32_t* usable = &table.cpus[usable_row(zones), cell]
     cdef const uint8_t* status = &table.status[cell]
     cdef const uint8_t* ids = &table.zone_id[cell]
@@ -106,7 +106,7 @@ cdef void read_zones(NumaTable table, const Items* items, Zones* zones) noexcept
 
 
 cdef bint _gives_amounts(NumaTable table, Py_ssize_t cell) noexcept nogil:
-    """Answer whether amounts of the zone are recorded; CPUs may be bound there by pods that no NUMA policy held for."""
+    """Answer whether any pod has amounts of the zone. Pods for which no NUMA policy held may have CPUs there, but no amounts."""
     cdef Py_ssize_t slot
     for slot in range(table.slots):
         if table.allocated[slot, cell]:
@@ -177,7 +177,7 @@ cdef Choice shortage(const Items* items, const Zones* zones, uint64_t mask) noex
     cdef int i
     for i in range(items.requested):
         if not zones.known >> i & 1:
-            # The zones do not have the resource. Bound CPUs must come from them though, once they give anything.
+            # No zone has the resource, so it is not split. But bound CPUs must come from the zones if these have any requested resource.
             lacks_cpus = lacks_cpus or (i == items.cpu and zones.bind and _knows(items, zones))
         elif _sum(&zones.of[i].room[0], mask) < items.amount[i]:
             if i == items.cpu and zones.bind and _sum(&zones.of[i].available[0], mask) >= items.amount[i]:
@@ -466,7 +466,7 @@ cdef bint next_mask(Masks* masks, uint64_t* mask) noexcept nogil:
         for i in range(masks.size):
             masks.member[i] = i
     else:
-        # The last member that can still move on does; those behind it follow at once.
+        # The last member that can be increased is; those after it take the places directly behind.
         i = masks.size - 1
         while i >= 0 and masks.member[i] == masks.among - masks.size + i:
             i -= 1

@@ -19,7 +19,7 @@ cdef struct IndexedPod:
     double started          # seconds; larger is younger, infinity: not started yet
     uint8_t of_daemon_set   # 1: it can run on no other row
     uint8_t excluded        # 1: it is no possible victim
-    PyObject* pod           # what the caller calls it; owned
+    PyObject* pod           # the object that the caller added it as; an owned reference
 
 cdef class PodIndex:
     cdef readonly NodeTable table

@@ -10,7 +10,7 @@ from koordsched._core.table import NodeTable, Request
 class PodIndex:
     """The pods of each row, the most important first: by priority descending, then the oldest, then in order of arrival.
 
-    Pods are any objects, told apart by identity. Requests are those that the table's rows were given.
+    Pods are any objects, compared by identity. Requests are those that were added to the table's rows.
     """
 
     def __init__(self, table: NodeTable) -> None: ...

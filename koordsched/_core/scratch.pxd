@@ -1,5 +1,6 @@
-# The row lists of a round. One Scratch serves all evaluations of a table: rounds never overlap, so between them nothing in here has to
-# survive, except that `flag` is clean, that `alive` may still be `feasible_of`'s feasible rows, and that `listed` are those of `listed_of`.
+# The row lists of a round. One Scratch serves all evaluations of a table, since rounds never overlap. Between rounds three things are true:
+# no flag is set in `flag`; if `feasible_of` is not None, `alive` holds its feasible rows; if `listed_of` is not None, `listed` holds its
+# feasible rows. Everything else is meaningless then.
 
 cimport numpy as cnp
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
@@ -14,9 +15,9 @@ cdef class Scratch:
     cdef int32_t[::1] work      # [0:work_count] rows that the current filter or scorer has to answer for
     cdef int64_t[::1] before    # [0:dirty_count] each dirty row's verdict, in one number, before the round; unused in a fresh one
     cdef uint8_t[::1] flag      # [row] DIRTY: it is in `dirty`. In a fresh round, where every live row is, no flag is set
-    cdef object feasible_of     # the Verdicts of which alive holds all feasible rows, ascending, or None
+    cdef object feasible_of     # the Verdicts whose feasible rows are alive[0:alive_count], ascending; None: alive holds other rows
     cdef int32_t[::1] listed    # [0:listed_count] all feasible rows of `listed_of`, ascending
-    cdef object listed_of       # the Verdicts whose they are, or None
+    cdef object listed_of       # the Verdicts whose feasible rows are in `listed`; None: those of none
     cdef Py_ssize_t listed_count
     cdef object work_array      # the numpy array that owns `work`, so that a slice of it can be handed to a plugin
     cdef bint fresh             # this round began with nothing known

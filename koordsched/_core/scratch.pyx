@@ -1,4 +1,4 @@
-"""The row lists of a round: which rows are dirty, which passed so far, and which the plugin at hand has to answer for."""
+"""The row lists of a round: which rows are dirty, which passed so far, and which the current plugin has to answer for."""
 
 import numpy as np
 
@@ -55,7 +55,7 @@ cdef class Scratch:
             self.alive_count = 0
 
     cdef void _discard(self) noexcept:
-        # A plugin that raised may have left another round unfinished, with its flags.
+        # Clear the flags of a round that a plugin left unfinished by raising.
         cdef Py_ssize_t i
         if not self.fresh:
             for i in range(self.dirty_count):

@@ -1,4 +1,4 @@
-# What the pods that are counted near a row make of its score: a sum over counts of count * weight + offset.
+# The score of a row by counts of pods on it or in its domains: the sum of count * weight + offset over several counts.
 
 from libc.stdint cimport int32_t
 

@@ -107,7 +107,8 @@ cdef Py_ssize_t _check_flags(cnp.ndarray flags) except -1:
 # Loops
 
 cdef inline int64_t _nearest(double share) noexcept nogil:
-    # As C's round(), which is a call: halves away from zero. A half less its last bit carries no sum over an integer that is not to be.
+    # As C's round() without the call: halves are rounded away from zero. With 0.5 in place of BELOW_HALF the largest number below a half
+    # would become 1.
     return <int64_t> (share + copysign(BELOW_HALF, share))
 
 

@@ -70,12 +70,12 @@ cdef class UndoneTurn:
     cdef const uint32_t[::1] changes      # and all kinds of change that it saw
 
 cdef class LogReader:
-    # One reader's place in the log: whoever keeps what follows from the table's rows has one.
+    # One reader's place in the log. An object that keeps something derived from the table's rows has one.
     cdef NodeTable table
     cdef readonly int64_t position        # the reader knows [0:position[ of the log
     cdef int64_t rewinds                  # NodeTable.rewinds when the reader was last up to date
     cdef bint tentative                   # it was in a turn then, so that what it knows may be undone
-    cdef UndoneTurn undone                # since `reaches`: what the reader knows but never happened; None as a rule
+    cdef UndoneTurn undone                # set by `reaches`: changes that the reader has taken in but that were undone; None as a rule
 
     cdef bint is_current(self)
     cdef bint reaches(self)

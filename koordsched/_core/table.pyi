@@ -7,7 +7,7 @@ class Request:
     """What one pod adds to a row: resource ids (the first is "pods") with amounts > 0, and the nonzero amounts for scores.
 
     The ids must exist in the table (`NodeTable.ensure_resources`). The last `absent` amounts are of resources that no row has: they are
-    compared with rows, in a column that is always 0, but not added to them. names: of the resources, for who tells which is short.
+    compared with rows, in a column that is always 0, but not added to them. names: of the resources, for messages about short ones.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class NodeTable:
         """Zero the row and free it. ValueError when it is live."""
 
     def erase_row(self, row: int) -> None:
-        """Zero the row, which stays taken. ValueError when it is live. Not logged: who writes it anew marks it."""
+        """Zero the row, which stays in use. ValueError when it is live. Not logged: the caller marks the row once it is filled again."""
 
     def set_live(self, row: int, live: bool) -> None: ...
     def is_live(self, row: int) -> bool: ...
@@ -78,7 +78,7 @@ class NodeTable:
     def add(self, row: int, request: Request) -> None: ...
     def subtract(self, row: int, request: Request) -> None: ...
     def add_quietly(self, row: int, request: Request) -> None:
-        """As add, but not logged: for a what-if that `subtract_quietly` takes back before anybody else looks."""
+        """As `add`, but not logged: for a simulation, whose changes `subtract_quietly` undoes before any other code reads the table."""
 
     def subtract_quietly(self, row: int, request: Request) -> None: ...
     def allocatable_of(self, row: int, resource: int) -> int: ...
@@ -136,13 +136,13 @@ class NodeTable:
         """Begin a turn: changes that will be kept or undone together. ValueError when one is under way."""
 
     def keep_turn(self) -> None:
-        """End the turn; what was changed in it has happened. ValueError when none is under way."""
+        """End the turn and keep its changes. ValueError when none is under way."""
 
     def rewind_turn(self) -> bool:
-        """End the turn as if it had never been, once every row is again what it was: its entries are taken out of the log.
+        """End the turn and take its entries out of the log. The caller has undone all its changes before.
 
-        Readers that looked at the table in the turn find the rows changed; to others nothing has happened. False: the turn had more entries
-        than the log keeps, so that they stay, and with them those of its undoing. ValueError when none is under way. O(entries).
+        Readers that were up to date in the middle of the turn see its rows as changed; others see nothing. False: the turn had more entries
+        than the log keeps, so its entries and those of undoing it stay. ValueError when no turn is under way. O(entries).
         """
 
     def call_on_rewind(self, restore: Callable[[], object]) -> None:

@@ -134,7 +134,7 @@ cdef class NodeTable:
         self.resources = max(self.resources, count)
 
     def clear_resource(self, Py_ssize_t resource):
-        """Set a column's amounts to 0 without a word in the log: no answer depends on it any more."""
+        """Set a column's amounts to 0 without logging it: no answer depends on it any more."""
         if resource < 0 or resource >= self.resources:
             raise IndexError(f"resource {resource} of {self.resources}")
         self.allocatable[resource, :] = 0
@@ -436,7 +436,8 @@ cdef class LogReader:
         return self.position == self.table.log_end and self._knows_no_undone()
 
     cdef bint reaches(self):
-        # Return whether all that happened since the reader was last up to date is known: `undone`, then the log from `position` on.
+        # Return whether the log still holds all that happened since the reader was last up to date. If so, the reader has to
+        # take in the rows of `undone` again, then the log from `position` on.
         self.undone = None
         if not self._knows_no_undone():
             self.undone = self._first_rewound()
@@ -448,8 +449,9 @@ cdef class LogReader:
         return self.table.log_high - self.position <= LOG_SIZE
 
     cdef bint _knows_no_undone(self):
-        # A turn that began when the reader was up to date is nothing to it, undone or not. One in which it was may have been undone since:
-        # then that is the first one that was rewound after it.
+        # Answer whether all that the reader has taken in still holds. It can have taken in changes that were undone since only if it was
+        # up to date in the middle of a turn (`tentative`), and that turn is then the first that was rewound. A turn that began later holds
+        # nothing that the reader has taken in.
         cdef UndoneTurn turn
         if not self.tentative or self.rewinds == self.table.rewinds:
             return True
@@ -457,7 +459,7 @@ cdef class LogReader:
         return turn is not None and self.position <= turn.start
 
     cdef UndoneTurn _first_rewound(self):
-        # Return the first turn that was rewound since the reader was up to date, or None when that is forgotten.
+        # Return the first turn that was rewound since the reader was up to date, None if the table no longer remembers it.
         cdef Py_ssize_t index = len(self.table.undone) - (self.table.rewinds - self.rewinds)
         return self.table.undone[index] if index >= 0 else None
 

@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t
 
 cpdef enum Effect:
     """What a taint that is not tolerated does."""
-    NOTHING = 0   # it is of no effect that is known
+    NOTHING = 0   # its effect is not a known one
     REFUSES = 1   # keeps the pod away
     REPELS = 2    # counts against the row
     CORDONS = 3   # the row takes no new pods

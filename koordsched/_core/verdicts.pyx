@@ -201,7 +201,8 @@ cdef class Verdicts:
         self.feasible_changed = feasible_changed
 
     cdef void leave_out_unchanged(self, Py_ssize_t start) noexcept:
-        # Of dirty[start:], take back what is as feasible as before, or as little: its total need not be made again. Alive follows.
+        # Take out of dirty[start:] the rows that are feasible as before or infeasible as before: their totals are true still. Then make
+        # alive the feasible rows of what is left.
         cdef Py_ssize_t i, kept = start, alive = 0
         cdef Scratch scratch = self.scratch
         cdef int32_t[::1] dirty = scratch.dirty, failed = self.failed
@@ -234,7 +235,7 @@ cdef class Verdicts:
         memcpy(&scratch.work[0], &scratch.listed[0], scratch.listed_count * sizeof(int32_t))
 
     cdef void _list(self) noexcept:
-        # A cycle needs the list several times over, and as a rule the one that the last cycle made.
+        # Fill `listed`. A cycle needs the list several times, and mostly the list that the last cycle made is still true.
         cdef Py_ssize_t row, count = 0
         cdef int32_t[::1] listed = self.scratch.listed, failed = self.failed
         if self.scratch.listed_of is self:

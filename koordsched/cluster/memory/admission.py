@@ -67,7 +67,7 @@ def _requests_from_limits(holder: Raw) -> None:
 
 
 def _pod_requests_from_limits(spec: Raw) -> None:
-    """A pod-level limit becomes the pod-level request unless some container requests that resource itself."""
+    """Make each pod-level limit the pod-level request too, unless some container requests that resource itself."""
     resources = spec.get("resources")
     limits = resources.get("limits") if isinstance(resources, dict) else None
     if not isinstance(resources, dict) or not isinstance(limits, dict):

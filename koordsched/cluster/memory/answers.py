@@ -47,7 +47,7 @@ def other_uid(what: str, name: str, asked: str, found: str) -> Conflict:
 
 
 def recreated(name: str, asked: str, found: str) -> Conflict:
-    """Say that an eviction is meant for another pod of that name."""
+    """Return the error of an eviction whose UID is that of another pod of the name."""
     records = f"the UID in the precondition ({asked}) does not match the UID in record ({found})"
     return conflict("Pod", name, f"{records}. The object might have been deleted and then recreated")
 
@@ -61,7 +61,7 @@ def expired_continue() -> Gone:
 
 
 def invalid(kind: Kind, name: str, errors: Sequence[FieldError]) -> Invalid:
-    """Say what is wrong with an object, each field with its path and value."""
+    """Return the error that names every invalid field of an object with its path and value."""
     texts = [str(error) for error in errors]
     listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     return invalid_text(kind, name, listed)

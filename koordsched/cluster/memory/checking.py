@@ -1,7 +1,7 @@
 """Validation of what is written to the embedded cluster.
 
-Thousands of pods share a spec, and most share labels and annotations too. What was found valid once is not validated again for the next
-pod, and the Structs are shared; without that, validating would be three quarters of the cost of creating a pod.
+Thousands of pods have equal specs, and most have equal labels and annotations too. What was found valid once is not validated again for the
+next pod, and the pods share its Structs. Without that, validation would be three quarters of the cost of creating a pod.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Checker:
         return pod
 
     def _check_metadata(self, kind: Kind, metadata: ObjectMeta) -> None:
-        """Check the name and, unless the same was found valid before, the rest of what a client writes. The times are the server's own."""
+        """Check the name and, unless equal metadata was found valid before, the other fields that clients write. InvalidObject."""
         errors = Errors()
         key = _json((metadata.namespace, metadata.labels, metadata.annotations))
         if key in self._metadata:
@@ -94,5 +94,5 @@ def _with_metadata(kind: Kind, known: Object, raw: Raw) -> Object:
     try:
         metadata = msgspec.convert(raw["metadata"], ObjectMeta)
     except (msgspec.ValidationError, RecursionError):
-        return decode(kind, raw)  # which says what is wrong, if anything is
+        return decode(kind, raw)  # which raises if the metadata is what cannot be decoded
     return msgspec.structs.replace(known, metadata=metadata)

@@ -2,10 +2,10 @@
 
 It answers as kube-apiserver v1.35 would, as far as a scheduler can see: one resource version over all kinds, optimistic concurrency,
 finalizers, graceful deletion, priority and request defaulting, paging, watches with bookmarks, field selectors and compaction. Custom
-resources are what their definitions say: defaults, enums and types, unknown fields, status. It is more lenient in three ways: every kind
+resources follow their definitions: defaults, enums and types, unknown fields, status. It is more lenient in three ways: every kind
 is served, kinds without a definition here keep the `status` that an object is created with, and immutable fields may be patched. It is
 stricter in one: what the scheduler could not read, such as a Reservation's template that is no pod's, is refused. No verb waits unless a
-fault says so, and nothing here looks at the wall clock.
+fault delays it, and time is only that of the `Clock` that is handed in.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class MemoryCluster:
         self._registry = Registry(clock, random, self._options.history)
         self._controllers = dict.fromkeys(WATCHED, VolumeController(self._registry)) if self._options.volume_controller else {}
         self._pages = Pages()
-        self._selectors: dict[str, FieldSelector | None] = {"": None}  # as read before: `Stored.selected` knows them by identity
+        self._selectors: dict[str, FieldSelector | None] = {"": None}  # by text, one object each: `Stored.selected` asks for that
         self._compacted_at = clock.now()
         self._undefined: set[Kind] = set()
 
@@ -79,7 +79,7 @@ class MemoryCluster:
         return str(self._registry.version)
 
     def raw(self, ref: Ref) -> Raw:
-        """Return the object as the JSON that is stored, for looking only: it is shared. NotFound. Neither counted nor struck by faults."""
+        """Return the object as it is stored, which must not be changed. NotFound. Not counted as a request, and no fault is injected."""
         return self._registry.find(ref).raw
 
     def raws(self, kind: Kind) -> Sequence[Raw]:
@@ -161,9 +161,9 @@ class MemoryCluster:
         return stored.object()
 
     async def update(self, ref: Ref, body: Mapping[str, Any]) -> Object:
-        """Put the body in the object's place. Without metadata.resourceVersion whatever is there is replaced, even a Lease.
+        """Replace the object by the body. Without metadata.resourceVersion any version is replaced, even of a Lease.
 
-        Only a custom resource must say which version is to be replaced.
+        Only for a custom resource must the body name the version that it replaces.
         """
         fault = self._arrive("update", ref.kind)
         if fault is not None:
@@ -187,7 +187,7 @@ class MemoryCluster:
             fault.after()
 
     async def evict(self, ref: Ref, *, uid: str = "", grace_period_seconds: int | None = None) -> None:
-        """Evict the pod. What budgets allow is what their status says: there is no disruption controller here that would keep it."""
+        """Evict the pod. Budgets allow what their status states: there is no disruption controller here that would update it."""
         fault = self._arrive("evict", ref.kind)
         if fault is not None:
             await fault.before()
@@ -211,7 +211,7 @@ class MemoryCluster:
             store.compact(self._registry.version)
 
     def undefine(self, kind: Kind) -> None:
-        """Serve the kind no more, as when its definition is deleted: its objects go, its watches end, and requests get 404."""
+        """Stop serving the kind, as when its definition is deleted: its objects are removed, its watches end, and requests get 404."""
         store = self._registry.kind(kind)
         self._registry.remove_all(kind)
         self._undefined.add(kind)
@@ -227,11 +227,11 @@ class MemoryCluster:
             store.cut(error)
 
     def _arrive(self, verb: Verb, kind: Kind) -> Fault | None:
-        """Count the request and return the fault that strikes it. NotFound: the kind is not served."""
+        """Count the request and return the fault that is injected into it, if any. NotFound: the kind is not served."""
         self._registry.kind(kind).requests[verb] += 1
         if self._undefined and kind in self._undefined:
             raise answers.not_served()
-        return self.faults.strike(verb, kind, self._random) if self.faults.rules else None
+        return self.faults.for_request(verb, kind, self._random) if self.faults.rules else None
 
     def _compact_when_due(self) -> None:
         every = self.faults.compact_every
@@ -244,7 +244,7 @@ class MemoryCluster:
         return min(lifetime, self.faults.cut_watches_every) if self.faults.cut_watches_every else lifetime
 
     def _selector(self, text: str) -> FieldSelector | None:
-        """Read a field selector. Invalid: the API server would not understand it."""
+        """Parse a field selector. Invalid: the API server would refuse it."""
         if text not in self._selectors:
             try:
                 self._selectors[text] = parse_field_selector(text)
@@ -254,7 +254,7 @@ class MemoryCluster:
 
 
 def _version(text: str, current: int) -> int:
-    """Read the version to watch from. Invalid: it is none, or of the future."""
+    """Parse the version to watch from. Invalid: it is no version, or a later one than the last."""
     if not text.isdecimal():
         raise Invalid(f'resourceVersion: Invalid value: "{text}": must be the version of a list or of an event')
     if int(text) > current:

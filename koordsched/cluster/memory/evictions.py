@@ -1,4 +1,4 @@
-"""Evictions: what a pod's disruption budget says to one, as values: the next raw states, or the error that the API server answers.
+"""Evictions under disruption budgets, as values: the next raw states of budget and pod, or the error that the API server answers.
 
 The rules are those of kube-apiserver v1.35's pods/eviction. A budget whose status has no observedGeneration is taken as it is: there is no
 disruption controller here that would write one.
@@ -26,7 +26,7 @@ SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction su
 
 
 def may_disrupt(pod: Raw) -> bool:
-    """Answer whether budgets count: a pod that has not begun, has ended or is going anyway serves nothing."""
+    """Answer whether budgets are asked: not for a pod that has not started, has ended or is being deleted, which serves nothing."""
     return (pod.get("status") or {}).get("phase") not in {"Pending", "Succeeded", "Failed"} and "deletionTimestamp" not in pod["metadata"]
 
 
@@ -36,7 +36,7 @@ def covers(budget: Object, pod: Object) -> bool:
 
 
 def budget_after(budgets: Sequence[Stored], pod: Raw, now: str) -> Raw | None:
-    """Return the budget that covers the pod as it is after its eviction; None: it stays as it is, or there is none.
+    """Return the budget that covers the pod as it is after its eviction; None: no budget covers it, or its budget stays as it is.
 
     TooManyRequests: it does not allow it. Forbidden: its status is out of bounds. ServerError: there are several budgets.
     """
@@ -65,7 +65,7 @@ def budget_after(budgets: Sequence[Stored], pod: Raw, now: str) -> Raw | None:
 
 
 def evicted(pod: Raw, now: str) -> Raw:
-    """Return the pod with the condition that says why it is deleted."""
+    """Return the pod with the condition DisruptionTarget, which gives the reason of its deletion."""
     status = pod.get("status") or {}
     condition = {
         "type": "DisruptionTarget",

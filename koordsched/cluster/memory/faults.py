@@ -1,7 +1,7 @@
-"""What goes wrong on purpose.
+"""Injected faults.
 
-A `Fault` is a rule: for which requests, when it strikes, and what then happens. `Faults` holds the rules in order and decides for each
-request; the first that strikes is taken. The same requests in the same order with the same random seed meet the same faults.
+A `Fault` is a rule: to which requests it applies, and what happens to these. `Faults` holds the rules in order; the first one that applies
+to a request is taken. Equal sequences of requests with equal random seeds meet the same faults.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ Verb = Literal["list", "watch", "get", "create", "patch", "patch status", "updat
 
 
 class Moment(Enum):
-    """Whether a request fails before it was carried out or after: then only the answer is lost."""
+    """When a request fails: before it is carried out, or after, so that only its answer is lost."""
 
     BEFORE = "before"
     AFTER = "after"
 
 
 class Fault(msgspec.Struct, kw_only=True):
-    """One rule. Empty conditions hold always: without any, every request fails.
+    """One rule, which applies to the requests that meet all its conditions; without conditions to every request.
 
-    A rule looks at requests of `verb` and `kind` (None: of any) and counts them from 1. It strikes when that count is in `nth` (if given)
-    and with `probability`, at most `times` times (None: no limit). A struck request takes `delay` seconds more and then raises
-    `error()`; without an error it is only late.
+    A rule counts the requests of `verb` and `kind` (None: of any) from 1. It applies to those whose number is in `nth` (if given), with
+    `probability`, and at most `times` times (None: no limit). Such a request takes `delay` seconds more and then raises `error()`; without
+    an error it is only late.
     """
 
     verb: Verb | None = None
@@ -45,41 +45,41 @@ class Fault(msgspec.Struct, kw_only=True):
     error: Callable[[], ClusterError] | None = None
     moment: Moment = Moment.BEFORE
     delay: float = 0.0
-    seen: int = 0  # requests looked at so far
-    struck: int = 0  # of these, how many were hit
+    seen: int = 0  # requests so far that were of the verb and kind
+    applied: int = 0  # of these, the requests that the rule applied to
 
-    def strikes(self, verb: Verb, kind: Kind, random: Random) -> bool:
-        """Count the request and say whether it is hit."""
+    def applies_to(self, verb: Verb, kind: Kind, random: Random) -> bool:
+        """Count the request if the rule is about it, and answer whether the fault is injected into it."""
         if (self.verb is not None and self.verb != verb) or (self.kind is not None and self.kind != kind):
             return False
         self.seen += 1
-        if (self.nth and self.seen not in self.nth) or (self.times is not None and self.struck >= self.times):
+        if (self.nth and self.seen not in self.nth) or (self.times is not None and self.applied >= self.times):
             return False
         if self.probability < 1.0 and random.random() >= self.probability:
             return False
-        self.struck += 1
+        self.applied += 1
         return True
 
     async def before(self) -> None:
-        """Let the struck request be late, and fail before it is carried out where the rule says so."""
+        """Delay the request, and raise the rule's error if that comes before the request is carried out."""
         if self.delay:
             await asyncio.sleep(self.delay)
         if self.error is not None and self.moment is Moment.BEFORE:
             raise self.error()
 
     def after(self) -> None:
-        """Lose the answer of a struck request that was carried out, where the rule says so."""
+        """Raise the rule's error if that comes after the request was carried out, so that its answer is lost."""
         if self.error is not None and self.moment is Moment.AFTER:
             raise self.error()
 
 
 class Faults(msgspec.Struct, kw_only=True):
-    """Everything that may go wrong: rules for requests, watches cut every so many seconds, history lost every so many (0: never)."""
+    """All injected faults: rules for requests, and the seconds between two cuts of all watches and two losses of history (0: never)."""
 
     rules: list[Fault] = []
     cut_watches_every: float = 0.0
     compact_every: float = 0.0
 
-    def strike(self, verb: Verb, kind: Kind, random: Random) -> Fault | None:
-        """Return the first rule that hits the request. Rules after it do not count the request."""
-        return next((rule for rule in self.rules if rule.strikes(verb, kind, random)), None)
+    def for_request(self, verb: Verb, kind: Kind, random: Random) -> Fault | None:
+        """Return the first rule that applies to the request. Rules after it do not count the request."""
+        return next((rule for rule in self.rules if rule.applies_to(verb, kind, random)), None)

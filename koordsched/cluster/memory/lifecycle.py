@@ -26,7 +26,7 @@ _write = msgspec.json.Encoder().encode
 
 
 def check_bindable(raw: Raw, binding: Binding) -> None:
-    """Hold a pod against a binding. Conflict: why it cannot be bound."""
+    """Check that the pod can be bound as the binding demands. Conflict: why it cannot."""
     metadata, spec = raw["metadata"], raw.get("spec") or {}
     name = binding.name
     if binding.uid and metadata["uid"] != binding.uid:
@@ -40,7 +40,7 @@ def check_bindable(raw: Raw, binding: Binding) -> None:
 
 
 class BoundStatuses:
-    """What becomes of pods' statuses when they are bound: the same, and shared, for all that were equal and are bound in one second."""
+    """The statuses of pods that are bound. Pods of equal statuses that are bound in the same second share one object."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, tuple[Raw, PodStatus | None]] = {}
@@ -88,9 +88,9 @@ def scheduled(conditions: list[dict[str, Any]], now: str) -> list[dict[str, Any]
 
 
 def deleted(kind: Kind, raw: Raw, grace: int | None, now: float) -> Raw | None:
-    """Return what remains of an object after a request to delete it: None, or the object, terminating.
+    """Return the object as a request to delete it leaves it, terminating; None: it is gone.
 
-    grace: the request's period in seconds; None: the pod's own, 0 when it names none. A repeated request may only shorten the wait.
+    grace: the request's period in seconds; None: the pod's own, 0 when it names none. A repeated request can only shorten the period.
     """
     metadata = raw["metadata"]
     seconds = _grace_seconds(raw, grace) if kind == POD else 0
@@ -104,13 +104,13 @@ def deleted(kind: Kind, raw: Raw, grace: int | None, now: float) -> Raw | None:
 
 
 def finished(raw: Raw) -> bool:
-    """Say whether nothing holds a terminating object any more: no finalizer and no grace."""
+    """Answer whether a terminating object is to be removed: it has neither a finalizer nor grace left."""
     metadata = raw["metadata"]
     return "deletionTimestamp" in metadata and not metadata.get("finalizers") and not metadata["deletionGracePeriodSeconds"]
 
 
 def _grace_seconds(raw: Raw, asked: int | None) -> int:
-    """A pod without node or in a terminal phase has nothing to wind down."""
+    """Return the grace of a pod's deletion in seconds: none for a pod without node or in a terminal phase, of which nothing runs."""
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     if not spec.get("nodeName") or status.get("phase") in {"Succeeded", "Failed"}:
         return 0

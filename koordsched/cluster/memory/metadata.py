@@ -1,4 +1,4 @@
-"""metadata of the embedded cluster's objects: what the server writes, what a client may ask for, and under which conditions."""
+"""The metadata of the embedded cluster's objects: the server's fields, those that clients may write, and a request's preconditions."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def client_fields(metadata: Raw) -> Raw:
 
 
 def identify(kind: Kind, raw: Raw, identities: Identities, now: str) -> Ref:
-    """Give a new object its type and its metadata, in place, and return what it is called from now on.
+    """Give a new object its type and its metadata, in place, and return its reference.
 
-    Invalid: it says it is of another kind, or has no usable name.
+    Invalid: it names another kind, or has no usable name.
     """
     check_type(kind, raw)
     raw["apiVersion"], raw["kind"] = kind.api_version, kind.kind
@@ -71,7 +71,7 @@ def identify(kind: Kind, raw: Raw, identities: Identities, now: str) -> Ref:
 
 
 def check_type(kind: Kind, raw: Raw) -> None:
-    """Hold what an object or a patch says it is against where it was sent. Invalid: it says something else."""
+    """Check that an object or a patch names no other kind than the one that it was sent to. Invalid."""
     expected = kind.api_version
     api_version, name = raw.get("apiVersion") or expected, raw.get("kind") or kind.kind
     if api_version != expected or name != kind.kind:
@@ -79,7 +79,7 @@ def check_type(kind: Kind, raw: Raw) -> None:
 
 
 def with_server_fields(kind: Kind, patched: Raw, old: Raw) -> Raw:
-    """Return a patched object with what a patch of the main resource cannot change as it was: identity, type, and a status of its own."""
+    """Return a patched object with the old values of what a patch cannot change: identity, type, and status if that is a subresource."""
     metadata = patched.get("metadata") or {}
     kept = {key: value for key, value in old["metadata"].items() if key in _SYSTEM_FIELDS or key in {"name", "namespace"}}
     apart = ("apiVersion", "kind", "status") if has_status_resource(kind) else ("apiVersion", "kind")
@@ -99,7 +99,7 @@ def object_field(kind: Kind, raw: Raw, field: str) -> Raw:
 
 
 def check_preconditions(stored: Stored, ref: Ref, metadata: Mapping[str, Any]) -> None:
-    """Hold a patch's metadata against the stored object. Conflict: another uid or resourceVersion. Invalid: another name."""
+    """Check a patch's metadata against the stored object. Conflict: another uid or resourceVersion. Invalid: another name."""
     found = stored.raw["metadata"]
     uid, version = metadata.get("uid"), metadata.get("resourceVersion")
     if uid and uid != found["uid"]:

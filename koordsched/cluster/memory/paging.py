@@ -1,7 +1,7 @@
 """Consistent pages of a list.
 
 The first page fixes what the list holds; the following ones come from that snapshot, whatever is written meanwhile, as from an API
-server. A continue token stays good for five minutes of the clock, also for a page that was asked for before, and until a compaction.
+server. A continue token is valid for five minutes of the clock, and may be used more than once. A compaction makes all tokens invalid.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Pages:
         return self._page(name, int(start))
 
     def forget(self) -> None:
-        """Make all tokens useless, as a compaction does."""
+        """Make all tokens invalid, as a compaction does."""
         self._snapshots.clear()
 
     def _page(self, name: str, start: int) -> ListPage:

@@ -1,8 +1,8 @@
 """Merge patch (RFC 7386) and strategic merge patch on JSON values.
 
 Nothing is changed in place: the result shares every part with the target that the patch does not change, and IS the target when the
-patch changes nothing. The embedded cluster relies on that to see, by identity, what a write changed. A patch must be the callee's own
-(the cluster copies it first), since parts of it become parts of the result.
+patch changes nothing. The embedded cluster relies on that to see, by identity, what a write changed. Parts of a patch become parts of the
+result, so the caller must not change the patch afterwards (the cluster passes a copy).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PRIMITIVE_SETS = frozenset({"finalizers"})
 
 
 class PatchError(Exception):
-    """The patch cannot be understood; the text says why."""
+    """The patch is malformed. The text names the part that is."""
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
@@ -64,7 +64,7 @@ def strategic_merge_patch(target: Any, patch: Any, *, field: str = "") -> Any:
     base = target if isinstance(target, dict) else {}
     changes: dict[str, Any] = {}
     for key, value in patch.items():
-        if type(value) is str and not key.startswith("$"):  # most of what a status patch says
+        if type(value) is str and not key.startswith("$"):  # most of a status patch, without a call for each
             if base.get(key) != value:
                 changes[key] = value
             continue

@@ -1,4 +1,4 @@
-"""The objects of the embedded cluster and the rules by which they change; no waiting, no faults.
+"""The objects of the embedded cluster and the rules by which they change. Nothing here waits, and no faults are injected here.
 
 One resource version over all kinds. Stored objects are shared, never copied and never changed in place; what comes in is copied once, and
 refused when it is not JSON.
@@ -91,7 +91,7 @@ class Registry:
         return stored
 
     def _create_from(self, template: Template, kind: Kind, name: Any) -> Stored | None:
-        """Create what differs from its template in its name only. None: it cannot be, and `_create_anew` raises why."""
+        """Create an object that differs from its template in its name only. None: it cannot; `_create_anew` finds out why."""
         store, namespace = self._kinds[kind], template.object.metadata.namespace
         key = f"{namespace}/{name}" if namespace else name
         if not template.allows(name) or key in store.objects or (namespace and namespace not in self._namespaces):
@@ -123,7 +123,7 @@ class Registry:
         return self._add(store, key, Stored(kind, raw, self.version + 1, decoded))
 
     def _add(self, store: KindStore, key: str, stored: Stored) -> Stored:
-        """Take in a new object, stamped with the version of this write."""
+        """Store a new object under the version of this write, which its metadata carries already."""
         self.version = stored.version
         store.objects[key] = stored
         store.record(HistoryEntry(stored.version, None, stored))
@@ -156,7 +156,7 @@ class Registry:
         return self._write(stored, _sharing(with_server_fields(ref.kind, raw, stored.raw), stored.raw))
 
     def delete(self, ref: Ref, uid: str, grace_period_seconds: int | None) -> None:
-        """Delete the object, or mark it terminating while finalizers or a bound pod's grace period hold it. NotFound, Conflict."""
+        """Delete the object, or mark it terminating if it has finalizers or is a bound pod with a grace period. NotFound, Conflict."""
         stored = self.find(ref)
         found = stored.raw["metadata"]["uid"]
         if uid and uid != found:
@@ -172,14 +172,14 @@ class Registry:
             self._replace(stored, raw)
 
     def remove_all(self, kind: Kind) -> None:
-        """Take out all objects of the kind, whatever finalizers they have."""
+        """Remove all objects of the kind, whatever finalizers they have."""
         for stored in list(self.kind(kind).objects.values()):
             raw = _own_top(stored.raw)
             self._stamp(raw)
             self._remove(stored, raw)
 
     def evict(self, ref: Ref, uid: str, grace_period_seconds: int | None) -> None:
-        """Delete the pod if its disruption budget, which has one disruption less then, allows it. NotFound, Conflict, `budget_after`."""
+        """Delete the pod if its disruption budget allows it, and count that there. NotFound, Conflict, errors of `budget_after`."""
         stored = self.find(ref)
         if may_disrupt(stored.raw):
             budgets = [budget for budget in self.kind(POD_DISRUPTION_BUDGET).objects.values() if covers(budget.object(), stored.object())]
@@ -213,7 +213,7 @@ class Registry:
         self._pods.record(HistoryEntry(self.version, stored, new))
 
     def _shape(self, kind: Kind, raw: Raw, old: Raw | None = None, written: str = "") -> None:
-        """Complete a custom resource in place, as its definition says. Invalid: all that the definition refuses.
+        """Complete a custom resource in place by its definition. Invalid: all that the definition refuses.
 
         written: the subresource that is written; messages leave it out of the names of fields, as the API server's do.
         """
@@ -221,7 +221,7 @@ class Registry:
         if definition is None:
             return
         if old is None and definition.has_status:
-            raw.pop("status", None)  # a new object has none until it is written to its own resource
+            raw.pop("status", None)  # a new object has none until its status subresource is written
         if errors := definition.shape(raw, old):
             if written:
                 errors = [replace(error, message=error.message.replace(error.path, _below(error.path, written), 1)) for error in errors]
@@ -250,7 +250,7 @@ class Registry:
         raw["metadata"]["resourceVersion"] = str(self.version + 1)
 
     def _write(self, stored: Stored, raw: Raw) -> Stored:
-        """Make `raw` the state of the object, if it differs from the stored one: what did not change is the same thing in both. Invalid."""
+        """Make `raw` the state of the object if it differs from the stored one, with which it shares what did not change. Invalid."""
         self._shape(stored.kind, raw, stored.raw)
         if not _differs(stored.raw, raw):
             return stored
@@ -293,7 +293,7 @@ class Registry:
 
 
 def _below(path: str, field: str) -> str:
-    """Return a path from a field on that it begins with."""
+    """Return the rest of a path that begins with the field."""
     return path.removeprefix(field).removeprefix(".")
 
 
@@ -303,7 +303,7 @@ def _key(raw: Raw) -> str:
 
 
 def _own_top(raw: Raw) -> Raw:
-    """Copy an object as far as its metadata, which is then free to be written."""
+    """Copy the object's top level and its metadata, so that both can be changed; the rest is shared."""
     return {**raw, "metadata": dict(raw["metadata"])}
 
 
@@ -331,7 +331,7 @@ def _apply(stored: Stored, patch_type: PatchType, body: Raw) -> Raw:
 
 
 def _sharing(new: Raw, old: Raw) -> Raw:
-    """Return the new state with every field that is as it was taken from the old one."""
+    """Return the new state with each field that is unchanged shared with the old state."""
     return {key: old[key] if key in old and _canonical(old[key]) == _canonical(value) else value for key, value in new.items()}
 
 
@@ -341,11 +341,11 @@ def _canonical(value: Any) -> bytes:
 
 
 def _differs(old: Raw, new: Raw) -> bool:
-    """Say whether a patch changed anything, going by identity: of metadata by value, since it was put together anew."""
+    """Answer whether a patch changed anything: other fields are compared by identity, metadata, which is always built anew, by value."""
     return old.keys() != new.keys() or any(new[key] is not old[key] and (key != "metadata" or new[key] != old[key]) for key in old)
 
 
 def _desired_changed(kind: Kind, old: Raw, new: Raw) -> bool:
-    """Say whether anything but metadata and a status of its own changed: that is what metadata.generation counts."""
+    """Answer whether anything but metadata, and status if that is a subresource, changed: metadata.generation counts such changes."""
     apart = {"metadata", "status"} if has_status_resource(kind) else {"metadata"}
     return any(old.get(key) is not new.get(key) for key in old.keys() | new.keys() if key not in apart)

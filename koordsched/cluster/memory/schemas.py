@@ -1,8 +1,8 @@
-"""What an API server does with custom resources: unknown fields and nulls go, defaults come, and what the schema refuses is named.
+"""What an API server does with custom resources: unknown fields and nulls are dropped, defaults are filled in, and the schema is checked.
 
 A `Definition` is made of a CustomResourceDefinition (`koordsched/crds`) when the first object of its kind is written. The rules and the
-texts are those of apiextensions-apiserver v1.35 for the keywords that these definitions use; tests/e2e/test_custom_resources.py holds them
-against a real one. A keyword that is not known here is an error of the definition.
+texts are those of apiextensions-apiserver v1.35 for the keywords that these definitions use; tests/e2e/test_custom_resources.py compares
+them with a real one's. A keyword that is not known here is an error of the definition.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BUILT_IN_GROUPS = frozenset(
 """Groups without definitions. Their objects take strategic merge patches; an API server refuses these for custom resources."""
 
 MAX_KEPT = 4096
-LONG = 64 << 10  # bytes; what is longer is looked at each time
+LONG = 64 << 10  # bytes; a longer value is completed and checked each time
 HEAD = frozenset({"apiVersion", "kind", "metadata"})
 """Fields of every object, which the schema leaves to the API server."""
 
@@ -73,7 +73,7 @@ class Schema:
             raise ValueError(f"keywords of a schema that are not known here: {', '.join(sorted(unknown))}")
 
     def completed(self, value: Any) -> Any:
-        """Return the value without unknown fields and nulls where none may be, with defaults, 3 for 3.0. Shares all that is unchanged."""
+        """Return the value with defaults, without unknown fields and forbidden nulls, and with 3 for 3.0. Shares what is unchanged."""
         if isinstance(value, dict):
             return self._completed_object(value)
         if isinstance(value, list) and self.items is not None:
@@ -105,7 +105,7 @@ class Schema:
         return made if changed else value
 
     def check(self, errors: Errors, path: str, value: Any) -> None:
-        """Add what an API server refuses about the value."""
+        """Add to errors what an API server would refuse of the value."""
         if value is None and self.nullable:
             return
         if self.int_or_string:
@@ -161,7 +161,7 @@ class Schema:
 
 
 class Definition:
-    """How objects of one kind are stored. `has_status`: whether their status is a resource of its own."""
+    """How objects of one kind are stored. has_status: whether their status is a subresource."""
 
     def __init__(self, schema: Schema, *, has_status: bool) -> None:
         self.has_status = has_status
@@ -169,7 +169,7 @@ class Definition:
         self._known: LRUCache[tuple[str, bytes], Any] = LRUCache(MAX_KEPT)  # by a field's name and value: what it is stored as
 
     def shape(self, raw: Raw, old: Raw | None = None) -> list[FieldError]:
-        """Complete an object in place; return what an API server refuses about it. Fields taken from the old object are as they must be."""
+        """Complete an object in place; return what an API server would refuse of it. Fields shared with `old` are valid already."""
         errors = Errors()
         schema = self._schema
         for name in [name for name in raw if name not in HEAD]:
@@ -187,7 +187,7 @@ class Definition:
         return errors.found
 
     def _field(self, errors: Errors, name: str, schema: Schema, value: Any) -> Any:
-        """Return a field of the object as it is stored: the same, and shared, for all that say the same."""
+        """Return the field's value as it is stored; objects of equal values share it. Adds to errors what is refused."""
         key = (name, _encode(value))
         known = self._known.get(key, _ABSENT)
         if known is not _ABSENT:
@@ -213,7 +213,7 @@ def definition_of(kind: Kind) -> Definition | None:
 
 
 def has_status_resource(kind: Kind) -> bool:
-    """Answer whether the status is a resource of its own; it is where no definition says otherwise."""
+    """Answer whether the status is a subresource. It is for kinds without a definition."""
     definition = definition_of(kind)
     return definition is None or definition.has_status
 

@@ -1,8 +1,8 @@
 """The objects of one kind, and the history that watches read.
 
-A `Stored` is one state of one object and never changes; a write makes a new one that shares the unchanged parts. A `HistoryEntry` is what a
-write did. History is a list with a moving beginning: a watch keeps a position in it, so that any number of watches cost nothing between
-writes and one list slice after some.
+A `Stored` is one state of one object and never changes; a write makes a new one that shares the unchanged parts. A `HistoryEntry` records
+one write. History is a list from whose beginning entries are dropped. A watch keeps a position in it, so that any number of watches cost
+nothing between writes, and one list slice each after some.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Stored(msgspec.Struct, eq=False, gc=False):
     raw: Raw
     version: int
     decoded: Object | None = None
-    asked: FieldSelector | None = None  # the selector asked about last, and its answer: one informer usually asks for all
+    asked: FieldSelector | None = None  # the selector of the last `selected`, and its answer: mostly all watches of a kind have the same
     answered: bool = False
 
     def object(self) -> Object:
@@ -53,13 +53,13 @@ class Stored(msgspec.Struct, eq=False, gc=False):
         return self.decoded
 
     def selected(self, selector: FieldSelector) -> bool:
-        """Say whether the selector matches this state; a change asks for its old state what the one before asked for its new one."""
+        """Answer whether the selector matches this state. The answer is kept, as a state is asked twice: as a new and as an old one."""
         if self.asked is not selector:
             self.asked, self.answered = selector, selector.matches(self.raw)
         return self.answered
 
     def at(self, version: int) -> Stored:
-        """Return the same state under a later version, as the API server reports an object that is no longer to be seen."""
+        """Return the same state under a later version, as the API server reports an object that no longer matches a watch's selector."""
         metadata = {**self.raw["metadata"], "resourceVersion": str(version)}
         return Stored(self.kind, {**self.raw, "metadata": metadata}, version)
 

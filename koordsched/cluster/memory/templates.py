@@ -1,8 +1,8 @@
-"""Templates: what admission and validation made of one object holds for those that differ from it in their name only.
+"""Templates: the result of admission and validation of one object serves all objects that differ from it in their name only.
 
-Thousands of pods share everything but their names, and so do thousands of nodes but for the label that repeats the name. They share what is
-stored of them and its Structs too, so creating one costs little more than its name. What depends on the time (a pod created with a node
-starts at once) is no template, and a write to a PriorityClass invalidates all of them.
+Thousands of pods are equal but for their names, and so are thousands of nodes but for the label that repeats the name. They share stored
+JSON values and Structs, so creating one more costs little. An object whose admission depends on the time (a pod created with a node starts
+at once) is no template, and a write to a PriorityClass invalidates all templates.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from koordsched.cluster.memory.store import Raw
 
 MAX_TEMPLATES = 4096
-LONG = 16 << 10  # bytes; what is longer is read each time
+LONG = 16 << 10  # bytes; a longer object is validated each time
 HOSTNAME = "kubernetes.io/hostname"
 
 _write = msgspec.json.Encoder().encode
@@ -77,7 +77,7 @@ class TemplateCache:
         return self._by_spec.get(_all_but_metadata(body))
 
     def put(self, key: bytes, body: Mapping[str, Any], raw: Raw, made: Object) -> None:
-        """Keep what was made of a body with this key."""
+        """Keep the stored state and the Struct that a body with this key led to."""
         if not key or len(key) > LONG or (raw.get("spec") or {}).get("nodeName"):
             return
         template = Template(raw, made, _is_labelled(body["metadata"]))

@@ -1,9 +1,9 @@
-"""What kube-controller-manager does with volumes and claims, as far as scheduling can see it; and what a provisioner does.
+"""The work of kube-controller-manager and of a provisioner on volumes and claims, as far as scheduling can see it.
 
-Reacts to each write at once, so that nothing waits in virtual time: a claim is bound to the volume that names it, or whose name it has; one
-with immediate binding also to the smallest volume that suits; and one whose class can provision gets a new volume, with delayed binding as
-soon as its node is selected. Phases follow. Every change is a write of its own, as in a cluster.
-Reference: pkg/controller/volume/persistentvolume of Kubernetes v1.35. Off unless `MemoryClusterOptions.volume_controller` says so.
+The controller reacts to each write at once, so that nothing waits in virtual time. A claim is bound to the volume that names it or that it
+names. A claim with immediate binding is also bound to the smallest volume that suits it. A claim whose class can provision gets a new
+volume; with delayed binding it gets that as soon as its node is selected. The phases are updated. Every change is a write of its own, as in
+a cluster. Reference: pkg/controller/volume/persistentvolume of Kubernetes v1.35. On only with `MemoryClusterOptions.volume_controller`.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class VolumeController:
             self._objects.set_phase(PERSISTENT_VOLUME_CLAIM, claim, "Pending")
 
     def _find(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
-        """Return a volume for a claim that has none, if need be a new one; None: there is none yet."""
+        """Return a volume for a claim that has none, or create one; None: there is none yet."""
         key = key_of(claim.metadata.namespace, claim.metadata.name)
         for name in sorted(self._objects.named.get(key, ())):
             volume = self._objects.volume(name)

@@ -1,7 +1,8 @@
-"""One watch of the embedded cluster: what happened since a version, in batches, until its time is over.
+"""One watch of the embedded cluster: the changes since a version, in batches, until the watch's time is over.
 
 A watch reads history from its own position whenever its consumer asks for more, so a slow consumer gets one large batch and delays
-no other. What the API server does is kept: objects entering and leaving a field selector, bookmarks, an end after some minutes, 410.
+no other. As with an API server objects enter and leave a field selector, there are bookmarks, a watch ends after some minutes, and one that
+is too far behind ends with 410.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ async def watch_changes(
 
 
 def bookmark(kind: Kind, version: int) -> WatchEvent:
-    """Return the event that says: everything up to version has been sent."""
+    """Return the event which states that everything up to the version has been sent."""
     metadata = ObjectMeta(resource_version=str(version))
     return WatchEvent(BOOKMARK, Object(api_version=kind.api_version, kind=kind.kind, metadata=metadata))
 
@@ -85,5 +86,5 @@ def _event(change: HistoryEntry, selector: FieldSelector | None) -> WatchEvent |
         return WatchEvent(ADDED if old is None else MODIFIED, new.decoded or new.object())
     if old is None:
         return None
-    last = change.last or old.at(change.version)  # one that left the selector is reported as it was when last seen
+    last = change.last or old.at(change.version)  # an object that left the selector is reported in its last state that matched
     return WatchEvent(DELETED, last.object())

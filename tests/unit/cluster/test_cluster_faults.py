@@ -1,4 +1,4 @@
-"""Faults: which requests they hit, when they strike, and what the cluster has done by then."""
+"""Faults: to which requests they apply, at which moment, and what the cluster has done by then."""
 
 from __future__ import annotations
 

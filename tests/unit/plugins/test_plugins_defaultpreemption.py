@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -23,6 +23,7 @@ from koordsched.cluster.port import Conflict, Forbidden, NotFound, Patch, PatchT
 from koordsched.config import REFERENCE, Environment
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis
+from koordsched.framework.handle import ExtenderError, Victims
 from koordsched.framework.interface import FilterPlugin, PostFilterResult
 from koordsched.framework.preemption.candidates import CandidateFinder, PreemptionCandidate
 from koordsched.framework.preemption.estimate import Preemptor
@@ -376,4 +377,69 @@ async def test_where_each_node_has_to_be_tried_the_most_promising_are_and_no_mor
     bench.store[high.key] = high.pod
     assert await bench.preempt(high) == (PostFilterResult("busy1"), None)
     assert tried == ["busy1", "busy3"]
+    await bench.finish()
+
+
+class Extenders:
+    """Extenders that leave of the candidates what `choose` says."""
+
+    def __init__(self, choose: Callable[[Mapping[str, Victims]], dict[str, Victims]]) -> None:
+        self._choose = choose
+        self.asked: list[dict[str, list[str]]] = []
+
+    def wants_preemption(self, pod: PodInfo) -> bool:
+        return pod.priority == 9
+
+    async def preempt(self, pod: PodInfo, candidates: Mapping[str, Victims]) -> dict[str, Victims]:
+        self.asked.append({name: [victim.key for victim in victims.pods] for name, victims in candidates.items()})
+        return self._choose(candidates)
+
+
+def with_extenders(monkeypatch: pytest.MonkeyPatch, extenders: Extenders) -> Bench:
+    """Return a bench with a second node, whose one pod has priority 5."""
+    bench = Bench(Api(), monkeypatch)
+    bench.world.extenders = extenders
+    bench.world.cache.set_node(node("n2").cpu("4").build())
+    made = pod("other").cpu("4").priority(5).on("n2")
+    bench.store["default/other"] = made.build()
+    bench.world.cache.set_pod(made.info(counted_on_node=True), "n2")
+    return bench
+
+
+async def test_the_best_of_the_nodes_that_extenders_leave_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = with_extenders(monkeypatch, extenders := Extenders(dict))
+    assert await bench.preempt(bench.high()) == (PostFilterResult("n1"), None)
+    assert extenders.asked == [{"n1": ["default/low"], "n2": ["default/other"]}]
+    await bench.finish()
+    bench.world.extenders = Extenders(lambda candidates: {"gone": candidates["n2"], "n2": candidates["n2"], "n1": Victims((), 0)})
+    bench.run("low", 0)
+    assert await bench.preempt(bench.high()) == (PostFilterResult("n2"), None), "n1 without victims and unknown nodes are passed over"
+    await bench.finish()
+
+
+async def test_no_node_is_nominated_where_extenders_leave_none_or_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: Mapping[str, Victims]) -> dict[str, Victims]:
+        raise ExtenderError("no answer")
+
+    bench = with_extenders(monkeypatch, Extenders(lambda _: {}))
+    assert await bench.preempt(bench.high()) == (None, unschedulable("preemption: no candidate node for preemption"))
+    bench.world.extenders = Extenders(fail)
+    assert await bench.preempt(bench.high()) == (None, error("preemption: no answer"))
+
+
+async def test_extenders_are_not_asked_about_a_pod_that_they_do_not_want_or_that_evictions_cannot_help(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = with_extenders(monkeypatch, extenders := Extenders(dict))
+    helpless = bench.high("5")
+    result, status = await bench.preempt(helpless)
+    bench.world.extenders = None
+    assert (result, status) == (PostFilterResult(""), (await bench.preempt(helpless))[1])
+    assert status is not None
+    assert status.message == "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+    bench.world.extenders = extenders
+    unwanted = pod("unwanted").cpu("2").priority(8).info()
+    bench.store[unwanted.key] = unwanted.pod
+    assert await bench.preempt(unwanted) == (PostFilterResult("n1"), None)
+    assert extenders.asked == []
     await bench.finish()

@@ -15,6 +15,8 @@ from support.stages import begin, bound_to, condition, metric, nodes_of_pods, re
 
 import koordsched.plugins
 from koordsched.api.kinds import EVENT, NODE, POD
+from koordsched.api.podinfo import PodInfo
+from koordsched.cache.cache import CacheError
 from koordsched.cluster.port import Binding
 from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.framework.status import error, unschedulable
@@ -95,6 +97,24 @@ async def test_a_plugin_that_fails_to_say_why_its_gang_was_refused_is_an_error_o
         assert reason == "SchedulerError"
         assert "lost for words" in message
         assert (condition(world, "b"), condition(world, "c")) == (("", ""), ("", ""))
+        assert world.scheduler.cache.pods == {}
+        world.scheduler.queue.check_invariants()
+
+
+async def test_a_member_that_the_cache_counts_already_undoes_the_turn(gangs: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with gangs() as world:
+        assume = world.scheduler.cache.assume_pod
+
+        def refuse_b(made: PodInfo, name: str) -> None:
+            if made.key == "default/b":
+                raise CacheError("pod b is counted on n7")
+            assume(made, name)
+
+        monkeypatch.setattr(world.scheduler.cache, "assume_pod", refuse_b)
+        await begin(world, member("a"), member("b"), member("c"))
+        text = 'gang "g" is rejected due to member pod "default/b" with reason "pod b is counted on n7", 1 placed before'
+        assert condition(world, "a") == ("SchedulerError", text)
+        assert condition(world, "c") == ("", "")
         assert world.scheduler.cache.pods == {}
         world.scheduler.queue.check_invariants()
 

@@ -16,6 +16,7 @@ EVENTS = {
     ("Normal", "Scheduled", "Binding"): r"Successfully assigned \S+/\S+ to \S+",
     ("Normal", "Preempted", "Preempting"): r"Preempted by pod \S+ on node \S+",
     ("Warning", "InvalidNUMATopology", "Scheduling"): r".+",
+    ("Warning", "InvalidAnnotation", "Scheduling"): r".+: .+",
 }
 """The note of each type, reason and action."""
 REASONS = {"Unschedulable", "SchedulerError", "SchedulingGated"}

@@ -9,6 +9,7 @@ from support.described import described
 from koordsched._core.change import NodeChange
 from koordsched.api.core import Toleration
 from koordsched.cache.cache import Cache
+from koordsched.cache.columns import Vocabulary
 from koordsched.framework.node_selector import CompiledNodeSelector, required_terms
 from koordsched.framework.tolerations import tolerances_of
 
@@ -85,3 +86,21 @@ def test_a_forgotten_id_that_stands_for_another_name_is_looked_at_again() -> Non
     cache.set_node(node("n2").label("zone", "d").taint("d", "NoSchedule").build())
     assert answers() == [(0, 0), (1, 1), (0, 0)]
     assert (columns.generation, len(columns.labels["zone"].values)) == (generation, ids)  # the id was used again
+
+
+def test_ids_of_names_that_nothing_holds_are_used_again_the_least_first_and_then_new_ones() -> None:
+    reused: list[str] = []
+    names = Vocabulary("", lambda: reused.append("again"))
+    assert [names.hold(name) for name in ("a", "b", "c", "d")] == [1, 2, 3, 4]
+    for released in (1, 3):
+        names.release(released)
+    assert (names.idle, names.forget_idle(), names.idle) == (2, ["a", "c"], 0)
+    assert names.names == ["", "", "b", "", "d"]
+    assert [names.hold(name) for name in ("e", "f", "g")] == [1, 3, 5]
+    assert reused == ["again", "again"]
+    for released in (4, 5):
+        names.release(released)
+    assert names.forget_idle() == ["d", "g"]
+    assert (len(names), names.names) == (4, ["", "e", "b", "f"])
+    assert [names.hold(name) for name in ("h", "i")] == [4, 5]
+    assert reused == ["again", "again"], "these are new"

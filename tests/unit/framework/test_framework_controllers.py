@@ -95,6 +95,15 @@ async def test_the_first_key_of_all_is_due_when_it_says_also_right_after_the_loo
     assert await worker.for_seconds(0.3) == [(0.25, "a")]
 
 
+async def test_a_key_that_is_added_again_and_again_takes_no_more_room() -> None:
+    worker = Worker()
+    for _ in range(1000):
+        worker.queue.add("a")
+        worker.queue.add("b", after=5.0)
+    assert (len(worker.queue), len(worker.queue._heap)) == (2, 2)
+    assert await worker.for_seconds(10) == [(0, "a"), (5, "b")]
+
+
 async def test_work_may_ask_to_be_done_again() -> None:
     worker = Worker()
     worker.again["a"] = 15.0

@@ -15,13 +15,13 @@ from support.fakes import FakeFilter, profile_config, registry_of
 from support.world import EMPTY_CONFIG, World
 
 from koordsched._core.change import NodeChange
-from koordsched.api.groups import PodDisruptionBudget, PodDisruptionBudgetSpec
+from koordsched.api.groups import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from koordsched.api.kinds import POD_DISRUPTION_BUDGET
 from koordsched.api.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
 from koordsched.api.podinfo import PodInfo
 from koordsched.cache.cache import Cache
 from koordsched.cache.nodes import Nodes
-from koordsched.cluster.port import ADDED, WatchEvent
+from koordsched.cluster.port import ADDED, DELETED, MODIFIED, WatchEvent, WatchEventType
 from koordsched.config import REFERENCE, Environment, load_config_text
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis
@@ -390,6 +390,27 @@ def test_a_budget_whose_selector_cannot_be_read_covers_no_pod_and_is_logged_and_
     assert (said["event"], said["log_level"]) == ("a disruption budget covers no pod: its selector cannot be read", "warning")
     assert (said["budget"], said["path"]) == ("default/broken", "spec.selector")
     assert "Near" in said["err"]
+
+
+def test_a_budget_counts_as_it_is_now_and_not_when_it_is_gone() -> None:
+    bench = Bench((1, full("covered").label("app", "db")), nodes=1)
+    covered = [full(f"covered-{i}").label("app", "db").build() for i in range(2)]
+    store = bench.world.informer(POD_DISRUPTION_BUDGET)._objects
+    spec = PodDisruptionBudgetSpec(selector=LabelSelector(match_labels={"app": "db"}))
+    found = []
+    changes: tuple[tuple[WatchEventType, int, dict[str, str]], ...] = (
+        (ADDED, 0, {}),
+        (MODIFIED, 1, {}),
+        (MODIFIED, 0, {"covered-0": "2026-01-01T00:00:00Z"}),
+        (MODIFIED, 0, {}),
+        (DELETED, 0, {}),
+    )
+    for version, (kind, allowed, disrupted) in enumerate(changes, 1):
+        meta = ObjectMeta(name="db", namespace="default", uid="uid-db", resource_version=str(version))
+        status = PodDisruptionBudgetStatus(disruptions_allowed=allowed, disrupted_pods=disrupted)
+        store.apply(WatchEvent(kind, PodDisruptionBudget(metadata=meta, spec=spec, status=status)))
+        found.append(bench.budgets.violations(covered))
+    assert found == [[True, True], [False, True], [False, True], [True, True], [False, False]]
 
 
 def test_engines_whose_rules_have_one_key_share_an_index() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from support.builders import node, pod
 
 from koordsched.api.core import Namespace, Pod
@@ -110,6 +111,24 @@ def test_one_that_fails_is_left_out_and_the_others_are_applied(calls: list[str],
     made = pod("p").build()
     assert transform(made) is made
     assert calls == ["good p"]
+
+
+def test_one_that_fails_is_logged_with_the_object_and_its_kind() -> None:
+    def fails(_: Any) -> Any:
+        raise RuntimeError("no")
+
+    of_pod = Transformers([Transformer(name="bad", kind=POD, transform=fails)]).of(POD)
+    of_node = Transformers([Transformer(name="worse", kind=NODE, transform=fails)]).of(NODE)
+    assert of_pod is not None
+    assert of_node is not None
+    with capture_logs() as logs:
+        of_pod(pod("p", "team").build())
+        of_node(node("n").build())
+    assert [(said["transformer"], said["kind"], said["object"], said["log_level"], said["exc_info"]) for said in logs] == [
+        ("bad", "Pod", "team/p", "error", True),
+        ("worse", "Node", "n", "error", True),
+    ]
+    assert {said["event"] for said in logs} == {"a transformer failed and is left out"}
 
 
 def test_a_kind_without_transformers_costs_nothing() -> None:

@@ -119,6 +119,17 @@ def test_a_wildcard_event_moves_all_but_gated_pods_whatever_they_registered() ->
     assert bench.metrics.incoming_pods["active", "Everything"] == 2
 
 
+def test_a_wildcard_event_with_a_scope_moves_the_pods_in_it() -> None:
+    everything = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "Everything")
+    bench = Bench({"Deaf": ()})
+    bench.add(pod("low").priority(1), pod("high").priority(3), shape="s")
+    (alone,) = bench.add(pod("alone").priority(1), shape="t")
+    bench.fail_all("Deaf")
+    bench.wait_out_backoff()
+    bench.queue.move_all(everything, None, None, Scope(max_priority=2, exclude_uid=alone.uid))
+    assert bench.places() == {"low": "active", "high": "unschedulable", "alone": "unschedulable"}
+
+
 def test_activating_moves_a_pod_out_of_either_queue_backoff_or_not() -> None:
     bench = Bench()
     pods = bench.add(pod("backing-off"), pod("waiting"), pod("active"))

@@ -109,6 +109,29 @@ async def test_a_node_whose_size_cannot_be_read_any_more_takes_no_pods_until_it_
         assert bound_to(world, "later") == "n1"
 
 
+async def test_an_object_that_a_transformer_cannot_read_has_one_event_and_one_log_line_for_each_state_of_it(stage: Stage) -> None:
+    reservation = "node.koordinator.sh/reservation"
+
+    def events() -> list[tuple[str, str, str, str]]:
+        found = [each for each in world.cluster.raws(EVENT) if each["regarding"]["kind"] == "Node"]
+        return [(each["type"], each["reason"], each["action"], each["regarding"]["name"]) for each in found]
+
+    async with stage() as world:
+        with capture_logs() as logs:
+            await begin(world)
+            await world.patch(N1, {"metadata": {"annotations": {reservation: "{"}}})
+            await world.patch(N1, {"metadata": {"labels": {"any": "thing"}}})
+            await asyncio.sleep(10)
+        said = [each for each in logs if each["event"] == "an object says something that cannot be read"]
+        assert [(each["kind"], each["object"], each["log_level"]) for each in said] == [("Node", "n1", "warning")]
+        assert said[0]["problem"].startswith(f"nothing is taken off its allocatable: {reservation}: ")
+        assert events() == [("Warning", "InvalidAnnotation", "Scheduling", "n1")]
+        assert [each["note"] for each in world.cluster.raws(EVENT) if each["regarding"]["kind"] == "Node"] == [said[0]["problem"]]
+        await world.patch(N1, {"metadata": {"annotations": {reservation: "[]"}}})
+        await asyncio.sleep(10)
+        assert events() == [("Warning", "InvalidAnnotation", "Scheduling", "n1")] * 2
+
+
 async def test_each_kind_of_change_is_measured(stage: Stage) -> None:
     kinds = ("NodeAdd", "NodeDelete", "AssignedPodAdd", "AssignedPodDelete", "UnschedulablePodAdd", "UnschedulablePodDelete")
     async with stage() as world:

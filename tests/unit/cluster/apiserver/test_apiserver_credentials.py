@@ -176,6 +176,17 @@ def plugin(folder: Path, body: str, **more: Any) -> ExecPlugin:
     return ExecPlugin(where="w", command=write_plugin(folder, body), api_version=EXEC, **more)
 
 
+async def test_a_plugin_is_told_of_the_cluster_and_has_the_environment_that_was_written_for_it(tmp_path: Path) -> None:
+    body = (
+        "import json, os\n"
+        "found = json.loads(os.environ['KUBERNETES_EXEC_INFO'])['spec']\n"
+        "token = found['cluster']['server'] + ' ' + os.environ['REGION'] + ' ' + str('PATH' in os.environ)\n"
+        f"print(json.dumps({{'apiVersion': '{EXEC}', 'kind': 'ExecCredential', 'status': {{'token': token.replace(' ', '-')}}}}))"
+    )
+    found = await plugin(tmp_path, body, cluster={"server": "here"}, environment={"REGION": "north"}).fetch()
+    assert found.authorization == "Bearer here-north-True"
+
+
 @pytest.mark.parametrize(
     ("body", "expected"),
     [

@@ -176,7 +176,7 @@ def plugin(folder: Path, body: str, **more: Any) -> ExecPlugin:
     return ExecPlugin(where="w", command=write_plugin(folder, body), api_version=EXEC, **more)
 
 
-async def test_a_plugin_is_told_of_the_cluster_and_has_the_environment_that_was_written_for_it(tmp_path: Path) -> None:
+async def test_a_plugin_gets_the_description_of_the_cluster_and_has_the_environment_that_was_written_for_it(tmp_path: Path) -> None:
     body = (
         "import json, os\n"
         "found = json.loads(os.environ['KUBERNETES_EXEC_INFO'])['spec']\n"

@@ -13,7 +13,8 @@ from koordsched.api.podinfo import PodInfo
 from koordsched.framework.interface import Plugin
 from koordsched.framework.profile import Profile
 from koordsched.framework.status import unschedulable
-from koordsched.queue.profile import FEASIBLE, NEEDS_PREEMPTION
+from koordsched.queue.hints import Rejectors
+from koordsched.queue.profile import FEASIBLE, INFEASIBLE, NEEDS_PREEMPTION
 
 
 class BuggyFilter(VersionedFilter):
@@ -80,3 +81,12 @@ def test_a_post_filter_that_fails_may_help() -> None:
     assert diagnosis is not None
     assert diagnosis.message == "0/1 nodes are available: 1 full."
     assert logs == [bug("could not find out whether PostFilter would help a waiting pod")]
+
+
+def test_without_preemption_a_probe_answers_which_plugins_refuse_the_pod() -> None:
+    judge = FakeFilter()
+    made, info = profile_of(filter=[judge], postFilter=[BuggyPostFilter("Q", (None, None))])
+    assert made.probe_without_preemption(info) == (FEASIBLE, None)
+    judge.refuse_all = unschedulable("full")
+    made, info = profile_of(filter=[judge], postFilter=[BuggyPostFilter("Q", (None, None))])
+    assert made.probe_without_preemption(info) == (INFEASIBLE, Rejectors(frozenset({"F"}), frozenset()))

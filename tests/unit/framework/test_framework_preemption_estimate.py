@@ -24,13 +24,14 @@ from koordsched.cache.nodes import Nodes
 from koordsched.cluster.port import ADDED, DELETED, MODIFIED, WatchEvent, WatchEventType
 from koordsched.config import REFERENCE, Environment, load_config_text
 from koordsched.framework.cycle_state import CycleState
-from koordsched.framework.diagnosis import Diagnosis
+from koordsched.framework.diagnosis import Diagnosis, Refusal
 from koordsched.framework.interface import FilterNodesPlugin
 from koordsched.framework.preemption.candidates import CandidateFinder, PreemptionCandidate, refusal_of
 from koordsched.framework.preemption.estimate import BYTES_A_ROW, CandidateEstimate, Estimator, Preemptor, resolvable_nodes, resolvable_rows
 from koordsched.framework.preemption.rules import NO_VICTIMS, NOT_HELPFUL, OVER_LIMIT, PreemptionRules, VictimRule
 from koordsched.framework.preemption.victims_index import EMPTY_GROUP, DisruptionBudgets, VictimsIndex, VictimsIndexes
 from koordsched.framework.profile import Profile
+from koordsched.framework.row_refusals import RowRefusals
 from koordsched.framework.status import Status, unresolvable, unschedulable
 from koordsched.plugins import REGISTRY
 
@@ -251,6 +252,18 @@ def test_as_many_dry_runs_are_kept_as_the_bytes_allow_that_their_rows_take(monke
     bench.estimate(preemptors[5])
     assert [bench.estimate(preemptor).dry_run for preemptor in preemptors[1:5]] == kept[1:]
     assert bench.estimate(preemptors[0]).dry_run is not kept[0]
+
+
+def test_nodes_that_refuse_for_another_reason_than_the_filters_are_left_to_the_filters_where_there_is_a_victim() -> None:
+    bench = Bench((1, full("low", 0, "1")), (2, full("mine", 9, "1")), (3, full("other", 0, "1")))
+    info = bench.world.signed(pod("high").cpu("2").priority(9).info())
+    row = {name: there.row for name, there in bench.world.cache.nodes_by_name.items()}
+    busy, broken = unschedulable("busy").with_plugin("Extender"), unresolvable("broken").with_plugin("Extender")
+    diagnosis = Diagnosis(3, frozenset({"Extender"}), [Refusal(busy, 2), Refusal(broken, 1)], lambda _: None)
+    diagnosis.exceptions = RowRefusals.of({row["n1"]: busy, row["n2"]: busy, row["n3"]: broken})
+    found = bench.estimate(Preemptor(info, diagnosis, bench.world.simulation(info)))
+    assert bench.names(found.to_simulate.tolist()) == ["n1"]
+    assert (len(found.by_amounts), found.refused, found.without_victims) == (0, [], 1)
 
 
 def test_without_a_filter_that_compares_amounts_every_node_that_may_change_its_mind_is_left_to_the_filters() -> None:

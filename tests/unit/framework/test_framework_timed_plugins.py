@@ -13,6 +13,7 @@ from support.restricting import ONLY, Only
 from support.world import NodeSearch
 
 from koordsched.api.podinfo import PodInfo
+from koordsched.cache.nodes import Nodes
 from koordsched.clock import RealClock
 from koordsched.framework.cycle_state import CycleState, annotate
 from koordsched.framework.diagnosis import Diagnosis
@@ -217,11 +218,11 @@ class Columns(Fake, PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNod
         self.answer: Status | None = None  # to PreFilter and PreScore
         self.explained: list[int] = []
 
-    def pre_filter(self, *args: Any) -> Status | None:
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         self.clock.seconds += TICK
         return self.answer
 
-    def filter_nodes(self, *args: Any) -> Codes | None:
+    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
         self.clock.seconds += TICK
         return None if self.codes is None else np.array(self.codes, np.int32)
 
@@ -229,11 +230,11 @@ class Columns(Fake, PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNod
         self.explained.append(code)
         return NO
 
-    def pre_score(self, *args: Any) -> Status | None:
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         self.clock.seconds += TICK
         return self.answer
 
-    def score_nodes(self, *args: Any) -> Scores | None:
+    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores | None:
         self.clock.seconds += TICK
         return None
 

@@ -557,3 +557,42 @@ def test_a_pod_moved_by_an_event_that_counts_as_helpful_is_tried_whatever_a_prob
     bench.queue.move_all(NODE_DELETE, None, None)
     bench.profile.passing = False
     assert bench.popped() == ["p0", "p1"]
+
+
+def test_a_moved_pod_that_is_nominated_meanwhile_is_tried_whatever_a_probe_finds() -> None:
+    bench = failed_group(2)
+    help_the_shape(bench)
+    bench.profile.passing = False
+    first = next(info for info in bench.queue.pending() if name_of(info.key) == "p0")
+    bench.queue.nominate(first.pod_info, "n1")
+    assert name_of(bench.pop().key) == "p0"
+
+
+def fill_up_what_the_group_was_moved_for(bench: Bench) -> None:
+    """Let the pod that was moved return without an attempt, so that it is not known which plugins refuse the group."""
+    bench.profile.passing, bench.profile.rejectors = True, None
+    help_the_shape(bench)
+    bench.profile.passing = False
+    assert bench.queue.pop() is None
+    bench.profile.probed.clear()
+
+
+def test_where_it_is_not_known_which_plugins_refuse_a_group_events_without_a_hint_are_probed_too() -> None:
+    bench = failed_group()
+    fill_up_what_the_group_was_moved_for(bench)
+    bench.queue.move_all(NODE_DELETE, None, None)
+    assert bench.profile.probed == ["default/p0"]
+    assert active(bench) == []
+
+
+def test_once_a_probe_finds_the_same_plugins_again_only_their_events_count() -> None:
+    bench = failed_group()
+    bench.profile.passing, bench.profile.rejectors = False, Rejectors(frozenset({"Fit"}), frozenset())
+    known = bench.profile.rejectors
+    help_the_shape(bench)
+    for _ in range(2):
+        fill_up_what_the_group_was_moved_for(bench)
+        bench.profile.rejectors = known
+        for _ in range(3):
+            bench.queue.move_all(NODE_LABEL, None, None)
+        assert bench.profile.probed == ["default/p0"]

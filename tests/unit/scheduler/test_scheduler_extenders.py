@@ -187,6 +187,35 @@ async def test_each_extender_sees_what_the_one_before_it_left_and_ignorable_ones
         assert [sorted(args["NodeNames"]) for args in extenders.calls("filter")] == [["n1", "n2", "n3"], ["n1", "n2"], ["n2"]]
 
 
+MANAGED = {"managedResources": [{"name": "example.com/gpu"}]}
+OTHER = "http://other"
+
+
+async def test_an_extender_that_does_not_want_the_pod_or_fails_and_may_does_not_end_the_round(stage: Stage, extenders: Extenders) -> None:
+    extenders.say("filter", only("n2"), OTHER)
+    for first in ({**FILTER, **MANAGED}, {**FILTER, "urlPrefix": "http://silent", "ignorable": True}):
+        extenders.asked.clear()
+        async with stage(extenders=[first, {**FILTER, "urlPrefix": OTHER, "ignorable": True}]) as world:
+            await begin(world)
+            assert bound_to(world) == "n2"
+            assert len(extenders.calls("filter")) == (1 if "managedResources" in first else 2)
+
+
+async def test_a_preempting_extender_that_does_not_want_the_pod_or_fails_and_may_does_not_end_the_round(
+    stage: Stage, extenders: Extenders
+) -> None:
+    preempt = {"urlPrefix": "http://first", "preemptVerb": "preempt", "nodeCacheCapable": True, "ignorable": True}
+    for first in ({**preempt, **MANAGED}, preempt):
+        async with stage(extenders=[first, {**preempt, "urlPrefix": OTHER}]) as world:
+            chain = world.scheduler._extenders
+            assert chain is not None
+            await begin(world, pod_manifest("a", nodeName="n1"), pod_manifest("b", nodeName="n2"))
+            there = {name: tuple(world.scheduler.cache.nodes_by_name[name].pods.values()) for name in ("n1", "n2")}
+            chosen = {"n2": {"Pods": [{"UID": there["n2"][0].uid}]}}
+            extenders.say("preempt", {"NodeNameToMetaVictims": chosen}, OTHER)
+            assert list(await chain.preempt(there["n1"][0], {name: Victims(pods) for name, pods in there.items()})) == ["n2"]
+
+
 # Pods that a plugin restricts to some nodes
 
 

@@ -216,6 +216,17 @@ def test_a_user_name_is_sent_as_basic_authentication(kubeconfig: Callable[..., s
     assert target.credentials == Fixed(Credential(authorization="Basic " + b64encode(b"u:p:q").decode()))
 
 
+def test_an_authority_that_a_plugin_is_to_get_and_that_is_not_there_is_named_by_its_key(
+    kubeconfig: Callable[..., str], tmp_path: Path
+) -> None:
+    plugin = {"apiVersion": EXEC, "command": "plugin", "provideClusterInfo": True}
+    path = kubeconfig("https://h", {"exec": plugin}, certificate_authority="gone.crt")
+    text = f"kubeconfig {path}: clusters[k].cluster.certificate-authority: {tmp_path}/gone.crt: No such file or directory"
+    with pytest.raises(ConnectError) as raised:
+        read_kubeconfig(path)
+    assert str(raised.value) == text
+
+
 def test_a_plugin_gets_the_cluster_only_if_it_asks(kubeconfig: Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / "ca.crt").write_bytes(b"PEM")
     plugin = {"apiVersion": EXEC, "command": "./plugin", "args": ["-a"], "env": [{"name": "A", "value": "b"}], "provideClusterInfo": True}

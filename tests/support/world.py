@@ -53,7 +53,7 @@ class NoCluster:
 
 
 class RecordedActions:
-    """The part of a handle by which plugins have something done: it is noted. Nothing runs in the background: what is spawned is kept."""
+    """The part of a handle by which plugins have something done: it is noted. What would run later or in the background is kept."""
 
     def __init__(self, cache: Cache) -> None:
         self.cache = cache
@@ -63,6 +63,7 @@ class RecordedActions:
         self.metrics = PluginMetrics([])
         self.said: list[str] = []
         self.spawned: list[Coroutine[None, None, None]] = []
+        self.timers: list[tuple[float, Callable[[], None]]] = []
 
     def attempted(self) -> None:
         self.said.append("attempted")
@@ -106,6 +107,7 @@ class RecordedActions:
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> None:
         self.said.append(f"in {seconds:g} s")
+        self.timers.append((seconds, call))
 
 
 class NodeSearch:

@@ -17,7 +17,9 @@ def test_plugins_of_two_profiles_count_with_one_collector() -> None:
         metrics.histogram("my_seconds", "Seconds.", bounds=[1.0, 2.0]).observe(1.5)
         metrics.gauge_function("my_nodes", "Nodes.", lambda: {"a": 7}, "pool")
         metrics.counter_function("my_events_total", "Events.", lambda: {"": 5})
-    assert len(registry) == 5
+        metrics.counter_function("my_moves_total", "Moves.", lambda: {"up": 2}, "way")
+        metrics.gauge_function("my_load", "Load.", lambda: {"": 0.5})
+    assert len(registry) == 7
     text = exposition(registry).decode()
     for line in (
         'my_writes_total{kind="node"} 2.0',
@@ -25,6 +27,8 @@ def test_plugins_of_two_profiles_count_with_one_collector() -> None:
         'my_seconds_bucket{le="2.0"} 2.0',
         'my_nodes{pool="a"} 7.0',
         "my_events_total 5.0",
+        'my_moves_total{way="up"} 2.0',
+        "my_load 0.5",
     ):
         assert line in text.splitlines()
 
@@ -50,6 +54,12 @@ def test_a_name_that_stands_for_something_else_is_refused() -> None:
         metrics.counter("scheduler_schedule_attempts_total", "Attempts.")
     with pytest.raises(MetricError, match=r"registered already as Counter with the labels \['kind'\], not as Gauge with \['kind'\]"):
         metrics.gauge("my_total", "Mine.", ["kind"])
+    metrics.counter_function("my_moves_total", "Moves.", dict, "way")
+    metrics.gauge_function("my_load", "Load.", dict)
+    with pytest.raises(MetricError, match=r"as CounterFunction with the labels \['way'\], not as CounterFunction with \[\]"):
+        metrics.counter_function("my_moves_total", "Moves.", dict)
+    with pytest.raises(MetricError, match=r"as GaugeFunction with the labels \[\], not as GaugeFunction with \['pool'\]"):
+        metrics.gauge_function("my_load", "Load.", dict, "pool")
     with pytest.raises(MetricError, match=r"not as Counter with \[\]"):
         metrics.counter("my_total", "Mine.")
     with pytest.raises(MetricError, match=r"with the bounds \[1.0\], not \[2.0\]"):

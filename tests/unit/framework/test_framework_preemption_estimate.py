@@ -357,6 +357,18 @@ def test_a_pod_that_should_be_gone_is_no_victim_until_it_is_seen_going_whatever_
     assert bench.may_evict(preemptor) == {"n1": ["stuck"]}, "it came again"
 
 
+def test_pods_whose_node_was_unknown_are_victims_once_it_comes() -> None:
+    bench = Bench((1, full("low")), nodes=1)
+    preemptor = bench.preemptor()
+    assert bench.may_evict(preemptor) == {"n1": ["low"]}
+    bench.run("late", full("early", 1))
+    assert bench.may_evict(preemptor) == {"n1": ["low"]}
+    bench.world.cache.set_node(node("late").cpu("4").build())
+    assert bench.may_evict(preemptor) == {"n1": ["low"], "late": ["early"]}
+    bench.world.cache.remove_pod("uid-default-early")
+    assert bench.may_evict(preemptor) == {"n1": ["low"]}
+
+
 def test_the_index_is_dropped_when_too_many_changes_gather_and_built_anew_on_use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("koordsched.framework.preemption.victims_index.MAX_NOTED", 2)
     bench = Bench((1, full("low", 0, "1")), nodes=1)

@@ -19,7 +19,7 @@ from koordsched.api.sharing import MANY_NAMES
 from koordsched.cache.cache import Cache
 from koordsched.framework.evaluation_plan import EvaluationPlan, Evaluators
 from koordsched.framework.interface import UNSIGNABLE, FilterPlugin, Normalize, PreFilterResult, PreScorePlugin, ScorePlugin
-from koordsched.framework.kept_shapes import OBJECTS_OF_A_SHAPE, REMEMBERED, USED_ONCE
+from koordsched.framework.kept_shapes import KEPT_LARGE, OBJECTS_OF_A_SHAPE, REMEMBERED, USED_ONCE
 from koordsched.framework.row_refusals import NO_REFUSALS, RowRefusals
 from koordsched.framework.shapes import Shapes
 from koordsched.framework.status import SKIP, Code, PluginError, Status, error, unresolvable, unschedulable
@@ -618,6 +618,19 @@ def test_the_shape_of_a_pod_that_names_much_goes_with_it(fits: bool) -> None:
     del info, many, selects
     gc.collect()
     assert len(world.profile.shapes) == 0
+
+
+def test_no_more_than_a_few_shapes_of_pods_that_name_much_are_kept_at_a_time() -> None:
+    world = World()
+    world.cache.set_node(node("n1").cpu("4").build())
+    pods = []
+    for i in range(2 * KEPT_LARGE):
+        names = tuple(f"name-{i}-{j}" for j in range(MANY_NAMES + 1))
+        selects = LabelSelector(match_expressions=(LabelSelectorRequirement("app", "In", names),))
+        spread = TopologySpreadConstraint(1, "kubernetes.io/hostname", "ScheduleAnyway", selects)
+        pods.append(world.signed(pod(f"p{i}").spread(spread).info()))
+        assert world.search.find(world.profile, pods[-1])[1] == "n1"
+        assert len(world.profile.shapes) == min(i + 1, KEPT_LARGE)
 
 
 def test_pre_filter_of_a_filter_runs_where_the_configuration_leaves_it_out() -> None:

@@ -231,10 +231,12 @@ class Columns(Fake, PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNod
         return NO
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        state.write(self.name, pod.key)
         self.clock.seconds += TICK
         return self.answer
 
     def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores | None:
+        assert state.read(self.name) == pod.key
         self.clock.seconds += TICK
         return None
 

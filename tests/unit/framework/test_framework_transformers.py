@@ -88,6 +88,15 @@ def test_nodes_and_other_kinds_are_looked_at_alike(calls: list[str]) -> None:
     assert calls == ["node labelled", "node offers", "namespace annotated"]
 
 
+def test_objects_of_other_kinds_have_no_resources_to_look_for(calls: list[str]) -> None:
+    seen = Seen("namespace", calls)
+    transform = Transformers([Transformer(name="n", kind=NAMESPACE, transform=seen, resources=frozenset({"x/y"}))]).of(NAMESPACE)
+    assert transform is not None
+    made = Namespace(metadata=ObjectMeta(name="plain"))
+    assert transform(made) is made
+    assert calls == []
+
+
 def test_one_that_names_no_keys_is_called_for_every_object(calls: list[str]) -> None:
     transform = Transformers(
         [

@@ -224,6 +224,9 @@ async def test_a_victim_that_terminates_is_waited_for(monkeypatch: pytest.Monkey
         Status(Code.UNSCHEDULABLE, ("preemption: not eligible due to a terminating pod on the nominated node.",)),
     )
     assert bench.world.said == ["attempted", "in 50 s"]  # 60 s after the end of its grace period
+    for _, call in bench.world.timers:
+        call()
+    assert bench.world.said[2:] == ["activate default/high"]
 
 
 async def test_a_victim_that_never_leaves_is_given_up_and_not_chosen_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -414,6 +417,19 @@ async def test_the_best_of_the_nodes_that_extenders_leave_is_chosen(monkeypatch:
     bench.world.extenders = Extenders(lambda candidates: {"gone": candidates["n2"], "n2": candidates["n2"], "n1": Victims((), 0)})
     bench.run("low", 0)
     assert await bench.preempt(bench.high()) == (PostFilterResult("n2"), None), "n1 without victims and unknown nodes are passed over"
+    await bench.finish()
+
+
+async def test_extenders_see_no_more_candidates_than_are_wanted_the_best_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = with_extenders(monkeypatch, extenders := Extenders(dict))
+    high = bench.high()
+    found = bench.world.find(high)
+    assert isinstance(found, Diagnosis)
+    for wanted in (1, 2):
+        await bench.plugin.engine.preempt(high, found, wanted)
+    assert [list(asked) for asked in extenders.asked] == [["n1"], ["n1", "n2"]]
+    bench.world.spawned[1].close()
+    del bench.world.spawned[1]
     await bench.finish()
 
 

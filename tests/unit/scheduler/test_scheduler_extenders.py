@@ -235,6 +235,16 @@ async def test_extenders_are_asked_about_the_nodes_of_a_restriction_alone(stage:
         check_books(world)
 
 
+async def test_the_nominated_node_outside_the_restriction_is_what_extenders_are_asked_about_first(
+    stage: Stage, extenders: Extenders
+) -> None:
+    extenders.say("filter", only("n1", "n2", "n3"))
+    async with stage((Only(), "preFilter"), extenders=[FILTER]) as world:
+        await begin(world, {**restricted_to("n1"), "status": {"phase": "Pending", "nominatedNodeName": "n2"}})
+        assert bound_to(world) == "n2"
+        assert [args["NodeNames"] for args in extenders.calls("filter")] == [["n2"]]
+
+
 @pytest.mark.parametrize("best", ["n1", "n3"])
 async def test_scores_of_extenders_decide_among_the_nodes_of_a_restriction(best: str, stage: Stage, extenders: Extenders) -> None:
     extenders.say("prioritize", lambda args: [{"Host": name, "Score": 10 if name == best else 0} for name in args["NodeNames"]])

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from structlog.testing import capture_logs
 from support.builders import NodeBuilder, PodBuilder, node, pod
-from support.fakes import Fake, FakeFilter, FakePreFilter, FakeScore, pod_manifest, profile_config, registry_of
+from support.fakes import Fake, FakeFilter, FakePreFilter, FakePreScore, FakeScore, pod_manifest, profile_config, registry_of
 from support.restricting import CORNER, FIRST, ONE, ONLY, Corner, First, One, Only
 from support.stages import Stage, begin, bound_to, nodes_of_pods, ref
 from support.world import Setup, World
@@ -25,7 +25,7 @@ from koordsched.framework.handle import Handle
 from koordsched.framework.interface import FilterNodesPlugin, Normalize, PreFilterResult
 from koordsched.framework.profile import PluginFactory, Profile
 from koordsched.framework.shape import RestrictedShapeKey
-from koordsched.framework.status import Code, PluginError, Status, unschedulable
+from koordsched.framework.status import SKIP, Code, PluginError, Status, unschedulable
 from koordsched.plugins import REGISTRY
 from koordsched.queue.events import ActionType, EventHint, EventResource, cluster_event
 
@@ -179,6 +179,24 @@ def test_a_score_out_of_range_is_an_error_of_the_pod_that_names_it(score: int) -
         bench.find(asks(ONLY, "n1,n3"))
     assert (caught.value.status, caught.value.point) == (Status(Code.ERROR, (text,), "S"), "Score")
     assert bench.find(asks(ONLY, "n1,n4")) == "n1"
+
+
+def test_a_plugin_whose_pre_score_skips_gives_no_score_and_the_others_do() -> None:
+    first, second, only = FakePreScore("A", n1=100), FakePreScore("B", n3=10), Only()
+    world = World()
+    for name in NAMES:
+        world.cache.set_node(node(name).cpu("4").build())
+    profile = Profile(
+        profile_config(preFilter=[only], preScore=[first, second], score=[first, second]), registry_of(only, first, second), world
+    )
+    found = []
+    for first.answer in (None, SKIP):
+        first.asked.clear()
+        second.asked.clear()
+        found.append(world.search.find(profile, asks(ONLY, "n1,n3").info())[1])
+        assert second.asked == ["PreScore of 2", "n1", "n3"]
+        assert first.asked == ["PreScore of 2", *([] if first.answer is SKIP else ["n1", "n3"])]
+    assert found == ["n1", "n3"]
 
 
 class Short(Fake, FilterNodesPlugin):

@@ -104,3 +104,9 @@ class Shared:
             found = self._objects[kind] = make()
         assert isinstance(found, kind)
         return found
+
+    def find(self, kind: type[T]) -> T | None:
+        """Return the object of this class, None where no plugin has made it."""
+        found = self._objects.get(kind)
+        assert found is None or isinstance(found, kind)
+        return found

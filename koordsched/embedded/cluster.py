@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from koordsched.api.kinds import POD, Kind
-from koordsched.clock import VirtualClock, VirtualTimeLoop
+from koordsched.clock import VIRTUAL_EPOCH, VirtualClock, VirtualTimeLoop
 from koordsched.cluster.memory import MemoryCluster, MemoryClusterOptions
 from koordsched.cluster.memory.schemas import has_status_resource
 from koordsched.cluster.port import NotFound, Patch, Ref
@@ -33,7 +33,8 @@ SETTLE_STEPS = 10
 
 class EmbeddedOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How to make an embedded cluster. `lasting`: the virtual time is long (months), so watches neither send bookmarks nor end.
-    `suppressed`: reasons of events that are not recorded. `measured`: whether the metrics of plugins are recorded."""
+    `suppressed`: reasons of events that are not recorded. `measured`: whether the metrics of plugins are recorded. `epoch`: the time at
+    which it begins, in seconds since the Unix epoch."""
 
     config: SchedulerConfiguration
     flags: Flags
@@ -41,13 +42,14 @@ class EmbeddedOptions(msgspec.Struct, frozen=True, kw_only=True):
     lasting: bool = False
     suppressed: frozenset[str] = frozenset()
     measured: bool = True
+    epoch: float = VIRTUAL_EPOCH
 
 
 class EmbeddedCluster:
     """A cluster in memory and one scheduler on it, which is not running until `start`. Lives on the running `VirtualTimeLoop`."""
 
     def __init__(self, loop: VirtualTimeLoop, options: EmbeddedOptions) -> None:
-        self.clock = VirtualClock(loop)
+        self.clock = VirtualClock(loop, options.epoch)
         forever = 1e12
         behaviour = MemoryClusterOptions(volume_controller=True)
         if options.lasting:

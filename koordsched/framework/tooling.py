@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from koordsched.api.core import Pod
     from koordsched.api.kinds import Kind
     from koordsched.api.meta import Object
+    from koordsched.cache.cache import Cache
     from koordsched.manifests.strict import StrictReader
 
 Json = dict[str, Any]
@@ -97,15 +98,16 @@ class PluginReport(msgspec.Struct, frozen=True):
 class Report(msgspec.Struct, frozen=True):
     """What `simulate` reports at its end, below `key` in the JSON's summary.
 
-    flag, help: how many pods its table has at most. kind: the objects that `make` gets beside the pods on nodes, in the order of their
-    creation; there is nothing to report when it returns None, or where no object is.
+    flag, help: how many pods or nodes its table has at most. kind: the objects that `make` gets beside the pods on nodes, in the order of
+    their creation, and beside what the scheduler knew of nodes at the end; there is nothing to report when it returns None, or where no
+    object is.
     """
 
     key: str
     flag: str
     help: str
     kind: Kind
-    make: Callable[[Iterable[Pod], Iterable[Object]], PluginReport | None]
+    make: Callable[[Iterable[Pod], Iterable[Object], Cache], PluginReport | None]
 
 
 class Tooling(msgspec.Struct, frozen=True, kw_only=True):

@@ -91,6 +91,7 @@ def tooling() -> Sequence[Tooling]:
         schedulinggates,
         tainttoleration,
     )
+    from koordsched.plugins.loadaware import tooling as loadaware  # noqa: PLC0415
     from koordsched.plugins.nodenumaresource import tooling as nodenumaresource  # noqa: PLC0415
 
     packages = (
@@ -103,6 +104,7 @@ def tooling() -> Sequence[Tooling]:
         podtopologyspread,
         interpodaffinity,
         nodenumaresource,
+        loadaware,
     )
     return [package.TOOLING for package in packages]
 

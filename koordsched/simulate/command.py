@@ -113,7 +113,13 @@ def load_workload(options: SimulateOptions, config: SchedulerConfiguration) -> W
 def simulate(options: SimulateOptions, config: SchedulerConfiguration, workload: Workload, err: TextIO) -> SimulationOutcome:
     """Run the simulation, with a progress bar where `err` is a terminal."""
     embedded = EmbeddedOptions(
-        config=config, flags=Flags(), seed=options.seed, lasting=workload.departs, suppressed=SUPPRESSED, measured=False
+        config=config,
+        flags=Flags(),
+        seed=options.seed,
+        lasting=workload.departs,
+        suppressed=SUPPRESSED,
+        measured=False,
+        epoch=workload.epoch,
     )
     with _progress(err) as progress:
 

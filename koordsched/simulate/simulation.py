@@ -164,7 +164,7 @@ class Simulation:
                 continue
             pods = self._history.pods
             there = (pods[key] for key in self._submitted if key in pods and key not in self._history.deleted)
-            made = report.make((pod for pod in there if pod.spec.node_name), objects)
+            made = report.make((pod for pod in there if pod.spec.node_name), objects, self._embedded.scheduler.cache)
             if made is not None:
                 found[report.key] = made
         return found

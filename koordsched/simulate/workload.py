@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from koordsched.api.kinds import NODE, Kind
+from koordsched.api.kinds import NODE, NODE_METRIC, Kind
+from koordsched.clock import VIRTUAL_EPOCH, parse_rfc3339
 from koordsched.cluster.port import Ref
 from koordsched.framework.tooling import NodeOption
 
@@ -74,6 +75,14 @@ class Workload(msgspec.Struct):
         """Return whether some pod leaves again."""
         return any(arrival.departs is not None for arrival in self.arrivals)
 
+    @property
+    def epoch(self) -> float:
+        """Return the time at which the simulation begins: that of the NodeMetrics, so that they are as old as when they were read, else a
+        fixed one. It is their median: neither a node whose clock is wrong nor one that measures no more may age the others."""
+        times = sorted(_measured_at(manifest) for manifest in self.existing if manifest.kind is NODE_METRIC)
+        known = [time for time in times if time > 0.0]
+        return known[len(known) // 2] if known else VIRTUAL_EPOCH
+
     def give_nodes(self, option: NodeOption, value: Any) -> None:
         """Add the option's object for each node that has none, and note what does not go with it."""
         described = {manifest.key for manifest in self.existing if manifest.kind is option.kind}
@@ -81,3 +90,13 @@ class Workload(msgspec.Struct):
         self.existing += [Manifest(f"{node.origin}: {option.flag}", option.kind, option.make(value, node.body)) for node in bare]
         if doubt := option.doubt(value, [node.body for node in bare]):
             self.notes.append(f"note: {doubt}")
+
+
+def _measured_at(metric: Manifest) -> float:
+    """Return when a NodeMetric was measured, in seconds since the epoch; 0.0 when it does not say."""
+    status = metric.body.get("status")
+    text = status.get("updateTime") if isinstance(status, dict) else None
+    try:
+        return parse_rfc3339(text) if isinstance(text, str) else 0.0
+    except ValueError:
+        return 0.0

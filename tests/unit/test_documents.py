@@ -41,7 +41,11 @@ def test_a_documents_scenario_passes(text: str, tmp_path: Path, capsys: pytest.C
 
 @pytest.mark.parametrize(
     ("document", "before", "example"),
-    [(README, "`make demo` prints", "demo"), (DOCS / "colocation.md", "`koord-scheduler simulate examples/colocation`", "colocation")],
+    [
+        (README, "`make demo` prints", "demo"),
+        (DOCS / "colocation.md", "`koord-scheduler simulate examples/colocation`", "colocation"),
+        (ROOT / "docs/plugins/loadaware.md", "`koord-scheduler simulate examples/loadaware`", "loadaware"),
+    ],
 )
 def test_a_document_shows_what_its_example_prints(document: Path, before: str, example: str, capsys: pytest.CaptureFixture[str]) -> None:
     shown = document.read_text(encoding="utf-8").partition(before)[2].split("```")[1]

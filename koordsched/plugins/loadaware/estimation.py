@@ -16,8 +16,13 @@ from koordsched.api.koordinator.loads import (
     custom_factors,
     custom_seconds,
 )
-from koordsched.api.koordinator.priority import PRIORITY_CLASS, KoordinatorPriorityClass, priority_class
-from koordsched.api.koordinator.qos import QOS_CLASS, qos_class_or_default
+from koordsched.api.koordinator.priority import (
+    PRIORITY_CLASS,
+    KoordinatorPriorityClass,
+    priority_class_or_default,
+    resource_of_class,
+)
+from koordsched.api.koordinator.qos import QOS_CLASS
 from koordsched.api.koordinator.reading import Malformed
 from koordsched.api.quantity import QuantityError, millis, units
 from koordsched.api.resources import written_totals
@@ -42,13 +47,6 @@ _DEFAULTS = {
     "memory": DEFAULT_MEMORY,
     "kubernetes.io/batch-memory": DEFAULT_MEMORY,
 }
-_NAMES = {
-    KoordinatorPriorityClass.BATCH: {"cpu": "kubernetes.io/batch-cpu", "memory": "kubernetes.io/batch-memory"},
-    KoordinatorPriorityClass.MID: {"cpu": "kubernetes.io/mid-cpu", "memory": "kubernetes.io/mid-memory"},
-    KoordinatorPriorityClass.FREE: {},
-}
-"""What pods of a class request for a resource of the vector; of other classes the resource itself."""
-
 NO_DEADLINE = -math.inf
 
 
@@ -90,12 +88,11 @@ class PodEstimator:
             requests, limits = written_totals(pod)
         except QuantityError:  # of a limit, as PodInfo has read the requests; no API server lets it pass
             requests, limits = {}, {}
-        priority = priority_class(pod, qos_class_or_default(pod))
-        names, factors = _NAMES.get(priority), self._factors | self._own_factors(pod)
+        priority, factors = priority_class_or_default(pod), self._factors | self._own_factors(pod)
         values = []
         for resource in self._vector:
             factor = factors.get(resource)
-            name = resource if names is None else names.get(resource, "")
+            name = resource_of_class(priority, resource)
             values.append(0 if factor is None else _estimated(name, requests.get(name, 0), limits.get(name, 0), factor))
         return PodEstimate(values, is_prod=priority is KoordinatorPriorityClass.PROD, is_daemon=_is_daemon(pod))
 

@@ -19,6 +19,7 @@ from koordsched.api.koordinator.pods import RESOURCE_STATUS, PodNumaStatus, reso
 from koordsched.api.koordinator.reading import Malformed
 from koordsched.api.koordinator.topology import CPU_TOPOLOGY, CpuDetail, cpu_details
 from koordsched.api.meta import Object
+from koordsched.cache.cache import Cache
 from koordsched.cluster.object_store import object_key
 from koordsched.framework.tooling import (
     ExclusiveResource,
@@ -220,7 +221,7 @@ def _numa_cpus(text: str) -> Mapping[int, int]:
     return {numa: mask_of(ids) for numa, ids in cpus.items()}
 
 
-def cpu_report(pods: Iterable[Pod], topologies: Iterable[Object]) -> PluginReport | None:
+def cpu_report(pods: Iterable[Pod], topologies: Iterable[Object], _cache: Cache) -> PluginReport | None:
     use = cpu_use(pods, topologies)
     return None if use is None else PluginReport(use.summary, lambda limit: cpu_sections(use, limit))
 

@@ -64,7 +64,7 @@ class Corner(_Quiet, RestrictNodesPlugin):
         return pod.pod.metadata.annotations.get(CORNER)
 
     def restriction_version(self, pod: PodInfo) -> Hashable:
-        return self.shift
+        return pod.pod.metadata.annotations[CORNER], self.shift
 
     def restrict(self, pod: PodInfo, nodes: Nodes) -> Rows:
         self.asked += 1

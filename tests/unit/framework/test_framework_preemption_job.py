@@ -272,6 +272,21 @@ async def test_a_nomination_of_a_pod_of_the_job_is_withdrawn_where_there_is_one(
     assert sum(line.startswith("withdraw") for line in cluster.world.said) == said
 
 
+async def test_a_victim_is_put_back_only_if_every_kind_of_pod_of_the_job_still_fits_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(monkeypatch, others={})
+    cluster.world.cache.set_node(node("m").cpu("8").memory("4Gi").build())
+    for name, made in (("hog", pod("hog").memory("4Gi")), ("idle", pod("idle").cpu("1"))):
+        cluster.store[f"default/{name}"] = made.on("m").build()
+        cluster.world.cache.set_pod(made.on("m").info(counted_on_node=True), "m")
+    small, again, hungry = cluster.waiting(
+        pod("small").cpu("3").priority(9), pod("again").cpu("3").priority(9), pod("hungry").memory("2Gi").priority(9)
+    )
+    job = Job(hungry, cluster.diagnosis(hungry), [small, again, hungry])
+    assert await cluster.engine.preempt_for_job(job) == (PostFilterResult("m"), None)
+    await cluster.finish()
+    assert cluster.api.calls == ["patch hog", "delete hog uid-default-hog"]
+
+
 class Counted(FilterPlugin):
     """Lets every node pass, whichever pods are there, and counts how often it is asked about a job's pod on a cleared node."""
 

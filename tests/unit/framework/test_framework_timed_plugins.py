@@ -219,10 +219,12 @@ class Columns(Fake, PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, ScoreNod
         self.explained: list[int] = []
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        state.write("prepared", pod.key)
         self.clock.seconds += TICK
         return self.answer
 
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
+        assert state.read("prepared") == pod.key
         self.clock.seconds += TICK
         return None if self.codes is None else np.array(self.codes, np.int32)
 

@@ -16,10 +16,13 @@ from support.preemption import EvictionApi as Api
 from support.preemption import PreemptionBench as Bench
 from support.world import Setup, World
 
+from koordsched.api.groups import PodDisruptionBudget, PodDisruptionBudgetSpec
+from koordsched.api.kinds import POD_DISRUPTION_BUDGET
+from koordsched.api.meta import LabelSelector, ObjectMeta
 from koordsched.api.podinfo import PodInfo
 from koordsched.cache.nodes import NodeInfo
 from koordsched.clock import parse_rfc3339
-from koordsched.cluster.port import Conflict, Forbidden, NotFound, Patch, PatchType, Ref, ServerError
+from koordsched.cluster.port import ADDED, Conflict, Forbidden, NotFound, Patch, PatchType, Ref, ServerError, WatchEvent
 from koordsched.config import REFERENCE, Environment
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis
@@ -431,6 +434,24 @@ async def test_extenders_see_no_more_candidates_than_are_wanted_the_best_first(m
     bench.world.spawned[1].close()
     del bench.world.spawned[1]
     await bench.finish()
+
+
+async def test_extenders_get_the_number_of_victims_that_budgets_protect(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, int] = {}
+
+    def note(candidates: Mapping[str, Victims]) -> dict[str, Victims]:
+        seen.update({name: victims.pdb_violations for name, victims in candidates.items()})
+        return {}
+
+    bench = with_extenders(monkeypatch, Extenders(note))
+    bench.world.cache.set_pod(pod("other").cpu("4").priority(5).label("app", "db").on("n2").info(counted_on_node=True), "n2")
+    budget = PodDisruptionBudget(
+        metadata=ObjectMeta(name="db", namespace="default", uid="uid-db", resource_version="1"),
+        spec=PodDisruptionBudgetSpec(selector=LabelSelector(match_labels={"app": "db"})),
+    )
+    bench.world.informer(POD_DISRUPTION_BUDGET)._objects.apply(WatchEvent(ADDED, budget))
+    await bench.preempt(bench.high())
+    assert seen == {"n1": 0, "n2": 1}
 
 
 async def test_no_node_is_nominated_where_extenders_leave_none_or_fail(monkeypatch: pytest.MonkeyPatch) -> None:

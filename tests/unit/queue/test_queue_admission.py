@@ -131,6 +131,16 @@ def test_what_is_announced_reaches_every_group_under_the_key_also_beside_one_tha
     assert bench.places() == {"p0": "active", "p1": "unschedulable", "p2": "active"}
 
 
+def test_a_pod_that_backs_off_and_is_gated_meanwhile_keeps_no_other_back() -> None:
+    bench, admission = queue_of()
+    bench.add(of_quota("p0"), of_quota("p1"), of_quota("p2"), shape="s")
+    bench.refuse_all("quota")
+    admission.room["quota", "a"] = 3
+    bench.profile.gates["default/p0"] = "gang"
+    announce(bench, A)
+    assert bench.places() == {"p0": "gated", "p1": "backoff", "p2": "unschedulable"}
+
+
 def test_a_pending_refusal_skips_the_backoff() -> None:
     bench, admission = queue_of()
     bench.add(of_quota("p0"), of_quota("p1"), shape="s")

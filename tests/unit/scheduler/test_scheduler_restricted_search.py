@@ -22,7 +22,7 @@ from koordsched.config import REFERENCE, Environment
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.handle import Handle
-from koordsched.framework.interface import FilterNodesPlugin, Normalize, PreFilterResult
+from koordsched.framework.interface import FilterNodesPlugin, Normalize, Plugin, PreFilterResult
 from koordsched.framework.profile import PluginFactory, Profile
 from koordsched.framework.shape import RestrictedShapeKey
 from koordsched.framework.status import SKIP, Code, PluginError, Status, unschedulable
@@ -255,6 +255,33 @@ def test_a_restriction_is_found_once_and_again_after_what_it_depends_on_has_chan
     assert (find(), bench.corner.asked) == ("n3", 3)
     bench.put(node("n7").cpu("4").label("zone", "b"))
     assert (find(), bench.corner.asked) == ("n3", 4), "S gives it nothing"
+
+
+def test_of_several_plugins_that_restrict_each_may_change_its_mind() -> None:
+    bench = Bench()
+    at_pre_filter: list[Plugin] = [bench.corner, bench.only]
+    config = profile_config(preFilter=at_pre_filter, filter=[bench.filter], score=[bench.score])
+    bench.profile = Profile(config, registry_of(*at_pre_filter, bench.filter, bench.score), bench.world)
+    bench.shapes = bench.profile.shapes
+    kept = bench.sign(asks(CORNER, "a").annotation(ONLY, "n0,n1,n2,n3"))
+    found = []
+    for bench.corner.shift in (0, 1, 1, 0):
+        found.append(bench.world.search.find(bench.profile, kept)[1])
+    assert found == ["n2", "n3", "n3", "n2"]
+    assert (bench.corner.asked, bench.only.asked) == (3, 3)
+
+
+def test_a_node_that_a_nominated_pod_with_a_port_makes_too_small_is_counted_once() -> None:
+    world = World()
+    world.cache.set_node(node("n1").cpu("4").build())
+    world.nominator.set(pod("vip").uid("vip").priority(10).cpu("3").host_port(80).info(), "n1")
+    refused = world.find(pod("p").cpu("2").info())
+    assert isinstance(refused, Diagnosis)
+    assert refused.message == "0/1 nodes are available: 1 Insufficient cpu."
+    blocked = world.find(pod("q").cpu("1").host_port(80).info())
+    assert isinstance(blocked, Diagnosis)
+    assert blocked.message.startswith("0/1 nodes are available: 1 node(s) didn't have free ports")
+    assert world.find(pod("r").cpu("1").info()) == "n1"
 
 
 def test_a_probe_looks_at_the_nodes_of_the_restriction_and_keeps_the_reasons_while_they_hold() -> None:

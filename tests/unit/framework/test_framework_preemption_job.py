@@ -287,6 +287,17 @@ async def test_a_victim_is_put_back_only_if_every_kind_of_pod_of_the_job_still_f
     assert cluster.api.calls == ["patch hog", "delete hog uid-default-hog"]
 
 
+@pytest.mark.parametrize("port", [0, 80], ids=["by amounts", "by filters"])
+async def test_pods_of_others_that_are_nominated_before_the_job_keep_their_room(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(monkeypatch, others={"n2": 5, "n3": 7})
+    ahead = pod("ahead").cpu("4").priority(10)
+    cluster.world.nominator.set(cluster.world.signed((ahead.host_port(port) if port else ahead).info()), "n1")
+    pods = cluster.waiting(*members(2))
+    assert (await cluster.attempt(pods))[0] == PostFilterResult("n2")
+    assert cluster.nominations(pods)[1] == "n3"
+    await cluster.finish()
+
+
 class Counted(FilterPlugin):
     """Lets every node pass, whichever pods are there, and counts how often it is asked about a job's pod on a cleared node."""
 

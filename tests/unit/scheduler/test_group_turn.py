@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
-from support.fakes import Late, config_with, embedded, factory, node_manifest, pod_manifest
+from support.fakes import Fake, FakeFilter, Late, config_with, embedded, factory, node_manifest, pod_manifest
 from support.gangs import Gangs, member
 from support.stages import begin, bound_to, condition, metric, nodes_of_pods, ref
 
@@ -32,7 +32,7 @@ def gangs(monkeypatch: pytest.MonkeyPatch) -> Make:
     """Return a maker of worlds with the plugin Gangs, and others after it."""
 
     @asynccontextmanager
-    async def make(*plugins: tuple[Late, str], strict: bool = True, **fields: Any) -> AsyncIterator[EmbeddedCluster]:
+    async def make(*plugins: tuple[Fake, str], strict: bool = True, **fields: Any) -> AsyncIterator[EmbeddedCluster]:
         monkeypatch.setitem(koordsched.plugins.REGISTRY, "Gangs", lambda _args, handle: Gangs(handle, strict=strict))
         for plugin, _ in plugins:
             monkeypatch.setitem(koordsched.plugins.REGISTRY, plugin.name, factory(plugin))
@@ -117,6 +117,17 @@ async def test_a_member_that_the_cache_counts_already_undoes_the_turn(gangs: Mak
         assert condition(world, "c") == ("", "")
         assert world.scheduler.cache.pods == {}
         world.scheduler.queue.check_invariants()
+
+
+async def test_a_member_whose_search_fails_undoes_the_turn_with_the_plugins_words(gangs: Make) -> None:
+    judge = FakeFilter("F", n1=error("lost its glasses"))
+    async with gangs((judge, "filter")) as world:
+        await begin(world, member("a"), member("b"), member("c"))
+        reason, message = condition(world, "a")
+        assert reason == "SchedulerError"
+        assert "lost its glasses" in message
+        assert message.endswith("0 placed before")
+        assert world.scheduler.cache.pods == {}
 
 
 async def test_pods_beside_an_undone_gang_get_the_room(gangs: Make) -> None:

@@ -8,6 +8,6 @@
 
 The scheduler serves first: it stands by with full caches while another holds the lease, and the load's connections are all open. Then it
 gets the lease, and `whole_pods_s` counts from that moment. The load's client takes part of the machine, too: `load_cores` says how much,
-and with two cores for everything that part is missing elsewhere. It asks again when it was answered: a server that answers more lets it
-cost more.
+and with two cores for everything that part is missing elsewhere (of `lag_ms`, the `own_` figures are the scheduler's). It asks again when
+it was answered: a server that answers more lets it cost more.
 """

@@ -188,6 +188,11 @@ class Scheduler:
             and self.status_writer.idle
         )
 
+    @property
+    def has_backlog(self) -> bool:
+        """Whether pods wait to be tried, or placements for their turn to be bound."""
+        return self.queue.sizes().active > 0 or self._context.bind_slots.locked()
+
     async def stop(self) -> None:
         """Stop popping, finish what is being bound, write what is not written yet, and end."""
         await self.settle()

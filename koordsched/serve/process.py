@@ -120,7 +120,7 @@ class Process:
             await _at_most(KILL_SECONDS, asyncio.create_task(connection.close()))
 
     def _is_busy(self) -> bool:
-        return self._scheduler is not None and self._scheduler.queue.sizes().active > 0
+        return self._scheduler is not None and self._scheduler.has_backlog
 
     def _settings(self) -> ConnectionSettings:
         client, leadership = self._options.config.client_connection, self._leadership

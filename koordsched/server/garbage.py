@@ -17,15 +17,18 @@ import gc
 from collections.abc import Callable
 
 SWEEP_SECONDS = 20.0
-YOUNG = 1  # generation: what was made since the last sweep; some ten milliseconds at 500 pods a second
-SWEEPS_TO_ALL = 15  # every five minutes all that is not frozen is looked at, if no pod waits to be scheduled
+YOUNGEST, YOUNG, ALL = 0, 1, 2
+"""Generations: what was made since the last collection of any kind, at most `command.GC_THRESHOLDS`; since the last sweep; and all that is
+not frozen. While pods are on their way it is kept to the first, 1 to 4 ms: thousands of binding cycles would be looked at."""
+SWEEPS_TO_ALL = 15  # every five minutes, if no pod waits to be scheduled
+SWEEPS_TO_YOUNG = 6  # where pods wait all the time
 
 M_MMAP_THRESHOLD = -3  # malloc.h's; setting it ends glibc's own adjusting
 MAPPED_FROM = 128 << 10  # bytes
 
 
 async def sweep(is_busy: Callable[[], bool]) -> None:
-    """Collect young garbage now and then, and all of it rarely and only when no pod waits; until cancelled."""
+    """Collect young garbage now and then, and all of it rarely and only when no pod is on its way; until cancelled."""
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt"):
         libc.mallopt(M_MMAP_THRESHOLD, MAPPED_FROM)
@@ -33,10 +36,12 @@ async def sweep(is_busy: Callable[[], bool]) -> None:
     while True:
         await asyncio.sleep(SWEEP_SECONDS)
         since += 1
-        if since >= SWEEPS_TO_ALL and not is_busy():
+        if is_busy():
+            gc.collect(YOUNGEST if since % SWEEPS_TO_YOUNG else YOUNG)
+        elif since < SWEEPS_TO_ALL:
+            gc.collect(YOUNG)
+        else:
             since = 0
-            gc.collect()
+            gc.collect(ALL)
             if hasattr(libc, "malloc_trim"):
                 libc.malloc_trim(0)
-        else:
-            gc.collect(YOUNG)

@@ -152,9 +152,12 @@ async def test_stopping_leaves_binds_that_have_not_had_their_turn(stage: Stage) 
         for i in range(MAX_BINDS_IN_FLIGHT + 50):
             await world.create(POD, pod_manifest(f"p{i}"))
         await asyncio.sleep(1)
+        assert world.scheduler.queue.sizes().active == 0
+        assert world.scheduler.has_backlog
         began = world.clock.now()
         await world.stop()
         assert world.clock.now() - began < 5
+        assert not world.scheduler.has_backlog
         assert len(bound(world)) == MAX_BINDS_IN_FLIGHT
         assert [event["reason"] for event in world.cluster.raws(EVENT)] == ["Scheduled"] * MAX_BINDS_IN_FLIGHT
         assert not [raw for raw in world.cluster.raws(POD) if raw["status"].get("conditions") and not raw["spec"].get("nodeName")]

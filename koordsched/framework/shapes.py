@@ -190,11 +190,12 @@ class Shapes:
         """Return the refusal of the pod's shape by the first so many PreFilter plugins (None: by all). No shape is made or changed."""
         key = columns_key(pod.shape)
         shape = None if key is None else self._kept.peek(key)
-        passed = shape is not None and shape.prepared and shape.pre_filtered.refusal is None
-        if passed and shape is not None and shape.versions == [plugin.version(pod) for plugin in shape.versioned]:
-            return None
         asked = islice(self._pre_filters.values(), plugins)
         with self.view(pod):
+            if shape is not None and shape.prepared and shape.pre_filtered.refusal is None:
+                of_now = shape.owner is None or shape.credits == self._cache.credits.version(shape.owner)
+                if of_now and shape.versions == [plugin.version(pod) for plugin in shape.versioned]:
+                    return None
             return run_pre_filter(asked, CycleState(), pod, self._cache.nodes(), self._timings).refusal
 
     def _new_shape(self, key: ShapeKey | None) -> Shape:

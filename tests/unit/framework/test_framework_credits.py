@@ -5,11 +5,16 @@ from __future__ import annotations
 import pytest
 from support.builders import node, pod
 from support.counted import cache_of
-from support.owners import WITH_OWNERS
-from support.world import World
+from support.owners import CONFIG, WITH_OWNERS
+from support.world import Setup, World
 
 from koordsched.api.podinfo import PodInfo
+from koordsched.cache.nodes import Nodes
+from koordsched.config import Environment
+from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis
+from koordsched.framework.interface import PreFilterPlugin
+from koordsched.framework.status import Status, unschedulable
 from koordsched.queue.profile import FEASIBLE, INFEASIBLE
 
 
@@ -106,3 +111,31 @@ def test_a_change_of_credits_concerns_its_owner_alone(world: World) -> None:
     assert world.find(mine) == "n1"
     assert theirs.evaluation.is_current()
     assert theirs.prepared
+
+
+class NodesAreUsed(PreFilterPlugin):
+    """Refuses every pod while pods are on all nodes. Without a version: nothing but the credits changes in its test."""
+
+    name = "NodesAreUsed"
+    signs = ("pod.metadata.namespace",)
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        return None if any(not nodes.info(row).pods for row in nodes.rows.tolist()) else unschedulable("no node without pods")
+
+
+def test_a_shape_that_pre_filter_let_pass_is_asked_again_after_a_change_of_credits() -> None:
+    config = CONFIG.replace("{name: Owners}", "{name: Owners}, {name: NodesAreUsed}")
+    catalogue = WITH_OWNERS.environment.catalogue.with_plugin("NodesAreUsed", frozenset({"preFilter"}))
+    registry = {**WITH_OWNERS.registry, "NodesAreUsed": lambda _args, _handle: NodesAreUsed()}
+    world = World(Setup(config, Environment(catalogue=catalogue), registry))
+    world.cache.set_node(node("n1").cpu("4").build())
+    world.cache.set_pod(pod("held").uid("held").on("n1").info(counted_on_node=True), "n1")
+    world.cache.credits.grant("x", "held")
+    mine, shapes = asking(world, "x"), world.profile.shapes
+    assert world.find(mine) == "n1"
+    assert shapes.pre_filter_refusal(mine) is None
+    world.cache.credits.revoke("x", "held")
+    refusal = shapes.pre_filter_refusal(mine)
+    assert refusal is not None
+    assert refusal.message == "no node without pods"
+    assert isinstance(world.find(mine), Diagnosis)

@@ -22,6 +22,9 @@ class NodeCpus:
     def __init__(self, topology: CpuTopology, max_ref_count: int = 1) -> None: ...
     @property
     def topology(self) -> CpuTopology: ...
+    def copy(self) -> NodeCpus:
+        """Return the same holders in an object of their own."""
+
     def add(self, cpus: int, exclusive: int) -> None:
         """Add a holder of these CPUs under an exclusive policy (0: none, 1: of cores, 2: of NUMA nodes)."""
 

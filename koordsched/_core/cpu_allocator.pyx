@@ -36,6 +36,12 @@ cdef class NodeCpus:
             raise ValueError(f"max_ref_count {count}: expected at least 1")
         self.max_ref = count
 
+    def copy(self):
+        cdef NodeCpus found = NodeCpus(self.topology, self.max_ref)
+        found.holders = list(self.holders)
+        found.exclusive_holders = tuple([list(layers) for layers in self.exclusive_holders])
+        return found
+
     # Holders
 
     def add(self, cpus, int exclusive):

@@ -85,6 +85,14 @@ cdef class NumaTable:
     cdef int32_t summary_id(self, str text) except -1
     cdef bint demands(self, Py_ssize_t index) noexcept nogil  # the node may matter to a request of amounts alone
 
+cdef class NumaCells:
+    """What pods have of one node, as the table held it."""
+    cdef Py_ssize_t index
+    cdef int32_t[::1] cpus          # BOUND .. FIRST of the node, then of each zone
+    cdef int64_t[::1] allocated     # [zone * slots + slot]
+    cdef uint8_t[::1] status        # [zone]
+    cdef Py_ssize_t slots           # of the table then; resources that got a slot later are not in the zones
+
 cdef class NumaRequest:
     """What a pod requests of NUMA nodes, and how."""
     cdef const int32_t[::1] ids          # resource ids, ascending

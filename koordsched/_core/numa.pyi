@@ -39,6 +39,12 @@ class NumaTable:
     def set_usage(self, index: int, usage: NumaUsage) -> None:
         """Replace what pods have of the node. Zones that it does not have are ignored. IndexError when no such index was ever set."""
 
+    def save_usage(self, index: int) -> NumaCells:
+        """Return what pods have of the node, for `restore_usage`. IndexError when no such index was ever set."""
+
+    def restore_usage(self, cells: NumaCells) -> None:
+        """Let pods have what they had. ValueError when the node has got other zones since."""
+
     def node_of(self, index: int) -> NumaNode:
         """Return what `set_node` was given, without amounts of 0; for tests and debugging. IndexError."""
 
@@ -47,6 +53,9 @@ class NumaTable:
 
     def summary_of(self, code: int) -> str:
         """Return the text of the hints that could not be aligned, for an UNALIGNED code of `numa_filter`; "" beyond MAX_SUMMARIES texts."""
+
+class NumaCells:
+    """What pods have of one node."""
 
 class NumaRequest:
     """What a pod requests (raw, > 0; cpu in milli) and how. names[resource id] is a resource's name.

@@ -118,6 +118,38 @@ cdef class NumaTable:
                 slot = self._slot(resource)
                 self.allocated[slot, cell] = _cut(amount)
 
+    def save_usage(self, Py_ssize_t index):
+        self.check_index(index)
+        cdef Py_ssize_t zones = self.zone_count[index], base = index * self.width, zone, slot, count
+        cdef NumaCells cells = NumaCells.__new__(NumaCells)
+        cells.index = index
+        cells.slots = self.slots
+        cells.cpus = array("i", bytes(4 * COUNTS * (zones + 1)))
+        cells.allocated = array("q", bytes(8 * zones * self.slots))
+        cells.status = array("B", bytes(zones))
+        for count in range(COUNTS):
+            cells.cpus[count] = self.node_cpus[count, index]
+        for zone in range(zones):
+            cells.status[zone] = self.status[base + zone]
+            for count in range(COUNTS):
+                cells.cpus[COUNTS * (zone + 1) + count] = self.cpus[count, base + zone]
+            for slot in range(cells.slots):
+                cells.allocated[zone * cells.slots + slot] = self.allocated[slot, base + zone]
+        return cells
+
+    def restore_usage(self, NumaCells cells not None):
+        cdef Py_ssize_t zones = cells.status.shape[0], base = cells.index * self.width, zone, slot, count
+        if zones != self.zone_count[cells.index]:
+            raise ValueError(f"index {cells.index} had {zones} zones and has {self.zone_count[cells.index]}")
+        for count in range(COUNTS):
+            self.node_cpus[count, cells.index] = cells.cpus[count]
+        for zone in range(zones):
+            self.status[base + zone] = cells.status[zone]
+            for count in range(COUNTS):
+                self.cpus[count, base + zone] = cells.cpus[COUNTS * (zone + 1) + count]
+            for slot in range(self.slots):
+                self.allocated[slot, base + zone] = cells.allocated[zone * cells.slots + slot] if slot < cells.slots else 0
+
     # Reading back
 
     def node_of(self, Py_ssize_t index):
@@ -214,6 +246,10 @@ cdef class NumaTable:
         self.cpus = _moved(self.cpus, shape, room)
         self.zone_id = _moved(self.zone_id, shape, room)
         self.status = _moved(self.status, shape, room)
+
+
+cdef class NumaCells:
+    pass
 
 
 cdef class NumaRequest:

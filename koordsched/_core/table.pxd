@@ -44,6 +44,7 @@ cdef class NodeTable:
     cdef int64_t[::1] stamp
     cdef int32_t[::1] slot
     cdef int64_t round
+    cdef int64_t[::1] touched             # [row] the stamp of its last change, logged or not: see touch
     # Turns: changes that may be undone together (`begin_turn`).
     cdef int64_t turn_start               # log_end when the turn began; NO_TURN outside of one
     cdef readonly int64_t turns           # that have begun
@@ -62,6 +63,8 @@ cdef class NodeTable:
     cdef int64_t take_stamp(self) noexcept
     cdef int check_row(self, Py_ssize_t row) except -1
     cdef int check_bit(self, Py_ssize_t column) except -1
+
+cdef void apply_request(NodeTable table, Py_ssize_t row, Request request, int64_t sign) noexcept  # adds (1) or subtracts (-1) it
 
 cdef class UndoneTurn:
     """What the log held of a turn that was rewound."""

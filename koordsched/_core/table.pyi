@@ -117,6 +117,9 @@ class NodeTable:
     def mark(self, row: int, change: int) -> None:
         """Log a change whose fact is kept elsewhere (bits are logged by their caller)."""
 
+    def touch(self, row: int) -> None:
+        """Note a change of the row that no answer depends on, or that is taken back again: what views have compiled of it ends."""
+
     def changes_since(self, position: int) -> tuple[NDArray[np.int32], NDArray[np.uint32]] | None:
         """Return (rows, changes): each changed row once with its changes or-ed; None when the log no longer reaches back. O(entries)."""
 

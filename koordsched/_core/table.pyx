@@ -56,6 +56,7 @@ cdef class NodeTable:
         self.log_change = np.zeros(LOG_SIZE, np.uint32)
         self.stamp = np.zeros(self.capacity, np.int64)
         self.slot = np.zeros(self.capacity, np.int32)
+        self.touched = np.zeros(self.capacity, np.int64)
         self.turn_start = NO_TURN
         self.undone = []
         self.journal = []
@@ -162,21 +163,21 @@ cdef class NodeTable:
 
     def add(self, Py_ssize_t row, Request request not None):
         self.check_row(row)
-        _apply(self, row, request, 1)
+        apply_request(self, row, request, 1)
         self.log(row, CHANGE_USAGE)
 
     def subtract(self, Py_ssize_t row, Request request not None):
         self.check_row(row)
-        _apply(self, row, request, -1)
+        apply_request(self, row, request, -1)
         self.log(row, CHANGE_USAGE)
 
     def add_quietly(self, Py_ssize_t row, Request request not None):
         self.check_row(row)
-        _apply(self, row, request, 1)
+        apply_request(self, row, request, 1)
 
     def subtract_quietly(self, Py_ssize_t row, Request request not None):
         self.check_row(row)
-        _apply(self, row, request, -1)
+        apply_request(self, row, request, -1)
 
     def allocatable_of(self, Py_ssize_t row, Py_ssize_t resource):
         self.check_row(row)
@@ -301,6 +302,10 @@ cdef class NodeTable:
         self.check_row(row)
         self.log(row, change)
 
+    def touch(self, Py_ssize_t row):
+        self.check_row(row)
+        self.touched[row] = self.take_stamp()
+
     cdef void log(self, Py_ssize_t row, uint32_t change) noexcept:
         cdef int64_t place = self.log_end & (LOG_SIZE - 1)
         self.log_row[place] = <int32_t> row
@@ -308,6 +313,7 @@ cdef class NodeTable:
         self.log_end += 1
         if self.log_end > self.log_high:
             self.log_high = self.log_end
+        self.touched[row] = self.take_stamp()
 
     def changes_since(self, int64_t position):
         """Return (rows, changes): each row once, with all its changes or-ed; None when the log no longer reaches back that far."""
@@ -403,7 +409,7 @@ cdef class NodeTable:
         cdef list columns = [
             np.asarray(self.allocatable), np.asarray(self.requested), np.asarray(self.nonzero), np.asarray(self.attribute),
             np.asarray(self.bit), np.asarray(self.bit_count), np.asarray(self.live), np.asarray(self.log_row),
-            np.asarray(self.log_change), np.asarray(self.stamp), np.asarray(self.slot),
+            np.asarray(self.log_change), np.asarray(self.stamp), np.asarray(self.slot), np.asarray(self.touched),
         ]
         return sum([column.nbytes for column in columns])
 
@@ -417,6 +423,7 @@ cdef class NodeTable:
         self.live = _longer(self.live, capacity)
         self.stamp = _longer(self.stamp, capacity)
         self.slot = _longer(self.slot, capacity)
+        self.touched = _longer(self.touched, capacity)
         self.capacity = capacity
 
 
@@ -471,7 +478,7 @@ cdef class LogReader:
         self.undone = None
 
 
-cdef void _apply(NodeTable table, Py_ssize_t row, Request request, int64_t sign) noexcept:
+cdef void apply_request(NodeTable table, Py_ssize_t row, Request request, int64_t sign) noexcept:
     cdef Py_ssize_t i
     for i in range(request.counted):
         table.requested[request.ids[i], row] += sign * request.amounts[i]

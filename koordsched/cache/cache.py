@@ -14,12 +14,13 @@ for a node that is the first to offer a resource: then all pods are looked at.
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from koordsched._core.change import ChangeKinds, NodeChange
+from koordsched._core.view import RowView
 from koordsched.api.resources import node_allocatable
 from koordsched.cache.columns import Columns
 from koordsched.cache.credits import Credits
@@ -29,6 +30,7 @@ from koordsched.log import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator
+    from contextlib import AbstractContextManager
 
     import numpy as np
     from numpy.typing import NDArray
@@ -72,12 +74,12 @@ class Cache:
         self.nodes_by_name: dict[str, NodeInfo] = {}
         self.pods: dict[str, PodState] = {}  # by uid
         self.assumed_count = 0
-        self.simulating = False  # inside `simulate`
+        self.simulating = False  # inside `simulate`, and while a view begins or ends
         self._followers: list[PodFollower] = []
         self.checked: list[CheckedState] = []  # what plugins keep, to be compared with the objects now and then
         self.signatures = Signatures()
-        self.credits = Credits(self.table)
-        self._viewing: Hashable | None = None  # the owner, inside `view`
+        self.credits = Credits(self)
+        self.columns.call_when_renewed(self.credits.forget_compiled)
         self._unknown_row = NO_ROW  # of nodes that are known from bound pods alone; NO_ROW while there is none
         self._unknown = 0  # how many these are
         self.columns.recount_with(self._recount)
@@ -160,7 +162,7 @@ class Cache:
         """Count the pods of a node that shared its row on a row of its own."""
         old, info.row, info.shares_row = info.row, self.table.acquire_row(), False
         self._set_info(info.row, info)
-        for pod in info.pods.values():
+        for pod in info.counted.values():
             self._count(info, pod, self.pods[pod.uid].request)
             for follower in self._followers:
                 follower.pod_moved(pod, old, info.row)
@@ -173,7 +175,7 @@ class Cache:
             self._unknown_row = NO_ROW
 
     def _release_if_empty(self, info: NodeInfo) -> None:
-        if info.node is not None or info.pods:
+        if info.node is not None or info.counted:
             return
         del self.nodes_by_name[info.name]
         if info.shares_row:
@@ -232,12 +234,14 @@ class Cache:
         """Take over a newer state of a pod that uses what it used."""
         before = state.info
         state.info = info
-        state.node.pods[info.uid] = info
+        state.node.counted[info.uid] = info
         if state.assumed:
             state.assumed = False
             self.assumed_count -= 1
         if before.pod.metadata.labels != info.pod.metadata.labels or before.pod.metadata.annotations != info.pod.metadata.annotations:
             self.table.mark(state.node.row, USAGE)  # plugins that look at a node's pods may see a difference
+        else:
+            self.table.touch(state.node.row)
         for follower in self._followers:
             follower.pod_replaced(before, info, state.node.row)
 
@@ -246,7 +250,7 @@ class Cache:
         node = self._unknown_entry(node_name) if from_pod else self._node_entry(node_name)
         request = self.columns.request(info.resources)
         self._count(node, info, request)
-        node.pods[info.uid] = info
+        node.counted[info.uid] = info
         self.pods[info.uid] = PodState(info, node, request, assumed)
         self.assumed_count += assumed
         for follower in self._followers:
@@ -265,7 +269,7 @@ class Cache:
             self.table.subtract(node.row, state.request)
             if state.info.ports:
                 self.columns.host_ports.free(node.row, state.info.ports)
-        del node.pods[uid], self.pods[uid]
+        del node.counted[uid], self.pods[uid]
         self.assumed_count -= state.assumed
         for follower in self._followers:
             follower.pod_removed(state.info, node.row)
@@ -279,8 +283,9 @@ class Cache:
         removed: an extender that was awaited may name pods twice, or pods that have gone meanwhile.
         """
         come, gone = list(add), {pod.uid: pod for pod in remove if pod.uid in node.pods}.values()
-        there = dict(node.pods)
+        there = dict(node.counted)
         outer, self.simulating = self.simulating, True
+        self.table.touch(node.row)  # an owner's view that begins inside hides what there is then
         try:
             for pod in gone:
                 self._take_quietly(node, pod)
@@ -294,38 +299,55 @@ class Cache:
                 self._put_quietly(node, pod)
             for pod in come:
                 self.columns.host_ports.forget_unused(pod.ports)
-            node.pods.clear()
-            node.pods.update(there)  # in the order in which they were
+            node.counted.clear()
+            node.counted.update(there)  # in the order in which they were
+            self.table.touch(node.row)
             self.simulating = outer
 
-    @contextmanager
-    def view(self, owner: Hashable) -> Iterator[None]:
-        """Show the nodes as the owner sees them while the block runs: its placeholders are not there (`credits`). O(placeholders).
+    def view(self, owner: Hashable) -> AbstractContextManager[None]:
+        """Return what shows the nodes as the owner sees them: its placeholders are not there (`credits`). O(placeholders) to enter.
 
-        What is evaluated inside may be kept for pods of this owner alone. Blocks may be nested; ValueError for another owner's.
+        ValueError within the view of another owner.
         """
-        owned = self.credits.of(owner)
-        if owned is None or self._viewing is not None:
-            if self._viewing not in (None, owner):
-                raise ValueError(f"the view of {owner!r} was asked for within that of {self._viewing!r}")
-            yield
-            return
-        with ExitStack() as stack:
-            for uid in owned.placeholders:
-                state = self.pods.get(uid)
-                if state is not None and not state.node.shares_row:
-                    stack.enter_context(self.simulate(state.node, remove=(state.info,)))
-            self._viewing = owner
-            try:
-                yield
-            finally:
-                self._viewing = None
+        found, shown = self.credits.of(owner), self.credits.shown
+        if found is not None:
+            return found
+        if shown is not None:
+            raise ValueError(f"the view of {owner!r} was asked for within that of {shown.owner!r}")
+        return nullcontext()
+
+    @property
+    def shows_all(self) -> bool:
+        """Whether what the cache shows is what there is: no simulation, and no view of an owner."""
+        return not self.simulating and self.credits.shown is None
+
+    def hidden_pods(self) -> Iterator[tuple[PodInfo, int]]:
+        """Yield the pods that the view hides which is shown now, with their rows."""
+        shown = self.credits.shown
+        for row in () if shown is None else shown.rows():
+            for uid in row.uids:
+                yield self.pods[uid].info, row.row
+
+    # CountedPods, for views
+
+    def row_of(self, uid: str) -> int | None:
+        state = self.pods.get(uid)
+        return None if state is None or state.node.shares_row or uid not in state.node.counted else state.node.row
+
+    def row_without(self, row: int, uids: Iterable[str]) -> RowView:
+        node, states = self.infos[row], [self.pods[uid] for uid in uids]
+        assert node is not None
+        pods = [state.info for state in states]
+        bits, parts = self.columns.host_ports.without(row, [pod.ports for pod in pods if pod.ports])
+        parts += [part for follower in self._followers if (part := follower.without(pods, row)) is not None]
+        uids_hidden = frozenset([pod.uid for pod in pods])
+        return RowView(self.table, row, node, uids_hidden, [state.request for state in states], bits, parts)
 
     def _put_quietly(self, node: NodeInfo, pod: PodInfo) -> None:
         self.table.add_quietly(node.row, self.columns.request(pod.resources))
         if pod.ports:
             self.columns.host_ports.use(node.row, pod.ports, quietly=True)
-        node.pods[pod.uid] = pod
+        node.counted[pod.uid] = pod
         for follower in self._followers:
             follower.pod_added(pod, node.row)
 
@@ -333,7 +355,7 @@ class Cache:
         self.table.subtract_quietly(node.row, self.columns.request(pod.resources))
         if pod.ports:
             self.columns.host_ports.free(node.row, pod.ports, quietly=True)
-        del node.pods[pod.uid]
+        del node.counted[pod.uid]
         for follower in self._followers:
             follower.pod_removed(pod, node.row)
 
@@ -346,12 +368,12 @@ class Cache:
             self.order.drop(info)
             self.columns.erase(info.row, info.node)
         for uid, state in list(self.pods.items()):
-            if state.node is info and uid not in info.pods:
+            if state.node is info and uid not in info.counted:
                 del self.pods[uid]
-        for uid, pod in list(info.pods.items()):
+        for uid, pod in list(info.counted.items()):
             before = self.pods.get(uid)
             if before is not None and before.node is not info:  # counted elsewhere
-                del info.pods[uid]
+                del info.counted[uid]
                 continue
             request = self.columns.request(pod.resources)
             self.pods[uid] = PodState(pod, info, request, before is not None and before.assumed)

@@ -1,43 +1,52 @@
 """Credits: capacity of nodes that belongs to an owner, held by pods that stand for it (reservation.md §6, "the RP leaves the view").
 
 A placeholder is a pod that the cache counts, so that strangers find its amounts, ports, CPUs and whatever else a pod may hold taken, and
-pay nothing for that. To its owner the placeholder is not there: while pods of the owner are evaluated, `Cache.view` takes the owner's
-placeholders away quietly and puts them back. So a credit is exact in every column and count that follows pods; a plugin that keeps
-state of its own of what pods hold takes part by following the cache as a `PodFollower` (`simulating`), and by nothing else.
+pay nothing for that. To its owner the placeholder is not there: while pods of the owner are evaluated, the owner's `OwnerView` hides its
+placeholders and then restores them. What a view changes is compiled once, row by row, and again for a row that has changed since, so
+that hiding is one call for the table's columns. A plugin with state of its own of what pods hold takes part by `PodFollower.without`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+from koordsched._core.view import RowView, TableView
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable, Iterable
 
     from koordsched._core.table import NodeTable
 
 
-class OwnedCapacity:
-    """What one owner has: the uids of its placeholders. version: another one after each change."""
+class CountedPods(Protocol):
+    """What views need of the cache."""
 
-    __slots__ = ("placeholders", "version")
+    table: NodeTable
+    simulating: bool
 
-    def __init__(self) -> None:
-        self.placeholders: dict[str, None] = {}
-        self.version = 0
+    def row_of(self, uid: str) -> int | None:
+        """Return the row on which the pod is counted; None if there is none of its own, or a simulation has removed the pod."""
+
+    def row_without(self, row: int, uids: Iterable[str]) -> RowView:
+        """Compile what the row looks like without these pods, which are counted there. O(these pods)."""
 
 
 class Credits:
-    """The placeholders of every owner."""
+    """The placeholders of every owner. shown: the view of nodes that the cache shows now, None outside of views."""
 
-    def __init__(self, table: NodeTable) -> None:
-        self._table = table
-        self._owners: dict[Hashable, OwnedCapacity] = {}
+    def __init__(self, counted: CountedPods) -> None:
+        self._counted = counted
+        self._owners: dict[Hashable, OwnerView] = {}
+        self._owned: dict[str, int] = {}  # by uid of a placeholder: how many owners it has
+        self.shown: OwnerView | None = None
+        self._hooks: list[Callable[[str], None]] = []
 
     def __len__(self) -> int:
         """Return how many owners there are."""
         return len(self._owners)
 
-    def of(self, owner: Hashable) -> OwnedCapacity | None:
+    def of(self, owner: Hashable) -> OwnerView | None:
+        """Return the view of an owner; None when it has no placeholder."""
         return self._owners.get(owner)
 
     def version(self, owner: Hashable) -> int:
@@ -45,14 +54,25 @@ class Credits:
         owned = self._owners.get(owner)
         return 0 if owned is None else owned.version
 
+    def is_placeholder(self, uid: str) -> bool:
+        """Answer whether what the pod holds belongs to an owner."""
+        return uid in self._owned
+
+    def call(self, hook: Callable[[str], None]) -> None:
+        """Call the hook with the uid of each pod that has become a placeholder, or is none any more (`is_placeholder`)."""
+        self._hooks.append(hook)
+
     def grant(self, owner: Hashable, placeholder: str) -> None:
         """Let what the pod with this uid holds belong to the owner, whether or not the pod is counted already."""
         owned = self._owners.get(owner)
         if owned is None:
-            owned = self._owners[owner] = OwnedCapacity()
+            owned = self._owners[owner] = OwnerView(self._counted, self, owner)
         if placeholder not in owned.placeholders:
             owned.placeholders[placeholder] = None
-            owned.version = self._table.next_stamp()
+            owned.version = self._counted.table.next_stamp()
+            owners = self._owned[placeholder] = self._owned.get(placeholder, 0) + 1
+            if owners == 1:
+                self._changed(placeholder)
 
     def revoke(self, owner: Hashable, placeholder: str) -> None:
         """Let it belong to the owner no longer."""
@@ -60,6 +80,124 @@ class Credits:
         if owned is None or placeholder not in owned.placeholders:
             return
         del owned.placeholders[placeholder]
-        owned.version = self._table.next_stamp()
+        owned.version = self._counted.table.next_stamp()
+        self._owned[placeholder] -= 1
+        if not self._owned[placeholder]:
+            del self._owned[placeholder]
         if not owned.placeholders:
             del self._owners[owner]
+        if not self.is_placeholder(placeholder):
+            self._changed(placeholder)
+
+    def _changed(self, uid: str) -> None:
+        for hook in self._hooks:
+            hook(uid)
+
+    def forget_compiled(self) -> None:
+        """Compile all views anew, because columns were renewed."""
+        for owned in self._owners.values():
+            owned.forget_compiled()
+
+
+class OwnerView:
+    """What one owner has (the uids of its placeholders), and the nodes as it sees them: without these, within a `with` block.
+
+    Nothing is logged and no version moves. What is evaluated inside may be kept for pods of this owner alone. Blocks may be nested.
+    Entering is O(placeholders); compiling a row again takes a few microseconds.
+    """
+
+    __slots__ = (
+        "_compiled",
+        "_compiled_version",
+        "_counted",
+        "_credits",
+        "_depth",
+        "_missing",
+        "owner",
+        "placeholders",
+        "stamp",
+        "version",
+    )
+
+    def __init__(self, counted: CountedPods, all_credits: Credits, owner: Hashable) -> None:
+        self.owner = owner
+        self.placeholders: dict[str, None] = {}
+        self.version = 0  # another one after each change of `placeholders`
+        self.stamp = 0  # another one whenever the view may hide something else than before
+        self._counted = counted
+        self._credits = all_credits
+        self._compiled = TableView(())
+        self._compiled_version = 0  # the `version` that `_compiled` is of
+        self._missing: list[str] = []  # placeholders that were on no row of their own then
+        self._depth = 0  # blocks inside the outermost one
+
+    def rows(self) -> list[RowView]:
+        """Return what is hidden while the view is shown."""
+        return self._compiled.rows
+
+    def forget_compiled(self) -> None:
+        self._compiled_version = 0
+        self._compiled = TableView(())
+
+    def __enter__(self) -> None:
+        counted, shown = self._counted, self._credits.shown
+        if shown is not None:
+            if shown is not self:
+                raise ValueError(f"the view of {self.owner!r} was asked for within that of {shown.owner!r}")
+            self._depth += 1
+            return
+        if self._compiled_version != self.version or (self._missing and any(counted.row_of(uid) is not None for uid in self._missing)):
+            self._compile()
+        simulating, counted.simulating = counted.simulating, True
+        try:
+            if not self._compiled.hide():
+                self._refresh()
+                hidden = self._compiled.hide()
+                assert hidden, "a row changed while it was compiled"
+        finally:
+            counted.simulating = simulating
+        self._credits.shown = self
+
+    def __exit__(self, *_: object) -> None:
+        if self._depth:
+            self._depth -= 1
+            return
+        counted, self._credits.shown = self._counted, None
+        simulating, counted.simulating = counted.simulating, True
+        try:
+            self._compiled.restore()
+        finally:
+            counted.simulating = simulating
+
+    # Compiling
+
+    def _compile(self) -> None:
+        """Find out where the placeholders are; what is known of rows without them is kept as far as it holds."""
+        outdated = set(self._compiled.outdated())
+        known = {row.row: row for i, row in enumerate(self._compiled.rows) if i not in outdated}
+        uids_by_row: dict[int, list[str]] = {}
+        self._missing = []
+        for uid in self.placeholders:
+            row = self._counted.row_of(uid)
+            if row is None:
+                self._missing.append(uid)
+            else:
+                uids_by_row.setdefault(row, []).append(uid)
+        rows = []
+        for row, uids in uids_by_row.items():
+            found = known.get(row)
+            rows.append(found if found is not None and found.uids == frozenset(uids) else self._counted.row_without(row, uids))
+        self._compiled = TableView(rows)
+        self._compiled_version = self.version
+        self.stamp = self._counted.table.next_stamp()
+
+    def _refresh(self) -> None:
+        """Compile the rows again that have changed since."""
+        counted, compiled = self._counted, self._compiled
+        for i in compiled.outdated():
+            row = compiled.rows[i]
+            if any(counted.row_of(uid) != row.row for uid in row.uids):
+                self._compile()
+                return
+            compiled.replace(i, counted.row_without(row.row, row.uids))
+        self.stamp = counted.table.next_stamp()

@@ -7,6 +7,7 @@ each distinct list has one bit column over the rows, however many ports are in i
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from koordsched._core.table import NodeTable
+    from koordsched._core.view import Part
 
 PORTS = int(NodeChange.PORTS)
 
@@ -94,6 +96,21 @@ class HostPorts:
             if not quietly and self._table.count_bits(found.bit) == 0:
                 self._forget(ports, found)
 
+    def without(self, row: int, users: Iterable[tuple[HostPort, ...]]) -> tuple[list[int], list[Part]]:
+        """Return how to hide pods with these ports on a row: bit columns that they alone have set there, and what else there is to hide."""
+        bits: list[int] = []
+        parts: list[Part] = []
+        for ports, count in Counter(users).items():
+            found = self._lists.get(ports)
+            if found is None or not self._table.has_bit(found.bit, row):
+                continue
+            others = found.others.get(row, 0)
+            if count > others:
+                bits.append(found.bit)
+            if others:
+                parts.append(HiddenUsers(found, row, max(others - count, 0)))
+        return bits, parts
+
     def forget_unused(self, ports: tuple[HostPort, ...]) -> None:
         """Forget these ports if a simulation alone has used them."""
         found = self._lists.get(ports)
@@ -122,6 +139,26 @@ class HostPorts:
         """Return the bit columns of rows on which one of these ports is taken. O(lists with the same numbers)."""
         found = {each.bit for port in wanted for each in self._by_number.get(port.port, ()) if each.conflicts(port)}
         return sorted(found)
+
+
+class HiddenUsers:
+    """Some of the pods beyond the first that use a list of ports on a row, in views."""
+
+    def __init__(self, ports: PortList, row: int, left: int) -> None:
+        """left: how many pods beyond the first a view shows."""
+        self._others = ports.others
+        self._row = row
+        self._before = ports.others[row]
+        self._left = left
+
+    def hide(self) -> None:
+        if self._left:
+            self._others[self._row] = self._left
+        else:
+            del self._others[self._row]
+
+    def restore(self) -> None:
+        self._others[self._row] = self._before
 
 
 def ips_conflict(one: str, other: str) -> bool:

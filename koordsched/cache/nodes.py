@@ -22,15 +22,22 @@ class NodeInfo:
     `shares_row`: the node is known from bound pods alone so far, and `row` is that of all such nodes; no amounts are counted there.
     """
 
-    __slots__ = ("_columns", "name", "node", "pods", "row", "shares_row")
+    __slots__ = ("_columns", "counted", "hidden", "name", "node", "row", "shares_row")
 
     def __init__(self, name: str, row: int, columns: Columns, *, shares_row: bool = False) -> None:
         self.name = name
         self.row = row
         self.shares_row = shares_row
         self.node: Node | None = None
-        self.pods: dict[str, PodInfo] = {}  # by uid
+        self.counted: dict[str, PodInfo] = {}  # by uid: the pods on the node, those that a view hides too
+        self.hidden: frozenset[str] | None = None  # those that a view hides (`cache.credits`); None outside of views
         self._columns = columns
+
+    @property
+    def pods(self) -> dict[str, PodInfo]:
+        """Return the pods on the node by uid, without those that a view hides."""
+        hidden = self.hidden
+        return self.counted if hidden is None else {uid: pod for uid, pod in self.counted.items() if uid not in hidden}
 
     def allocatable(self, resource: str) -> int:
         """Return the allocatable amount: milli-cores for cpu, whole units otherwise; 0 when the node does not offer it."""

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from koordsched.api.podinfo import PodInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+
+    from koordsched._core.view import Part
 
 T = TypeVar("T")
 
@@ -23,7 +25,8 @@ class PodFollower(Protocol):
     """Keeps facts that depend on which pods are counted on which rows. Each method is called right after the cache has made the change.
 
     While `cache.simulating` is set the change is a simulation that will be taken back before anything else happens: facts must follow it,
-    but versions of facts must not, since afterwards everything is as it was.
+    but versions of facts must not, since afterwards everything is as it was. A class that derives from this one hides pods from owners of
+    credits by such simulations.
     """
 
     def pod_added(self, pod: PodInfo, row: int) -> None: ...
@@ -35,6 +38,30 @@ class PodFollower(Protocol):
 
     def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
         """An assumed pod was seen bound, or a bound one changed in nothing that columns hold; labels and deletionTimestamp may differ."""
+
+    def without(self, pods: Sequence[PodInfo], row: int) -> Part | None:
+        """Return what hides these pods of the row and restores them, for views of owners of credits; None if they are nothing here.
+
+        Asked again whenever the row has changed, so that the answer may hold what there is to hide and restore. O(these pods).
+        """
+        return RemovedPods(self, pods, row)
+
+
+class RemovedPods:
+    """Hides pods from a follower as a simulation does: they are removed, and added again."""
+
+    def __init__(self, follower: PodFollower, pods: Sequence[PodInfo], row: int) -> None:
+        self._follower = follower
+        self._pods = pods
+        self._row = row
+
+    def hide(self) -> None:
+        for pod in self._pods:
+            self._follower.pod_removed(pod, self._row)
+
+    def restore(self) -> None:
+        for pod in reversed(self._pods):
+            self._follower.pod_added(pod, self._row)
 
 
 class StateDifference(NamedTuple):

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary, ref
 
 from koordsched._core.counts import RowCounts
-from koordsched.cache.plugin_state import StateDifference
+from koordsched.cache.plugin_state import PodFollower, StateDifference
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.api.selectors import LabelSelectorMatcher
@@ -72,8 +72,8 @@ def pod_counts(cache: Cache) -> PodCounts:
     return cache.shared.one(PodCounts, lambda: PodCounts(cache))
 
 
-class PodCounts:
-    """The counts of one cache: a `PodFollower` and a `CheckedState`. Begins to follow when it is asked for the first time."""
+class PodCounts(PodFollower):
+    """The counts of one cache: also a `CheckedState`. Begins to follow when it is asked for the first time."""
 
     name = "PodCounts"
 
@@ -105,6 +105,9 @@ class PodCounts:
             if (query.terminating or not terminating) and query.matches(namespace, dict(labels)):
                 known.matching.append(reference)
                 counts.add_all(known.rows)
+        for pod, row in self._cache.hidden_pods():
+            if query.counts(pod):
+                counts.add_quietly(row, -1)  # added again when the view ends
         return counts
 
     # PodFollower
@@ -134,6 +137,15 @@ class PodCounts:
         if _key(old) != _key(new):  # equal labels may stand in another order
             self.pod_removed(old, row)
             self.pod_added(new, row)
+
+    def without(self, pods: Sequence[PodInfo], row: int) -> HiddenClasses:
+        """Hide the pods from the counts alone: on which rows a class is concerns queries that begin, and these leave out what is hidden."""
+        return HiddenClasses(self, [(self._class(key), count) for key, count in Counter(map(_key, pods)).items()], row)
+
+    def count_quietly(self, known: PodClass, row: int, amount: int) -> None:
+        """Add so many pods of a class to what the counts have of a row."""
+        if known.matching:
+            self._add(known, row, amount)
 
     # CheckedState
 
@@ -169,6 +181,7 @@ class PodCounts:
             self._class(key).rows[row] = count
         for counts in list(self._counts.values()):
             counts.add(row, matching[id(counts)] - counts.of(row))
+        self._cache.table.touch(row)
 
     def _own_row(self, node: str) -> int | None:
         info = self._cache.nodes_by_name.get(node)
@@ -207,6 +220,24 @@ class PodCounts:
                 counts.add(row, amount)
         if ended:
             known.matching = [reference for reference in known.matching if reference() is not None]
+
+
+class HiddenClasses:
+    """Pods of some classes on a row, in views."""
+
+    def __init__(self, counts: PodCounts, classes: list[tuple[PodClass, int]], row: int) -> None:
+        """classes: with how many pods of each."""
+        self._counts = counts
+        self._classes = classes
+        self._row = row
+
+    def hide(self) -> None:
+        for known, count in self._classes:
+            self._counts.count_quietly(known, self._row, -count)
+
+    def restore(self) -> None:
+        for known, count in self._classes:
+            self._counts.count_quietly(known, self._row, count)
 
 
 class QueryIndex:

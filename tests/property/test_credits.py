@@ -141,6 +141,22 @@ def said(world: World, builder: PodBuilder) -> dict[str, Any] | str:
     return answers
 
 
+def refusals(world: World, builder: PodBuilder) -> list[tuple[str | None, str | None]]:
+    """Return of each node what is said of a pod there with one pod more and some less: first the view, then the simulation,
+    and the other way round."""
+    info, found = world.signed(builder.info()), []
+    simulation = world.profile.shapes.simulation_for(info)
+    for name in NODES:
+        target = world.cache.nodes_by_name[name]
+        more = [pod("more").uid("more").label("app", "a").host_port(80).cpu("1").info()]
+        less = [each for each in target.counted.values() if each.uid in {"held-0", "held-2"}]
+        inside = simulation.simulate_on_node(info, target, add=more, remove=less)
+        with world.cache.simulate(target, add=more, remove=less):
+            outside = simulation.filter_node(info, target)
+        found.append((None if inside is None else inside.message, None if outside is None else outside.message))
+    return found
+
+
 @given(events)
 @settings(max_examples=60, deadline=None)
 @example([("count", "held-0", 1, "n0"), ("grant", "held-0", "x"), ("count", "held-0", 0, "n0")])
@@ -158,3 +174,7 @@ def test_each_owner_sees_the_nodes_without_its_placeholders(sequence: list[tuple
     for owner in OWNERS:
         begun = cluster.begun_anew(owner)
         assert found[owner] == [said(begun, asking(which, owner)) for which in range(len(ASKING))]
+        assert [refusals(cluster.world, asking(which, owner)) for which in range(len(ASKING))] == [
+            refusals(begun, asking(which, owner)) for which in range(len(ASKING))
+        ]
+    assert [said(cluster.world, asking(which, "x")) for which in range(len(ASKING))] == found["x"]

@@ -9,6 +9,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from koordsched.api.kinds import POD
+from koordsched.cache.plugin_state import PodFollower
 from koordsched.framework.interface import AdmissionPlugin, ReservePlugin
 from koordsched.framework.status import SKIP, Status, unresolvable, unschedulable
 from koordsched.queue.events import ASSIGNED_POD_DELETE, UNSCHEDULABLE_POD_ADD, ActionType, AdmissionKey, EventResource, cluster_event
@@ -71,7 +72,7 @@ class GangAdmission(AdmissionPlugin):
         return pod.pod.metadata.labels.get("gang-size")
 
 
-class QuotaAdmission(AdmissionPlugin, ReservePlugin):
+class QuotaAdmission(AdmissionPlugin, ReservePlugin, PodFollower):
     """Admits a pod while its quota's limit of CPU covers what is used and the pod's request. Counts from Reserve on."""
 
     name = "QuotaAdmission"

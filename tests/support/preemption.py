@@ -78,6 +78,12 @@ class PreemptionBench:
         self.store[made.key] = made.pod
         return made
 
+    def victims(self, made: PodInfo) -> list[PodInfo]:
+        """Return the pods on the node that could be evicted for a pod."""
+        victims = self.plugin.engine.finder.victims
+        victims.bring_up_to_date()
+        return victims.lower_on(made, self.world.cache.nodes_by_name["n1"].row)
+
     async def preempt(self, made: PodInfo) -> tuple[PostFilterResult | None, Status | None]:
         found = self.world.find(made)
         assert isinstance(found, Diagnosis)

@@ -232,6 +232,9 @@ class EvictionWatcher:
         if self._awaited:
             self._changed(new.uid)
 
+    def without(self, pods: Sequence[PodInfo], row: int) -> None:
+        """Has no part in leaving."""
+
     def _changed(self, uid: str) -> None:
         awaited = self._awaited.pop(uid, None)
         if awaited is not None:

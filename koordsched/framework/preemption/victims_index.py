@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from koordsched._core.pod_index import PodIndex
 from koordsched.api.selectors import SelectorError, label_selector_matcher
+from koordsched.cache.plugin_state import PodFollower
 from koordsched.clock import parse_rfc3339
 from koordsched.framework.preemption.rules import ALL, LOWER_PRIORITY
 from koordsched.log import get_logger
@@ -56,8 +57,8 @@ class VictimsIndexes:
         return found
 
 
-class VictimsIndex:
-    """The pods that could be evicted by a rule: a PodFollower.
+class VictimsIndex(PodFollower):
+    """The pods that could be evicted by a rule: not those that hold capacity for an owner (`cache.credits`), which no request deletes.
 
     As long as no pod failed while pods of lower priority were on nodes, only the number of pods per priority is kept: that costs a plain
     pod a tenth of a microsecond. From the first such failure on, changes are noted and brought into the index at the next one; when too
@@ -81,6 +82,7 @@ class VictimsIndex:
         self._generation = cache.columns.generation
         self._excluded: set[str] = set()  # by uid
         cache.follow(self)
+        cache.credits.call(self._placeholder_changed)
 
     def any_below(self, priority: int) -> bool:
         """Answer whether some pod on a node has a lower priority. O(distinct priorities)."""
@@ -95,7 +97,7 @@ class VictimsIndex:
 
     def may_evict(self, pod: PodInfo, victim: PodInfo) -> bool:
         """Answer whether the pod may evict that one."""
-        if victim.priority >= pod.priority:
+        if victim.priority >= pod.priority or self._cache.credits.is_placeholder(victim.uid):
             return False
         rule = self._rule
         if not rule.grouped:
@@ -151,7 +153,9 @@ class VictimsIndex:
     def _add(self, pod: PodInfo, row: int) -> None:
         request, budgets = self._cache.columns.request(pod.resources), self._budgets.covering(pod.pod)
         number = 0
-        if self._rule.grouped:
+        if self._cache.credits.is_placeholder(pod.uid):
+            number = NO_GROUP
+        elif self._rule.grouped:
             group = self._rule.group(pod)
             number = NO_GROUP if group is None else self._groups.setdefault(group, len(self._groups))
         self.index.add(row, pod, pod.priority, request, started_at(pod), is_of_daemon_set(pod.pod), budgets, number)
@@ -163,7 +167,8 @@ class VictimsIndex:
     def pod_added(self, pod: PodInfo, row: int) -> None:
         if self._cache.simulating:
             return
-        self._priorities[pod.priority] += 1
+        if not self._cache.credits.is_placeholder(pod.uid):
+            self._priorities[pod.priority] += 1
         if self._complete and self._is_node(row):
             self._noted.append((pod, row, True))
             if len(self._noted) > MAX_NOTED:
@@ -173,7 +178,8 @@ class VictimsIndex:
     def pod_removed(self, pod: PodInfo, row: int) -> None:
         if self._cache.simulating:
             return
-        self._priorities[pod.priority] -= 1
+        if not self._cache.credits.is_placeholder(pod.uid):
+            self._priorities[pod.priority] -= 1
         if self._excluded:
             self._excluded.discard(pod.uid)
         if self._complete and self._is_node(row):
@@ -189,9 +195,20 @@ class VictimsIndex:
     def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
         if self._complete and self._is_node(row):
             self._noted += ((old, row, False), (new, row, True))
-        if old.priority != new.priority:
+        if old.priority != new.priority and not self._cache.credits.is_placeholder(new.uid):
             self._priorities[old.priority] -= 1
             self._priorities[new.priority] += 1
+
+    def without(self, pods: Sequence[PodInfo], row: int) -> None:
+        """Placeholders are no victims."""
+
+    def _placeholder_changed(self, uid: str) -> None:
+        state = self._cache.pods.get(uid)
+        if state is None:
+            return
+        self._priorities[state.info.priority] += -1 if self._cache.credits.is_placeholder(uid) else 1
+        if self._complete and self._is_node(state.node.row):
+            self._noted += ((state.info, state.node.row, False), (state.info, state.node.row, True))
 
     def _is_node(self, row: int) -> bool:
         """Answer whether the row is that of one node. Pods on unknown nodes, which share a row, cannot make room."""

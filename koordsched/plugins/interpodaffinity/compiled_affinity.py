@@ -112,6 +112,17 @@ class AffinityCompiler:
         return found
 
 
+class KnownFilter:
+    """What the counts of one signature refused when they were looked at last."""
+
+    __slots__ = ("of", "state", "version")
+
+    def __init__(self) -> None:
+        self.of: tuple[int, int, int, int] | None = None  # the serial, node labels, counts and view (its stamp) that it is of
+        self.state: FilterState
+        self.version: Hashable = 0
+
+
 class CompiledAffinity:
     """The counts of one signature. Call `refresh` (or `version`, which does) before reading them."""
 
@@ -127,37 +138,35 @@ class CompiledAffinity:
         self._position = 0  # in the log of existing terms
         self._filter_serial = self._score_serial = 0
         self._row_counts: tuple[RowCounts, ...] = ()  # those of `filter_counts`
-        self._filter_state: FilterState | None = None  # the last one
-        self._filter_state_of = (0, 0, 0)  # serial, node labels and counts that it is of
-        self._filter_version: Hashable = 0
+        self._known = (KnownFilter(), KnownFilter())  # as the nodes are, and in the last view of an owner of credits
 
     # Filter
 
     def version(self) -> Hashable:
         """Return what the filter's answers depend on besides the row."""
         self.refresh()
-        if self._compiler.cache.simulating:  # an owner's view of the nodes: what others see is kept
-            return self._filter_serial, self._compiler.keys.changes.version(), FilterState(self._compiler.keys, self.filter_counts).key
-        if self._row_counts:
-            labels = self._compiler.keys.changes.version()
-            newest = 0
-            for counts in self._row_counts:
-                newest = max(newest, counts.version)
-            if self._filter_state_of != (self._filter_serial, labels, newest):
-                self._filter_state_of = (self._filter_serial, labels, newest)
-                self._filter_state = FilterState(self._compiler.keys, self.filter_counts)
-                self._filter_version = (self._filter_serial, labels, self._filter_state.key)
-        return self._filter_version
+        return self._filter().version if self._row_counts else self._filter_serial
 
     def filter_state(self) -> FilterState:
-        """Return what the counts refuse now, or in the simulation that the cache shows."""
-        if self._compiler.cache.simulating:
-            self.refresh()
-            return FilterState(self._compiler.keys, self.filter_counts)
-        self.version()
-        if self._filter_state is None:
-            self._filter_state = FilterState(self._compiler.keys, self.filter_counts)
-        return self._filter_state
+        """Return what the counts refuse now, or in the view or simulation that the cache shows."""
+        self.refresh()
+        return self._filter().state
+
+    def _filter(self) -> KnownFilter:
+        """Return the filter's state and version, up to date. What is simulated is not kept."""
+        cache, keys = self._compiler.cache, self._compiler.keys
+        shown = cache.credits.shown
+        labels = keys.changes.version()
+        newest = 0
+        for counts in self._row_counts:
+            newest = max(newest, counts.version)
+        of = (self._filter_serial, labels, newest, 0 if shown is None else shown.stamp)
+        known = KnownFilter() if cache.simulating else self._known[shown is not None]
+        if known.of != of:
+            known.of = of
+            known.state = FilterState(keys, self.filter_counts)
+            known.version = (self._filter_serial, labels, known.state.key)
+        return known
 
     # Score
 
@@ -217,7 +226,6 @@ class CompiledAffinity:
         if self._filter_serial == 0 or filter_counts != self.filter_counts:
             self._filter_serial = next(self._compiler.serials)
             self._row_counts = filter_counts.distinct()
-            self._filter_version, self._filter_state = self._filter_serial, None
         self.filter_counts = filter_counts
         score_counts = tuple(self._scoring())
         if self._score_serial == 0 or score_counts != self.score_counts:

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, finalize, ref
 
 from koordsched._core.counts import RowCounts
+from koordsched.cache.plugin_state import PodFollower
 from koordsched.log import get_logger
 from koordsched.plugins.interpodaffinity.terms import AffinityReader, AffinityTerm, PodAffinityTerms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from koordsched._core.view import Part
     from koordsched.api.core import Pod
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
@@ -103,8 +105,8 @@ def existing_terms_of(cache: Cache) -> ExistingTerms:
     return cache.shared.one(ExistingTerms, lambda: ExistingTerms(cache))
 
 
-class ExistingTerms:
-    """A `PodFollower`. `log` lists the kept terms in order of appearance; `generation` counts how often it was begun anew."""
+class ExistingTerms(PodFollower):
+    """`log` lists the kept terms in order of appearance; `generation` counts how often it was begun anew."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
@@ -134,7 +136,7 @@ class ExistingTerms:
         return affinity
 
     def _learn(self, affinity: PodAffinityTerms) -> TermOwners:
-        if len(self.log) > self._limit and not self._cache.simulating:
+        if len(self.log) > self._limit and self._cache.shows_all:
             # The newest stay without owners, too: their pods may be pending.
             recent = len(self.log) - MAX_UNOWNED // 2
             self._keep([term for i, term in enumerate(self.log) if i >= recent or term.is_owned])
@@ -171,7 +173,7 @@ class ExistingTerms:
     def forget(self, gone: TermOwners) -> None:
         """Begin the log anew without the terms of a large affinity that no pod has any more."""
         self._gone.append(gone)
-        if self._cache.simulating:
+        if not self._cache.shows_all:
             return  # with the next one
         going = {term for each in self._gone for term in each.terms}
         self._gone.clear()
@@ -225,6 +227,10 @@ class ExistingTerms:
         if self.reader.read(old.pod) != self.reader.read(new.pod):
             self._change(old, row, -1)
             self._change(new, row, 1)
+
+    def without(self, pods: Sequence[PodInfo], row: int) -> Part | None:
+        having = [pod for pod in pods if pod.pod.spec.affinity is not None]
+        return super().without(having, row) if having else None
 
     def _change(self, pod: PodInfo, row: int, amount: int) -> None:
         affinity = self.reader.read(pod.pod)

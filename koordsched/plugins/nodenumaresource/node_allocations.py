@@ -22,7 +22,7 @@ from koordsched.cache.columns import BASE_RESOURCES
 from koordsched.plugins.nodenumaresource.node_topology import NO_POLICY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from koordsched._core.cpuset import CpuTopology
     from koordsched.api.koordinator.nodes import NodePolicy
@@ -199,6 +199,19 @@ class NodeAllocations:
             if not at:
                 del self.allocated[numa]
         return allocation
+
+    def without(self, uids: Iterable[str]) -> NodeAllocations:
+        """Return the node as it is without the allocations of these pods."""
+        found = NodeAllocations(self.name, self.index, self._resource)
+        found.options, found.policy, found.max_ref_count = self.options, self.policy, self.max_ref_count
+        found.zones, found._parts = self.zones, self._parts
+        found.pods = dict(self.pods)
+        found.cpus = None if self.cpus is None else self.cpus.copy()
+        found.allocated = {numa: dict(amounts) for numa, amounts in self.allocated.items()}
+        found.single, found.shared = dict(self.single), dict(self.shared)
+        for uid in uids:
+            found.take(uid)
+        return found
 
     def _bind(self, allocation: PodAllocation, by: int) -> None:
         """Count CPUs as bound once more (1) or once less (-1)."""

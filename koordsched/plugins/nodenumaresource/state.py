@@ -21,14 +21,15 @@ from koordsched.api.koordinator.cpulist import cpu_ids, format_cpus
 from koordsched.api.koordinator.nodes import node_policy
 from koordsched.api.koordinator.pods import RESOURCE_SPEC, RESOURCE_STATUS
 from koordsched.api.koordinator.reading import Malformed
-from koordsched.cache.plugin_state import StateDifference
+from koordsched.cache.plugin_state import PodFollower, StateDifference
 from koordsched.log import get_logger
 from koordsched.plugins.nodenumaresource.node_allocations import NodeAllocations, PodAllocation, written_allocation
 from koordsched.plugins.nodenumaresource.node_topology import NO_POLICY, follow_topologies, read_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from koordsched._core.numa import NumaCells
     from koordsched.api.core import Node
     from koordsched.api.koordinator.nodes import NodePolicy
     from koordsched.api.meta import Unstructured
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 
-class NumaState:
-    """The allocations of all nodes. A `PodFollower`, and a `TopologyFollower`."""
+class NumaState(PodFollower):
+    """The allocations of all nodes. Also a `TopologyFollower`."""
 
     def __init__(self, handle: Handle) -> None:
         self._cache = handle.cache
@@ -48,7 +49,7 @@ class NumaState:
         self._names = handle.columns.name_column.values  # held for every node of which something is known
         self.table = NumaTable(handle.cache.table, handle.columns.name_column.attribute)
         self._nodes: dict[str, NodeAllocations] = {}
-        self._where: dict[str, NodeAllocations] = {}  # by uid: where the pod's allocation is
+        self._where: dict[str, str] = {}  # by uid: the node where the pod's allocation is
         self.change = handle.cache.change_kinds.register("NodeNUMAResource")  # with which the row is marked
         self._aside: dict[str, PodAllocation] = {}  # by uid: of pods that a simulation has removed
         self._pod_level = False
@@ -74,8 +75,8 @@ class NumaState:
 
     def allocation(self, uid: str) -> PodAllocation | None:
         """Return what the pod holds."""
-        node = self._where.get(uid)
-        return None if node is None else node.pods[uid]
+        name = self._where.get(uid)
+        return None if name is None else self._nodes[name].pods.get(uid)
 
     # Deciding
 
@@ -83,7 +84,7 @@ class NumaState:
         """Let the pod hold this on the node, instead of what it held. Holding nothing is not kept: no restart would know of it."""
         before = self._where.get(allocation.uid)
         if before is not None:
-            if before.name == node_name and before.pods[allocation.uid] == allocation:
+            if before == node_name and self._nodes[before].pods[allocation.uid] == allocation:
                 return
             self._take(before, allocation.uid)
         if allocation.cpus or allocation.amounts:
@@ -91,9 +92,9 @@ class NumaState:
 
     def release(self, uid: str) -> None:
         """Let the pod hold nothing; nothing happens if it does not."""
-        node = self._where.get(uid)
-        if node is not None:
-            self._take(node, uid)
+        name = self._where.get(uid)
+        if name is not None:
+            self._take(name, uid)
 
     def set_max_ref_count(self, name: str, count: int) -> None:
         """Let so many pods be bound to each CPU of the node from now on. Only code in the process can ask for it. ValueError below 1."""
@@ -117,9 +118,9 @@ class NumaState:
             self._added(pod, row)
 
     def pod_removed(self, pod: PodInfo, row: int) -> None:
-        node = self._where.get(pod.uid)
-        if node is not None:
-            allocation = self._take(node, pod.uid)
+        name = self._where.get(pod.uid)
+        if name is not None:
+            allocation = self._take(name, pod.uid)
             if self._cache.simulating:
                 self._aside[pod.uid] = allocation
 
@@ -134,6 +135,16 @@ class NumaState:
         same = before.get(RESOURCE_STATUS) == after[RESOURCE_STATUS] and before.get(RESOURCE_SPEC) == after.get(RESOURCE_SPEC)
         if not (same and old.pod.spec.node_name):  # else it has been read
             self._read(new, row)
+
+    def without(self, pods: Sequence[PodInfo], row: int) -> HiddenAllocations | None:
+        name = self._name(row, pods[0])
+        uids = [pod.uid for pod in pods if self._where.get(pod.uid) == name]
+        return HiddenAllocations(self, self._nodes[name], uids) if uids else None
+
+    def show(self, node: NodeAllocations, cells: NumaCells) -> None:
+        """Let a node be known by this object, whose usage these cells have. Only for views."""
+        self._nodes[node.name] = node
+        self.table.restore_usage(cells)
 
     def _added(self, pod: PodInfo, row: int) -> None:
         if not self._cache.simulating:
@@ -182,7 +193,7 @@ class NumaState:
         return found
 
     def _drop_unknown(self, node: NodeAllocations) -> None:
-        if node.unknown and self._nodes.pop(node.name, None) is not None:
+        if node.unknown and not self._cache.simulating and self._nodes.pop(node.name, None) is not None:
             self.table.clear_node(node.index)
             self._names.release(node.index)
 
@@ -190,13 +201,12 @@ class NumaState:
 
     def location(self, uid: str) -> str:
         """Return the node on which the pod's allocation is accounted, "" for none."""
-        node = self._where.get(uid)
-        return "" if node is None else node.name
+        return self._where.get(uid, "")
 
     def rebuild(self, name: str, described: tuple[TopologyOptions | None, NodePolicy], allocations: Iterable[PodAllocation]) -> None:
         """Forget all that is kept of a node, whatever it is, and account these allocations to what it is described as."""
         old = self._nodes.pop(name, None)
-        for uid in [uid for uid, node in self._where.items() if node.name == name]:
+        for uid in [uid for uid, node in self._where.items() if node == name]:
             del self._where[uid]
         node = self._entry(name)
         if old is not None:
@@ -212,10 +222,11 @@ class NumaState:
     def _put(self, name: str, allocation: PodAllocation) -> None:
         node = self._entry(name)
         node.put(allocation)
-        self._where[allocation.uid] = node
+        self._where[allocation.uid] = name
         self._show_usage(node)
 
-    def _take(self, node: NodeAllocations, uid: str) -> PodAllocation:
+    def _take(self, name: str, uid: str) -> PodAllocation:
+        node = self._nodes[name]
         allocation = node.take(uid)
         del self._where[uid]
         self._show_usage(node)
@@ -233,6 +244,26 @@ class NumaState:
             info = self._cache.nodes_by_name.get(node.name)
             if info is not None:
                 self._cache.table.mark(info.row, self.change)
+
+
+class HiddenAllocations:
+    """The allocations of some pods of a node, in views: the node is known by another object then, which does not have them."""
+
+    def __init__(self, state: NumaState, node: NodeAllocations, uids: Sequence[str]) -> None:
+        self._state = state
+        self._node = node
+        self._without = node.without(uids)
+        table = state.table
+        self._cells = table.save_usage(node.index)
+        table.set_usage(node.index, self._without.usage())
+        self._cells_without = table.save_usage(node.index)
+        table.restore_usage(self._cells)
+
+    def hide(self) -> None:
+        self._state.show(self._without, self._cells_without)
+
+    def restore(self) -> None:
+        self._state.show(self._node, self._cells)
 
 
 class NumaCheck:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koordsched.api.kinds import CSI_NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS, VOLUME_ATTACHMENT
+from koordsched.cache.plugin_state import PodFollower
 from koordsched.cluster.object_store import object_key
 from koordsched.framework.volumes import VolumeObjects
 from koordsched.plugins.nodevolumelimits.counts import VolumeCounts
@@ -26,8 +27,9 @@ from koordsched.plugins.nodevolumelimits.csi_volumes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from koordsched._core.view import Part
     from koordsched.api.kinds import Kind
     from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
@@ -47,8 +49,8 @@ class _Source:
         self.resolved = NOTHING
 
 
-class AttachedVolumes:
-    """A `PodFollower` that keeps `counts`, and the limits that CSINodes state."""
+class AttachedVolumes(PodFollower):
+    """Keeps `counts`, and the limits that CSINodes state."""
 
     def __init__(self, handle: Handle) -> None:
         self.objects = VolumeObjects(handle)
@@ -80,6 +82,10 @@ class AttachedVolumes:
 
     def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
         """A pod's volumes never change."""
+
+    def without(self, pods: Sequence[PodInfo], row: int) -> Part | None:
+        users = [pod for pod in pods if pod.volumes is not None]
+        return super().without(users, row) if users else None
 
     def _count(self, pod: PodInfo, volumes: PodVolumes, row: int, by: int) -> None:
         info = self._cache.infos[row]

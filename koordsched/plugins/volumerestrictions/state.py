@@ -9,12 +9,14 @@ import msgspec
 import numpy as np
 
 from koordsched.api.core import AWSElasticBlockStore, GCEPersistentDisk, ISCSIVolume, RBDVolume
+from koordsched.cache.plugin_state import PodFollower
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from koordsched._core.view import Part
     from koordsched.api.podinfo import PodInfo
     from koordsched.api.volumes import Disk, PodVolumes
 
@@ -50,8 +52,8 @@ def conflict(wanted: frozenset[Mount], held: frozenset[Mount]) -> bool:
     return any(one.disk == other.disk and not (one.read_only and other.read_only) for one in wanted for other in held)
 
 
-class VolumeUsers:
-    """A `PodFollower` that knows where which disk is mounted, and how many pods use each claim."""
+class VolumeUsers(PodFollower):
+    """Knows where which disk is mounted, and how many pods use each claim."""
 
     def __init__(self) -> None:
         self.claims: Counter[str] = Counter()  # pods by the key of a claim that they use
@@ -71,6 +73,10 @@ class VolumeUsers:
 
     def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
         """A pod's volumes never change."""
+
+    def without(self, pods: Sequence[PodInfo], row: int) -> Part | None:
+        users = [pod for pod in pods if pod.volumes is not None]
+        return super().without(users, row) if users else None
 
     def conflicting_rows(self, wanted: frozenset[Mount]) -> NDArray[np.int32]:
         """Return the rows where some pod holds one of the disks in a way that conflicts. O(such rows)."""

@@ -10,6 +10,7 @@ from support.described import described
 from koordsched._core.change import NodeChange
 from koordsched.api.podinfo import PodInfo
 from koordsched.cache.cache import Cache, CacheError
+from koordsched.cache.plugin_state import PodFollower
 
 
 def cache_with(*names: str) -> Cache:
@@ -248,7 +249,7 @@ def test_a_simulation_removes_each_pod_once_and_none_that_is_not_there() -> None
     assert [(what, key) for what, key, _ in book.calls] == [("removed", "default/there"), ("added", "default/there")]
 
 
-class Notebook:
+class Notebook(PodFollower):
     """A follower that writes down what is reported to it."""
 
     def __init__(self, cache: Cache) -> None:

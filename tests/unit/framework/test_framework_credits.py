@@ -8,8 +8,11 @@ from support.counted import cache_of
 from support.owners import CONFIG, WITH_OWNERS
 from support.world import Setup, World
 
+from koordsched.api.meta import LabelSelector
 from koordsched.api.podinfo import PodInfo
+from koordsched.api.selectors import label_selector_matcher
 from koordsched.cache.nodes import Nodes
+from koordsched.cache.pod_counts import PodQuery, pod_counts
 from koordsched.config import Environment
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis
@@ -81,10 +84,56 @@ def test_a_view_leaves_columns_ports_and_log_as_they_were(world: World) -> None:
     end, lists = table.log_end, len(ports)
     with world.cache.view("x"), world.cache.view("x"):
         assert world.cache.nodes_by_name["n1"].pods == {}
-        assert world.cache.simulating
+        assert not world.cache.shows_all
     assert {name: column.tolist() for name, column in table.columns().items()} == before
     assert (table.log_end, len(ports)) == (end, lists)
-    assert not world.cache.simulating
+    assert world.cache.shows_all
+
+
+def test_later_pods_of_an_owner_ask_about_the_rows_that_changed_since(world: World) -> None:
+    for number in range(2, 6):
+        world.cache.set_node(node(f"n{number}").cpu("4").memory("8Gi").build())
+    mine = asking(world, "x", cpu="1")
+    world.find(mine)
+    shape = world.profile.shapes._kept.peek(mine.shape)  # type: ignore[arg-type]
+    assert shape is not None
+    fit = [plugin.name for plugin in shape.filters].index("NodeResourcesFit")
+    asked = shape.evaluated[fit].count
+    world.find(mine)
+    assert shape.evaluated[fit].count == asked, "nothing has changed"
+    for name in ("n1", "n2"):
+        world.cache.set_pod(pod(f"on-{name}").uid(f"on-{name}").cpu("1").on(name).info(counted_on_node=True), name)
+    world.find(mine)
+    assert shape.evaluated[fit].count == asked + 2
+
+
+def test_what_is_counted_for_the_first_time_within_a_view_leaves_out_what_is_hidden(world: World) -> None:
+    counts, query = pod_counts(world.cache), PodQuery(None, label_selector_matcher(LabelSelector(match_labels={"app": "a"})))
+    for name in ("one", "two"):
+        world.cache.set_pod(pod(name).uid(name).label("app", "a").on("n1").info(counted_on_node=True), "n1")
+    world.cache.credits.grant("x", "one")
+    held = counts.count(PodQuery(None, label_selector_matcher(LabelSelector(match_labels={"app": "b"}))))
+    row = world.cache.nodes_by_name["n1"].row
+    with world.cache.view("x"):
+        begun = counts.count(query)
+        assert begun.of(row) == 1
+    assert begun.of(row) == 2
+    with world.cache.view("x"):
+        assert (begun.of(row), held.of(row)) == (1, 0)
+    assert (begun.of(row), held.of(row)) == (2, 0)
+    assert list(counts.differences("n1")) == []
+
+
+def test_a_node_that_becomes_known_is_seen_without_its_placeholder(world: World) -> None:
+    world.cache.set_pod(pod("early").uid("early").cpu("4").on("late").info(counted_on_node=True), "late")
+    world.cache.credits.grant("y", "early")
+    mine = asking(world, "y", cpu="3")
+    assert isinstance(world.find(mine), Diagnosis)
+    world.cache.set_node(node("late").cpu("4").memory("8Gi").build())
+    assert world.find(mine) == "late"
+    world.cache.remove_pod("early")
+    world.cache.set_pod(pod("early").uid("early").cpu("4").on("n1").info(counted_on_node=True), "n1")
+    assert world.find(mine) == "late"
 
 
 def test_two_owners_views_are_never_mixed(world: World) -> None:

@@ -134,6 +134,35 @@ async def test_faults_that_pass_and_pods_that_are_gone_are_no_failure(answers: A
     assert bench.world.said[-1] == "evicted: success"
 
 
+async def test_what_holds_capacity_for_an_owner_is_no_victim(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no pod to delete: a placeholder stands for capacity that has an owner (reservation.md D10)."""
+    bench = Bench(api := Api(), monkeypatch)
+    credits_ = bench.world.cache.credits
+    credits_.grant("x", "uid-default-low")  # before the victims are looked at for the first time, and after that
+    high = bench.high()
+    finder = bench.plugin.engine.finder
+    assert isinstance(bench.world.find(high), Diagnosis)
+    assert [each.uid for each in bench.victims(high)] == ["uid-default-mid"]
+    credits_.grant("y", "uid-default-mid")
+    assert bench.victims(high) == []
+    assert not finder.victims.any_below(high.priority)
+    result, status = await bench.preempt(high)
+    assert result is None or not result.nominated_node_name
+    assert status is not None
+    assert "No preemption victims found for incoming pod" in status.message
+    credits_.grant("y", "uid-default-low")
+    credits_.revoke("x", "uid-default-low")
+    assert bench.victims(high) == [], "it is y's still"
+    credits_.revoke("y", "uid-default-low")
+    assert [each.uid for each in bench.victims(high)] == ["uid-default-low"]
+    bench.world.cache.remove_pod("uid-default-low")
+    credits_.revoke("y", "uid-default-mid")
+    bench.world.cache.remove_pod("uid-default-mid")
+    assert not finder.victims.any_below(high.priority)
+    assert bench.victims(high) == []
+    assert api.calls == []
+
+
 async def test_a_deletion_refused_because_others_wrote_at_the_same_time_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     """The victim is still there: if the conflict counted as its end, the preemptor would wait for it for ever."""
     bench = Bench(api := Api(None, Conflict("the object has been modified")), monkeypatch)

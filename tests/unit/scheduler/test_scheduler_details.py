@@ -22,6 +22,7 @@ from support.world import World
 from koordsched.api.core import ContainerStatus, Pod, ResourceRequirements
 from koordsched.api.kinds import EVENT, NODE, POD
 from koordsched.api.podinfo import PodInfo
+from koordsched.cache.plugin_state import PodFollower
 from koordsched.clock import VirtualClock
 from koordsched.cluster.memory import Fault, MemoryCluster
 from koordsched.cluster.port import Patch, Ref, ServerError
@@ -330,7 +331,7 @@ async def test_waiting_on_permit_is_measured_in_the_clusters_time(stage: Stage) 
 # Nominated pods
 
 
-class Simulated:
+class Simulated(PodFollower):
     """Follows the pods of a cache, and keeps the rows on which any was counted."""
 
     def __init__(self) -> None:

@@ -1,0 +1,25 @@
+# Rows without some of their pods.
+
+from libc.stdint cimport int64_t
+
+from koordsched._core.table cimport NodeTable, Request
+
+cdef class RowView:
+    """One row without some of its pods. What it says of the row holds until the row is touched."""
+    cdef NodeTable table
+    cdef readonly Py_ssize_t row
+    cdef readonly frozenset uids    # of the pods
+    cdef object node                # its attribute `hidden` says which pods are not shown
+    cdef list requests              # Request objects that count on the row, one a pod
+    cdef list bits                  # bit columns that only these pods have set there
+    cdef list parts                 # what else hides and restores
+    cdef int64_t stamp              # the table's `touched` of the row when this was made
+
+    cdef bint is_current(self) noexcept
+    cdef int hide(self) except -1
+    cdef void restore(self)
+    cdef void _apply(self, int64_t sign) noexcept
+
+cdef class TableView:
+    """Several rows without some of their pods."""
+    cdef readonly list rows         # RowView objects, each of another row

@@ -1,0 +1,65 @@
+from collections.abc import Iterable
+from typing import Protocol
+
+from koordsched._core.table import NodeTable, Request
+
+class Part(Protocol):
+    """What is kept of a row beside the table, and can be shown without some pods."""
+
+    def hide(self) -> None:
+        """Let the pods not be there."""
+
+    def restore(self) -> None:
+        """Make everything exactly what it was. Must not fail."""
+
+class HidingNode(Protocol):
+    """What shows the pods of a row, but for those that are hidden."""
+
+    hidden: frozenset[str] | None
+
+class RowView:
+    """One row without some of its pods: amounts, bit columns, the node's pods, and what parts keep.
+
+    Valid until the row is changed or touched (`NodeTable.touch`). Nothing is logged, and no row is touched by it.
+    """
+
+    def __init__(
+        self,
+        table: NodeTable,
+        row: int,
+        node: HidingNode,
+        uids: frozenset[str],
+        requests: Iterable[Request],
+        bits: Iterable[int],
+        parts: Iterable[Part],
+    ) -> None:
+        """requests: those of the pods. bits: columns that only these pods have set in the row. parts: hidden in this order.
+
+        IndexError for a row or column that is not there.
+        """
+
+    @property
+    def row(self) -> int: ...
+    @property
+    def uids(self) -> frozenset[str]:
+        """The pods."""
+
+class TableView:
+    """Rows without some of their pods, hidden and restored in one call. O(rows)."""
+
+    def __init__(self, rows: Iterable[RowView]) -> None:
+        """rows: each of another row."""
+
+    @property
+    def rows(self) -> list[RowView]: ...
+    def outdated(self) -> list[int]:
+        """Return the places in `rows` of those that are no longer valid, ascending."""
+
+    def hide(self) -> bool:
+        """Hide the pods of all rows; False, with nothing done, if some row is no longer valid. What a part raises leaves nothing hidden."""
+
+    def restore(self) -> None:
+        """Undo `hide`."""
+
+    def replace(self, i: int, row: RowView) -> None:
+        """Put a new view of the same row at a place."""

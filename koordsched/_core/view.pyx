@@ -1,0 +1,93 @@
+"""Rows of the node table as they are without some of their pods: hidden in one call, and restored in one call."""
+
+cimport cython
+from libc.stdint cimport int64_t, uint64_t
+
+from koordsched._core.table cimport NodeTable, Request, apply_request
+
+
+@cython.final
+cdef class RowView:
+
+    def __init__(self, NodeTable table not None, Py_ssize_t row, node, frozenset uids not None, requests, bits, parts):
+        table.check_row(row)
+        for column in bits:
+            table.check_bit(column)
+        self.table = table
+        self.row = row
+        self.node = node
+        self.uids = uids
+        self.requests = [<Request?> request for request in requests]
+        self.bits = list(bits)
+        self.parts = list(parts)
+        self.stamp = table.touched[row]
+
+    cdef bint is_current(self) noexcept:
+        return self.stamp == self.table.touched[self.row]
+
+    cdef int hide(self) except -1:
+        cdef Py_ssize_t done = 0
+        try:
+            for part in self.parts:
+                part.hide()
+                done += 1
+        except BaseException:
+            for part in reversed(self.parts[:done]):
+                part.restore()
+            raise
+        self._apply(-1)
+        self.node.hidden = self.uids
+        return 0
+
+    cdef void restore(self):
+        self.node.hidden = None
+        self._apply(1)
+        for part in reversed(self.parts):
+            part.restore()
+
+    cdef void _apply(self, int64_t sign) noexcept:
+        # How many rows have a bit stays as it is: the columns are not free, whatever a view hides.
+        cdef NodeTable table = self.table
+        cdef uint64_t mask = (<uint64_t> 1) << (self.row & 63)
+        cdef Py_ssize_t column
+        for request in self.requests:
+            apply_request(table, self.row, <Request> request, sign)
+        for column in self.bits:
+            if sign > 0:
+                table.bit[column, self.row >> 6] |= mask
+            else:
+                table.bit[column, self.row >> 6] &= ~mask
+
+
+@cython.final
+cdef class TableView:
+
+    def __init__(self, rows):
+        self.rows = [<RowView?> row for row in rows]
+
+    def outdated(self):
+        cdef Py_ssize_t i
+        return [i for i in range(len(self.rows)) if not (<RowView> self.rows[i]).is_current()]
+
+    def hide(self):
+        cdef Py_ssize_t i, done = 0, count = len(self.rows)
+        for i in range(count):
+            if not (<RowView> self.rows[i]).is_current():
+                return False
+        try:
+            for i in range(count):
+                (<RowView> self.rows[i]).hide()
+                done += 1
+        except BaseException:
+            for i in range(done - 1, -1, -1):
+                (<RowView> self.rows[i]).restore()
+            raise
+        return True
+
+    def restore(self):
+        cdef Py_ssize_t i
+        for i in range(len(self.rows) - 1, -1, -1):
+            (<RowView> self.rows[i]).restore()
+
+    def replace(self, Py_ssize_t i, RowView row not None):
+        self.rows[i] = row

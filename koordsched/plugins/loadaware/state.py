@@ -32,7 +32,7 @@ from koordsched.plugins.loadaware.thresholds import threshold_problems
 from koordsched.queue.events import ActionType, EventResource, cluster_event
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from koordsched._core.load import PodLoad
     from koordsched.api.core import Node, ResourceList
@@ -158,6 +158,9 @@ class LoadState:
 
     def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:
         """Loads are kept by the names of nodes."""
+
+    def without(self, pods: Sequence[PodInfo], row: int) -> None:
+        """Loads stay what they are in simulations, and so in views of owners of credits."""
 
     def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
         before, after = old.pod, new.pod

@@ -7,6 +7,7 @@ so blocking tests use it, and async ones without a second loop of theirs.
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import threading
 from collections.abc import Coroutine, Mapping
@@ -50,6 +51,15 @@ class Rest:
 
     def get(self, path: str) -> Any:
         return self.request("GET", path)
+
+    def get_or_none(self, path: str) -> Any:
+        """Return the object, or None if there is none."""
+        try:
+            return self.get(path)
+        except Refused as refused:
+            if refused.status != http.client.NOT_FOUND:
+                raise
+            return None
 
     def get_metadata(self, path: str) -> Any:
         """List the objects of a collection with nothing but their metadata."""

@@ -4,7 +4,7 @@
 - `choosing.py`     ways to choose by chance
 - `clusters.py`, `pods.py`, `affinity.py`, `spreading.py`, `storage.py`  random objects, of the words in
                     `vocabulary.py`, written as in scenario files; `objects.py` says where they are served
-- `kube.py`         the real kube-scheduler on a real control plane: where a pod went and which scores it had, or why to no node
+- `reference.py`    the real kube-scheduler on a real control plane: where a pod went and which scores it had, or why to no node
 - `binder.py`       plays the part of the volume controllers that a claim waits for
 - `ours.py`         our scheduler on the embedded cluster, kept in step with kube-scheduler's decisions: scores (`scoring.py`), best nodes,
                     message

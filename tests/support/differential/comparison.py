@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from support.differential.kube import Decision
 from support.differential.ours import Judgement
+from support.differential.reference import Decision
 
 NOT_FOUND = " not found"
 """What kube-scheduler's PostFilter says when PreFilter had ended before DynamicResources could prepare anything: our text is longer."""

@@ -11,6 +11,7 @@ from koordsched.api.kinds import (
     CSI_STORAGE_CAPACITY,
     NAMESPACE,
     NODE,
+    NODE_METRIC,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
     POD,
@@ -32,6 +33,7 @@ LASTING = (
     REPLICA_SET,
     POD_DISRUPTION_BUDGET,
     NODE,
+    NODE_METRIC,
     STORAGE_CLASS,
     CSI_DRIVER,
     CSI_NODE,
@@ -41,7 +43,7 @@ LASTING = (
 CHANGING = (PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD)
 """Kinds that change meanwhile."""
 PLURALS = {"RuntimeClass": "runtimeclasses"}
-STATUS_APART = frozenset({"PersistentVolume", "PersistentVolumeClaim", "PodDisruptionBudget"})
+STATUS_APART = frozenset({"NodeMetric", "PersistentVolume", "PersistentVolumeClaim", "Pod", "PodDisruptionBudget"})
 """Kinds whose status the API server does not take with the object."""
 CONFLICT = 409
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from random import Random
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -15,18 +16,20 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from koordsched.api.core import Pod
-from koordsched.api.kinds import POD, kind_of
+from koordsched.api.kinds import POD, Kind, kind_of
 from koordsched.api.podinfo import PodInfo
 from koordsched.api.validation import decode
 from koordsched.clock import VirtualClock, VirtualTimeLoop
 from koordsched.cluster.memory import MemoryCluster
 from koordsched.cluster.object_store import Arrival, FinalState
-from koordsched.cluster.port import AlreadyExists, Ref
+from koordsched.cluster.port import AlreadyExists, NotFound, Patch, Ref
 from koordsched.config import load_config_text
 from koordsched.config.flags import parse_flags
 from koordsched.framework.status import PluginError
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
+from koordsched.scheduler.transformers import standard_transformers
 from support.differential.choosing import Json
+from support.differential.replacing import patches
 from support.differential.scoring import Score, scores_of
 from support.searching import feasible_rows, totals
 
@@ -77,11 +80,15 @@ class Said:
 
 
 class Ours:
-    """A context manager: an embedded cluster with a scheduler on it, in virtual time."""
+    """A context manager: an embedded cluster with a scheduler on it, in virtual time, which begins at the virtual epoch.
 
-    def __init__(self, objects: Iterable[Json], deleted: Iterable[Json]) -> None:
+    `config` has one profile. Its cluster has these objects, of which the pods in `deleted` are terminating.
+    """
+
+    def __init__(self, objects: Iterable[Json], deleted: Iterable[Json], config: str = CONFIG) -> None:
         self._objects = list(objects)
         self._deleted = list(deleted)
+        self._config = load_config_text(config)
         self._loop = VirtualTimeLoop()
         self._runner = asyncio.Runner(loop_factory=lambda: self._loop)
 
@@ -101,10 +108,24 @@ class Ours:
         """Make pods, volumes and claims what they are on the real cluster."""
         self._runner.run(self._follow(list(objects)))
 
+    def change(self, written: Iterable[Json], deleted: Iterable[Json]) -> None:
+        """Put objects in the place of what is there, and delete others; a pod that is written and not there stays away."""
+        self._runner.run(self._change(list(written), list(deleted)))
+
+    def wait_until(self, seconds: float) -> None:
+        """Let time pass until so many seconds after the virtual epoch."""
+        self._runner.run(asyncio.sleep(max(0.0, seconds - self._loop.seconds)))
+
+    def objects(self, kinds: Iterable[Kind]) -> list[Json]:
+        """Return all objects of these kinds as they are on the cluster."""
+        return [body for kind in kinds for body in self._cluster.raws(kind)]
+
     async def _begin(self) -> None:
         clock = VirtualClock(self._loop)
         self._cluster = MemoryCluster(clock, random=Random(1))
-        self._scheduler = Scheduler(load_config_text(CONFIG), Dependencies(self._cluster, clock, Random(1), parse_flags([])))
+        flags = parse_flags([])
+        self._scheduler = Scheduler(self._config, Dependencies(self._cluster, clock, Random(1), flags))
+        self._transform = standard_transformers(flags.gates, lambda *_: None).of(POD)
         for body in self._objects:
             await self._put(body)
         for pod in self._deleted:
@@ -120,10 +141,30 @@ class Ours:
             await self._cluster.create(ref.kind, without_identity(body))
         except AlreadyExists:  # what every cluster has, or a volume or a claim that has changed
             await self._cluster.update(ref, without_identity(body))
+        if "status" in body and "status" not in self._cluster.raw(ref):
+            await self._cluster.patch(ref, Patch({"status": body["status"]}, subresource="status"))
+
+    async def _change(self, written: list[Json], deleted: list[Json]) -> None:
+        for body in written:
+            ref = ref_of(body)
+            try:
+                present = self._cluster.raw(ref)
+            except NotFound:
+                if ref.kind != POD:
+                    await self._put(body)
+                continue
+            for subresource, patch in patches(ref.kind, present, body):
+                await self._cluster.patch(ref, Patch(patch, subresource=subresource))
+        for body in deleted:
+            with suppress(NotFound):
+                await self._cluster.delete(ref_of(body), grace_period_seconds=0 if body["kind"] == "Pod" else None)
+        await asyncio.sleep(STEP_SECONDS)
 
     async def _judge(self, pod: Json) -> Judgement:
-        shapes = self._scheduler.profiles["default-scheduler"].shapes
-        info = PodInfo(decoded(pod))
+        (profile,) = self._scheduler.profiles.values()
+        shapes = profile.shapes
+        assert self._transform is not None
+        info = PodInfo(self._transform(decoded(pod)))
         info.shape = shapes.key(info)
         try:
             rows = feasible_rows(shapes, info)

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import yaml
 
 from support.differential.choosing import Json
-from support.differential.kube import Decision
 from support.differential.ours import Judgement
 from support.differential.pods import OVERHEAD, RUNTIME_CLASS
+from support.differential.reference import Decision
 
 CONFIG = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 OWN_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
@@ -27,13 +27,14 @@ class Case(NamedTuple):
     theirs: Decision
     ours: Judgement
     differences: Sequence[str]
+    config: Json = CONFIG
 
 
 def report(case: Case) -> str:
     """Return all that is known of the case."""
     parts = [f"# {case.name}", *(f"# differs: {line}" for each in case.differences for line in each.splitlines())]
     parts += ["# our scores, raw/normalised/weighted:", *(f"#   {line}" for line in our_scores(case.ours))]
-    parts += ["# kube-scheduler's log of the pod:", *(f"#   {line}" for line in case.theirs.log), scenario(case)]
+    parts += ["# the reference's log of the pod:", *(f"#   {line}" for line in case.theirs.log), scenario(case)]
     return "\n".join(parts)
 
 
@@ -51,7 +52,7 @@ def scenario(case: Case) -> str:
     key = f"{case.pod['metadata'].get('namespace', 'default')}/{case.pod['metadata']['name']}"
     expected = {"pending": case.theirs.message} if case.theirs.message else {"node": case.theirs.node}
     steps += [{"create": [shown(with_overhead(case.pod))]}, {"expect": {"pods": {key: expected}}}]
-    body = {"name": case.name, "why": "kube-scheduler does so.", "config": CONFIG, "given": given, "steps": steps}
+    body = {"name": case.name, "why": "The reference does so.", "config": case.config, "given": given, "steps": steps}
     return yaml.dump(body, Dumper=Plain, sort_keys=False, width=140, default_flow_style=None)
 
 
@@ -88,7 +89,7 @@ def shown(body: Json) -> Json:
     return {**head, **rest, **({"spec": spec} if spec else {}), **({"status": status} if status else {})}
 
 
-SHOWN_STATUS = frozenset({"allocatable", "images", "phase", "disruptionsAllowed"})
+SHOWN_STATUS = frozenset({"allocatable", "conditions", "disruptionsAllowed", "images", "nodeMetric", "phase", "podsMetric", "updateTime"})
 UNINTERESTING = frozenset(
     {
         "dnsPolicy",

@@ -13,10 +13,10 @@ from support.differential.choosing import Json
 from support.differential.clusters import GeneratedCluster, cluster
 from support.differential.comparison import differences
 from support.differential.features import Feature
-from support.differential.kube import KubeScheduler
 from support.differential.objects import CHANGING, LASTING, address, create, everything
 from support.differential.ours import Ours, lost
 from support.differential.pods import Circumstances, pending_pod
+from support.differential.reference import ReferenceScheduler, kube_scheduler
 from support.differential.reproduction import Case
 
 PODS = 30
@@ -63,7 +63,7 @@ def play_cluster(plane: ControlPlane, plan: Plan, number: int) -> Iterator[Case]
     set_up(rest, made)
     circumstances = Circumstances(plan.features, made.claims)
     lasting, changing = everything(rest, LASTING), everything(rest, CHANGING)
-    with KubeScheduler(plane, rest) as kube, Ours([*lasting, *changing], made.terminating) as ours:
+    with ReferenceScheduler(plane, rest, kube_scheduler(plane)) as kube, Ours([*lasting, *changing], made.terminating) as ours:
         for i in range(PODS):
             pod = pending_pod(random, f"p{i}", circumstances)
             judgement, decision = ours.judge(as_stored(rest, pod)), kube.decide(pod)

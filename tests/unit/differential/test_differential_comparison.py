@@ -9,9 +9,9 @@ import yaml
 from support.differential.clusters import GeneratedCluster, cluster
 from support.differential.comparison import differences
 from support.differential.features import Feature, available
-from support.differential.kube import Decision, first_refusal, scores
 from support.differential.ours import Judgement
 from support.differential.pods import Circumstances, pending_pod
+from support.differential.reference import Decision, first_refusal, scores
 from support.differential.reproduction import Case, report, scenario
 from support.differential.scoring import Score
 
@@ -118,7 +118,7 @@ def test_a_case_is_reported_as_a_scenario_with_both_schedulers_scores() -> None:
     case = Case("seed-1-cluster-0-pod-0", [node, running], [running], pod, theirs, ours, ["they differ"])
     assert yaml.safe_load(scenario(case)) == {
         "name": "seed-1-cluster-0-pod-0",
-        "why": "kube-scheduler does so.",
+        "why": "The reference does so.",
         "config": {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"},
         "given": [
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4"}, "phase": ""}},

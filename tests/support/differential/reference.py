@@ -1,6 +1,7 @@
-"""The real kube-scheduler, looking at all nodes, with its scores in its log.
+"""The scheduler that ours is compared with, on a real control plane, looking at all nodes, with its scores in its log.
 
-One process a cluster, started when its objects are there, so that it knows all of them before it sees the first pod.
+kube-scheduler, or one that is built on it and therefore logs alike. One process a cluster, started when its objects are there, so that it
+knows all of them before it sees the first pod.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ import json
 import re
 import time
 from collections import defaultdict
+from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
 from koordsched.scenario.live.process import free_port
-from support.controlplane.credentials import SCHEDULER, by_token
+from support.controlplane.credentials import SCHEDULER, Identity, by_token
 from support.controlplane.plane import ControlPlane
 from support.controlplane.rest import Rest
 from support.differential.binder import attend
@@ -22,7 +24,6 @@ from support.differential.objects import address, create
 from support.differential.storage import claims_of
 from support.live import secure_get
 
-NAME = "kube-scheduler"
 TIMEOUT_SECONDS = 30.0
 PREEMPTION_SECONDS = 5.0
 POLL_SECONDS = 0.005
@@ -34,11 +35,25 @@ NOMINATED = re.compile(r'"the target node for the preemption is determined" node
 CONFIG = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
     "kind": "KubeSchedulerConfiguration",
-    "leaderElection": {"leaderElect": False},
     "percentageOfNodesToScore": 100,
 }
 
 Scores = dict[str, dict[str, int]]  # by node, then by plugin: normalised and weighted
+
+
+class Program(NamedTuple):
+    """A scheduler to run: its executable, its configuration without the connection, and as which user it comes."""
+
+    name: str
+    executable: Path
+    config: Json
+    identity: Identity
+    ready_path: str
+
+
+def kube_scheduler(plane: ControlPlane) -> Program:
+    """Return the scheduler of the control plane's own version, as Kubernetes configures it."""
+    return Program("kube-scheduler", plane.binaries.kube_scheduler, CONFIG, SCHEDULER, "/readyz")
 
 
 class Decision(NamedTuple):
@@ -56,25 +71,27 @@ class Silent(Exception):
     """The scheduler did not say anything about the pod."""
 
 
-class KubeScheduler:
-    """A context manager: while it is entered, it serves the control plane."""
+class ReferenceScheduler:
+    """A context manager: while it is entered, the program serves the control plane."""
 
-    def __init__(self, plane: ControlPlane, rest: Rest) -> None:
+    def __init__(self, plane: ControlPlane, rest: Rest, program: Program) -> None:
         self._plane = plane
         self._rest = rest
+        self._program = program
         self._read = 0
 
     def __enter__(self) -> Self:
+        name, executable, config, identity, ready_path = self._program
         folder, port = self._plane.folder, free_port()
-        kubeconfig = self._plane.kubeconfig(by_token(self._plane.tokens[SCHEDULER])).write(folder / "kube-scheduler.kubeconfig")
-        config = folder / "kube-scheduler.json"
-        config.write_text(json.dumps({**CONFIG, "clientConnection": {"kubeconfig": str(kubeconfig), "qps": 5000, "burst": 5000}}))
-        flags = [f"--config={config}", "--bind-address=127.0.0.1", f"--secure-port={port}", "--authorization-always-allow-paths=/*"]
+        kubeconfig = self._plane.kubeconfig(by_token(self._plane.tokens[identity])).write(folder / f"{name}.kubeconfig")
+        connection = {"kubeconfig": str(kubeconfig), "qps": 5000, "burst": 5000}
+        file = folder / f"{name}.json"
+        file.write_text(json.dumps({**config, "leaderElection": {"leaderElect": False}, "clientConnection": connection}))
+        flags = [f"--config={file}", "--bind-address=127.0.0.1", f"--secure-port={port}", "--authorization-always-allow-paths=/*"]
         flags += [f"--authentication-kubeconfig={kubeconfig}", f"--authorization-kubeconfig={kubeconfig}"]
-        line = [str(self._plane.binaries.kube_scheduler), *flags, "-v=2", "--vmodule=schedule_one=10"]
-        self._process = self._plane.spawn(NAME, line)
+        self._process = self._plane.spawn(name, [str(executable), *flags, "-v=2", "--vmodule=schedule_one=10"])
         self._read = self._process.log.stat().st_size  # of earlier ones
-        self._process.wait_until(lambda: secure_get(port, "/readyz")[0] == 200, TIMEOUT_SECONDS)
+        self._process.wait_until(lambda: secure_get(port, ready_path)[0] == 200, TIMEOUT_SECONDS)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -105,7 +122,7 @@ class KubeScheduler:
             if needs_volumes:
                 attend(self._rest)
             time.sleep(POLL_SECONDS)
-        raise Silent(f"kube-scheduler said nothing of {path} in {TIMEOUT_SECONDS:.0f} s:\n{self._process.log_tail()}")
+        raise Silent(f"{self._program.name} said nothing of {path} in {TIMEOUT_SECONDS:.0f} s:\n{self._process.log_tail()}")
 
     def _until_bound(self, path: str) -> Json:
         """Let a pod that something was evicted for take its node, for which it may have to wait some seconds in the queue."""

@@ -1,0 +1,49 @@
+"""Lets ours decide about a recorded trial, and says where it decides otherwise than the reference did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from koordsched.api.kinds import POD, kind_of
+from koordsched.clock import VIRTUAL_EPOCH
+from support.differential.choosing import Json, merged
+from support.differential.comparison import differences
+from support.differential.koordinator.moments import absolute
+from support.differential.koordinator.recording import RecordedStep, Recording
+from support.differential.objects import LASTING
+from support.differential.ours import Ours
+from support.differential.reference import Decision
+from support.differential.reproduction import Case
+
+BEGUN = int(VIRTUAL_EPOCH)
+
+
+def replay(recording: Recording) -> Iterator[Case]:
+    """Yield each pod with both decisions. After each, the cluster is made what it was after the reference's."""
+    known = [body for body in recording.objects if kind_of(body["apiVersion"], body["kind"])]  # a RuntimeClass is the API server's alone
+    with Ours(absolute(known, BEGUN), (), json.dumps(recording.config)) as ours:
+        for step in recording.steps:
+            ours.wait_until(step.at)
+            ours.change(absolute(step.written, BEGUN), step.deleted)
+            pod, others, pods = absolute(step.pod, BEGUN), ours.objects(LASTING), ours.objects((POD,))
+            judgement = ours.judge(pod)
+            decision = decision_of(step, pods)
+            name = f"{recording.name}-{pod['metadata']['name']}"
+            differing = differences(decision, judgement)
+            yield Case(name, [*others, *pods], (), pod, decision, judgement, differing, recording.config)
+            left = [body for body in pods if body["metadata"]["name"] not in step.evicted]
+            ours.follow([*left, bound(pod, step)] if step.node else left)
+
+
+def decision_of(step: RecordedStep, pods: Sequence[Json]) -> Decision:
+    """Return what the reference decided, its victims by their priorities."""
+    scores = {node: {plugin: values[i] for plugin, values in step.scores.items()} for i, node in enumerate(step.nodes)}
+    evicted = tuple(sorted(pod["spec"].get("priority", 0) for pod in pods if pod["metadata"]["name"] in step.evicted))
+    return Decision("" if step.message else step.node, step.message, step.nominated, scores, [], evicted)
+
+
+def bound(pod: Json, step: RecordedStep) -> Json:
+    """Return the pod as it was after it had been bound."""
+    condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": absolute(step.scheduled, BEGUN)}
+    return merged([pod, {"spec": {"nodeName": step.node}, "status": {"phase": "Pending", "conditions": [condition]}}])

@@ -33,7 +33,7 @@ endef
 LOCK = .venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.13 --generate-hashes --no-emit-index-url --custom-compile-command 'make lock'
 PIP_INSTALL = CC='$(CC)' $(@D)/bin/pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test checked sanitize wheel lint format lock bench side-by-side serving-load churn mutate fuzz controlplane clean
+.PHONY: help demo test checked sanitize wheel lint format lock bench side-by-side serving-load churn mutate differential fuzz controlplane clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -95,6 +95,9 @@ churn: .venv/.ready ## pods and nodes come and go for half an hour on a real API
 
 mutate: .venv/.ready ## change the sources in small ways and count what no test notices (ARGS="--sample 300 --seed 1")
 	PYTHONPATH=bench:tests .venv/bin/python -m mutate $(ARGS)
+
+differential: .venv/.ready ## Koordinator's own scheduler (in the folder KOORDINATOR_ASSETS) and ours decide about random pods (ARGS="--trials 40 --seed 1")
+	PYTHONPATH=tests .venv/bin/python -m support.differential.koordinator $(ARGS)
 
 ROUNDS = 5
 fuzz: .venv/.ready ## property tests with free seeds, round after round (ROUNDS=20 ARGS=tests/property/test_cache.py)

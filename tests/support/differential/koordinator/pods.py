@@ -14,8 +14,19 @@ from support.differential.pods import with_pod_level
 SCALING_FACTORS = "scheduling.koordinator.sh/load-estimated-scaling-factors"
 SECONDS_AFTER_SCHEDULED = "scheduling.koordinator.sh/load-estimated-seconds-after-pod-scheduled"
 SECONDS_AFTER_INITIALIZED = "scheduling.koordinator.sh/load-estimated-seconds-after-initialized"
-ODD_FACTORS = ("{", "[]", "null", "{}", '{"cpu": "80"}', '{"cpu": 80.5}', '{"cpu": 0}', '{"cpu": 250, "memory": 130}', '{"cpu": -20}')
-ODD_SECONDS = ("-5", "abc", "", "1.5", "+30", "0", "30", "300", "100000")
+ODD_FACTORS = (
+    "{",
+    "[]",
+    "null",
+    "{}",
+    '{"cpu": "80"}',
+    '{"cpu": 80.5}',
+    '{"cpu": 0}',
+    '{"cpu": 250, "memory": 130}',
+    '{"cpu": null}',
+    '{"CPU": 10}',
+)
+ODD_SECONDS = ("-5", "abc", "", "1.5", "+30", " 30", "1_0", "99999999999999999999", "0", "30", "300", "100000")
 SCHEDULED = (-5, -15, -21, -60, -80, -90, -200, -290, -310, -600, -3600, -9000)
 """Seconds: on either side of the times at which usage was reported, with or without its interval."""
 OVERHEAD = "heavy"

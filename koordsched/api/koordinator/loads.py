@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import field
 
-from koordsched.api.core import ResourceList
+from koordsched.api.core import Quantity, ResourceList
 from koordsched.api.koordinator.reading import Malformed, read_annotation
 from koordsched.api.meta import Api, Int64
+from koordsched.api.quantity import QuantityError, nano
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,13 +55,29 @@ def custom_thresholds(annotations: Mapping[str, str]) -> CustomUsageThresholds |
 
 
 def raw_allocatable(annotations: Mapping[str, str]) -> ResourceList:
-    """Return what a Node has, as written; empty when the annotation does not say. Malformed as `read_annotation`."""
-    return read_annotation(annotations, RAW_ALLOCATABLE, ResourceList) or {} if annotations.get(RAW_ALLOCATABLE) else {}
+    """Return what a Node has, as written; empty when the annotation does not say.
+
+    Malformed as `read_annotation`, and when one of the amounts is no quantity: then none of them counts. A null is 0, as for Go's maps.
+    """
+    text = annotations.get(RAW_ALLOCATABLE)
+    if not text:
+        return {}
+    written = read_annotation(annotations, RAW_ALLOCATABLE, dict[str, Quantity | None]) or {}
+    amounts = {name: "0" if quantity is None else quantity for name, quantity in written.items()}
+    for name, quantity in amounts.items():
+        try:
+            nano(quantity)
+        except QuantityError as error:
+            raise Malformed(RAW_ALLOCATABLE, f"{name}: {error.problem}", text) from None
+    return amounts
 
 
 def custom_factors(annotations: Mapping[str, str]) -> dict[str, int]:
-    """Return a pod's own scaling factors, as written; empty when it has none. Malformed as `read_annotation`."""
-    return read_annotation(annotations, SCALING_FACTORS, dict[str, Int64]) or {} if annotations.get(SCALING_FACTORS) else {}
+    """Return a pod's own scaling factors, as written; empty when it has none. Malformed as `read_annotation`; a null is 0."""
+    if not annotations.get(SCALING_FACTORS):
+        return {}
+    written = read_annotation(annotations, SCALING_FACTORS, dict[str, Int64 | None]) or {}
+    return {name: factor or 0 for name, factor in written.items()}
 
 
 def custom_seconds(annotations: Mapping[str, str], key: str) -> int | None:

@@ -68,7 +68,8 @@ def aggregated_amounts(
 ) -> Amounts | None:
     """Return the statistic that is asked for; None: it was not measured, so that nothing is known but estimates.
 
-    Without a duration it is that over the longest one, and where there is none of its type, plain use.
+    Without a duration it is that over the longest one, and where there is none of its type, plain use. Of two of the same type and duration
+    the last counts.
     """
     longest, found = -1, None
     for i, entry in enumerate(measured.aggregated_node_usages):
@@ -77,7 +78,7 @@ def aggregated_amounts(
         nanoseconds = _nanoseconds(entry.duration, path, problems)
         if usage is None or not usage.resources or nanoseconds is None:
             continue
-        if (aggregation.nanoseconds == 0 and nanoseconds > longest) or nanoseconds == aggregation.nanoseconds != 0:
+        if (aggregation.nanoseconds == 0 and nanoseconds >= longest) or nanoseconds == aggregation.nanoseconds != 0:
             longest = nanoseconds
             found = amounts_of(usage.resources, vector, f"{path}.usage.{aggregation.kind}", problems)
     return node_usage if found is None and aggregation.nanoseconds == 0 else found

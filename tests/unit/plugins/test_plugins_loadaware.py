@@ -147,3 +147,11 @@ def test_two_profiles_share_one_truth_and_count_by_their_own_factors() -> None:
     assert bench.passing(full, pod().cpu("4")) == []  # 4 + 4 of 10
     bench.cache.forget_pod(pod("first").info().uid)
     assert bench.passing(full, pod().cpu("4")) == ["n1"]
+
+
+@pytest.mark.parametrize("duration", [{}, {"usage_aggregated_duration": 1800.0}])
+def test_of_two_statistics_over_the_same_time_the_last_counts(duration: dict[str, Any]) -> None:
+    bench = LoadBench(node("n1").cpu("10"))
+    plugin = bench.plugin(aggregated={"usage_thresholds": {"cpu": 50}, "usage_aggregation_type": "p90", **duration})
+    bench.report(metric("n1", "9", aggregated={("p90", "30m0s"): usage("9"), ("p90", "5m0s"): usage("9"), ("p90", "1800s"): usage("3")}))
+    assert bench.passing(plugin, pod()) == ["n1"]

@@ -57,15 +57,15 @@ def test_equal_answers_do_not_differ(theirs: Decision, ours: Judgement) -> None:
 @pytest.mark.parametrize(
     ("theirs", "ours", "message"),
     [
-        (bound("n1", Fit=50), best("n2", Fit=50), "kube-scheduler chose n1, our best are n2"),
-        (bound("n1", Fit=50), best("n1", Fit=49), "Fit on n1: kube-scheduler 50, ours 49"),
-        (bound("n1", Fit=50), best("n1", Image=0), "Fit on n1: kube-scheduler 50, ours None"),
-        (bound("n1", Fit=50), best("n1", "n2", Fit=50), "kube-scheduler scored the nodes n1; we found feasible n1, n2"),
-        (bound("n1"), judged(FULL), f"kube-scheduler: bound to n1\nours:           {FULL}"),
-        (refused(FULL), best("n1"), f"kube-scheduler: {FULL}\nours:           best are n1"),
-        (refused(FULL), judged(FULL.replace("cpu", "memory")), f"kube-scheduler: {FULL}\nours:           {FULL.replace('cpu', 'memory')}"),
-        (refused(FULL, "n1"), judged(FULL), "kube-scheduler nominated n1, we nominated no node"),
-        (refused(FULL, "n1", (0,)), judged(FULL, "n1", (0, 0)), "kube-scheduler evicted pods of the priorities (0,), we (0, 0)"),
+        (bound("n1", Fit=50), best("n2", Fit=50), "the reference chose n1, our best are n2"),
+        (bound("n1", Fit=50), best("n1", Fit=49), "Fit on n1: the reference 50, ours 49"),
+        (bound("n1", Fit=50), best("n1", Image=0), "Fit on n1: the reference 50, ours None"),
+        (bound("n1", Fit=50), best("n1", "n2", Fit=50), "the reference scored the nodes n1; we found feasible n1, n2"),
+        (bound("n1"), judged(FULL), f"the reference: bound to n1\nours:          {FULL}"),
+        (refused(FULL), best("n1"), f"the reference: {FULL}\nours:          best are n1"),
+        (refused(FULL), judged(FULL.replace("cpu", "memory")), f"the reference: {FULL}\nours:          {FULL.replace('cpu', 'memory')}"),
+        (refused(FULL, "n1"), judged(FULL), "the reference nominated n1, we nominated no node"),
+        (refused(FULL, "n1", (0,)), judged(FULL, "n1", (0, 0)), "the reference evicted pods of the priorities (0,), we (0, 0)"),
     ],
 )
 def test_every_difference_is_reported(theirs: Decision, ours: Judgement, message: str) -> None:

@@ -37,7 +37,7 @@ def test_ours_decides_as_koordinators_scheduler_did(name: str) -> None:
 
 
 def test_the_recordings_show_what_they_are_for() -> None:
-    """Enough pods were bound and refused, each reason was given, and each plugin's scores told nodes apart."""
+    """Enough pods were bound and refused, each reason was given, and each plugin's scores were not the same on all nodes."""
     reasons: Counter[str] = Counter()
     deciding: Counter[str] = Counter()
     outcomes: Counter[str] = Counter()

@@ -28,7 +28,9 @@ def node_metric(random: Random, node: Json, pods: Sequence[tuple[str, str]]) -> 
         status["nodeMetric"] = node_usage(random, node)
     if pods and random.random() < 0.85:
         named = some(random, pods, len(pods))
-        status["podsMetric"] = [pod_usage(random, *pod) for pod in (named if random.random() < 0.9 else named + named[:2])]  # maybe twice
+        status["podsMetric"] = [pod_usage(random, *pod) for pod in (named if random.random() < 0.9 else named + named[:2])]
+        for first, again in zip(status["podsMetric"], status["podsMetric"][len(named) :], strict=False):
+            again["priority"] = first.get("priority", "")  # of two classes each counts for something else there (differences.md)
     return {**head, "status": status}
 
 

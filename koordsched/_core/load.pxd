@@ -19,12 +19,16 @@ cdef enum:
     ESTIMATED = 6        # the estimates of all pods in full
     MOST = 7             # the largest estimated use that the threshold lets pass; UNLIMITED: none holds
     PROD_MOST = 8        # the same for prod thresholds
-    # What follows from those above, written by `refresh`:
-    ROOM = 9             # MOST less what is estimated to be used
-    PROD_ROOM = 10
-    SCORE_BASE = 11      # estimated use that Score begins with
-    PROD_BASE = 12
-    COLUMNS = 13
+    COLUMNS = 9
+
+cdef enum:
+    # What follows from those above, written by `settle`, as doubles: amounts that matter are exact, and quicker to compare and to divide.
+    ROOM = 0         # the largest estimate that Filter lets pass, inf where it lets all pass, -inf where none
+    PROD_ROOM = 1    # the same for prod pods
+    SPARE = 2        # what the node has left for Score, less than 0 where it has too little
+    PROD_SPARE = 3   # the same where it counts what prod pods use
+    SHARE = 4        # 100 / CAPACITY, 0 where there is none, negative where the capacity is too large to multiply with it
+    DERIVED = 5
 
 cdef enum:
     # Bits of LoadTable.flag
@@ -67,6 +71,7 @@ cdef class LoadTable:
     cdef readonly bint filters_expired        # expired metrics are not compared with thresholds
     cdef readonly bint passes_expired         # ... and do not refuse either
     cdef int64_t[:, ::1] amount               # [column * width + resource, index]
+    cdef double[:, ::1] derived               # [column * width + resource, index]
     cdef uint8_t[::1] flag                    # [index]
     cdef uint8_t[::1] verdict                 # [index] PASSES, COMPARES or REFUSES
     cdef uint8_t[::1] prod_verdict            # [index] the same for prod pods
@@ -85,9 +90,5 @@ cdef class LoadScoring:
     cdef const int64_t[::1] weights  # one for each resource of the vector
     cdef int64_t dominant            # weight of the scarcest resource; 0: none
     cdef int64_t total               # of all weights
+    cdef int64_t inverse             # 2^40 / total, rounded up; 0: total is too large for it
     cdef bint prod                   # prod pods by what prod pods use
-
-cdef inline Py_ssize_t index_of(LoadTable table, Py_ssize_t row) noexcept nogil:
-    """Return the index of a row's node, 0 when nothing is known of it."""
-    cdef Py_ssize_t index = table.nodes.attribute[table.index_attribute, row]
-    return index if index < table.capacity else 0

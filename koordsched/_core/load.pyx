@@ -23,8 +23,12 @@ cdef int64_t UNLIMITED = INT64_MAX
 cdef int64_t MAX_AMOUNT = (<int64_t> 1) << 53  # exact in double precision, and so are sums of as many pods as a node can have
 cdef int64_t MAX_THRESHOLD = (<int64_t> 1) << 50  # percent; half of one more still makes a difference
 cdef int64_t MAX_SCORE = 100
-cdef int64_t DIVISIBLE = MAX_AMOUNT / 100  # up to here 100 times an amount is exact in double precision
+cdef int64_t MAX_SHARED = (<int64_t> 1) << 42
+cdef double BELOW_ONE_UNIT = 2.0 ** -44
+cdef int64_t MAX_INVERTED = 1 << 15  # sums of weights; larger ones are divided by
 cdef Py_ssize_t MAX_WIDTH = 64
+cdef enum:
+    INVERSE_BITS = 40
 
 EXPIRED_CODE = 1
 LARGEST_AMOUNT = MAX_AMOUNT
@@ -77,6 +81,7 @@ cdef class LoadTable:
         self.passes_expired = passes_expired
         self.capacity = 64
         self.amount = np.zeros((COLUMNS * width, self.capacity), np.int64)
+        self.derived = np.zeros((DERIVED * width, self.capacity), np.float64)
         self.flag = np.zeros(self.capacity, np.uint8)
         self.verdict = np.zeros(self.capacity, np.uint8)
         self.prod_verdict = np.zeros(self.capacity, np.uint8)
@@ -91,7 +96,8 @@ cdef class LoadTable:
             self._lengthen(index + 1)
         for column in range(COLUMNS * self.width):
             self.amount[column, index] = 0
-        self.flag[index] = self.verdict[index] = self.prod_verdict[index] = 0
+        self.flag[index] = 0
+        self.settle(index)
 
     def set_node(self, Py_ssize_t index, capacity not None, thresholds not None, prod_thresholds not None, *, bint aggregated):
         self.check(index)
@@ -211,27 +217,30 @@ cdef class LoadTable:
         cdef Py_ssize_t r, width = self.width
         cdef uint8_t flag = self.flag[index]
         cdef uint8_t compares = PASSES
-        cdef int64_t use, prod, most
-        for r in range(width):
-            use = self.amount[FILTER_USAGE * width + r, index] + self.amount[DELTA * width + r, index]
-            if flag & FILTER_BY_ESTIMATES:
-                use = self.amount[ESTIMATED * width + r, index]
-            prod = self.amount[PROD_USAGE * width + r, index] + self.amount[PROD_DELTA * width + r, index]
-            most = self.amount[MOST * width + r, index]
-            self.amount[ROOM * width + r, index] = most if most == UNLIMITED else most - use
-            most = self.amount[PROD_MOST * width + r, index]
-            self.amount[PROD_ROOM * width + r, index] = most if most == UNLIMITED else most - prod
-            self.amount[PROD_BASE * width + r, index] = prod
-            self.amount[SCORE_BASE * width + r, index] = (
-                self.amount[ESTIMATED * width + r, index] if flag & SCORE_BY_ESTIMATES
-                else self.amount[SCORE_USAGE * width + r, index] + self.amount[DELTA * width + r, index]
-            )
+        cdef int64_t use, prod, capacity
         if flag & HAS_METRIC and flag & IS_EXPIRED and self.filters_expired:
             compares = PASSES if self.passes_expired else REFUSES
         elif flag & IS_MEASURED:
             compares = COMPARES
         self.verdict[index] = compares if flag & HAS_THRESHOLDS else PASSES
         self.prod_verdict[index] = compares if flag & HAS_PROD_THRESHOLDS else self.verdict[index]
+        for r in range(width):
+            use = self.amount[FILTER_USAGE * width + r, index] + self.amount[DELTA * width + r, index]
+            if flag & FILTER_BY_ESTIMATES:
+                use = self.amount[ESTIMATED * width + r, index]
+            prod = self.amount[PROD_USAGE * width + r, index] + self.amount[PROD_DELTA * width + r, index]
+            self.derived[ROOM * width + r, index] = _room(self.verdict[index], self.amount[MOST * width + r, index], use)
+            self.derived[PROD_ROOM * width + r, index] = (
+                _room(self.prod_verdict[index], self.amount[PROD_MOST * width + r, index], prod)
+                if flag & HAS_PROD_THRESHOLDS else self.derived[ROOM * width + r, index]
+            )
+            use = self.amount[SCORE_USAGE * width + r, index] + self.amount[DELTA * width + r, index]
+            if flag & SCORE_BY_ESTIMATES:
+                use = self.amount[ESTIMATED * width + r, index]
+            capacity = self.amount[CAPACITY * width + r, index]
+            self.derived[SPARE * width + r, index] = <double> (capacity - use)
+            self.derived[PROD_SPARE * width + r, index] = <double> (capacity - prod)
+            self.derived[SHARE * width + r, index] = _share(capacity)
 
     # To look at
 
@@ -240,6 +249,7 @@ cdef class LoadTable:
         flag = self.flag[index]
         return NodeLoad(
             *[tuple([self.amount[column * self.width + r, index] for r in range(self.width)]) for column in range(COLUMNS)],
+            *[tuple([self.derived[column * self.width + r, index] for r in range(self.width)]) for column in range(DERIVED)],
             bool(flag & HAS_METRIC), bool(flag & IS_MEASURED), bool(flag & IS_EXPIRED), bool(flag & IS_AGGREGATED),
             bool(flag & HAS_THRESHOLDS), bool(flag & HAS_PROD_THRESHOLDS),
             bool(flag & FILTER_BY_ESTIMATES), bool(flag & SCORE_BY_ESTIMATES),
@@ -252,7 +262,7 @@ cdef class LoadTable:
 
     @property
     def nbytes(self):
-        return np.asarray(self.amount).nbytes + 3 * self.capacity
+        return np.asarray(self.amount).nbytes + np.asarray(self.derived).nbytes + 3 * self.capacity
 
     cdef int check(self, Py_ssize_t index) except -1:
         if index < 1 or index >= self.capacity:
@@ -265,6 +275,9 @@ cdef class LoadTable:
         amount = np.zeros((COLUMNS * self.width, capacity), np.int64)
         amount[:, :self.capacity] = self.amount
         self.amount = amount
+        derived = np.zeros((DERIVED * self.width, capacity), np.float64)
+        derived[:, :self.capacity] = self.derived
+        self.derived = derived
         self.flag = _longer(self.flag, capacity)
         self.verdict = _longer(self.verdict, capacity)
         self.prod_verdict = _longer(self.prod_verdict, capacity)
@@ -286,6 +299,18 @@ cdef int64_t _most(int64_t capacity, object threshold) except? -2:
     if threshold == 0 or capacity == 0:
         return UNLIMITED
     return _largest_passing(capacity, max(-1, min(threshold, MAX_THRESHOLD)))
+
+
+cdef inline double _room(int verdict, int64_t most, int64_t use) noexcept nogil:
+    if verdict == REFUSES:
+        return -INFINITY
+    return <double> (most - use) if verdict == COMPARES and most != UNLIMITED else INFINITY
+
+
+cdef inline double _share(int64_t capacity) noexcept nogil:
+    if capacity > MAX_SHARED:
+        return -1.0
+    return 100.0 / <double> capacity if capacity else 0.0
 
 
 cdef int64_t _largest_passing(int64_t capacity, int64_t threshold) noexcept nogil:
@@ -345,23 +370,25 @@ def filter_load(LoadTable table not None, PodEstimate estimate not None, cnp.nda
 
 
 cdef void _filter(LoadTable table, const int64_t* estimate, bint is_prod, Rows rows, int32_t* codes) noexcept nogil:
-    cdef Py_ssize_t i, r, index, width = table.width
-    cdef uint8_t[::1] verdict = table.prod_verdict if is_prod else table.verdict
-    cdef Py_ssize_t room
-    cdef bint by_prod
+    # Pointers, since the compiler reads a memoryview's fields again for each row (bench_loadaware.py::bench_share_of_a_new_shape).
+    cdef const double* room = &table.derived[(PROD_ROOM if is_prod else ROOM) * table.width, 0]
+    cdef const int32_t* indexes = &table.nodes.attribute[table.index_attribute, 0]
+    cdef Py_ssize_t i, r, index, width = table.width, capacity = table.capacity
     for i in range(rows.count):
-        index = index_of(table, rows.at[i])
-        if verdict[index] == PASSES:
+        index = indexes[rows.at[i]]
+        if index >= capacity:
             continue
-        if verdict[index] == REFUSES:
-            codes[i] = 1
-            continue
-        by_prod = is_prod and table.flag[index] & HAS_PROD_THRESHOLDS
-        room = (PROD_ROOM if by_prod else ROOM) * width
         for r in range(width):
-            if estimate[r] > table.amount[room + r, index]:
-                codes[i] = <int32_t> (2 + 2 * r + (not by_prod and table.flag[index] & IS_AGGREGATED != 0))
+            if <double> estimate[r] > room[r * capacity + index]:
+                codes[i] = _refusal(table, is_prod, index, r)
                 break
+
+
+cdef int32_t _refusal(LoadTable table, bint is_prod, Py_ssize_t index, Py_ssize_t r) noexcept nogil:
+    cdef bint by_prod = is_prod and table.flag[index] & HAS_PROD_THRESHOLDS
+    if (table.prod_verdict[index] if is_prod else table.verdict[index]) == REFUSES:
+        return 1
+    return <int32_t> (2 + 2 * r + (not by_prod and table.flag[index] & IS_AGGREGATED != 0))
 
 
 def refusal_of(int32_t code):
@@ -382,6 +409,8 @@ cdef class LoadScoring:
         self.weights = array("q", weights)
         self.dominant = dominant
         self.total = sum(weights) + dominant
+        # As sum <= 100 * total, sum * inverse >> INVERSE_BITS is sum // total as long as 100 * total^2 is less than 2^INVERSE_BITS.
+        self.inverse = ((<int64_t> 1) << INVERSE_BITS) // self.total + 1 if 0 < self.total <= MAX_INVERTED else 0
         self.prod = by_prod_usage
 
 
@@ -400,34 +429,37 @@ def score_load(LoadTable table not None, PodEstimate estimate not None, LoadScor
 cdef void _score(
     LoadTable table, const int64_t* estimate, LoadScoring scoring, bint is_prod, Rows rows, int64_t* scores
 ) noexcept nogil:
-    cdef Py_ssize_t i, r, index, width = table.width
-    cdef Py_ssize_t base = (PROD_BASE if is_prod and scoring.prod else SCORE_BASE) * width
-    cdef int64_t least, score, sum
-    cdef int64_t dominant = scoring.dominant, total = scoring.total
+    cdef const double* spare = &table.derived[(PROD_SPARE if is_prod and scoring.prod else SPARE) * table.width, 0]
+    cdef const double* share = &table.derived[SHARE * table.width, 0]
+    cdef const int64_t* available = &table.amount[CAPACITY * table.width, 0]
+    cdef const uint8_t* flag = &table.flag[0]
+    cdef const int32_t* indexes = &table.nodes.attribute[table.index_attribute, 0]
     cdef const int64_t* weights = &scoring.weights[0]
+    cdef Py_ssize_t i, r, at, index, width = table.width, capacity = table.capacity
+    cdef int64_t least, score, sum
+    cdef int64_t dominant = scoring.dominant, total = scoring.total, inverse = scoring.inverse
+    cdef double free
     for i in range(rows.count):
-        index = index_of(table, rows.at[i])
-        if table.flag[index] & (IS_MEASURED | IS_EXPIRED) != IS_MEASURED:
+        index = indexes[rows.at[i]]
+        if index >= capacity or flag[index] & (IS_MEASURED | IS_EXPIRED) != IS_MEASURED:
             continue
         sum, least = 0, MAX_SCORE
         for r in range(width):
-            if weights[r] == 0 and dominant == 0:
-                continue
-            score = _least_used(table.amount[base + r, index] + estimate[r], table.amount[CAPACITY * width + r, index])
+            at = r * capacity + index
+            free = spare[at] - <double> estimate[r]
+            if free <= 0:
+                score = 0
+            elif share[at] >= 0:
+                # free * 100 / capacity, cut off: a product is faster than a quotient, and too small by less than what is added. Up to
+                # MAX_SHARED that is less than the distance to the next whole number, 1 / capacity, of a value that is none.
+                score = <int64_t> (free * share[at] + BELOW_ONE_UNIT)
+            else:
+                score = <int64_t> free * MAX_SCORE // available[at]
             sum += weights[r] * score
             if score < least:
                 least = score
-        scores[i] = (sum + dominant * least) // total
-
-
-cdef inline int64_t _least_used(int64_t used, int64_t capacity) noexcept nogil:
-    cdef int64_t free = capacity - used
-    if capacity == 0 or free < 0:
-        return 0
-    if capacity <= DIVISIBLE:
-        # Both are exact as doubles, and a quotient below a whole number never rounds up to it: faster than dividing integers.
-        return <int64_t> (<double> (free * MAX_SCORE) / <double> capacity)
-    return free * MAX_SCORE // capacity
+        sum += dominant * least
+        scores[i] = sum * inverse >> INVERSE_BITS if inverse else sum // total
 
 
 # Reading

@@ -19,10 +19,11 @@ class NodeLoad(NamedTuple):
     estimated: Amounts
     most: Amounts  # 2^63 - 1: no threshold holds
     prod_most: Amounts
-    room: Amounts
-    prod_room: Amounts
-    score_base: Amounts
-    prod_base: Amounts
+    room: tuple[float, ...]
+    prod_room: tuple[float, ...]
+    spare: tuple[float, ...]
+    prod_spare: tuple[float, ...]
+    share: tuple[float, ...]
     has_metric: bool
     is_measured: bool
     is_expired: bool

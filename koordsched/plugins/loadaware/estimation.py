@@ -67,9 +67,13 @@ class PodEstimator:
         self._after_scheduled = args.estimated_seconds_after_pod_scheduled
         self._after_initialized = args.estimated_seconds_after_initialized
         self._kept: dict[Hashable, PodEstimate] = {}
+        self._last: tuple[PodInfo, PodEstimate] | None = None  # filter, score and assumption ask about one pod in turn
 
     def estimate(self, pod: PodInfo) -> PodEstimate:
         """Return what the pod is estimated to use; pods that are equal in all that it depends on share it."""
+        last = self._last
+        if last is not None and last[0] is pod:
+            return last[1]
         raw = pod.pod
         labels = raw.metadata.labels
         custom = raw.metadata.annotations.get(SCALING_FACTORS) if self._customizable else None
@@ -81,6 +85,7 @@ class PodEstimator:
                 if len(self._kept) >= MAX_KEPT:
                     self._kept.clear()
                 self._kept[key] = found
+        self._last = (pod, found)
         return found
 
     def _work_out(self, pod: Pod) -> PodEstimate:

@@ -76,7 +76,9 @@ class LoadTable:
     def clear_metric(self, index: int) -> None:
         """Forget the metric; sums of pods are kept for nodes with a metric only."""
 
-    def set_expired(self, index: int, expired: bool) -> None: ...
+    def set_expired(self, index: int, expired: bool) -> bool:
+        """Let the metric be too old, or not; answer whether that is another answer than before."""
+
     def add_pod(
         self,
         index: int,

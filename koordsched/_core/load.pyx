@@ -156,8 +156,10 @@ cdef class LoadTable:
 
     def set_expired(self, Py_ssize_t index, bint expired):
         self.check(index)
+        cdef bint before = self.flag[index] & IS_EXPIRED != 0
         self.flag[index] = (self.flag[index] & ~IS_EXPIRED) | (IS_EXPIRED if expired else 0)
         self.settle(index)
+        return before != expired
 
     # What changes with a pod
 

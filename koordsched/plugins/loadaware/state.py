@@ -51,6 +51,7 @@ UNKNOWN_NODE_SECONDS = 60.0
 """How long a NodeMetric may be there without its node before that is said."""
 MAX_CLOCK_SKEW = 60.0
 """Seconds that the clock of a node may differ before that is said: as long as between two reports."""
+NOT_DUE = float("inf")
 CLOCK_IS_WRONG = "so the clock of the node or of the scheduler is wrong, by seconds"
 METRIC_EXPIRED = cluster_event(EventResource.CUSTOM, ActionType.UPDATE_OTHER, NODE_METRIC.plural_group)
 
@@ -64,8 +65,8 @@ class NodeEntry:
         self.name = name
         self.index = 0  # in the columns; 0: there is no such node, so that it has none
         self.measurement: Measurement | None = None
-        self.aggregations: list[Aggregation | None] = []  # of each NodeLoads: which statistic of use its thresholds are of
-        self.due: dict[int, float] = {}  # by place of a NodeLoads: the time in the heap of expiries that stands for the metric
+        self.aggregations: tuple[Aggregation | None, ...] = ()  # of each NodeLoads: which statistic of use its thresholds are of
+        self.due = NOT_DUE  # the time in the heap of expiries that stands for the metric
         self.pods: dict[str, tuple[PodLoad, ...]] = {}  # by uid: the pod under each NodeLoads
 
 
@@ -85,8 +86,8 @@ class LoadState:
         self._change = int(self.change)
         self._entries: dict[str, NodeEntry] = {}
         self.loads: list[NodeLoads] = []
-        self._expiries: list[tuple[float, int, str]] = []  # heap of (time, place in loads, node), one for each that is due some time
-        self._looks_at = float("inf")  # the time for which the timer is set
+        self._expiries: list[tuple[float, str]] = []  # heap of (time, node), one for each that is due some time
+        self._looks_at = NOT_DUE  # the time for which the timer is set
         self._without_node: dict[str, None] = {}  # metrics whose node is not there, until that is said
         self._asked_for_nodes = False
         self.expired = 0  # metrics that did
@@ -104,8 +105,8 @@ class LoadState:
         if found is None:
             found = NodeLoads(args, self._table, self._index_attribute)
             self.loads.append(found)
-            for entry in self._entries.values():
-                self._rebuild(entry)
+            for name, entry in self._entries.items():
+                self._rebuild(entry, self._nodes.get(name))
         return found
 
     # Reading
@@ -194,7 +195,7 @@ class LoadState:
         if not entry.index:
             self._without_node.pop(name, None)
             entry.index = self._names.hold(name)
-            self._rebuild(entry)
+            self._rebuild(entry, node)
         else:
             self._write_node(entry, node)
         self._mark(entry)
@@ -216,9 +217,8 @@ class LoadState:
     def _write_node(self, entry: NodeEntry, node: Node) -> None:
         """Bring what the node has and may use into the columns, and the metric again where another statistic of it counts now."""
         capacity = node_capacity(node)
-        before, entry.aggregations = entry.aggregations, []
-        for loads in self.loads:
-            entry.aggregations.append(loads.set_node(entry.index, capacity, node.metadata.annotations))
+        before, annotations = entry.aggregations, node.metadata.annotations
+        entry.aggregations = tuple([loads.set_node(entry.index, capacity, annotations) for loads in self.loads])
         if entry.aggregations != before:
             self._write_measurement(entry)
 
@@ -266,7 +266,7 @@ class LoadState:
             loads.set_measurement(entry.index, measurement, entry.aggregations[i], pods, now=now, problems=problems or MetricProblems())
             expires_at = loads.expires_at(measurement)
             if expires_at is not None and expires_at > now:
-                self._expire_later(entry, i, expires_at)
+                self._expire_later(entry, expires_at)
 
     def _compare_clocks(self, reported_at: float, problems: MetricProblems, *, is_news: bool) -> None:
         """Say when a node's clock must be wrong: its times are taken as they are, so its metric expires too late or too early."""
@@ -292,11 +292,11 @@ class LoadState:
 
     # Expiry
 
-    def _expire_later(self, entry: NodeEntry, place: int, when: float) -> None:
+    def _expire_later(self, entry: NodeEntry, when: float) -> None:
         """Look at the metric at that time, unless it is looked at earlier: then it will be found renewed and look on."""
-        if when < entry.due.get(place, float("inf")):
-            entry.due[place] = when
-            heappush(self._expiries, (when, place, entry.name))
+        if when < entry.due:
+            entry.due = when
+            heappush(self._expiries, (when, entry.name))
             if when < self._looks_at:
                 self._look_later()
 
@@ -308,27 +308,34 @@ class LoadState:
     def expire(self) -> None:
         """Let the metrics expire whose time has come."""
         now, may_help = self._clock.now(), False
-        self._looks_at = float("inf")
+        self._looks_at = NOT_DUE
         while self._expiries and self._expiries[0][0] <= now:
-            when, place, name = heappop(self._expiries)
-            entry, loads = self._entries.get(name), self.loads[place]
-            if entry is None or entry.due.get(place) != when:
+            when, name = heappop(self._expiries)
+            entry = self._entries.get(name)
+            if entry is None or entry.due != when:
                 continue  # an earlier time has come in between, or the node has gone
-            del entry.due[place]
-            expires_at = None if entry.measurement is None or not entry.index else loads.expires_at(entry.measurement)
-            if expires_at is None:
-                continue
-            if expires_at > now:
-                self._expire_later(entry, place, expires_at)
-                continue
-            loads.table.set_expired(entry.index, True)
-            self.expired += 1
-            self._mark(entry)
-            may_help = may_help or (loads.args.filter_expired_node_metrics and loads.args.enable_schedule_when_node_metrics_expired)
-        if self._expiries and self._looks_at == float("inf"):
+            entry.due = NOT_DUE
+            if entry.measurement is not None and entry.index:
+                may_help |= self._expire(entry, entry.measurement, now)
+        if self._expiries and self._looks_at == NOT_DUE:
             self._look_later()
         if may_help:
             self._handle.announce(METRIC_EXPIRED)
+
+    def _expire(self, entry: NodeEntry, measurement: Measurement, now: float) -> bool:
+        """Let a metric expire for the profiles for which it has, and answer whether that may help pods."""
+        may_help = changed = False
+        for loads in self.loads:
+            expires_at = loads.expires_at(measurement)
+            if expires_at is not None and expires_at > now:
+                self._expire_later(entry, expires_at)
+            elif loads.table.set_expired(entry.index, True):
+                changed = True
+                may_help |= loads.args.filter_expired_node_metrics and loads.args.enable_schedule_when_node_metrics_expired
+        if changed:
+            self.expired += 1
+            self._mark(entry)
+        return may_help
 
     # Entries
 
@@ -347,7 +354,7 @@ class LoadState:
         if info is not None and not info.shares_row:
             self._table.mark(info.row, self._change)
 
-    def _rebuild(self, entry: NodeEntry) -> None:
+    def _rebuild(self, entry: NodeEntry, node: Node | None) -> None:
         """Write all of a node anew, for pods as the cache counts them."""
         info = self._cache.nodes_by_name.get(entry.name)
         known, entry.pods = entry.pods, {}
@@ -358,10 +365,9 @@ class LoadState:
             if scheduled is None:
                 scheduled = known[uid][0].timestamp if known.get(uid) else self._clock.now()
             entry.pods[uid] = tuple([loads.estimator.load(pod, scheduled) for loads in self.loads])
-        node = self._nodes.get(entry.name)
         if not entry.index or node is None:
             return
-        entry.aggregations = []
+        entry.aggregations = ()
         for loads in self.loads:
             loads.table.clear_node(entry.index)
         self._write_node(entry, node)
@@ -378,7 +384,7 @@ class LoadState:
         elif entry.measurement is None or entry.measurement.metric is not metric:
             self.set_metric(metric, is_news=False)
         self._entries[name] = entry
-        self._rebuild(entry)
+        self._rebuild(entry, node)
         self._mark(entry)
         self._drop_unknown(entry)
 

@@ -1,4 +1,4 @@
-"""What LoadAwareScheduling keeps of nodes: mistakes of objects, events that help, what is shown, what is mended, and that pods do not herd."""
+"""What LoadAwareScheduling keeps of nodes: mistakes of objects, events that help, what is shown and mended; pods do not herd."""
 
 from __future__ import annotations
 

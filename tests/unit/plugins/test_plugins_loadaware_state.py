@@ -297,7 +297,7 @@ def test_a_thousand_pods_between_two_metrics_do_not_herd() -> None:
 
 
 def test_profiles_that_take_turns_never_push_a_node_above_its_threshold() -> None:
-    """frameworkext.md, checklist 36: each counts all pods, those of others too, by its own factors, and binds none above its threshold by these."""
+    """By frameworkext.md, checklist 36: each counts all pods, those of others too, by its own factors, and never passes its threshold."""
     bench = LoadBench(node("n1").cpu("10"))
     profiles = [
         bench.plugin(usage_thresholds={"cpu": 50}, estimated_scaling_factors={"cpu": factor, "memory": 70}) for factor in (85, 85, 100)

@@ -77,6 +77,6 @@ async def pop_to_assumed(benchmark: Any, world: World, config: SchedulerConfigur
 
 def _stop_binding(scheduler: Scheduler) -> None:
     """Leave the pods assumed; the next one gets a binding task of its own."""
-    for task in scheduler.cycle.binding.drop():
+    for task in scheduler.cycle.binding.tasks.drop():
         task.cancel()
-    scheduler.cycle.binding = BindingTasks()
+    scheduler.cycle.binding.tasks = BindingTasks()

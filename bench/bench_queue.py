@@ -72,7 +72,7 @@ def _fail(scheduler: Scheduler, item: Any) -> None:
     profile = scheduler.profiles["default-scheduler"]
     shape = profile.shapes.pre_filter(item.pod_info)
     profile.shapes.filter(shape, item.pod_info)
-    diagnosis = profile.shapes.diagnose(shape, item.pod_info, NO_REFUSALS)
+    diagnosis = profile.shapes.diagnoses.of_shape(shape, item.pod_info, NO_REFUSALS)
     item.unschedulable_plugins = set(diagnosis.plugins)
     item.rejected_in_filter = True
     scheduler.queue.add_unschedulable_if_not_present(item)

@@ -26,7 +26,7 @@ from __future__ import annotations
 from array import array
 from itertools import islice
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -34,15 +34,16 @@ from koordsched._core.evaluation import Evaluation
 from koordsched._core.scratch import Scratch
 from koordsched.config.extension_points import FILTER, PRE_FILTER, PRE_SCORE, SCORE
 from koordsched.framework.cycle_state import CycleState
-from koordsched.framework.diagnosis import Diagnosis, Refusal, counted
+from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.interface import UNSIGNABLE
 from koordsched.framework.kept_shapes import DEFAULT_BUDGET, KeptShapes
 from koordsched.framework.pre_filter import run_pre_filter
 from koordsched.framework.restriction import NO_KEYS, Restrictions
 from koordsched.framework.row_evaluation import RowEvaluator, checked, failed_pre_score, invalid_score, normalized
-from koordsched.framework.row_refusals import NO_REFUSALS, RowRefusals, Rows
+from koordsched.framework.row_refusals import NO_REFUSALS, Rows
 from koordsched.framework.row_verdicts import RowVerdicts
-from koordsched.framework.shape import RestrictedFailure, RestrictedShapeKey, Shape, ShapeKey, columns_key
+from koordsched.framework.shape import RestrictedShapeKey, Shape, ShapeKey, columns_key
+from koordsched.framework.shape_diagnoses import Diagnoses
 from koordsched.framework.shape_simulation import AS_THEY_ARE, ShapeSimulation, SimulatedFilters
 from koordsched.framework.status import SKIPS, PluginError, Status
 from koordsched.framework.timings import NORMALIZE, CycleTimings, discarded_timings
@@ -87,6 +88,7 @@ class Shapes:
         self._score_counters = [timings.evaluations(plugin.name, SCORE.label) for plugin, _ in plan.scorers]
         self._asked = cache.nodes()  # what filters and scorers are asked about; its rows are set for each call
         self._simulated_filters = SimulatedFilters(plan, cache)
+        self.diagnoses = Diagnoses(cache, self.simulation)
         self._scratch = Scratch()
         self._kept = KeptShapes(budget)
         cache.columns.call_when_renewed(self._kept.clear)
@@ -465,90 +467,7 @@ class Shapes:
             shape.evaluation.store_normalized(s, rows, scores)
         shape.normalized = True
 
-    # Why no node is feasible
-
-    def diagnose(self, shape: Shape, pod: PodInfo, overruled: RowRefusals) -> Diagnosis:
-        """Return why no node is feasible for a filtered shape. overruled: feasible rows that only nominated pods keep from the pod."""
-        if shape.diagnosis is not None and not len(overruled):
-            return shape.diagnosis
-        diagnosis = self.refusals(shape, _without_large_key(pod), overruled)
-        shape.diagnosis = None if len(overruled) else diagnosis
-        return diagnosis
-
-    def refusals(self, shape: Shape, pod: PodInfo, overruled: RowRefusals) -> Diagnosis:
-        """Return why PreFilter, filters and nominated pods refuse, whether or not that leaves a feasible node."""
-        refusal, named = shape.pre_filtered.refusal, shape.pre_filtered.named
-        total = self._cache.table.live_count
-        if refusal is not None:
-            diagnosis = Diagnosis.of_pre_filter(total, frozenset(named.keys() | {refusal.plugin} - {""}), refusal)
-        else:
-            diagnosis = self._diagnosis(shape, pod, shape.evaluation, overruled)
-        diagnosis.simulation = self.simulation(shape)
-        return diagnosis
-
-    def diagnose_restricted(
-        self, shape: Shape, pod: PodInfo, restriction: Restriction, verdicts: RowVerdicts, overruled: RowRefusals = NO_REFUSALS
-    ) -> Diagnosis:
-        """Return why a restricted pod is refused: the same object as long as the reasons are the same, for pods of one key."""
-        key = pod.shape
-        kept = None if len(overruled) or not isinstance(key, ShapeKey) else shape.restricted
-        if kept is not None and isinstance(key, ShapeKey):
-            known = kept.get(key)
-            if known is not None and known.repeats(restriction, verdicts, self._cache.table.live_count):
-                return known.diagnosis
-        diagnosis = self.refusals_restricted(shape, pod, restriction, verdicts, overruled)
-        if not len(overruled) and isinstance(key, ShapeKey):
-            if shape.restricted is None:
-                shape.restricted = WeakKeyDictionary()
-            shape.restricted[key] = RestrictedFailure(restriction, verdicts, diagnosis)
-        return diagnosis
-
-    def refusals_restricted(
-        self, shape: Shape, pod: PodInfo, restriction: Restriction, verdicts: RowVerdicts, overruled: RowRefusals
-    ) -> Diagnosis:
-        """Return why a restricted pod is refused, whether or not that leaves a feasible node."""
-        if isinstance(pod.shape, ShapeKey):
-            pod = pod.with_pod(pod.pod)  # the shape holds the diagnosis by the pod's key, and the diagnosis the pod
-            pod.shape = None
-        total = self._cache.table.live_count
-        if restriction.refusal is not None:
-            plugins = restriction.plugins | {restriction.refusal.plugin} - {""}
-            diagnosis = Diagnosis.of_pre_filter(total, frozenset(plugins), restriction.refusal)
-        else:
-            diagnosis = self._diagnosis(shape, pod, verdicts, overruled, restriction)
-        diagnosis.simulation = self.simulation(shape, verdicts)
-        return diagnosis
-
-    def _diagnosis(
-        self, shape: Shape, pod: PodInfo, verdicts: FilterVerdicts, overruled: RowRefusals, restriction: Restriction | None = None
-    ) -> Diagnosis:
-        """Return the diagnosis of a pod that PreFilter lets pass, restricted or not."""
-        total = self._cache.table.live_count
-
-        def status(f: int, code: int) -> Status:
-            return shape.filters[f].explain(shape.state, pod, code).with_plugin(shape.filters[f].name)
-
-        outside = None if restriction is None else restriction.status
-        inside = frozenset() if restriction is None else frozenset(restriction.rows.tolist())
-
-        def status_of(row: int) -> Status | None:
-            if row in overruled:
-                return overruled.get(row)
-            if outside is not None and row not in inside:
-                return outside
-            f, code = verdicts.verdict(row)
-            return None if f < 0 else status(f, code)
-
-        refusals = [Refusal(status(f, code), count) for f, code, count in verdicts.histogram()]
-        refusals += counted(overruled)
-        plugins = {refusal.status.plugin for refusal in refusals}
-        if restriction is not None:
-            if total > len(restriction.rows):
-                refusals.append(Refusal(restriction.status, total - len(restriction.rows)))
-            plugins |= restriction.plugins
-        diagnosis = Diagnosis(total, frozenset(plugins), refusals, status_of)
-        diagnosis.exceptions = overruled
-        return diagnosis
+    # Probes of waiting pods
 
     def why_infeasible(self, pod: PodInfo) -> Diagnosis | None:
         """Return why no node passes all filters now, nominated pods aside.
@@ -568,9 +487,9 @@ class Shapes:
         shape = self.pre_filter(pod)
         if shape.restriction is not None:
             verdicts = self.filter_restricted(shape, pod, shape.restriction)
-            return None if len(verdicts.feasible) else self.diagnose_restricted(shape, pod, shape.restriction, verdicts)
+            return None if len(verdicts.feasible) else self.diagnoses.of_restricted(shape, pod, shape.restriction, verdicts)
         feasible_count = self.filter(shape, pod)
-        return shape.diagnosis or (None if feasible_count else self.diagnose(shape, pod, NO_REFUSALS))
+        return shape.diagnosis or (None if feasible_count else self.diagnoses.of_shape(shape, pod, NO_REFUSALS))
 
     def unchanged_diagnosis(self, pod: PodInfo) -> Diagnosis | None:
         """Return why the pod's shape failed, if it did and no node's verdict has changed since."""
@@ -606,14 +525,6 @@ class Shapes:
         """Return the same for a pod whose shape may not be prepared yet."""
         with self.view(pod):
             return self.simulation(self.pre_filter(pod))
-
-
-def _without_large_key(pod: PodInfo) -> PodInfo:
-    """Return the pod for a diagnosis. The shape holds that, and that the pod: held with its key, the shape would outlive its pods."""
-    if isinstance(pod.shape, ShapeKey) and pod.shape.is_large:
-        pod = pod.with_pod(pod.pod)
-        pod.shape = None
-    return pod
 
 
 def _forget_scores(shape: Shape, names: AbstractSet[str]) -> None:

@@ -1,15 +1,14 @@
-"""The way of a pod, from the queue to its node, in the order in which things happen (framework.md §5 and §6).
+"""The scheduling cycle: the way of a pod from the queue to its node, in the order in which things happen (framework.md §5 and §6).
 
-    pop -> PreFilter -> Filter -> (extenders) -> PreScore -> Score -> Reserve -> Permit        scheduling cycle: `schedule`
+    pop -> PreFilter -> Filter -> (extenders) -> PreScore -> Score -> Reserve -> Permit    `schedule`
                           | no node                                     |
                           v                                             v
-                      PostFilter -> failure, back to the queue      WaitOnPermit -> PreBind -> Bind -> PostBind    binding cycle: `_bind`
+                      PostFilter -> failure, back to the queue      the binding cycle: `binding_cycle`
 
 The scheduling cycle runs without awaiting, so nothing changes under it, unless extenders or PostFilter take part: then the loop awaits
 them before the next pod. The binding cycle runs beside it, and the next pod is scheduled on assumed state meanwhile. Whatever goes wrong
-after the pod was assumed is undone in one place, `_undo`. Pods that are placed together or not at all go these steps in one turn:
-`group_turn`. A plugin that raises has a bug: that costs its pod an attempt and is logged with
-a traceback, and the scheduler goes on.
+after the pod was assumed is undone in one place, `BindingCycles.undo`. Pods that are placed together or not at all go these steps in one
+turn: `group_turn`. A plugin that raises has a bug: that costs its pod an attempt and is logged with a traceback, and the scheduler goes on.
 """
 
 from __future__ import annotations
@@ -21,20 +20,18 @@ import numpy as np
 
 from koordsched.cache.cache import CacheError
 from koordsched.cluster.event_series import EventText
-from koordsched.framework.diagnosis import Diagnosis, fit_error
+from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.handle import ExtenderError
 from koordsched.framework.interface import NextPodPlugin
 from koordsched.framework.row_refusals import NO_REFUSALS
 from koordsched.framework.row_verdicts import NO_VERDICTS
 from koordsched.framework.sampling import Sampler, nodes_to_find, uniform_index
-from koordsched.framework.status import Code, PluginError, Status, internal_error
-from koordsched.framework.waiting import WaitingPod
+from koordsched.framework.status import PluginError, internal_error
 from koordsched.log import get_logger
-from koordsched.queue.events import ASSIGNED_POD_DELETE, Scope
 from koordsched.scheduler.attempt import Attempt
-from koordsched.scheduler.binding_tasks import BindingTasks, CancellableWaits
+from koordsched.scheduler.binding_cycle import BindingCycles
 from koordsched.scheduler.extenders.asking import AllowedNodes, ExtenderQuestion
-from koordsched.scheduler.failure import CLEAR_NOMINATION, SCHEDULER_NAME_UNMATCHED, Failure, bound_to, hand_over, refreshed
+from koordsched.scheduler.failure import CLEAR_NOMINATION, Failure, hand_over, refreshed
 from koordsched.scheduler.group_turn import GroupTurns
 from koordsched.scheduler.nominated_nodes import NominatedNodes
 from koordsched.scheduler.restricted_search import RestrictedSearch
@@ -43,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
 
     from koordsched.api.core import Node, Pod
-    from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.interface import GangTurn, GroupTurnPlugin, PostFilterResult
     from koordsched.framework.row_refusals import Rows
     from koordsched.framework.shapes import Shape
@@ -54,10 +50,7 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
-PODS_TO_ACTIVATE = "kubernetes.io/pods-to-activate"  # CycleState key: pods (by key) that plugins want tried now that this one is placed
 PODS_A_TURN = 16  # pods scheduled before other tasks get their turn: few enough that binds and watches never starve
-POD_IS_BEING_DELETED = "pod is being deleted"
-LOOK_SECONDS = 0.1  # how often it is seen, at the end, which bindings have begun to wait meanwhile
 
 
 class Cycle:
@@ -77,17 +70,15 @@ class Cycle:
         self._failures = failures
         self._pods = pods
         self._extenders = extenders
-        self._checked = checked
         self._cache = context.cache
         self._random = context.random
         self._nominator = context.queue.nominator
         self._nominated = NominatedNodes(context.cache, context.queue.nominator)
         self._sampler = Sampler(context.cache)
         self._restricted = RestrictedSearch(context.cache, self._nominated, self._sampler, context.random)
-        self._groups = GroupTurns(context, self, failures, pods, extenders)
+        self.binding = BindingCycles(context, failures, pods, extenders, checked=checked)
+        self._groups = GroupTurns(context, self, self.binding, failures, pods=pods, extenders=extenders)
         self._choosing: list[NextPodPlugin] = []  # who may name the next pod, once it runs
-        self._waits = CancellableWaits()
-        self.binding = BindingTasks()
 
     async def run(self) -> None:
         """Pop and schedule for ever."""
@@ -174,9 +165,9 @@ class Cycle:
             context.queue.nominate(pod, "")
         status = profile.run_reserve(attempt.state, pod, found)
         if status is None:
-            self.permit(attempt)
+            self.binding.permit(attempt)
         else:
-            self._undo(attempt, status)
+            self.binding.undo(attempt, status)
         return None
 
     async def _group_turn(self, attempt: Attempt, plugin: GroupTurnPlugin, gangs: Sequence[GangTurn]) -> None:
@@ -253,7 +244,7 @@ class Cycle:
             refused = self._nominated.refusals(profile, shape, pod, shape.evaluation)
         refused_count = 0 if refused is NO_REFUSALS else len(refused)
         if answer is None and nominated is None and feasible_count <= refused_count:
-            return shapes.diagnose(shape, pod, refused)
+            return shapes.diagnoses.of_shape(shape, pod, refused)
         evaluation = shape.evaluation
         left_out = refused.rows if refused_count else None
 
@@ -263,7 +254,7 @@ class Cycle:
             allowed = AllowedNodes(shape.evaluation if shape.pre_filtered.refusal is None else None, refused, nominated)
             candidates = answer.candidates(self._cache, allowed)
             if not candidates:
-                return answer.diagnosis(shapes.refusals(shape, pod, refused), self._cache, allowed)
+                return answer.diagnosis(shapes.diagnoses.refusals(shape, pod, refused), self._cache, allowed)
             if len(candidates) == 1:
                 return self._name(next(iter(candidates)))
             left_out = np.setdiff1d(evaluation.feasible_rows(), np.array(list(candidates), np.int32))
@@ -317,7 +308,7 @@ class Cycle:
         if shape.pre_filtered.refusal is not None:
             return None
         if restriction is not None and restriction.refusal is not None:
-            return profile.shapes.diagnose_restricted(shape, pod, restriction, NO_VERDICTS)
+            return profile.shapes.diagnoses.of_restricted(shape, pod, restriction, NO_VERDICTS)
         if profile.names_nodes:
             chosen = self._restricted.choose(attempt, shape)
             if isinstance(chosen, Diagnosis):
@@ -397,146 +388,3 @@ class Cycle:
             return Failure(info, profile, str(error), nominate=CLEAR_NOMINATION, started=started)
         log.exception("scheduling cycle failed", pod=info.key)
         return Failure(info, profile, internal_error(error).message, started=started)
-
-    # After Reserve, for an assumed pod
-
-    def permit(self, attempt: Attempt) -> None:
-        """Run Permit, and start binding the pod if it is not refused."""
-        status, waits = attempt.profile.run_permit(attempt.state, attempt.pod, attempt.node)
-        if status is not None:
-            self._undo(attempt, status)
-            return
-        self._activate(attempt.state)
-        if waits:
-            self._context.waiting_pods.add(WaitingPod(attempt.pod, attempt.node, waits))
-        self.binding.add(self._bind(attempt))
-
-    def _activate(self, state: CycleState) -> None:
-        pods = state.read(PODS_TO_ACTIVATE)
-        if pods:
-            state.delete(PODS_TO_ACTIVATE)
-            self._context.queue.activate(pods.values())
-
-    async def wind_up(self) -> int:
-        """Let the bindings end whose requests were sent; take back the others without a word, as nothing is wrong with their pods.
-
-        Return how many those are. No pod may be scheduled any more.
-        """
-        left = 0
-        while tasks := self.binding.tasks:
-            left += self._waits.cancel()
-            await asyncio.wait(tasks, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        return left
-
-    # Binding cycle
-
-    async def _bind(self, attempt: Attempt) -> None:
-        try:
-            status = await self._run_binding(attempt)
-        except asyncio.CancelledError:
-            if self._waits.cancelled:
-                self.take_back(attempt)
-            raise
-        except Exception as error:
-            log.exception("binding cycle failed", pod=attempt.pod.key, node=attempt.node)
-            status = internal_error(error)
-        if status is not None:
-            self._undo(attempt, status)
-
-    async def _run_binding(self, attempt: Attempt) -> Status | None:
-        """Wait on Permit, PreBind, Bind, PostBind; the first answer that is not success ends it."""
-        pod, profile, state, node = attempt.pod, attempt.profile, attempt.state, attempt.node
-        work, status = profile.pre_bind_work(state, pod, node)
-        if status is not None:
-            return status
-        waiting = self._context.waiting_pods.get(pod.uid)
-        if waiting is not None or (work and any(plugin.takes_time for plugin in work)):
-            self._context.status_writer.nominate(pod, node)
-        if waiting is not None:
-            status = await self._wait_on_permit(waiting)
-            if status is not None:
-                return status
-        if self._checked:
-            status = self._why_not_bound(attempt)
-            if status is not None:
-                return status
-        self._context.queue.done(pod.uid)  # from here on a failure is retried after a backoff, whatever happened meanwhile
-        if work:  # takes no slot: volumes take minutes
-            status = await profile.run_pre_bind(self._waits.around(work), state, pod, node)
-        if status is not None:
-            return status
-        taken = False
-        if self._extenders is not None:
-            taken, status = await self._extenders.bind(pod, node)  # takes no slot: a slow extender holds back its own pods only
-        if not taken:
-            slots = self._context.bind_slots
-            if slots.locked():
-                with self._waits.wait():
-                    await slots.acquire()
-            else:
-                await slots.acquire()  # not `async with`: that is two coroutines more for every pod
-            try:
-                status = await profile.run_bind(state, pod, node)
-            finally:
-                slots.release()
-        if status is None:
-            self._bound(attempt)
-        return status
-
-    def _why_not_bound(self, attempt: Attempt) -> Status | None:
-        """Look at the pod as the cluster has it by now (frameworkext.md §4 item 11). None: it may be bound."""
-        stored = self._pods.get(attempt.info.key)
-        if stored is None or stored.metadata.uid != attempt.info.uid:
-            return Status(Code.ERROR, (f'pod "{attempt.pod.pod.metadata.name}" not found',))
-        if stored.spec.scheduler_name != attempt.info.profile:
-            return Status(Code.ERROR, (SCHEDULER_NAME_UNMATCHED,))
-        return Status(Code.ERROR, (POD_IS_BEING_DELETED,)) if stored.metadata.deletion_timestamp is not None else None
-
-    async def _wait_on_permit(self, waiting: WaitingPod) -> Status | None:
-        begun = self._context.clock.now()
-        try:
-            with self._waits.wait():
-                status = await waiting.outcome()
-        finally:
-            self._context.waiting_pods.remove(waiting.pod.uid)
-        result = "scheduled" if status is None else "unschedulable"
-        self._context.metrics.waited_on_permit(result, self._context.clock.now() - begun)
-        return status
-
-    def _bound(self, attempt: Attempt) -> None:
-        info, context = attempt.info, self._context
-        pod = attempt.pod.pod
-        note = f"Successfully assigned {info.key} to {attempt.node}"
-        context.events(info.profile).event(pod, EventText("Normal", "Scheduled", "Binding", note))
-        context.status_writer.forget(info.uid)
-        context.metrics.attempted("scheduled", info.profile, context.clock.perf() - attempt.started)
-        if info.initial_attempt_timestamp is not None:
-            context.metrics.bound(info.attempts, context.clock.now() - info.initial_attempt_timestamp)
-        if info.after_flush:
-            context.metrics.bound_after_flush()
-        try:
-            attempt.profile.run_post_bind(attempt.state, attempt.pod, attempt.node)
-        except Exception:
-            log.exception("PostBind failed", pod=info.key, node=attempt.node)  # the pod is bound: there is nothing to undo
-        self._activate(attempt.state)
-
-    # Undoing
-
-    def _undo(self, attempt: Attempt, status: Status) -> None:
-        """Take back everything since the pod was assumed, move pods that the room may help, and hand the pod to the failure path."""
-        context, pod = self._context, attempt.pod
-        self.take_back(attempt)
-        scope = Scope(exclude_uid=pod.uid) if status.rejected else Scope()
-        context.queue.move_all(ASSIGNED_POD_DELETE, bound_to(pod.pod, attempt.node), None, scope)
-        message = fit_error(1, dict.fromkeys(status.reasons, 1)) if status.rejected else status.message
-        self._failures.handle(
-            Failure(attempt.info, attempt.profile, message, status=status, nominate=CLEAR_NOMINATION, started=attempt.started)
-        )
-
-    def take_back(self, attempt: Attempt) -> None:
-        """Undo what was done since the pod was assumed."""
-        context, pod = self._context, attempt.pod
-        context.waiting_pods.remove(pod.uid)
-        attempt.profile.run_unreserve(attempt.state, pod, attempt.node)
-        if context.cache.is_assumed(pod.uid):
-            context.cache.forget_pod(pod.uid)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from koordsched.api.core import Pod
     from koordsched.api.podinfo import PodInfo
     from koordsched.framework.interface import GangTurn, GroupTurnPlugin
+    from koordsched.scheduler.binding_cycle import BindingCycles
     from koordsched.scheduler.context import SchedulerContext
     from koordsched.scheduler.extenders.chain import ExtenderChain
     from koordsched.scheduler.failure import FailureHandler
@@ -39,20 +40,14 @@ TOO_FEW = "too few members can be tried"
 GONE = "the pod was deleted or bound by another scheduler meanwhile"
 
 
-class Steps(Protocol):
-    """What the cycle does with one pod."""
+class Search(Protocol):
+    """What the scheduling cycle does with one pod."""
 
     def search(self, attempt: Attempt) -> str | Diagnosis | ExtenderQuestion:
         """Return the node for the pod, why there is none, or what extenders have to be asked first. Raises what a plugin raises."""
 
     def failure_of(self, attempt: Attempt, error: Exception) -> Failure:
         """Return what is to be reported of a search that ended in an error."""
-
-    def take_back(self, attempt: Attempt) -> None:
-        """Undo what was done since the pod was assumed."""
-
-    def permit(self, attempt: Attempt) -> None:
-        """Run Permit and start binding."""
 
 
 class GroupTurns:
@@ -61,14 +56,17 @@ class GroupTurns:
     def __init__(
         self,
         context: SchedulerContext,
-        steps: Steps,
+        cycle: Search,
+        binding: BindingCycles,
         failures: FailureHandler,
+        *,
         pods: Mapping[str, Pod],
         extenders: ExtenderChain | None,
     ) -> None:
         """pods: the watched pods by key, as the cluster has them."""
         self.context = context
-        self.steps = steps
+        self.cycle = cycle
+        self.binding = binding
         self.pods = pods
         self.extenders = extenders
         self._failures = failures
@@ -83,7 +81,7 @@ class GroupTurns:
             turn.undo()
             if not isinstance(error, Exception):  # the scheduler stops while extenders are asked
                 raise
-            self._failures.handle(self.steps.failure_of(first, error))
+            self._failures.handle(self.cycle.failure_of(first, error))
             return True
         if refusal is None:
             return turn.commit()
@@ -91,7 +89,7 @@ class GroupTurns:
         try:
             message = plugin.group_refused(first.pod, refusal)
         except Exception as error:  # noqa: BLE001  # it is logged there
-            self._failures.handle(self.steps.failure_of(first, error))
+            self._failures.handle(self.cycle.failure_of(first, error))
             return True
         status = Status(turn.code, (message,), plugin.name)
         self._failures.handle(Failure(first.info, first.profile, message, status=status, started=first.started))
@@ -116,7 +114,8 @@ class GroupTurn:
     def __init__(self, turns: GroupTurns, first: Attempt, plugin: str) -> None:
         """first: the pod that was popped. plugin: the name of the one that says what its group is."""
         self._context = turns.context
-        self._steps = turns.steps
+        self._cycle = turns.cycle
+        self._binding = turns.binding
         self._pods = turns.pods
         self._extenders = turns.extenders
         self._first = first
@@ -165,17 +164,17 @@ class GroupTurn:
 
     async def _place_member(self, attempt: Attempt) -> str:
         """Find a node, assume the pod there and run Reserve; return why that failed, "" if it did not."""
-        steps, pod = self._steps, attempt.pod
+        cycle, pod = self._cycle, attempt.pod
         try:
-            found = steps.search(attempt)
+            found = cycle.search(attempt)
             if isinstance(found, ExtenderQuestion):
                 if not await self._ask_extenders(attempt, found):
                     self.code = Code.ERROR
                     return GONE
-                found = steps.search(attempt)
+                found = cycle.search(attempt)
         except Exception as error:  # noqa: BLE001  # it is logged there
             self.code = Code.ERROR
-            return steps.failure_of(attempt, error).message
+            return cycle.failure_of(attempt, error).message
         if isinstance(found, Diagnosis):
             return found.message
         assert not isinstance(found, ExtenderQuestion), "extenders were asked twice about one attempt"
@@ -225,7 +224,7 @@ class GroupTurn:
             if attempt is not first:
                 context.queue.take(attempt.info.key, first.info)
         for attempt in self._placed:
-            self._steps.permit(attempt)
+            self._binding.permit(attempt)
         return any(attempt is first for attempt in self._placed)
 
     def undo(self) -> None:
@@ -243,6 +242,6 @@ class GroupTurn:
                 context.queue.move_all(ASSIGNED_POD_DELETE, bound_to(attempt.pod.pod, attempt.node), None, scope)
 
     def _take_back(self, attempt: Attempt) -> None:
-        self._steps.take_back(attempt)
+        self._binding.take_back(attempt)
         if attempt.pod.uid in self._nominations:
             self._context.queue.nominator.set(*self._nominations.pop(attempt.pod.uid))

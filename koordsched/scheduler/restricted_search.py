@@ -126,15 +126,15 @@ class RestrictedSearch:
             allowed = AllowedNodes(verdicts, refused, nominated)
             extra = answer.candidates(self._cache, allowed)
             if not extra:
-                of_filters = shapes.refusals_restricted(shape, pod, restriction, verdicts, refused)
+                of_filters = shapes.diagnoses.refusals_restricted(shape, pod, restriction, verdicts, refused)
                 return answer.diagnosis(of_filters, self._cache, allowed)
             rows = np.array(sorted(extra), np.int32)
         elif nominated is None and not len(rows):
             if restriction.of_pod:
-                diagnosis = shapes.refusals_restricted(shape, pod, restriction, verdicts, refused)
+                diagnosis = shapes.diagnoses.refusals_restricted(shape, pod, restriction, verdicts, refused)
                 diagnosis.of_shape = False  # another pod of the shape may be sent elsewhere
                 return diagnosis
-            return shapes.diagnose_restricted(shape, pod, restriction, verdicts, refused)
+            return shapes.diagnoses.of_restricted(shape, pod, restriction, verdicts, refused)
         elif profile.percentage_of_nodes_to_score:
             wanted = nodes_to_find(len(restriction.rows), profile.percentage_of_nodes_to_score)
             rows = rows if wanted is None else self._sampler.sample(rows, wanted, restriction.rows)

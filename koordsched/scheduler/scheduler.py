@@ -183,7 +183,7 @@ class Scheduler:
         """Answer whether there is nothing to try, nothing on its way, and the condition of every pending pod is written."""
         sizes = self.queue.sizes()
         return (
-            not (sizes.active or sizes.backoff or self.queue.in_flight or self.cycle.binding or self._conditions.pending)
+            not (sizes.active or sizes.backoff or self.queue.in_flight or self.cycle.binding.tasks or self._conditions.pending)
             and not self._handle.running
             and self.status_writer.idle
         )
@@ -210,7 +210,7 @@ class Scheduler:
         if self._loop_task is not None:
             self._loop_task.cancel()
             await asyncio.wait([self._loop_task])
-        if left := await self.cycle.wind_up():
+        if left := await self.cycle.binding.wind_up():
             log.info("placements that were not being written yet are left to the next scheduler", pods=left)
         await self._handle.end()
         await self._tasks.end()
@@ -223,7 +223,7 @@ class Scheduler:
     def unfinished(self) -> dict[str, int]:
         """Count what a stop has still to do."""
         return {
-            "binds_in_flight": len(self.cycle.binding),
+            "binds_in_flight": len(self.cycle.binding.tasks),
             "conditions_unwritten": self.status_writer.unwritten,
             "events_unwritten": sum(recorder.unwritten for recorder in self._recorders),
         }
@@ -235,7 +235,7 @@ class Scheduler:
         await self._controller_tasks.end()
         await self._handle.end()
         await self._tasks.end()
-        binding = self.cycle.binding.drop()
+        binding = self.cycle.binding.tasks.drop()
         for task in binding:
             task.cancel()
         if binding:
@@ -364,7 +364,7 @@ class Scheduler:
             lambda: cache.repairs,
         )
         tasks: dict[str, Callable[[], int]] = {
-            "binding": lambda: len(self.cycle.binding),
+            "binding": lambda: len(self.cycle.binding.tasks),
             "preemption": lambda: self._handle.running,
         }
         chain = self._extenders

@@ -375,7 +375,7 @@ def outcome(world: World, info: PodInfo) -> dict[str, object]:
     assert restriction is not None
     verdicts = shapes.filter_restricted(shape, info, restriction)
     refusals: Counter[Status] = Counter()
-    for refusal in shapes.diagnose_restricted(shape, info, restriction, verdicts).refusals:
+    for refusal in shapes.diagnoses.of_restricted(shape, info, restriction, verdicts).refusals:
         refusals[refusal.status] += refusal.nodes
     seen: dict[str, object] = {"feasible": verdicts.feasible.tolist(), "refusals": refusals}
     if len(verdicts.feasible):
@@ -438,7 +438,7 @@ def view(world: World, info: PodInfo) -> dict[str, object]:
         "feasible": shape.evaluation.feasible_rows().tolist(),
     }
     if shape.feasible_count == 0:
-        return seen | {"message": shapes.diagnose(shape, info, NO_REFUSALS).message}
+        return seen | {"message": shapes.diagnoses.of_shape(shape, info, NO_REFUSALS).message}
     shapes.pre_score(shape, info)
     shapes.score(shape, info)
     enabled = [s for s in range(len(shape.scorers)) if shape.evaluation.is_enabled(s)]

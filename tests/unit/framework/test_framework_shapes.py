@@ -77,10 +77,10 @@ class Bench:
         return {self.name(row): shape.evaluation.scores(row)[1] for row in shape.evaluation.feasible_rows().tolist()}
 
     def message(self, info: PodInfo) -> str:
-        return self.shapes.diagnose(self.filtered(info), info, NO_REFUSALS).message
+        return self.shapes.diagnoses.of_shape(self.filtered(info), info, NO_REFUSALS).message
 
     def plugins(self, info: PodInfo) -> set[str]:
-        return set(self.shapes.diagnose(self.filtered(info), info, NO_REFUSALS).plugins)
+        return set(self.shapes.diagnoses.of_shape(self.filtered(info), info, NO_REFUSALS).plugins)
 
     def name(self, row: int) -> str:
         info = self.cache.infos[row]
@@ -387,7 +387,7 @@ def test_lifted_refusals_keep_their_code_and_all_their_reasons() -> None:
     bench = Bench(filter=[FakeFilter("A", n1=unschedulable("a", "b"), n2=unresolvable("b"), n3=unschedulable("a", "b"))])
     info = bench.sign()
     shape = bench.filtered(info)
-    diagnosis = bench.shapes.diagnose(shape, info, NO_REFUSALS)
+    diagnosis = bench.shapes.diagnoses.of_shape(shape, info, NO_REFUSALS)
     assert diagnosis.message == "0/3 nodes are available: 2 a, 3 b."
     assert [shape.evaluation.verdict(row)[1] for row in range(3)] == [1, 2, 1]
     assert diagnosis.status_of(1) == Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("b",), "A")
@@ -571,7 +571,7 @@ def test_rows_that_nominated_pods_take_count_as_refused_by_whom_they_cause() -> 
     bench = Bench(filter=[FakeFilter("A", n1=unschedulable("full"), n2=unschedulable("full")), FakeFilter("B")])
     info = bench.sign()
     shape = bench.filtered(info)
-    diagnosis = bench.shapes.diagnose(shape, info, RowRefusals.of({2: unschedulable("full").with_plugin("A")}))
+    diagnosis = bench.shapes.diagnoses.of_shape(shape, info, RowRefusals.of({2: unschedulable("full").with_plugin("A")}))
     assert diagnosis.message == "0/3 nodes are available: 3 full."
     assert diagnosis.status_of(2) == unschedulable("full").with_plugin("A")
     assert shape.diagnosis is None  # it holds for this pod only

@@ -37,7 +37,7 @@ async def test_it_has_ended_before_a_stopping_scheduler_waits_for_its_binds_and_
         settling = asyncio.create_task(world.scheduler.settle())
         await asyncio.sleep(0.5)
         assert plugin.ticks == ["tick", "end"]
-        assert len(world.scheduler.cycle.binding) == 1
+        assert len(world.scheduler.cycle.binding.tasks) == 1
         await settling
         await world.stop()
 

@@ -38,7 +38,7 @@ def check_books(world: EmbeddedCluster) -> None:
     assert {uid: state.node.name for uid, state in cache.pods.items()} == shown
     assert cache.assumed_count == 0
     assert scheduler.queue.in_flight == []
-    assert not scheduler.cycle.binding
+    assert not scheduler.cycle.binding.tasks
     scheduler.queue.check_invariants()
 
 

@@ -235,7 +235,7 @@ async def test_without_the_gate_the_bind_alone_decides(stage: Stage) -> None:
     meanwhile = Meanwhile(_hand_away)
     async with stage((meanwhile, "reserve preBind")) as world:
         meanwhile.world = world
-        world.scheduler.cycle._checked = False
+        world.scheduler.cycle.binding._checked = False
         await begin(world)
         assert nodes_of_pods(world) == {"p": "n1"}
 

@@ -228,7 +228,7 @@ async def test_a_pod_that_is_deleted_meanwhile_is_not_waited_for(storage: Made) 
         await there.cluster.delete(Ref(POD, "default", "p"))
         await there.cluster.delete(Ref(POD, "default", "q"))
         await asyncio.sleep(6)
-        assert not there.world.scheduler.cycle.binding
+        assert not there.world.scheduler.cycle.binding.tasks
 
 
 async def test_a_volume_that_another_client_changed_first_is_tried_again(storage: Made) -> None:
@@ -270,5 +270,5 @@ async def test_two_hundred_waiting_pods_keep_no_other_pod_from_being_bound(stora
     async with storage() as there:
         waiting = [using(f"w{i}", f"c{i}", nodeSelector={"kubernetes.io/hostname": f"n{1 + i % 2}"}) for i in range(200)]
         await there.begin(*(claim(f"c{i}", "fast") for i in range(200)), *waiting, pod_manifest("plain", "10m"))
-        assert len(there.world.scheduler.cycle.binding) == 200
+        assert len(there.world.scheduler.cycle.binding.tasks) == 200
         assert there.node("plain") != ""

@@ -122,7 +122,8 @@ class Restrictions:
                 if not names:
                     return Restriction(NO_ROWS, plugins, nowhere(plugins))
             else:
-                rows = _checked(plugin, answer) if rows is None else np.intersect1d(rows, answer, assume_unique=True)
+                allowed = _checked(plugin, answer)
+                rows = allowed if rows is None else np.intersect1d(rows, allowed, assume_unique=True)
                 if not len(rows):
                     return Restriction(NO_ROWS, plugins, nowhere(plugins))
         if names is not None:

@@ -94,6 +94,23 @@ def test_the_best_node_of_a_restriction_gets_the_pod() -> None:
     assert bench.find(asks(ONLY, "n1,n2,elsewhere").annotation(CORNER, "a")) == "n2"
 
 
+class Twice(Corner):
+    """Names a row twice."""
+
+    name = "Twice"
+
+    def restrict(self, pod: PodInfo, nodes: Nodes) -> NDArray[np.int32]:
+        return np.array([1, 1], np.int32)
+
+
+@pytest.mark.parametrize("others", [{}, {CORNER: "a"}], ids=["alone", "beside another plugin's rows"])
+def test_rows_that_are_no_set_are_a_plugins_mistake_and_never_a_node_that_another_plugin_excludes(others: dict[str, str]) -> None:
+    bench = Bench(Twice())
+    bench.corner.restriction_key = lambda _pod: others.get(CORNER)  # type: ignore[method-assign]
+    with pytest.raises(ValueError, match="plugin Twice: a restriction is an ascending vector of int32 rows, each once"):
+        bench.find(asks(CORNER, "a"))
+
+
 def test_pods_that_are_restricted_otherwise_share_the_columns_and_wait_apart() -> None:
     bench = Bench()
     free, first, again, other = (bench.sign(made) for made in (pod("p"), asks(ONLY, "n1"), asks(ONLY, "n1", "q"), asks(ONLY, "n2")))

@@ -100,7 +100,8 @@ def _apply(asked: Mapping[str, bool], problems: list[str]) -> dict[str, bool]:
         if name not in DEFAULTS:
             problems.append(f"unrecognized feature gate: {name}{near_miss(name, DEFAULTS)}")
         elif name in LOCKED and switch != DEFAULTS[name]:
-            problems.append(f"cannot set feature gate {name} to {_go(switch)}, feature is locked to {_go(DEFAULTS[name])}")
+            asked_for, locked = str(switch).lower(), str(DEFAULTS[name]).lower()
+            problems.append(f"cannot set feature gate {name} to {asked_for}, feature is locked to {locked}")
         else:
             enabled[name] = switch
     return enabled
@@ -113,7 +114,3 @@ def _unmet_dependencies(enabled: Mapping[str, bool]) -> list[str]:
         if enabled[name] and missing:
             problems.append(f"{name} is enabled, but depends on features that are disabled: [{' '.join(missing)}]")
     return problems
-
-
-def _go(value: bool) -> str:
-    return "true" if value else "false"

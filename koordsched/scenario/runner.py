@@ -133,8 +133,9 @@ class StepRunner:
                     if kind is PRIORITY_CLASS and target.name in PRIORITY_CLASSES:
                         await self._cluster.patch(target, body)  # it is there; people bring the manifests of Koordinator's chart
                         continue
-                    if kind.namespaced:
-                        await self._need_namespace(target.namespace)
+                    if kind.namespaced and target.namespace not in self._namespaces:
+                        self._namespaces.add(target.namespace)
+                        await self._need_existing(target.namespace)
                     await self._cluster.create(kind, body)
                 except ClusterError as error:
                     raise ScenarioFailed(f"{given.path}: expected {named(target)} to be created, seen {error.message}") from error
@@ -147,11 +148,6 @@ class StepRunner:
         else:
             self._namespaces.add(target.name)
             await self._cluster.create(NAMESPACE, body)
-
-    async def _need_namespace(self, name: str) -> None:
-        if name not in self._namespaces:
-            self._namespaces.add(name)
-            await self._need_existing(name)
 
     async def _need_existing(self, name: str) -> None:
         try:

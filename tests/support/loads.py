@@ -5,26 +5,22 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Any, cast
 
-from msgspec.structs import replace
-
 from koordsched.api.core import PodCondition
-from koordsched.api.kinds import NODE, NODE_METRIC
+from koordsched.api.kinds import NODE_METRIC
 from koordsched.api.validation import decode
 from koordsched.clock import rfc3339
-from koordsched.cluster.port import ADDED, DELETED, WatchEvent
 from koordsched.config.features import FeatureGates
 from koordsched.config.koordinator_args import LoadAwareSchedulingAggregatedArgs, LoadAwareSchedulingArgs, _complete_load_aware
 from koordsched.plugins.loadaware.plugin import LoadAwareScheduling
 from koordsched.plugins.loadaware.state import LoadState, load_state
 from support.builders import NodeBuilder, PodBuilder
-from support.plugins import PluginBench
+from support.plugins import WatchingBench
 from support.queueing import HandClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from koordsched.api.core import Quantity
-    from koordsched.api.kinds import Kind
     from koordsched.api.koordinator.measurements import NodeMetric
 
 VERSIONS = count(1)
@@ -86,8 +82,8 @@ def load_args(*, aggregated: Mapping[str, Any] | None = None, **fields: Any) -> 
     return _complete_load_aware(LoadAwareSchedulingArgs(aggregated=own, **fields), FeatureGates())
 
 
-class LoadBench(PluginBench):
-    """Plugins first, then the cache, as with watches. Timers are called when `pass_time` comes to them."""
+class LoadBench(WatchingBench):
+    """A plugin bench with NodeMetrics. Timers are called when `pass_time` comes to them."""
 
     def __init__(self, *nodes: NodeBuilder) -> None:
         super().__init__()
@@ -121,30 +117,14 @@ class LoadBench(PluginBench):
             due[1]()
         self.hand.time = until
 
-    def set(self, builder: NodeBuilder) -> None:
-        node = builder.build()
-        node = replace(node, metadata=replace(node.metadata, resource_version=str(next(VERSIONS))))
-        self._report(WatchEvent(ADDED, node), NODE)
-        self.cache.set_node(node)
-
-    def remove(self, name: str) -> None:
-        """Let the node be deleted."""
-        self._report(WatchEvent(DELETED, self.informer(NODE).store[name]), NODE)
-        self.cache.remove_node(name)
-
     def report(self, made: NodeMetric) -> None:
         """Let the metric come, or replace the one of its name."""
-        self._report(WatchEvent(ADDED, made), NODE_METRIC)
+        self.came(NODE_METRIC, made)
 
     def unreport(self, name: str) -> None:
         """Let the metric be deleted."""
-        self._report(WatchEvent(DELETED, self.informer(NODE_METRIC).store[name]), NODE_METRIC)
+        self.went(NODE_METRIC, name)
 
     def assume(self, builder: PodBuilder, node_name: str) -> None:
         """Let the pod be assumed on the node."""
         self.cache.assume_pod(builder.info(), node_name)
-
-    def _report(self, event: WatchEvent, kind: Kind) -> None:
-        objects = self.informer(kind)._objects
-        objects.apply(event)
-        assert not objects.handler_errors

@@ -9,18 +9,14 @@ import json
 from itertools import count
 from typing import TYPE_CHECKING, Any, cast
 
-from msgspec.structs import replace
-
-from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY
+from koordsched.api.kinds import NODE_RESOURCE_TOPOLOGY
 from koordsched.api.koordinator.pods import RESOURCE_SPEC, RESOURCE_STATUS
 from koordsched.api.validation import decode
-from koordsched.cluster.port import ADDED, DELETED, WatchEvent
 from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
-from support.builders import NodeBuilder, PodBuilder, pod
-from support.plugins import PluginBench
+from support.builders import PodBuilder, pod
+from support.plugins import WatchingBench
 
 if TYPE_CHECKING:
-    from koordsched.api.kinds import Kind
     from koordsched.api.meta import Unstructured
 
 VERSIONS = count(1)
@@ -54,29 +50,13 @@ def holding(builder: PodBuilder, cpuset: str, amounts: dict[int, dict[str, str]]
     return held.annotation(RESOURCE_SPEC, json.dumps({"preferredCPUExclusivePolicy": exclusive})) if exclusive else held
 
 
-class NumaBench(PluginBench):
-    """A plugin bench on which Nodes and NodeResourceTopologies come, change and go as watches report it: plugins first, then the cache."""
-
-    def set(self, builder: NodeBuilder) -> None:
-        node = builder.build()
-        node = replace(node, metadata=replace(node.metadata, resource_version=str(next(VERSIONS))))
-        self._report(WatchEvent(ADDED, node), NODE)
-        self.cache.set_node(node)
-
-    def remove(self, name: str) -> None:
-        """Let the node be deleted."""
-        self._report(WatchEvent(DELETED, self.informer(NODE).store[name]), NODE)
-        self.cache.remove_node(name)
+class NumaBench(WatchingBench):
+    """A plugin bench with NodeResourceTopologies."""
 
     def describe(self, nrt: Unstructured) -> None:
         """Let the topology come, or replace the one of its name."""
-        self._report(WatchEvent(ADDED, nrt), NODE_RESOURCE_TOPOLOGY)
+        self.came(NODE_RESOURCE_TOPOLOGY, nrt)
 
     def undescribe(self, name: str) -> None:
         """Let the topology be deleted."""
-        self._report(WatchEvent(DELETED, self.informer(NODE_RESOURCE_TOPOLOGY).store[name]), NODE_RESOURCE_TOPOLOGY)
-
-    def _report(self, event: WatchEvent, kind: Kind) -> None:
-        objects = self.informer(kind)._objects
-        objects.apply(event)
-        assert not objects.handler_errors
+        self.went(NODE_RESOURCE_TOPOLOGY, name)

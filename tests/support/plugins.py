@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import random
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
+from koordsched.api.kinds import NODE
 from koordsched.cache.cache import Cache
 from koordsched.clock import Clock, RealClock
+from koordsched.cluster.port import ADDED, DELETED, WatchEvent
 from koordsched.config.features import FeatureGates
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.interface import PreFilterPlugin, PreFilterResult, PreScorePlugin
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
     from support.builders import NodeBuilder, PodBuilder
 
 ENTRY_REASONS = tuple[str, ...]
+VERSIONS = count(1)
 
 
 class PluginBench(RecordedActions):
@@ -111,3 +117,31 @@ def hint(plugin: Plugin, index: int, pod: PodBuilder, old: Object | None, new: O
     function = registered(plugin)[index].hint
     assert function is not None
     return function(pod.info(), old, new)
+
+
+class WatchingBench(PluginBench):
+    """A plugin bench on which objects come, change and go as watches report it: plugins first, then the cache."""
+
+    def set(self, builder: NodeBuilder) -> None:
+        node = builder.build()
+        node = replace(node, metadata=replace(node.metadata, resource_version=str(next(VERSIONS))))
+        self.came(NODE, node)
+        self.cache.set_node(node)
+
+    def remove(self, name: str) -> None:
+        """Let the node be deleted."""
+        self.went(NODE, name)
+        self.cache.remove_node(name)
+
+    def came(self, kind: Kind, obj: Object) -> None:
+        """Let an object come, or replace the one of its name."""
+        self._apply(kind, WatchEvent(ADDED, obj))
+
+    def went(self, kind: Kind, name: str) -> None:
+        """Let an object be deleted."""
+        self._apply(kind, WatchEvent(DELETED, self.informer(kind).store[name]))
+
+    def _apply(self, kind: Kind, event: WatchEvent) -> None:
+        objects = self.informer(kind)._objects
+        objects.apply(event)
+        assert not objects.handler_errors

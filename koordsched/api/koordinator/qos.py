@@ -49,7 +49,7 @@ def qos_class_or_default(pod: Pod) -> QosClass:
     limits = _computed(each.limits for each in counted)
     if not requests and not limits:
         return QosClass.BE
-    limited = all(_has_both(each.limits) for each in counted)
+    limited = all(nano(each.limits.get(name, 0)) > 0 for each in counted for name in _COMPUTE)
     return QosClass.LSR if limited and requests == limits else QosClass.LS
 
 
@@ -65,7 +65,3 @@ def _computed(lists: Iterable[ResourceList]) -> dict[str, int]:
             if amount > 0:
                 totals[name] = totals.get(name, 0) + amount
     return totals
-
-
-def _has_both(limits: ResourceList) -> bool:
-    return all(nano(limits.get(name, 0)) > 0 for name in _COMPUTE)

@@ -7,6 +7,7 @@ the wrong type becomes a FieldError with its path, its value and the expected ty
 from __future__ import annotations
 
 import re
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -84,13 +85,9 @@ def strip_nulls(value: Any) -> Any:
         return value if same else stripped
     if isinstance(value, list):
         items = [strip_nulls(item) for item in value if item is not None]
-        same = len(items) == len(value) and all(map(_is, items, value))
+        same = len(items) == len(value) and all(map(is_, items, value))
         return value if same else items
     return value
-
-
-def _is(left: object, right: object) -> bool:
-    return left is right
 
 
 def _unstructured(raw: Any) -> Unstructured:

@@ -112,7 +112,9 @@ class MemoryCluster:
             await fault.before()
         if fault is not None:
             fault.after()
-        self._compact_when_due()
+        every = self.faults.compact_every
+        if every and self._clock.now() - self._compacted_at >= every:
+            self.compact()
         request = WatchRequest(
             version=_version(resource_version, self._registry.version),
             selector=self._selector(field_selector),
@@ -232,11 +234,6 @@ class MemoryCluster:
         if self._undefined and kind in self._undefined:
             raise answers.not_served()
         return self.faults.for_request(verb, kind, self._random) if self.faults.rules else None
-
-    def _compact_when_due(self) -> None:
-        every = self.faults.compact_every
-        if every and self._clock.now() - self._compacted_at >= every:
-            self.compact()
 
     def _watch_lifetime(self) -> float:
         """Draw how long a new watch may last, in seconds."""

@@ -48,7 +48,9 @@ def budget_after(budgets: Sequence[Stored], pod: Raw, now: str) -> Raw | None:
     name, generation = raw["metadata"]["name"], raw["metadata"]["generation"]
     status: Raw = raw.get("status") or {}
     healthy, desired, allowed = (int(status.get(field) or 0) for field in ("currentHealthy", "desiredHealthy", "disruptionsAllowed"))
-    if not _is_ready(pod) and (_always_allows(raw) or healthy >= desired > 0):
+    ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in _conditions(pod))
+    always_allows = (raw.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
+    if not ready and (always_allows or healthy >= desired > 0):
         return None
     if status.get("observedGeneration", generation) < generation:
         raise TooManyRequests(f"{REFUSED} The disruption budget {name} is still being processed by the server.", PROCESSING_SECONDS)
@@ -77,14 +79,6 @@ def evicted(pod: Raw, now: str) -> Raw:
     }
     others = [each for each in _conditions(pod) if each.get("type") != condition["type"]]
     return {**pod, "status": {**status, "conditions": [*others, condition]}}
-
-
-def _always_allows(budget: Raw) -> bool:
-    return (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
-
-
-def _is_ready(pod: Raw) -> bool:
-    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in _conditions(pod))
 
 
 def _conditions(pod: Raw) -> Sequence[dict[str, Any]]:

@@ -29,7 +29,7 @@ from koordsched.cluster.memory.metadata import (
     with_server_fields,
 )
 from koordsched.cluster.memory.patches import PatchError, merge_patch, strategic_merge_patch
-from koordsched.cluster.memory.schemas import BUILT_IN_GROUPS, definition_of, has_status_resource
+from koordsched.cluster.memory.schemas import BUILT_IN_GROUPS, canonical, definition_of, has_status_resource
 from koordsched.cluster.memory.store import HistoryEntry, KindStore, Raw, Stored, key_of
 from koordsched.cluster.memory.templates import Template, TemplateCache, template_key
 from koordsched.cluster.port import Binding, Invalid, Patch, PatchType, Ref
@@ -224,7 +224,8 @@ class Registry:
             raw.pop("status", None)  # a new object has none until its status subresource is written
         if errors := definition.shape(raw, old):
             if written:
-                errors = [replace(error, message=error.message.replace(error.path, _below(error.path, written), 1)) for error in errors]
+                shorter = {error.path: error.path.removeprefix(written).removeprefix(".") for error in errors}
+                errors = [replace(error, message=error.message.replace(error.path, shorter[error.path], 1)) for error in errors]
             raise answers.invalid(kind, raw["metadata"]["name"], errors)
 
     def _now(self) -> str:
@@ -292,11 +293,6 @@ class Registry:
         return last
 
 
-def _below(path: str, field: str) -> str:
-    """Return the rest of a path that begins with the field."""
-    return path.removeprefix(field).removeprefix(".")
-
-
 def _key(raw: Raw) -> str:
     metadata = raw["metadata"]
     return key_of(metadata.get("namespace", ""), metadata["name"])
@@ -332,12 +328,7 @@ def _apply(stored: Stored, patch_type: PatchType, body: Raw) -> Raw:
 
 def _sharing(new: Raw, old: Raw) -> Raw:
     """Return the new state with each field that is unchanged shared with the old state."""
-    return {key: old[key] if key in old and _canonical(old[key]) == _canonical(value) else value for key, value in new.items()}
-
-
-def _canonical(value: Any) -> bytes:
-    """Write JSON so that equal values are equal bytes: to Python, 1 and True are equal."""
-    return msgspec.json.encode(value, order="deterministic")
+    return {key: old[key] if key in old and canonical(old[key]) == canonical(value) else value for key, value in new.items()}
 
 
 def _differs(old: Raw, new: Raw) -> bool:

@@ -178,7 +178,7 @@ class Definition:
                 del raw[name]
             elif old is None or old.get(name) is not value:
                 made = self._field(errors, name, below, value)
-                raw[name] = old[name] if old is not None and name in old and _canonical(old[name]) == _canonical(made) else made
+                raw[name] = old[name] if old is not None and name in old and canonical(old[name]) == canonical(made) else made
         for name, default in schema.defaults.items():
             raw.setdefault(name, default)
         for name in schema.required:
@@ -218,7 +218,8 @@ def has_status_resource(kind: Kind) -> bool:
     return definition is None or definition.has_status
 
 
-def _canonical(value: Any) -> bytes:
+def canonical(value: Any) -> bytes:
+    """Write JSON so that equal values are equal bytes: to Python, 1 and True are equal."""
     return msgspec.json.encode(value, order="deterministic")
 
 

@@ -109,7 +109,7 @@ def zones_of(layout: CpuLayout, memory: int = 0) -> list[Json]:
     amounts = {"cpu": str(layout.cores * layout.threads)}
     if memory:
         amounts["memory"] = str(memory // layout.zones)
-    resources = [_resource(name, amount) for name, amount in amounts.items()]
+    resources = [{"name": name, "capacity": amount, "allocatable": amount, "available": amount} for name, amount in amounts.items()]
     return [{"name": f"node-{numa}", "type": "Node", "resources": resources} for numa in range(layout.zones)]
 
 
@@ -134,10 +134,6 @@ def complete_topology(body: Mapping[str, Any]) -> Json:
 @cache
 def _annotation(layout: CpuLayout) -> str:
     return msgspec.json.encode({"detail": list(layout.details())}).decode()
-
-
-def _resource(name: str, amount: str) -> Json:
-    return {"name": name, "capacity": amount, "allocatable": amount, "available": amount}
 
 
 def _complete_zones(zones: Any) -> Any:

@@ -55,8 +55,6 @@ class CheckedRequests:
         return unresolvable(TOO_MANY_RESOURCES.format(count=count, limit=MAX_RESOURCES))
 
     def explain(self, request: Request, code: int) -> Status:
-        reasons = [self._reason(resource) for bit, resource in enumerate(request.names) if code >> bit & 1]
+        short = [resource for bit, resource in enumerate(request.names) if code >> bit & 1]
+        reasons = [TOO_MANY_PODS if resource == "pods" else INSUFFICIENT.format(resource=resource) for resource in short]
         return unresolvable(*reasons) if code & UNRESOLVABLE else unschedulable(*reasons)
-
-    def _reason(self, resource: str) -> str:
-        return TOO_MANY_PODS if resource == "pods" else INSUFFICIENT.format(resource=resource)

@@ -27,6 +27,29 @@ KEPT = 32_768
 INVALID = "invalid bearer token"
 
 
+LINES = 10
+LINES_SECONDS = 60.0
+"""Refused requests are logged that often in so many seconds: a client that asks with a wrong token must not fill the log."""
+
+
+class LimitedLog:
+    """Logs errors, LINES of them in LINES_SECONDS, and with the next line how many were left out before it."""
+
+    def __init__(self) -> None:
+        self._begun = 0.0
+        self._lines = self._left_out = 0
+
+    def error(self, now: float, event: str, err: str) -> None:
+        if not self._begun <= now < self._begun + LINES_SECONDS:
+            self._begun, self._lines = now, 0
+        if self._lines == LINES:
+            self._left_out += 1
+            return
+        self._lines += 1
+        left_out, self._left_out = self._left_out, 0
+        log.error(event, err=err, **({"left_out": left_out} if left_out else {}))
+
+
 class Verdict(msgspec.Struct, frozen=True):
     """The user of what a request shows, or what is wrong with it; neither when it shows nothing."""
 
@@ -43,6 +66,8 @@ class Tokens:
 
     def __init__(self, reviews: Reviews, now: Callable[[], float], seconds: float) -> None:
         self._reviews = reviews
+        self._now = now
+        self._log = LimitedLog()
         self._known: TTLCache[bytes, Verdict] = TTLCache(KEPT, seconds, now)
         self._asked: dict[bytes, asyncio.Task[Verdict]] = {}
 
@@ -61,7 +86,7 @@ class Tokens:
         try:
             review = cast("TokenReview", await self._reviews.ask(TOKEN_REVIEW, {"token": token}))
         except ClusterError as error:
-            log.error("a token cannot be reviewed, so its request is refused", err=error.message)
+            self._log.error(self._now(), "a token cannot be reviewed, so its request is refused", error.message)
             return Verdict(flaw=error.message)
         finally:
             del self._asked[key]
@@ -88,6 +113,7 @@ class Authenticator(msgspec.Struct):
     trust: Trust
     now: Callable[[], float]
     tokens: Tokens | None = None
+    limited_log: LimitedLog = msgspec.field(default_factory=LimitedLog)
 
     async def user(self, request: HttpRequest) -> RequestUser | None:
         """Return the user; None when what was shown is wrong, which is logged."""
@@ -99,7 +125,7 @@ class Authenticator(msgspec.Struct):
                 flaws.append(verdict.flaw)
         if not flaws:
             return ANONYMOUS
-        log.error("Unable to authenticate the request", err="; ".join(flaws))
+        self.limited_log.error(self.now(), "Unable to authenticate the request", "; ".join(flaws))
         return None
 
     async def _verdicts(self, request: HttpRequest) -> AsyncIterator[Verdict]:

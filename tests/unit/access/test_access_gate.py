@@ -11,11 +11,12 @@ import msgspec
 import pytest
 from cryptography import x509
 from multidict import CIMultiDict, CIMultiDictProxy
+from structlog.testing import capture_logs
 from support.controlplane.authority import Authority, KeyPair
 from support.reviewing import Reviewer
 
 from koordsched.cluster.port import Forbidden, OutcomeUnknown, ServerError, TooManyRequests
-from koordsched.server.access.authentication import Authenticator, Tokens
+from koordsched.server.access.authentication import LINES, Authenticator, Tokens
 from koordsched.server.access.authorities import FrontProxy, Trust
 from koordsched.server.access.authorization import AccessFilter, AnswerLifetimes, Authorizer, OpenPaths
 from koordsched.server.access.identities import Authorities, ProxyRules
@@ -65,6 +66,24 @@ async def test_a_stranger_is_forbidden_in_the_words_of_kube_scheduler() -> None:
         b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"forbidden: User \\"system:anonymous\\" cannot get '
         b'path \\"/metrics\\"","reason":"Forbidden","details":{},"code":403}\n',
     )
+
+
+async def test_a_client_with_a_wrong_token_does_not_fill_the_log() -> None:
+    scene = Scene()
+    with capture_logs() as logs:
+        for moment in (*range(25), 61):
+            scene.now = NOON + moment
+            assert status(await scene.ask(authorization=f"Bearer {moment}")) == 401
+    assert [line.get("left_out", 0) for line in logs] == [0] * LINES + [25 - LINES]
+
+
+async def test_a_client_does_not_fill_the_log_while_no_token_can_be_reviewed() -> None:
+    scene = Scene()
+    scene.server.refusals = [Forbidden("no")] * 25
+    with capture_logs() as logs:
+        for moment in range(25):
+            assert status(await scene.ask(authorization=f"Bearer {moment}")) == 401
+    assert len(logs) == 2 * LINES  # the review's failure, and the refusal
 
 
 async def test_what_is_shown_and_wrong_is_unauthorized_even_on_open_paths() -> None:

@@ -103,10 +103,8 @@ class Twice(Corner):
         return np.array([1, 1], np.int32)
 
 
-@pytest.mark.parametrize("others", [{}, {CORNER: "a"}], ids=["alone", "beside another plugin's rows"])
-def test_rows_that_are_no_set_are_a_plugins_mistake_and_never_a_node_that_another_plugin_excludes(others: dict[str, str]) -> None:
+def test_rows_that_are_no_set_are_a_plugins_mistake_and_never_a_node_that_another_plugin_excludes() -> None:
     bench = Bench(Twice())
-    bench.corner.restriction_key = lambda _pod: others.get(CORNER)  # type: ignore[method-assign]
     with pytest.raises(ValueError, match="plugin Twice: a restriction is an ascending vector of int32 rows, each once"):
         bench.find(asks(CORNER, "a"))
 

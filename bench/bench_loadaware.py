@@ -104,7 +104,7 @@ async def _metric_events_while_pods_wait(benchmark: Any) -> None:
     while (item := scheduler.queue.pop()) is not None:
         shape = profile.shapes.pre_filter(item.pod_info)
         profile.shapes.filter(shape, item.pod_info)
-        item.unschedulable_plugins = set(profile.shapes.diagnose(shape, item.pod_info, NO_REFUSALS).plugins)
+        item.unschedulable_plugins = set(profile.shapes.diagnoses.of_shape(shape, item.pod_info, NO_REFUSALS).plugins)
         item.rejected_in_filter = True
         scheduler.queue.add_unschedulable_if_not_present(item)
     assert scheduler.queue.sizes().unschedulable == REFUSED

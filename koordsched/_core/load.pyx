@@ -21,7 +21,7 @@ cnp.import_array()
 
 cdef int64_t UNLIMITED = INT64_MAX
 cdef int64_t MAX_AMOUNT = (<int64_t> 1) << 53  # exact in double precision, and so are sums of as many pods as a node can have
-cdef int64_t MAX_THRESHOLD = (<int64_t> 1) << 50  # percent; half of one more still makes a difference
+cdef int64_t MAX_THRESHOLD = (<int64_t> 1) << 62  # percent; no use is more
 cdef int64_t MAX_SCORE = 100
 cdef int64_t MAX_SHARED = (<int64_t> 1) << 42
 cdef double BELOW_ONE_UNIT = 2.0 ** -44
@@ -317,42 +317,46 @@ cdef inline double _share(int64_t capacity) noexcept nogil:
 
 cdef int64_t _largest_passing(int64_t capacity, int64_t threshold) noexcept nogil:
     # Invariant: low passes (or is -1), high does not. Use never exceeds 2^62, where every threshold that matters is exceeded.
-    cdef double limit = <double> threshold + 0.5
+    cdef double limit = <double> threshold + 0.5  # for the guess alone: from 2^52 on it is a whole number
     cdef int64_t low = -1, high = (<int64_t> 1) << 62
     cdef int64_t guess = <int64_t> (limit / 100 * <double> capacity) if limit / 100 * <double> capacity < 4e18 else high
     cdef int64_t step = 1
     if threshold < 0:
         return -1
-    if not _exceeds(high, capacity, limit):
+    if not _exceeds(high, capacity, threshold):
         return UNLIMITED
     # The guess is off by rounding alone: look at ever wider distances from it before halving what is left.
-    if _exceeds(guess, capacity, limit):
+    if _exceeds(guess, capacity, threshold):
         high = guess
-        while high - step > 0 and _exceeds(high - step, capacity, limit):
+        while high - step > 0 and _exceeds(high - step, capacity, threshold):
             high -= step
             step *= 2
         low = max(-1, high - step)
-        if low >= 0 and _exceeds(low, capacity, limit):
+        if low >= 0 and _exceeds(low, capacity, threshold):
             low = -1
     else:
         low = guess
-        while low + step < high and not _exceeds(low + step, capacity, limit):
+        while low + step < high and not _exceeds(low + step, capacity, threshold):
             low += step
             step *= 2
         high = min(high, low + step)
     while high - low > 1:
         guess = low + (high - low) // 2
-        if _exceeds(guess, capacity, limit):
+        if _exceeds(guess, capacity, threshold):
             high = guess
         else:
             low = guess
     return low
 
 
-cdef inline bint _exceeds(int64_t estimated, int64_t capacity, double limit) noexcept nogil:
-    # The reference's expression as it stands, down to the rounding of each step; rounded half away from zero, it is more than a whole
-    # number if and only if it is at least half of one more.
-    return <double> estimated / <double> capacity * 100 >= limit
+cdef inline bint _exceeds(int64_t estimated, int64_t capacity, int64_t threshold) noexcept nogil:
+    # The reference's expression as it stands, down to the rounding of each step, rounded half away from zero.
+    cdef double percent = <double> estimated / <double> capacity * 100
+    cdef int64_t whole
+    if percent >= <double> MAX_THRESHOLD:
+        return True
+    whole = <int64_t> percent
+    return whole + (percent - <double> whole >= 0.5) > threshold
 
 
 # Filter

@@ -253,6 +253,8 @@ big = st.one_of(st.integers(0, 10**4), st.integers(0, 2**40), st.integers(0, 2**
 @settings(max_examples=500)
 @example(used=1140, capacity=4000, threshold=28)
 @example(used=2**53, capacity=3, threshold=100)
+@example(used=5809643518259366, capacity=516, threshold=2**50 + 1)
+@example(used=2**53, capacity=1, threshold=2**53 + 1)
 @given(used=big, capacity=big, threshold=st.one_of(st.integers(-3, 120), st.integers(-(2**62), 2**62)))
 def test_the_room_that_is_left_is_where_the_float_expression_changes(used: int, capacity: int, threshold: int) -> None:
     """Whatever is used already, the first estimate that is refused is the first one for which the reference's expression is too large."""

@@ -91,6 +91,7 @@ def tooling() -> Sequence[Tooling]:
         schedulinggates,
         tainttoleration,
     )
+    from koordsched.plugins.deviceshare import tooling as deviceshare  # noqa: PLC0415
     from koordsched.plugins.loadaware import tooling as loadaware  # noqa: PLC0415
     from koordsched.plugins.nodenumaresource import tooling as nodenumaresource  # noqa: PLC0415
 
@@ -105,6 +106,7 @@ def tooling() -> Sequence[Tooling]:
         interpodaffinity,
         nodenumaresource,
         loadaware,
+        deviceshare,
     )
     return [package.TOOLING for package in packages]
 

@@ -15,14 +15,13 @@ import msgspec
 from koordsched.api.meta import JSON_ERRORS
 from koordsched.plugins import tooling
 from koordsched.scenario.cluster import named
-from koordsched.scenario.devices import DEVICES
 from koordsched.scenario.model import CountRule, Expect, PodRule
 from koordsched.scenario.observation import PLUGIN_CHECKS, Json, Seen, events_about, missing, node_of, refusal, state, tried
 
 SHOWN_BODY = 200
 EXAMPLES = 5
 
-EXCLUSIVE = (*(resource for each in tooling() for resource in each.exclusive), DEVICES)
+EXCLUSIVE = tuple(resource for each in tooling() for resource in each.exclusive)
 
 
 class Mismatch(msgspec.Struct, frozen=True):

@@ -354,3 +354,9 @@ def test_a_mistake_of_the_inline_configuration_has_its_path(tmp_path: Path) -> N
     config = "config: {apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration, parallelism: 0}\n"
     (line,) = mistakes(tmp_path, HEAD + "steps: []\n" + config)
     assert line.startswith("f.yaml: document 1: config.parallelism: ")
+
+
+def test_devices_in_short_that_are_none_are_a_mistake(tmp_path: Path) -> None:
+    device = {"kind": "Device", "metadata": {"name": "n1"}, "gpus": "2x2", "nics": "2"}
+    (line,) = step_mistakes(tmp_path, {"create": [device]})
+    assert line.startswith("steps[0].create[0].gpus: '2x2': expected NUMAxPCIExGPUS")

@@ -34,6 +34,8 @@ log = get_logger(__name__)
 
 PODS_TO_ACTIVATE = "kubernetes.io/pods-to-activate"  # CycleState key: pods (by key) that plugins want tried now that this one is placed
 POD_IS_BEING_DELETED = "pod is being deleted"
+MOST_QUEUEING = 256
+"""Placements that wait for their turn to be sent before no more pods are scheduled: what is decided later knows more of the cluster."""
 LOOK_SECONDS = 0.1  # how often it is seen, at the end, which bindings have begun to wait meanwhile
 
 
@@ -56,6 +58,8 @@ class BindingCycles:
         self._extenders = extenders
         self._checked = checked
         self._waits = CancellableWaits()
+        self._queueing = 0  # bindings that wait for a slot
+        self._caught_up = asyncio.Event()
         self.tasks = BindingTasks()
 
     def permit(self, attempt: Attempt) -> None:
@@ -74,6 +78,15 @@ class BindingCycles:
         if pods:
             state.delete(PODS_TO_ACTIVATE)
             self._context.queue.activate(pods.values())
+
+    async def keep_up(self) -> None:
+        """Give other tasks their turn, and wait while too many placements have not begun to be bound or queue for a slot."""
+        await asyncio.sleep(0)
+        while self.tasks.not_begun >= MOST_QUEUEING:
+            await asyncio.sleep(0)
+        if self._queueing >= MOST_QUEUEING:
+            self._caught_up.clear()
+            await self._caught_up.wait()
 
     async def wind_up(self) -> int:
         """Let the bindings end whose requests were sent; take back the others without a word, as nothing is wrong with their pods.
@@ -127,8 +140,7 @@ class BindingCycles:
         if not taken:
             slots = self._context.bind_slots
             if slots.locked():
-                with self._waits.wait():
-                    await slots.acquire()
+                await self._queue_for(slots)
             else:
                 await slots.acquire()  # not `async with`: that is two coroutines more for every pod
             try:
@@ -138,6 +150,16 @@ class BindingCycles:
         if status is None:
             self._bound(attempt)
         return status
+
+    async def _queue_for(self, slots: asyncio.Semaphore) -> None:
+        self._queueing += 1
+        try:
+            with self._waits.wait():
+                await slots.acquire()
+        finally:
+            self._queueing -= 1
+            if self._queueing <= MOST_QUEUEING // 2:
+                self._caught_up.set()
 
     def _why_not_bound(self, attempt: Attempt) -> Status | None:
         """Look at the pod as the cluster has it by now (frameworkext.md §4 item 11). None: it may be bound."""

@@ -37,6 +37,11 @@ class BindingTasks:
         return len(self._waiting) + self._running
 
     @property
+    def not_begun(self) -> int:
+        """Return how many have not begun."""
+        return len(self._waiting)
+
+    @property
     def tasks(self) -> list[asyncio.Task[None]]:
         """Return the tasks that run them."""
         return list(self._runners)

@@ -13,7 +13,6 @@ turn: `group_turn`. A plugin that raises has a bug: that costs its pod an attemp
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -96,7 +95,7 @@ class Cycle:
                 await rest
             turn += 1
             if turn % PODS_A_TURN == 0:
-                await asyncio.sleep(0)
+                await self.binding.keep_up()
 
     def next_pod(self) -> QueuedPodInfo | None:
         """Return the pod that a plugin names, or the first of the queue (frameworkext.md §4 item 1)."""

@@ -92,7 +92,7 @@ class Process:
                 self._tasks.keep("heartbeat", self._heartbeat.beat)
                 connector = ApiConnector(options.connect, options.clock, Random(options.random.getrandbits(64)))
                 watch_connections = self._bootstrap.metrics.watch_connections
-                ports = ServingOptions(options.flags, connector, self._bootstrap, watch_connections, options.new_loop)
+                ports = ServingOptions(options.flags, connector, self._bootstrap, watch_connections, options.new_loop, self._is_busy)
                 async with serving(ports) as self._serving:
                     return await self._serve()
         except StartError as error:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 SHARE = 0.1
 """CPU seconds a second."""
+BUSY_SHARE = 0.05
+"""While the main loop has a backlog: whoever waits for its work comes before whoever looks at it."""
 SAVED_SECONDS = 0.1
 """What time without requests leaves for a burst, such as a scrape of /metrics and /metrics/resources. At the start nothing is saved yet."""
 OWED_SECONDS = 0.25
@@ -33,11 +35,12 @@ MOST_REST = 1.0
 
 
 class Pace:
-    """`cpu` returns the CPU seconds used so far, `now` the seconds of the loop."""
+    """`cpu` returns the CPU seconds used so far, `now` the seconds of the loop, `is_busy` whether the main loop has a backlog."""
 
-    def __init__(self, cpu: Callable[[], float], now: Callable[[], float]) -> None:
+    def __init__(self, cpu: Callable[[], float], now: Callable[[], float], is_busy: Callable[[], bool]) -> None:
         self._cpu = cpu
         self._now = now
+        self._is_busy = is_busy
         self._left = 0.0
         self._counted = cpu(), now()
         self._turn = asyncio.Lock()  # first come, first served
@@ -54,9 +57,10 @@ class Pace:
     def _rest(self) -> float:
         """Return for how many seconds nothing should be answered."""
         (cpu, now), self._counted = self._counted, (self._cpu(), self._now())
-        left = self._left + SHARE * (self._counted[1] - now) - (self._counted[0] - cpu)
+        share = BUSY_SHARE if self._is_busy() else SHARE
+        left = self._left + share * (self._counted[1] - now) - (self._counted[0] - cpu)
         self._left = max(-OWED_SECONDS, min(SAVED_SECONDS, left))
-        return -self._left / SHARE
+        return -self._left / share
 
 
 OK = 200

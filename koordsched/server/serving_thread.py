@@ -77,13 +77,17 @@ async def secure_port(flags: Flags, connector: ApiConnector) -> AsyncIterator[Po
 
 
 class ServingOptions(msgspec.Struct, frozen=True):
-    """What is served where. `opened` is called with each port's connections; `connector` is not shared with another thread."""
+    """What is served where. `opened` is called with each port's connections; `connector` is not shared with another thread.
+
+    `is_busy` answers whether the main loop has a backlog. The thread calls it: it may only read, and in one step.
+    """
 
     flags: Flags
     connector: ApiConnector
     handler: RequestHandler
     opened: Callable[[Connections], object]
     new_loop: Callable[[], asyncio.AbstractEventLoop]
+    is_busy: Callable[[], bool]
 
 
 class ServingThread:
@@ -136,7 +140,7 @@ class ServingThread:
                 ports.append(await kept.enter_async_context(secure_port(options.flags, options.connector)))
             if options.flags.port:
                 ports.append(plain_port(options.flags))
-            pace = Pace(self._cpu_seconds, self._loop.time)
+            pace = Pace(self._cpu_seconds, self._loop.time, options.is_busy)
             for connections in await kept.enter_async_context(listening(ports, options.handler, pace)):
                 options.opened(connections)
             self._main.loop.call_soon_threadsafe(self._opened.set_result, None)

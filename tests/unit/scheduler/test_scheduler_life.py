@@ -20,7 +20,9 @@ from koordsched.config.flags import parse_flags
 from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions
 from koordsched.framework.status import Code, Status, unschedulable
 from koordsched.scheduler import failure
+from koordsched.scheduler.binding_cycle import MOST_QUEUEING
 from koordsched.scheduler.context import MAX_BINDS_IN_FLIGHT
+from koordsched.scheduler.cycle import PODS_A_TURN
 
 NOT_HELPFUL = "no new claims to deallocate, preemption: 0/{nodes} nodes are available: {nodes} Preemption is not helpful for scheduling."
 
@@ -142,6 +144,20 @@ async def test_stopping_does_not_wait_for_what_a_plugin_waits_for(stage: Stage) 
         assert late.journal == ["reserve L", "permit L", "pre_bind L", "unreserve L"]
         assert bound(world) == {}
         assert world.cluster.raws(EVENT) == []
+
+
+async def test_no_more_pods_are_placed_than_can_be_bound_soon(stage: Stage) -> None:
+    async with stage(damaged=True) as world:
+        world.cluster.faults.rules.append(Fault(verb="bind", delay=5.0))
+        await world.create(NODE, {**node_manifest("n1", "1000"), "status": {"allocatable": {"cpu": "2000", "pods": "2000"}}})
+        most, pods = MAX_BINDS_IN_FLIGHT + 2 * MOST_QUEUEING, MAX_BINDS_IN_FLIGHT + 4 * MOST_QUEUEING
+        for i in range(pods):
+            await world.create(POD, pod_manifest(f"p{i}"))
+        await world.start()
+        await asyncio.sleep(1)
+        assert MAX_BINDS_IN_FLIGHT < pods - world.scheduler.queue.sizes().active < most + 2 * PODS_A_TURN
+        await asyncio.sleep(60)
+        assert len(bound(world)) == pods
 
 
 async def test_stopping_leaves_binds_that_have_not_had_their_turn(stage: Stage) -> None:

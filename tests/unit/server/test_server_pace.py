@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from koordsched.server.budget import MOST_REST, OWED_SECONDS, SAVED_SECONDS, SHARE, Pace
+from koordsched.server.budget import BUSY_SHARE, MOST_REST, OWED_SECONDS, SAVED_SECONDS, SHARE, Pace
 
 COST = 0.01
 
@@ -16,8 +16,9 @@ class Thread:
 
     def __init__(self) -> None:
         self.used = 0.0
+        self.busy = False  # the main loop
         self.answered: list[str] = []
-        self.pace = Pace(lambda: self.used, asyncio.get_running_loop().time)
+        self.pace = Pace(lambda: self.used, asyncio.get_running_loop().time, lambda: self.busy)
 
     async def ask(self, name: str) -> None:
         await self.pace.wait()
@@ -44,8 +45,10 @@ async def test_at_the_start_nothing_is_saved_yet() -> None:
     assert loop.time() >= COST / SHARE
 
 
-async def test_many_who_ask_get_the_share_and_no_more() -> None:
+@pytest.mark.parametrize(("busy", "share"), [(False, SHARE), (True, BUSY_SHARE)])
+async def test_many_who_ask_get_the_share_and_no_more(busy: bool, share: float) -> None:
     thread = Thread()
+    thread.busy = busy
 
     async def insist() -> None:
         while True:
@@ -57,7 +60,7 @@ async def test_many_who_ask_get_the_share_and_no_more() -> None:
         task.cancel()
     await asyncio.wait(asking)
     await asyncio.sleep(1.0)
-    assert 0.95 * 100 * SHARE < thread.used < 1.05 * 100 * SHARE
+    assert 0.95 * 100 * share < thread.used < 1.05 * 100 * share
 
 
 async def test_requests_are_answered_in_their_order() -> None:

@@ -82,7 +82,7 @@ class BindingCycles:
     async def keep_up(self) -> None:
         """Give other tasks their turn, and wait while too many placements have not begun to be bound or queue for a slot."""
         await asyncio.sleep(0)
-        while self.tasks.not_begun >= MOST_QUEUEING:
+        while self.tasks.not_begun >= MOST_QUEUEING:  # noqa: ASYNC110  # each turn of the event loop begins one
             await asyncio.sleep(0)
         if self._queueing >= MOST_QUEUEING:
             self._caught_up.clear()

@@ -109,6 +109,10 @@ class Informer(Generic[T]):
     def field_selector(self) -> str:
         return self._field_selector
 
+    def select_all(self) -> None:
+        """Watch all objects of the kind. To be called before it runs."""
+        self._field_selector = ""
+
     @property
     def followed_watch(self) -> int:
         """Return the number of the watch that is followed now, 0 while none is: the informer lists, or waits before it tries again."""

@@ -112,10 +112,13 @@ class Handle(Protocol):
     def metrics(self) -> PluginMetrics:
         """Where a plugin registers metrics of its own, while it is made."""
 
-    def informer(self, kind: Kind) -> Informer[Any]:
+    def informer(self, kind: Kind, field_selector: str = "") -> Informer[Any]:
         """Return the informer of a kind of object: a store to read and changes to follow. To be asked for while the plugin is made only:
         nothing is scheduled before its first list has been handled. Pods and nodes are in the cache; a plugin that needs more of them adds
         a handler there.
+
+        field_selector: the objects that the plugin needs, where a cluster has many others of the kind (ConfigMaps). It may see others all
+        the same, if another plugin needs them.
         """
 
     def add_transformer(self, transformer: Transformer) -> None:

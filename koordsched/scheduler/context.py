@@ -72,11 +72,16 @@ class Informers:
         return iter(self._by_kind.values())
 
     def of(self, kind: Kind, field_selector: str = "") -> Informer[Any]:
-        """Return the kind's informer, making it on first use. The first caller's field selector holds for all."""
+        """Return the kind's informer, making it on first use. To be called with a selector before any informer runs.
+
+        The first caller's field selector holds for all who name none; of two that differ neither does: all objects are watched.
+        """
         found = self._by_kind.get(kind)
         if found is None:
             found = self._by_kind[kind] = Informer(self._cluster, kind, self._clock, self._random, field_selector)
             found.transform_by(self.transformers.of(kind))
+        elif field_selector not in {"", found.field_selector}:
+            found.select_all()
         return found
 
     def add_transformer(self, transformer: Transformer) -> None:

@@ -55,8 +55,8 @@ class PluginHandle:
     def columns(self) -> Columns:
         return self.cache.columns
 
-    def informer(self, kind: Kind) -> Informer[Any]:
-        return self._context.informers.of(kind)
+    def informer(self, kind: Kind, field_selector: str = "") -> Informer[Any]:
+        return self._context.informers.of(kind, field_selector)
 
     def add_transformer(self, transformer: Transformer) -> None:
         self._context.informers.add_transformer(transformer)

@@ -62,10 +62,10 @@ class OwnNamespaces:
     _objects: ObjectStore[Any] | None = None
     _changes = 0
 
-    def informer(self, kind: Kind) -> Any:
+    def informer(self, kind: Kind, field_selector: str = "") -> Any:
         """Return a store of namespaces that only `set_namespace` feeds."""
         if kind is not NAMESPACE:
-            return super().informer(kind)  # type: ignore[misc]
+            return super().informer(kind, field_selector)  # type: ignore[misc]
         if self._objects is None:
             self._objects = ObjectStore(kind.plural_group)
         return self._objects

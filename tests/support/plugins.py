@@ -53,8 +53,8 @@ class PluginBench(RecordedActions):
     def columns(self) -> Columns:
         return self.cache.columns
 
-    def informer(self, kind: Kind) -> Informer[Any]:
-        return self.informers.of(kind)
+    def informer(self, kind: Kind, field_selector: str = "") -> Informer[Any]:
+        return self.informers.of(kind, field_selector)
 
     def add_transformer(self, transformer: Transformer) -> None:
         self.informers.add_transformer(transformer)

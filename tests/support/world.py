@@ -157,8 +157,8 @@ class World(RecordedActions):
     def columns(self) -> Columns:
         return self.cache.columns
 
-    def informer(self, kind: Kind) -> Informer[Any]:
-        return self.informers.of(kind)
+    def informer(self, kind: Kind, field_selector: str = "") -> Informer[Any]:
+        return self.informers.of(kind, field_selector)
 
     def simulation(self, pod: PodInfo) -> NodeSimulation:
         return self.profile.shapes.simulation(self.profile.shapes.pre_filter(self.signed(pod)))

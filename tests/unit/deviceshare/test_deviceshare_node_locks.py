@@ -1,0 +1,201 @@
+"""Locks on Nodes: deviceshare.md §11 and checklist item 25."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from support.builders import pod
+from support.plugins import WatchingBench
+from support.virtual_loop import run_virtual
+
+from koordsched.api.core import Node
+from koordsched.api.kinds import NODE, POD
+from koordsched.clock import VirtualClock, rfc3339
+from koordsched.cluster.memory.cluster import MemoryCluster
+from koordsched.cluster.memory.faults import Fault, Faults, Moment
+from koordsched.cluster.port import Forbidden, OutcomeUnknown, Patch, Ref, ServerError
+from koordsched.plugins.deviceshare.node_locks import LockRefused, NodeLocks, node_locks
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from support.builders import PodBuilder
+
+KEY = "hami.io/mutex.lock"
+OURS = pod("ours", "ml")
+
+
+class Stage(NamedTuple):
+    """A cluster with the Node n1, and locks that have seen it. `held` is the Node's annotation at the beginning."""
+
+    clock: VirtualClock
+    cluster: MemoryCluster
+    bench: WatchingBench
+    locks: NodeLocks
+
+    async def lock_of(self, key: str = KEY) -> str | None:
+        found = await self.cluster.get(Ref(NODE, "", "n1"))
+        return found.metadata.annotations.get(key)
+
+    async def annotate(self, text: str) -> None:
+        """Let somebody else write the lock, which no watch has shown yet."""
+        await self.cluster.patch(Ref(NODE, "", "n1"), Patch({"metadata": {"annotations": {KEY: text}}}))
+
+    async def refusal(self, builder: PodBuilder = OURS) -> str:
+        """Try to take the lock; return why it is refused, "" when it is taken."""
+        try:
+            await self.locks.lock("n1", KEY, builder.build())
+        except LockRefused as refused:
+            return str(refused)
+        return ""
+
+
+def on_stage(body: Callable[[Stage], Awaitable[None]], held: str | None = None, *known: PodBuilder, faults: Faults | None = None) -> None:
+    """Run the body on a stage where the watch has shown the Node and these pods."""
+
+    async def run(clock: VirtualClock) -> None:
+        cluster = MemoryCluster(clock, random=Random(1), faults=faults)
+        annotations = {} if held is None else {KEY: held}
+        created = await cluster.create(NODE, {"metadata": {"name": "n1", "annotations": annotations}})
+        assert isinstance(created, Node)
+        bench = WatchingBench(cluster=cluster)
+        bench.clock = clock
+        bench.came(NODE, created)
+        for builder in known:
+            bench.came(POD, builder.resource_version("1").build())
+        await body(Stage(clock, cluster, bench, node_locks(bench)))
+
+    run_virtual(run)
+
+
+def locked(stage: Stage, by: str, *, seconds_ago: float = 0.0) -> str:
+    return f"{rfc3339(stage.clock.now() - seconds_ago)},{by}"
+
+
+def test_a_free_node_is_locked_with_the_time_and_the_pod() -> None:
+    async def body(stage: Stage) -> None:
+        assert await stage.refusal() == ""
+        assert await stage.lock_of() == locked(stage, "ml,ours")
+
+    on_stage(body)
+
+
+@pytest.mark.parametrize(
+    ("held", "refused"),
+    [
+        ("2020-01-01T00:00:00Z,default,gone", ""),
+        ("2025-12-31T23:59:00Z,default,gone", ""),
+        ("2025-12-31T23:59:00Z,default,other", 'node "n1" has been locked'),
+        ("2025-12-31T23:54:59Z,default,other", ""),
+        ("2025-12-31T23:55:00Z,default,other", 'node "n1" has been locked'),
+        ("2025-12-31T23:59:00Z,ml,ours", ""),
+        ("foo", 'invalid node lock value "foo"'),
+        ("2025-12-31T23:59:00Z,default", 'invalid node lock value "2025-12-31T23:59:00Z,default"'),
+        ("soon,default,other", 'invalid node lock value "soon,default,other"'),
+    ],
+)
+def test_a_lock_holds_five_minutes_for_a_living_other_pod(held: str, refused: str) -> None:
+    async def body(stage: Stage) -> None:
+        assert rfc3339(stage.clock.now()) == "2026-01-01T00:00:00Z"
+        assert await stage.refusal() == refused
+        assert await stage.lock_of() == (held if refused else locked(stage, "ml,ours"))
+
+    on_stage(body, held, pod("other"), OURS)
+
+
+def test_locks_of_two_vendors_do_not_concern_each_other() -> None:
+    async def body(stage: Stage) -> None:
+        await stage.locks.lock("n1", "cambricon.com/dsmlu.lock", OURS.build())
+        assert await stage.refusal(pod("second")) == ""
+
+    on_stage(body, None, OURS)
+
+
+def test_of_pods_that_come_together_one_gets_the_lock_although_the_watch_is_late() -> None:
+    async def body(stage: Stage) -> None:
+        builders = [pod(f"p{i}", "ml") for i in range(5)]
+        refusals = await asyncio.gather(*(stage.refusal(builder) for builder in builders))
+        assert sorted(refusals) == ["", *['node "n1" has been locked'] * 4]
+        assert await stage.lock_of() == locked(stage, f"ml,p{refusals.index('')}")
+
+    on_stage(body, None, *(pod(f"p{i}", "ml") for i in range(5)))
+
+
+def test_what_the_watch_has_not_shown_yet_is_read_before_the_lock_is_taken() -> None:
+    async def body(stage: Stage) -> None:
+        await stage.annotate(locked(stage, "default,other"))
+        assert await stage.refusal() == 'node "n1" has been locked'
+        await stage.annotate(locked(stage, "default,other", seconds_ago=301))
+        assert await stage.refusal() == ""
+
+    on_stage(body, None, pod("other"))
+
+
+def test_another_change_of_the_node_meanwhile_is_no_obstacle() -> None:
+    async def body(stage: Stage) -> None:
+        await stage.cluster.patch(Ref(NODE, "", "n1"), Patch({"metadata": {"labels": {"a": "b"}}}))
+        assert await stage.refusal() == ""
+        assert await stage.lock_of() == f"{rfc3339(stage.clock.now())},ml,ours"
+
+    on_stage(body)
+
+
+@pytest.mark.parametrize("moment", Moment)
+def test_an_answer_that_got_lost_is_found_out_about(moment: Moment) -> None:
+    faults = Faults()
+
+    async def body(stage: Stage) -> None:
+        faults.rules = [Fault(verb="patch", kind=NODE, times=1, error=lambda: OutcomeUnknown("reset"), moment=moment)]
+        assert await stage.refusal() == ""
+        assert (await stage.lock_of() or "").endswith(",ml,ours")
+
+    on_stage(body, faults=faults)
+
+
+def test_a_node_that_cannot_be_written_is_named() -> None:
+    faults = Faults()
+
+    async def body(stage: Stage) -> None:
+        faults.rules = [Fault(verb="patch", kind=NODE, error=lambda: Forbidden("nodes is forbidden"))]
+        assert await stage.refusal() == 'failed to patch node "n1": nodes is forbidden'
+
+    on_stage(body, faults=faults)
+
+
+def test_an_api_server_that_keeps_failing_is_asked_five_times() -> None:
+    faults = Faults()
+
+    async def body(stage: Stage) -> None:
+        faults.rules = [Fault(verb="patch", kind=NODE, error=lambda: ServerError("busy"))]
+        assert await stage.refusal() == 'failed to patch node "n1": busy'
+        assert stage.cluster.calls["patch", NODE] == 5
+        assert 0.3 < stage.clock.uptime() < 1.0
+
+    on_stage(body, faults=faults)
+
+
+def test_a_node_that_went_cannot_be_locked() -> None:
+    async def body(stage: Stage) -> None:
+        stage.bench.went(NODE, "n1")
+        assert await stage.refusal() == 'node "n1" not found'
+
+    on_stage(body)
+
+
+def test_a_mutex_goes_with_the_last_pod_that_needs_it() -> None:
+    async def body(stage: Stage) -> None:
+        await asyncio.gather(stage.refusal(pod("a")), stage.refusal(pod("b")))
+        known: Any = stage.locks._mutexes
+        assert not known
+
+    on_stage(body)
+
+
+def test_all_profiles_share_the_mutexes() -> None:
+    async def body(stage: Stage) -> None:
+        assert node_locks(stage.bench) is stage.locks
+
+    on_stage(body)

@@ -17,11 +17,11 @@ from support.controlplane.processes import StartFailed
 
 import koordsched
 import side_by_side
-from side_by_side.competitors import COMPETITORS, able
+from side_by_side.competitors import COMPETITORS, able, usual
 from side_by_side.figures import Figures, figures, medians
 from side_by_side.race import RaceError, race
 from side_by_side.table import table
-from side_by_side.workload import CPUSET, PREEMPTION, THEMES, Workload
+from side_by_side.workload import KOORDINATORS, PREEMPTION, THEMES, Workload
 
 TABLE_WIDTH = 160
 INTERRUPTED = 130
@@ -52,7 +52,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line; who cannot do what the theme asks for does not take part."""
     found = parser()
     parsed = found.parse_args(argv)
-    parsed.competitors = able(parsed.theme) if parsed.competitors is None else parsed.competitors
+    parsed.competitors = usual(parsed.theme, os.environ) if parsed.competitors is None else parsed.competitors
     if unable := [name for name in parsed.competitors if name not in able(parsed.theme)]:
         found.error(f"argument --competitors: {', '.join(unable)} cannot do --theme {parsed.theme}")
     return parsed
@@ -85,7 +85,7 @@ def title(load: Workload, repeat: int) -> str:
     bound = f", {load.bound} bound before" if load.bound else ""
     times = f", medians of {repeat}" if repeat > 1 else ""
     theme = "" if load.theme == "plain" else f" ({load.theme})"
-    sizes = "one size" if load.theme in {PREEMPTION, CPUSET} else f"{load.sizes} sizes"
+    sizes = "one size" if load.theme in {PREEMPTION, *KOORDINATORS} else f"{load.sizes} sizes"
     return f"{load.nodes} nodes, {load.pods} pods{theme} of {sizes}{arrival}{bound}{times}; {os.cpu_count()} cores for all"
 
 
@@ -103,7 +103,7 @@ def parser() -> argparse.ArgumentParser:
         "--rate", type=rate, default=0.0, metavar="R", help="pods that arrive a second (default: all are there at the start)"
     )
     found.add_argument("--bound", type=positive, default=0, metavar="N", help="pods that have a node before the scheduler starts")
-    found.add_argument("--competitors", type=names, metavar="NAMES", help=f"of {','.join(COMPETITORS)}")
+    found.add_argument("--competitors", type=names, metavar="NAMES", help=f"of {','.join(COMPETITORS)}; who can do the theme")
     found.add_argument("--repeat", type=positive, default=1, metavar="N", help="runs of each competitor; medians are shown")
     found.add_argument("-o", dest="output", choices=["table", "json"], default="table")
     return found

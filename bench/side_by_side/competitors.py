@@ -1,21 +1,25 @@
-"""Who takes part: how each is started and asked for its metrics. All get the same client limits, user and scheduler name."""
+"""Who takes part: how each is started and asked for its metrics. All get the same client limits and scheduler name, and all but
+koord-scheduler, which reads much besides what a theme needs, the same user."""
 
 from __future__ import annotations
 
+import os
 import ssl
 import sys
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from support.controlplane.credentials import SCHEDULER, by_token
+from support.controlplane.credentials import ADMIN, SCHEDULER, Identity, by_token
 from support.controlplane.plane import ControlPlane
+from support.differential.koordinator.koord_scheduler import VARIABLE, executable
 from support.served import Served, command, write_config
 
 from koordsched.scenario.live.process import free_port
-from side_by_side import cpus
-from side_by_side.workload import CPUSET, SCHEDULER_NAME, Workload
+from side_by_side import cpus, gpus
+from side_by_side.gpus import GPU, JOINT
+from side_by_side.workload import CPUSET, KOORDINATORS, SCHEDULER_NAME, Workload
 
 METRICS = "/metrics"
 OPEN_PATHS = "/metrics,/healthz,/readyz,/livez"
@@ -47,6 +51,8 @@ class Ours(NamedTuple):
 
 
 class KubeScheduler(NamedTuple):
+    """kube-scheduler, or one that is built on it."""
+
     line: Sequence[str]
     port: int
     authority: bytes
@@ -65,17 +71,32 @@ class Null(NamedTuple):
 
 
 def ours(plane: ControlPlane, load: Workload) -> Ours:
-    """Our scheduler with its defaults, which are kube-scheduler's: one profile of in-tree plugins; and NodeNUMAResource for CPUs."""
-    fields = {"profiles": [{"schedulerName": SCHEDULER_NAME, "plugins": cpus.PLUGINS}]} if load.theme == CPUSET else {}
-    served, line = command("--config", write_config(plane.folder, kubeconfig_of(plane), **fields))
+    """Our scheduler with its defaults, which are kube-scheduler's: one profile of in-tree plugins; and the plugin that a theme is about."""
+    served, line = command("--config", write_config(plane.folder, kubeconfig_of(plane), **profiles_for(load.theme)))
     return Ours(line, served)
 
 
 def kube_scheduler(plane: ControlPlane, _load: Workload) -> KubeScheduler:
+    return _built_on_kube_scheduler(plane, plane.binaries.kube_scheduler, write_config(plane.folder, kubeconfig_of(plane)))
+
+
+def koord_scheduler(plane: ControlPlane, load: Workload) -> KubeScheduler:
+    """Koordinator's scheduler, configured as ours."""
+    config = write_config(plane.folder, kubeconfig_of(plane, ADMIN), **profiles_for(load.theme))
+    return _built_on_kube_scheduler(plane, executable(os.environ), config)
+
+
+def profiles_for(theme: str) -> dict[str, Any]:
+    """Return what a configuration says besides its connection: the plugin that a theme is about, beside the default ones."""
+    plugins = {CPUSET: cpus.PLUGINS, GPU: gpus.PLUGINS, JOINT: gpus.PLUGINS}.get(theme)
+    return {} if plugins is None else {"profiles": [{"schedulerName": SCHEDULER_NAME, "plugins": plugins}]}
+
+
+def _built_on_kube_scheduler(plane: ControlPlane, program: Path, config: Path) -> KubeScheduler:
     port = free_port()
     line = [
-        str(plane.binaries.kube_scheduler),
-        f"--config={write_config(plane.folder, kubeconfig_of(plane))}",
+        str(program),
+        f"--config={config}",
         "--bind-address=127.0.0.1",
         f"--secure-port={port}",
         f"--tls-cert-file={plane.folder / 'server.crt'}",
@@ -86,18 +107,23 @@ def kube_scheduler(plane: ControlPlane, _load: Workload) -> KubeScheduler:
 
 
 def null(plane: ControlPlane, load: Workload) -> Null:
-    line = [sys.executable, "-m", "side_by_side.null_binder", f"--kubeconfig={kubeconfig_of(plane)}"]
-    return Null([*line, *(["--cpusets"] if load.theme == CPUSET else [])])
+    return Null([sys.executable, "-m", "side_by_side.null_binder", f"--kubeconfig={kubeconfig_of(plane)}", f"--theme={load.theme}"])
 
 
-def kubeconfig_of(plane: ControlPlane) -> Path:
-    return plane.kubeconfig(by_token(plane.tokens[SCHEDULER])).write(plane.folder / "scheduler.kubeconfig")
+def kubeconfig_of(plane: ControlPlane, identity: Identity = SCHEDULER) -> Path:
+    return plane.kubeconfig(by_token(plane.tokens[identity])).write(plane.folder / "scheduler.kubeconfig")
 
 
-KUBE_SCHEDULER = "kube-scheduler"
-COMPETITORS: dict[str, Competitor] = {KUBE_SCHEDULER: kube_scheduler, "ours": ours, "null": null}
+KUBE_SCHEDULER, KOORD_SCHEDULER = "kube-scheduler", "koord-scheduler"
+COMPETITORS: dict[str, Competitor] = {KUBE_SCHEDULER: kube_scheduler, KOORD_SCHEDULER: koord_scheduler, "ours": ours, "null": null}
 
 
 def able(theme: str) -> list[str]:
     """Return who can do what a theme asks for."""
-    return [name for name in COMPETITORS if theme != CPUSET or name != KUBE_SCHEDULER]
+    return [name for name in COMPETITORS if theme not in KOORDINATORS or name != KUBE_SCHEDULER]
+
+
+def usual(theme: str, environ: Mapping[str, str]) -> list[str]:
+    """Return who takes part unless others are named: koord-scheduler where only it can do the theme, and only if it is there."""
+    asked = theme in KOORDINATORS and VARIABLE in environ
+    return [name for name in able(theme) if asked or name != KOORD_SCHEDULER]

@@ -48,7 +48,7 @@ def rights() -> Iterator[Created]:
     yield f"/apis/{RBAC}/v1/clusterrolebindings", {**common, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": subjects}
 
 
-def cpu_annotations(turn: int) -> dict[str, str]:
+def cpu_annotations(_node: str, turn: int) -> dict[str, str]:
     """Return what is written of a node's pod number `turn`: the next CPUs, in the words of the scheduler."""
     first = CPUS * turn % LAYOUT.cpus
     status = {"cpuset": f"{first}-{first + CPUS - 1}"}

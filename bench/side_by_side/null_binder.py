@@ -1,8 +1,8 @@
 """A binder that does not schedule: every pending pod goes to the next node, whoever fits.
 
-Everything else it does as ours does: the same watches, transport, binds at a time, order of work and Scheduled events; with `--cpusets`
-also the patch that writes a pod's CPUs before it is bound, and the watch of topologies. What it reaches is the most that a scheduler on
-this adapter can reach.
+Everything else it does as ours does: the same watches, transport, binds at a time, order of work and Scheduled events; for a theme whose
+pods get CPUs or devices also the patch that writes these before a pod is bound, and the watch of the objects that describe them. What it
+reaches is the most that a scheduler on this adapter can reach.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ import gc
 import signal
 import socket
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from random import Random
+from typing import Any, NamedTuple
 
 import uvloop
 
 from koordsched.api.core import Node, Pod
-from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY, POD
-from koordsched.api.meta import Unstructured
+from koordsched.api.kinds import DEVICE, NODE, NODE_RESOURCE_TOPOLOGY, POD, Kind
 from koordsched.clock import Clock, RealClock
 from koordsched.cluster.apiserver import ConnectionSettings, connect
 from koordsched.cluster.event_body import EventSource
@@ -36,9 +37,25 @@ from koordsched.scheduler.cycle import PODS_A_TURN
 from koordsched.scheduler.scheduler import LIVE_PODS
 from koordsched.serve.command import GC_THRESHOLDS
 from side_by_side.cpus import cpu_annotations
-from side_by_side.workload import SCHEDULER_NAME
+from side_by_side.gpus import GPU, JOINT, half_annotations, joint_annotations
+from side_by_side.workload import CPUSET, SCHEDULER_NAME
 
 QPS, BURST = 5000.0, 5000
+
+
+class Written(NamedTuple):
+    """What is written to pods before they are bound, by the node and how many it has had; and what is watched to know it."""
+
+    annotations: Callable[[str, int], dict[str, str]]
+    watched: Kind
+
+
+WRITTEN = {
+    CPUSET: Written(cpu_annotations, NODE_RESOURCE_TOPOLOGY),
+    GPU: Written(half_annotations, DEVICE),
+    JOINT: Written(joint_annotations, DEVICE),
+}
+"""By theme; pods of other themes are only bound."""
 
 
 class Backlog:
@@ -61,12 +78,12 @@ class Backlog:
 
 
 class NullBinder:
-    """Binds pods to nodes in turn; with cpusets it first writes CPUs to each."""
+    """Binds pods to nodes in turn, after writing to each what there is to write."""
 
-    def __init__(self, cluster: Cluster, clock: Clock, random: Random, *, cpusets: bool = False) -> None:
+    def __init__(self, cluster: Cluster, clock: Clock, random: Random, written: Written | None = None) -> None:
         self._cluster = cluster
-        self._cpusets = cpusets
-        self._topologies: Informer[Unstructured] = Informer(cluster, NODE_RESOURCE_TOPOLOGY, clock, random)
+        self._written = written
+        self._described: list[Informer[Any]] = [] if written is None else [Informer(cluster, written.watched, clock, random)]
         self._backlog = Backlog()
         self._pods: Informer[Pod] = Informer(cluster, POD, clock, random, LIVE_PODS)
         self._nodes: Informer[Node] = Informer(cluster, NODE, clock, random)
@@ -81,9 +98,9 @@ class NullBinder:
             with frozen():
                 tasks.create_task(self._nodes.run())
                 tasks.create_task(self._pods.run())
-                if self._cpusets:
-                    tasks.create_task(self._topologies.run())
-                    await self._topologies.synced.wait()
+                for informer in self._described:
+                    tasks.create_task(informer.run())
+                    await informer.synced.wait()
                 await self._nodes.synced.wait()
                 await self._pods.synced.wait()
             tasks.create_task(self._recorder.run())
@@ -96,15 +113,16 @@ class NullBinder:
             while not waiting.pods:
                 waiting.filled.clear()
                 await waiting.filled.wait()
-            cpus = cpu_annotations(turn // len(nodes)) if self._cpusets else None
-            tasks.create_task(self._bind(waiting.pods.popleft(), nodes[turn % len(nodes)], cpus))
+            node = nodes[turn % len(nodes)]
+            annotations = None if self._written is None else self._written.annotations(node, turn // len(nodes))
+            tasks.create_task(self._bind(waiting.pods.popleft(), node, annotations))
             if turn % PODS_A_TURN == 0:
                 await asyncio.sleep(0)
 
-    async def _bind(self, pod: Pod, node: str, cpus: dict[str, str] | None) -> None:
+    async def _bind(self, pod: Pod, node: str, annotations: dict[str, str] | None) -> None:
         meta = pod.metadata
-        if cpus is not None:
-            patch = Patch({"metadata": {"uid": meta.uid, "annotations": cpus}}, PatchType.STRATEGIC)
+        if annotations is not None:
+            patch = Patch({"metadata": {"uid": meta.uid, "annotations": annotations}}, PatchType.STRATEGIC)
             await self._cluster.patch(Ref(POD, meta.namespace, meta.name), patch)
         async with self._slots:
             await self._cluster.bind(Binding(namespace=meta.namespace, name=meta.name, uid=meta.uid, node=node))
@@ -112,12 +130,12 @@ class NullBinder:
         self._recorder.event(pod, EventText("Normal", "Scheduled", "Binding", note))
 
 
-async def serve(kubeconfig: str, *, cpusets: bool) -> None:
+async def serve(kubeconfig: str, written: Written | None) -> None:
     """Bind until SIGTERM."""
     clock, random = RealClock(), Random()
     cluster = await connect(ConnectionSettings(kubeconfig=kubeconfig, qps=QPS, burst=BURST), clock, random)
     try:
-        running = asyncio.create_task(NullBinder(cluster, clock, random, cpusets=cpusets).run())
+        running = asyncio.create_task(NullBinder(cluster, clock, random, written).run())
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
         with suppress(asyncio.CancelledError):
             await running
@@ -128,11 +146,11 @@ async def serve(kubeconfig: str, *, cpusets: bool) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="side_by_side.null_binder", description="Bind every pending pod to the next node.")
     parser.add_argument("--kubeconfig", required=True, metavar="FILE")
-    parser.add_argument("--cpusets", action="store_true", help="write CPUs to each pod before it is bound")
+    parser.add_argument("--theme", default="", help=f"with {', '.join(WRITTEN)}: write CPUs or devices to each pod before it is bound")
     parsed = parser.parse_args()
     gc.set_threshold(*GC_THRESHOLDS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve(parsed.kubeconfig, cpusets=parsed.cpusets))
+        runner.run(serve(parsed.kubeconfig, WRITTEN.get(parsed.theme)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Figures beside each other, with ratios to kube-scheduler and to the null binder."""
+"""Figures beside each other, with ratios to the reference schedulers and to the null binder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.table import Table
 
 from side_by_side.figures import Figures
 
-RATIOS_TO = ("kube-scheduler", "null")
+RATIOS_TO = ("kube-scheduler", "koord-scheduler", "null")
 RARE = 0.005
 UNKNOWN = "-"
 

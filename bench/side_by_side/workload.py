@@ -2,7 +2,8 @@
 
 A theme says what else pods ask for, as scheduler_perf's workloads of the same names do. With `preemption` every node is full of four
 unimportant pods, and each pending one needs the room of three of them: there are as many pending pods as nodes at most. With `cpuset`
-(`cpus.py`) pods want CPUs of their own, which kube-scheduler does not have.
+(`cpus.py`) pods want CPUs of their own, with `gpu` and `gpu-joint` (`gpus.py`) parts of GPUs or GPUs with an interface near them;
+kube-scheduler has neither.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from side_by_side import cpus
+from side_by_side import cpus, gpus
+from side_by_side.gpus import GPU, JOINT
 
 SCHEDULER_NAME = "default-scheduler"
 NAMESPACE = "default"
@@ -23,7 +25,8 @@ ROOM = {"cpu": "32", "memory": "256Gi", "ephemeral-storage": "400Gi", "pods": "1
 
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 PREEMPTION, CPUSET = "preemption", "cpuset"
-THEMES = ("plain", "spread", "anti-affinity", "preferred-affinity", PREEMPTION, CPUSET)
+KOORDINATORS = (CPUSET, GPU, JOINT)  # that only Koordinator's plugins can do
+THEMES = ("plain", "spread", "anti-affinity", "preferred-affinity", PREEMPTION, *KOORDINATORS)
 VICTIMS = 4  # on each node
 SMALL_ROOM = {"cpu": "4", "memory": "32Gi", "pods": "110"}
 VICTIM, IMPORTANT = {"cpu": "900m", "memory": "500Mi"}, {"cpu": "3000m", "memory": "500Mi"}
@@ -60,14 +63,18 @@ def prerequisites(workload: Workload) -> list[Item]:
     if workload.theme == CPUSET:
         topologies = (cpus.topology(node_name(number)) for number in range(workload.nodes))
         return [_item(path, body) for path, body in (*cpus.rights(), _priority_class(cpus.PRIORITY_CLASS, cpus.PRIORITY), *topologies)]
+    if workload.theme in {GPU, JOINT}:
+        devices = (gpus.device(node_name(number)) for number in range(workload.nodes))
+        return [_item(path, body) for path, body in (*gpus.rights(), *devices)]
     if workload.theme == PREEMPTION:
         return [_item(*_priority_class(PRIORITY_CLASS, IMPORTANCE))]
     return []
 
 
 def nodes(workload: Workload) -> list[Item]:
-    room = {PREEMPTION: SMALL_ROOM, CPUSET: cpus.ROOM}.get(workload.theme, ROOM)
-    return [_item(NODES_PATH, _node(number, room)) for number in range(workload.nodes)]
+    room = {PREEMPTION: SMALL_ROOM, CPUSET: cpus.ROOM, GPU: gpus.ROOM, JOINT: gpus.ROOM}.get(workload.theme, ROOM)
+    labels = gpus.LABELS if workload.theme in {GPU, JOINT} else {}
+    return [_item(NODES_PATH, _node(number, room, labels)) for number in range(workload.nodes)]
 
 
 def bound_pods(workload: Workload) -> list[Item]:
@@ -105,6 +112,11 @@ def themed(workload: Workload, number: int) -> dict[str, Any]:
             body["spec"]["containers"][0]["resources"] = {"requests": cpus.REQUESTS}
             body["spec"]["priorityClassName"] = cpus.PRIORITY_CLASS
             body["metadata"]["labels"] |= cpus.LABELS
+        case "gpu":
+            body["spec"]["containers"][0]["resources"] = {"requests": gpus.HALF, "limits": gpus.HALF}
+        case "gpu-joint":
+            body["spec"]["containers"][0]["resources"] = {"requests": gpus.PAIR, "limits": gpus.PAIR}
+            body["metadata"]["annotations"] = gpus.TOGETHER
     return body
 
 
@@ -138,9 +150,9 @@ def _item(path: str, body: dict[str, Any]) -> Item:
     return Item(body["metadata"]["name"], path, body)
 
 
-def _node(number: int, room: dict[str, str]) -> dict[str, Any]:
+def _node(number: int, room: dict[str, str], labels: dict[str, str]) -> dict[str, Any]:
     name = node_name(number)
-    labels = {HOSTNAME: name, ZONE: f"zone-{number % ZONES}", "kubernetes.io/os": "linux"}
+    labels = {HOSTNAME: name, ZONE: f"zone-{number % ZONES}", "kubernetes.io/os": "linux", **labels}
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
     status = {"capacity": room, "allocatable": room, "conditions": [ready]}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}

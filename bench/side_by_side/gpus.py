@@ -10,13 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
 from support.controlplane.credentials import SCHEDULER
+
+from koordsched.api.koordinator.device_annotations import (
+    DEVICE_ALLOCATED,
+    AllocatedDevice,
+    AllocatedVirtualFunction,
+    device_allocations_text,
+)
+from koordsched.plugins.deviceshare.layouts import device_manifest
 
 GPU, JOINT = "gpu", "gpu-joint"
 PLUGINS = {"multiPoint": {"enabled": [{"name": "DeviceShare"}]}}
 GPUS, SWITCHES, FUNCTIONS = 8, 4, 16  # of a node, of a node, of an interface
-MEMORY_GIBI = 80
+LAYOUT = {"gpus": "2x2x2,80Gi", "nics": f"2x2x1,{FUNCTIONS}"}
+MEMORY = 80 << 30
 ROOM = {
     "cpu": "208",
     "memory": "2Ti",
@@ -25,7 +33,7 @@ ROOM = {
     "nvidia.com/gpu": str(GPUS),
     "koordinator.sh/gpu": str(100 * GPUS),
     "koordinator.sh/gpu-core": str(100 * GPUS),
-    "koordinator.sh/gpu-memory": f"{MEMORY_GIBI * GPUS}Gi",
+    "koordinator.sh/gpu-memory": str(MEMORY * GPUS),
     "koordinator.sh/gpu-memory-ratio": str(100 * GPUS),
     "koordinator.sh/rdma": str(100 * SWITCHES),
 }
@@ -37,63 +45,25 @@ TOGETHER = {
     "scheduling.koordinator.sh/device-joint-allocate": '{"deviceTypes":["gpu","rdma"],"requiredScope":"SamePCIe"}',
     "scheduling.koordinator.sh/device-allocate-hint": '{"rdma":{"vfSelector":{}}}',
 }
-ALLOCATED = "scheduling.koordinator.sh/device-allocated"
 RIGHTS = "side-by-side-devices"
 RBAC = "rbac.authorization.k8s.io"
 DEVICES_PATH = "/apis/scheduling.koordinator.sh/v1alpha1/devices"
 
 Created = tuple[str, dict[str, Any]]  # the collection's path, and the object
 
+_BODY = device_manifest("", **LAYOUT)
+INTERFACES = [entry for entry in _BODY["spec"]["devices"] if entry["type"] == "rdma"]
+
 
 def device(node: str) -> Created:
     """Return the Device of a node, as koordlet writes it."""
-    body = {
-        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
-        "kind": "Device",
-        "metadata": {"name": node, "labels": LABELS},
-        "spec": {"devices": [*(_gpu(node, minor) for minor in range(GPUS)), *(_interface(minor) for minor in range(SWITCHES))]},
-    }
-    return DEVICES_PATH, body
-
-
-def _gpu(node: str, minor: int) -> dict[str, Any]:
-    resources = {
-        "koordinator.sh/gpu-core": "100",
-        "koordinator.sh/gpu-memory": f"{MEMORY_GIBI}Gi",
-        "koordinator.sh/gpu-memory-ratio": "100",
-    }
-    place = _place(minor * SWITCHES // GPUS, f"0000:{0x20 + minor:02x}:00.0")
-    return {"type": "gpu", "id": gpu_id(node, minor), "minor": minor, "health": True, "resources": resources, "topology": place}
-
-
-def _interface(minor: int) -> dict[str, Any]:
-    functions = [{"minor": -1, "busID": function_bus(minor, number)} for number in range(FUNCTIONS)]
-    return {
-        "type": "rdma",
-        "id": interface_bus(minor),
-        "minor": minor,
-        "health": True,
-        "resources": {"koordinator.sh/rdma": "100"},
-        "topology": _place(minor, interface_bus(minor)),
-        "vfGroups": [{"vfs": functions}],
-    }
-
-
-def _place(switch: int, bus: str) -> dict[str, Any]:
-    return {"socketID": -1, "nodeID": switch * 2 // SWITCHES, "pcieID": f"pci0000:{switch:02x}", "busID": bus}
+    devices = [entry | {"id": gpu_id(node, entry["minor"])} if entry["type"] == "gpu" else entry for entry in _BODY["spec"]["devices"]]
+    return DEVICES_PATH, {**_BODY, "metadata": {"name": node, "labels": LABELS}, "spec": {"devices": devices}}
 
 
 def gpu_id(node: str, minor: int) -> str:
-    number = int(node.rpartition("-")[2])
-    return f"GPU-{number:08x}-0000-4000-8000-{minor:012x}"
-
-
-def interface_bus(minor: int) -> str:
-    return f"0000:{0x40 + minor:02x}:00.0"
-
-
-def function_bus(interface: int, number: int) -> str:
-    return f"0000:{0x40 + interface:02x}:{1 + number // 8:02x}.{number % 8}"
+    """Return a UUID of the usual length."""
+    return f"GPU-{int(node.rpartition('-')[2]):08x}-0000-4000-8000-{minor:012x}"
 
 
 def rights() -> Iterator[Created]:
@@ -112,27 +82,23 @@ def rights() -> Iterator[Created]:
 
 def half_annotations(node: str, turn: int) -> dict[str, str]:
     """Return what is written of a node's pod number `turn`: the next half of a GPU, in the words of the scheduler."""
-    minor = turn // 2 % GPUS
-    return _written({"gpu": [_share(node, minor, 50)]})
+    return {DEVICE_ALLOCATED: device_allocations_text({"gpu": [_gpu(node, turn // 2 % GPUS, 50)]})}
 
 
 def joint_annotations(node: str, turn: int) -> dict[str, str]:
     """Return what is written of a node's pod number `turn`: the next pair of GPUs, and a virtual function of their interface."""
     switch = turn % SWITCHES
-    function = {"busID": function_bus(switch, turn // SWITCHES % FUNCTIONS), "minor": -1}
-    interface = {"extension": {"vfs": [function]}, "id": interface_bus(switch), "minor": switch, "resources": {"koordinator.sh/rdma": "1"}}
-    pair = [_share(node, minor, 100) for minor in range(GPUS) if minor * SWITCHES // GPUS == switch]
-    return _written({"gpu": pair, "rdma": [interface]})
+    function = INTERFACES[switch]["vfGroups"][0]["vfs"][turn // SWITCHES % FUNCTIONS]
+    given = AllocatedVirtualFunction(function["minor"], function["busID"])
+    interface = AllocatedDevice(switch, {"koordinator.sh/rdma": 1}, INTERFACES[switch]["id"], (given,))
+    pair = [_gpu(node, minor, 100) for minor in (2 * switch, 2 * switch + 1)]
+    return {DEVICE_ALLOCATED: device_allocations_text({"gpu": pair, "rdma": [interface]})}
 
 
-def _share(node: str, minor: int, percent: int) -> dict[str, Any]:
-    resources = {
-        "koordinator.sh/gpu-core": str(percent),
-        "koordinator.sh/gpu-memory": f"{MEMORY_GIBI * percent // 100}Gi",
-        "koordinator.sh/gpu-memory-ratio": str(percent),
+def _gpu(node: str, minor: int, percent: int) -> AllocatedDevice:
+    amounts = {
+        "koordinator.sh/gpu-core": percent,
+        "koordinator.sh/gpu-memory": MEMORY * percent // 100,
+        "koordinator.sh/gpu-memory-ratio": percent,
     }
-    return {"id": gpu_id(node, minor), "minor": minor, "resources": resources}
-
-
-def _written(allocated: dict[str, Any]) -> dict[str, str]:
-    return {ALLOCATED: msgspec.json.encode(allocated).decode()}
+    return AllocatedDevice(minor, amounts, gpu_id(node, minor))

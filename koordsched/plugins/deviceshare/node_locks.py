@@ -1,4 +1,4 @@
-"""Locks on Nodes: one pod at a time, for vendors whose device plugin could not tell two of them apart (deviceshare.md §11).
+"""Locks on Nodes: one pod at a time, for vendors whose device plugin cannot distinguish two of them (deviceshare.md §11).
 
 A lock is an annotation of the Node, `<RFC 3339>,<namespace>,<pod>`, which the vendor's device plugin removes when the pod has its devices.
 It is written before the pod's annotations. One that is older than five minutes, or whose pod is gone, is replaced; one that names the pod
@@ -88,7 +88,7 @@ class NodeLocks:
             node = found
 
     def _refusal(self, node: Node, key: str, pod: Pod) -> str | None:
-        """Return why the pod cannot have the lock; None: nobody else has it."""
+        """Return why the pod cannot have the lock; None: no other pod has it."""
         text = node.metadata.annotations.get(key)
         if text is None:
             return None

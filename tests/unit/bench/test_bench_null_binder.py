@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from side_by_side.null_binder import NullBinder
+from side_by_side.null_binder import WRITTEN, NullBinder
 from side_by_side.workload import Workload, bound_pods, nodes, pending_pod, pending_pods
 from support.virtual_loop import running
 
 from koordsched.api.core import Pod
 from koordsched.api.groups import Event
 from koordsched.api.kinds import EVENT, NODE, POD
+from koordsched.api.koordinator.device_annotations import device_allocations
 from koordsched.clock import VirtualClock
 from koordsched.cluster.memory import MemoryCluster
 
@@ -69,8 +71,23 @@ async def test_each_bind_has_its_scheduled_event(clock: VirtualClock) -> None:
 
 async def test_with_cpusets_each_pod_of_a_node_has_its_own(clock: VirtualClock) -> None:
     cluster = await filled(clock)
-    async with running(NullBinder(cluster, clock, Random(1), cpusets=True).run()):
+    async with running(NullBinder(cluster, clock, Random(1), WRITTEN["cpuset"]).run()):
         await asyncio.sleep(5)
     pods = [pod for pod in (await cluster.list(POD)).items if isinstance(pod, Pod) and pod.metadata.name.startswith("pod-")]
     written = Counter((pod.spec.node_name, pod.metadata.annotations["scheduling.koordinator.sh/resource-status"]) for pod in pods)
     assert written == {(f"node-{number}", f'{{"cpuset":"{cpus}"}}'): 1 for number in range(3) for cpus in ("0-3", "4-7")}
+
+
+async def test_with_a_theme_of_devices_each_pod_of_a_node_has_its_own(clock: VirtualClock) -> None:
+    cluster = await filled(clock)
+    async with running(NullBinder(cluster, clock, Random(1), WRITTEN["gpu-joint"]).run()):
+        await asyncio.sleep(5)
+    pods = [pod for pod in (await cluster.list(POD)).items if isinstance(pod, Pod) and pod.metadata.name.startswith("pod-")]
+    written = {(pod.spec.node_name, tuple(minors(pod.metadata.annotations))) for pod in pods}
+    assert written == {(f"node-{number}", gpus) for number in range(3) for gpus in ((0, 1), (2, 3))}
+
+
+def minors(annotations: Mapping[str, str]) -> list[int]:
+    allocated = device_allocations(annotations)
+    assert allocated is not None
+    return [device.minor for device in allocated["gpu"]]

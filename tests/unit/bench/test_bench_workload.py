@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 from side_by_side.__main__ import parse
+from side_by_side.competitors import usual
 from side_by_side.cpus import cpu_annotations
+from side_by_side.gpus import half_annotations, joint_annotations
 from side_by_side.workload import BOUND, THEMES, Workload, bound_pods, nodes, pending_pods, prerequisites
+
+from koordsched.api.koordinator.device_annotations import device_allocations
+from koordsched.api.quantity import value
 
 
 def pods(theme: str, **fields: int) -> list[Any]:
@@ -65,13 +70,53 @@ def test_pods_with_cpus_of_their_own_find_as_many_as_the_nodes_say() -> None:
 
 
 def test_who_does_not_choose_cpus_writes_the_next_ones() -> None:
-    written = [cpu_annotations(turn)["scheduling.koordinator.sh/resource-status"] for turn in (0, 1, 51, 52)]
+    written = [cpu_annotations("node-0", turn)["scheduling.koordinator.sh/resource-status"] for turn in (0, 1, 51, 52)]
     assert written == ['{"cpuset":"0-3"}', '{"cpuset":"4-7"}', '{"cpuset":"204-207"}', '{"cpuset":"0-3"}']
+
+
+@pytest.mark.parametrize("theme", ["gpu", "gpu-joint"])
+def test_nodes_have_what_pods_of_a_theme_of_devices_ask_for(theme: str) -> None:
+    load = Workload(theme=theme, nodes=2, pods=1)
+    made = [(item.path.rpartition("/")[2], item.body) for item in prerequisites(load)]
+    assert Counter(path for path, _ in made) == {"clusterroles": 1, "clusterrolebindings": 1, "devices": 2}
+    device, node = made[-1][1], nodes(load)[-1].body
+    assert device["metadata"]["name"] == node["metadata"]["name"] == "node-1"
+    assert Counter(entry["type"] for entry in device["spec"]["devices"]) == {"gpu": 8, "rdma": 4}
+    ids = [entry["id"] for _, body in made[-2:] for entry in body["spec"]["devices"] if entry["type"] == "gpu"]
+    assert len(set(ids)) == 16
+    (pod,) = pods(theme, nodes=2, pods=1)
+    asked = pod["spec"]["containers"][0]["resources"]["requests"]
+    assert asked.keys() <= node["status"]["allocatable"].keys()
+    total = Counter[str]()
+    for entry in device["spec"]["devices"]:
+        total.update({name: value(amount) for name, amount in entry["resources"].items()})
+    assert total.items() <= {name: value(amount) for name, amount in node["status"]["allocatable"].items()}.items()
+
+
+def test_who_does_not_choose_devices_writes_the_next_ones() -> None:
+    halves = [device_allocations(half_annotations("node-1", turn)) for turn in (0, 1, 2, 15, 16)]
+    assert [allocated and [device.minor for device in allocated["gpu"]] for allocated in halves] == [[0], [0], [1], [7], [0]]
+    given = device_allocations(joint_annotations("node-1", 5))
+    assert given is not None
+    assert [(device.minor, device.id) for device in given["gpu"]] == [
+        (2, "GPU-00000001-0000-4000-8000-000000000002"),
+        (3, "GPU-00000001-0000-4000-8000-000000000003"),
+    ]
+    assert [(device.minor, device.id, [vf.bus_id for vf in device.vfs]) for device in given["rdma"]] == [
+        (1, "0000:81:00.0", ["0000:81:00.2"])
+    ]
 
 
 def test_kube_scheduler_takes_no_part_where_pods_want_cpus(capsys: pytest.CaptureFixture[str]) -> None:
     assert parse([]).competitors == ["kube-scheduler", "ours", "null"]
-    assert parse(["--theme", "cpuset"]).competitors == ["ours", "null"]
+    assert usual("cpuset", {}) == usual("gpu", {}) == ["ours", "null"]
     with pytest.raises(SystemExit):
         parse(["--theme", "cpuset", "--competitors", "null,kube-scheduler"])
     assert "kube-scheduler cannot do --theme cpuset" in capsys.readouterr().err
+
+
+def test_koordinators_scheduler_takes_part_where_it_is_there_and_its_plugins_are_asked_for() -> None:
+    there = {"KOORDINATOR_ASSETS": "/somewhere"}
+    assert usual("gpu", there) == ["koord-scheduler", "ours", "null"]
+    assert usual("spread", there) == ["kube-scheduler", "ours", "null"]
+    assert parse(["--competitors", "koord-scheduler,null"]).competitors == ["koord-scheduler", "null"]

@@ -41,7 +41,7 @@ class Stage(NamedTuple):
         return found.metadata.annotations.get(key)
 
     async def annotate(self, text: str) -> None:
-        """Let somebody else write the lock, which no watch has shown yet."""
+        """Let another scheduler write the lock, which no watch has shown yet."""
         await self.cluster.patch(Ref(NODE, "", "n1"), Patch({"metadata": {"annotations": {KEY: text}}}))
 
     async def refusal(self, builder: PodBuilder = OURS) -> str:

@@ -25,9 +25,9 @@ cdef enum:
     # What follows from those above, written by `settle`, as doubles: amounts that matter are exact, and quicker to compare and to divide.
     ROOM = 0         # the largest estimate that Filter lets pass, inf where it lets all pass, -inf where none
     PROD_ROOM = 1    # the same for prod pods
-    SPARE = 2        # what the node has left for Score, less than 0 where it has too little
+    SPARE = 2        # what the node has left for Score, less than 0 where it has too little, -inf where that is not known
     PROD_SPARE = 3   # the same where it counts what prod pods use
-    SHARE = 4        # 100 / CAPACITY, 0 where there is none, negative where the capacity is too large to multiply with it
+    SHARE = 4        # 100 / CAPACITY, 0 where there is none
     DERIVED = 5
 
 cdef enum:
@@ -70,6 +70,7 @@ cdef class LoadTable:
     cdef readonly Py_ssize_t capacity         # indexes that there is room for
     cdef readonly bint filters_expired        # expired metrics are not compared with thresholds
     cdef readonly bint passes_expired         # ... and do not refuse either
+    cdef bint large                           # a capacity was ever too large to multiply with its SHARE
     cdef int64_t[:, ::1] amount               # [column * width + resource, index]
     cdef double[:, ::1] derived               # [column * width + resource, index]
     cdef uint8_t[::1] flag                    # [index]
@@ -90,5 +91,5 @@ cdef class LoadScoring:
     cdef const int64_t[::1] weights  # one for each resource of the vector
     cdef int64_t dominant            # weight of the scarcest resource; 0: none
     cdef int64_t total               # of all weights
-    cdef int64_t inverse             # 2^40 / total, rounded up; 0: total is too large for it
+    cdef double inverse              # 1 / total
     cdef bint prod                   # prod pods by what prod pods use

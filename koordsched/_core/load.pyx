@@ -25,10 +25,10 @@ cdef int64_t MAX_THRESHOLD = (<int64_t> 1) << 62  # percent; no use is more
 cdef int64_t MAX_SCORE = 100
 cdef int64_t MAX_SHARED = (<int64_t> 1) << 42
 cdef double BELOW_ONE_UNIT = 2.0 ** -44
-cdef int64_t MAX_INVERTED = 1 << 15  # sums of weights; larger ones are divided by
+cdef int64_t MAX_TOTAL = 1 << 20  # of weights: 100 times of it is an int32
 cdef Py_ssize_t MAX_WIDTH = 64
 cdef enum:
-    INVERSE_BITS = 40
+    BLOCK = 256  # rows that are worked on at a time
 
 EXPIRED_CODE = 1
 LARGEST_AMOUNT = MAX_AMOUNT
@@ -85,6 +85,7 @@ cdef class LoadTable:
         self.flag = np.zeros(self.capacity, np.uint8)
         self.verdict = np.zeros(self.capacity, np.uint8)
         self.prod_verdict = np.zeros(self.capacity, np.uint8)
+        self.settle(0)
 
     # What changes with the node
 
@@ -219,6 +220,7 @@ cdef class LoadTable:
         cdef Py_ssize_t r, width = self.width
         cdef uint8_t flag = self.flag[index]
         cdef uint8_t compares = PASSES
+        cdef bint counts = flag & (IS_MEASURED | IS_EXPIRED) == IS_MEASURED
         cdef int64_t use, prod, capacity
         if flag & HAS_METRIC and flag & IS_EXPIRED and self.filters_expired:
             compares = PASSES if self.passes_expired else REFUSES
@@ -240,9 +242,10 @@ cdef class LoadTable:
             if flag & SCORE_BY_ESTIMATES:
                 use = self.amount[ESTIMATED * width + r, index]
             capacity = self.amount[CAPACITY * width + r, index]
-            self.derived[SPARE * width + r, index] = <double> (capacity - use)
-            self.derived[PROD_SPARE * width + r, index] = <double> (capacity - prod)
+            self.derived[SPARE * width + r, index] = <double> (capacity - use) if counts else -INFINITY
+            self.derived[PROD_SPARE * width + r, index] = <double> (capacity - prod) if counts else -INFINITY
             self.derived[SHARE * width + r, index] = _share(capacity)
+            self.large |= capacity > MAX_SHARED
 
     # To look at
 
@@ -310,8 +313,6 @@ cdef inline double _room(int verdict, int64_t most, int64_t use) noexcept nogil:
 
 
 cdef inline double _share(int64_t capacity) noexcept nogil:
-    if capacity > MAX_SHARED:
-        return -1.0
     return 100.0 / <double> capacity if capacity else 0.0
 
 
@@ -375,19 +376,79 @@ def filter_load(LoadTable table not None, PodEstimate estimate not None, cnp.nda
     return codes
 
 
-cdef void _filter(LoadTable table, const int64_t* estimate, bint is_prod, Rows rows, int32_t* codes) noexcept nogil:
+cdef struct Block:
+    # Up to BLOCK rows that are worked on together, so that the loops over them are vectorised.
+    Py_ssize_t count
+    int32_t[BLOCK] index
+    bint ascends         # by one from each to the next, as it mostly does where all rows are asked about
+    double[BLOCK] copy   # of a column, for those whose indexes do not ascend
+
+
+cdef inline void _read_block(LoadTable table, Rows rows, Py_ssize_t i, Block* block) noexcept nogil:
+    """Read the rows from the i-th on."""
     # Pointers, since the compiler reads a memoryview's fields again for each row (bench_loadaware.py::bench_share_of_a_new_shape).
-    cdef const double* room = &table.derived[(PROD_ROOM if is_prod else ROOM) * table.width, 0]
     cdef const int32_t* indexes = &table.nodes.attribute[table.index_attribute, 0]
-    cdef Py_ssize_t i, r, index, width = table.width, capacity = table.capacity
-    for i in range(rows.count):
-        index = indexes[rows.at[i]]
-        if index >= capacity:
-            continue
-        for r in range(width):
-            if <double> estimate[r] > room[r * capacity + index]:
-                codes[i] = _refusal(table, is_prod, index, r)
-                break
+    cdef const int32_t* at = rows.at + i
+    cdef int32_t* index = block.index
+    cdef int32_t capacity = <int32_t> table.capacity
+    cdef Py_ssize_t k
+    block.count = min(BLOCK, rows.count - i)
+    if _ascends(at, block.count):
+        indexes += at[0]
+        for k in range(block.count):
+            index[k] = indexes[k] if indexes[k] < capacity else 0
+    else:
+        for k in range(block.count):
+            index[k] = indexes[at[k]] if indexes[at[k]] < capacity else 0
+    block.ascends = _ascends(index, block.count)
+
+
+cdef inline bint _ascends(const int32_t* numbers, Py_ssize_t count) noexcept nogil:
+    cdef Py_ssize_t k
+    cdef int32_t jumps = 0
+    for k in range(count - 1):
+        jumps |= numbers[k + 1] - numbers[k] - 1
+    return jumps == 0
+
+
+cdef inline const double* _values(const double* column, Block* block) noexcept nogil:
+    """Return a column's values for the rows of a block, which are valid until the next call if they had to be copied."""
+    cdef Py_ssize_t k
+    if block.ascends:
+        return column + block.index[0]
+    for k in range(block.count):
+        block.copy[k] = column[block.index[k]]
+    return block.copy
+
+
+cdef void _filter(LoadTable table, const int64_t* estimate, bint is_prod, Rows rows, int32_t* codes) noexcept nogil:
+    cdef const double* room = &table.derived[(PROD_ROOM if is_prod else ROOM) * table.width, 0]
+    cdef Py_ssize_t i = 0, k, r, width = table.width, capacity = table.capacity
+    cdef Block block
+    while i < rows.count:
+        _read_block(table, rows, i, &block)
+        if _any_above(room, estimate, width, capacity, &block):
+            for k in range(block.count):
+                for r in range(width):
+                    if <double> estimate[r] > room[r * capacity + block.index[k]]:
+                        codes[i + k] = _refusal(table, is_prod, block.index[k], r)
+                        break
+        i += block.count
+
+
+cdef inline bint _any_above(
+    const double* room, const int64_t* estimate, Py_ssize_t width, Py_ssize_t capacity, Block* block
+) noexcept nogil:
+    cdef Py_ssize_t r, k
+    cdef const double* values
+    cdef double value
+    cdef int64_t above = 0
+    for r in range(width):
+        values = _values(room + r * capacity, block)
+        value = <double> estimate[r]
+        for k in range(block.count):
+            above += value > values[k]
+    return above != 0
 
 
 cdef int32_t _refusal(LoadTable table, bint is_prod, Py_ssize_t index, Py_ssize_t r) noexcept nogil:
@@ -415,8 +476,7 @@ cdef class LoadScoring:
         self.weights = array("q", weights)
         self.dominant = dominant
         self.total = sum(weights) + dominant
-        # As sum <= 100 * total, sum * inverse >> INVERSE_BITS is sum // total as long as 100 * total^2 is less than 2^INVERSE_BITS.
-        self.inverse = ((<int64_t> 1) << INVERSE_BITS) // self.total + 1 if 0 < self.total <= MAX_INVERTED else 0
+        self.inverse = 1 / <double> self.total if self.total else 0.0
         self.prod = by_prod_usage
 
 
@@ -438,34 +498,63 @@ cdef void _score(
     cdef const double* spare = &table.derived[(PROD_SPARE if is_prod and scoring.prod else SPARE) * table.width, 0]
     cdef const double* share = &table.derived[SHARE * table.width, 0]
     cdef const int64_t* available = &table.amount[CAPACITY * table.width, 0]
-    cdef const uint8_t* flag = &table.flag[0]
-    cdef const int32_t* indexes = &table.nodes.attribute[table.index_attribute, 0]
-    cdef const int64_t* weights = &scoring.weights[0]
-    cdef Py_ssize_t i, r, at, index, width = table.width, capacity = table.capacity
-    cdef int64_t least, score, sum
-    cdef int64_t dominant = scoring.dominant, total = scoring.total, inverse = scoring.inverse
+    cdef Py_ssize_t i = 0, k, at, width = table.width, capacity = table.capacity
+    cdef bint exactly = scoring.total > MAX_TOTAL or table.large
+    cdef Block block
+    while i < rows.count:
+        _read_block(table, rows, i, &block)
+        if not exactly:
+            _score_block(spare, share, estimate, scoring, width, capacity, &block, scores + i)
+        if exactly:
+            for k in range(block.count):
+                at = block.index[k]
+                scores[i + k] = _score_one(spare + at, available + at, estimate, scoring, width, capacity)
+        i += block.count
+
+
+cdef inline void _score_block(
+    const double* spare, const double* share, const int64_t* estimate, LoadScoring scoring, Py_ssize_t width, Py_ssize_t capacity,
+    Block* block, int64_t* scores
+) noexcept nogil:
+    cdef Py_ssize_t k, r, count = block.count
+    cdef double[BLOCK] free
+    cdef int32_t[BLOCK] sums
+    cdef int32_t[BLOCK] least
+    cdef const double* values
+    cdef double wanted
+    cdef int32_t score, weight, dominant = <int32_t> scoring.dominant
+    for k in range(count):
+        sums[k] = 0
+        least[k] = <int32_t> MAX_SCORE
+    for r in range(width):
+        wanted = <double> estimate[r]
+        weight = <int32_t> scoring.weights[r]
+        values = _values(spare + r * capacity, block)
+        for k in range(count):
+            free[k] = values[k] - wanted
+        values = _values(share + r * capacity, block)
+        for k in range(count):
+            # free * 100 / capacity, cut off: a product is faster than a quotient, and too small by less than what is added. Up to
+            # MAX_SHARED that is less than the distance to the next whole number, 1 / capacity, of a value that is none.
+            score = <int32_t> ((free[k] if free[k] > 0 else 0) * values[k] + BELOW_ONE_UNIT)
+            sums[k] += weight * score
+            least[k] = score if score < least[k] else least[k]
+    for k in range(count):  # cut off in the same way: 1 / total is more than what is added
+        scores[k] = <int32_t> (<double> (sums[k] + dominant * least[k]) * scoring.inverse + BELOW_ONE_UNIT)
+
+
+cdef int64_t _score_one(
+    const double* spare, const int64_t* available, const int64_t* estimate, LoadScoring scoring, Py_ssize_t width, Py_ssize_t capacity
+) noexcept nogil:
+    cdef int64_t sum = 0, least = MAX_SCORE, score
     cdef double free
-    for i in range(rows.count):
-        index = indexes[rows.at[i]]
-        if index >= capacity or flag[index] & (IS_MEASURED | IS_EXPIRED) != IS_MEASURED:
-            continue
-        sum, least = 0, MAX_SCORE
-        for r in range(width):
-            at = r * capacity + index
-            free = spare[at] - <double> estimate[r]
-            if free <= 0:
-                score = 0
-            elif share[at] >= 0:
-                # free * 100 / capacity, cut off: a product is faster than a quotient, and too small by less than what is added. Up to
-                # MAX_SHARED that is less than the distance to the next whole number, 1 / capacity, of a value that is none.
-                score = <int64_t> (free * share[at] + BELOW_ONE_UNIT)
-            else:
-                score = <int64_t> free * MAX_SCORE // available[at]
-            sum += weights[r] * score
-            if score < least:
-                least = score
-        sum += dominant * least
-        scores[i] = sum * inverse >> INVERSE_BITS if inverse else sum // total
+    cdef Py_ssize_t r
+    for r in range(width):
+        free = spare[r * capacity] - <double> estimate[r]
+        score = <int64_t> free * MAX_SCORE // available[r * capacity] if free > 0 else 0
+        sum += scoring.weights[r] * score
+        least = min(least, score)
+    return (sum + scoring.dominant * least) // scoring.total
 
 
 # Reading

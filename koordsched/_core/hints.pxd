@@ -1,6 +1,6 @@
 # What one node's zones have for one request, as Python values; and the text of hints for the kernels.
 
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint64_t
 
 from koordsched._core.numa cimport NumaRequest, NumaTable
 from koordsched._core.numa_zones cimport Choice, Items, Zones
@@ -17,3 +17,7 @@ cdef class NumaView:
     cdef bint _is_preferred(self, Choice found) noexcept
 
 cdef int32_t summarize(NumaTable table, NumaRequest request, const Items* items, const Zones* zones) except -1
+cdef int list_feasible(const Items* items, const Zones* zones, uint64_t* key) noexcept nogil
+cdef list summaries_of_zones(NumaRequest request, const Items* items, const Zones* zones)
+cdef uint64_t ids_of(const Zones* zones, uint64_t positions) noexcept nogil
+cdef uint64_t positions_of(const Zones* zones, uint64_t ids) noexcept nogil

@@ -136,8 +136,8 @@ cdef class NumaView:
     @property
     def machine(self):
         return Machine(
-            self.zones.numa_policy, self.zones.exclusive, _ids_of(self.zones, self.zones.all),
-            _ids_of(self.zones, self.zones.shared), _ids_of(self.zones, self.zones.single),
+            self.zones.numa_policy, self.zones.exclusive, ids_of(self.zones, self.zones.all),
+            ids_of(self.zones, self.zones.shared), ids_of(self.zones, self.zones.single),
         )
 
     def affinity(self):
@@ -152,7 +152,7 @@ cdef class NumaView:
             return Merged(None, False, self._named(found.items))
         if found.code == UNALIGNED:
             return Merged(None, False, (), _summary_of_zones(self.request, &self.items, self.zones))
-        return Merged(_ids_of(self.zones, found.mask) if found.mask else None, True)
+        return Merged(ids_of(self.zones, found.mask) if found.mask else None, True)
 
     cdef bint _is_preferred(self, Choice found) noexcept:
         """Answer whether a choice under BestEffort is what all resources' hints prefer, so that no merge can come to anything else."""
@@ -170,12 +170,12 @@ cdef class NumaView:
         cdef int count = _feasible(&self.items, self.zones, found)
         cdef int i, j
         cdef uint64_t lack
-        scored = [(_ids_of(self.zones, found[j]), mask_score(&self.items, self.zones, found[j])) for j in range(count)]
+        scored = [(ids_of(self.zones, found[j]), mask_score(&self.items, self.zones, found[j])) for j in range(count)]
         hints = {}
         without = {}  # zones that are left out -> hints; resources mostly lack nothing anywhere and have the same
         for i in range(self.items.requested):
             if self.zones.known >> i & 1:
-                lack = _ids_of(self.zones, self.zones.of[i].lack)
+                lack = ids_of(self.zones, self.zones.of[i].lack)
                 if lack not in without:
                     masks = [(mask, score) for mask, score in scored if not mask & lack]
                     without[lack] = _preferring(masks, self.zones.numa_policy == NUMA_RESTRICTED)
@@ -184,7 +184,7 @@ cdef class NumaView:
 
     def distribute(self, mask):
         cdef int64_t share[MAX_ZONES]
-        cdef uint64_t positions = _positions_of(self.zones, mask)
+        cdef uint64_t positions = positions_of(self.zones, mask)
         cdef Choice found = shortage(&self.items, self.zones, positions)
         cdef int i, p
         if found.items or found.code == NOT_ENOUGH_CPUS:
@@ -208,7 +208,7 @@ cdef class NumaView:
 # Sets of zones
 
 
-cdef _ids_of(const Zones* zones, uint64_t positions):
+cdef uint64_t ids_of(const Zones* zones, uint64_t positions) noexcept nogil:
     """Return the mask of NUMA ids of a mask of positions."""
     cdef uint64_t ids = 0
     cdef int p
@@ -220,7 +220,7 @@ cdef _ids_of(const Zones* zones, uint64_t positions):
     return ids
 
 
-cdef uint64_t _positions_of(const Zones* zones, uint64_t ids) noexcept:
+cdef uint64_t positions_of(const Zones* zones, uint64_t ids) noexcept nogil:
     """Return the mask of positions of a mask of NUMA ids; ids that the node lacks are left out."""
     cdef uint64_t positions = 0
     cdef int p
@@ -285,18 +285,23 @@ cdef list _preferring(list scored, bint restricted):
 
 cdef str _summary_of_zones(NumaRequest request, const Items* items, const Zones* zones):
     """Return the summary of a merge of these hints alone."""
+    return (" & " if zones.numa_policy == NUMA_RESTRICTED else ",").join(sorted(summaries_of_zones(request, items, zones)))
+
+
+cdef list summaries_of_zones(NumaRequest request, const Items* items, const Zones* zones):
+    """Return what a summary of a merge says of each resource that the zones have."""
     cdef uint64_t found[LISTED]
     cdef int count = _feasible(items, zones, found)
     cdef int i, j
     cdef uint64_t lack
     restricted = zones.numa_policy == NUMA_RESTRICTED
-    masks = [_ids_of(zones, found[j]) for j in range(count)]
+    masks = [ids_of(zones, found[j]) for j in range(count)]
     texts = []
     for i in range(items.requested):
         if zones.known >> i & 1:
-            lack = _ids_of(zones, zones.of[i].lack)
+            lack = ids_of(zones, zones.of[i].lack)
             texts.append(summary_of(request.names[i], _preferring([(mask, 0) for mask in masks if not mask & lack], restricted)))
-    return (" & " if restricted else ",").join(sorted(texts))
+    return texts
 
 
 cdef int32_t summarize(NumaTable table, NumaRequest request, const Items* items, const Zones* zones) except -1:
@@ -305,16 +310,21 @@ cdef int32_t summarize(NumaTable table, NumaRequest request, const Items* items,
     Nodes with the same sets of zones have the same text, so that it is made once for each such class, not for each node.
     """
     cdef uint64_t key[LISTED + MAX_ZONES + 1]
-    cdef int count = _feasible(items, zones, key)
-    cdef int i
-    for i in range(items.requested):
-        key[count] = zones.of[i].lack if zones.known >> i & 1 else ~(<uint64_t> 0)
-        count += 1
-    key[count] = zones.numa_policy
-    count += 1
+    cdef int count = list_feasible(items, zones, key)
     ids = (<const char*> zones.id)[:zones.count]
     seen = (<char*> key)[:count * sizeof(uint64_t)] + ids
     place = request.summaries.get(seen)
     if place is None:
         place = request.summaries[seen] = table.summary_id(_summary_of_zones(request, items, zones))
     return place
+
+
+cdef int list_feasible(const Items* items, const Zones* zones, uint64_t* key) noexcept nogil:
+    """Write all that the hints of zones depend on; return how many numbers that is, LISTED + MAX_ZONES + 1 at most."""
+    cdef int count = _feasible(items, zones, key)
+    cdef int i
+    for i in range(items.requested):
+        key[count] = zones.of[i].lack if zones.known >> i & 1 else ~(<uint64_t> 0)
+        count += 1
+    key[count] = zones.numa_policy
+    return count + 1

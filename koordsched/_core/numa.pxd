@@ -13,6 +13,7 @@ cdef enum:
     MAX_REQUESTED = 48  # resources that a request may name
     MAX_ITEMS = 64      # resources that a request and a scoring may name together
     DETAIL_SHIFT = 4    # a code of numa_filter holds a NumaReason below this bit, what it says of it above
+    DETAIL_BITS = 27    # in which it says that
     MAX_AMOUNT_BITS = 56  # amounts are cut to 2^56, so that 64 of them can be added
 
 cdef enum:

@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 MALFORMED_RATIO = -1.0  # NumaNode.checked_ratio that cannot be read
 
@@ -91,6 +91,15 @@ class Hint(NamedTuple):
     mask: int | None  # bit i: NUMA node i; None: any
     score: int = 0
     preferred: bool = False
+
+
+class HintAnswer(NamedTuple):
+    """What a `hint_source.HintTable` answers about one row."""
+
+    named: frozenset[str] = frozenset()  # the resources that have these hints; none: any NUMA nodes would do
+    hints: Sequence[tuple[int, int]] = ()  # mask and score, smaller masks first, then by members; the narrowest are preferred
+    code: int = 0  # > 0: the node is refused as a whole
+    refused: Mapping[int, int] = {}  # mask (0: no affinity) -> code of the trial that fails
 
 
 class Machine(NamedTuple):

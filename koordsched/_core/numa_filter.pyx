@@ -1,6 +1,6 @@
 """Which rows could give a pod the CPUs and NUMA nodes that it asks for, and why others could not (nodenumaresource.md §5, §13).
 
-All rows are answered in one call. Exact as long as no other plugin has hints for the pod and no reservation or victim makes room.
+All rows are answered in one call, with the hints of another plugin if it has any for the pod.
 """
 
 from enum import IntEnum
@@ -8,18 +8,22 @@ from enum import IntEnum
 cimport numpy as cnp
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
+from koordsched._core.hint_source cimport HintSource
 from koordsched._core.hints cimport summarize
 from koordsched._core.numa cimport (
     BIND_FULL_PCPUS,
     BIND_NONE,
+    DETAIL_BITS,
     DETAIL_SHIFT,
     NUMA_NONE,
     TOPOLOGY_INVALID,
     TOPOLOGY_VALID,
     NumaRequest,
+    NumaScoring,
     NumaTable,
     index_of,
 )
+from koordsched._core.numa_joint cimport HINTS_REFUSED, TRIAL_REFUSED, JointChoice, KeptAffinities, choose_jointly, is_strict, summarize_jointly
 from koordsched._core.numa_zones cimport (
     AMPLIFIED_CPU,
     BIND_CONFLICT,
@@ -38,6 +42,7 @@ from koordsched._core.numa_zones cimport (
     agree,
     amplified,
     consider,
+    detail_of,
     read_counts,
     read_items,
     read_zones,
@@ -65,37 +70,50 @@ class NumaReason(IntEnum):
     INSUFFICIENT = 10  # all zones together have too little of some resources
     UNSATISFIED = 11  # no set of zones would do for some resources
     UNALIGNED = 12  # there are sets, but none that all resources can come from
+    HINTS_REFUSED = 13  # another plugin has no set of zones
+    TRIAL_REFUSED = 14  # another plugin cannot allocate from the zones chosen
 
 
 cdef int REASON_MASK = (1 << DETAIL_SHIFT) - 1
 
 
-def filter_numa(NumaTable table not None, NumaRequest request not None, cnp.ndarray rows not None):
+def filter_numa(
+    NumaTable table not None, NumaRequest request not None, cnp.ndarray rows not None, HintSource source=None, NumaScoring scoring=None,
+    KeptAffinities kept=None,
+):
+    if source is not None and scoring is None:
+        raise TypeError("which zones are tried depends on the scoring: there is none")
     cdef Rows asked = rows_of(rows)
     cdef cnp.ndarray codes = zero_codes(asked)
     cdef int32_t* out = codes_in(codes)
     cdef Items items
     cdef bint any_unaligned
-    read_items(&items, table, request, None)
+    read_items(&items, table, request, scoring)
+    if kept is not None:
+        kept.begin(table, request, source)
     with nogil:
-        any_unaligned = _refuse(table, request, &items, asked, out)
+        any_unaligned = _refuse(table, request, &items, source, kept, asked, out)
     if any_unaligned:
-        _summarize(table, request, &items, asked, out)
+        _summarize(table, request, &items, source, asked, out)
     return codes
 
 
-cdef bint _refuse(NumaTable table, NumaRequest request, const Items* items, Rows rows, int32_t* codes) noexcept nogil:
+cdef bint _refuse(
+    NumaTable table, NumaRequest request, const Items* items, HintSource source, KeptAffinities kept, Rows rows, int32_t* codes
+) noexcept nogil:
     """Write the codes; return whether some are UNALIGNED, which then lack their texts."""
     cdef Py_ssize_t i
     cdef Zones zones
     cdef bint any_unaligned = False
     for i in range(rows.count):
-        codes[i] = _code(table, request, items, rows.at[i], &zones)
+        codes[i] = _code(table, request, items, source, kept, rows.at[i], &zones)
         any_unaligned |= codes[i] == UNALIGNED
     return any_unaligned
 
 
-cdef int32_t _code(NumaTable table, NumaRequest request, const Items* items, Py_ssize_t row, Zones* zones) noexcept nogil:
+cdef int32_t _code(
+    NumaTable table, NumaRequest request, const Items* items, HintSource source, KeptAffinities kept, Py_ssize_t row, Zones* zones
+) noexcept nogil:
     cdef Choice found
     cdef int code = agree(table, request, index_of(table, row), zones)
     read_counts(table, zones)
@@ -107,10 +125,22 @@ cdef int32_t _code(NumaTable table, NumaRequest request, const Items* items, Py_
         return code
     if zones.count == 0:
         return MISSING_ZONES
+    if source is not None and is_strict(zones):
+        return _joint_code(table, items, source, kept, row, zones)
     found = consider(table, items, zones, True)
     if found.code == INSUFFICIENT or found.code == UNSATISFIED:
-        return found.code | _detail(found.items) << DETAIL_SHIFT
+        return found.code | <int32_t> detail_of(found.items) << DETAIL_SHIFT
     return found.code
+
+
+cdef int32_t _joint_code(
+    NumaTable table, const Items* items, HintSource source, KeptAffinities kept, Py_ssize_t row, Zones* zones
+) noexcept nogil:
+    cdef JointChoice chosen = choose_jointly(table, items, zones, source, row)
+    if kept is not None:
+        kept.stamp[row] = table.nodes.touched[row] if chosen.code == PASS else -1
+        kept.mask[row] = chosen.mask
+    return chosen.code | <int32_t> (chosen.detail << DETAIL_SHIFT)
 
 
 cdef int _check_amplified(
@@ -151,14 +181,12 @@ cdef int _check_binding(NumaTable table, NumaRequest request, const Zones* zones
     return PASS
 
 
-cdef int32_t _detail(uint64_t items) noexcept nogil:
-    cdef uint64_t last = (<uint64_t> 1) << (DETAIL_BITS - 1)
-    return <int32_t> ((items & (last - 1)) | (last if items >= last else 0))
-
-
-cdef int _summarize(NumaTable table, NumaRequest request, const Items* items, Rows rows, int32_t* codes) except -1:
+cdef int _summarize(
+    NumaTable table, NumaRequest request, const Items* items, HintSource source, Rows rows, int32_t* codes
+) except -1:
     """Give the UNALIGNED codes the places of their texts."""
     cdef Py_ssize_t i
+    cdef int32_t place
     cdef Zones zones
     for i in range(rows.count):
         if codes[i] != UNALIGNED:
@@ -167,7 +195,11 @@ cdef int _summarize(NumaTable table, NumaRequest request, const Items* items, Ro
         read_counts(table, &zones)
         read_zones(table, items, &zones)
         settle(items, &zones)
-        codes[i] |= summarize(table, request, items, &zones) << DETAIL_SHIFT
+        if source is None:
+            place = summarize(table, request, items, &zones)
+        else:
+            place = summarize_jointly(table, request, items, &zones, source, rows.at[i])
+        codes[i] |= place << DETAIL_SHIFT
     return 0
 
 
@@ -180,3 +212,7 @@ def resources_of(NumaRequest request not None, int32_t code):
     if code & REASON_MASK not in (INSUFFICIENT, UNSATISFIED):
         return ()
     return tuple(sorted([request.names[i] for i in range(len(request.names)) if code >> DETAIL_SHIFT >> min(i, DETAIL_BITS - 1) & 1]))
+
+
+def source_code_of(int32_t code):
+    return code >> DETAIL_SHIFT if code & REASON_MASK in (HINTS_REFUSED, TRIAL_REFUSED) else 0

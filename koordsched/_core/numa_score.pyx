@@ -7,6 +7,8 @@ All rows are scored in one call. The scores of rows that `numa_filter` refuses a
 cimport numpy as cnp
 from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 
+from koordsched._core.hint_source cimport HintSource
+from koordsched._core.hints cimport positions_of
 from koordsched._core.numa cimport (
     MAX_ZONES,
     NUMA_BEST_EFFORT,
@@ -17,6 +19,7 @@ from koordsched._core.numa cimport (
     NumaTable,
     index_of,
 )
+from koordsched._core.numa_joint cimport JointChoice, KeptAffinities, choose_jointly
 from koordsched._core.numa_zones cimport (
     PASS,
     Choice,
@@ -29,6 +32,8 @@ from koordsched._core.numa_zones cimport (
     mean,
     read_counts,
     read_items,
+    read_zones,
+    settle,
     split,
 )
 from koordsched._core.rows cimport Rows, rows_of, scores_in, zero_scores
@@ -37,28 +42,34 @@ from koordsched._core.table cimport NodeTable
 cnp.import_array()
 
 
-def score_numa(NumaTable table not None, NumaRequest request not None, NumaScoring scoring not None, cnp.ndarray rows not None):
+def score_numa(
+    NumaTable table not None, NumaRequest request not None, NumaScoring scoring not None, cnp.ndarray rows not None,
+    HintSource source=None, KeptAffinities kept=None,
+):
     cdef Rows asked = rows_of(rows)
     cdef cnp.ndarray scores = zero_scores(asked)
     cdef int64_t* out = scores_in(scores)
     cdef Items items
     read_items(&items, table, request, scoring)
+    if kept is not None:
+        kept.begin(table, request, source)
     with nogil:
-        _score_rows(table, request, &items, scoring.node_most, asked, out)
+        _score_rows(table, request, &items, scoring.node_most, source, kept, asked, out)
     return scores
 
 
 cdef void _score_rows(
-    NumaTable table, NumaRequest request, const Items* items, bint most, Rows rows, int64_t* scores
+    NumaTable table, NumaRequest request, const Items* items, bint most, HintSource source, KeptAffinities kept, Rows rows, int64_t* scores
 ) noexcept nogil:
     cdef Py_ssize_t i
     cdef Zones zones
     for i in range(rows.count):
-        scores[i] = _score_row(table, request, items, most, rows.at[i], &zones)
+        scores[i] = _score_row(table, request, items, most, source, kept, rows.at[i], &zones)
 
 
 cdef int64_t _score_row(
-    NumaTable table, NumaRequest request, const Items* items, bint most, Py_ssize_t row, Zones* zones
+    NumaTable table, NumaRequest request, const Items* items, bint most, HintSource source, KeptAffinities kept, Py_ssize_t row,
+    Zones* zones
 ) noexcept nogil:
     cdef Level level
     cdef Choice found
@@ -75,13 +86,32 @@ cdef int64_t _score_row(
     if zones.numa_policy != NUMA_BEST_EFFORT:  # which has no affinity before Reserve
         if zones.count == 0:
             return 0
-        found = consider(table, items, zones, False)
+        found = consider(table, items, zones, False) if source is None else _joint(table, items, zones, source, kept, row)
         if found.code != PASS:
             return 0
         _take_zones(items, zones, found.mask, &level)
     if zones.bind and items.cpu >= 0:
         level.requested[items.cpu] = amplified(1000 * zones.bound, zones.ratio)  # of the whole node, not of zones [D22]
     return _weighted(items, zones, most, &level)
+
+
+cdef Choice _joint(
+    NumaTable table, const Items* items, Zones* zones, HintSource source, KeptAffinities kept, Py_ssize_t row
+) noexcept nogil:
+    """Return the zones (positions) that the pod was found to come from together with another plugin's devices."""
+    cdef Choice found
+    cdef JointChoice chosen
+    found.code = PASS
+    found.items = 0
+    if kept is not None and kept.stamp[row] == table.nodes.touched[row]:
+        read_zones(table, items, zones)
+        settle(items, zones)
+        found.mask = positions_of(zones, kept.mask[row])
+    else:
+        chosen = choose_jointly(table, items, zones, source, row)
+        found.code = chosen.code
+        found.mask = positions_of(zones, chosen.mask)
+    return found
 
 
 cdef void _take_node(NodeTable nodes, const Items* items, Py_ssize_t row, Level* level) noexcept nogil:

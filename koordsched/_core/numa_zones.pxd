@@ -10,6 +10,7 @@ from koordsched._core.numa cimport (
     BIND_FULL_PCPUS,
     BIND_NONE,
     BOUND,
+    DETAIL_BITS,
     EXCLUSIVE_REQUIRED,
     FIRST,
     FREE,
@@ -114,6 +115,8 @@ cdef bint fits(const Items* items, const Zones* zones, uint64_t mask) noexcept n
 cdef Choice shortage(const Items* items, const Zones* zones, uint64_t mask) noexcept nogil
 cdef Choice consider(NumaTable table, const Items* items, Zones* zones, bint any_will_do) noexcept nogil
 cdef Choice choose(const Items* items, const Zones* zones, bint any_will_do) noexcept nogil
+cdef bint knows(const Items* items, const Zones* zones) noexcept nogil
+cdef uint64_t unsatisfied(const Items* items, const Zones* zones) noexcept nogil
 cdef bint may_fit(const Items* items, const Zones* zones, uint64_t among, int size) noexcept nogil
 cdef int64_t split(const Items* items, const Zones* zones, uint64_t mask, int item, int64_t* share) noexcept nogil
 cdef int64_t mask_score(const Items* items, const Zones* zones, uint64_t mask) noexcept nogil
@@ -174,6 +177,11 @@ cdef inline uint64_t violating(const Zones* zones, uint64_t mask) noexcept nogil
     if zones.exclusive != EXCLUSIVE_REQUIRED:
         return 0
     return mask & (zones.single if mask & (mask - 1) else zones.shared)
+
+cdef inline int64_t detail_of(uint64_t items) noexcept nogil:
+    """Return the detail of a code (numa_filter.pxd) that says which items it concerns."""
+    cdef uint64_t last = (<uint64_t> 1) << (DETAIL_BITS - 1)
+    return <int64_t> ((items & (last - 1)) | (last if items >= last else 0))
 
 cdef inline int64_t fraction(bint most, int64_t requested, int64_t capacity) noexcept nogil:
     """Return how full (most) or how empty something is, 0..100, rounded down (nodenumaresource.md §10)."""

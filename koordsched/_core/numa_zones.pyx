@@ -178,7 +178,7 @@ cdef Choice shortage(const Items* items, const Zones* zones, uint64_t mask) noex
     for i in range(items.requested):
         if not zones.known >> i & 1:
             # No zone has the resource, so it is not split. But bound CPUs must come from the zones if these have any requested resource.
-            lacks_cpus = lacks_cpus or (i == items.cpu and zones.bind and _knows(items, zones))
+            lacks_cpus = lacks_cpus or (i == items.cpu and zones.bind and knows(items, zones))
         elif _sum(&zones.of[i].room[0], mask) < items.amount[i]:
             if i == items.cpu and zones.bind and _sum(&zones.of[i].available[0], mask) >= items.amount[i]:
                 lacks_cpus = True
@@ -188,7 +188,7 @@ cdef Choice shortage(const Items* items, const Zones* zones, uint64_t mask) noex
         found.code = INSUFFICIENT
     elif lacks_cpus:
         found.code = NOT_ENOUGH_CPUS
-    elif zones.bind and not _knows(items, zones) and zones.usable < zones.cpus:
+    elif zones.bind and not knows(items, zones) and zones.usable < zones.cpus:
         found.code = NOT_ENOUGH_CPUS  # nothing is split, so the CPUs may be any of the node
     return found
 
@@ -201,7 +201,7 @@ cdef int64_t _sum(const int64_t* amounts, uint64_t mask) noexcept nogil:
     return total
 
 
-cdef bint _knows(const Items* items, const Zones* zones) noexcept nogil:
+cdef bint knows(const Items* items, const Zones* zones) noexcept nogil:
     """Answer whether the zones have any requested resource."""
     return (zones.known & (((<uint64_t> 1) << items.requested) - 1)) != 0
 
@@ -225,7 +225,7 @@ cdef Choice choose(const Items* items, const Zones* zones, bint any_will_do) noe
     cdef Choice found
     cdef uint64_t lack = 0
     cdef int i
-    if not _knows(items, zones):
+    if not knows(items, zones):
         return _choose_any(items, zones)
     if zones.numa_policy == NUMA_BEST_EFFORT:
         found = shortage(items, zones, zones.all)
@@ -239,14 +239,14 @@ cdef Choice choose(const Items* items, const Zones* zones, bint any_will_do) noe
     found.items = 0
     found.mask = _aligned(items, zones, zones.all & ~lack, any_will_do)
     if not found.mask:
-        found.items = _unsatisfied(items, zones)
+        found.items = unsatisfied(items, zones)
         found.code = UNSATISFIED if found.items else UNALIGNED
     elif zones.numa_policy == NUMA_SINGLE and found.mask == zones.all:
         found.mask = 0  # a machine of one zone: nothing to align (single-numa-node policy of the reference)
     return found
 
 
-cdef uint64_t _unsatisfied(const Items* items, const Zones* zones) noexcept nogil:
+cdef uint64_t unsatisfied(const Items* items, const Zones* zones) noexcept nogil:
     """Return the items that no set of zones would do for: with all that have something left of it the request does not fit."""
     cdef uint64_t found = 0
     cdef int i

@@ -102,10 +102,11 @@ class Profile:
                     self.made[name] = registry[name](config.args.get(name), handle)
                 except (MetricError, ChangeKindError) as taken:
                     raise SettingsError(f"plugin {name} cannot be made: {taken}") from None
-        share_topology_manager(self.made.values())
 
         def at(point: ExtensionPoint) -> list[Plugin]:
             return [self.made[ref.name] for ref in config.points.get(point.name, ()) if ref.name in self.made]
+
+        share_topology_manager(self.made.values(), at(FilterPlugin.extension_point))
 
         def implementing(interface: type[P]) -> list[P]:
             return [plugin for plugin in at(interface.extension_point) if isinstance(plugin, interface)]

@@ -10,8 +10,9 @@
     NumaAffinity, or the refusal
 
 A plugin takes part by inheriting `NumaHintProvider`; the profile hands all of its providers the one manager they share. What a provider
-allocates later, in Reserve, lies within `TopologyManager.affinity`. Pods that no other provider wants never come here: NodeNUMAResource
-answers for all nodes at once (`_core.numa_filter`), with the same result.
+allocates later, in Reserve, lies within `TopologyManager.affinity`. The one that knows policies and zones, NodeNUMAResource, is the
+`NumaAligner`. It answers for all nodes at once (`_core.numa_filter`) for pods that it alone wants, and for those that one other provider
+wants that has a `HintSource` for them; only providers without one are asked node by node here. The result is the same.
 
 `check` keeps nothing, so that it may be asked on a state that many cycles share, as those of Filter and Score are; `admit` keeps the
 affinity in the cycle's own state. While the cache simulates (`Cache.simulate`) `check` sees it, as PostFilter's answers must. Nothing
@@ -25,17 +26,27 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from koordsched._core.change import NodeChange
 from koordsched._core.numa_merge import merge_hints
 from koordsched.framework.interface import Plugin
 from koordsched.framework.status import Status, unschedulable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from koordsched._core.hint_source import HintSource
     from koordsched._core.numa_facts import Hint, Machine, Merged
     from koordsched.api.podinfo import PodInfo
-    from koordsched.cache.nodes import NodeInfo
+    from koordsched.cache.nodes import NodeInfo, Nodes
     from koordsched.framework.cycle_state import CycleState
+
+    Masks = NDArray[np.uint64]
+    """The NUMA nodes of each row that a pod's resources come from: bit i, NUMA node i; 0: no affinity."""
+    Aligned = NDArray[np.uint8]
+    """1 for each row on which providers were tried together."""
 
 UNSATISFIED = "Unsatisfied NUMA {resource}"
 UNALIGNED = "Unaligned NUMA Hint cause {summary}"
@@ -64,11 +75,28 @@ class NumaHintProvider(Plugin):
             return None if fits else unschedulable("no disk on the NUMA nodes chosen")
     """
 
-    topology_manager: TopologyManager  # that of the profile; set by `unite` once all plugins of the profile are made
+    topology_manager: TopologyManager  # that of the profile; set by `share_topology_manager` once all its plugins are made
+    reads: NodeChange = NodeChange.ALL
+    """All kinds of change of a node after which its hints may be others, its own Filter and Score included."""
+    versioned_others: Sequence[
+        NumaHintProvider
+    ] = ()  # the other providers of the profile with a `version`, which its answers depend on too
 
     @abstractmethod
     def wants(self, pod: PodInfo) -> bool:
         """Answer whether this plugin has hints for pods like this one. Asked once a shape and node selection: O(1), covered by `sign`."""
+
+    def hint_source(self, state: CycleState, pod: PodInfo) -> HintSource | None:
+        """Return what kernels ask instead of `hints` and `allocate`, with the same answers; None: there is no such thing.
+
+        Called after all PreFilters, for each call of Filter and Score: keep it with the pod's state. Its rows are those of the node table,
+        and what it reads of a row is among `reads` of the provider.
+        """
+        return None
+
+    def explain_hint(self, state: CycleState, pod: PodInfo, code: int) -> Status:
+        """Return the refusal that a code of the pod's source stands for."""
+        raise LookupError(f"{self.name}: code {code} of a source of NUMA hints, of which there is none")
 
     @abstractmethod
     def hints(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Mapping[str, Sequence[Hint] | None] | Status:
@@ -83,15 +111,48 @@ class NumaHintProvider(Plugin):
         """Try to allocate within the affinity, without taking anything; return why it cannot be done, if so."""
 
 
+class NumaAligner(NumaHintProvider):
+    """The provider that knows the NUMA policy of each node and aligns the others in Filter: NodeNUMAResource."""
+
+    @abstractmethod
+    def aligned(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Aligned | None:
+        """Return on which rows Filter aligns the pod's providers; None: on none."""
+
+    @abstractmethod
+    def masks(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Masks | None:
+        """Return the affinity that Filter has found on each row; None: there is none on any."""
+
+
 class TopologyManager:
-    """Merges the hints of one profile's providers."""
+    """Merges the hints of one profile's providers. filters: the profile's filters in running order."""
 
-    def __init__(self, providers: Sequence[NumaHintProvider]) -> None:
-        self._providers = providers
+    def __init__(self, providers: Collection[NumaHintProvider], filters: Sequence[Plugin] = ()) -> None:
+        self._providers = sorted(providers, key=lambda provider: not isinstance(provider, NumaAligner))
+        self._others = {id(provider): [other for other in self._providers if other is not provider] for provider in providers}
+        self._aligner = next((plugin for plugin in filters if isinstance(plugin, NumaAligner)), None)
+        after = [] if self._aligner is None else filters[filters.index(self._aligner) + 1 :]
+        self._filter_after = frozenset(id(plugin) for plugin in after)
 
-    def others_want(self, provider: NumaHintProvider, pod: PodInfo) -> bool:
-        """Answer whether another provider has hints for the pod."""
-        return any(other is not provider and other.wants(pod) for other in self._providers)
+    def others(self, provider: NumaHintProvider, pod: PodInfo) -> list[NumaHintProvider]:
+        """Return the other providers that have hints for the pod."""
+        return [other for other in self._others[id(provider)] if other.wants(pod)]
+
+    def aligned(self, provider: NumaHintProvider, state: CycleState, pod: PodInfo, nodes: Nodes) -> Aligned | None:
+        """Return on which rows the provider was tried already, within an affinity, by a filter before its own; None: on none.
+
+        There its own filter has nothing to add, and might be wrong: it would look at the whole node (deviceshare.md §5 item 3).
+        """
+        if self._aligner is None or id(provider) not in self._filter_after or not provider.wants(pod):
+            return None
+        return self._aligner.aligned(state, pod, nodes)
+
+    def masks(self, provider: NumaHintProvider, state: CycleState, pod: PodInfo, nodes: Nodes) -> Masks | None:
+        """Return the affinity that Filter has found on each of these feasible rows; None: there is none on any. BestEffort has none yet."""
+        if self._aligner is None or not provider.wants(pod):
+            return None
+        return self._aligner.masks(state, pod, nodes)
+
+    # One node
 
     def check(self, state: CycleState, pod: PodInfo, node: NodeInfo, machine: Machine) -> NumaAffinity | Status:
         """Return what the pod's affinity on the node would be, tried with every provider, or why there is none."""
@@ -140,12 +201,21 @@ class TopologyManager:
         return None
 
 
-def share_topology_manager(plugins: Iterable[Plugin]) -> None:
-    """Give all providers among a profile's plugins the one manager that they share."""
+def share_topology_manager(plugins: Iterable[Plugin], filters: Sequence[Plugin] = ()) -> None:
+    """Give all providers among a profile's plugins the one manager that they share, and let each read what the others do.
+
+    The aligner's answer about a row depends on all of them, and theirs on its affinity.
+    """
     providers = [plugin for plugin in plugins if isinstance(plugin, NumaHintProvider)]
-    manager = TopologyManager(providers)
+    manager = TopologyManager(providers, filters)
+    reads = NodeChange(0)
     for provider in providers:
+        reads |= provider.reads
+    versioned = [provider for provider in providers if type(provider).version is not Plugin.version]
+    for provider in providers:
+        provider.reads = reads
         provider.topology_manager = manager
+        provider.versioned_others = [other for other in versioned if other is not provider]
 
 
 def merged_status(merged: Merged) -> Status | None:

@@ -6,12 +6,13 @@ found in Reserve, for the one node that was chosen. Reference: plugins/nodenumar
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from koordsched._core.change import NodeChange
-from koordsched._core.numa_score import score_numa
+from koordsched._core.numa_filter import NumaReason, reason_of, source_code_of
 from koordsched.api.koordinator.pods import RESOURCE_STATUS
 from koordsched.config.extension_points import FILTER
 from koordsched.framework.cycle_state import annotate
@@ -24,19 +25,20 @@ from koordsched.framework.interface import (
     ScoreNodesPlugin,
 )
 from koordsched.framework.routes import Answer, Route, RoutesPlugin, refusal
-from koordsched.framework.status import SKIP, PluginError, Status, error
-from koordsched.framework.topologymanager import NumaAffinity, NumaHintProvider, merged_status
+from koordsched.framework.status import SKIP, PluginError, Status, error, unschedulable
+from koordsched.framework.topologymanager import NumaAffinity, NumaAligner, NumaHintProvider, merged_status
 from koordsched.plugins.nodenumaresource.allocator import Allocator, annotations_for, compile_args
 from koordsched.plugins.nodenumaresource.endpoint import SERVER_ERROR, describe
-from koordsched.plugins.nodenumaresource.filtering import NumaFilter
+from koordsched.plugins.nodenumaresource.filtering import STRICT, NumaFilter
 from koordsched.plugins.nodenumaresource.pod_demand import CompiledDemand, DemandCompiler, sign
 from koordsched.plugins.nodenumaresource.queueing_hints import GONE, NumaHints
 from koordsched.plugins.nodenumaresource.reasons import MISSING_ZONES
 from koordsched.plugins.nodenumaresource.state import numa_state
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
+    from koordsched._core.hint_source import HintSource
     from koordsched._core.hints import NumaView
     from koordsched._core.numa_facts import Hint, Machine
     from koordsched.api.podinfo import PodInfo
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from koordsched.framework.cycle_state import Annotations, CycleState
     from koordsched.framework.handle import Handle
     from koordsched.framework.interface import Codes, Scores
+    from koordsched.framework.topologymanager import Aligned, Masks
     from koordsched.queue.events import EventHint
 
 PRE_FILTER_STATE = "PreFilterNodeNUMAResource"  # the CompiledDemand of pods like this one
@@ -58,7 +61,7 @@ class NodeNUMAResource(
     ScoreNodesPlugin,
     ReservePlugin,
     PreBindPlugin,
-    NumaHintProvider,
+    NumaAligner,
     RoutesPlugin,
 ):
     name = "NodeNUMAResource"
@@ -74,18 +77,23 @@ class NodeNUMAResource(
         self._args = compile_args(args, handle.columns)
         self._compiler = DemandCompiler(self._args.default_bind_policy, handle.columns)
         self._allocator = Allocator(self._numa, self._args, handle.columns)
-        self._filter = NumaFilter(self._numa, self._allocator)
+        self._filter = NumaFilter(self._numa, self._allocator, self._args.scoring, handle.cache)
 
     def sign(self, pod: PodInfo) -> Hashable:
         return sign(pod)
 
     def has_version(self, pod: PodInfo) -> bool:
         demand = self._compiler.compile(pod)
-        return isinstance(demand, CompiledDemand) and demand.amounts_only
+        return (isinstance(demand, CompiledDemand) and demand.amounts_only) or any(
+            other.wants(pod) and other.has_version(pod) for other in self.versioned_others
+        )
 
     def version(self, pod: PodInfo) -> Hashable:
-        """Return whether a pod that asks for amounts only has to be filtered, because some nodes have a policy."""
-        return self._table.demanding > 0
+        """Return whether a pod that asks for amounts only has to be filtered, because some nodes have a policy; and others' versions."""
+        demanding = self._table.demanding > 0
+        if not self.versioned_others:
+            return demanding
+        return (demanding, *(other.version(pod) for other in self.versioned_others if other.wants(pod)))
 
     def has_score_version(self, pod: PodInfo) -> bool:
         return False
@@ -103,17 +111,38 @@ class NodeNUMAResource(
 
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
         demand: CompiledDemand = state.read(PRE_FILTER_STATE)
-        if not self.topology_manager.others_want(self, pod):
-            return self._filter.codes(demand, nodes)
-
-        def joint(node: NodeInfo, machine: Machine) -> Status | None:
-            answer = self.topology_manager.check(state, pod, node, machine)
-            return None if isinstance(answer, NumaAffinity) else answer
-
-        return self._filter.codes(demand, nodes, joint)
+        others = self.topology_manager.others(self, pod)
+        source = _source(others, state, pod)
+        if others and source is None and demand.designated is None:
+            return self._filter.checked_codes(demand, nodes, self._checking(state, pod))
+        return self._filter.codes(demand, nodes, source)
 
     def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
-        return self._filter.explain(state.read(PRE_FILTER_STATE), code)
+        return self._explain(state, pod, state.read(PRE_FILTER_STATE), code)
+
+    def _explain(self, state: CycleState, pod: PodInfo, demand: CompiledDemand, code: int) -> Status:
+        of_other = source_code_of(code)
+        if not of_other:
+            return self._filter.explain(demand, code)
+        (other,) = self.topology_manager.others(self, pod)
+        refusal = other.explain_hint(state, pod, of_other)
+        return unschedulable(refusal.message) if reason_of(code) is NumaReason.HINTS_REFUSED else refusal
+
+    def aligned(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Aligned | None:
+        demand: CompiledDemand | None = state.read(PRE_FILTER_STATE)
+        return None if demand is None else self._filter.aligned(demand, nodes)
+
+    def masks(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Masks | None:
+        demand: CompiledDemand | None = state.read(PRE_FILTER_STATE)
+        if demand is None:
+            return None
+        source = _source(self.topology_manager.others(self, pod), state, pod)
+        if source is None:
+            return self._filter.checked_masks(demand, nodes, self._checking(state, pod))
+        return self._filter.masks(demand, nodes, source)
+
+    def _checking(self, state: CycleState, pod: PodInfo) -> Callable[[NodeInfo, Machine], NumaAffinity | Status]:
+        return partial(self.topology_manager.check, state, pod)
 
     def _demand(self, state: CycleState, pod: PodInfo) -> CompiledDemand | None:
         """Return the pod's demand, compiled here where the plugin scores, reserves or gives hints and does not filter."""
@@ -142,7 +171,7 @@ class NodeNUMAResource(
 
     def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores | None:
         demand = self._demand(state, pod)
-        return None if demand is None else score_numa(self._table, demand.request, self._args.scoring, nodes.rows)
+        return None if demand is None else self._filter.scores(demand, nodes, _source(self.topology_manager.others(self, pod), state, pod))
 
     # Reserve
 
@@ -154,22 +183,32 @@ class NodeNUMAResource(
         on_node = self._allocator.on_node(demand, node_name)
         if isinstance(on_node, Status):
             return on_node
-        allocated = self._allocator.allocate(demand, on_node, lambda view: self._choose_numa_nodes(state, pod, node_name, view))
+        allocated = self._allocator.allocate(demand, on_node, lambda view: self._choose_numa_nodes(state, pod, demand, node_name, view))
         if allocated is None or isinstance(allocated, Status):
             return allocated
         state.write(RESERVE_STATE, annotations_for(pod, demand, on_node, allocated))
         self._numa.reserve(node_name, self._allocator.record(pod, demand, allocated))
         return None
 
-    def _choose_numa_nodes(self, state: CycleState, pod: PodInfo, node_name: str, view: NumaView) -> int | Status | None:
-        if not self.topology_manager.others_want(self, pod):
+    def _choose_numa_nodes(
+        self, state: CycleState, pod: PodInfo, demand: CompiledDemand, node_name: str, view: NumaView
+    ) -> int | Status | None:
+        others = self.topology_manager.others(self, pod)
+        if not others:
             merged = view.affinity()
             return merged_status(merged) or merged.mask
         node = self._cache.node(node_name)
         if node is None:
             return error(f'node "{node_name}" not found')
-        answer = self.topology_manager.admit(state, pod, node, view.machine)
-        return answer.mask if isinstance(answer, NumaAffinity) else answer
+        machine, source = view.machine, _source(others, state, pod)
+        if source is None or machine.policy not in STRICT:
+            answer = self.topology_manager.admit(state, pod, node, machine)
+            return answer.mask if isinstance(answer, NumaAffinity) else answer
+        code, mask = self._filter.affinity(demand, node.row, source)
+        if code:
+            return self._explain(state, pod, demand, code)
+        self.topology_manager.keep(state, node_name, NumaAffinity(mask or None))
+        return mask or None
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
         if state.read(RESERVE_STATE) is not None:
@@ -223,3 +262,8 @@ class NodeNUMAResource(
             return refusal(SERVER_ERROR, f'node "{name}" not found')
         node = self._numa.node(name)
         return describe(node, node.numa_policy(pod_level=self._numa.pod_level))
+
+
+def _source(others: Sequence[NumaHintProvider], state: CycleState, pod: PodInfo) -> HintSource | None:
+    """Return the hints of the one other plugin that has some, if kernels can ask for them."""
+    return others[0].hint_source(state, pod) if len(others) == 1 else None

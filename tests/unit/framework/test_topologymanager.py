@@ -65,11 +65,11 @@ def test_who_does_not_want_the_pod_is_neither_asked_nor_tried() -> None:
     assert gpus.tried == []
 
 
-def test_others_want_a_pod_only_if_another_provider_does() -> None:
+def test_others_are_those_that_want_the_pod() -> None:
     numa, gpus = cpus(), Provider("gpus", {}, wanted=False)
     manager = TopologyManager([numa, gpus])
-    assert not manager.others_want(numa, POD)
-    assert manager.others_want(gpus, POD)
+    assert manager.others(numa, POD) == []
+    assert manager.others(gpus, POD) == [numa]
 
 
 def test_providers_that_fail_are_reasons_even_under_best_effort() -> None:
@@ -138,4 +138,4 @@ def test_the_providers_of_a_profile_share_one_manager() -> None:
     numa, gpus = cpus(), Provider("gpus", {})
     share_topology_manager([numa, Other(), gpus])
     assert numa.topology_manager is gpus.topology_manager
-    assert numa.topology_manager.others_want(numa, POD)
+    assert numa.topology_manager.others(numa, POD) == [gpus]

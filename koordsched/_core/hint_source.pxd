@@ -1,7 +1,7 @@
 # What another plugin than NodeNUMAResource has to say of NUMA nodes, in a form that the NUMA kernels ask for all rows without the GIL.
 #
-# A provider of hints (framework.topologymanager.NumaHintProvider) with kernels of its own derives from HintSource and overrides `find` and
-# `refusal`. Both read live columns of the row, so that what is simulated is seen, and keep nothing.
+# A provider of hints (framework.topologymanager.NumaHintProvider) with kernels of its own derives from NumaHintSource and overrides `find`
+# and `refusal`. Both read live columns of the row, so that what is simulated is seen, and keep nothing.
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
@@ -18,7 +18,7 @@ cdef struct FoundHints:
     uint64_t mask[MAX_HINTS]    # bit n: NUMA id n; smaller sets first, then in lexicographic order of their members
     int64_t score[MAX_HINTS]    # >= 0, far below 2^31
 
-cdef class HintSource:
+cdef class NumaHintSource:
     cdef readonly tuple names   # of resources, as texts show them
     cdef bint consistent        # a set that `find` gives is never refused, so that it need not be tried again
 
@@ -27,7 +27,7 @@ cdef class HintSource:
     # Return why the pod cannot be served from these NUMA nodes (0: from any), or 0 if it can. A trial: nothing is taken.
     cdef int32_t refusal(self, Py_ssize_t row, uint64_t mask) noexcept nogil
 
-cdef class HintTable(HintSource):
+cdef class HintTable(NumaHintSource):
     cdef int32_t[::1] code          # [row]
     cdef uint32_t[::1] named        # [row]
     cdef int32_t[::1] first         # [row] its hints are first[row] : first[row] + count[row] of those below

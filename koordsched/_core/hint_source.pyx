@@ -7,7 +7,7 @@ import numpy as np
 from libc.stdint cimport int32_t, uint64_t
 
 
-cdef class HintSource:
+cdef class NumaHintSource:
 
     cdef void find(self, Py_ssize_t row, bint narrowest, FoundHints* found) noexcept nogil:
         found.code = 0
@@ -18,7 +18,7 @@ cdef class HintSource:
         return 0
 
 
-cdef class HintTable(HintSource):
+cdef class HintTable(NumaHintSource):
 
     def __init__(self, names, answers):
         self.names = tuple(names)

@@ -3,7 +3,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from koordsched._core.hint_source import HintSource
+from koordsched._core.hint_source import NumaHintSource
 from koordsched._core.numa import NumaRequest, NumaScoring, NumaTable
 from koordsched._core.numa_joint import KeptAffinities
 
@@ -30,7 +30,7 @@ def filter_numa(
     table: NumaTable,
     request: NumaRequest,
     rows: NDArray[np.int32],
-    source: HintSource | None = None,
+    source: NumaHintSource | None = None,
     scoring: NumaScoring | None = None,
     kept: KeptAffinities | None = None,
 ) -> NDArray[np.int32]:

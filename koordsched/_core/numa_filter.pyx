@@ -8,7 +8,7 @@ from enum import IntEnum
 cimport numpy as cnp
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from koordsched._core.hint_source cimport HintSource
+from koordsched._core.hint_source cimport NumaHintSource
 from koordsched._core.hints cimport summarize
 from koordsched._core.numa cimport (
     BIND_FULL_PCPUS,
@@ -23,7 +23,15 @@ from koordsched._core.numa cimport (
     NumaTable,
     index_of,
 )
-from koordsched._core.numa_joint cimport HINTS_REFUSED, TRIAL_REFUSED, JointChoice, KeptAffinities, choose_jointly, is_strict, summarize_jointly
+from koordsched._core.numa_joint cimport (
+    HINTS_REFUSED,
+    TRIAL_REFUSED,
+    JointChoice,
+    KeptAffinities,
+    choose_jointly,
+    is_strict,
+    summarize_jointly,
+)
 from koordsched._core.numa_zones cimport (
     AMPLIFIED_CPU,
     BIND_CONFLICT,
@@ -78,7 +86,7 @@ cdef int REASON_MASK = (1 << DETAIL_SHIFT) - 1
 
 
 def filter_numa(
-    NumaTable table not None, NumaRequest request not None, cnp.ndarray rows not None, HintSource source=None, NumaScoring scoring=None,
+    NumaTable table not None, NumaRequest request not None, cnp.ndarray rows not None, NumaHintSource source=None, NumaScoring scoring=None,
     KeptAffinities kept=None,
 ):
     if source is not None and scoring is None:
@@ -99,7 +107,7 @@ def filter_numa(
 
 
 cdef bint _refuse(
-    NumaTable table, NumaRequest request, const Items* items, HintSource source, KeptAffinities kept, Rows rows, int32_t* codes
+    NumaTable table, NumaRequest request, const Items* items, NumaHintSource source, KeptAffinities kept, Rows rows, int32_t* codes
 ) noexcept nogil:
     """Write the codes; return whether some are UNALIGNED, which then lack their texts."""
     cdef Py_ssize_t i
@@ -112,7 +120,7 @@ cdef bint _refuse(
 
 
 cdef int32_t _code(
-    NumaTable table, NumaRequest request, const Items* items, HintSource source, KeptAffinities kept, Py_ssize_t row, Zones* zones
+    NumaTable table, NumaRequest request, const Items* items, NumaHintSource source, KeptAffinities kept, Py_ssize_t row, Zones* zones
 ) noexcept nogil:
     cdef Choice found
     cdef int code = agree(table, request, index_of(table, row), zones)
@@ -134,7 +142,7 @@ cdef int32_t _code(
 
 
 cdef int32_t _joint_code(
-    NumaTable table, const Items* items, HintSource source, KeptAffinities kept, Py_ssize_t row, Zones* zones
+    NumaTable table, const Items* items, NumaHintSource source, KeptAffinities kept, Py_ssize_t row, Zones* zones
 ) noexcept nogil:
     cdef JointChoice chosen = choose_jointly(table, items, zones, source, row)
     if kept is not None:
@@ -182,7 +190,7 @@ cdef int _check_binding(NumaTable table, NumaRequest request, const Zones* zones
 
 
 cdef int _summarize(
-    NumaTable table, NumaRequest request, const Items* items, HintSource source, Rows rows, int32_t* codes
+    NumaTable table, NumaRequest request, const Items* items, NumaHintSource source, Rows rows, int32_t* codes
 ) except -1:
     """Give the UNALIGNED codes the places of their texts."""
     cdef Py_ssize_t i

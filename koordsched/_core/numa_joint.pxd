@@ -1,8 +1,8 @@
-# Where CPUs, memory and another plugin's devices come from the same NUMA nodes: `numa_zones` and one `HintSource` together.
+# Where CPUs, memory and another plugin's devices come from the same NUMA nodes: `numa_zones` and one `NumaHintSource` together.
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from koordsched._core.hint_source cimport HintSource
+from koordsched._core.hint_source cimport NumaHintSource
 from koordsched._core.numa cimport NUMA_RESTRICTED, NUMA_SINGLE, NumaRequest, NumaTable
 from koordsched._core.numa_zones cimport Items, Zones
 
@@ -18,17 +18,17 @@ cdef struct JointChoice:
 
 cdef class KeptAffinities:
     cdef NumaRequest request    # what the affinities below are of
-    cdef HintSource source
+    cdef NumaHintSource source
     cdef int64_t[::1] stamp     # [row] NodeTable.touched when the affinity was found, -1: there is none
     cdef uint64_t[::1] mask     # [row] as JointChoice.mask
 
-    cdef int begin(self, NumaTable table, NumaRequest request, HintSource source) except -1
+    cdef int begin(self, NumaTable table, NumaRequest request, NumaHintSource source) except -1
 
 cdef JointChoice choose_jointly(
-    NumaTable table, const Items* items, Zones* zones, HintSource source, Py_ssize_t row
+    NumaTable table, const Items* items, Zones* zones, NumaHintSource source, Py_ssize_t row
 ) noexcept nogil
 cdef int32_t summarize_jointly(
-    NumaTable table, NumaRequest request, const Items* items, const Zones* zones, HintSource source, Py_ssize_t row
+    NumaTable table, NumaRequest request, const Items* items, const Zones* zones, NumaHintSource source, Py_ssize_t row
 ) except -1
 
 cdef inline bint is_strict(const Zones* zones) noexcept nogil:

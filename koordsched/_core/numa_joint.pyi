@@ -1,7 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from koordsched._core.hint_source import HintSource
+from koordsched._core.hint_source import NumaHintSource
 from koordsched._core.numa import NumaRequest, NumaScoring, NumaTable
 
 class KeptAffinities:
@@ -18,7 +18,7 @@ def joint_masks(
     request: NumaRequest,
     scoring: NumaScoring,
     rows: NDArray[np.int32],
-    source: HintSource,
+    source: NumaHintSource,
     kept: KeptAffinities | None = None,
 ) -> NDArray[np.uint64] | None:
     """Return the NUMA nodes (bit i: NUMA id i) that each row's part of the pod comes from; None: every row's is 0.
@@ -29,7 +29,7 @@ def joint_masks(
 def aligned_rows(table: NumaTable, request: NumaRequest, rows: NDArray[np.int32]) -> NDArray[np.uint8] | None:
     """Return 1 for each row on which a NUMA policy holds for the pod that Filter aligns under; None: there is none."""
 
-def joint_affinity(table: NumaTable, request: NumaRequest, scoring: NumaScoring, row: int, source: HintSource) -> tuple[int, int]:
+def joint_affinity(table: NumaTable, request: NumaRequest, scoring: NumaScoring, row: int, source: NumaHintSource) -> tuple[int, int]:
     """Return (code, mask) of one row: a code as `filter_numa` gives it and, if it is 0, the NUMA nodes to take from (0: no affinity).
 
     Only for rows with zones and a NUMA policy that Filter aligns under. What Filter checks besides is not checked again. IndexError when

@@ -1,6 +1,6 @@
 """On which NUMA nodes of each row a pod's CPUs and memory come together with another plugin's devices (nodenumaresource.md §9).
 
-What `framework.topologymanager.TopologyManager.check` does for one node with everyone's hints in Python, for all rows at once: hints of
+What `framework.topologymanager.TopologyManager.check` does for one node with all hints in Python, for all rows at once: hints of
 both, merged; then a trial of both within what came out. `numa_filter` and `numa_score` call it for rows with a NUMA policy that Filter
 aligns under. The merge is shorter than that of any lists, because under these policies an affinity has to be preferred by all: under
 SingleNUMANode it is one zone; under Restricted zones prefer whatever fits, and the source its narrowest sets.
@@ -12,7 +12,7 @@ import numpy as np
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memset
 
-from koordsched._core.hint_source cimport FoundHints, HintSource
+from koordsched._core.hint_source cimport FoundHints, NumaHintSource
 from koordsched._core.hints cimport LISTED, ids_of, list_feasible, positions_of, summaries_of_zones
 from koordsched._core.numa cimport (
     DETAIL_SHIFT,
@@ -56,7 +56,7 @@ cnp.import_array()
 
 
 cdef JointChoice choose_jointly(
-    NumaTable table, const Items* items, Zones* zones, HintSource source, Py_ssize_t row
+    NumaTable table, const Items* items, Zones* zones, NumaHintSource source, Py_ssize_t row
 ) noexcept nogil:
     """Return the NUMA nodes to take from, or why there are none. Reads the zones of a node that has some; the scoring must be in items."""
     cdef FoundHints found
@@ -140,7 +140,7 @@ cdef class KeptAffinities:
         self.stamp = np.empty(0, np.int64)
         self.mask = np.empty(0, np.uint64)
 
-    cdef int begin(self, NumaTable table, NumaRequest request, HintSource source) except -1:
+    cdef int begin(self, NumaTable table, NumaRequest request, NumaHintSource source) except -1:
         """Forget what is not of this request and source, and make room for all rows."""
         cdef Py_ssize_t capacity = table.nodes.touched.shape[0]
         if self.request is request and self.source is source and self.stamp.shape[0] >= capacity:
@@ -156,7 +156,7 @@ cdef class KeptAffinities:
 
 def joint_masks(
     NumaTable table not None, NumaRequest request not None, NumaScoring scoring not None, cnp.ndarray rows not None,
-    HintSource source not None, KeptAffinities kept=None,
+    NumaHintSource source not None, KeptAffinities kept=None,
 ):
     cdef Rows asked = rows_of(rows)
     cdef cnp.npy_intp count = asked.count
@@ -173,7 +173,7 @@ def joint_masks(
 
 
 cdef bint _write_masks(
-    NumaTable table, NumaRequest request, const Items* items, HintSource source, KeptAffinities kept, Rows rows, uint64_t* out
+    NumaTable table, NumaRequest request, const Items* items, NumaHintSource source, KeptAffinities kept, Rows rows, uint64_t* out
 ) noexcept nogil:
     cdef Zones zones
     cdef Py_ssize_t i, row
@@ -212,7 +212,7 @@ def aligned_rows(NumaTable table not None, NumaRequest request not None, cnp.nda
 
 
 def joint_affinity(
-    NumaTable table not None, NumaRequest request not None, NumaScoring scoring not None, Py_ssize_t row, HintSource source not None
+    NumaTable table not None, NumaRequest request not None, NumaScoring scoring not None, Py_ssize_t row, NumaHintSource source not None
 ):
     cdef Items items
     cdef Zones zones
@@ -228,7 +228,7 @@ def joint_affinity(
 
 
 cdef int32_t summarize_jointly(
-    NumaTable table, NumaRequest request, const Items* items, const Zones* zones, HintSource source, Py_ssize_t row
+    NumaTable table, NumaRequest request, const Items* items, const Zones* zones, NumaHintSource source, Py_ssize_t row
 ) except -1:
     """Return the place in the table of what all hints of a node looked like, once for all nodes whose hints are the same."""
     cdef FoundHints found

@@ -1,7 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from koordsched._core.hint_source import HintSource
+from koordsched._core.hint_source import NumaHintSource
 from koordsched._core.numa import NumaRequest, NumaScoring, NumaTable
 from koordsched._core.numa_joint import KeptAffinities
 
@@ -10,7 +10,7 @@ def score_numa(
     request: NumaRequest,
     scoring: NumaScoring,
     rows: NDArray[np.int32],
-    source: HintSource | None = None,
+    source: NumaHintSource | None = None,
     kept: KeptAffinities | None = None,
 ) -> NDArray[np.int64]:
     """Return a score 0..100 per row that `filter_numa` lets pass (nodenumaresource.md §10); 0 where nothing can be scored.

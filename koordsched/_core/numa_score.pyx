@@ -7,7 +7,7 @@ All rows are scored in one call. The scores of rows that `numa_filter` refuses a
 cimport numpy as cnp
 from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 
-from koordsched._core.hint_source cimport HintSource
+from koordsched._core.hint_source cimport NumaHintSource
 from koordsched._core.hints cimport positions_of
 from koordsched._core.numa cimport (
     MAX_ZONES,
@@ -44,7 +44,7 @@ cnp.import_array()
 
 def score_numa(
     NumaTable table not None, NumaRequest request not None, NumaScoring scoring not None, cnp.ndarray rows not None,
-    HintSource source=None, KeptAffinities kept=None,
+    NumaHintSource source=None, KeptAffinities kept=None,
 ):
     cdef Rows asked = rows_of(rows)
     cdef cnp.ndarray scores = zero_scores(asked)
@@ -59,7 +59,8 @@ def score_numa(
 
 
 cdef void _score_rows(
-    NumaTable table, NumaRequest request, const Items* items, bint most, HintSource source, KeptAffinities kept, Rows rows, int64_t* scores
+    NumaTable table, NumaRequest request, const Items* items, bint most, NumaHintSource source, KeptAffinities kept, Rows rows,
+    int64_t* scores
 ) noexcept nogil:
     cdef Py_ssize_t i
     cdef Zones zones
@@ -68,7 +69,7 @@ cdef void _score_rows(
 
 
 cdef int64_t _score_row(
-    NumaTable table, NumaRequest request, const Items* items, bint most, HintSource source, KeptAffinities kept, Py_ssize_t row,
+    NumaTable table, NumaRequest request, const Items* items, bint most, NumaHintSource source, KeptAffinities kept, Py_ssize_t row,
     Zones* zones
 ) noexcept nogil:
     cdef Level level
@@ -96,7 +97,7 @@ cdef int64_t _score_row(
 
 
 cdef Choice _joint(
-    NumaTable table, const Items* items, Zones* zones, HintSource source, KeptAffinities kept, Py_ssize_t row
+    NumaTable table, const Items* items, Zones* zones, NumaHintSource source, KeptAffinities kept, Py_ssize_t row
 ) noexcept nogil:
     """Return the zones (positions) that the pod was found to come from together with another plugin's devices."""
     cdef Choice found

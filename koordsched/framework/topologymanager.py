@@ -12,7 +12,7 @@
 A plugin takes part by inheriting `NumaHintProvider`; the profile hands all of its providers the one manager they share. What a provider
 allocates later, in Reserve, lies within `TopologyManager.affinity`. The one that knows policies and zones, NodeNUMAResource, is the
 `NumaAligner`. It answers for all nodes at once (`_core.numa_filter`) for pods that it alone wants, and for those that one other provider
-wants that has a `HintSource` for them; only providers without one are asked node by node here. The result is the same.
+wants that has a `NumaHintSource` for them; only providers without one are asked node by node here. The result is the same.
 
 `check` keeps nothing, so that it may be asked on a state that many cycles share, as those of Filter and Score are; `admit` keeps the
 affinity in the cycle's own state. While the cache simulates (`Cache.simulate`) `check` sees it, as PostFilter's answers must. Nothing
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from koordsched._core.hint_source import HintSource
+    from koordsched._core.hint_source import NumaHintSource
     from koordsched._core.numa_facts import Hint, Machine, Merged
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import NodeInfo, Nodes
@@ -78,15 +78,14 @@ class NumaHintProvider(Plugin):
     topology_manager: TopologyManager  # that of the profile; set by `share_topology_manager` once all its plugins are made
     reads: NodeChange = NodeChange.ALL
     """All kinds of change of a node after which its hints may be others, its own Filter and Score included."""
-    versioned_others: Sequence[
-        NumaHintProvider
-    ] = ()  # the other providers of the profile with a `version`, which its answers depend on too
+    versioned_others: Sequence[NumaHintProvider] = ()
+    """The profile's other providers that have a `version`, which this one's answers then depend on as well."""
 
     @abstractmethod
     def wants(self, pod: PodInfo) -> bool:
         """Answer whether this plugin has hints for pods like this one. Asked once a shape and node selection: O(1), covered by `sign`."""
 
-    def hint_source(self, state: CycleState, pod: PodInfo) -> HintSource | None:
+    def hint_source(self, state: CycleState, pod: PodInfo) -> NumaHintSource | None:
         """Return what kernels ask instead of `hints` and `allocate`, with the same answers; None: there is no such thing.
 
         Called after all PreFilters, for each call of Filter and Score: keep it with the pod's state. Its rows are those of the node table,

@@ -22,7 +22,7 @@ from koordsched.plugins.nodenumaresource.reasons import NumberedRefusals, explai
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from koordsched._core.hint_source import HintSource
+    from koordsched._core.hint_source import NumaHintSource
     from koordsched._core.hints import NumaView
     from koordsched._core.numa import NumaScoring
     from koordsched._core.numa_facts import Machine
@@ -53,7 +53,7 @@ class NumaFilter:
         self._kept = KeptAffinities()
         self._numbered = NumberedRefusals()
 
-    def codes(self, compiled: CompiledDemand, nodes: Nodes, source: HintSource | None = None) -> Codes:
+    def codes(self, compiled: CompiledDemand, nodes: Nodes, source: NumaHintSource | None = None) -> Codes:
         """Return why each row is refused, 0 where it is not. source: the hints of another plugin for the pod."""
         if compiled.designated is not None:
             return self._one_by_one(compiled, nodes)
@@ -74,7 +74,7 @@ class NumaFilter:
         """Return the refusal that a code stands for, unless another plugin has to (`source_code_of`)."""
         return self._numbered.status(code) or explain(code, self._table, compiled.request)
 
-    def scores(self, compiled: CompiledDemand, nodes: Nodes, source: HintSource | None) -> Scores:
+    def scores(self, compiled: CompiledDemand, nodes: Nodes, source: NumaHintSource | None) -> Scores:
         """Return the scores of feasible rows."""
         kept = None if source is None else self._keeping()
         return score_numa(self._table, compiled.request, self._scoring, nodes.rows, source, kept)
@@ -83,7 +83,7 @@ class NumaFilter:
         """Return on which rows `codes` takes the hints of all plugins together; None: on none."""
         return None if compiled.designated is not None else aligned_rows(self._table, compiled.request, nodes.rows)
 
-    def masks(self, compiled: CompiledDemand, nodes: Nodes, source: HintSource) -> Masks | None:
+    def masks(self, compiled: CompiledDemand, nodes: Nodes, source: NumaHintSource) -> Masks | None:
         """Return the affinities of feasible rows; None: there is none."""
         if compiled.designated is not None:
             return None
@@ -97,7 +97,7 @@ class NumaFilter:
             masks[i] = found.mask or 0 if isinstance(found, NumaAffinity) else 0
         return masks
 
-    def affinity(self, compiled: CompiledDemand, row: int, source: HintSource) -> tuple[int, int]:
+    def affinity(self, compiled: CompiledDemand, row: int, source: NumaHintSource) -> tuple[int, int]:
         """Return (code, mask) of one row with zones and a strict policy; the mask is 0 without an affinity."""
         return joint_affinity(self._table, compiled.request, self._scoring, row, source)
 

@@ -38,7 +38,7 @@ from koordsched.plugins.nodenumaresource.state import numa_state
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
-    from koordsched._core.hint_source import HintSource
+    from koordsched._core.hint_source import NumaHintSource
     from koordsched._core.hints import NumaView
     from koordsched._core.numa_facts import Hint, Machine
     from koordsched.api.podinfo import PodInfo
@@ -264,6 +264,6 @@ class NodeNUMAResource(
         return describe(node, node.numa_policy(pod_level=self._numa.pod_level))
 
 
-def _source(others: Sequence[NumaHintProvider], state: CycleState, pod: PodInfo) -> HintSource | None:
+def _source(others: Sequence[NumaHintProvider], state: CycleState, pod: PodInfo) -> NumaHintSource | None:
     """Return the hints of the one other plugin that has some, if kernels can ask for them."""
     return others[0].hint_source(state, pod) if len(others) == 1 else None

@@ -263,7 +263,8 @@ class View:
         short = self.policy == NumaTopologyPolicy.NONE and self.usable(self.host.usage.cpus) < cpus
         return NumaReason.NOT_ENOUGH_CPUS if short else None
 
-    def score(self, scoring: Scoring) -> int:
+    def score(self, scoring: Scoring, joint: int | None = None) -> int:
+        """Return the node's score. joint: the affinity (0: none) that was found together with another plugin's hints."""
         facts = self.host.facts
         if self._clash() or (self.bind and facts.topology is not TopologyState.VALID):
             return 0
@@ -273,9 +274,9 @@ class View:
             taken[CPU] = taken.get(CPU, 0) + (amplify(bound, facts.ratio) - bound if self.pod.cpu else 0)
             return self.weigh(capacity, taken, scoring)
         if self.policy != NumaTopologyPolicy.BEST_EFFORT:
-            if not facts.zones or self.refusal(scoring) is not PASS:
+            if joint is None and (not facts.zones or self.refusal(scoring) is not PASS):
                 return 0
-            mask = self.affinity(scoring).mask or 0
+            mask = self.affinity(scoring).mask or 0 if joint is None else joint
             used = self.trial([numa for numa in facts.zones if mask >> numa & 1])[0] if mask else {}
             if used:
                 named = {resource for zone in facts.zones.values() for resource in zone}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.builders import NodeBuilder, PodBuilder, node, pod
 from support.numa import NumaBench, holding, lsr, topology
 from support.plugins import hint, registered
 
-from koordsched._core.numa_facts import Hint
+from koordsched._core.change import NodeChange
+from koordsched._core.hint_source import HintTable, NumaHintSource
+from koordsched._core.numa_facts import Hint, HintAnswer
 from koordsched.api.koordinator.pods import NUMA_TOPOLOGY_SPEC, RESOURCE_SPEC, RESOURCE_STATUS
 from koordsched.config.koordinator_args import NodeNUMAResourceArgs
 from koordsched.framework.cycle_state import CycleState
@@ -21,7 +23,7 @@ from koordsched.plugins.nodenumaresource.plugin import NodeNUMAResource
 from koordsched.queue.events import ActionType, EventResource, QueueingHint, cluster_event
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import NodeInfo
@@ -261,56 +263,89 @@ def test_only_a_hint_with_this_plugins_extension_designates(bench: NumaBench, pl
 
 
 class Disks(NumaHintProvider):
-    """Has a disk on some NUMA nodes of every node; refuses to allocate outside of `allowed`."""
+    """Has a disk on some NUMA nodes of every node; refuses to allocate outside of `allowed`. Asked by kernels if `compiled`."""
 
     name = "Disks"
+    reads = NodeChange.LABELS
 
-    def __init__(self, *numas: int, allowed: int = 3) -> None:
+    def __init__(self, *numas: int, allowed: int = 3, compiled: bool = False, broken: bool = False) -> None:
         self.masks = [Hint(1 << numa, 0, preferred=True) for numa in numas]
-        self.allowed = allowed
+        self.refused = {mask: 1 for mask in range(4) if mask & ~allowed or not mask}
+        self.compiled = compiled
+        self.broken = broken
 
     def wants(self, pod: PodInfo) -> bool:
         return "example.com/disk" in pod.resources.requests
 
+    def hint_source(self, state: CycleState, pod: PodInfo) -> NumaHintSource | None:
+        answer = HintAnswer(frozenset({"example.com/disk"}), [(hint.mask or 0, hint.score) for hint in self.masks], refused=self.refused)
+        return HintTable(["example.com/disk"], {0: HintAnswer(code=2) if self.broken else answer}) if self.compiled else None
+
+    def explain_hint(self, state: CycleState, pod: PodInfo, code: int) -> Status:
+        return unresolvable("no disks", "at all") if code == 2 else unschedulable("no disk there")
+
     def hints(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Mapping[str, Sequence[Hint] | None] | Status:
-        return {"example.com/disk": self.masks}
+        return self.explain_hint(state, pod, 2) if self.broken else {"example.com/disk": self.masks}
 
     def allocate(self, state: CycleState, pod: PodInfo, node: NodeInfo, affinity: NumaAffinity) -> Status | None:
-        return unschedulable("no disk there") if affinity.mask is None or affinity.mask & ~self.allowed else None
+        code = self.refused.get(affinity.mask or 0)
+        return None if code is None else self.explain_hint(state, pod, code)
 
 
 def with_disks(bench: NumaBench, disks: Disks) -> NodeNUMAResource:
     plugin = NodeNUMAResource(NodeNUMAResourceArgs(), bench)
-    share_topology_manager([plugin, disks])
+    share_topology_manager([plugin, disks], [plugin, disks])
     bench.set(SINGLE)
     bench.describe(topology("n1", "2x1x4x2"))
     return plugin
 
 
 DISK_POD = lsr(cpus=4).request("example.com/disk", "1")
+both_ways = pytest.mark.parametrize("compiled", [False, True], ids=["in Python", "compiled"])
 
 
-def test_cpus_come_from_the_numa_node_of_another_plugins_device(bench: NumaBench) -> None:
-    plugin = with_disks(bench, Disks(1))
-    state, info = CycleState(), DISK_POD.info()
-    assert plugin.pre_filter(state, info, bench.cache.nodes()) is None
+@both_ways
+def test_cpus_come_from_the_numa_node_of_another_plugins_device(bench: NumaBench, compiled: bool) -> None:
+    disks = Disks(1, compiled=compiled)
+    plugin = with_disks(bench, disks)
+    state, info, nodes = CycleState(), DISK_POD.info(), bench.cache.nodes()
+    assert plugin.pre_filter(state, info, nodes) is None
     assert bench.filter(plugin, DISK_POD) == {"n1": None}
+    aligned, masks = plugin.topology_manager.aligned(disks, state, info, nodes), plugin.topology_manager.masks(disks, state, info, nodes)
+    assert aligned is not None
+    assert masks is not None
+    assert (aligned.tolist(), masks.tolist()) == ([1], [0b10])
     assert plugin.reserve(state, info, "n1") is None
     allocation = plugin._numa.allocation(info.uid)
     assert allocation is not None
     assert (allocation.cpus, plugin.topology_manager.affinity(state, "n1")) == (0x0F00, NumaAffinity(0b10))
 
 
-def test_a_node_is_refused_where_cpus_and_device_cannot_be_on_one_numa_node(bench: NumaBench) -> None:
-    plugin = with_disks(bench, Disks(1))
+@both_ways
+def test_a_node_is_refused_where_cpus_and_device_cannot_be_on_one_numa_node(bench: NumaBench, compiled: bool) -> None:
+    plugin = with_disks(bench, Disks(1, compiled=compiled))
     bench.put(holding(lsr("other", 6), "8-13", {1: {"cpu": "6"}}), "n1")
     causes = "cpu prefer [01] among [01 11],example.com/disk prefer [10] among [10]"
-    assert bench.filter(plugin, DISK_POD) == {"n1": unschedulable(f"Unaligned NUMA Hint cause {causes}")}
+    refusal = unschedulable(f"Unaligned NUMA Hint cause {causes}")
+    assert bench.filter(plugin, DISK_POD) == {"n1": refusal}
     assert bench.filter(plugin, lsr(cpus=4)) == {"n1": None}  # whom the device does not concern
+    state, info = CycleState(), DISK_POD.info()
+    plugin.pre_filter(state, info, bench.cache.nodes())
+    assert plugin.reserve(state, info, "n1") == refusal
 
 
-def test_a_trial_that_fails_for_another_plugin_refuses_the_node(bench: NumaBench) -> None:
-    plugin = with_disks(bench, Disks(1, allowed=0b01))
+@both_ways
+def test_hints_of_all_plugins_are_in_the_reasons_where_cpus_alone_would_not_do(bench: NumaBench, compiled: bool) -> None:
+    plugin = with_disks(bench, Disks(1, compiled=compiled))
+    causes = "cpu prefer [11] among [11],example.com/disk prefer [10] among [10]"
+    assert bench.filter(plugin, lsr(cpus=10).request("example.com/disk", "1")) == {
+        "n1": unschedulable(f"Unaligned NUMA Hint cause {causes}")
+    }
+
+
+@both_ways
+def test_a_trial_that_fails_for_another_plugin_refuses_the_node(bench: NumaBench, compiled: bool) -> None:
+    plugin = with_disks(bench, Disks(1, allowed=0b01, compiled=compiled))
     assert bench.filter(plugin, DISK_POD) == {"n1": unschedulable("no disk there")}
     state, info = CycleState(), DISK_POD.info()
     plugin.pre_filter(state, info, bench.cache.nodes())
@@ -318,12 +353,100 @@ def test_a_trial_that_fails_for_another_plugin_refuses_the_node(bench: NumaBench
     assert plugin._numa.allocation(info.uid) is None
 
 
-def test_reserve_on_a_node_that_went_away_is_an_error(bench: NumaBench) -> None:
-    plugin = with_disks(bench, Disks(1))
+@both_ways
+def test_a_plugin_without_any_hint_refuses_the_node_before_hints_are_merged(bench: NumaBench, compiled: bool) -> None:
+    plugin = with_disks(bench, Disks(compiled=compiled, broken=True))
+    assert bench.filter(plugin, DISK_POD) == {"n1": unschedulable("no disks, at all")}
+    assert bench.filter(plugin, lsr(cpus=400).request("example.com/disk", "1")) == {"n1": unschedulable("no disks, at all")}
+
+
+@both_ways
+def test_best_effort_aligns_in_reserve_alone(bench: NumaBench, compiled: bool) -> None:
+    disks = Disks(1, compiled=compiled)
+    plugin = with_disks(bench, disks)
+    bench.set(N1.label("node.koordinator.sh/numa-topology-policy", "BestEffort"))
+    state, info, nodes = CycleState(), DISK_POD.info(), bench.cache.nodes()
+    plugin.pre_filter(state, info, nodes)
+    assert bench.filter(plugin, DISK_POD) == {"n1": None}
+    manager = plugin.topology_manager
+    assert manager.aligned(disks, state, info, nodes) is None
+    masks = manager.masks(disks, state, info, nodes)
+    assert masks is None or masks.tolist() == [0]
+    assert plugin.reserve(state, info, "n1") is None
+    assert manager.affinity(state, "n1") == NumaAffinity(0b10)
+
+
+def test_no_provider_is_aligned_by_a_filter_that_runs_later_or_not_at_all(bench: NumaBench) -> None:
+    disks = Disks(1, compiled=True)
+    plugin = with_disks(bench, disks)
+    state, info, nodes = CycleState(), DISK_POD.info(), bench.cache.nodes()
+    plugin.pre_filter(state, info, nodes)
+    share_topology_manager([plugin, disks], [disks, plugin])
+    assert disks.topology_manager.aligned(disks, state, info, nodes) is None
+    share_topology_manager([plugin, disks], [disks])
+    assert disks.topology_manager.aligned(disks, state, info, nodes) is None
+    assert disks.topology_manager.masks(disks, state, info, nodes) is None
+
+
+def test_a_provider_is_not_aligned_for_pods_that_it_does_not_want(bench: NumaBench) -> None:
+    disks = Disks(1, compiled=True)
+    plugin = with_disks(bench, disks)
+    state, info, nodes = CycleState(), lsr().info(), bench.cache.nodes()
+    plugin.pre_filter(state, info, nodes)
+    assert plugin.topology_manager.aligned(disks, state, info, nodes) is None
+    assert plugin.topology_manager.masks(disks, state, info, nodes) is None
+
+
+def test_providers_read_what_their_partners_read(bench: NumaBench) -> None:
+    alone, disks = NodeNUMAResource(NodeNUMAResourceArgs(), bench).reads, Disks(1)
+    plugin = with_disks(bench, disks)
+    assert plugin.reads == disks.reads == alone | NodeChange.LABELS
+
+
+def test_a_partners_version_is_part_of_the_version(bench: NumaBench) -> None:
+    class Counted(Disks):
+        counter = 0
+
+        def version(self, pod: PodInfo) -> Hashable:
+            return self.counter
+
+    disks = Counted(1, compiled=True)
+    plugin = with_disks(bench, disks)
+    info = DISK_POD.info()
+    before = plugin.version(info)
+    disks.counter = 1
+    assert plugin.has_version(info)
+    assert plugin.version(info) != before
+    assert not plugin.has_version(lsr().info())
+    assert plugin.has_version(pod().cpu("1").info())  # amounts alone: whether some node has a policy
+
+
+@both_ways
+def test_reserve_on_a_node_that_went_away_is_an_error(bench: NumaBench, compiled: bool) -> None:
+    plugin = with_disks(bench, Disks(1, compiled=compiled))
     bench.cache.remove_node("n1")
     state, info = CycleState(), DISK_POD.info()
     plugin.pre_filter(state, info, bench.cache.nodes())
     assert plugin.reserve(state, info, "n1") == error('node "n1" not found')
+
+
+def test_what_a_simulation_shows_is_not_kept_for_score(bench: NumaBench) -> None:
+    """Disks on both NUMA nodes; the CPUs of the first are taken in the simulation alone."""
+    disks = Disks(0, 1, compiled=True)
+    plugin = with_disks(bench, disks)
+    bench.put(holding(lsr("other", 8), "0-7", {0: {"cpu": "8"}}), "n1")
+    state, info, nodes = CycleState(), DISK_POD.info(), bench.cache.nodes()
+    plugin.pre_filter(state, info, nodes)
+    manager, node_info = plugin.topology_manager, bench.cache.nodes_by_name["n1"]
+    assert mask_of(manager.masks(disks, state, info, nodes)) == 0b10
+    with bench.cache.simulate(node_info, remove=list(node_info.pods.values())):
+        assert plugin.filter_nodes(state, info, nodes) is not None
+        assert mask_of(manager.masks(disks, state, info, nodes)) == 0b01
+    assert mask_of(manager.masks(disks, state, info, nodes)) == 0b10
+
+
+def mask_of(masks: Any) -> int:
+    return int(masks[0])
 
 
 # Events

@@ -1,0 +1,624 @@
+"""The table of devices: what Device objects, node labels and pods say becomes columns, masks and sums that the allocator reads.
+
+A pod that comes or goes costs O(devices it holds); a Device object is laid out anew. Nothing here decides anything.
+"""
+
+from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memset
+
+from koordsched._core.device_facts import (
+    DEVICE_TYPE_NAMES,
+    DeviceCell,
+    DevicePartition,
+    DeviceResource,
+    DeviceType,
+    NodeAccelerators,
+)
+from koordsched._core.table cimport NodeTable
+
+cdef int64_t LARGEST_AMOUNT = (<int64_t> 1) << 48  # 128 of them, as percent, can be added
+cdef int64_t LARGEST_MINOR = (<int64_t> 1) << 31
+cdef int CHUNK = 8                                 # cells of a node are a multiple of it, so that most changes find room
+cdef dict EIGHT_LINKED = {                         # deviceshare.md §6.3: cards of H100, H800 and H20 that NVLink joins
+    count: [DevicePartition(tuple(range(first, first + count)), 1) for first in range(0, 8, count)] for count in (1, 2, 4, 8)
+}
+
+MAX_DEVICES = LARGEST_GROUP
+MAX_AMOUNT = LARGEST_AMOUNT
+
+
+cdef class DeviceTable:
+
+    def __cinit__(self):
+        cdef int type
+        for type in range(TYPES):
+            memset(&self.columns[type], 0, sizeof(DeviceColumns))
+
+    def __init__(self, NodeTable nodes not None, Py_ssize_t index_attribute):
+        if index_attribute < 0 or index_attribute >= nodes.attributes:
+            raise IndexError(f"attribute {index_attribute} of {nodes.attributes}")
+        self.nodes = nodes
+        self.index_attribute = index_attribute
+        self._spare = {}
+        self._described = {}
+        self._accelerators = {}
+        self._vfs_held = {}
+        self.label_sets = []
+        self._label_ids = {}
+        self.models = []
+        self._model_ids = {}
+        self.isolation_ids = {"": 0}
+        self.bus_names = []
+        self.bus_ids = {}
+        self._label_id({})
+        self._model_id("", "")
+        self._lengthen(64)
+
+    def __dealloc__(self):
+        cdef Py_ssize_t index
+        cdef int type
+        for index in range(self.capacity if self.node != NULL else 0):
+            _free_shape(&self.node[index].shape)
+        free(self.node)
+        free(self.masks)
+        free(self.sums)
+        for type in range(TYPES):
+            free(self.columns[type].total)
+            free(self.columns[type].used)
+            free(self.columns[type].free)
+            free(self.columns[type].minor)
+            free(self.columns[type].labels)
+            free(self.columns[type].holds)
+            free(self.columns[type].pcie)
+            free(self.columns[type].numa)
+            free(self.columns[type].state)
+
+    # What changes with the node
+
+    def clear_node(self, Py_ssize_t index):
+        cdef int type
+        if index < 1:
+            raise IndexError(f"index {index}: must be at least 1")
+        if index >= self.capacity:
+            self._lengthen(index + 1)
+        self._described.pop(index, None)
+        self._accelerators.pop(index, None)
+        cdef DeviceNode* node = &self.node[index]
+        for type in range(TYPES):
+            self._release(type, &node.cells[type])
+            for key in [key for key in self._vfs_held if key[0] == index and key[1] == type] if self._vfs_held else ():
+                del self._vfs_held[key]
+        _free_shape(&node.shape)
+        memset(node, 0, sizeof(DeviceNode))
+        memset(&self.masks[index * TYPES], 0, TYPES * sizeof(Masks))
+        memset(&self.sums[index * 2 * RESOURCES], 0, 2 * RESOURCES * sizeof(int64_t))
+
+    def set_accelerators(self, Py_ssize_t index, accelerators not None):
+        self.check(index)
+        self._accelerators[index] = accelerators
+        cdef DeviceNode* node = &self.node[index]
+        node.model = self._model_id(accelerators.vendor, accelerators.model)
+        node.isolation = self.isolation_ids.setdefault(accelerators.isolation_provider, len(self.isolation_ids))
+        self._shape(index)
+
+    def set_devices(self, Py_ssize_t index, devices not None):
+        self.check(index)
+        for type, listed in devices.devices.items():
+            minors = {device.minor for device in listed}
+            if len(minors | self._held_minors(index, type)) > LARGEST_GROUP:
+                raise ValueError(f"{len(minors)} devices of type {DEVICE_TYPE_NAMES[type]}: more than {LARGEST_GROUP} cannot be counted")
+            for device in listed:
+                if not 0 <= device.minor < LARGEST_MINOR:
+                    raise ValueError(f"minor {device.minor} of type {DEVICE_TYPE_NAMES[type]}: must be 0 to 2^31 - 1")
+                if device.numa is not None and not -1 <= device.numa < 64:
+                    raise ValueError(f"NUMA node {device.numa} of {DEVICE_TYPE_NAMES[type]} {device.minor}: must be -1 to 63")
+        if devices.numa_ids >> 64:
+            raise ValueError(f"NUMA nodes {devices.numa_ids:#x}: must be 0 to 63")
+        self._described[index] = devices
+        self.rebuild(index)
+
+    # What changes with a pod
+
+    def add(self, Py_ssize_t index, held not None):
+        self._change(index, held, 1)
+
+    def remove(self, Py_ssize_t index, held not None):
+        self._change(index, held, -1)
+
+    cdef int _change(self, Py_ssize_t index, held, int sign) except -1:
+        cdef Py_ssize_t cell
+        cdef int type, r
+        cdef int64_t minor
+        cdef DeviceColumns* columns
+        cdef bint anew = False
+        self.check(index)
+        for item in held:
+            type, minor, amounts, vfs = item
+            if not 0 <= type < TYPES or not 0 <= minor < LARGEST_MINOR:
+                raise ValueError(f"device {minor} of type {type}: there is no such")
+            cell = self.find(index, type, minor)
+            if cell < 0 and sign > 0:
+                cell = self._admit(index, type, minor)
+            if cell < 0:
+                raise ValueError(f"device {minor} of {DEVICE_TYPE_NAMES[type]}: nothing of it is held")
+            columns = &self.columns[type]
+            for resource, amount in amounts.items():
+                r = resource - first_resource(type)
+                if 0 <= r < resources_of(type):
+                    columns.used[r * columns.capacity + cell] += sign * _cut(amount)
+            columns.holds[cell] += sign
+            if vfs:
+                self._hold_vfs(index, type, minor, vfs, sign)
+            self.settle(index, type, cell)
+            anew = anew or (columns.holds[cell] <= 0 and not columns.state[cell] & IS_LISTED)
+        if anew:
+            self.rebuild(index)
+        return 0
+
+    def _hold_vfs(self, Py_ssize_t index, int type, int64_t minor, vfs, int sign):
+        counts = self._vfs_held.setdefault((index, type, minor), {})
+        for bus in vfs:
+            counts[bus] = counts.get(bus, 0) + sign
+            if counts[bus] <= 0:
+                del counts[bus]
+        if not counts:
+            del self._vfs_held[index, type, minor]
+        self._mark_vfs(index, type, minor)
+
+    cdef int _mark_vfs_of(self, Py_ssize_t index, int type, Py_ssize_t cell) except -1:
+        """Write into the virtual functions of a device how many pods hold each."""
+        cdef DeviceNode* node = &self.node[index]
+        cdef int at = <int> (cell - node.cells[type].start)
+        cdef int v
+        if node.shape.vf_start[type] == NULL:
+            return 0
+        counts = self._vfs_held.get((index, type, self.columns[type].minor[cell]), {})
+        for v in range(node.shape.vf_start[type][at], node.shape.vf_start[type][at + 1]):
+            node.shape.vfs[type][v].used = counts.get(self.bus_names[node.shape.vfs[type][v].bus], 0)
+        return 0
+
+    def _mark_vfs(self, Py_ssize_t index, int type, int64_t minor):
+        cdef Py_ssize_t cell = self.find(index, type, minor)
+        if cell >= 0:
+            self._mark_vfs_of(index, type, cell)
+
+    def save_usage(self, Py_ssize_t index):
+        self.check(index)
+        return self._held_cells(index), {key: dict(counts) for key, counts in self._vfs_held.items() if key[0] == index}
+
+    def restore_usage(self, Py_ssize_t index, usage not None):
+        cdef int type
+        cdef Py_ssize_t cell
+        cdef DeviceColumns* columns
+        self.check(index)
+        cells, vfs = usage
+        for type in range(TYPES):
+            columns = &self.columns[type]
+            for cell in range(self.node[index].cells[type].start, self.node[index].cells[type].start + self.node[index].cells[type].count):
+                columns.holds[cell] = 0
+                for r in range(resources_of(type)):
+                    columns.used[r * columns.capacity + cell] = 0
+        for key in [key for key in self._vfs_held if key[0] == index]:
+            del self._vfs_held[key]
+        self._vfs_held.update({key: dict(counts) for key, counts in vfs.items()})
+        self._lay_out(index, cells)
+
+    # Layout
+
+    cdef int rebuild(self, Py_ssize_t index) except -1:
+        """Give the node cells for what is listed and what is held."""
+        self._lay_out(index, self._held_cells(index))
+        return 0
+
+    def _held_cells(self, Py_ssize_t index):
+        """Return type -> minor -> (pods, amounts used) of the devices that pods hold something of."""
+        cdef int type, r
+        cdef Py_ssize_t cell
+        cdef DeviceColumns* columns
+        found = {}
+        for type in range(TYPES):
+            columns = &self.columns[type]
+            cells = {}
+            for cell in range(self.node[index].cells[type].start, self.node[index].cells[type].start + self.node[index].cells[type].count):
+                if columns.holds[cell] > 0:
+                    cells[columns.minor[cell]] = (
+                        columns.holds[cell], [columns.used[r * columns.capacity + cell] for r in range(resources_of(type))]
+                    )
+            found[type] = cells
+        return found
+
+    def _held_minors(self, Py_ssize_t index, int type):
+        return self._held_cells(index)[type].keys()
+
+    cdef Py_ssize_t _admit(self, Py_ssize_t index, int type, int64_t minor) except -2:
+        """Return a new cell for a device that is not listed."""
+        held = self._held_cells(index)
+        if self.node[index].cells[type].count >= LARGEST_GROUP:
+            raise ValueError(f"device {minor} of {DEVICE_TYPE_NAMES[type]}: more than {LARGEST_GROUP} cannot be counted")
+        held[type][minor] = (0, [0] * resources_of(type))
+        self._lay_out(index, held)
+        return self.find(index, type, minor)
+
+    def _lay_out(self, Py_ssize_t index, held):
+        cdef int type, r, count
+        cdef Py_ssize_t cell
+        cdef DeviceNode* node = &self.node[index]
+        cdef DeviceColumns* columns
+        cdef int64_t* sums = &self.sums[index * 2 * RESOURCES]
+        described = self._described.get(index)
+        pcies = self._pcies(described)
+        memset(sums, 0, 2 * RESOURCES * sizeof(int64_t))
+        node.numa_ids = 0 if described is None else described.numa_ids
+        for type in range(TYPES):
+            listed = {} if described is None else {device.minor: device for device in described.devices.get(type, ())}
+            minors = sorted({*listed, *held[type]})
+            count = len(minors)
+            if count > node.cells[type].room:
+                self._release(type, &node.cells[type])
+                self._take(type, &node.cells[type], count)
+            node.cells[type].count = count
+            columns = &self.columns[type]
+            memset(&self.masks[index * TYPES + type], 0, sizeof(Masks))
+            for cell, minor in enumerate(minors, node.cells[type].start):
+                device = listed.get(minor)
+                holds, used = held[type].get(minor, (0, [0] * GPU_RESOURCES))
+                columns.minor[cell] = minor
+                columns.holds[cell] = holds
+                columns.state[cell] = 0 if device is None else IS_LISTED | (IS_HEALTHY if device.healthy else 0)
+                columns.labels[cell] = 0 if device is None else self._label_id(device.labels)
+                columns.numa[cell] = NO_TOPOLOGY if device is None or device.numa is None else device.numa
+                columns.pcie[cell] = NO_PCIE if columns.numa[cell] == NO_TOPOLOGY else pcies[device.pcie]
+                if columns.numa[cell] >= 0:
+                    node.numa_ids |= (<uint64_t> 1) << columns.numa[cell]
+                for r in range(resources_of(type)):
+                    columns.used[r * columns.capacity + cell] = used[r]
+                    columns.total[r * columns.capacity + cell] = 0
+                    columns.free[r * columns.capacity + cell] = 0
+                if device is not None:
+                    self.masks[index * TYPES + type].listed |= position(<int> (cell - node.cells[type].start))
+                    self._write_totals(sums, type, cell, device)
+                self.settle(index, type, cell)
+        self._shape(index)
+        for type in range(TYPES):
+            for cell in range(node.cells[type].start, node.cells[type].start + node.cells[type].count):
+                self._mark_vfs_of(index, type, cell)
+
+    cdef int _write_totals(self, int64_t* sums, int type, Py_ssize_t cell, device) except -1:
+        cdef int r, first = first_resource(type)
+        cdef DeviceColumns* columns = &self.columns[type]
+        if not device.healthy:
+            return 0
+        for resource, amount in device.totals.items():
+            r = resource - first
+            if 0 <= r < resources_of(type):
+                columns.total[r * columns.capacity + cell] = _cut(amount)
+                sums[first + r] += _cut(amount)
+        return 0
+
+    cdef void settle(self, Py_ssize_t index, int type, Py_ssize_t cell) noexcept nogil:
+        cdef DeviceColumns* columns = &self.columns[type]
+        cdef Masks* masks = &self.masks[index * TYPES + type]
+        cdef int64_t* free_sums = &self.sums[index * 2 * RESOURCES + RESOURCES + first_resource(type)]
+        cdef Positions bit = position(<int> (cell - self.node[index].cells[type].start))
+        cdef int r
+        cdef int64_t total, used, left
+        cdef bint healthy = False, held = False, busy = False, available = False
+        for r in range(resources_of(type)):
+            total = columns.total[r * columns.capacity + cell]
+            used = columns.used[r * columns.capacity + cell]
+            left = total - (used if used > 0 else 0)
+            if left < 0:
+                left = 0
+            if columns.state[cell] & IS_LISTED:
+                free_sums[r] += left - columns.free[r * columns.capacity + cell]
+            columns.free[r * columns.capacity + cell] = left
+            healthy |= total > 0
+            held |= used > 0
+            busy |= left < total
+            available |= left > 0
+        masks.healthy = masks.healthy | bit if healthy else masks.healthy & ~bit
+        masks.held = masks.held | bit if held else masks.held & ~bit
+        masks.busy = masks.busy | bit if busy else masks.busy & ~bit
+        masks.available = masks.available | bit if available else masks.available & ~bit
+
+    @staticmethod
+    def _pcies(described):
+        """Return the place of each PCIe id of a node among all of them, as strings."""
+        if described is None:
+            return {}
+        found = {device.pcie for listed in described.devices.values() for device in listed if device.numa is not None}
+        return {pcie: place for place, pcie in enumerate(sorted(found))}
+
+    # What follows from the Device object: scopes, partitions, virtual functions
+
+    cdef int _shape(self, Py_ssize_t index) except -1:
+        cdef DeviceNode* node = &self.node[index]
+        cdef int type
+        described = self._described.get(index)
+        accelerators = self._accelerators.get(index) or NodeAccelerators()
+        _free_shape(&node.shape)
+        node.flags = 0
+        if described is not None:
+            node.flags |= HAS_ENTRY | IS_DESCRIBED | (IS_WELL_PLANNED if described.well_planned else 0)
+        partitions = None if described is None else described.partitions
+        honor = described is not None and described.honor
+        if partitions is None:
+            honor = accelerators.honor
+            if accelerators.vendor in ("", "nvidia") and accelerators.model in ("H100", "H800", "H20"):
+                partitions = EIGHT_LINKED
+        node.flags |= HONORS_PARTITIONS if honor else 0
+        if partitions is not None:
+            node.flags |= HAS_PARTITIONS
+            self._write_partitions(index, partitions)
+        self._write_scopes(index)
+        for type in range(TYPES):
+            if node.cells[type].count:
+                node.flags |= HAS_ENTRY
+            if described is not None:
+                self._write_vfs(index, type, {device.minor: device for device in described.devices.get(type, ())})
+        return 0
+
+    def _write_partitions(self, Py_ssize_t index, partitions):
+        cdef NodeShape* shape = &self.node[index].shape
+        cdef Partition* written
+        cdef Py_ssize_t cell
+        listed = [(count, partition) for count, of_count in partitions.items() for partition in of_count]
+        listed.sort(key=lambda item: (item[0], item[1].score))
+        if not listed:
+            return
+        shape.partitions = <Partition*> calloc(len(listed), sizeof(Partition))
+        if shape.partitions == NULL:
+            raise MemoryError
+        shape.partition_count = len(listed)
+        for place, (count, partition) in enumerate(listed):
+            written = &shape.partitions[<Py_ssize_t> place]
+            written.count = max(-1, min(count, LARGEST_MINOR - 1))
+            written.score = max(-LARGEST_AMOUNT, min(partition.score, LARGEST_AMOUNT))
+            written.bandwidth = NO_BANDWIDTH if partition.bandwidth is None else max(0, min(partition.bandwidth, MAX_INT64))
+            written.complete = len(partition.minors) > 0
+            for minor in partition.minors:
+                cell = self.find(index, GPU, minor) if 0 <= minor < LARGEST_MINOR else -1
+                if cell < 0:
+                    written.complete = False
+                else:
+                    written.devices |= position(<int> (cell - self.node[index].cells[GPU].start))
+
+    def _write_scopes(self, Py_ssize_t index):
+        """Write the tree of NUMA nodes and PCIe switches, if the place of every listed GPU is known (deviceshare.md §6.3.3)."""
+        cdef DeviceNode* node = &self.node[index]
+        cdef DeviceColumns* columns = &self.columns[GPU]
+        cdef Py_ssize_t cell
+        cdef Scope* scope
+        cdef int numa_place = 0
+        places = []
+        for cell in range(node.cells[GPU].start, node.cells[GPU].start + node.cells[GPU].count):
+            if columns.state[cell] & IS_LISTED:
+                if columns.numa[cell] == NO_TOPOLOGY:
+                    return
+                places.append((columns.numa[cell], columns.pcie[cell], cell - node.cells[GPU].start))
+        if not places:
+            return
+        node.flags |= HAS_TREE
+        switches = {}
+        for numa, pcie, at in sorted(places):
+            switches.setdefault(numa, {}).setdefault(pcie, []).append(at)
+        node.shape.scope_count = len(switches) + sum([len(of_numa) for of_numa in switches.values()])
+        node.shape.scopes = <Scope*> calloc(node.shape.scope_count, sizeof(Scope))
+        if node.shape.scopes == NULL:
+            raise MemoryError
+        for of_numa in switches.values():
+            scope = &node.shape.scopes[numa_place]
+            scope.level = 2
+            scope.next = numa_place + 1 + len(of_numa)
+            for place, devices in enumerate(of_numa.values(), numa_place + 1):
+                node.shape.scopes[<int> place].level = 3
+                node.shape.scopes[<int> place].next = place + 1
+                node.shape.scopes[<int> place].size = len(devices)
+                for at in devices:
+                    node.shape.scopes[<int> place].devices |= position(at)
+                    scope.devices |= position(at)
+                scope.size += len(devices)
+            numa_place = scope.next
+
+    def _write_vfs(self, Py_ssize_t index, int type, listed):
+        cdef NodeShape* shape = &self.node[index].shape
+        cdef Cells* cells = &self.node[index].cells[type]
+        cdef int at, v = 0
+        if not any([device.vf_groups for device in listed.values()]):
+            return
+        self.node[index].flags |= HAS_VFS << type
+        of_device = []
+        for at in range(cells.count):
+            device = listed.get(self.columns[type].minor[cells.start + at])
+            groups = () if device is None else device.vf_groups
+            of_device.append(sorted([(bus, self._label_id(group.labels), minor) for group in groups for bus, minor in group.vfs]))
+        shape.vf_start[type] = <int32_t*> calloc(cells.count + 1, sizeof(int32_t))
+        shape.vfs[type] = <VirtualFunction*> calloc(sum([len(vfs) for vfs in of_device]) + 1, sizeof(VirtualFunction))
+        if shape.vf_start[type] == NULL or shape.vfs[type] == NULL:
+            raise MemoryError
+        for at in range(cells.count):
+            for bus, labels, minor in of_device[at]:
+                shape.vfs[type][v].bus = self._bus_id(bus)
+                shape.vfs[type][v].labels = labels
+                shape.vfs[type][v].minor = minor
+                v += 1
+            shape.vf_start[type][at + 1] = v
+
+    # Ids
+
+    def _label_id(self, labels):
+        key = frozenset(labels.items())
+        found = self._label_ids.get(key)
+        if found is None:
+            found = self._label_ids[key] = len(self.label_sets)
+            self.label_sets.append(dict(labels))
+        return found
+
+    def _model_id(self, vendor, model):
+        found = self._model_ids.get((vendor, model))
+        if found is None:
+            found = self._model_ids[vendor, model] = len(self.models)
+            self.models.append((vendor, model))
+        return found
+
+    def _bus_id(self, bus):
+        found = self.bus_ids.get(bus)
+        if found is None:
+            found = self.bus_ids[bus] = len(self.bus_names)
+            self.bus_names.append(bus)
+        return found
+
+    # To look at
+
+    def has_entry(self, Py_ssize_t index):
+        self.check(index)
+        return self.node[index].flags & HAS_ENTRY != 0
+
+    def model(self, Py_ssize_t id):
+        return self.models[id]
+
+    def summary(self, Py_ssize_t index):
+        cdef int type
+        cdef Py_ssize_t cell
+        self.check(index)
+        found = []
+        for type in range(TYPES):
+            for cell in range(self.node[index].cells[type].start, self.node[index].cells[type].start + self.node[index].cells[type].count):
+                minor = self.columns[type].minor[cell]
+                found.append(DeviceCell(
+                    DeviceType(type), minor,
+                    bool(self.columns[type].state[cell] & IS_LISTED), bool(self.columns[type].state[cell] & IS_HEALTHY),
+                    self._amounts(type, self.columns[type].total, cell), self._amounts(type, self.columns[type].used, cell),
+                    self._amounts(type, self.columns[type].free, cell),
+                    tuple(sorted(self._vfs_held.get((index, type, minor), ()))),
+                ))
+        return tuple(found)
+
+    cdef _amounts(self, int type, const int64_t* column, Py_ssize_t cell):
+        """Return what is not 0."""
+        cdef int r
+        found = {}
+        for r in range(resources_of(type)):
+            if column[r * self.columns[type].capacity + cell]:
+                found[DeviceResource(first_resource(type) + r)] = column[r * self.columns[type].capacity + cell]
+        return found
+
+    def sums_of(self, Py_ssize_t index):
+        cdef int r
+        self.check(index)
+        totals = tuple([self.sums[index * 2 * RESOURCES + r] for r in range(RESOURCES)])
+        return totals, tuple([self.sums[index * 2 * RESOURCES + RESOURCES + r] for r in range(RESOURCES)])
+
+    def damage(self, Py_ssize_t index, int type, int64_t minor, int resource, int64_t by):
+        self.check(index)
+        cdef Py_ssize_t cell = self.find(index, type, minor)
+        if cell < 0:
+            raise ValueError(f"device {minor} of type {type}: there is no such")
+        self.columns[type].used[(resource - first_resource(type)) * self.columns[type].capacity + cell] += by
+        self.settle(index, type, cell)
+
+    @property
+    def nbytes(self):
+        cdef int type
+        of_cell = 3 * 8 * RESOURCES + 3 * 4 + 2 + 1 + 1
+        found = self.capacity * (sizeof(DeviceNode) + TYPES * sizeof(Masks) + 2 * RESOURCES * sizeof(int64_t))
+        return found + sum([self.columns[type].capacity * of_cell for type in range(TYPES)])
+
+    # Room
+
+    cdef int check(self, Py_ssize_t index) except -1:
+        if index < 1 or index >= self.capacity:
+            raise IndexError(f"index {index}: no node of it was ever set")
+        return 0
+
+    cdef Py_ssize_t find(self, Py_ssize_t index, int type, int64_t minor) noexcept nogil:
+        cdef const Cells* cells = &self.node[index].cells[type]
+        cdef Py_ssize_t cell
+        for cell in range(cells.start, cells.start + cells.count):
+            if self.columns[type].minor[cell] == minor:
+                return cell
+        return -1
+
+    cdef int _release(self, int type, Cells* cells) except -1:
+        if cells.room:
+            self._spare.setdefault((type, cells.room), []).append(cells.start)
+        cells.start = cells.count = cells.room = 0
+        return 0
+
+    cdef int _take(self, int type, Cells* cells, int count) except -1:
+        cdef DeviceColumns* columns = &self.columns[type]
+        room = (count + CHUNK - 1) // CHUNK * CHUNK
+        spare = self._spare.get((type, room))
+        if spare:
+            cells.start = spare.pop()
+        else:
+            if columns.end + room > columns.capacity:
+                self._widen(type, max(columns.end + room, columns.capacity * 2, 64))
+            cells.start = columns.end
+            columns.end += room
+        cells.room = room
+        return 0
+
+    cdef int _widen(self, int type, Py_ssize_t capacity) except -1:
+        """Make room for so many cells of a type."""
+        cdef DeviceColumns* columns = &self.columns[type]
+        cdef Py_ssize_t before = columns.capacity
+        columns.total = <int64_t*> _spread(columns.total, resources_of(type), before, capacity)
+        columns.used = <int64_t*> _spread(columns.used, resources_of(type), before, capacity)
+        columns.free = <int64_t*> _spread(columns.free, resources_of(type), before, capacity)
+        columns.minor = <int32_t*> _longer(columns.minor, before, capacity, sizeof(int32_t))
+        columns.labels = <int32_t*> _longer(columns.labels, before, capacity, sizeof(int32_t))
+        columns.holds = <int32_t*> _longer(columns.holds, before, capacity, sizeof(int32_t))
+        columns.pcie = <int16_t*> _longer(columns.pcie, before, capacity, sizeof(int16_t))
+        columns.numa = <int8_t*> _longer(columns.numa, before, capacity, sizeof(int8_t))
+        columns.state = <uint8_t*> _longer(columns.state, before, capacity, sizeof(uint8_t))
+        columns.capacity = capacity
+        return 0
+
+    def _lengthen(self, Py_ssize_t count):
+        """Make room for indexes below count."""
+        capacity = max(count, self.capacity + self.capacity // 2)
+        self.node = <DeviceNode*> _longer(self.node, self.capacity, capacity, sizeof(DeviceNode))
+        self.masks = <Masks*> _longer(self.masks, self.capacity, capacity, TYPES * sizeof(Masks))
+        self.sums = <int64_t*> _longer(self.sums, self.capacity, capacity, 2 * RESOURCES * sizeof(int64_t))
+        self.capacity = capacity
+
+
+cdef int64_t MAX_INT64 = 0x7fffffffffffffff
+
+
+cdef int64_t _cut(object amount) except? -1:
+    return max(0, min(amount, LARGEST_AMOUNT))
+
+
+cdef void* _longer(void* old, Py_ssize_t before, Py_ssize_t capacity, size_t size) except NULL:
+    """Return the memory with zeros behind what it held."""
+    cdef char* made = <char*> realloc(old, capacity * size)
+    if made == NULL:
+        raise MemoryError
+    memset(made + before * size, 0, (capacity - before) * size)
+    return made
+
+
+cdef int64_t* _spread(int64_t* old, int parts, Py_ssize_t before, Py_ssize_t capacity) except NULL:
+    """Return a column of several parts with more room in each."""
+    cdef int64_t* made = <int64_t*> calloc(parts * capacity, sizeof(int64_t))
+    cdef Py_ssize_t part, at
+    if made == NULL:
+        raise MemoryError
+    for part in range(parts):
+        for at in range(before):
+            made[part * capacity + at] = old[part * before + at]
+    free(old)
+    return made
+
+
+cdef void _free_shape(NodeShape* shape) noexcept:
+    cdef int type
+    free(shape.scopes)
+    free(shape.partitions)
+    for type in range(TYPES):
+        free(shape.vfs[type])
+        free(shape.vf_start[type])
+    memset(shape, 0, sizeof(NodeShape))

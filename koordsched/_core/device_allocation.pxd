@@ -59,3 +59,10 @@ cdef int32_t read_desired(DeviceTable table, DeviceRequest request, Py_ssize_t i
 cdef void read_group(
     DeviceTable table, DeviceRequest request, Py_ssize_t index, int type, DeviceAdjustment adjustment, uint64_t mask, DeviceGroup* group
 ) noexcept nogil
+
+# Return the score of a node, only devices counted that may be given (deviceshare.md §7).
+cdef int64_t score_candidates(
+    DeviceTable table, DeviceRequest request, Py_ssize_t index, DeviceAdjustment adjustment, DeviceScoring scoring, uint64_t mask
+) noexcept nogil
+
+cdef result_of(DeviceTable table, DeviceRequest request, Py_ssize_t index, const Outcome* out, bint complete)

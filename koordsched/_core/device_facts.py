@@ -8,6 +8,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -127,7 +129,7 @@ class NodeAccelerators(NamedTuple):
     honor: bool = False
 
 
-class Held(NamedTuple):
+class HeldDevice(NamedTuple):
     """What a pod has of one device."""
 
     type: DeviceType
@@ -159,7 +161,7 @@ class DeviceCell(NamedTuple):
     vfs_used: tuple[str, ...] = ()
 
 
-class TypeDemand(NamedTuple):
+class TypeDemand(msgspec.Struct, frozen=True):
     """What a pod asks of the devices of one type."""
 
     amounts: Mapping[DeviceResource, int]  # of each device

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from koordsched._core.device_table cimport GPU_RESOURCES, LARGEST_GROUP, TYPES, DeviceTable, Positions
+from koordsched._core.device_table cimport GPU, GPU_RESOURCES, IS_WELL_PLANNED, LARGEST_GROUP, TYPES, DeviceTable
 
 cdef enum:
     NO_SCOPE = -1        # DeviceRequest.scope
@@ -16,9 +16,9 @@ cdef class DeviceRequest:
     cdef bint[TYPES] asks
     cdef int32_t[TYPES] count              # devices of each type
     cdef bint[TYPES] for_all               # as many as there are instead
-    cdef int64_t[TYPES][GPU_RESOURCES] amount   # [resource] of each device; 0 of what is not named
+    cdef int64_t amount[TYPES][GPU_RESOURCES]   # [resource] of each device; 0 of what is not named
     cdef int[TYPES] named_count
-    cdef int[TYPES][GPU_RESOURCES] named   # resources that are named
+    cdef int named[TYPES][GPU_RESOURCES]   # resources that are named
     cdef int[TYPES] joint                  # types that are allocated together; the first is the primary one
     cdef int joint_count
     cdef bint same_pcie
@@ -30,8 +30,8 @@ cdef class DeviceRequest:
     # What depends on what the table has interned; see `prepare`. Pointers into the bytearrays below.
     cdef DeviceTable table                 # for which it is prepared
     cdef int32_t isolation                 # id of the provider that the node must have; 0: any
-    cdef uint8_t*[TYPES] matches           # [label-set id] the selector matches; NULL: there is none
-    cdef uint8_t*[TYPES] vf_matches        # [label-set id] likewise of virtual functions; NULL: none are asked for
+    cdef uint8_t* matches[TYPES]           # [label-set id] the selector matches; NULL: there is none
+    cdef uint8_t* vf_matches[TYPES]        # [label-set id] likewise of virtual functions; NULL: none are asked for
     cdef uint8_t* template_of              # [model id] *_TEMPLATE; NULL: templates do not matter
     cdef uint8_t* unshareable              # [model id] shares of the model's GPUs are not supported; NULL: of all they are
     cdef Py_ssize_t known_labels
@@ -44,7 +44,9 @@ cdef class DeviceRequest:
     cdef dict _buffers                     # name -> bytearray that a pointer above points into
 
     cdef int prepare(self, DeviceTable table) except -1   # before anything without the GIL
+    cdef int _read_type(self, int type, demand) except -1
     cdef int _extend(self, DeviceTable table) except -1
+    cdef uint8_t* _asked(self, name, predicate, known) except NULL
 
 cdef struct Amounts:
     # Of one device
@@ -78,16 +80,27 @@ cdef class DeviceAdjustment:
     cdef Minors[TYPES] preferred
     cdef Minors[TYPES] required_minors
     cdef Minors[TYPES] only
-    cdef Minors[TYPES] include
+    cdef Minors[TYPES] included
     cdef Buses* freed_vfs
     cdef int freed_count
     cdef Buses* only_vfs
     cdef int only_vfs_count
-    cdef int64_t[TYPES][GPU_RESOURCES * LARGEST_GROUP] free   # scratch: what is free on the node looked at, [resource * LARGEST_GROUP + position]
+    # Scratch: what is free on the node looked at; resource r of a position is at r * LARGEST_GROUP + position.
+    cdef int64_t free[TYPES][GPU_RESOURCES * LARGEST_GROUP]
     cdef dict _freed_names
     cdef dict _only_names
     cdef list _memory                      # keeps what the pointers point into
 
+    cdef Amounts* _amounts(self, by_type, int* count) except? NULL
+    cdef int _minors(self, Minors* sets, by_type) except -1
+    cdef Buses* _buses(self, by_type, int* count, names) except? NULL
     cdef int prepare(self, DeviceTable table) except -1
 
 cdef bint has_minor(const Minors* minors, int64_t minor) noexcept nogil
+
+cdef inline bint is_skipped(DeviceTable table, DeviceRequest request, Py_ssize_t index, int type) noexcept nogil:
+    """Answer whether a type need not be looked at before Reserve, since whole GPUs of the node never lack it (deviceshare.md §6)."""
+    return (
+        request.joint_count > 0 and type != request.joint[0] and request.asks[GPU] and not request.shared
+        and table.node[index].flags & IS_WELL_PLANNED != 0
+    )

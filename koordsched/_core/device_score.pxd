@@ -23,10 +23,10 @@ cdef struct DeviceGroup:
     Positions fitting            # candidates with what each device has to have
     Positions preferred          # of a reservation
     Positions required           # §6.1 takes no others
-    Positions include            # all of these have to be taken
+    Positions included            # all of these have to be taken
 
 cdef class DeviceScoring:
-    cdef int64_t[TYPES][GPU_RESOURCES] weight
+    cdef int64_t weight[TYPES][GPU_RESOURCES]
     cdef readonly bint most
     cdef bint picks_device   # shares of one GPU take the best device of the node, wherever it is, unless a scope is required
 

@@ -121,7 +121,7 @@ cdef class DeviceTable:
     cdef DeviceNode* node                     # [index]
     cdef Masks* masks                         # [index * TYPES + type]
     cdef int64_t* sums                        # [index * 2 * RESOURCES + resource]: of listed devices total, then free
-    cdef dict _spare                          # (type, room) -> starts of cells that nobody uses
+    cdef dict _spare                          # (type, room) -> starts of cells that are no node's
     cdef dict _described                      # index -> NodeDevices
     cdef dict _accelerators                   # index -> NodeAccelerators
     cdef dict _vfs_held                       # (index, type, minor) -> {bus id: pods that hold it}
@@ -137,7 +137,15 @@ cdef class DeviceTable:
     cdef Py_ssize_t find(self, Py_ssize_t index, int type, int64_t minor) noexcept nogil   # the cell, -1: none
     cdef void settle(self, Py_ssize_t index, int type, Py_ssize_t cell) noexcept nogil     # after `used` changed
     cdef int rebuild(self, Py_ssize_t index) except -1
+    cdef int _change(self, Py_ssize_t index, held, int sign) except -1
+    cdef Py_ssize_t _admit(self, Py_ssize_t index, int type, int64_t minor) except -2
     cdef int _shape(self, Py_ssize_t index) except -1
+    cdef int _write_totals(self, int64_t* sums, int type, Py_ssize_t cell, device) except -1
+    cdef int _mark_vfs(self, Py_ssize_t index, int type, Py_ssize_t cell) except -1
+    cdef _amounts(self, int type, const int64_t* column, Py_ssize_t cell)
+    cdef int _release(self, int type, Cells* cells) except -1
+    cdef int _take(self, int type, Cells* cells, int count) except -1
+    cdef int _widen(self, int type, Py_ssize_t capacity) except -1
 
 cdef inline Py_ssize_t index_of(DeviceTable table, Py_ssize_t row) noexcept nogil:
     """Return the index of a row's node, 0 when nothing was ever known of it."""

@@ -3,8 +3,8 @@
 A pod that comes or goes costs O(devices it holds); a Device object is laid out anew. Nothing here decides anything.
 """
 
-from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint8_t, uint64_t
+from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
 
 from koordsched._core.device_facts import (
@@ -164,9 +164,9 @@ cdef class DeviceTable:
                 del counts[bus]
         if not counts:
             del self._vfs_held[index, type, minor]
-        self._mark_vfs(index, type, minor)
+        self._mark_vfs(index, type, self.find(index, type, minor))
 
-    cdef int _mark_vfs_of(self, Py_ssize_t index, int type, Py_ssize_t cell) except -1:
+    cdef int _mark_vfs(self, Py_ssize_t index, int type, Py_ssize_t cell) except -1:
         """Write into the virtual functions of a device how many pods hold each."""
         cdef DeviceNode* node = &self.node[index]
         cdef int at = <int> (cell - node.cells[type].start)
@@ -177,11 +177,6 @@ cdef class DeviceTable:
         for v in range(node.shape.vf_start[type][at], node.shape.vf_start[type][at + 1]):
             node.shape.vfs[type][v].used = counts.get(self.bus_names[node.shape.vfs[type][v].bus], 0)
         return 0
-
-    def _mark_vfs(self, Py_ssize_t index, int type, int64_t minor):
-        cdef Py_ssize_t cell = self.find(index, type, minor)
-        if cell >= 0:
-            self._mark_vfs_of(index, type, cell)
 
     def save_usage(self, Py_ssize_t index):
         self.check(index)
@@ -282,7 +277,7 @@ cdef class DeviceTable:
         self._shape(index)
         for type in range(TYPES):
             for cell in range(node.cells[type].start, node.cells[type].start + node.cells[type].count):
-                self._mark_vfs_of(index, type, cell)
+                self._mark_vfs(index, type, cell)
 
     cdef int _write_totals(self, int64_t* sums, int type, Py_ssize_t cell, device) except -1:
         cdef int r, first = first_resource(type)
@@ -475,8 +470,8 @@ cdef class DeviceTable:
         self.check(index)
         return self.node[index].flags & HAS_ENTRY != 0
 
-    def model(self, Py_ssize_t id):
-        return self.models[id]
+    def model(self, Py_ssize_t model):
+        return self.models[model]
 
     def summary(self, Py_ssize_t index):
         cdef int type
@@ -510,13 +505,14 @@ cdef class DeviceTable:
         totals = tuple([self.sums[index * 2 * RESOURCES + r] for r in range(RESOURCES)])
         return totals, tuple([self.sums[index * 2 * RESOURCES + RESOURCES + r] for r in range(RESOURCES)])
 
-    def damage(self, Py_ssize_t index, int type, int64_t minor, int resource, int64_t by):
+    def damage(self, Py_ssize_t index, int device_type, int64_t minor, int resource, int64_t by):
         self.check(index)
-        cdef Py_ssize_t cell = self.find(index, type, minor)
+        cdef Py_ssize_t cell = self.find(index, device_type, minor)
+        cdef DeviceColumns* columns = &self.columns[device_type]
         if cell < 0:
-            raise ValueError(f"device {minor} of type {type}: there is no such")
-        self.columns[type].used[(resource - first_resource(type)) * self.columns[type].capacity + cell] += by
-        self.settle(index, type, cell)
+            raise ValueError(f"device {minor} of type {device_type}: there is no such")
+        columns.used[(resource - first_resource(device_type)) * columns.capacity + cell] += by
+        self.settle(index, device_type, cell)
 
     @property
     def nbytes(self):

@@ -46,13 +46,13 @@ def filter_devices(
         adjustment.prepare(table)
     with nogil:
         if request.plain and adjustment is None:
-            _count_gpus(table, request, asked, out)
+            count_gpus(table, request, asked, out)
         else:
-            _try_all(table, request, asked, adjustment, reserve, out)
+            try_rows(table, request, asked, adjustment, reserve, out)
     return codes
 
 
-cdef void _try_all(
+cdef void try_rows(
     DeviceTable table, DeviceRequest request, Rows rows, DeviceAdjustment adjustment, bint reserve, int32_t* codes
 ) noexcept nogil:
     cdef Outcome outcome
@@ -64,7 +64,7 @@ cdef void _try_all(
             codes[i] = try_allocate(table, request, index, adjustment, None, 0, reserve, &outcome)
 
 
-cdef void _count_gpus(DeviceTable table, DeviceRequest request, Rows rows, int32_t* codes) noexcept nogil:
+cdef void count_gpus(DeviceTable table, DeviceRequest request, Rows rows, int32_t* codes) noexcept nogil:
     # What steps 2 to 4 of §6.3 come to where partitions are not honored and no scope is required: enough GPUs that fit.
     cdef const DeviceNode* node
     cdef const int64_t* free

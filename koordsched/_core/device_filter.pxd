@@ -1,0 +1,13 @@
+# What of a node's GPUs answers requests for GPUs by amounts alone, without an attempt to allocate them: their free amounts, of one cell after
+# the other (`DeviceTable.columns`). Codes are those of device_allocation; its allocator answers everything else.
+
+from libc.stdint cimport int32_t
+
+from koordsched._core.device_request cimport DeviceAdjustment, DeviceRequest
+from koordsched._core.device_table cimport DeviceTable
+from koordsched._core.rows cimport Rows
+
+cdef void try_rows(
+    DeviceTable table, DeviceRequest request, Rows rows, DeviceAdjustment adjustment, bint reserve, int32_t* codes
+) noexcept nogil
+cdef void count_gpus(DeviceTable table, DeviceRequest request, Rows rows, int32_t* codes) noexcept nogil  # of a plain request

@@ -1,5 +1,5 @@
-# What of a node's GPUs answers requests for GPUs by amounts alone, without an attempt to allocate them: their free amounts, of one cell after
-# the other (`DeviceTable.columns`). Codes are those of device_allocation; its allocator answers everything else.
+# Free amounts of a node's GPUs, one cell after the other (`DeviceTable.columns`), answer requests for GPUs by amounts alone; the allocator
+# answers all others. Codes are those of device_allocation.
 
 from libc.stdint cimport int32_t
 

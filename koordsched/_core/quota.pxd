@@ -84,6 +84,7 @@ cdef class QuotaTree:
     cdef uint64_t* version                # [row] counts changes of its children's runtimes
     cdef bint any_dirty
     cdef bint any_grown
+    cdef bint quiet                       # what is given back now is room for none
     cdef bint unordered                   # order and children have to be built anew
     cdef int32_t* order                   # rows, parents before children
     cdef readonly Py_ssize_t rows         # in use, as of the last time they were ordered

@@ -38,6 +38,8 @@ class QuotaTree:
 
     resources: Mapping[str, int]
     waiting: int
+    guarantees: bool
+    by_runtime: bool
     rows: int
     fills: int
     capacity: int
@@ -65,10 +67,10 @@ class QuotaTree:
         """Forget a quota, whose pods must have been removed; its children are orphans then."""
 
     def set_quota(
-        self, row: int, *, max: dict[str, int], min: dict[str, int], weight: dict[str, int], lends: bool, built_in: bool = False
+        self, row: int, *, most: dict[str, int], least: dict[str, int], weight: dict[str, int], lends: bool, built_in: bool = False
     ) -> None:
-        """Write what a quota's object says. Pods that are counted keep what they count as: where the resources of max are others, remove
-        them before and add them after, with a new `QuotaRequest`.
+        """Write what a quota's object says: max, min and the weight. Pods that are counted keep what they count as: where other resources
+        have a max than before, remove them before and add them after, with a new `QuotaRequest`.
         """
 
     def link(self, parents: dict[int, int]) -> None:
@@ -89,6 +91,9 @@ class QuotaTree:
         """Count it as used as well, if the pod is counted."""
 
     def unassign(self, pod: QuotaPod) -> None: ...
+    def unassign_quietly(self, pod: QuotaPod) -> None:
+        """Take back an assignment that was undone: it is no growth, since all is as it was before."""
+
     def remove(self, pod: QuotaPod) -> None:
         """Count the pod no longer; nothing if it is not."""
 
@@ -120,6 +125,9 @@ class QuotaTree:
 
     def runtimes(self, row: int) -> dict[str, int]:
         """Return what limits the quota by runtime; empty for the root and the built-in quotas."""
+
+    def take_changed(self) -> list[int]:
+        """Return the rows whose sums or runtimes are others than at the last call; at the first one than 0 and no runtime."""
 
     def parent_of(self, row: int) -> int: ...
     def version_of(self, row: int) -> int:

@@ -167,6 +167,7 @@ cdef class QuotaTree:
     cdef int make_room(self, Py_ssize_t capacity, Py_ssize_t width) except -1:
         arrays = {
             "exact": np.zeros((COLUMNS, width, capacity, 2), np.int64),
+            "shown": np.zeros((COLUMNS, width, capacity, 2), np.int64),
             "weight": np.zeros((width, capacity), np.int64),
             "runtime": np.zeros((width, capacity), np.int64),
             "has": np.zeros((width, capacity), np.uint8),
@@ -222,7 +223,7 @@ cdef class QuotaTree:
             row = self.top
             self.top += 1
         self.flag[row] = IS_ROW | LENDS | GREW
-        self.rows += 1
+        self.arrays["shown"][MAX, CPU, row] = -1  # unlike any number: the row has changed
         self.any_grown = True
         self.unordered = self.unsummed = True
         return row
@@ -246,15 +247,14 @@ cdef class QuotaTree:
             if self.parent[other] == row:
                 self.parent[other] = NONE
         self.free_rows.append(row)
-        self.rows -= 1
         self.unordered = self.unsummed = True
 
     def set_quota(
         self,
         Py_ssize_t row,
         *,
-        dict max not None,
-        dict min not None,
+        dict most not None,
+        dict least not None,
         dict weight not None,
         bint lends,
         bint built_in=False,
@@ -262,15 +262,15 @@ cdef class QuotaTree:
         cdef Py_ssize_t k, at
         cdef nano_t amount
         self.check(row)
-        for name in (*max, *min):
+        for name in (*most, *least):
             self.add_resource(name)
         self.flag[row] = (self.flag[row] & (WAITS | IS_ROW)) | GREW | (LENDS if lends else 0) | (IS_BUILT_IN if built_in else 0)
         self.any_grown = True
         for name, k in self.resources.items():
             at = k * self.capacity + row
-            self.has[at] = (self.has[at] & HAS_RUNTIME) | (HAS_MAX if name in max else 0) | (HAS_MIN if name in min else 0)
-            self.column(MAX, k)[row] = from_python(max.get(name, 0))
-            self.column(MIN, k)[row] = from_python(min.get(name, 0))
+            self.has[at] = (self.has[at] & HAS_RUNTIME) | (HAS_MAX if name in most else 0) | (HAS_MIN if name in least else 0)
+            self.column(MAX, k)[row] = from_python(most.get(name, 0))
+            self.column(MIN, k)[row] = from_python(least.get(name, 0))
             amount = from_python(weight.get(name, 0))
             self.column(WEIGHT, k)[row] = amount
             self.weight[at] = wrapped(rounded(amount, k)) if self.built_ins_compete else whole(amount, k)
@@ -383,6 +383,13 @@ cdef class QuotaTree:
         if pod.assigned:
             self.add_delta(pod, -1, True)
             pod.assigned = False
+
+    def unassign_quietly(self, QuotaPod pod not None):
+        self.quiet = True
+        try:
+            self.unassign(pod)
+        finally:
+            self.quiet = False
 
     def remove(self, QuotaPod pod not None):
         self.unassign(pod)
@@ -621,6 +628,8 @@ cdef class QuotaTree:
     # Room
 
     cdef void grew(self, Py_ssize_t row) noexcept nogil:
+        if self.quiet:
+            return
         self.flag[row] |= GREW
         self.any_grown = True
 
@@ -770,6 +779,36 @@ cdef class QuotaTree:
             at = k * self.capacity + row
             if self.has[at] & HAS_RUNTIME:
                 found[name] = <object> self.runtime[at] * scale_of(k)
+        return found
+
+    def take_changed(self):
+        cdef Py_ssize_t row, k, c, at
+        cdef cnp.ndarray shown = self.arrays["shown"]
+        cdef nano_t* before = <nano_t*> cnp.PyArray_DATA(shown)
+        cdef nano_t* now
+        cdef bint differs
+        self.refresh()
+        found = []
+        for row in range(1, self.top):
+            if not self.flag[row] & IS_ROW:
+                continue
+            differs = False
+            for k in range(self.width):
+                for c in range(CHILD_REQUEST, GUARANTEED + 1):
+                    now = self.column(c, k) + row
+                    at = (c * self.width + k) * self.capacity + row
+                    if before[at] != now[0]:
+                        before[at] = now[0]
+                        differs = True
+                at = k * self.capacity + row  # MAX, which is not watched, has room for the runtime, and MIN for whether there is one
+                if before[at] != self.runtime[at]:
+                    before[at] = self.runtime[at]
+                    differs = True
+                if before[self.width * self.capacity + at] != (self.has[at] & HAS_RUNTIME):
+                    before[self.width * self.capacity + at] = self.has[at] & HAS_RUNTIME
+                    differs = True
+            if differs:
+                found.append(row)
         return found
 
     def parent_of(self, Py_ssize_t row):

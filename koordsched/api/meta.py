@@ -46,6 +46,7 @@ class ObjectMeta(Api):
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: Int64 | None = None
     finalizers: tuple[str, ...] = ()
     owner_references: tuple[OwnerReference, ...] = ()
 

@@ -18,7 +18,7 @@ from koordsched.api.names import is_scalar_resource_name
 from koordsched.api.quantity import NANO_PER_MILLI, NANO_PER_UNIT, QuantityError, millis, nano, units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from koordsched.api.core import Container, ContainerPort, ContainerStatus, Node, Pod, Quantity, ResourceList
 
@@ -121,6 +121,31 @@ def written_totals(pod: Pod) -> tuple[dict[str, int], dict[str, int]]:
     return _plus(requests, overhead), _plus(limits, {name: amount for name, amount in overhead.items() if limits.get(name)})
 
 
+def exact_requests(pod: Pod, *, with_overhead: bool = True) -> Mapping[str, int]:
+    """Return what the pod asks for, of every resource that it names, in nano-units: what `pod_resources` rounds. Not to be changed.
+
+    QuantityError when a quantity cannot be read.
+    """
+    spec = pod.spec
+    containers = tuple([tuple(container.resources.requests.items()) for container in spec.containers])
+    inits = tuple([(is_sidecar(container), _written(container)) for container in spec.init_containers])
+    overhead = tuple(spec.overhead.items()) if with_overhead and spec.overhead else ()
+    pod_level = tuple(spec.resources.requests.items()) if spec.resources is not None else ()
+    written = sum(map(len, containers)) + sum(len(written) for _, written in inits) + len(overhead) + len(pod_level)
+    work_out = _exact_requests_of if written <= MANY_WRITTEN else _exact_requests_of.__wrapped__
+    return work_out(containers, inits, overhead, pod_level)
+
+
+@lru_cache(maxsize=16384)
+def _exact_requests_of(
+    written_containers: tuple[Written, ...],
+    written_inits: tuple[tuple[bool, Written], ...],
+    written_overhead: Written,
+    written_pod_level: Written,
+) -> Exact:
+    return _exact_total(written_containers, written_inits, written_overhead, written_pod_level).total
+
+
 def _totals(pod: Pod, pod_level: ResourceList, of: Callable[[Container], ResourceList]) -> Exact:
     def read(container: Container) -> Exact:
         return _exact(tuple(of(container).items()), f"container {container.name}")
@@ -143,19 +168,38 @@ def _resources_of(
     written_overhead: Written,
     written_pod_level: Written,
 ) -> PodResources:
-    containers = [_exact(written, f"spec.containers[{i}].resources.requests") for i, written in enumerate(written_containers)]
-    inits = [
-        (sidecar, _exact(written, f"spec.initContainers[{i}].resources.requests")) for i, (sidecar, written) in enumerate(written_inits)
-    ]
-    overhead = _exact(written_overhead, "spec.overhead")
-    pod_level = {name: amount for name, amount in _exact(written_pod_level, "spec.resources.requests").items() if _may_be_pod_level(name)}
-    total = _plus(_base(containers, inits) | pod_level, overhead)
+    containers, inits, overhead, pod_level, total = _exact_total(written_containers, written_inits, written_overhead, written_pod_level)
     scoring = _plus(_base(*_with_defaults(containers, inits, _DEFAULTS)), overhead)
     nonzero = scoring
     if pod_level:
         missing = {name: amount for name, amount in _DEFAULTS.items() if name not in total}
         nonzero = _plus(_base(*_with_defaults(containers, inits, missing)) | pod_level, overhead)
     return _pod_resources(total, nonzero, scoring)
+
+
+class _ExactRequests(NamedTuple):
+    """A pod's requests, part by part and together."""
+
+    containers: list[Exact]
+    inits: list[tuple[bool, Exact]]
+    overhead: Exact
+    pod_level: Exact
+    total: Exact
+
+
+def _exact_total(
+    written_containers: tuple[Written, ...],
+    written_inits: tuple[tuple[bool, Written], ...],
+    written_overhead: Written,
+    written_pod_level: Written,
+) -> _ExactRequests:
+    containers = [_exact(written, f"spec.containers[{i}].resources.requests") for i, written in enumerate(written_containers)]
+    inits = [
+        (sidecar, _exact(written, f"spec.initContainers[{i}].resources.requests")) for i, (sidecar, written) in enumerate(written_inits)
+    ]
+    overhead = _exact(written_overhead, "spec.overhead")
+    pod_level = {name: amount for name, amount in _exact(written_pod_level, "spec.resources.requests").items() if _may_be_pod_level(name)}
+    return _ExactRequests(containers, inits, overhead, pod_level, _plus(_base(containers, inits) | pod_level, overhead))
 
 
 def _pod_resources(total: Exact, nonzero: Exact, scoring: Exact) -> PodResources:

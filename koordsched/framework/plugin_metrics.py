@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from koordsched.metrics import Collector, Counter, CounterFunction, Gauge, GaugeFunction, Histogram
+from koordsched.metrics import Collector, Counter, CounterFunction, Gauge, GaugeFunction, GaugeTable, Histogram
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -54,6 +54,17 @@ class PluginMetrics:
         """Show a gauge that another object keeps. A label value that was read once stays, at 0 when it has gone."""
         if self._one(GaugeFunction, name, (label,) if label else ()) is None:
             self._add(GaugeFunction(self._registry, name, help, read, label))
+
+    def gauge_table(
+        self,
+        name: str,
+        help: str,  # noqa: A002
+        labels: Sequence[str],
+        read: Callable[[], Mapping[tuple[str, ...], float]],
+    ) -> None:
+        """Show a gauge of several labels that another object keeps: `read` returns its values by label values, read at each scrape."""
+        if self._one(GaugeTable, name, tuple(labels)) is None:
+            self._add(GaugeTable(self._registry, name, help, tuple(labels), read))
 
     def _one(self, kind: type[C], name: str, labels: tuple[str, ...]) -> C | None:
         """Return the plugins' metric of this name; None: there is none. MetricError when it is another one, or one of the scheduler's."""

@@ -24,7 +24,10 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Route(msgspec.Struct, frozen=True):
-    """A path below the plugin's own, such as `nodes/:nodeName`; a part that begins with `:` matches anything and is handed over by name."""
+    """A path below the plugin's own, such as `nodes/:nodeName`; a part that begins with `:` matches anything and is handed over by name.
+
+    So are parameters of the query, such as `includePods`, as far as no part of the path has their name.
+    """
 
     path: str
     answer: Callable[[Mapping[str, str]], Answer]

@@ -152,6 +152,24 @@ class GaugeFunction(Collector):
         return [Family(self.name, self.help, "gauge", _labelled(self._seen, self.labels), self.labels)]
 
 
+class GaugeTable(Collector):
+    """A gauge of several labels that another object keeps: `read` returns its values by label values. What it leaves out is gone."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        name: str,
+        help: str,  # noqa: A002
+        labels: Sequence[str],
+        read: Callable[[], Mapping[tuple[str, ...], float]],
+    ) -> None:
+        super().__init__(registry, name, help, labels)
+        self._read = read
+
+    def collect(self) -> Iterable[Family]:
+        return [Family(self.name, self.help, "gauge", list(self._read().items()), self.labels)]
+
+
 def _labelled(values: Mapping[str, float], labels: Sequence[str]) -> list[tuple[tuple[str, ...], float]]:
     return [((value,) if labels else (), number) for value, number in values.items()]
 

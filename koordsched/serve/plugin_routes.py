@@ -72,7 +72,7 @@ class PluginRoutes:
         for path in self._paths:
             named = path.match(parts)
             if named is not None:
-                return _answered(path.route, named)
+                return _answered(path.route, {name: values[-1] for name, values in request.query.items()} | named)
         return NOT_FOUND
 
 

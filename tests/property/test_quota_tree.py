@@ -58,8 +58,8 @@ class Both:
         weight = quota.max if quota.weight is None else quota.weight
         self.tree.set_quota(
             self.rows[name],
-            max=dict(quota.max),
-            min=dict(quota.min),
+            most=dict(quota.max),
+            least=dict(quota.min),
             weight=dict(weight),
             lends=quota.lends,
             built_in=name in BUILT_IN,
@@ -285,9 +285,7 @@ def test_a_pod_is_admitted_where_the_model_has_room(
         wanted = {key: amount for key, amount in asked.items() if key in quota.max}
         limit = {key: amount * scale(key) for key, amount in runtimes[name].items()} if by_runtime else quota.max
         exceeded = sorted(key for key, most in limit.items() if model.used(name).get(key, 0) + wanted.get(key, 0) > most)
-        over_min = sorted(
-            key for key, least in quota.min.items() if model.used(name, fixed=True).get(key, 0) + wanted.get(key, 0) > least
-        )
+        over_min = sorted(key for key, least in quota.min.items() if model.used(name, fixed=True).get(key, 0) + wanted.get(key, 0) > least)
         refusal = both.tree.admit(pod)
         assert refusal == (1 if exceeded else 2 if over_min else 0)
         if refusal:

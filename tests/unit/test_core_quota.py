@@ -25,11 +25,21 @@ class Tree:
         self.tree.set_total({self.resource: round(total * UNIT)})
 
     def quota(
-        self, name: str, *, max: float, min: float = 0, weight: float | None = None, lends: bool = True, parent: str = "", **options: bool
+        self,
+        name: str,
+        most: float,
+        *,
+        least: float = 0,
+        weight: float | None = None,
+        lends: bool = True,
+        parent: str = "",
+        **options: bool,
     ) -> None:
         row = self.rows[name] if name in self.rows else self.rows.setdefault(name, self.tree.add_quota())
-        lists = {key: {self.resource: round(amount * UNIT)} for key, amount in (("max", max), ("min", min))}
-        self.tree.set_quota(row, **lists, weight={self.resource: round((max if weight is None else weight) * UNIT)}, lends=lends, **options)
+        lists = {key: {self.resource: round(amount * UNIT)} for key, amount in (("most", most), ("least", least))}
+        self.tree.set_quota(
+            row, **lists, weight={self.resource: round((most if weight is None else weight) * UNIT)}, lends=lends, **options
+        )
         self.tree.link({row: self.rows[parent]})
 
     def pod(self, name: str, amount: float, *, assigned: bool = False, fixed: bool = False) -> QuotaPod:
@@ -51,8 +61,8 @@ class Tree:
 
 def test_what_is_left_is_shared_by_weights_until_each_has_what_it_asks_for() -> None:
     tree = Tree(40)
-    for name, least, most, asked in (("a", 10, 30, 6), ("b", 8, 30, 25), ("c", 4, 20, 40)):
-        tree.quota(name, min=least, max=most)
+    for name, minimum, maximum, asked in (("a", 10, 30, 6), ("b", 8, 30, 25), ("c", 4, 20, 40)):
+        tree.quota(name, most=maximum, least=minimum)
         tree.pod(name, asked)
     assert [tree.runtime(name) for name in "abc"] == [6, 21.2, 12.8]
 
@@ -60,7 +70,7 @@ def test_what_is_left_is_shared_by_weights_until_each_has_what_it_asks_for() -> 
 def test_the_proposals_four_quotas() -> None:
     tree = Tree(100, GPU)
     for name, least, weight, asked in (("a", 10, 40, 5), ("b", 15, 60, 20), ("c", 20, 50, 40), ("d", 15, 80, 70)):
-        tree.quota(name, min=least, max=100, weight=weight)
+        tree.quota(name, least=least, most=100, weight=weight)
         tree.pod(name, asked)
     assert [tree.runtime(name) for name in "abcd"] == [5, 20, 35, 40]
 
@@ -69,7 +79,7 @@ def test_the_proposals_four_quotas() -> None:
 def test_rounding_may_hand_out_too_much_or_leave_units_idle(total: int, quotas: int, asked: int, each: int) -> None:
     tree = Tree(total, GPU)
     for i in range(quotas):
-        tree.quota(f"q{i}", max=10)
+        tree.quota(f"q{i}", most=10)
         tree.pod(f"q{i}", asked)
     assert {tree.runtime(f"q{i}") for i in range(quotas)} == {each}
 
@@ -78,12 +88,12 @@ def test_mins_are_scaled_down_when_there_is_less_than_their_sum() -> None:
     for scales, expected in ((True, [45, 37.5, 7.5]), (False, [60, 50, 10])):
         tree = Tree(90, scales_min=scales)
         for name, least in (("a", 60), ("b", 50), ("c", 10)):
-            tree.quota(name, min=least, max=100)
+            tree.quota(name, least=least, most=100)
             tree.pod(name, 70)
         assert [tree.runtime(name) for name in "abc"] == expected
     tree = Tree(90)
     for name, least in (("a", 60), ("b", 50), ("c", 10)):
-        tree.quota(name, min=least, max=100)
+        tree.quota(name, least=least, most=100)
         tree.pod(name, 70)
     tree.set_total(200)
     assert [tree.runtime(name) for name in "abc"] == [70, 70, 60.001]
@@ -91,29 +101,29 @@ def test_mins_are_scaled_down_when_there_is_less_than_their_sum() -> None:
 
 def test_a_quota_that_does_not_lend_asks_for_its_min() -> None:
     tree = Tree(10)
-    tree.quota("a", min=7, max=10, lends=False)
-    tree.quota("b", max=10)
+    tree.quota("a", least=7, most=10, lends=False)
+    tree.quota("b", most=10)
     tree.pod("b", 9)
     assert (tree.runtime("a"), tree.amount("request", "a"), tree.amount("child_request", "a"), tree.runtime("b")) == (7, 7, 0, 3)
-    tree.quota("a", min=7, max=10)
+    tree.quota("a", least=7, most=10)
     assert (tree.runtime("a"), tree.runtime("b")) == (0, 9)
 
 
 def test_a_request_goes_up_as_far_as_max() -> None:
     tree = Tree(100)
-    tree.quota("p", max=100)
-    tree.quota("a", max=5, parent="p")
+    tree.quota("p", most=100)
+    tree.quota("a", most=5, parent="p")
     tree.pod("a", 9)
     assert (tree.amount("request", "a"), tree.amount("child_request", "p")) == (9, 5)
-    tree.quota("a", max=8, parent="p")
+    tree.quota("a", most=8, parent="p")
     assert tree.amount("child_request", "p") == 8
 
 
 def test_guarantees_go_up_as_what_is_allocated() -> None:
     tree = Tree(100, guarantees=True)
-    tree.quota("p", max=100, min=12, lends=False)
-    tree.quota("a", max=50, min=3, lends=False, parent="p")
-    tree.quota("b", max=50, min=2, lends=False, parent="p")
+    tree.quota("p", most=100, least=12, lends=False)
+    tree.quota("a", most=50, least=3, lends=False, parent="p")
+    tree.quota("b", most=50, least=2, lends=False, parent="p")
     tree.pod("a", 5, assigned=True)
     assert (tree.amount("guaranteed", "a"), tree.amount("guaranteed", "b")) == (5, 2)
     assert (tree.amount("allocated", "p"), tree.amount("guaranteed", "p")) == (7, 12)
@@ -122,8 +132,8 @@ def test_guarantees_go_up_as_what_is_allocated() -> None:
 def test_the_default_quotas_use_is_taken_off_the_total_once() -> None:
     for compete, expected in ((False, 70), (True, 40)):
         tree = Tree(100, "memory", built_ins_compete=compete)
-        tree.quota("default", max=UNLIMITED, built_in=True)
-        tree.quota("a", max=200)
+        tree.quota("default", most=UNLIMITED, built_in=True)
+        tree.quota("a", most=200)
         tree.pod("default", 30, assigned=True)
         tree.pod("a", 100)
         assert tree.runtime("a") == expected
@@ -131,7 +141,7 @@ def test_the_default_quotas_use_is_taken_off_the_total_once() -> None:
 
 def test_an_orphan_gets_what_it_asks_for_up_to_its_min() -> None:
     tree = Tree(100)
-    tree.quota("a", max=50, min=5)
+    tree.quota("a", most=50, least=5)
     tree.tree.link({tree.rows["a"]: -1})
     tree.pod("a", 9)
     assert tree.runtime("a") == 5
@@ -139,15 +149,15 @@ def test_an_orphan_gets_what_it_asks_for_up_to_its_min() -> None:
 
 def test_quotas_that_are_their_own_ancestors_are_refused() -> None:
     tree = Tree(100)
-    tree.quota("a", max=50)
-    tree.quota("b", max=50, parent="a")
+    tree.quota("a", most=50)
+    tree.quota("b", most=50, parent="a")
     with pytest.raises(ValueError, match="2 quotas are their own ancestors"):
         tree.tree.link({tree.rows["a"]: tree.rows["b"]})
 
 
 def test_pods_are_admitted_up_to_the_runtime_and_non_preemptible_ones_up_to_min() -> None:
     tree = Tree(10)
-    tree.quota("a", max=8, min=3)
+    tree.quota("a", most=8, least=3)
     tree.pod("a", 2, assigned=True, fixed=True)
     assert tree.tree.admit(tree.pod("a", 6)) == ADMITTED
     assert tree.tree.admit(tree.pod("a", 2, fixed=True)) == OVER_MIN
@@ -158,9 +168,9 @@ def test_pods_are_admitted_up_to_the_runtime_and_non_preemptible_ones_up_to_min(
 
 def test_an_ancestor_without_room_is_named() -> None:
     tree = Tree(100, by_runtime=False)
-    tree.quota("p", max=6)
+    tree.quota("p", most=6)
     for name in ("a", "b"):
-        tree.quota(name, max=5, parent="p")
+        tree.quota(name, most=5, parent="p")
     tree.pod("a", 5, assigned=True)
     assert tree.tree.full_ancestor(tree.pod("b", 2)) == tree.rows["p"]
     assert tree.tree.full_ancestor(tree.pod("b", 1)) == -1
@@ -169,7 +179,7 @@ def test_an_ancestor_without_room_is_named() -> None:
 def test_growth_is_reported_to_the_quota_that_waits_and_to_no_other() -> None:
     tree = Tree(100)
     for name in ("a", "b"):
-        tree.quota(name, max=2)
+        tree.quota(name, most=2)
     runs = {name: tree.pod(name, 2, assigned=True) for name in ("a", "b")}
     assert tree.tree.admit(tree.pod("a", 1)) == OVER_LIMIT
     tree.tree.unassign(runs["b"])
@@ -182,7 +192,7 @@ def test_growth_is_reported_to_the_quota_that_waits_and_to_no_other() -> None:
 def test_a_neighbours_smaller_request_is_growth() -> None:
     tree = Tree(10)
     for name in ("a", "b"):
-        tree.quota(name, max=10)
+        tree.quota(name, most=10)
     first = tree.pod("b", 10)
     waits = tree.pod("a", 6)
     assert tree.tree.admit(waits) == OVER_LIMIT
@@ -194,9 +204,9 @@ def test_a_neighbours_smaller_request_is_growth() -> None:
 def test_room_in_an_ancestor_is_reported_to_its_descendants_where_ancestors_are_checked() -> None:
     for checks in (True, False):
         tree = Tree(100, by_runtime=False, checks_parents=checks)
-        tree.quota("p", max=6)
+        tree.quota("p", most=6)
         for name in ("a", "b"):
-            tree.quota(name, max=5, parent="p")
+            tree.quota(name, most=5, parent="p")
         runs, waits = tree.pod("a", 5, assigned=True), tree.pod("b", 2)
         assert tree.tree.full_ancestor(waits) == tree.rows["p"]
         tree.tree.remove(runs)
@@ -206,9 +216,9 @@ def test_room_in_an_ancestor_is_reported_to_its_descendants_where_ancestors_are_
 def test_only_children_of_quotas_where_something_changed_get_new_runtimes() -> None:
     tree = Tree(1000)
     for p in range(10):
-        tree.quota(f"p{p}", max=100)
+        tree.quota(f"p{p}", most=100)
         for c in range(10):
-            tree.quota(f"p{p}c{c}", max=100, parent=f"p{p}")
+            tree.quota(f"p{p}c{c}", most=100, parent=f"p{p}")
     tree.tree.refresh()
     before = tree.tree.fills
     tree.pod("p3c3", 1)
@@ -218,7 +228,7 @@ def test_only_children_of_quotas_where_something_changed_get_new_runtimes() -> N
 
 def test_rows_are_used_again_and_know_nothing_of_what_stood_there() -> None:
     tree = Tree(10)
-    tree.quota("a", max=5, min=3)
+    tree.quota("a", most=5, least=3)
     pod = tree.pod("a", 4, assigned=True)
     row = tree.rows.pop("a")
     tree.tree.remove(pod)
@@ -231,7 +241,7 @@ def test_rows_are_used_again_and_know_nothing_of_what_stood_there() -> None:
 
 def test_a_pod_is_counted_once() -> None:
     tree = Tree(10)
-    tree.quota("a", max=5)
+    tree.quota("a", most=5)
     pod = tree.pod("a", 2)
     for _ in range(2):
         tree.tree.add(pod)

@@ -1,6 +1,7 @@
 """ElasticQuota and ElasticQuotaProfile: what the pods of a quota may use (elasticquota.md §1).
 
-Neither has a status subresource: `status.used` is written with the main resource. All else about a quota is in its labels and annotations.
+Neither has a status subresource: `status.used` is written with the main resource. All else about a quota is in its labels and annotations
+(`quota_definitions`).
 """
 
 from __future__ import annotations

@@ -1,0 +1,88 @@
+"""Which quota a pod belongs to (elasticquota.md §4): the first rule that matches decides, and a quota that is not known is the default one.
+
+1. the label, whatever else is true; 2. the quota whose name and namespace are the pod's namespace; 3. a quota that lists the pod's
+namespace, of several the first by name (DEV-10); 4. the default quota. With the gate DisableDefaultQuota there is the label alone.
+
+Pods are kept by what decides about them, so that a change of a quota concerns its own pods only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koordsched.api.koordinator.quota_definitions import DEFAULT_QUOTA, QUOTA_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from koordsched.api.core import Pod
+    from koordsched.plugins.elasticquota.manager import Quota
+
+
+class PodAssociation:
+    """The rules over the quotas that are known, and the pods by label and by namespace."""
+
+    def __init__(self, quotas: Mapping[str, Quota], *, label_only: bool) -> None:
+        self._quotas = quotas
+        self._label_only = label_only
+        self._listed: dict[str, list[str]] = {}  # by namespace: the names of the quotas that list it, sorted
+        self._by_label: dict[str, dict[str, None]] = {}  # keys of pods
+        self._by_namespace: dict[str, dict[str, None]] = {}  # of those without a label
+
+    def quota_of(self, pod: Pod) -> Quota | None:
+        """Return the pod's quota; None: it has none, and nothing limits it."""
+        label = pod.metadata.labels.get(QUOTA_NAME)
+        if self._label_only:
+            return self._quotas.get(label) if label else None
+        if label:
+            return self._quotas.get(label) or self._quotas[DEFAULT_QUOTA]
+        namespace = pod.metadata.namespace
+        own = self._quotas.get(namespace)
+        if own is not None and own.obj is not None and own.obj.metadata.namespace == namespace:
+            return own
+        for name in self._listed.get(namespace, ()):
+            found = self._quotas.get(name)
+            if found is not None:
+                return found
+        return self._quotas[DEFAULT_QUOTA]
+
+    # Quotas
+
+    def set_namespaces(self, quota: str, before: Iterable[str], after: Iterable[str]) -> set[str]:
+        """Take over which namespaces a quota lists, and return those for which that is news."""
+        old, new = set(before), set(after)
+        for namespace in old - new:
+            self._listed[namespace].remove(quota)
+            if not self._listed[namespace]:
+                del self._listed[namespace]
+        for namespace in new - old:
+            self._listed[namespace] = sorted([*self._listed.get(namespace, ()), quota])
+        return old ^ new
+
+    def listing(self, namespace: str) -> list[str]:
+        """Return the quotas that list a namespace."""
+        return self._listed.get(namespace, [])
+
+    # Pods
+
+    def add_pod(self, pod: Pod, key: str) -> None:
+        self._among(pod).setdefault(key)
+
+    def remove_pod(self, pod: Pod, key: str) -> None:
+        among = self._among(pod)
+        among.pop(key, None)
+        if not among:
+            label = pod.metadata.labels.get(QUOTA_NAME)
+            if label:
+                del self._by_label[label]
+            else:
+                del self._by_namespace[pod.metadata.namespace]
+
+    def concerned(self, labels: Iterable[str], namespaces: Iterable[str]) -> list[str]:
+        """Return the keys of the pods with one of these labels, and of those without a label in one of these namespaces."""
+        found = [key for label in labels for key in self._by_label.get(label, ())]
+        return found + [key for namespace in namespaces for key in self._by_namespace.get(namespace, ())]
+
+    def _among(self, pod: Pod) -> dict[str, None]:
+        label = pod.metadata.labels.get(QUOTA_NAME)
+        return self._by_label.setdefault(label, {}) if label else self._by_namespace.setdefault(pod.metadata.namespace, {})

@@ -1,0 +1,225 @@
+"""The quotas of one tree, on the kernel that sums up and shares out (elasticquota.md §3 and §6).
+
+A `QuotaManager` knows objects and names where the kernel knows rows. What quotas say is written to the kernel when it changes; who is whose
+parent is worked out when the numbers are asked for next, since quotas come in any order: one whose parent is missing, or is its own
+descendant, is an orphan until that changes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koordsched._core.quota import QuotaPod, QuotaRequest, QuotaTree
+from koordsched.api.koordinator.quota_definitions import DEFAULT_QUOTA, ROOT_QUOTA, SYSTEM_QUOTA, QuotaDefinition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from koordsched.api.core import Pod
+    from koordsched.api.koordinator.quota_definitions import Amounts
+    from koordsched.api.koordinator.quotas import ElasticQuota
+    from koordsched.config.features import FeatureGates
+    from koordsched.config.koordinator_args import ElasticQuotaArgs
+
+ROOT_ROW = 0
+ORPHAN = -1
+BUILT_IN = frozenset({SYSTEM_QUOTA, DEFAULT_QUOTA})
+MOST_REQUESTS = 8192
+"""Different requests of pods that are kept compiled."""
+
+
+class Quota:
+    """A quota that is known. `obj` is None for a built-in quota without an object."""
+
+    __slots__ = ("definition", "manager", "name", "obj", "pods", "row")
+
+    def __init__(self, name: str, manager: QuotaManager, row: int, definition: QuotaDefinition) -> None:
+        self.name = name
+        self.manager = manager
+        self.row = row
+        self.definition = definition
+        self.obj: ElasticQuota | None = None
+        self.pods: dict[str, CountedPod] = {}  # by uid
+
+    def amounts(self, column: str) -> Amounts:
+        """Return a column of the kernel for this quota, in nano-units."""
+        return self.manager.up_to_date().amounts(column, self.row)
+
+    def runtimes(self) -> Amounts:
+        return self.manager.up_to_date().runtimes(self.row)
+
+    def limit(self) -> Amounts:
+        """Return what the quota may use now: its runtime, or max where runtimes are turned off."""
+        return self.runtimes() if self.manager.kernel.by_runtime else self.amounts("max")
+
+
+class CountedPod:
+    """A pod that counts in a quota, as the kernel has it."""
+
+    __slots__ = ("entry", "is_bound", "pod", "quota", "requests")
+
+    def __init__(self, pod: Pod, quota: Quota, requests: Mapping[str, int], entry: QuotaPod) -> None:
+        self.pod = pod
+        self.quota = quota
+        self.requests = requests  # exact, of every resource that the pod names
+        self.entry = entry
+        self.is_bound = False  # the cluster says so
+
+    @property
+    def uid(self) -> str:
+        return self.pod.metadata.uid
+
+    @property
+    def key(self) -> str:
+        return f"{self.pod.metadata.namespace}/{self.pod.metadata.name}"
+
+
+class QuotaManager:
+    """One tree of quotas; "" is the default tree, which alone has the system and the default quota."""
+
+    def __init__(self, tree_id: str, args: ElasticQuotaArgs, gates: FeatureGates) -> None:
+        self.tree_id = tree_id
+        self.is_dropped = False  # its root quota was deleted
+        self.kernel = QuotaTree(
+            scales_min=args.enable_min_quota_scale,
+            guarantees=gates["ElasticQuotaGuaranteeUsage"],
+            by_runtime=args.enable_runtime_quota,
+            checks_parents=args.enable_check_parent_quota,
+            built_ins_compete=args.parity,
+        )
+        root = Quota(ROOT_QUOTA, self, ROOT_ROW, QuotaDefinition(parent="", tree_id=tree_id, max={}, min={}, weight={}, is_parent=True))
+        self.root = root
+        self.quotas: dict[str, Quota] = {ROOT_QUOTA: root}
+        self._by_row: dict[int, Quota] = {ROOT_ROW: root}
+        self._total: Amounts = {}
+        self._unlinked = True
+        self._requests: dict[tuple[tuple[str, int], ...], QuotaRequest] = {}
+        self.circles: frozenset[str] = frozenset()  # quotas that are their own ancestors by what they say
+        self.call_when_linked: Callable[[QuotaManager], None] = lambda _manager: None
+
+    def __iter__(self) -> Iterator[Quota]:
+        return iter(self.quotas.values())
+
+    # Quotas
+
+    def add(self, name: str, definition: QuotaDefinition) -> Quota:
+        row = self.kernel.add_quota()
+        quota = self.quotas[name] = self._by_row[row] = Quota(name, self, row, definition)
+        self._unlinked = True
+        self._write(quota)
+        return quota
+
+    def redefine(self, quota: Quota, definition: QuotaDefinition) -> None:
+        """Take over what the quota says now. Where other resources are limited than before, its pods are counted anew."""
+        before, quota.definition = quota.definition, definition
+        if quota is self.root:
+            return  # what its object says limits nothing
+        if before.parent != definition.parent or before.min != definition.min:
+            self._unlinked = True
+        recounts = before.max.keys() != definition.max.keys()
+        counted = list(quota.pods.values()) if recounts else []
+        assigned = [pod.entry.assigned for pod in counted]
+        for pod in counted:
+            self.kernel.remove(pod.entry)
+        self._write(quota)
+        for pod, was_assigned in zip(counted, assigned, strict=True):
+            pod.entry = self.entry(quota, pod.requests, fixed=pod.entry.fixed)
+            self.kernel.add(pod.entry)
+            if was_assigned:
+                self.kernel.assign(pod.entry)
+
+    def remove(self, quota: Quota) -> None:
+        """Forget a quota, which has no pods any more."""
+        del self.quotas[quota.name], self._by_row[quota.row]
+        self.kernel.remove_quota(quota.row)
+        self._unlinked = True
+
+    def _write(self, quota: Quota) -> None:
+        definition, known = quota.definition, len(self.kernel.resources)
+        self.kernel.set_quota(
+            quota.row,
+            most=definition.max,
+            least=definition.min,
+            weight=definition.weight,
+            lends=definition.lends and not (self.kernel.guarantees and quota.name not in BUILT_IN),
+            built_in=quota.name in BUILT_IN,
+        )
+        if len(self.kernel.resources) != known:
+            self._requests.clear()
+            self.kernel.set_total(self._total)
+
+    def set_total(self, total: Amounts) -> None:
+        """Take over what the tree has, the built-in quotas' use included."""
+        self._total = total
+        self.kernel.set_total(total)
+
+    @property
+    def total(self) -> Amounts:
+        return self._total
+
+    def quota_of(self, row: int) -> Quota:
+        return self._by_row[row]
+
+    # Pods
+
+    def entry(self, quota: Quota, requests: Mapping[str, int], *, fixed: bool) -> QuotaPod:
+        """Return what counts a pod in the quota."""
+        key = tuple(requests.items())
+        request = self._requests.get(key)
+        if request is None:
+            if len(self._requests) >= MOST_REQUESTS:
+                self._requests.clear()
+            request = self._requests[key] = QuotaRequest(self.kernel, dict(requests))
+        return QuotaPod(quota.row, request, fixed=fixed)
+
+    # The tree
+
+    def up_to_date(self) -> QuotaTree:
+        """Return the kernel, once it knows whose parent each quota is."""
+        if self._unlinked:
+            self._link()
+        return self.kernel
+
+    def parent(self, quota: Quota) -> Quota | None:
+        """Return the parent; None for the root and for orphans."""
+        row = self.up_to_date().parent_of(quota.row)
+        return None if row == ORPHAN else self._by_row[row]
+
+    def children(self, quota: Quota) -> list[Quota]:
+        kernel = self.up_to_date()
+        return sorted((child for child in self if kernel.parent_of(child.row) == quota.row), key=lambda child: child.name)
+
+    def path(self, quota: Quota) -> list[Quota]:
+        """Return the quota and its ancestors, the root or an orphan last."""
+        found = [quota]
+        while (above := self.parent(found[-1])) is not None:
+            found.append(above)
+        return found
+
+    def _link(self) -> None:
+        self._unlinked = False
+        parents = {name: quota.definition.parent for name, quota in self.quotas.items() if quota is not self.root}
+        self.circles = frozenset(_circles(parents))
+        rows = {}
+        for name, parent in parents.items():
+            above = None if name in self.circles else self.quotas.get(parent)
+            rows[self.quotas[name].row] = ORPHAN if above is None else above.row
+        self.kernel.link(rows)
+        self.call_when_linked(self)
+
+
+def _circles(parents: Mapping[str, str]) -> Iterator[str]:
+    """Yield the names that are among their own ancestors."""
+    seen: dict[str, int] = {}  # in which walk
+    for walk, start in enumerate(parents):
+        name = start
+        while name in parents and name not in seen:
+            seen[name] = walk
+            name = parents[name]
+        if seen.get(name) == walk:  # this walk has come back to itself
+            first = name
+            while True:
+                yield name
+                name = parents[name]
+                if name == first:
+                    break

@@ -1,0 +1,129 @@
+"""ElasticQuota: pods are admitted as far as their quota has room (elasticquota.md §8).
+
+Whether it has is a matter of the pod and its quota alone, so it is asked before any node, and pods that wait for room wait under their
+quota: room in one quota moves none of another. What a pod uses counts from Reserve on.
+
+Reference: plugins/elasticquota of Koordinator v1.8.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koordsched.api.koordinator.quota_definitions import is_non_preemptible
+from koordsched.framework.controllers import Controller, ControllersPlugin
+from koordsched.framework.interface import UNSIGNABLE, AdmissionPlugin, ReservePlugin
+from koordsched.framework.routes import Route, RoutesPlugin
+from koordsched.framework.status import SKIP
+from koordsched.plugins.elasticquota.endpoint import QuotaEndpoint
+from koordsched.plugins.elasticquota.metrics import QuotaLatencies, register_gauges
+from koordsched.plugins.elasticquota.objects_controller import BuiltInQuotas, QuotaStatusWriter
+from koordsched.plugins.elasticquota.reasons import no_ancestor, no_tree, over_ancestors_limit, over_own_limit, refused_by_hook
+from koordsched.plugins.elasticquota.state import PLUGIN, QuotaState
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.config.koordinator_args import ElasticQuotaArgs
+    from koordsched.framework.cycle_state import CycleState
+    from koordsched.framework.handle import Handle
+    from koordsched.framework.status import Status
+    from koordsched.plugins.elasticquota.manager import CountedPod
+
+NO_ROW = -1
+
+
+class ElasticQuota(AdmissionPlugin, ReservePlugin, ControllersPlugin, RoutesPlugin):
+    name = PLUGIN
+
+    def __init__(self, args: ElasticQuotaArgs, handle: Handle) -> None:
+        self._handle = handle
+        self._state = state = quota_state(handle, args)
+        self._pods = state.pods
+        self._checks_parents = args.enable_check_parent_quota
+        self._hooks = state.hooks
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        return None  # nothing is said of nodes
+
+    def has_version(self, pod: PodInfo) -> bool:
+        return False
+
+    # PreFilter
+
+    def admit(self, pod: PodInfo) -> Status | None:
+        counted = self._pods.get(pod.uid) or self._state.counted(pod)
+        if counted is None:
+            return SKIP
+        manager = counted.quota.manager
+        if manager.is_dropped:
+            return no_tree(counted.quota)
+        refusal = manager.up_to_date().admit(counted.entry)
+        if refusal:
+            return over_own_limit(counted, refusal)
+        if self._hooks:
+            refused = self._hooks.refusal(counted.quota, pod)
+            if refused is not None:
+                manager.kernel.wait(counted.quota.row)
+                return refused_by_hook(*refused)
+        return self._admit_to_ancestors(counted) if self._checks_parents else None
+
+    def _admit_to_ancestors(self, counted: CountedPod) -> Status | None:
+        manager = counted.quota.manager
+        row = manager.kernel.full_ancestor(counted.entry)
+        if row != NO_ROW:
+            return over_ancestors_limit(counted, manager.quota_of(row))
+        path = manager.path(counted.quota)
+        if path[-1] is not manager.root:
+            return no_ancestor(path[-1].definition.parent, [quota.name for quota in reversed(path)])
+        return None
+
+    def admission_key(self, pod: PodInfo) -> Hashable | None:
+        quota = self._state.quota_of(pod)
+        return None if quota is None else quota.name
+
+    def sign_admission(self, pod: PodInfo) -> Hashable:
+        """Return what is read of the pod besides its quota: requests are exact here, and rounded in its shape."""
+        counted = self._pods.get(pod.uid)
+        if self._hooks or counted is None:
+            return UNSIGNABLE
+        return is_non_preemptible(pod.pod), frozenset(counted.requests.items())
+
+    # Reserve
+
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        self._state.reserve(pod)
+        return None
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        self._state.unreserve(pod)
+
+    # What is shown and written
+
+    def controllers(self) -> Sequence[Controller]:
+        built_in, status = BuiltInQuotas(self._handle, self._state), QuotaStatusWriter(self._handle, self._state)
+        return (
+            Controller("built-in quotas", built_in.run),
+            Controller("quota status", status.run),
+        )
+
+    def routes(self) -> Sequence[Route]:
+        endpoint = QuotaEndpoint(self._state)
+        return (
+            Route("quotas", endpoint.all),
+            Route("quotas/:name", endpoint.one),
+            Route("quotas/:name/explain", endpoint.explain),
+        )
+
+
+def quota_state(handle: Handle, args: ElasticQuotaArgs) -> QuotaState:
+    """Return the state that all profiles share, under the arguments of the first one. To be called while the plugin is made."""
+
+    def make() -> QuotaState:
+        latencies = QuotaLatencies(handle)
+        state = QuotaState(handle, args, latencies)
+        register_gauges(handle, state)
+        return state
+
+    return handle.cache.shared.one(QuotaState, make)

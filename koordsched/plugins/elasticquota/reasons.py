@@ -1,0 +1,90 @@
+"""The texts with which quotas refuse pods (elasticquota.md §8), as the reference has them but for the order of resources (DEV-10)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koordsched._core.quota import OVER_LIMIT, OVER_MIN
+from koordsched.api.koordinator.quota_definitions import amount_text, runtime_text
+from koordsched.framework.status import error, unschedulable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from koordsched.framework.status import Status
+    from koordsched.plugins.elasticquota.manager import CountedPod, Quota
+
+OVER_LIMIT_TEXT = (
+    "Insufficient quotas, quotaName: {name}, runtime: {limit}, used: {used}, pod's request: {request}, exceedDimensions: {over}"
+)
+OVER_MIN_TEXT = (
+    "Insufficient non-preemptible quotas, quotaName: {name}, min: {limit}, nonPreemptibleUsed: {used}, pod's request: {request}, "
+    "exceedDimensions: {over}"
+)
+OVER_ANCESTORS_LIMIT_TEXT = (
+    "Insufficient quotas, quotaNameTopo: {name}, runtime: {limit}, used: {used}, pod's request: {request}, exceedDimensions: {over}"
+)
+HOOK_TEXT = "CheckPod failed for hook plugin {key}, err: {text}"
+NO_TREE_TEXT = "Could not find the specified ElasticQuotaManager for quota: {name}, tree: {tree}"
+NO_ANCESTOR_TEXT = "Could not find the elasticQuota {name}, quotaNameTopo: {topology}"
+EMPTY = "<empty>"
+
+
+def over_own_limit(counted: CountedPod, refusal: int) -> Status:
+    """Refuse a pod whose own quota has no room; refusal: OVER_LIMIT or OVER_MIN."""
+    quota = counted.quota
+    if refusal == OVER_MIN:
+        text, limit, used = OVER_MIN_TEXT, shown(quota.definition.min), shown(quota.amounts("fixed_used"))
+    else:
+        text, limit, used = OVER_LIMIT_TEXT, _limit(quota), shown(quota.amounts("used"))
+    over = quota.manager.kernel.exceeded(counted.entry, quota.row, refusal)
+    return unschedulable(text.format(name=quota.name, limit=limit, used=used, request=shown(_request(counted)), over=_dimensions(over)))
+
+
+def over_ancestors_limit(counted: CountedPod, ancestor: Quota) -> Status:
+    topology = []
+    for quota in counted.quota.manager.path(counted.quota):
+        topology.append(quota.name)
+        if quota is ancestor:
+            break
+    over = counted.quota.manager.kernel.exceeded(counted.entry, ancestor.row, OVER_LIMIT)
+    return unschedulable(
+        OVER_ANCESTORS_LIMIT_TEXT.format(
+            name=_dimensions(reversed(topology)),
+            limit=_limit(ancestor),
+            used=shown(ancestor.amounts("used")),
+            request=shown(_request(counted)),
+            over=_dimensions(over),
+        )
+    )
+
+
+def refused_by_hook(key: str, text: str) -> Status:
+    return unschedulable(HOOK_TEXT.format(key=key, text=text))
+
+
+def no_tree(quota: Quota) -> Status:
+    return error(NO_TREE_TEXT.format(name=quota.name, tree=quota.manager.tree_id))
+
+
+def no_ancestor(name: str, below: Iterable[str]) -> Status:
+    return error(NO_ANCESTOR_TEXT.format(name=name, topology=_dimensions([name, *below])))
+
+
+def shown(amounts: Mapping[str, int], text_of: Callable[[str, int], str] = amount_text) -> str:
+    """Write amounts as the reference does in its messages."""
+    return ",".join(sorted(f"{name}:{text_of(name, amount)}" for name, amount in amounts.items())) or EMPTY
+
+
+def _limit(quota: Quota) -> str:
+    return shown(quota.limit(), runtime_text if quota.manager.kernel.by_runtime else amount_text)
+
+
+def _request(counted: CountedPod) -> Mapping[str, int]:
+    """Return what the pod asks for of what its quota limits."""
+    limited = counted.quota.definition.max
+    return {name: amount for name, amount in counted.requests.items() if name in limited}
+
+
+def _dimensions(names: Iterable[str]) -> str:
+    return f"[{' '.join(names)}]"

@@ -1,6 +1,6 @@
 # A tree of quotas: what each may use, asks for and uses (elasticquota.md §3, §5 and §6).
 #
-# A quota is a row, row 0 the root. Amounts are exact, in 10^-9 of a unit, as 128-bit integers: sums of quantities are rounded once, when they
+# A quota is a row, row 0 the root. Amounts are exact, in 10^-9 of a unit, as 128-bit integers: sums are rounded once, when they
 # enter the calculation of runtimes, which is done in whole numbers: cpu in milli, everything else in units. Resource k of row r is at
 # k * capacity + r of a column.
 

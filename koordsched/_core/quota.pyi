@@ -30,7 +30,7 @@ class QuotaTree:
     """The quotas of one tree, with what their pods ask for and use. Row 0 is the root. Amounts are exact, in nano-units.
 
     scales_min: enableMinQuotaScale. guarantees: gate ElasticQuotaGuaranteeUsage. by_runtime: enableRuntimeQuota; else max limits.
-    checks_parents: room in an ancestor is room for its descendants. built_ins_compete: DEV-2 off.
+    checks_parents: room in an ancestor is room for its descendants. built_ins_compete: elasticquota.md DEV-2 off.
 
     What follows from quotas, pods and total is brought up to date when it is read: sums along the paths of the pods that changed, runtimes
     of the children of quotas where something changed. O(quotas) after a change of quotas.

@@ -1,7 +1,7 @@
 """A tree of quotas as arrays: requests and use are summed up its paths, runtimes are poured down it (elasticquota.md §5 and §6).
 
-All sums are exact, so they do not depend on the order of events. A pod touches its quota and the ancestors of that; runtimes follow when they
-are asked for, and only children of quotas where something changed get new ones.
+All sums are exact, so they do not depend on the order of events. A pod touches its quota and the ancestors of that; runtimes follow when
+they are asked for, and only children of quotas where something changed get new ones.
 """
 
 cimport numpy as cnp

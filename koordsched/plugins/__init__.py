@@ -15,7 +15,7 @@ from koordsched.plugins.defaultprebind.plugin import DefaultPreBind
 from koordsched.plugins.defaultpreemption.plugin import DefaultPreemption
 from koordsched.plugins.discovery import installed
 from koordsched.plugins.dynamicresources.plugin import DynamicResources
-from koordsched.plugins.elasticquota.plugin import ElasticQuota
+from koordsched.plugins.elasticquota.plugin import ElasticQuotaPlugin
 from koordsched.plugins.imagelocality.plugin import ImageLocality
 from koordsched.plugins.interpodaffinity.plugin import InterPodAffinity
 from koordsched.plugins.loadaware.plugin import LoadAwareScheduling
@@ -70,7 +70,7 @@ REGISTRY: dict[str, PluginFactory] = {
     "NodeResourcesFitPlus": NodeResourcesFitPlus,
     "ScarceResourceAvoidance": ScarceResourceAvoidance,
     "SchedulingHint": SchedulingHint,
-    "ElasticQuota": ElasticQuota,
+    "ElasticQuota": ElasticQuotaPlugin,
     "DefaultPreBind": lambda _args, handle: DefaultPreBind(handle),
 }
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from support.quota_model import BUILT_IN, DEFAULT, ROOT, SYSTEM, ModelPod, ModelQuota, QuotaModel, scale
 
 from koordsched._core.quota import QuotaPod, QuotaRequest, QuotaTree
-from tests.support.quota_model import BUILT_IN, DEFAULT, ROOT, SYSTEM, ModelPod, ModelQuota, QuotaModel, scale
 
 RESOURCES = ("cpu", "memory", "example.com/gpu", "example.com/fpga", "example.com/nic")
 NAMES = tuple("abcdefgh")
@@ -154,7 +154,7 @@ class QuotaTreeMachine(RuleBasedStateMachine):
     def set_quota(self, name: str, quota: ModelQuota) -> None:
         self.both.set_quota(name, quota)
 
-    @precondition(lambda self: set(self.both.rows) & set(NAMES))
+    @precondition(lambda self: bool(set(self.both.rows) & set(NAMES)))
     @rule(data=st.data())
     def remove_quota(self, data: st.DataObject) -> None:
         self.both.remove_quota(data.draw(st.sampled_from(sorted(set(self.both.rows) & set(NAMES)))))

@@ -1,6 +1,6 @@
 """ElasticQuota: what the pods of a team may use together, and what it may borrow of others (elasticquota.md).
 
 In reading order: `metrics`; `manager`, one tree of quotas on the kernel `_core.quota`; `association`, which quota a pod belongs to;
-`hooks`, code of others that has a say; `state`, which keeps all of it true; `reasons`, the texts of refusals; `endpoint`, what is shown over
-HTTP; `objects_controller`, what is written to quotas; `plugin`.
+`hooks`, code of others that has a say; `state`, which keeps all of it true; `check`, which compares it with the cluster; `reasons`, the
+texts of refusals; `gauges` and `endpoint`, what is shown; `objects_controller`, what is written to quotas; `plugin`.
 """

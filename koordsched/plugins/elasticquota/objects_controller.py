@@ -1,7 +1,7 @@
 """What the plugin writes: the objects of the built-in quotas (elasticquota.md §4), and the numbers of all quotas on their objects (§12).
 
 Numbers are compared with what the object says, zeros ignored, and written in one patch of what differs: at most one a second and quota,
-none when nothing changed. An annotation of ours that somebody else has spoilt is written anew (DEV-9).
+none when nothing changed. An annotation of ours that another writer has spoilt is written anew (DEV-9).
 """
 
 from __future__ import annotations
@@ -137,6 +137,9 @@ class QuotaStatusWriter:
         self._waiting.discard(tree_id)
         manager = self._state.managers.get(tree_id)
         if manager is not None:
+            started = self._perf()
+            manager.up_to_date().refresh()
+            self._state.latencies.observe("RefreshRuntime", self._perf() - started)
             for row in manager.up_to_date().take_changed():
                 self._quotas.add(manager.quota_of(row).name)
         return None
@@ -187,7 +190,7 @@ class QuotaStatusWriter:
         shown = dict.fromkeys(said or {}, 0) | amounts
         annotations[key] = list_text(shown, runtime_text if key == RUNTIME else amount_text)
 
-    # An object that was written by somebody else may say something else than it should.
+    # An object that another writer has changed may say something else than it should.
 
     def on_add(self, obj: ElasticQuota, _arrival: Arrival) -> None:
         self._quotas.add(obj.metadata.name)

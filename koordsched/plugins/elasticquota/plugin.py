@@ -15,8 +15,10 @@ from koordsched.framework.controllers import Controller, ControllersPlugin
 from koordsched.framework.interface import UNSIGNABLE, AdmissionPlugin, ReservePlugin
 from koordsched.framework.routes import Route, RoutesPlugin
 from koordsched.framework.status import SKIP
+from koordsched.plugins.elasticquota.check import QuotaCheck
 from koordsched.plugins.elasticquota.endpoint import QuotaEndpoint
-from koordsched.plugins.elasticquota.metrics import QuotaLatencies, register_gauges
+from koordsched.plugins.elasticquota.gauges import register_gauges
+from koordsched.plugins.elasticquota.metrics import QuotaLatencies
 from koordsched.plugins.elasticquota.objects_controller import BuiltInQuotas, QuotaStatusWriter
 from koordsched.plugins.elasticquota.reasons import no_ancestor, no_tree, over_ancestors_limit, over_own_limit, refused_by_hook
 from koordsched.plugins.elasticquota.state import PLUGIN, QuotaState
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 NO_ROW = -1
 
 
-class ElasticQuota(AdmissionPlugin, ReservePlugin, ControllersPlugin, RoutesPlugin):
+class ElasticQuotaPlugin(AdmissionPlugin, ReservePlugin, ControllersPlugin, RoutesPlugin):
     name = PLUGIN
 
     def __init__(self, args: ElasticQuotaArgs, handle: Handle) -> None:
@@ -124,6 +126,7 @@ def quota_state(handle: Handle, args: ElasticQuotaArgs) -> QuotaState:
         latencies = QuotaLatencies(handle)
         state = QuotaState(handle, args, latencies)
         register_gauges(handle, state)
+        handle.cache.checked.append(QuotaCheck(handle, state))
         return state
 
     return handle.cache.shared.one(QuotaState, make)

@@ -111,6 +111,7 @@ class QuotaState:
 
     def problems_of(self, quota: Quota) -> tuple[str, ...]:
         """Return what is wrong with the quota's object."""
+        quota.manager.up_to_date()
         namespace = "" if quota.obj is None else quota.obj.metadata.namespace
         return tuple([text for where in (IN_OBJECT, IN_TREE) for text in self._problems.get((quota.name, namespace, where), ())])
 
@@ -268,12 +269,7 @@ class QuotaState:
         """Take over what a node offers; one that is being deleted stays what it was."""
         if node.metadata.deletion_timestamp is not None:
             return
-        offered: Amounts = {}
-        for name, quantity in node.status.allocatable.items():
-            try:
-                offered[name] = nano(quantity)
-            except (QuantityError, TypeError):
-                continue  # reported where the node is left out for it
+        offered = offered_by(node)
         name = node.metadata.name
         before = self._nodes.get(name, {})
         if offered != before or name not in self._nodes:
@@ -290,9 +286,10 @@ class QuotaState:
             self._set_totals()
             self._after_all()
 
-    def offered_by(self, name: str) -> Amounts | None:
-        """Return what is counted of a node; None: it is not known."""
-        return self._nodes.get(name)
+    @property
+    def known_nodes(self) -> Mapping[str, Amounts]:
+        """Return what is counted of nodes, by name."""
+        return self._nodes
 
     def _add_to_total(self, offered: Amounts, sign: int) -> None:
         for name, amount in offered.items():
@@ -379,6 +376,13 @@ class QuotaState:
         self._after(manager)
         return moved
 
+    def recount(self, pod: Pod) -> None:
+        """Count a pod anew, whatever is known of it."""
+        counted = self.pods.get(pod.metadata.uid)
+        if counted is not None:
+            self._uncount(counted)
+        self._count(pod, None)
+
     def remove_pod(self, uid: str) -> None:
         counted = self.pods.get(uid)
         if counted is not None:
@@ -454,6 +458,17 @@ class QuotaState:
     def _notify(self, manager: QuotaManager) -> None:
         for listener in self._listeners:
             listener(manager)
+
+
+def offered_by(node: Node) -> Amounts:
+    """Return what a node offers; what is no quantity is reported where the node is left out for it."""
+    offered: Amounts = {}
+    for name, quantity in node.status.allocatable.items():
+        try:
+            offered[name] = nano(quantity)
+        except (QuantityError, TypeError):
+            continue
+    return offered
 
 
 class _QuotaHandler:

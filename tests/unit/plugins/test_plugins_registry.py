@@ -51,8 +51,8 @@ def test_every_plugin_has_the_name_it_is_registered_under(name: str) -> None:
     assert make(name).name == name
 
 
-def test_only_the_queue_order_who_writes_and_who_restricts_apart_from_shapes_need_no_signature() -> None:
-    assert set(REGISTRY) - set(SIGNING) == {"PrioritySort", "DefaultBinder", "DefaultPreBind", "SchedulingHint"}
+def test_only_the_queue_order_who_writes_and_who_decides_apart_from_shapes_need_no_signature() -> None:
+    assert set(REGISTRY) - set(SIGNING) == {"PrioritySort", "DefaultBinder", "DefaultPreBind", "ElasticQuota", "SchedulingHint"}
 
 
 @pytest.mark.parametrize("name", SIGNING)

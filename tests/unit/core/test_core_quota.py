@@ -33,14 +33,17 @@ class Tree:
         weight: float | None = None,
         lends: bool = True,
         parent: str = "",
-        **options: bool,
+        built_in: bool = False,
     ) -> None:
-        row = self.rows[name] if name in self.rows else self.rows.setdefault(name, self.tree.add_quota())
-        lists = {key: {self.resource: round(amount * UNIT)} for key, amount in (("most", most), ("least", least))}
-        self.tree.set_quota(
-            row, **lists, weight={self.resource: round((most if weight is None else weight) * UNIT)}, lends=lends, **options
-        )
+        if name not in self.rows:
+            self.rows[name] = self.tree.add_quota()
+        row = self.rows[name]
+        shared = self._list(most if weight is None else weight)
+        self.tree.set_quota(row, most=self._list(most), least=self._list(least), weight=shared, lends=lends, built_in=built_in)
         self.tree.link({row: self.rows[parent]})
+
+    def _list(self, amount: float) -> dict[str, int]:
+        return {self.resource: round(amount * UNIT)}
 
     def pod(self, name: str, amount: float, *, assigned: bool = False, fixed: bool = False) -> QuotaPod:
         pod = self.waiting(name, amount, fixed=fixed)

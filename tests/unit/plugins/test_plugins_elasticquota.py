@@ -1,0 +1,449 @@
+"""ElasticQuota on objects as watches report them: admission, association, accounting, bad input."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+from support.builders import node, pod
+from support.quotas import START, QuotaBench, of_quota, quota
+
+from koordsched.api.kinds import ELASTIC_QUOTA, NODE
+from koordsched.clock import rfc3339
+from koordsched.config.koordinator_args import HookPluginConf
+from koordsched.framework.cycle_state import CycleState
+from koordsched.framework.handle import SettingsError
+from koordsched.framework.status import SKIP
+from koordsched.plugins.elasticquota import hooks as hooks_module
+from koordsched.plugins.elasticquota.hooks import QuotaHook
+from koordsched.plugins.elasticquota.objects_controller import QuotaStatusWriter
+
+PREEMPTIBLE = "quota.scheduling.koordinator.sh/preemptible"
+
+
+@pytest.fixture
+def bench() -> QuotaBench:
+    bench = QuotaBench()
+    bench.set(node("n").cpu("100").memory("1000Gi"))
+    return bench
+
+
+def reserve(bench: QuotaBench, builder: object) -> None:
+    bench.plugin.reserve(CycleState(), builder.info(), "n")  # type: ignore[attr-defined]
+
+
+def unreserve(bench: QuotaBench, builder: object) -> None:
+    bench.plugin.unreserve(CycleState(), builder.info(), "n")  # type: ignore[attr-defined]
+
+
+# Admission
+
+
+def test_a_full_quota_says_what_it_may_use_and_uses(bench: QuotaBench) -> None:
+    bench.quota("a", most={"cpu": "2", "memory": "4Gi"})
+    bench.pod(of_quota(pod("runs"), "a").cpu("1500m").memory("1Gi").on("n"))
+    waits = of_quota(pod("waits"), "a").cpu("1").memory("4Gi").request("example.com/gpu", "1")
+    bench.pod(waits)
+    assert bench.refusal(waits) == (
+        "Insufficient quotas, quotaName: a, runtime: cpu:2,memory:4Gi, used: cpu:1500m,memory:1Gi, pod's request: cpu:1,memory:4Gi, "
+        "exceedDimensions: [cpu memory]"
+    )
+
+
+def test_a_pod_that_asks_for_nothing_limited_is_never_refused_and_uses_nothing(bench: QuotaBench) -> None:
+    bench.quota("a", most={"cpu": "0"})
+    waits = of_quota(pod("p"), "a").memory("1Gi")
+    bench.pod(waits)
+    assert bench.refusal(waits) == ""
+    bench.pod(waits.on("n"))
+    assert bench.amount("used", "a", "memory") == ""
+
+
+def test_non_preemptible_pods_are_limited_by_min(bench: QuotaBench) -> None:
+    bench.quota("a", most={"cpu": "10"}, least={"cpu": "3"})
+    bench.pod(of_quota(pod("runs"), "a").cpu("2").label(PREEMPTIBLE, "false").on("n"))
+    waits = of_quota(pod("waits"), "a").cpu("2")
+    bench.pod(waits.label(PREEMPTIBLE, "false"))
+    assert bench.refusal(waits.label(PREEMPTIBLE, "false")) == (
+        "Insufficient non-preemptible quotas, quotaName: a, min: cpu:3, nonPreemptibleUsed: cpu:2, pod's request: cpu:2, "
+        "exceedDimensions: [cpu]"
+    )
+    bench.pod(waits)
+    assert bench.refusal(waits) == ""
+
+
+@pytest.mark.parametrize("checks", [True, False])
+def test_ancestors_are_checked_if_asked_for(checks: bool) -> None:
+    bench = QuotaBench(enable_check_parent_quota=checks, enable_runtime_quota=False)
+    bench.quota("p", most={"cpu": "6"}, is_parent="true")
+    for name in ("c1", "c2"):
+        bench.quota(name, most={"cpu": "5"}, parent="p")
+    bench.pod(of_quota(pod("runs"), "c1").cpu("5").on("n"))
+    waits = of_quota(pod("waits"), "c2").cpu("2")
+    bench.pod(waits)
+    text = (
+        "Insufficient quotas, quotaNameTopo: [p c2], runtime: cpu:6, used: cpu:5, pod's request: cpu:2, exceedDimensions: [cpu]"
+        if checks
+        else ""
+    )
+    assert bench.refusal(waits) == text
+
+
+def test_a_missing_ancestor_is_an_error_where_ancestors_are_checked() -> None:
+    bench = QuotaBench(enable_check_parent_quota=True, enable_runtime_quota=False)
+    bench.quota("c", most={"cpu": "5"}, parent="gone")
+    waits = of_quota(pod("waits"), "c").cpu("2")
+    bench.pod(waits)
+    assert bench.refusal(waits) == "Could not find the elasticQuota gone, quotaNameTopo: [gone c]"
+
+
+def test_a_pod_that_goes_moves_pods_of_its_quota_and_of_no_other(bench: QuotaBench) -> None:
+    for name in ("a", "b"):
+        bench.quota(name, most={"cpu": "1"})
+        bench.pod(of_quota(pod(f"runs-{name}"), name).cpu("1").on("n"))
+        bench.pod(of_quota(pod(f"waits-{name}"), name).cpu("1"))
+        assert bench.refusal(of_quota(pod(f"waits-{name}"), name).cpu("1"))
+    bench.remove_pod("runs-a")
+    assert bench.announced == ["a"]
+    bench.remove_pod("waits-b")
+    assert bench.announced == ["a"]
+    bench.quota("b", most={"cpu": "2"})
+    assert bench.announced == ["a", "b"]
+
+
+def test_more_nodes_move_the_pods_that_lacked_runtime(bench: QuotaBench) -> None:
+    bench.quota("a", most={"cpu": "200"})
+    waits = of_quota(pod("p"), "a").cpu("150")
+    bench.pod(waits)
+    assert "runtime: cpu:100" in bench.refusal(waits)
+    bench.set(node("m").cpu("100"))
+    assert bench.announced == ["a"]
+    assert bench.refusal(waits) == ""
+    bench.remove("m")
+    assert "runtime: cpu:100" in bench.refusal(waits)
+
+
+# Reserve
+
+
+def test_a_reserved_pod_uses_its_quota_until_it_is_given_back_or_bound(bench: QuotaBench) -> None:
+    bench.quota("a", most={"cpu": "4"})
+    waits = of_quota(pod("p"), "a").cpu("3")
+    bench.pod(waits)
+    reserve(bench, waits)
+    assert bench.amount("used", "a") == "3"
+    unreserve(bench, waits)
+    assert bench.amount("used", "a") == ""
+    reserve(bench, waits)
+    bench.pod(waits.on("n"))
+    unreserve(bench, waits)  # the bind was taken for failed, but the pod is bound
+    assert bench.amount("used", "a") == "3"
+    bench.remove_pod("p")
+    assert bench.amount("used", "a") == bench.amount("request", "a") == ""
+
+
+def test_what_an_undone_turn_gives_back_is_room_for_none(bench: QuotaBench) -> None:
+    bench.quota("a", most={"cpu": "3"})
+    members = [of_quota(pod(f"m{i}"), "a").cpu("2") for i in range(2)]
+    for member in members:
+        bench.pod(member)
+    bench.cache.table.begin_turn()
+    reserve(bench, members[0])
+    assert bench.refusal(members[1])
+    unreserve(bench, members[0])
+    bench.cache.table.keep_turn()
+    bench.pod(pod("other").cpu("1"))
+    assert bench.announced == []
+
+
+# Association
+
+
+def test_the_first_rule_that_matches_names_the_quota(bench: QuotaBench) -> None:
+    def quota_of(builder: object) -> str | None:
+        return bench.plugin.admission_key(builder.info())  # type: ignore[attr-defined, return-value]
+
+    default = "koordinator-default-quota"
+    plain = pod("p", "x")
+    bench.pod(plain)
+    assert quota_of(plain) == default
+    bench.quota("b", annotations={"namespaces": '["x"]'})
+    bench.quota("a", annotations={"namespaces": '["x"]'})
+    assert quota_of(plain) == "a"  # of several the first by name
+    bench.quota("x", namespace="other")
+    assert quota_of(plain) == "a"
+    bench.quota("x", namespace="x", created="2025-01-01T00:00:00Z")
+    assert quota_of(plain) == "x"
+    assert quota_of(of_quota(pod("q", "x"), "gone")) == default
+    bench.remove_quota("x", "x")
+    bench.remove_quota("a")
+    assert quota_of(plain) == "b"
+
+
+def test_pods_move_when_their_quota_comes_or_goes(bench: QuotaBench) -> None:
+    bench.pod(of_quota(pod("bound"), "q").cpu("2").on("n"))
+    assert bench.amount("used", "koordinator-default-quota") == "2"
+    bench.quota("q", most={"cpu": "5"})
+    assert (bench.amount("used", "q"), bench.amount("used", "koordinator-default-quota")) == ("2", "")
+    bench.remove_quota("q")
+    assert bench.amount("used", "koordinator-default-quota") == "2"
+
+
+def test_a_changed_mapping_of_namespaces_concerns_its_own_pods_only(bench: QuotaBench) -> None:
+    bench.quota("a", most={"cpu": "9"}, annotations={"namespaces": '["x"]'})
+    bench.pod(pod("p", "x").cpu("1").on("n"))
+    bench.pod(pod("p", "y").cpu("2").on("n"))
+    bench.pod(pod("p", "z").cpu("4").on("n"))
+    changed: list[str] = []
+
+    def collect(concerns: object) -> None:
+        changed.extend(key for key in ("x", "y", "z") if concerns(pod("p", key).info()))  # type: ignore[operator]
+
+    bench.cache.signatures.call(collect)
+    bench.quota("a", most={"cpu": "9"}, annotations={"namespaces": '["y"]'})
+    assert changed == ["x", "y"]
+    assert (bench.amount("used", "a"), bench.amount("used", "koordinator-default-quota")) == ("2", "5")
+
+
+def test_without_a_default_quota_only_labels_count() -> None:
+    bench = QuotaBench(gates=("DisableDefaultQuota",))
+    bench.quota("x", most={"cpu": "0"}, namespace="x")
+    plain = pod("p", "x").cpu("1")
+    bench.pod(plain)
+    assert bench.plugin.admit(plain.info()) is SKIP
+    assert "Insufficient quotas" in bench.refusal(of_quota(pod("q", "x"), "x").cpu("1"))
+
+
+# Accounting
+
+
+def test_a_quota_that_moves_takes_its_requests_along(bench: QuotaBench) -> None:
+    for name in ("p1", "p2"):
+        bench.quota(name, most={"cpu": "50"}, is_parent="true")
+    bench.quota("a", most={"cpu": "9"}, parent="p1")
+    bench.pod(of_quota(pod("p"), "a").cpu("4").on("n"))
+    assert (bench.amount("used", "p1"), bench.amount("request", "p1")) == ("4", "4")
+    bench.quota("a", most={"cpu": "9"}, parent="p2")
+    assert [bench.amount(column, "p1") for column in ("used", "request")] == ["", ""]
+    assert [bench.amount(column, "p2") for column in ("used", "request", "runtime")] == ["4", "4", "4"]
+    assert bench.state.pods["uid-default-p"].entry.assigned
+
+
+def test_a_resource_that_max_names_later_counts_the_pods_there_are(bench: QuotaBench) -> None:
+    bench.quota("a", most={"cpu": "9"})
+    bench.pod(of_quota(pod("p"), "a").cpu("1").memory("3Gi").on("n"))
+    bench.quota("a", most={"cpu": "9", "memory": "9Gi"})
+    assert bench.amount("used", "a", "memory") == "3Gi"
+    bench.quota("a", most={"memory": "9Gi"})
+    assert (bench.amount("used", "a", "memory"), bench.amount("used", "a")) == ("3Gi", "")
+
+
+def test_sums_are_exact(bench: QuotaBench) -> None:
+    bench.quota("a", most={"memory": "9Gi"})
+    for i in range(2):
+        bench.pod(of_quota(pod(f"p{i}"), "a").memory("1500m").on("n"))
+    assert bench.amount("used", "a", "memory") == "3"
+
+
+def test_a_terminating_pod_counts_as_the_gates_say() -> None:
+    gone = rfc3339(START - 5)
+    for gates, used in (((), "1"), (("ElasticQuotaImmediateIgnoreTerminatingPod",), ""), (("ElasticQuotaIgnoreTerminatingPod",), "1")):
+        bench = QuotaBench(gates=gates)
+        bench.quota("a", most={"cpu": "9"})
+        builder = of_quota(pod("p"), "a").cpu("1").on("n")
+        bench.pod(builder)
+        made = builder.deleted_at(gone).build()
+        made = replace(made, metadata=replace(made.metadata, deletion_grace_period_seconds=10, resource_version="7"))
+        bench.state.set_pod(made)
+        assert bench.amount("used", "a") == used
+        bench.hand.time = START + 5.5  # more than twice the grace of 10 s after the delete call
+        bench.state.set_pod(replace(made, metadata=replace(made.metadata, resource_version="8")))
+        assert bench.amount("used", "a") == ("1" if not gates else "")
+
+
+def test_overhead_counts_unless_a_gate_leaves_it_out() -> None:
+    for gates, request in (((), "3"), (("ElasticQuotaIgnorePodOverhead",), "2")):
+        bench = QuotaBench(gates=gates)
+        bench.quota("a", most={"cpu": "9"})
+        bench.pod(of_quota(pod("p"), "a").cpu("2").overhead({"cpu": "1"}))
+        assert bench.amount("request", "a") == request
+
+
+# Trees
+
+
+def test_a_tree_takes_what_its_root_says_off_the_default_tree() -> None:
+    bench = QuotaBench(gates=("MultiQuotaTree",))
+    bench.set(node("n").cpu("50"))
+    bench.quota("a", most={"cpu": "100"})
+    bench.pod(of_quota(pod("p"), "a").cpu("100"))
+    root = {"tree_id": "t", "is_root": "true", "is_parent": "true"}
+    total = {"total-resource": '{"cpu":"20"}'}
+    bench.quota("r", most={"cpu": "100"}, annotations=total, **root)
+    assert bench.amount("runtime", "a") == "30"
+    bench.quota("r", most={"cpu": "100"}, annotations=total, ignore_default_tree="true", **root)
+    assert bench.amount("runtime", "a") == "50"
+    bench.quota("r", most={"cpu": "100"}, annotations=total, **root)
+    bench.quota("c", most={"cpu": "100"}, parent="r", tree_id="t")
+    waits = of_quota(pod("q"), "c").cpu("25")
+    bench.pod(waits)
+    assert bench.amount("runtime", "c") == "20"
+    bench.remove_quota("r")
+    assert bench.amount("runtime", "a") == "50"
+    assert bench.refusal(waits) == "Could not find the specified ElasticQuotaManager for quota: c, tree: t"
+
+
+def test_without_the_gate_tree_ids_mean_nothing(bench: QuotaBench) -> None:
+    bench.quota("r", most={"cpu": "100"}, tree_id="t", is_root="true", annotations={"total-resource": '{"cpu":"20"}'})
+    bench.pod(of_quota(pod("p"), "r").cpu("100"))
+    assert bench.amount("runtime", "r") == "100"
+
+
+# Bad input
+
+
+def test_what_is_wrong_with_a_quota_is_reported_once_and_concerns_no_other(bench: QuotaBench) -> None:
+    bench.quota("good", most={"cpu": "5"})
+    for _ in range(2):
+        bench.quota("bad", most={"cpu": "lots", "memory": "-1"}, least={"cpu": "1"}, annotations={"shared-weight": "{", "namespaces": "x"})
+    bench.pod(of_quota(pod("p"), "good").cpu("5"))
+    assert bench.refusal(of_quota(pod("p"), "good").cpu("5")) == ""
+    problems = bench.state.problems_of(bench.state.quotas["bad"])
+    assert [problem.split(":")[0] for problem in problems] == [
+        "spec.max[cpu]",
+        "spec.max[memory]",
+        "spec.min[cpu]",
+        "quota.scheduling.koordinator.sh/shared-weight",
+        "quota.scheduling.koordinator.sh/namespaces",
+    ]
+    assert "Insufficient quotas" in bench.refusal(of_quota(pod("q"), "bad").cpu("1"))
+    bench.quota("bad", most={"cpu": "5"})
+    assert bench.state.problems_of(bench.state.quotas["bad"]) == ()
+
+
+def test_quotas_that_are_their_own_ancestors_get_what_they_ask_for_up_to_their_min(bench: QuotaBench) -> None:
+    for name, parent in (("a", "b"), ("b", "a"), ("below", "a"), ("self", "self")):
+        bench.quota(name, most={"cpu": "9"}, least={"cpu": "2"}, parent=parent)
+        bench.pod(of_quota(pod(f"p-{name}"), name).cpu("5"))
+    assert [bench.amount("runtime", name) for name in ("a", "b", "self")] == ["2", "2", "2"]
+    assert bench.amount("runtime", "below") == "2"  # all that a has
+    assert "its own ancestor" in bench.state.problems_of(bench.state.quotas["a"])[0]
+    bench.quota("b", most={"cpu": "9"}, least={"cpu": "2"})
+    assert bench.state.problems_of(bench.state.quotas["a"]) == ()
+    assert bench.amount("runtime", "b") == "9"
+
+
+def test_children_whose_min_is_more_than_their_parents_are_reported(bench: QuotaBench) -> None:
+    bench.quota("p", most={"cpu": "9"}, least={"cpu": "3"}, is_parent="true")
+    for name in ("a", "b"):
+        bench.quota(name, most={"cpu": "9"}, least={"cpu": "2"}, parent="p")
+    bench.state.quotas["p"].runtimes()
+    assert bench.state.problems_of(bench.state.quotas["p"]) == ("spec.min[cpu]: the children's min is more: 4 together",)
+
+
+def test_of_two_quotas_of_a_name_the_older_one_counts(bench: QuotaBench) -> None:
+    bench.quota("a", most={"cpu": "5"}, namespace="y", created="2026-02-01T00:00:00Z")
+    bench.quota("a", most={"cpu": "3"}, namespace="x", created="2026-01-01T00:00:00Z")
+    assert bench.amount("max", "a") == "3"
+    bench.remove_quota("a", "x")
+    assert bench.amount("max", "a") == "5"
+
+
+def test_a_built_in_quota_stays_without_its_object(bench: QuotaBench) -> None:
+    bench.quota("koordinator-default-quota", most={"cpu": "7"}, namespace="koordinator-system")
+    assert bench.amount("max", "koordinator-default-quota") == "7"
+    bench.remove_quota("koordinator-default-quota", "koordinator-system")
+    assert bench.amount("max", "koordinator-default-quota") == str((2**63 - 1) // 5)
+    bench.quota("koordinator-root-quota", most={"cpu": "7"}, namespace="koordinator-system")
+    assert bench.amount("max", "koordinator-root-quota") == ""
+
+
+# What is written
+
+
+def test_the_status_is_written_when_it_differs_and_zeros_make_no_difference(bench: QuotaBench) -> None:
+    writer = QuotaStatusWriter(bench, bench.state)
+    made = quota("a", most={"cpu": "5"}, least={"cpu": "1"})
+    bench.came(ELASTIC_QUOTA, made)
+    known = bench.state.quotas["a"]
+    assert writer.patch(known, made) is None
+    bench.pod(of_quota(pod("p"), "a").cpu("1500m").label(PREEMPTIBLE, "false").on("n"))
+    prefix = "quota.scheduling.koordinator.sh/"
+    patch = writer.patch(known, made)
+    assert patch == {
+        "metadata": {
+            "annotations": {
+                prefix + "request": '{"cpu":"1500m"}',
+                prefix + "child-request": '{"cpu":"1500m"}',
+                prefix + "non-preemptible-request": '{"cpu":"1500m"}',
+                prefix + "non-preemptible-used": '{"cpu":"1500m"}',
+                prefix + "runtime": '{"cpu":"1500m"}',
+            }
+        },
+        "status": {"used": {"cpu": "1500m"}},
+    }
+    written = {key.removeprefix(prefix): text for key, text in patch["metadata"]["annotations"].items()}
+    after = quota("a", most={"cpu": "5"}, least={"cpu": "1"}, annotations={**written, "runtime": "garbage"})
+    after = replace(after, status=replace(after.status, used={"cpu": 1.5}))
+    assert writer.patch(known, after) == {"metadata": {"annotations": {prefix + "runtime": '{"cpu":"1500m"}'}}}
+    bench.remove_pod("p")
+    again = writer.patch(known, after)
+    assert again is not None
+    assert again["status"] == {"used": {"cpu": "0"}}
+    assert again["metadata"]["annotations"][prefix + "request"] == '{"cpu":"0"}'
+
+
+# Hooks
+
+
+class Refusing(QuotaHook):
+    def check_pod(self, quota: str, pod: object) -> str:
+        return f"{quota} is closed" if self.key == "closed" else ""
+
+
+def test_a_hook_refuses_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hooks_module, "installed_factories", lambda: {"refusing": Refusing})
+    bench = QuotaBench(hook_plugins=(HookPluginConf(key="closed", factory_key="refusing"),))
+    bench.quota("a", most={"cpu": "9"})
+    assert "Insufficient" in bench.refusal(of_quota(pod("p"), "a").cpu("1"))  # before the hook: there is no node
+    bench.set(node("n").cpu("9"))
+    bench.pod(of_quota(pod("p"), "a").cpu("1"))
+    assert bench.refusal(of_quota(pod("p"), "a").cpu("1")) == "CheckPod failed for hook plugin closed, err: a is closed"
+
+
+def test_hooks_that_cannot_be_made_end_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hooks_module, "installed_factories", dict)
+    wrong = (HookPluginConf(), HookPluginConf(key="k"), HookPluginConf(key="l", factory_key="f"))
+    with pytest.raises(SettingsError) as refused:
+        QuotaBench(hook_plugins=wrong)
+    assert str(refused.value) == (
+        "plugin ElasticQuota: failed to initialize index-0 hook plugin: key is empty; failed to initialize hook plugin k: factory key is "
+        "empty; failed to initialize hook plugin l: factory f not found"
+    )
+
+
+def test_nodes_that_are_being_deleted_stay_what_they_were(bench: QuotaBench) -> None:
+    going = node("n").cpu("7").build()
+    bench.came(NODE, replace(going, metadata=replace(going.metadata, resource_version="900", deletion_timestamp=rfc3339(START))))
+    assert bench.state.default.total["cpu"] == 100 * 10**9
+
+
+# The standing check
+
+
+def test_the_check_finds_and_mends_what_differs(bench: QuotaBench) -> None:
+    bench.quota("a", most={"cpu": "9"})
+    made = bench.pod(of_quota(pod("p"), "a").cpu("2").on("n"))
+    bench.cache.set_pod(of_quota(pod("p"), "a").cpu("2").on("n").info(), "n")
+    check = bench.cache.checked[0]
+    assert set(check.names()) == {"n"}
+    assert list(check.differences("n")) == []
+    bench.state.remove_pod(made.metadata.uid)
+    bench.state._nodes["n"] = {"cpu": 5}
+    assert [each.column for each in check.differences("n")] == ["offered", "quota of default/p"]
+    check.rebuild("n")
+    assert list(check.differences("n")) == []
+    assert bench.amount("used", "a") == "2"
+    bench.state.default.kernel.unassign(bench.state.pods[made.metadata.uid].entry)
+    assert [each.column for each in check.differences("n")] == ["pod default/p is assigned"]
+    check.rebuild("n")
+    assert bench.amount("used", "a") == "2"

@@ -729,8 +729,8 @@ cdef bint _search_switches(
     Search* search, Outcome* out
 ) noexcept nogil:
     """Choose the switches: as few as will do, and of so many those that leave the fewest primary devices over."""
-    cdef int16_t[PCIES] chosen
-    cdef int16_t[PCIES] best
+    cdef int[PCIES] chosen
+    cdef int[PCIES] best
     cdef int size, i, most, left, least
     _count_switches(groups, search)
     most = search.switches
@@ -746,7 +746,7 @@ cdef bint _search_switches(
                 best = chosen
         else:
             for i in range(size):
-                chosen[i] = <int16_t> i
+                chosen[i] = i
             while True:
                 left = _left_over(search, chosen, size)
                 if left >= 0 and (least < 0 or left < least):
@@ -787,7 +787,7 @@ cdef void _count_switches(const DeviceGroup* groups, Search* search) noexcept no
             search.switches += 1
 
 
-cdef int _left_over(const Search* search, const int16_t* chosen, int size) noexcept nogil:
+cdef int _left_over(const Search* search, const int* chosen, int size) noexcept nogil:
     """Return how many primary devices of these switches would be left; -1: some type has too few there."""
     cdef int i, j, found, left = 0
     for i in range(search.types):
@@ -801,7 +801,7 @@ cdef int _left_over(const Search* search, const int16_t* chosen, int size) noexc
     return left
 
 
-cdef bint _next_set(int16_t* chosen, int size, int count) noexcept nogil:
+cdef bint _next_set(int* chosen, int size, int count) noexcept nogil:
     """Make the next set of so many places below count, in lexicographic order; answer whether there is one."""
     cdef int i = size - 1, j
     while i >= 0 and chosen[i] == count - size + i:
@@ -814,7 +814,7 @@ cdef bint _next_set(int16_t* chosen, int size, int count) noexcept nogil:
     return True
 
 
-cdef bint _widest(const Search* search, int size, int16_t* chosen) noexcept nogil:
+cdef bint _widest(const Search* search, int size, int* chosen) noexcept nogil:
     """Choose so many switches, those with the most of the type that is the scarcest."""
     cdef int i, j, scarcest = 0, place, best
     cdef int[TYPES] total
@@ -835,13 +835,13 @@ cdef bint _widest(const Search* search, int size, int16_t* chosen) noexcept nogi
                 best = j
         if best < 0:
             return False
-        chosen[place] = <int16_t> best
+        chosen[place] = best
     return True
 
 
 cdef void _take_on(
     DeviceTable table, DeviceRequest request, Py_ssize_t index, DeviceAdjustment adjustment, DeviceGroup* groups,
-    const Search* search, const int16_t* chosen, int size, Outcome* out
+    const Search* search, const int* chosen, int size, Outcome* out
 ) noexcept nogil:
     """Take one device of each type on each of these switches, and then what is still needed on them or elsewhere."""
     cdef int i, j, at, type, left

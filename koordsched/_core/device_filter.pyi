@@ -12,8 +12,12 @@ def filter_devices(
     adjustment: DeviceAdjustment | None = None,
     *,
     reserve: bool = False,
+    aligned: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.int32]:
-    """Return a code per row (`device_facts.reason_of`), 0 where `allocate` finds devices. Without the GIL, O(rows x devices)."""
+    """Return a code per row (`device_facts.reason_of`), 0 where `allocate` finds devices. Without the GIL, O(rows x devices).
+
+    aligned: rows whose devices were tried already, where only labels are checked (§5 step 3). ValueError for another length.
+    """
 
 def score_devices(
     table: DeviceTable,

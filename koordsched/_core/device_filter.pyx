@@ -4,7 +4,7 @@ Pods that ask for GPUs alone, and for amounts alone, are answered by counting th
 """
 
 cimport numpy as cnp
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from koordsched._core.device_allocation cimport (
     DETAIL_BITS,
@@ -36,31 +36,38 @@ cnp.import_array()
 
 def filter_devices(
     DeviceTable table not None, DeviceRequest request not None, cnp.ndarray rows not None, DeviceAdjustment adjustment=None, *,
-    bint reserve=False,
+    bint reserve=False, aligned=None,
 ):
     cdef Rows asked = rows_of(rows)
     cdef cnp.ndarray codes = zero_codes(asked)
     cdef int32_t* out = codes_in(codes)
+    cdef const uint8_t[::1] flags
+    cdef const uint8_t* tried = NULL
+    if aligned is not None and asked.count:
+        flags = aligned.view("uint8")
+        if flags.shape[0] != asked.count:
+            raise ValueError(f"{flags.shape[0]} flags for {asked.count} rows")
+        tried = &flags[0]
     request.prepare(table)
     if adjustment is not None:
         adjustment.prepare(table)
     with nogil:
-        if request.plain and adjustment is None:
+        if request.plain and adjustment is None and tried == NULL:
             count_gpus(table, request, asked, out)
         else:
-            try_rows(table, request, asked, adjustment, reserve, out)
+            try_rows(table, request, asked, adjustment, reserve, tried, out)
     return codes
 
 
 cdef void try_rows(
-    DeviceTable table, DeviceRequest request, Rows rows, DeviceAdjustment adjustment, bint reserve, int32_t* codes
+    DeviceTable table, DeviceRequest request, Rows rows, DeviceAdjustment adjustment, bint reserve, const uint8_t* aligned, int32_t* codes
 ) noexcept nogil:
     cdef Outcome outcome
     cdef Py_ssize_t i, index
     for i in range(rows.count):
         index = index_of(table, rows.at[i])
         codes[i] = check_labels(table, request, index)
-        if codes[i] == PASS and table.node[index].flags & HAS_ENTRY:
+        if codes[i] == PASS and table.node[index].flags & HAS_ENTRY and (aligned == NULL or not aligned[i]):
             codes[i] = try_allocate(table, request, index, adjustment, None, 0, reserve, &outcome)
 
 

@@ -88,7 +88,7 @@ cdef struct Partition:
     int64_t score
     int64_t bandwidth     # NO_BANDWIDTH
     int32_t count         # GPUs that it is listed for
-    bint complete         # all its minors have positions
+    bint complete         # it names as many minors as it is listed for, and all have positions
 
 cdef struct VirtualFunction:
     int32_t bus           # id of its bus id

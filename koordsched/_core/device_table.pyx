@@ -105,8 +105,8 @@ cdef class DeviceTable:
     def set_devices(self, Py_ssize_t index, devices not None):
         self.check(index)
         for type, listed in devices.devices.items():
-            minors = {device.minor for device in listed}
-            if len(minors | self._held_minors(index, type)) > LARGEST_GROUP:
+            minors = {device.minor for device in listed} | self._held_minors(index, type)
+            if len(minors) > LARGEST_GROUP:
                 raise ValueError(f"{len(minors)} devices of type {DEVICE_TYPE_NAMES[type]}: more than {LARGEST_GROUP} cannot be counted")
             for device in listed:
                 if not 0 <= device.minor < LARGEST_MINOR:
@@ -371,7 +371,7 @@ cdef class DeviceTable:
             written.count = max(-1, min(count, LARGEST_MINOR - 1))
             written.score = max(-LARGEST_AMOUNT, min(partition.score, LARGEST_AMOUNT))
             written.bandwidth = NO_BANDWIDTH if partition.bandwidth is None else max(0, min(partition.bandwidth, MAX_INT64))
-            written.complete = len(partition.minors) > 0
+            written.complete = len(set(partition.minors)) == len(partition.minors) == count
             for minor in partition.minors:
                 cell = self.find(index, GPU, minor) if 0 <= minor < LARGEST_MINOR else -1
                 if cell < 0:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pytest
 from support.device_tables import (
     CARD,
     CORE,
@@ -24,12 +26,14 @@ from support.device_tables import (
     gpus,
     held,
     minors,
+    named,
     nic,
     nic_demand,
     request,
 )
 
 from koordsched._core.device_facts import DevicePartition, DeviceResource, PartitionDemand, TypeDemand
+from koordsched._core.device_filter import filter_devices
 from koordsched._core.device_request import DeviceAdjustment, DeviceRequest
 from koordsched._core.device_score import DeviceScoring
 
@@ -107,8 +111,15 @@ def test_a_pod_that_demands_a_partition_is_refused_where_there_is_no_table() -> 
 
 
 def test_a_partition_that_names_an_absent_minor_is_never_given() -> None:
-    node = t8(partitions={1: [DevicePartition((9,)), DevicePartition((0, 9)), DevicePartition(())]}, honor=True)
-    assert node.code(gpus(1)) == "INSUFFICIENT_PARTITIONED"
+    node = t8(partitions={1: [DevicePartition((9,))], 2: [DevicePartition((0, 9))]}, honor=True)
+    assert node.code(gpus(1)) == node.code(gpus(2)) == "INSUFFICIENT_PARTITIONED"
+
+
+def test_a_partition_of_another_number_of_minors_than_it_is_listed_for_is_never_given() -> None:
+    node = t8(
+        partitions={1: [DevicePartition((0, 1)), DevicePartition(())], 2: [DevicePartition((0,)), DevicePartition((1, 1))]}, honor=True
+    )
+    assert node.code(gpus(1)) == node.code(gpus(2)) == "INSUFFICIENT_PARTITIONED"
 
 
 def test_memory_and_ratio_follow_from_each_other() -> None:
@@ -189,6 +200,16 @@ def test_labels_keep_shares_out() -> None:
     assert bare.code(gpus(percent=50, unshareable=[("x", "y")])) == "SHARE_UNSUPPORTED"
     assert bare.code(gpus(isolation_provider="HAMi-core", unshareable=[("x", "y")])) == ""
     assert t8().label(isolation_provider="HAMi-core").code(gpus(percent=50, isolation_provider="HAMi-core")) == ""
+
+
+def test_on_aligned_rows_labels_alone_are_checked() -> None:
+    node = DeviceNodes().describe((FPGA, [fpga(0)]))
+    rows, aligned = np.array([node.row], np.int32), np.array([True])
+    assert not filter_devices(node.table, gpus(percent=50), rows, aligned=aligned)[0]
+    refused = filter_devices(node.table, gpus(percent=50, isolation_provider="x"), rows, aligned=aligned)
+    assert named(int(refused[0])) == "NO_ISOLATION_PROVIDER"
+    with pytest.raises(ValueError, match="2 flags for 1 rows"):
+        filter_devices(node.table, gpus(), rows, aligned=np.array([True, False]))
 
 
 def test_nodes_without_an_entry_pass_and_give_nothing() -> None:

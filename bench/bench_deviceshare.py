@@ -1,0 +1,70 @@
+"""What do devices cost at 5,000 nodes of 8 GPUs?
+
+The kernels' share of a new kind of request: Filter and Score of all rows, of the 400 us that a new kind may take. Their share of an
+identical pod: one row is asked about again, and the node that was chosen is allocated from. What the allocator answers, not the count of
+fitting cards, is measured apart: required scopes, partitions, joint allocation.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from support.device_tables import GPU, LEAST, RDMA, T8, DeviceNodes, gpu_demand, gpus, nic, nic_demand, request
+
+from koordsched._core.device_allocation import allocate
+from koordsched._core.device_facts import PartitionDemand
+from koordsched._core.device_filter import filter_devices, score_devices
+
+NODES = 5_000
+REQUESTS = {
+    "half": gpus(percent=50),
+    "one": gpus(),
+    "four": gpus(4),
+    "scope": gpus(2, scope=2),
+    "partition": gpus(2, partition=PartitionDemand()),
+    "joint": request({GPU: gpu_demand(2), RDMA: nic_demand()}, joint=(GPU, RDMA), same_pcie=True),
+}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> DeviceNodes:
+    """Make nodes of which a half of the cards is in use."""
+    found = DeviceNodes()
+    chance = random.Random(1)
+    for row in [found.row, *[found.add() for _ in range(NODES - 1)]]:
+        found.describe((GPU, T8), (RDMA, [nic(minor, minor // 2, f"p{minor}") for minor in range(4)]), row=row)
+        found.label(row=row, vendor="nvidia", model="H100")
+        for minor in range(8):
+            if chance.random() < 0.5:
+                found.use(minor, percent=chance.choice([30, 50, 100]), row=row)
+    return found
+
+
+@pytest.mark.parametrize("kind", REQUESTS)
+def bench_new_kind_of_request(benchmark: Any, cluster: DeviceNodes, kind: str) -> None:
+    asked, rows = REQUESTS[kind], np.arange(NODES, dtype=np.int32)
+    assert np.count_nonzero(filter_devices(cluster.table, asked, rows) == 0) > NODES // 10
+    assert score_devices(cluster.table, asked, LEAST, rows).all()
+
+    def kernels() -> None:
+        filter_devices(cluster.table, asked, rows)
+        score_devices(cluster.table, asked, LEAST, rows)
+
+    benchmark.pedantic(kernels, rounds=200, warmup_rounds=5)
+
+
+@pytest.mark.parametrize("kind", REQUESTS)
+def bench_one_row_again(benchmark: Any, cluster: DeviceNodes, kind: str) -> None:
+    asked = REQUESTS[kind]
+    feasible = np.flatnonzero(filter_devices(cluster.table, asked, np.arange(NODES, dtype=np.int32)) == 0)
+    rows = feasible[:1].astype(np.int32)
+
+    def kernels() -> None:
+        filter_devices(cluster.table, asked, rows)
+        score_devices(cluster.table, asked, LEAST, rows)
+        allocate(cluster.table, asked, int(rows[0]), LEAST, reserve=True)
+
+    benchmark.pedantic(kernels, rounds=5000, warmup_rounds=50)

@@ -1,0 +1,101 @@
+"""The table of devices: what is written is read again, whatever was there before and however much it had to grow."""
+
+from __future__ import annotations
+
+import pytest
+from support.device_tables import CORE, GIB, GPU, MEMORY, NIC, RATIO, RDMA, DeviceNodes, gpu, held, nic
+
+from koordsched._core.device_facts import DeviceCell, HeldDevice, NodeDevices
+from koordsched._core.device_table import MAX_AMOUNT, DeviceTable
+from koordsched._core.table import NodeTable
+
+WHOLE = {CORE: 100, MEMORY: 80 * GIB, RATIO: 100}
+HALF = {CORE: 50, MEMORY: 40 * GIB, RATIO: 50}
+
+
+def test_devices_are_read_as_they_were_written() -> None:
+    node = DeviceNodes().describe((GPU, [gpu(3), gpu(1, healthy=False)]), (RDMA, [nic(0)])).use(3, percent=50)
+    assert node.table.summary(1) == (
+        DeviceCell(GPU, 1, True, False, {}, {}, {}),
+        DeviceCell(GPU, 3, True, True, WHOLE, HALF, HALF),
+        DeviceCell(RDMA, 0, True, True, {NIC: 100}, {}, {NIC: 100}),
+    )
+    assert node.table.sums_of(1) == ((100, 80 * GIB, 100, 0, 0, 0, 100, 0), (50, 40 * GIB, 50, 0, 0, 0, 100, 0))
+
+
+def test_what_pods_hold_stays_when_the_devices_change() -> None:
+    node = DeviceNodes().describe((GPU, [gpu(0), gpu(1)])).use(0, percent=50).use(1)
+    node.describe((GPU, [gpu(0, healthy=False), gpu(2)]))
+    assert node.table.summary(1) == (
+        DeviceCell(GPU, 0, True, False, {}, HALF, {}),
+        DeviceCell(GPU, 1, False, False, {}, WHOLE, {}),
+        DeviceCell(GPU, 2, True, True, WHOLE, {}, WHOLE),
+    )
+    assert node.table.sums_of(1) == ((100, 80 * GIB, 100, 0, 0, 0, 0, 0), (100, 80 * GIB, 100, 0, 0, 0, 0, 0))
+    node.table.remove(1, [held(1)])
+    assert [cell.minor for cell in node.table.summary(1)] == [0, 2]
+
+
+def test_nodes_and_devices_that_outgrow_the_table_stay_what_they_were() -> None:
+    node = DeviceNodes().describe((GPU, [gpu(0)])).use(0, percent=50)
+    before = node.table.summary(1)
+    node.table.clear_node(5000)
+    node.table.set_devices(5000, NodeDevices({GPU: [gpu(minor) for minor in range(128)]}))
+    assert (node.table.summary(1), len(node.table.summary(5000)), node.table.capacity) == (before, 128, 5001)
+    node.table.clear_node(5000)
+    assert (node.table.summary(5000), node.table.has_entry(5000)) == ((), False)
+
+
+def test_room_of_cleared_nodes_is_used_again() -> None:
+    node = DeviceNodes()
+    for _ in range(100):
+        node.table.clear_node(7)
+        node.table.set_devices(7, NodeDevices({GPU: [gpu(minor) for minor in range(8)]}))
+    assert node.table.nbytes < 100_000
+
+
+def test_usage_that_was_saved_is_restored_exactly() -> None:
+    node = DeviceNodes().describe((GPU, [gpu(0), gpu(1)]), (RDMA, [nic(0, vfs=["a", "b"])])).use(0, percent=50)
+    node.table.add(1, [HeldDevice(RDMA, 0, {NIC: 10}, ["a"])])
+    before = node.table.summary(1), node.table.sums_of(1)
+    saved = node.table.save_usage(1)
+    node.table.remove(1, [held(0, percent=50), HeldDevice(RDMA, 0, {NIC: 10}, ["a"])])
+    node.use(5)
+    assert [cell.minor for cell in node.table.summary(1)] == [0, 1, 5, 0]
+    node.table.restore_usage(1, saved)
+    assert (node.table.summary(1), node.table.sums_of(1)) == before
+    assert node.table.summary(1)[-1].vfs_used == ("a",)
+
+
+def test_the_last_of_several_devices_with_one_minor_counts() -> None:
+    node = DeviceNodes().describe((GPU, [gpu(0, memory=GIB), gpu(0, memory=2 * GIB)]))
+    assert [cell.totals[MEMORY] for cell in node.table.summary(1)] == [2 * GIB]
+
+
+def test_amounts_are_cut() -> None:
+    node = DeviceNodes().describe((GPU, [gpu(0, memory=2**60), gpu(1, memory=-5)]))
+    assert [cell.totals.get(MEMORY, 0) for cell in node.table.summary(1)] == [MAX_AMOUNT, 0]
+    node.table.add(1, [HeldDevice(GPU, 0, {MEMORY: 2**70, CORE: -1})])
+    assert node.table.summary(1)[0].used == {MEMORY: MAX_AMOUNT}
+    node.table.remove(1, [HeldDevice(GPU, 0, {MEMORY: 2**70, CORE: -1})])
+    assert node.table.summary(1)[0].used == {}
+
+
+def test_what_cannot_be_is_refused_and_changes_nothing() -> None:
+    node = DeviceNodes().describe((GPU, [gpu(0)])).use(0)
+    before = node.table.summary(1)
+    for devices, text in (
+        ([gpu(minor) for minor in range(1, 129)], "129 devices of type gpu: more than 128 cannot be counted"),
+        ([gpu(-1)], "minor -1 of type gpu"),
+        ([gpu(0, 64, "p")], "NUMA node 64 of gpu 0: must be -1 to 63"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            node.describe((GPU, devices))
+    with pytest.raises(ValueError, match="device 9 of gpu: nothing of it is held"):
+        node.table.remove(1, [held(9)])
+    assert node.table.summary(1) == before
+    with pytest.raises(IndexError):
+        DeviceTable(NodeTable(), 3)
+    for index in (0, 64):
+        with pytest.raises(IndexError):
+            node.table.has_entry(index)

@@ -16,7 +16,7 @@ def filter_devices(
 ) -> NDArray[np.int32]:
     """Return a code per row (`device_facts.reason_of`), 0 where `allocate` finds devices. Without the GIL, O(rows x devices).
 
-    aligned: rows whose devices were tried already, where only labels are checked (§5 step 3). ValueError for another length.
+    aligned: rows whose devices were tried already, where only labels are checked (deviceshare.md §5). ValueError for another length.
     """
 
 def score_devices(

@@ -237,6 +237,9 @@ class FilterNodesPlugin(Plugin):
 
     extension_point = extension_points.FILTER
     reads: NodeChange = NodeChange.ALL
+    follows_pods: bool = False
+    """Whether pods on a node matter to it by state of its own alone, which follows simulations (`PodFollower`): `reads` need not name
+    USAGE then, and pods that hold nothing of that state cost it nothing."""
 
     @abstractmethod
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:

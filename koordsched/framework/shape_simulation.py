@@ -46,7 +46,9 @@ class SimulatedFilters:
         self.pre_filters = plan.pre_filters
         versioned = {plugin.name for plugin in plan.versioned}
         self.pre_filters_to_repeat = [plugin for plugin in plan.pre_filters if plugin.name in versioned]
-        self._dependent = {plugin.name for plugin in plan.filters if plugin.name in versioned or plugin.reads & CHANGES_OF_PODS}
+        self._dependent = {
+            plugin.name for plugin in plan.filters if plugin.name in versioned or plugin.reads & CHANGES_OF_PODS or plugin.follows_pods
+        }
 
     def depend_on_pods(self, plugin: FilterNodesPlugin) -> bool:
         """Answer whether a filter's verdict on a node may differ when pods there come or go."""

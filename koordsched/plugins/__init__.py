@@ -13,6 +13,7 @@ from koordsched.config.catalogue import REFERENCE
 from koordsched.plugins.defaultbinder.plugin import DefaultBinder
 from koordsched.plugins.defaultprebind.plugin import DefaultPreBind
 from koordsched.plugins.defaultpreemption.plugin import DefaultPreemption
+from koordsched.plugins.deviceshare.plugin import DeviceShare
 from koordsched.plugins.discovery import installed
 from koordsched.plugins.dynamicresources.plugin import DynamicResources
 from koordsched.plugins.elasticquota.plugin import ElasticQuotaPlugin
@@ -67,6 +68,7 @@ REGISTRY: dict[str, PluginFactory] = {
     "DefaultBinder": lambda _args, handle: DefaultBinder(handle),
     "LoadAwareScheduling": LoadAwareScheduling,
     "NodeNUMAResource": NodeNUMAResource,
+    "DeviceShare": DeviceShare,
     "NodeResourcesFitPlus": NodeResourcesFitPlus,
     "ScarceResourceAvoidance": ScarceResourceAvoidance,
     "SchedulingHint": SchedulingHint,

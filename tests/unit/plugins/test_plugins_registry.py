@@ -42,7 +42,16 @@ SPEC = {
 DEMANDING = PodBuilder(
     msgspec.convert({"metadata": pod().build().metadata, "spec": {**msgspec.to_builtins(pod().build().spec), **SPEC}}, Pod)
 )
-RICH = DEMANDING.cpu("1").tolerates(key="a").node_selector({"a": "b"}).host_port(80).image("i").gate("g").on("n")
+RICH = (
+    DEMANDING.cpu("1")
+    .request("nvidia.com/gpu", "1")
+    .tolerates(key="a")
+    .node_selector({"a": "b"})
+    .host_port(80)
+    .image("i")
+    .gate("g")
+    .on("n")
+)
 """A pod of which every plugin has something to read."""
 
 

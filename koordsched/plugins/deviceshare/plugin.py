@@ -1,0 +1,287 @@
+"""DeviceShare: the GPUs, RDMA interfaces, FPGAs and other accelerators that a pod gets, whole or in part.
+
+Filter, Score and the allocation on the node that was chosen are one allocator (`_core.device_*`) over what `state` keeps of every node:
+what Filter finds is what Reserve takes. A node that no Device describes passes, and gives nothing: there the kubelet's device plugins
+decide.
+Reference: plugins/deviceshare of Koordinator v1.8.0 (deviceshare.md).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec.structs import replace
+
+from koordsched._core.device_allocation import allocate
+from koordsched._core.device_facts import DEVICE_RESOURCE_NAMES, DEVICE_TYPE_NAMES
+from koordsched._core.device_filter import filter_devices, score_devices
+from koordsched._core.device_score import DeviceScoring
+from koordsched.api.koordinator.device_annotations import (
+    DEVICE_ALLOCATED,
+    AllocatedDevice,
+    AllocatedVirtualFunction,
+    device_allocations_text,
+)
+from koordsched.config.args import MOST_ALLOCATED
+from koordsched.config.extension_points import FILTER
+from koordsched.framework.cycle_state import annotate
+from koordsched.framework.interface import (
+    FilterNodesPlugin,
+    Normalize,
+    PreBindPlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    ReservePlugin,
+    ScoreNodesPlugin,
+)
+from koordsched.framework.routes import Answer, Route, RoutesPlugin, refusal
+from koordsched.framework.status import SKIP, PluginError, Status, error
+from koordsched.framework.topologymanager import NumaHintProvider
+from koordsched.log import get_logger, verbosity
+from koordsched.plugins.deviceshare.adaptation import GATE, DevicePluginAdapter, written_before
+from koordsched.plugins.deviceshare.endpoint import describe
+from koordsched.plugins.deviceshare.node_devices import RESOURCES, held_devices
+from koordsched.plugins.deviceshare.numa_hints import designated_hints, device_hints_on
+from koordsched.plugins.deviceshare.planning import follow_planning
+from koordsched.plugins.deviceshare.pod_demand import DeviceDemand, DeviceDemandCompiler, asks_for_devices, sign
+from koordsched.plugins.deviceshare.queueing_hints import DeviceQueueingHints
+from koordsched.plugins.deviceshare.reasons import explain, refuses_devices
+from koordsched.plugins.deviceshare.state import PodDevices, device_state
+from koordsched.plugins.deviceshare.templates import shared_templates
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from koordsched._core.device_facts import Allocated
+    from koordsched._core.numa_facts import Hint
+    from koordsched.api.koordinator.device_annotations import DeviceAllocations
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.cache.nodes import NodeInfo, Nodes
+    from koordsched.config.koordinator_args import DeviceShareArgs
+    from koordsched.framework.cycle_state import CycleState
+    from koordsched.framework.handle import Handle
+    from koordsched.framework.interface import Codes, Flags, Scores
+    from koordsched.framework.topologymanager import NumaAffinity
+    from koordsched.queue.events import EventHint
+
+log = get_logger(__name__)
+
+PRE_FILTER_STATE = "PreFilterDeviceShare"  # the DeviceDemand of pods like this one
+RESERVE_STATE = "ReserveDeviceShare"  # the PodDevices that this pod was allocated
+NOT_FOUND = 404
+RESERVE_VERBOSITY = 4
+"""From this -v on, each allocation is logged with all that its node has."""
+
+
+class DeviceShare(
+    PreFilterPlugin,
+    FilterNodesPlugin,
+    PreScorePlugin,
+    ScoreNodesPlugin,
+    ReservePlugin,
+    PreBindPlugin,
+    NumaHintProvider,
+    RoutesPlugin,
+):
+    name = "DeviceShare"
+    takes_time = False
+    normalize = Normalize.DEFAULT
+    follows_pods = True
+
+    def __init__(self, args: DeviceShareArgs, handle: Handle) -> None:
+        self._cache = handle.cache
+        self._state = device_state(handle)
+        self._table = self._state.table
+        self.reads = self._state.change
+        templates = args.gpu_shared_resource_templates_config
+        found = shared_templates(handle, templates.config_map_namespace, templates.config_map_name) if templates.matched_resources else None
+        self._compiler = DeviceDemandCompiler(args, found)
+        strategy = args.scoring_strategy
+        weights = {RESOURCES[spec.name]: spec.weight for spec in strategy.resources if spec.name in RESOURCES}
+        self._scoring = DeviceScoring(weights, most=strategy.type == MOST_ALLOCATED)
+        self._aligns = not args.disable_device_numa_topology_alignment
+        self._adapter = DevicePluginAdapter(handle) if handle.gates[GATE] else None
+        follow_planning(handle)
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        return sign(pod)
+
+    def has_version(self, pod: PodInfo) -> bool:
+        return self._compiler.may_need_template(pod)
+
+    def version(self, pod: PodInfo) -> Hashable:
+        return self._compiler.templates_version
+
+    # Filter
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        demand = self._compiler.compile(pod)
+        if demand is None:
+            return SKIP
+        if isinstance(demand, Status):
+            return demand
+        state.write(PRE_FILTER_STATE, demand)
+        return None
+
+    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
+        codes = self._filter(state.read(PRE_FILTER_STATE), nodes)
+        aligned = self.topology_manager.aligned(self, state, pod, nodes)
+        if aligned is not None:  # NodeNUMAResource has tried devices there, on NUMA nodes that were agreed on
+            codes[(aligned != 0) & refuses_devices(codes)] = 0
+        return codes
+
+    def _filter(self, demand: DeviceDemand, nodes: Nodes) -> Codes:
+        if demand.adjustment is None:
+            return filter_devices(self._table, demand.request, nodes.rows)
+        return filter_devices(self._table, demand.request, nodes.rows, demand.adjustment, reserve=True)
+
+    def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
+        return explain(code, self._table)
+
+    def affected_by_removals(self, state: CycleState, pod: PodInfo, nodes: Nodes, codes: Codes) -> Flags | None:
+        return self._state.holding(nodes.rows)
+
+    def _demand(self, state: CycleState, pod: PodInfo) -> DeviceDemand | None:
+        """Return the pod's demand, compiled here where the plugin scores, reserves or gives hints and does not filter."""
+        found: DeviceDemand | None = state.read(PRE_FILTER_STATE)
+        if found is not None or not asks_for_devices(pod):
+            return found
+        demand = self._compiler.compile(pod)
+        if isinstance(demand, Status):
+            raise PluginError(demand.with_plugin(self.name), FILTER.label)
+        return demand
+
+    def _passes(self, pod: PodInfo, node_name: str) -> bool:
+        """Answer whether the plugin would let the pod go to one node now."""
+        node, demand = self._cache.node(node_name), self._compiler.compile(pod)
+        if node is None or isinstance(demand, Status):
+            return False
+        return demand is None or not self._filter(demand, self._cache.select(np.array([node.row], np.int32)))[0]
+
+    # Score
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        return None if asks_for_devices(pod) else SKIP
+
+    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores | None:
+        demand = self._demand(state, pod)
+        if demand is None:
+            return None
+        masks = self.topology_manager.masks(self, state, pod, nodes)
+        return score_devices(self._table, demand.request, self._scoring, nodes.rows, masks)
+
+    # Reserve
+
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        """Give the pod its devices."""
+        demand = self._demand(state, pod)
+        if demand is None:
+            return None
+        node = self._cache.node(node_name)
+        if node is None:
+            return error(f'node "{node_name}" not found')
+        affinity = self.topology_manager.affinity(state, node_name) if self._aligns else None
+        found = allocate(
+            self._table,
+            demand.request,
+            node.row,
+            self._scoring,
+            adjustment=demand.adjustment,
+            mask=None if affinity is None else affinity.mask,
+            reserve=True,
+        )
+        if isinstance(found, int):
+            return explain(found, self._table, node_name)
+        if found:
+            allocations = _allocations(found)
+            reserved = PodDevices(pod.uid, pod.key, allocations, held_devices(allocations))
+            state.write(RESERVE_STATE, reserved)
+            self._state.reserve(node_name, reserved)
+            if verbosity() >= RESERVE_VERBOSITY:
+                self._log_allocation(pod, node_name, demand, allocations)
+        return None
+
+    def _log_allocation(self, pod: PodInfo, node_name: str, demand: DeviceDemand, allocations: DeviceAllocations) -> None:
+        designated = None if demand.designated is None else device_allocations_text(demand.designated)
+        summary = describe(self._state.entries[node_name])
+        log.info("devices allocated", pod=pod.key, node=node_name, summary=summary, designated=designated, allocation=allocations)
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        if state.read(RESERVE_STATE) is not None:
+            self._state.release(pod.uid)
+
+    # PreBind
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        if state.read(RESERVE_STATE) is not None:
+            return None
+        annotations = pod.pod.metadata.annotations
+        return None if annotations and DEVICE_ALLOCATED in annotations else SKIP
+
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        """Write what the pod was allocated; what a failed attempt has left is removed, or it would count as allocated."""
+        reserved: PodDevices | None = state.read(RESERVE_STATE)
+        if reserved is None:
+            annotations, labels = written_before(pod.pod)
+            annotate(state, {**annotations, DEVICE_ALLOCATED: None}, labels)
+            return None
+        ids = self._state.device_ids(node_name)
+        if ids is None:
+            return error(f'device.scheduling.koordinator.sh "{node_name}" not found')
+        allocations = {
+            device_type: [replace(device, id=ids.get((device_type, device.minor), "")) for device in devices]
+            for device_type, devices in reserved.allocations.items()
+        }
+        text = device_allocations_text(allocations)
+        self._state.written(replace(reserved, allocations=allocations, text=text))
+        annotate(state, {DEVICE_ALLOCATED: text})
+        return None if self._adapter is None else await self._adapter.adapt(state, pod, node_name, allocations)
+
+    # Hints for the topology manager
+
+    def wants(self, pod: PodInfo) -> bool:
+        return self._aligns and asks_for_devices(pod)
+
+    def hints(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Mapping[str, Sequence[Hint] | None] | Status:
+        demand, entry = self._demand(state, pod), self._state.entries.get(node.name)
+        if demand is None or entry is None or not self._table.has_entry(entry.index):
+            return {}
+        if demand.designated is not None:
+            return designated_hints(demand.designated, entry.device)
+        return device_hints_on(self._table, demand, node.row, entry.device)
+
+    def allocate(self, state: CycleState, pod: PodInfo, node: NodeInfo, affinity: NumaAffinity) -> Status | None:
+        demand = self._demand(state, pod)
+        if demand is None:
+            return None
+        designated = demand.adjustment is not None
+        found = allocate(self._table, demand.request, node.row, adjustment=demand.adjustment, mask=affinity.mask, reserve=designated)
+        return explain(found, self._table) if isinstance(found, int) else None
+
+    # Events, HTTP
+
+    def events_to_register(self) -> Sequence[EventHint]:
+        return DeviceQueueingHints(self._passes, self._compiler.may_need_template).events()
+
+    def routes(self) -> Sequence[Route]:
+        return (Route("nodeDeviceSummaries", self._show_all), Route("nodeDeviceSummaries/:name", self._show))
+
+    def _show_all(self, _named: Mapping[str, str]) -> Answer:
+        return Answer({name: describe(entry) for name, entry in sorted(self._state.entries.items()) if self._table.has_entry(entry.index)})
+
+    def _show(self, named: Mapping[str, str]) -> Answer:
+        name = named["name"]
+        entry = self._state.entries.get(name)
+        if entry is None or not self._table.has_entry(entry.index):
+            return refusal(NOT_FOUND, f"cannot find node {name}")
+        return Answer(describe(entry))
+
+
+def _allocations(found: Sequence[Allocated]) -> DeviceAllocations:
+    allocations: dict[str, list[AllocatedDevice]] = {}
+    for one in found:
+        resources = {DEVICE_RESOURCE_NAMES[resource]: amount for resource, amount in one.amounts.items()}
+        vfs = () if one.vf is None else (AllocatedVirtualFunction(one.vf[1], one.vf[0]),)
+        allocations.setdefault(DEVICE_TYPE_NAMES[one.type], []).append(AllocatedDevice(one.minor, resources, "", vfs, one.template))
+    return allocations

@@ -30,6 +30,8 @@ from koordsched._core.change import NodeChange
 from koordsched._core.numa_merge import merge_hints
 from koordsched.framework.interface import Plugin
 from koordsched.framework.status import Status, unschedulable
+from koordsched.queue.events import EventHint, QueueingHint
+from koordsched.queue.hints import hints_for
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -39,9 +41,11 @@ if TYPE_CHECKING:
 
     from koordsched._core.hint_source import NumaHintSource
     from koordsched._core.numa_facts import Hint, Machine, Merged
+    from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import NodeInfo, Nodes
     from koordsched.framework.cycle_state import CycleState
+    from koordsched.queue.events import HintFn
 
     Masks = NDArray[np.uint64]
     """The NUMA nodes of each row that a pod's resources come from: bit i, NUMA node i; 0: no affinity."""
@@ -136,6 +140,14 @@ class TopologyManager:
         """Return the other providers that have hints for the pod."""
         return [other for other in self._others[id(provider)] if other.wants(pod)]
 
+    def events_of_others(self, provider: NumaHintProvider) -> list[EventHint]:
+        """Return what helps pods that the provider refuses because of others' hints: what these have registered, for pods they want."""
+        return [
+            EventHint(known.event, _of_wanted(other, known.hint))
+            for other in self._others[id(provider)]
+            for known in hints_for([other])[other.name]
+        ]
+
     def aligned(self, provider: NumaHintProvider, state: CycleState, pod: PodInfo, nodes: Nodes) -> Aligned | None:
         """Return on which rows the provider was tried already, within an affinity, by a filter before its own; None: on none.
 
@@ -198,6 +210,15 @@ class TopologyManager:
             if refusal is not None:
                 return refusal
         return None
+
+
+def _of_wanted(provider: NumaHintProvider, hint: HintFn | None) -> HintFn:
+    def after(pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
+        if not provider.wants(pod):
+            return QueueingHint.SKIP
+        return QueueingHint.QUEUE if hint is None else hint(pod, old, new)
+
+    return after
 
 
 def share_topology_manager(plugins: Iterable[Plugin], filters: Sequence[Plugin] = ()) -> None:

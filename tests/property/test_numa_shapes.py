@@ -1,7 +1,8 @@
 """After any sequence of events kept columns say of every node what those of a scheduler that has just begun say: verdict, words and scores.
 
 This is what the plugin promises by `sign`, `reads` and `version`. Pods are also placed by the plugin itself, so that what it gives out
-is what the one that begins anew reads from the annotations; and no CPU is ever given to two pods.
+is what the one that begins anew reads from the annotations; and no CPU is ever given to two pods. Some pods have disks besides, whose NUMA
+nodes another plugin knows and changes: what it reads, and the affinities between Filter and Score, are kept up to date too.
 """
 
 from __future__ import annotations
@@ -14,24 +15,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.builders import NodeBuilder, PodBuilder, node, pod
+from support.disks import DISK, DiskHints
 from support.numa import lsr, topology
 from support.world import EMPTY_CONFIG, Setup, World
 
+from koordsched._core.numa_facts import HintAnswer
 from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY
 from koordsched.api.koordinator.pods import NUMA_TOPOLOGY_SPEC, RESOURCE_SPEC
 from koordsched.cluster.port import ADDED, DELETED, WatchEvent
+from koordsched.config import Environment
 from koordsched.framework.cycle_state import noted_changes
 from koordsched.framework.shape import Shape
+from koordsched.plugins import REGISTRY
 from koordsched.plugins.nodenumaresource.plugin import NodeNUMAResource
 
-CONFIG = f"{EMPTY_CONFIG}profiles: [{{plugins: {{multiPoint: {{enabled: [{{name: NodeNUMAResource}}]}}}}}}]\n"
+CONFIG = f"{EMPTY_CONFIG}profiles: [{{plugins: {{multiPoint: {{enabled: [{{name: NodeNUMAResource}}, {{name: DiskHints}}]}}}}}}]\n"
+CATALOGUE = Environment().catalogue.with_plugin(DiskHints.name, frozenset({"filter", "score"}))
+SETUP = Setup(CONFIG, Environment(catalogue=CATALOGUE), {**REGISTRY, DiskHints.name: DiskHints})
 POLICY = "node.koordinator.sh/numa-topology-policy"
 BIND = "node.koordinator.sh/cpu-bind-policy"
 RATIO = "node.koordinator.sh/resource-amplification-ratio"
 NODES = ("n0", "n1", "n2")
 LAYOUTS = ("1x1x4x2", "2x1x4x2", "2x2x2x2,linux")
 
-PLAIN = node().cpu("32").memory("8Gi")
+PLAIN = node().cpu("32").memory("8Gi").allocatable(DISK, "99")
 KINDS: tuple[NodeBuilder, ...] = (
     PLAIN,
     node().cpu("6").memory("2Gi"),
@@ -53,6 +60,18 @@ PODS: tuple[PodBuilder, ...] = (
     lsr(cpus=6).annotation(NUMA_TOPOLOGY_SPEC, '{"numaTopologyPolicy":"SingleNUMANode"}'),
     pod().cpu("9").annotation(NUMA_TOPOLOGY_SPEC, '{"numaTopologyPolicy":"Restricted","singleNUMANodeExclusive":"Preferred"}'),
     lsr(cpus="2500m"),
+    lsr(cpus=2).request(DISK, "1"),
+    pod().cpu("3").memory("1Gi").request(DISK, "1"),
+    pod().request(DISK, "1").annotation(NUMA_TOPOLOGY_SPEC, '{"numaTopologyPolicy":"SingleNUMANode"}'),
+    lsr(cpus=4).request(DISK, "1").annotation(NUMA_TOPOLOGY_SPEC, '{"numaTopologyPolicy":"Restricted"}'),
+)
+LOCAL = frozenset({DISK})
+DISKS = (
+    HintAnswer(),
+    HintAnswer(LOCAL, [(0b01, 0)]),
+    HintAnswer(LOCAL, [(0b10, 500), (0b11, 0)]),
+    HintAnswer(LOCAL, [(0b01, 0), (0b10, 500)], refused={0b10: 3}),
+    HintAnswer(code=4),
 )
 
 named, sorts = st.sampled_from(NODES), st.integers(0, len(PODS) - 1)
@@ -62,6 +81,7 @@ events = st.lists(
         st.tuples(st.just("no node"), named),
         st.tuples(st.just("topology"), named, st.sampled_from(LAYOUTS), st.booleans()),
         st.tuples(st.just("no topology"), named),
+        st.tuples(st.just("disks"), named, st.integers(0, len(DISKS) - 1)),
         st.tuples(st.just("place"), st.integers(0, 5), sorts),
         st.tuples(st.just("place"), st.integers(0, 5), sorts),
         st.tuples(st.just("gone"), st.integers(0, 5)),
@@ -72,15 +92,21 @@ events = st.lists(
 )
 
 
+BEGUN = [("node", "n0", 4), ("node", "n1", 5), *(("topology", name, "2x1x4x2", False) for name in NODES)]
+"""Nodes that align CPUs and disks, with which some of the clusters begin."""
+
+
 class Cluster:
     """A world, and what there is for one that begins with it."""
 
-    def __init__(self) -> None:
-        self.world = World(Setup(CONFIG))
+    def __init__(self, begun: bool) -> None:
+        self.world = World(SETUP)
         self.nodes: dict[str, Any] = {}
         self.topologies: dict[str, Any] = {}
         self.pods: dict[int, tuple[PodBuilder, str]] = {}
         self.versions = 0
+        for kind, *details in BEGUN if begun else ():
+            self.play(kind, details)
 
     def play(self, kind: str, details: list[Any]) -> None:
         match kind, details:
@@ -97,6 +123,8 @@ class Cluster:
                 self.world.informer(NODE_RESOURCE_TOPOLOGY)._objects.apply(WatchEvent(ADDED, self.topologies[name]))
             case "no topology", [name] if name in self.topologies:
                 self.world.informer(NODE_RESOURCE_TOPOLOGY)._objects.apply(WatchEvent(DELETED, self.topologies.pop(name)))
+            case "disks", [name, which]:
+                disks_of(self.world).set(name, DISKS[which])
             case "place", [number, which] if number not in self.pods:
                 self.place(
                     number, PodBuilder(replace(PODS[which].build(), metadata=replace(PODS[which].build().metadata, uid=f"{number}")))
@@ -155,16 +183,23 @@ class Cluster:
 
     def begun_anew(self, without: str = "") -> World:
         """Return a world of all there is, but for the pods of one node."""
-        world = World(Setup(CONFIG))
+        world = World(SETUP)
         for nrt in self.topologies.values():
             world.informer(NODE_RESOURCE_TOPOLOGY)._objects.apply(WatchEvent(ADDED, nrt))
         for made in self.nodes.values():
             apply_node(world, made)
+        disks_of(world).nodes.update(disks_of(self.world).nodes)
         for builder, where in self.pods.values():
             if where == without:
                 continue
             world.cache.set_pod(builder.on(where).info(counted_on_node=True), where)
         return world
+
+
+def disks_of(world: World) -> DiskHints:
+    made = world.profile.made[DiskHints.name]
+    assert isinstance(made, DiskHints)
+    return made
 
 
 def apply_node(world: World, made: Any) -> None:
@@ -211,23 +246,23 @@ def check_exclusive(world: World) -> None:
         assert all(cpu["refCount"] == 1 for cpu in body.get("allocatedCPUs", {}).values())
 
 
-@given(events)
+@given(events, st.booleans())
 @settings(max_examples=60)
-def test_kept_columns_say_of_every_node_what_new_ones_would(sequence: list[tuple[Any, ...]]) -> None:
-    cluster = Cluster()
+def test_kept_columns_say_of_every_node_what_new_ones_would(sequence: list[tuple[Any, ...]], begun: bool) -> None:
+    cluster = Cluster(begun)
     for kind, *details in sequence:
         cluster.play(kind, details)
         found = [said(cluster.world, builder) for builder in PODS]
         check_exclusive(cluster.world)
-    begun = cluster.begun_anew()
-    assert found == [said(begun, builder) for builder in PODS]
-    assert shown(cluster.world) == shown(begun)
+    other = cluster.begun_anew()
+    assert found == [said(other, builder) for builder in PODS]
+    assert shown(cluster.world) == shown(other)
 
 
-@given(events, named)
+@given(events, named, st.booleans())
 @settings(max_examples=30)
-def test_a_simulation_without_a_nodes_pods_is_as_if_they_were(sequence: list[tuple[Any, ...]], name: str) -> None:
-    cluster = Cluster()
+def test_a_simulation_without_a_nodes_pods_is_as_if_they_were(sequence: list[tuple[Any, ...]], name: str, begun: bool) -> None:
+    cluster = Cluster(begun)
     for kind, *details in sequence:
         cluster.play(kind, details)
     target = cluster.world.cache.node(name)

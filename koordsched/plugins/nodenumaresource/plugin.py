@@ -251,7 +251,7 @@ class NodeNUMAResource(
     # Events, HTTP
 
     def events_to_register(self) -> Sequence[EventHint]:
-        return NumaHints(self._refusal).events()
+        return (*NumaHints(self._refusal).events(), *self.topology_manager.events_of_others(self))
 
     def routes(self) -> Sequence[Route]:
         return (Route("nodes/:nodeName", self._show),)

@@ -20,7 +20,7 @@ from koordsched.framework.interface import PreFilterResult
 from koordsched.framework.status import SKIP, Code, Status, error, unresolvable, unschedulable
 from koordsched.framework.topologymanager import NumaAffinity, NumaHintProvider, share_topology_manager
 from koordsched.plugins.nodenumaresource.plugin import NodeNUMAResource
-from koordsched.queue.events import ActionType, EventResource, QueueingHint, cluster_event
+from koordsched.queue.events import ActionType, EventHint, EventResource, QueueingHint, cluster_event
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -273,13 +273,14 @@ class Disks(NumaHintProvider):
         self.refused = {mask: 1 for mask in range(4) if mask & ~allowed or not mask}
         self.compiled = compiled
         self.broken = broken
+        answer = HintAnswer(frozenset({"example.com/disk"}), [(hint.mask or 0, hint.score) for hint in self.masks], refused=self.refused)
+        self.source = HintTable(["example.com/disk"], {0: HintAnswer(code=2) if broken else answer})
 
     def wants(self, pod: PodInfo) -> bool:
         return "example.com/disk" in pod.resources.requests
 
     def hint_source(self, state: CycleState, pod: PodInfo) -> NumaHintSource | None:
-        answer = HintAnswer(frozenset({"example.com/disk"}), [(hint.mask or 0, hint.score) for hint in self.masks], refused=self.refused)
-        return HintTable(["example.com/disk"], {0: HintAnswer(code=2) if self.broken else answer}) if self.compiled else None
+        return self.source if self.compiled else None
 
     def explain_hint(self, state: CycleState, pod: PodInfo, code: int) -> Status:
         return unresolvable("no disks", "at all") if code == 2 else unschedulable("no disk there")
@@ -300,6 +301,7 @@ def with_disks(bench: NumaBench, disks: Disks) -> NodeNUMAResource:
     return plugin
 
 
+DISK_CHANGE = cluster_event(EventResource.CUSTOM, ActionType.UPDATE_OTHER, "disks.example.com")
 DISK_POD = lsr(cpus=4).request("example.com/disk", "1")
 both_ways = pytest.mark.parametrize("compiled", [False, True], ids=["in Python", "compiled"])
 
@@ -445,6 +447,20 @@ def test_what_a_simulation_shows_is_not_kept_for_score(bench: NumaBench) -> None
     assert mask_of(manager.masks(disks, state, info, nodes)) == 0b10
 
 
+def test_what_an_owner_sees_is_not_kept_for_others(bench: NumaBench) -> None:
+    disks = Disks(0, 1, compiled=True)
+    plugin = with_disks(bench, disks)
+    bench.put(holding(lsr("other", 8), "0-7", {0: {"cpu": "8"}}), "n1")
+    bench.cache.credits.grant("me", next(iter(bench.cache.nodes_by_name["n1"].pods)))
+    state, info, nodes = CycleState(), DISK_POD.info(), bench.cache.nodes()
+    plugin.pre_filter(state, info, nodes)
+    plugin.filter_nodes(state, info, nodes)
+    with bench.cache.view("me"):
+        assert mask_of(plugin.topology_manager.masks(disks, state, info, nodes)) == 0b01
+        plugin.filter_nodes(state, info, nodes)
+    assert mask_of(plugin.topology_manager.masks(disks, state, info, nodes)) == 0b10
+
+
 def mask_of(masks: Any) -> int:
     return int(masks[0])
 
@@ -465,6 +481,17 @@ def test_the_events_that_may_help_are_those_of_pods_nodes_and_topologies(plugin:
     ]
     assert all(any(known.event.matches(event) for known in registered(plugin)) for event in happened)
     assert not any(known.event.matches(cluster_event(EventResource.ASSIGNED_POD, ActionType.ADD)) for known in registered(plugin))
+
+
+def test_what_helps_a_partner_helps_the_pods_that_it_wants(bench: NumaBench) -> None:
+    class Registering(Disks):
+        def events_to_register(self) -> Sequence[EventHint]:
+            return (EventHint(DISK_CHANGE), EventHint(DISK_CHANGE, lambda *_: QueueingHint.SKIP))
+
+    plugin = with_disks(bench, Registering(1))
+    found = [known.hint for known in registered(plugin) if known.event == DISK_CHANGE]
+    assert [hint is not None and hint(DISK_POD.info(), None, None) for hint in found] == [QueueingHint.QUEUE, QueueingHint.SKIP]
+    assert [hint is not None and hint(lsr().info(), None, None) for hint in found] == 2 * [QueueingHint.SKIP]
 
 
 def test_a_pod_that_goes_helps_where_its_node_would_do_now_or_after_evictions(bench: NumaBench, plugin: NodeNUMAResource) -> None:

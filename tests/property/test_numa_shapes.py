@@ -92,7 +92,7 @@ events = st.lists(
 )
 
 
-BEGUN = [("node", "n0", 4), ("node", "n1", 5), *(("topology", name, "2x1x4x2", False) for name in NODES)]
+BEGUN: list[tuple[Any, ...]] = [("node", "n0", 4), ("node", "n1", 5), *(("topology", name, "2x1x4x2", False) for name in NODES)]
 """Nodes that align CPUs and disks, with which some of the clusters begin."""
 
 

@@ -22,6 +22,8 @@ cdef class NumaHintSource:
     cdef readonly tuple names   # of resources, as texts show them
     cdef bint consistent        # a set that `find` gives is never refused, so that it need not be tried again
 
+    # Get ready for calls without the GIL. Called once before the rows of one call are asked about.
+    cdef int begin(self) except -1
     # Write which sets of NUMA nodes could serve the pod on the row. Narrowest: only those of the smallest size are read.
     cdef void find(self, Py_ssize_t row, bint narrowest, FoundHints* found) noexcept nogil
     # Return why the pod cannot be served from these NUMA nodes (0: from any), or 0 if it can. A trial: nothing is taken.

@@ -9,6 +9,9 @@ from libc.stdint cimport int32_t, uint64_t
 
 cdef class NumaHintSource:
 
+    cdef int begin(self) except -1:
+        return 0
+
     cdef void find(self, Py_ssize_t row, bint narrowest, FoundHints* found) noexcept nogil:
         found.code = 0
         found.named = 0

@@ -97,6 +97,8 @@ def filter_numa(
     cdef Items items
     cdef bint any_unaligned
     read_items(&items, table, request, scoring)
+    if source is not None:
+        source.begin()
     if kept is not None:
         kept.begin(table, request, source)
     with nogil:

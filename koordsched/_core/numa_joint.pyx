@@ -164,6 +164,7 @@ def joint_masks(
     cdef uint64_t* out = <uint64_t*> cnp.PyArray_DATA(answer)
     cdef Items items
     cdef bint any_mask
+    source.begin()
     read_items(&items, table, request, scoring)
     if kept is not None:
         kept.begin(table, request, source)
@@ -218,6 +219,7 @@ def joint_affinity(
     cdef Zones zones
     cdef JointChoice chosen
     table.nodes.check_row(row)
+    source.begin()
     read_items(&items, table, request, scoring)
     agree(table, request, index_of(table, row), &zones)
     read_counts(table, &zones)

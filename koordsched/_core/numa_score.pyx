@@ -51,6 +51,8 @@ def score_numa(
     cdef int64_t* out = scores_in(scores)
     cdef Items items
     read_items(&items, table, request, scoring)
+    if source is not None:
+        source.begin()
     if kept is not None:
         kept.begin(table, request, source)
     with nogil:

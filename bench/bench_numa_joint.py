@@ -1,0 +1,116 @@
+"""What Filter and Score cost where CPUs and GPUs have to come from the same NUMA node.
+
+Question: with 1,000 nodes of 2 NUMA nodes x 52 CPUs and 8 GPUs, all under SingleNUMANode and in mixed use, do the kernels of both plugins
+take less than 0.4 ms for a pod of a new kind (all rows) and 20 us for one that is equal to those before (rows that changed)? Fixed seed.
+Last measured: see the table that is printed.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from koordsched._core.device_facts import DeviceFacts, DeviceResource, DeviceType, HeldDevice, NodeDevices, TypeDemand
+from koordsched._core.device_filter import filter_devices, score_devices
+from koordsched._core.device_hints import DeviceHints
+from koordsched._core.device_request import DeviceRequest
+from koordsched._core.device_score import DeviceScoring
+from koordsched._core.device_table import DeviceTable
+from koordsched._core.numa import NumaRequest, NumaScoring, NumaTable
+from koordsched._core.numa_facts import CpuCounts, NumaNode, NumaPolicies, NumaStatus, NumaUsage, TopologyState, ZoneUsage
+from koordsched._core.numa_filter import filter_numa
+from koordsched._core.numa_joint import KeptAffinities, joint_masks
+from koordsched._core.numa_score import score_numa
+from koordsched._core.table import NodeTable, Request
+from koordsched.api.koordinator.policies import AllocateStrategy, CpuBindPolicy, NumaTopologyPolicy
+
+NODES = 1_000
+NAMES = ("pods", "cpu", "memory")
+CPU, MEMORY = 1, 2
+GIB = 1 << 30
+ZONES, CPUS, ZONE_MEMORY, GPUS = 2, 52, 256 * GIB, 8  # of a node; of a zone; of a zone; of a node
+CORE, RATIO, GPU = DeviceResource.GPU_CORE, DeviceResource.GPU_MEMORY_RATIO, DeviceType.GPU
+AMOUNTS = {CPU: 8_000, MEMORY: 32 * GIB}
+PODS = {
+    "half a GPU": DeviceRequest({GPU: TypeDemand({CORE: 50, RATIO: 50})}, shared=True),
+    "one GPU": DeviceRequest({GPU: TypeDemand({CORE: 100, RATIO: 100})}),
+    "two GPUs": DeviceRequest({GPU: TypeDemand({CORE: 100, RATIO: 100}, count=2)}),
+    "eight GPUs": DeviceRequest({GPU: TypeDemand({CORE: 100, RATIO: 100}, count=8)}),
+}
+POLICIES = NumaPolicies(CpuBindPolicy.FULL_PCPUS, CpuBindPolicy.FULL_PCPUS, NumaTopologyPolicy.SINGLE_NUMA_NODE)
+SCORING = NumaScoring({CPU: 1, MEMORY: 1}, AllocateStrategy.LEAST, AllocateStrategy.LEAST)
+DEVICE_SCORING = DeviceScoring({RATIO: 1, DeviceResource.GPU_MEMORY: 1}, most=False)
+
+
+class Cluster(NamedTuple):
+    nodes: NodeTable
+    numa: NumaTable
+    devices: DeviceTable
+    kept: KeptAffinities
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Cluster:
+    chance = random.Random(1)
+    nodes = NodeTable(NODES)
+    nodes.ensure_resources(3)
+    attribute = nodes.new_attribute()
+    numa, devices = NumaTable(nodes, attribute), DeviceTable(nodes, attribute)
+    zones = {zone: {CPU: 1000 * CPUS, MEMORY: ZONE_MEMORY} for zone in range(ZONES)}
+    totals = {CORE: 100, RATIO: 100, DeviceResource.GPU_MEMORY: 80 * GIB}
+    gpus = [DeviceFacts(minor, True, totals, 2 * minor // GPUS, f"pci{minor // 2}") for minor in range(GPUS)]
+    for index in range(1, NODES + 1):
+        taken = [2 * chance.randint(0, CPUS // 2) for _ in range(ZONES)]
+        row = nodes.acquire_row()
+        nodes.set_allocatable(row, {0: 110, CPU: 1000 * CPUS * ZONES, MEMORY: ZONE_MEMORY * ZONES})
+        nodes.set_attribute(attribute, row, index, 0)
+        nodes.add(row, Request([0, CPU, MEMORY], [4, 1000 * sum(taken) + 1, sum(taken) * GIB + 1], 0, 0))
+        nodes.set_live(row, True)
+        numa.set_node(index, NumaNode(TopologyState.VALID, 2, zones))
+        numa.set_usage(index, _usage(taken))
+        devices.clear_node(index)
+        devices.set_devices(index, NodeDevices({GPU: gpus}))
+        for minor in range(GPUS):
+            share = chance.choice([0, 0, 0, 50, 100])
+            if share:
+                devices.add(index, [HeldDevice(GPU, minor, {CORE: share, RATIO: share, DeviceResource.GPU_MEMORY: share * GIB * 80 // 100})])
+    return Cluster(nodes, numa, devices, KeptAffinities())
+
+
+def _usage(taken: list[int]) -> NumaUsage:
+    parts = [CpuCounts(used, CPUS - used, CPUS - used, (CPUS - used) // 2) for used in taken]
+    whole = CpuCounts(*(sum(counts) for counts in zip(*parts, strict=True)))
+    status = [NumaStatus.SINGLE if used else NumaStatus.IDLE for used in taken]
+    return NumaUsage(whole, {n: ZoneUsage({CPU: 1000 * taken[n], MEMORY: taken[n] * GIB}, parts[n], status[n]) for n in range(ZONES)})
+
+
+def _decide(cluster: Cluster, request: NumaRequest, hints: DeviceHints, wanted: DeviceRequest, rows: Any) -> int:
+    """Do what both plugins do: Filter and Score of each."""
+    codes = filter_numa(cluster.numa, request, rows, hints, SCORING, cluster.kept)
+    passing = rows[codes == 0]
+    filter_devices(cluster.devices, wanted, passing)
+    score_numa(cluster.numa, request, SCORING, passing, hints, cluster.kept)
+    masks = joint_masks(cluster.numa, request, SCORING, passing, hints, cluster.kept)
+    score_devices(cluster.devices, wanted, DEVICE_SCORING, passing, masks)
+    return len(passing)
+
+
+@pytest.mark.parametrize("kind", PODS)
+@pytest.mark.parametrize("count", [NODES, 1])
+def bench_joint_filter_and_score(benchmark: Any, cluster: Cluster, kind: str, count: int) -> None:
+    request, wanted = NumaRequest(AMOUNTS, NAMES, POLICIES), PODS[kind]
+    hints, rows = DeviceHints(cluster.devices, wanted), cluster.nodes.live_rows()[:count]
+    feasible = benchmark(_decide, cluster, request, hints, wanted, rows)
+    benchmark.extra_info["feasible rows"] = feasible
+    assert feasible <= count
+
+
+@pytest.mark.parametrize("kind", PODS)
+def bench_joint_filter_alone(benchmark: Any, cluster: Cluster, kind: str) -> None:
+    request, rows = NumaRequest(AMOUNTS, NAMES, POLICIES), cluster.nodes.live_rows()
+    hints = DeviceHints(cluster.devices, PODS[kind])
+    codes = benchmark(lambda: filter_numa(cluster.numa, request, rows, hints, SCORING, cluster.kept))
+    assert len(codes) == NODES

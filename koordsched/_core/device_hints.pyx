@@ -1,0 +1,122 @@
+"""From which NUMA nodes of a row a pod's devices could come, for the topology manager (deviceshare.md §9).
+
+Every set of the NUMA nodes that devices lie in is tried by the allocator that Filter and Reserve ask, so that what is hinted at can be
+allocated. A set that gives the same GPUs as all NUMA nodes together scores more than CPUs and memory ever do.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+from koordsched._core.device_allocation cimport INSUFFICIENT_NUMA, PASS, Outcome, read_desired, try_allocate
+from koordsched._core.device_facts import DEVICE_TYPE_NAMES
+from koordsched._core.device_request cimport DeviceAdjustment, DeviceRequest
+from koordsched._core.device_table cimport (
+    GPU,
+    HAS_ENTRY,
+    TYPES,
+    Cells,
+    DeviceTable,
+    Positions,
+    index_of,
+    position,
+)
+from koordsched._core.hint_source cimport MAX_HINTS, FoundHints
+from koordsched._core.numa_facts import HintAnswer
+from koordsched._core.numa_zones cimport Masks as Sets
+from koordsched._core.numa_zones cimport begin_masks, bits, next_mask
+
+cdef int64_t SAME_GPUS = 500
+cdef int FULLY_LISTED = 8  # NUMA nodes up to which every set is tried; of more, single ones and all together
+
+
+cdef class DeviceHints(NumaHintSource):
+
+    def __init__(self, DeviceTable table not None, DeviceRequest request not None, DeviceAdjustment adjustment=None):
+        self.names = DEVICE_TYPE_NAMES
+        self.consistent = True
+        self.table = table
+        self.request = request
+        self.adjustment = adjustment
+
+    def answer(self, Py_ssize_t row):
+        cdef FoundHints found
+        cdef int i
+        self.table.nodes.check_row(row)
+        self.begin()
+        with nogil:
+            self.find(row, False, &found)
+        if found.code != PASS or not found.named:
+            return HintAnswer(code=found.code)
+        hints = [(found.mask[i], found.score[i]) for i in range(found.count)]
+        return HintAnswer(frozenset([name for i, name in enumerate(self.names) if found.named >> i & 1]), hints)
+
+    cdef int begin(self) except -1:
+        self.request.prepare(self.table)
+        if self.adjustment is not None:
+            self.adjustment.prepare(self.table)
+        return 0
+
+    cdef void find(self, Py_ssize_t row, bint narrowest, FoundHints* found) noexcept nogil:
+        cdef Py_ssize_t index = index_of(self.table, row)
+        cdef Outcome best
+        cdef uint64_t ids = self.table.node[index].numa_ids
+        cdef int type, size
+        cdef int count = bits(ids)
+        found.code = PASS
+        found.named = 0
+        found.count = 0
+        if not self.table.node[index].flags & HAS_ENTRY or not ids:
+            return
+        found.code = read_desired(self.table, self.request, index, False, &best)
+        if found.code == PASS:
+            found.code = self._try(index, ids, &best, &best)
+        if found.code != PASS:
+            return
+        for type in range(TYPES):
+            found.named |= (<unsigned int> best.asks[type]) << type
+        for size in range(1, count):
+            if count <= FULLY_LISTED or size == 1:
+                self._of_size(index, size, &best, found)
+            if narrowest and found.count:
+                return
+        found.mask[found.count] = ids
+        found.score[found.count] = SAME_GPUS
+        found.count += 1
+
+    cdef void _of_size(self, Py_ssize_t index, int size, const Outcome* best, FoundHints* found) noexcept nogil:
+        """Add the sets of a size that devices can be allocated from."""
+        cdef Sets sets
+        cdef Outcome outcome
+        cdef uint64_t mask
+        begin_masks(&sets, self.table.node[index].numa_ids, size)
+        while found.count < MAX_HINTS - 1 and next_mask(&sets, &mask):
+            if self._try(index, mask, best, &outcome) == PASS:
+                found.mask[found.count] = mask
+                found.score[found.count] = SAME_GPUS if outcome.taken[GPU].devices == best.taken[GPU].devices else 0
+                found.count += 1
+
+    cdef int32_t _try(self, Py_ssize_t index, uint64_t mask, const Outcome* wanted, Outcome* out) noexcept nogil:
+        """Try to allocate within these NUMA nodes. wanted: what types are asked for, and how many devices of each."""
+        cdef const Cells* cells
+        cdef Positions listed
+        cdef int type, at, numa, within
+        cdef Py_ssize_t start
+        for type in range(TYPES):
+            if not wanted.asks[type]:
+                continue
+            cells = &self.table.node[index].cells[type]
+            listed = self.table.masks[index * TYPES + type].listed
+            within = 0
+            for at in range(cells.count):
+                numa = self.table.columns[type].numa[cells.start + at]
+                if numa >= 0 and mask >> numa & 1 and listed & position(at):
+                    within += 1
+            if 0 < within < wanted.desired[type]:
+                return INSUFFICIENT_NUMA
+        return try_allocate(self.table, self.request, index, self.adjustment, None, mask, False, out)
+
+    cdef int32_t refusal(self, Py_ssize_t row, uint64_t mask) noexcept nogil:
+        cdef Outcome outcome
+        cdef Py_ssize_t index = index_of(self.table, row)
+        if not self.table.node[index].flags & HAS_ENTRY:
+            return PASS
+        return try_allocate(self.table, self.request, index, self.adjustment, None, mask, False, &outcome)

@@ -12,7 +12,6 @@ cdef class DeviceHints(NumaHintSource):
     cdef DeviceRequest request
     cdef DeviceAdjustment adjustment   # None: the node as it is
 
-    cdef void _of_size(
-        self, Py_ssize_t index, int size, const Outcome* best, FoundHints* found
-    ) noexcept nogil
+    cdef bint _count_gpus(self, Py_ssize_t index, FoundHints* found) noexcept nogil
+    cdef void _of_size(self, Py_ssize_t index, int size, const Outcome* best, FoundHints* found) noexcept nogil
     cdef int32_t _try(self, Py_ssize_t index, uint64_t mask, const Outcome* wanted, Outcome* out) noexcept nogil

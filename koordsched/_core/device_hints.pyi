@@ -10,5 +10,8 @@ class DeviceHints(NumaHintSource):
     """
 
     def __init__(self, table: DeviceTable, request: DeviceRequest, adjustment: DeviceAdjustment | None = None) -> None: ...
-    def answer(self, row: int) -> HintAnswer:
-        """Return the hints of one row, or the code with which it is refused as a whole; neither: any NUMA nodes would do."""
+    def answer(self, row: int, *, narrowest: bool = False) -> HintAnswer:
+        """Return the hints of one row, or the code with which it is refused as a whole; neither: any NUMA nodes would do.
+
+        narrowest: only the smallest sets that would do, as kernels ask; the score of a single one then means nothing.
+        """

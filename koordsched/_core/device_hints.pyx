@@ -96,7 +96,7 @@ cdef class DeviceHints(NumaHintSource):
         found.count += 1
 
     cdef bint _count_gpus(self, Py_ssize_t index, FoundHints* found) noexcept nogil:
-        """Write the single NUMA nodes by counting GPUs that fit; False, and nothing is written, where it takes the allocator to tell.
+        """Write the single NUMA nodes by counting GPUs that fit; False, and nothing is written, where that takes the allocator.
 
         Halves the time of Filter (bench/bench_numa_joint.py). What is taken of one NUMA node is what is taken of all if that lies
         in it: the allocator takes the best of what there is, so leaving out others does not change which is best.
@@ -181,7 +181,6 @@ cdef class DeviceHints(NumaHintSource):
         cdef const Cells* cells
         cdef Positions listed
         cdef int type, at, numa, within
-        cdef Py_ssize_t start
         for type in range(TYPES):
             if not wanted.asks[type]:
                 continue

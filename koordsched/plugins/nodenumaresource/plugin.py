@@ -26,7 +26,7 @@ from koordsched.framework.interface import (
 )
 from koordsched.framework.routes import Answer, Route, RoutesPlugin, refusal
 from koordsched.framework.status import SKIP, PluginError, Status, error, unschedulable
-from koordsched.framework.topologymanager import NumaAffinity, NumaAligner, NumaHintProvider, merged_status
+from koordsched.framework.topologymanager import NumaAffinity, NumaAligner, NumaHintProvider, TopologyManager, merged_status
 from koordsched.plugins.nodenumaresource.allocator import Allocator, annotations_for, compile_args
 from koordsched.plugins.nodenumaresource.endpoint import SERVER_ERROR, describe
 from koordsched.plugins.nodenumaresource.filtering import STRICT, NumaFilter
@@ -78,6 +78,7 @@ class NodeNUMAResource(
         self._compiler = DemandCompiler(self._args.default_bind_policy, handle.columns)
         self._allocator = Allocator(self._numa, self._args, handle.columns)
         self._filter = NumaFilter(self._numa, self._allocator, self._args.scoring, handle.cache)
+        self.topology_manager = TopologyManager([self])  # until the profile has made the others
 
     def sign(self, pod: PodInfo) -> Hashable:
         return sign(pod)

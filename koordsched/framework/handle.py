@@ -153,6 +153,9 @@ class Handle(Protocol):
     def nominate(self, pod: PodInfo, node_name: str) -> None:
         """Nominate the waiting pod for the node, here and on the cluster; "" withdraws its nomination."""
 
+    def report_gated(self, pod: PodInfo, message: str) -> None:
+        """Let the condition of a pod that PreEnqueue holds back say so: PodScheduled=False with the reason SchedulingGated."""
+
     def simulation(self, pod: PodInfo) -> NodeSimulation:
         """Return what answers how it would be for this pod if other pods were on nodes. LookupError when no profile is responsible."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koordsched.config.catalogue import REFERENCE
+from koordsched.plugins.coscheduling.plugin import Coscheduling
 from koordsched.plugins.defaultbinder.plugin import DefaultBinder
 from koordsched.plugins.defaultprebind.plugin import DefaultPreBind
 from koordsched.plugins.defaultpreemption.plugin import DefaultPreemption
@@ -66,6 +67,7 @@ REGISTRY: dict[str, PluginFactory] = {
     "InterPodAffinity": InterPodAffinity,
     "DefaultPreemption": DefaultPreemption,
     "DefaultBinder": lambda _args, handle: DefaultBinder(handle),
+    "Coscheduling": Coscheduling,
     "LoadAwareScheduling": LoadAwareScheduling,
     "NodeNUMAResource": NodeNUMAResource,
     "DeviceShare": DeviceShare,

@@ -92,18 +92,23 @@ class GroupTurns:
             self._failures.handle(self.cycle.failure_of(first, error))
             return True
         status = Status(turn.code, (message,), plugin.name)
-        self._failures.handle(Failure(first.info, first.profile, message, status=status, started=first.started))
+        own = refusal.message if refusal.member == first.info.key else message
+        self._failures.handle(Failure(first.info, first.profile, own, status=status, started=first.started))
         if status.rejected:
-            self._write_conditions(first, gangs, PodStatusUpdate(UNSCHEDULABLE, message))
+            self._write_conditions(first, gangs, refusal, message)
         return True
 
-    def _write_conditions(self, first: Attempt, gangs: Sequence[GangTurn], update: PodStatusUpdate) -> None:
-        """Let the members that stayed in the queue say why they are pending, for autoscalers; the event is that of the popped pod alone."""
-        queue = self.context.queue
+    def _write_conditions(self, first: Attempt, gangs: Sequence[GangTurn], refusal: GroupRefusal, message: str) -> None:
+        """Let the members that stayed in the queue say why they are pending, for autoscalers; the event is that of the popped pod alone.
+
+        The member that could not be placed says what it lacks itself, the others that it was this one.
+        """
+        queue, others = self.context.queue, PodStatusUpdate(UNSCHEDULABLE, message)
         for gang in gangs:
             for key in gang.members:
                 info, stored = queue.get(key), self.pods.get(key)
                 if info is not None and info is not first.info and stored is not None and stored.metadata.uid == info.uid:
+                    update = PodStatusUpdate(UNSCHEDULABLE, refusal.message) if key == refusal.member else others
                     info.last_message = update.message
                     self.context.status_writer.update(stored, update)
 
@@ -128,7 +133,7 @@ class GroupTurn:
         """Place as many members of each gang as it needs; return why that cannot be."""
         for gang in gangs:
             missing, last = gang.needed, None
-            for key in gang.members:
+            for key in gang.members if len(gang.members) >= missing else ():
                 if missing <= 0:
                     break
                 attempt = self._attempt(key)

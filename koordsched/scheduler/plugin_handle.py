@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
+SCHEDULING_GATED = "SchedulingGated"
+
 
 class PluginHandle:
     """The handle of one scheduler, the same for all plugins of all profiles."""
@@ -96,6 +98,9 @@ class PluginHandle:
     def nominate(self, pod: PodInfo, node_name: str) -> None:
         self._queue.nominate(pod, node_name)
         self._context.status_writer.update(pod.pod, PodStatusUpdate(nominated=node_name))
+
+    def report_gated(self, pod: PodInfo, message: str) -> None:
+        self._context.status_writer.update(pod.pod, PodStatusUpdate(SCHEDULING_GATED, message))
 
     def simulation(self, pod: PodInfo) -> NodeSimulation:
         return self._context.profiles[pod.pod.spec.scheduler_name].shapes.simulation_for(pod)

@@ -87,6 +87,9 @@ class RecordedActions:
         self.nominator.set(pod, node_name)
         self.said.append(f"nominate {pod.key}: {node_name}" if node_name != "" else f"withdraw {pod.key}")
 
+    def report_gated(self, pod: PodInfo, message: str) -> None:
+        self.said.append(f"gated {pod.key}: {message}")
+
     def simulation(self, pod: PodInfo) -> NodeSimulation:
         raise LookupError(f"no profile for {pod.key}")
 

@@ -1,0 +1,142 @@
+"""The PodGroup controller: phases and counts in the status of PodGroups (coscheduling.md §9). On the leader only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
+
+from koordsched.api.kinds import POD, POD_GROUP
+from koordsched.api.koordinator.gangs import PodGroup, PodGroupStatus
+from koordsched.clock import parse_rfc3339, rfc3339
+from koordsched.cluster.port import ClusterError, NotFound, Patch, Ref
+from koordsched.framework.controllers import WorkQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from koordsched.api.core import Pod
+    from koordsched.framework.handle import Handle
+    from koordsched.plugins.coscheduling.gangs import Gang, Gangs
+
+PENDING, PRE_SCHEDULING, SCHEDULING, SCHEDULED = "Pending", "PreScheduling", "Scheduling", "Scheduled"
+RUNNING, FAILED, FINISHED = "Running", "Failed", "Finished"
+ABANDONED_SECONDS = 48 * 3600.0
+"""A group that was scheduled so long after its creation and of which nothing runs is looked at no more."""
+
+
+class PodGroupController:
+    """Keeps the status of every PodGroup true to its members."""
+
+    def __init__(self, handle: Handle, gangs: Gangs) -> None:
+        self._cluster = handle.cluster
+        self._clock = handle.clock
+        self._gangs = gangs
+        self._groups: Mapping[str, PodGroup] = handle.informer(POD_GROUP).store
+        self._work: WorkQueue[str] = WorkQueue("status of a PodGroup")
+        self._ended: dict[str, dict[str, str]] = {}  # by gang: the phases of members that ended, by uid
+        self._counted: dict[str, dict[str, Pod]] = {}  # by gang: the members at the last look, by uid
+        gangs.follow(self._changed)
+
+    def _changed(self, gang: Gang) -> None:
+        if gang.id in self._groups:
+            self._work.add(gang.id)
+
+    async def run(self) -> None:
+        """Look at each group whose members or own fields have changed, at most once a second."""
+        for key in self._groups:
+            self._work.add(key)
+        await self._work.run(self._look)
+
+    async def _look(self, key: str) -> None:
+        group, gang = self._groups.get(key), self._gangs.by_id.get(key)
+        if group is None or gang is None:
+            self._ended.pop(key, None)
+            self._counted.pop(key, None)
+            return
+        await self._find_ended(key, gang)
+        if self._is_settled(group):
+            return
+        wanted = self._status(group, gang)
+        if wanted == group.status:
+            return
+        body = {"status": _changes(group.status, wanted)}
+        namespace, name = key.split("/", 1)
+        try:
+            await self._cluster.patch(Ref(POD_GROUP, namespace, name), Patch(body))
+        except NotFound:
+            return
+
+    async def _find_ended(self, key: str, gang: Gang) -> None:
+        """Learn how members ended that have left the watch, which does not say whether they were deleted or ran to their end."""
+        members = {pod.metadata.uid: pod for pod in gang.members.values()}
+        before, self._counted[key] = self._counted.get(key, {}), members
+        ended = self._ended.setdefault(key, {})
+        for uid, pod in before.items():
+            if uid in members or uid in ended:
+                continue
+            try:
+                found: Any = await self._cluster.get(Ref(POD, pod.metadata.namespace, pod.metadata.name))
+            except NotFound:
+                continue
+            except ClusterError:
+                self._counted[key] = {**self._counted[key], uid: pod}
+                raise
+            if found.metadata.uid == uid and found.status.phase in {"Succeeded", "Failed"}:
+                ended[uid] = found.status.phase
+
+    def _is_settled(self, group: PodGroup) -> bool:
+        status = group.status
+        if status.phase in {FINISHED, FAILED}:
+            return True
+        if status.scheduled != group.spec.min_member or status.running or not status.schedule_start_time:
+            return False
+        created = group.metadata.creation_timestamp
+        return created is not None and parse_rfc3339(status.schedule_start_time) - parse_rfc3339(created) > ABANDONED_SECONDS
+
+    def _status(self, group: PodGroup, gang: Gang) -> PodGroupStatus:
+        """Return what the status is to be; of several rules the last one that applies counts."""
+        status, least = group.status, group.spec.min_member
+        ended = self._ended.get(gang.id, {})
+        members = len(gang.members) + len(ended)
+        phase = status.phase or PENDING
+        if phase == PENDING:
+            if least > 0 and members >= least:
+                return replace(status, phase=PRE_SCHEDULING, occupying=_owners(gang.members.values()))
+            return replace(status, phase=PENDING)
+        if not members:
+            return replace(status, phase=PENDING)
+        phases = [pod.status.phase for pod in gang.members.values()]
+        running = phases.count("Running")
+        succeeded = list(ended.values()).count("Succeeded")
+        failed = list(ended.values()).count("Failed")
+        scheduled = len(gang.bound) + len(ended)
+        start = status.schedule_start_time
+        if scheduled < least:
+            phase, start = SCHEDULING, start or rfc3339(self._clock.now())
+        else:
+            phase = SCHEDULED
+        if phase == SCHEDULED and succeeded + running >= least:
+            phase = RUNNING
+        if failed and failed + running + succeeded >= least:
+            phase = FAILED
+        if succeeded >= least:
+            phase = FINISHED
+        return replace(
+            status, phase=phase, scheduled=scheduled, running=running, succeeded=succeeded, failed=failed, schedule_start_time=start
+        )
+
+
+def _owners(members: Iterable[Pod]) -> str:
+    """Return who owns the first member, as namespace/name."""
+    first = next(iter(members), None)
+    if first is None:
+        return ""
+    return ",".join(sorted(f"{first.metadata.namespace}/{owner.name}" for owner in first.metadata.owner_references))
+
+
+def _changes(old: PodGroupStatus, new: PodGroupStatus) -> dict[str, Any]:
+    """Return the fields of a merge patch."""
+    before, after = msgspec.to_builtins(old), msgspec.to_builtins(new)
+    return {key: after.get(key) for key in before.keys() | after.keys() if before.get(key) != after.get(key)}

@@ -1,0 +1,40 @@
+"""Why members are held back, in their conditions: PodScheduled=False with the reason SchedulingGated (coscheduling.md §13, D9).
+
+Members of a gang come one after the other within moments, so a condition is written only when a member is still held back after a second.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.framework.handle import Handle
+    from koordsched.plugins.coscheduling.gangs import Gangs
+
+DELAY_SECONDS = 1.0
+
+
+class GatedConditions:
+    """Writes them, each at most once a second."""
+
+    def __init__(self, handle: Handle, gangs: Gangs) -> None:
+        self._handle = handle
+        self._gangs = gangs
+        self._wanted: dict[str, tuple[PodInfo, str]] = {}  # by uid
+        self._due = False  # whether a call is under way
+
+    def say(self, pod: PodInfo, problem: str) -> None:
+        """Write soon that the pod is held back, and why."""
+        self._wanted[pod.uid] = pod, problem
+        if not self._due:
+            self._due = True
+            self._handle.call_later(DELAY_SECONDS, self._write)
+
+    def _write(self) -> None:
+        self._due = False
+        wanted, self._wanted = self._wanted, {}
+        for uid, (pod, problem) in wanted.items():
+            gang = self._gangs.of(uid)
+            if gang is not None and pod.key in gang.ready and self._gangs.why_incomplete(gang, pod.key) == problem:
+                self._handle.report_gated(pod, problem)

@@ -1,0 +1,268 @@
+"""Coscheduling: pods of a gang are placed all together or not at all (coscheduling.md).
+
+PreEnqueue      of a group's pending members one stands for all in the queue; the others are held back, and all are while some are
+                missing
+GroupTurn       when it is popped, as many members as every gang of the group needs are placed in one turn, or none
+Permit          what was placed together is let go; a member that got its node apart from the others waits for them
+PreBind         who was bound together is written to the pods
+PostBind        the gang was placed once, which is enough for members that come later where its match policy says so
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koordsched.config.duration import DurationError, parse_nanoseconds
+from koordsched.framework.controllers import Controller, ControllersPlugin
+from koordsched.framework.cycle_state import annotate
+from koordsched.framework.interface import (
+    AdmissionPlugin,
+    GangTurn,
+    GroupTurnPlugin,
+    PermitPlugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    ReservePlugin,
+)
+from koordsched.framework.routes import Route, RoutesPlugin, refusal
+from koordsched.framework.status import SKIP, Code, Status, unresolvable, unschedulable
+from koordsched.plugins.coscheduling.controller import PodGroupController
+from koordsched.plugins.coscheduling.endpoint import GangView
+from koordsched.plugins.coscheduling.gangs import NAME, Gang, gangs_of
+from koordsched.plugins.coscheduling.gated import GatedConditions
+from koordsched.plugins.coscheduling.texts import GANG_NOT_FOUND, group_rejected, represented, unreserved
+from koordsched.queue.events import ActionType, ClusterEvent, EventHint, EventResource, QueueingHint
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from koordsched.api.meta import Object
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.config.koordinator_args import CoschedulingArgs
+    from koordsched.framework.cycle_state import CycleState
+    from koordsched.framework.diagnosis import Diagnosis
+    from koordsched.framework.handle import Handle
+    from koordsched.framework.interface import GroupRefusal, PostFilterResult
+    from koordsched.framework.routes import Answer
+
+NANO = 10**9
+WAIT = Status(Code.WAIT)
+NO_PREEMPTION = Status(Code.UNSCHEDULABLE)
+EVERY_EVENT = ClusterEvent(EventResource.WILDCARD, ActionType.ALL)
+
+REJECTING_PLUGIN = "JobRejectPlugin"
+"""In whose name members that wait are sent back because of another member."""
+
+GROUP_ID = "scheduling.koordinator.sh/bind-gang-group-id"
+MEMBER_COUNT = "scheduling.koordinator.sh/bind-gang-member-count"
+BOUND_TOGETHER = (GROUP_ID, MEMBER_COUNT, f"internal.{GROUP_ID}", f"internal.{MEMBER_COUNT}")
+
+
+class Coscheduling(
+    PreEnqueuePlugin,
+    AdmissionPlugin,
+    GroupTurnPlugin,
+    PostFilterPlugin,
+    ReservePlugin,
+    PermitPlugin,
+    PreBindPlugin,
+    PostBindPlugin,
+    ControllersPlugin,
+    RoutesPlugin,
+):
+    name = NAME
+    before_pre_filter = True
+    takes_time = False
+
+    def __init__(self, args: CoschedulingArgs, handle: Handle) -> None:
+        self._gangs = gangs_of(handle)
+        self._waiting_pods = handle.waiting_pods
+        self._policy = args.default_match_policy
+        self._timeout = args.default_timeout
+        self._gated = handle.cache.shared.one(GatedConditions, lambda: GatedConditions(handle, self._gangs))
+        self._controller = PodGroupController(handle, self._gangs)
+        handle.metrics.gauge_function(
+            "scheduler_waiting_gang_group_number",
+            "Gang groups of which members wait on Permit.",
+            lambda: {"": float(sum(bool(group.waiting_on_permit) for group in self._gangs.groups.values()))},
+        )
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        return ()
+
+    def events_to_register(self) -> Sequence[EventHint]:
+        """Return all events: any plugin may have refused the member for which its group failed. None helps those that are held back."""
+        return (EventHint(EVERY_EVENT, self._may_help),)
+
+    def _may_help(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
+        gang = self._gangs.of(pod.uid)
+        held_back = gang is not None and gang.group.representative not in {"", pod.key} and not gang.goes_alone(self._policy)
+        return QueueingHint.SKIP if held_back else QueueingHint.QUEUE
+
+    # PreEnqueue, admission
+
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        gang = self._gangs.of(pod.uid)
+        if gang is None or pod.key not in gang.ready:  # of those that do not count another plugin, or the cycle, says why
+            return None
+        if gang.goes_alone(self._policy):
+            return None
+        problem = self._gangs.why_incomplete(gang, pod.key)
+        group = gang.group
+        if problem:
+            if group.representative == pod.key:
+                group.representative = ""
+            self._gated.say(pod, problem)
+            return unresolvable(problem)
+        if group.representative not in {"", pod.key} and gang.needed(self._policy) > 0:
+            return unresolvable(represented(group.representative, group.id))
+        group.representative = group.representative or pod.key
+        return None
+
+    def admit(self, pod: PodInfo) -> Status | None:
+        gang = self._gangs.of(pod.uid)
+        if gang is None or gang.goes_alone(self._policy):
+            return SKIP
+        problem = self._gangs.why_incomplete(gang, pod.key)
+        return unresolvable(problem) if problem else None
+
+    def admission_key(self, pod: PodInfo) -> Hashable | None:
+        gang = self._gangs.of(pod.uid)
+        return None if gang is None else gang.id
+
+    def sign_admission(self, pod: PodInfo) -> Hashable:
+        return ()
+
+    # The turn of a group
+
+    def group_turn(self, pod: PodInfo) -> Sequence[GangTurn] | None:
+        gang = self._gangs.of(pod.uid)
+        if gang is None or self._gangs.why_incomplete(gang, pod.key):
+            return None
+        turns: list[GangTurn] = []
+        for each in self._gangs.in_group(gang.group):
+            needed = each.needed(self._policy)
+            if needed > 0 and each.spec is not None:
+                turns.append(GangTurn(each.id, tuple(each.pending()), needed, each.spec.strict))
+        return turns or None
+
+    def group_refused(self, pod: PodInfo, refusal: GroupRefusal) -> str:
+        gang = self._gangs.of(pod.uid)
+        group = refusal.gang if gang is None else gang.group.id
+        return group_rejected(group, refusal.member, refusal.message, refusal.placed)
+
+    # PostFilter
+
+    async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
+        """Leave preemption to the plugins behind this one."""
+        return None, NO_PREEMPTION
+
+    def may_help(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
+        return False
+
+    def expected_refusal(self, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
+        return NO_PREEMPTION
+
+    # Reserve, Permit
+
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        gang = self._gangs.of(pod.uid)
+        if gang is not None:
+            self._gangs.reserve(gang, pod.key)
+        return None
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        gang = self._gangs.of(pod.uid)
+        if gang is None:
+            return
+        self._gangs.unreserve(gang, pod.key, pod.uid)
+        if gang.group.waiting_on_permit and gang.spec is not None and gang.spec.strict and not gang.goes_alone(self._policy):
+            self._send_back(gang, unreserved(gang.id, pod.pod.metadata.name))
+
+    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, float]:
+        gang = self._gangs.of(pod.uid)
+        if gang is None:
+            return None, 0.0
+        group = gang.group
+        if pod.uid in group.binding:
+            return None, 0.0
+        if gang.spec is None:
+            return unschedulable(GANG_NOT_FOUND), 0.0
+        if any(each.needed(self._policy) > 0 for each in self._gangs.in_group(group)):
+            group.waiting_on_permit.add(pod.uid)
+            return WAIT, self._wait_seconds(gang)
+        self._gangs.let_go(group)
+        for uid in list(group.waiting_on_permit):
+            waiting = self._waiting_pods.get(uid)
+            if waiting is not None:
+                waiting.allow(self.name)
+        group.waiting_on_permit.clear()
+        return None, 0.0
+
+    def _wait_seconds(self, gang: Gang) -> float:
+        return wait_nanoseconds(gang, self._timeout) / NANO
+
+    def _send_back(self, gang: Gang, message: str) -> None:
+        """Reject all members of the group that wait on Permit."""
+        uids, gang.group.waiting_on_permit = gang.group.waiting_on_permit, set()
+        for uid in uids:
+            waiting = self._waiting_pods.get(uid)
+            if waiting is not None:
+                waiting.reject(REJECTING_PLUGIN, message)
+
+    # PreBind, PostBind
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        if self._gangs.of(pod.uid) is not None:
+            return None
+        annotations = pod.pod.metadata.annotations
+        return None if annotations and any(key in annotations for key in BOUND_TOGETHER) else SKIP
+
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        """Write which group the pod was bound with and how many there are; what another binding wrote is removed."""
+        gang = self._gangs.of(pod.uid)
+        binding: frozenset[str] = frozenset() if gang is None else gang.group.binding
+        if gang is not None and len(binding) > 1 and pod.uid in binding:
+            values = (gang.group.id, str(len(binding)))
+            annotate(state, dict(zip(BOUND_TOGETHER, values * 2, strict=True)))
+        elif stale := [key for key in BOUND_TOGETHER if key in pod.pod.metadata.annotations]:
+            annotate(state, dict.fromkeys(stale))
+        return None
+
+    def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        gang = self._gangs.of(pod.uid)
+        if gang is not None:
+            self._gangs.bind(gang, pod.key, pod.uid)
+
+    # Controller, HTTP
+
+    def controllers(self) -> Sequence[Controller]:
+        return (Controller("podgroups", self._controller.run),)
+
+    def routes(self) -> Sequence[Route]:
+        return (
+            Route("gang/:namespace/:name", self._show),
+            Route("gangs", self._show_all),
+        )
+
+    def _view(self) -> GangView:
+        return GangView(self._policy, lambda gang: wait_nanoseconds(gang, self._timeout))
+
+    def _show(self, named: Mapping[str, str]) -> Answer:
+        id = f"{named['namespace']}/{named['name']}"  # noqa: A001
+        gang = self._gangs.by_id.get(id)
+        return refusal(404, f"cannot find gang {id}") if gang is None else self._view().one(gang)
+
+    def _show_all(self, _named: Mapping[str, str]) -> Answer:
+        return self._view().all(self._gangs.by_id.values())
+
+
+def wait_nanoseconds(gang: Gang, default_seconds: float) -> int:
+    """Return how long members wait on Permit for others: what the gang says, where that is a duration above 0."""
+    try:
+        found = parse_nanoseconds(gang.spec.waiting) if gang.spec is not None and gang.spec.waiting else 0
+    except DurationError:
+        found = 0
+    return found if found > 0 else round(default_seconds * NANO)

@@ -1,0 +1,48 @@
+"""What users read of gangs, in the reference's words (coscheduling.md §5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ALL_ATTEMPTED = "all pending pods is already been attempted"
+GANG_NOT_FOUND = "Gang not found"
+
+
+def unknown_gang(gang: str, pod: str) -> str:
+    return f"can't find gang, gangName: {gang}, podName: {pod}"
+
+
+def not_initialised(gang: str, pod: str) -> str:
+    return f"gang has not init, gangName: {gang}, podName: {pod}"
+
+
+def incomplete_group(group: Sequence[str], missing: Sequence[str], uninitialised: Sequence[str], gang: str, pod: str) -> str:
+    """Say what a group lacks; group: the ids of all its gangs."""
+    parts = []
+    if missing:
+        parts.append(f"memberGangs {_listed(missing)} doesn't exists")
+    if uninitialised:
+        parts.append(f"memberGangs {_listed(uninitialised)} has not init")
+    if not parts:
+        parts.append(f"memberGangs {_listed(group)} child pod not collect enough")
+    return f"gangGroup {_listed(group)} basic check: {', '.join(parts)}, current gang: {gang}, podName: {pod}"
+
+
+def represented(representative: str, group: str) -> str:
+    return f"representative pod {representative} of gangGroupID {group} already exists"
+
+
+def group_rejected(group: str, member: str, reason: str, waiting: int) -> str:
+    cause = f'member Pod "{member}" is unschedulable with reason "{reason}"' if member else ALL_ATTEMPTED
+    return f'GangGroup "{group}" gets rejected due to {cause}, alreadyWaitForBound: {waiting}'
+
+
+def unreserved(gang: str, pod_name: str) -> str:
+    return f'Gang "{gang}" gets rejected due to Pod "{pod_name}" in Unreserve'
+
+
+def _listed(ids: Sequence[str]) -> str:
+    return f"[{' '.join(ids)}]"

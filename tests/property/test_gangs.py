@@ -1,0 +1,104 @@
+"""Gangs on whole schedulers: never a part of one, no deadlock between them, and nothing held for those that wait (coscheduling.md §4)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any, NamedTuple
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.fakes import SCHEDULER, embedded, node_manifest, pod_manifest
+from support.stages import nodes_of_pods
+from support.virtual_loop import run_virtual
+
+from koordsched.api.kinds import NODE, POD, POD_GROUP
+from koordsched.api.koordinator.gang_membership import GROUPS, MODE, NON_STRICT, POD_GROUP_LABEL, STRICT
+from koordsched.clock import VirtualClock
+from koordsched.cluster.memory.faults import Fault
+from koordsched.cluster.port import ServerError
+from koordsched.config import Environment, load_config_object
+from koordsched.plugins.coscheduling.gangs import Gangs
+
+POINTS = ("preEnqueue", "preFilter", "reserve", "permit", "preBind", "postBind")
+CONFIG = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [
+        {
+            "schedulerName": SCHEDULER,
+            "plugins": {point: {"enabled": [{"name": "Coscheduling"}]} for point in POINTS}
+            | {"preBind": {"enabled": [{"name": "Coscheduling"}, {"name": "DefaultPreBind"}]}},
+        }
+    ],
+}
+
+
+class Group(NamedTuple):
+    sizes: tuple[int, ...]  # members of each of its gangs, all of which are needed
+    strict: bool
+    cpu: int  # of each member
+
+
+sizes = st.lists(st.integers(1, 4), min_size=1, max_size=2).map(tuple)
+groups = st.lists(st.builds(Group, sizes, st.booleans(), st.integers(1, 2)), min_size=1, max_size=5)
+
+
+def pod_groups(number: int, group: Group) -> list[dict[str, Any]]:
+    ids = [f"default/g{number}-{i}" for i in range(len(group.sizes))]
+    text = "[" + ",".join(f'"{id}"' for id in ids) + "]"  # noqa: A001
+    annotations = {GROUPS: text, MODE: STRICT if group.strict else NON_STRICT}
+    return [
+        {"metadata": {"name": f"g{number}-{i}", "namespace": "default", "annotations": annotations}, "spec": {"minMember": size}}
+        for i, size in enumerate(group.sizes)
+    ]
+
+
+def members(number: int, group: Group) -> list[dict[str, Any]]:
+    made = []
+    for i, size in enumerate(group.sizes):
+        for member in range(size):
+            manifest = pod_manifest(f"p{number}-{i}-{member}", str(group.cpu))
+            manifest["metadata"]["labels"] = {POD_GROUP_LABEL: f"g{number}-{i}"}
+            made.append(manifest)
+    return made
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(groups, st.randoms(use_true_random=False), st.lists(st.integers(1, 6), min_size=1, max_size=3), st.booleans())
+def test_gangs_are_bound_whole_or_not_at_all_and_who_fits_goes(found: list[Group], random: Any, rooms: list[int], faulty: bool) -> None:
+    """Members arrive in any order; binds may fail. In the end no group is bound in part, nothing is held for the others, and none of
+    those would fit by itself into the room that is left."""
+
+    async def play(_clock: VirtualClock) -> None:
+        async with embedded(asyncio.get_running_loop(), load_config_object(CONFIG, Environment())) as world:
+            for i, room in enumerate(rooms):
+                await world.create(NODE, node_manifest(f"n{i}", str(room)))
+            if faulty:
+                world.cluster.faults.rules.append(Fault(verb="bind", probability=0.3, times=6, error=lambda: ServerError("not now")))
+            await world.start()
+            created = [(POD_GROUP, each) for number, group in enumerate(found) for each in pod_groups(number, group)]
+            created += [(POD, each) for number, group in enumerate(found) for each in members(number, group)]
+            random.shuffle(created)
+            for kind, manifest in created:
+                await world.create(kind, manifest)
+            await world.settle()
+            await asyncio.sleep(900.0)
+            placed = nodes_of_pods(world)
+            used = Counter[str]()
+            for number, group in enumerate(found):
+                nodes = [placed[each["metadata"]["name"]] for each in members(number, group)]
+                assert all(nodes) or not any(nodes), f"group {number} {group} on {nodes}"
+                used.update({node: group.cpu * nodes.count(node) for node in set(nodes) if node})
+            left = [room - used[f"n{i}"] for i, room in enumerate(rooms)]
+            assert min(left) >= 0
+            assert not world.scheduler.cache.assumed_count
+            gangs = world.scheduler.cache.shared.find(Gangs)
+            assert gangs is not None
+            assert not any(gang.waiting for gang in gangs.by_id.values())
+            for number, group in enumerate(found):
+                if not placed[members(number, group)[0]["metadata"]["name"]]:
+                    slots = sum(room // group.cpu for room in left)
+                    assert slots < sum(group.sizes), f"group {number} {group} fits into {left}"
+
+    run_virtual(play)

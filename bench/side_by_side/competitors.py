@@ -81,18 +81,19 @@ def kube_scheduler(plane: ControlPlane, _load: Workload) -> KubeScheduler:
 
 
 def koord_scheduler(plane: ControlPlane, load: Workload) -> KubeScheduler:
-    """Koordinator's scheduler, configured as ours."""
-    config = write_config(plane.folder, kubeconfig_of(plane, ADMIN), **profiles_for(load.theme))
-    return _built_on_kube_scheduler(plane, executable(os.environ), config)
+    """Koordinator's scheduler, configured as ours, with its plugin Reservation besides: its other plugins need that."""
+    config = write_config(plane.folder, kubeconfig_of(plane, ADMIN), **profiles_for(load.theme, "Reservation"))
+    return _built_on_kube_scheduler(plane, executable(os.environ), config, "--port=0")
 
 
-def profiles_for(theme: str) -> dict[str, Any]:
-    """Return what a configuration says besides its connection: the plugin that a theme is about, beside the default ones."""
-    plugins = {CPUSET: cpus.PLUGINS, GPU: gpus.PLUGINS, JOINT: gpus.PLUGINS}.get(theme)
-    return {} if plugins is None else {"profiles": [{"schedulerName": SCHEDULER_NAME, "plugins": plugins}]}
+def profiles_for(theme: str, *needed: str) -> dict[str, Any]:
+    """Return what a configuration says besides its connection: the plugin that a theme is about, and what it needs, beside the defaults."""
+    plugin = {CPUSET: cpus.PLUGIN, GPU: gpus.PLUGIN, JOINT: gpus.PLUGIN}.get(theme)
+    enabled = [] if plugin is None else [{"name": name} for name in (plugin, *needed)]
+    return {"profiles": [{"schedulerName": SCHEDULER_NAME, "plugins": {"multiPoint": {"enabled": enabled}}}]} if enabled else {}
 
 
-def _built_on_kube_scheduler(plane: ControlPlane, program: Path, config: Path) -> KubeScheduler:
+def _built_on_kube_scheduler(plane: ControlPlane, program: Path, config: Path, *flags: str) -> KubeScheduler:
     port = free_port()
     line = [
         str(program),
@@ -102,6 +103,7 @@ def _built_on_kube_scheduler(plane: ControlPlane, program: Path, config: Path) -
         f"--tls-cert-file={plane.folder / 'server.crt'}",
         f"--tls-private-key-file={plane.folder / 'server.key'}",
         f"--authorization-always-allow-paths={OPEN_PATHS}",
+        *flags,
     ]
     return KubeScheduler(line, port, plane.authority.certificate)
 

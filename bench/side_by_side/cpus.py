@@ -21,7 +21,7 @@ CPUS = 4  # of each pod
 REQUESTS = {"cpu": str(CPUS), "memory": "4Gi"}
 LABELS = {"koordinator.sh/qosClass": "LSR"}
 PRIORITY_CLASS, PRIORITY = "koord-prod", 9000
-PLUGINS = {"multiPoint": {"enabled": [{"name": "NodeNUMAResource"}]}}
+PLUGIN = "NodeNUMAResource"
 
 RESOURCE_SPEC = "scheduling.koordinator.sh/resource-spec"
 RESOURCE_STATUS = "scheduling.koordinator.sh/resource-status"

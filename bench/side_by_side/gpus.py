@@ -21,7 +21,7 @@ from koordsched.api.koordinator.device_annotations import (
 from koordsched.plugins.deviceshare.layouts import device_manifest
 
 GPU, JOINT = "gpu", "gpu-joint"
-PLUGINS = {"multiPoint": {"enabled": [{"name": "DeviceShare"}]}}
+PLUGIN = "DeviceShare"
 GPUS, SWITCHES, FUNCTIONS = 8, 4, 16  # of a node, of a node, of an interface
 LAYOUT = {"gpus": "2x2x2,80Gi", "nics": f"2x2x1,{FUNCTIONS}"}
 MEMORY = 80 << 30

@@ -9,6 +9,7 @@ import pytest
 
 from koordsched.cli import main
 from koordsched.framework.topologymanager import UNALIGNED, UNSATISFIED
+from koordsched.plugins.deviceshare import reasons as device_reasons
 from koordsched.plugins.nodenumaresource import reasons
 
 ROOT = Path(__file__).parents[2]
@@ -100,3 +101,20 @@ def test_every_refusal_of_nodenumaresource_is_explained() -> None:
     parts = [text.partition("{")[0] for text in (*fixed, reasons.INSUFFICIENT, UNSATISFIED, UNALIGNED)]
     assert len(parts) > 10
     assert [part for part in parts if not any(text.startswith(part) for text in explained)] == []
+
+
+def test_every_refusal_of_deviceshare_is_explained() -> None:
+    page = (DOCS / "plugins" / "deviceshare.md").read_text(encoding="utf-8")
+    explained = re.findall(r"^\| `([^`]+)`", page.partition("## What refused pods report")[2], flags=re.MULTILINE)
+    statuses = (*device_reasons.FIXED.values(), device_reasons.NO_NUMA_OF_DESIGNATED)
+    texts = [text for status in statuses for text in status.reasons]
+    texts += [device_reasons.INSUFFICIENT_DEVICES.format(type="gpu"), device_reasons.INSUFFICIENT_VFS.format(type="rdma")]
+    texts.append(device_reasons.NO_HEALTHY_GPU.format(minor="N"))
+    texts.append(device_reasons.SHARE_UNSUPPORTED.format(model="MODEL", vendor="VENDOR"))
+    assert len(texts) > 15
+    assert [text for text in texts if text not in explained] == []
+
+
+def test_examples_of_deviceshare_do_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["test", str(ROOT / "examples" / "deviceshare")]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "8 passed, 0 failed"

@@ -55,7 +55,7 @@ def create(rest: Rest, name: str, requests: dict[str, str]) -> None:
     rest.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
 
 
-def annotations(rest: Rest, path: str) -> dict[str, str]:
+def annotations_of(rest: Rest, path: str) -> dict[str, str]:
     return dict(rest.get(path)["metadata"].get("annotations") or {})
 
 
@@ -83,19 +83,19 @@ def test_pods_for_vendors_device_plugins_come_one_by_one(plane: ControlPlane, tm
         create(rest, "first", SHARE)
         until(lambda: bound(rest, "first"))
         allocated = '[[{"uuid":"GPU-0","compute":50,"vRam":16384}]]'
-        assert annotations(rest, f"{PODS}/first")["metax-tech.com/gpu-devices-allocated"] == allocated
-        assert annotations(rest, "/api/v1/nodes/metax-1")[LOCK].endswith(",default,first")
+        assert annotations_of(rest, f"{PODS}/first")["metax-tech.com/gpu-devices-allocated"] == allocated
+        assert annotations_of(rest, "/api/v1/nodes/metax-1")[LOCK].endswith(",default,first")
 
         create(rest, "second", SHARE)
         until(lambda: 'node "metax-1" has been locked' in message(rest, "second"))
-        assert annotations(rest, "/api/v1/nodes/metax-1")[LOCK].endswith(",default,first")
+        assert annotations_of(rest, "/api/v1/nodes/metax-1")[LOCK].endswith(",default,first")
         rest.patch("/api/v1/nodes/metax-1", {"metadata": {"annotations": {LOCK: None}}})  # as the device plugin does
         until(lambda: bound(rest, "second"))
-        assert annotations(rest, "/api/v1/nodes/metax-1")[LOCK].endswith(",default,second")
+        assert annotations_of(rest, "/api/v1/nodes/metax-1")[LOCK].endswith(",default,second")
 
         create(rest, "virtual", VIRTUAL)
         until(lambda: bound(rest, "virtual"))
-        assert annotations(rest, f"{PODS}/virtual")["huawei.com/npu-core"] == "0-vir02"
+        assert annotations_of(rest, f"{PODS}/virtual")["huawei.com/npu-core"] == "0-vir02"
         outcome = ended(process.stop(TIMEOUT), process.output())
     assert outcome.code == 0
     assert "forbidden" not in outcome.text

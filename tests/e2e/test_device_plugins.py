@@ -1,5 +1,5 @@
-"""With the rights of config/rbac.yaml and no others: templates are read, pods are told to device plugins, and Nodes are locked meanwhile
-(deviceshare.md §11)."""
+"""With the rights of config/rbac.yaml and no others: templates are read, pods get what device plugins read, and Nodes are locked
+meanwhile (deviceshare.md §11)."""
 
 from __future__ import annotations
 

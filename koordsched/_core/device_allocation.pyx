@@ -41,6 +41,7 @@ from koordsched._core.device_table cimport (
     DeviceNode,
     DeviceTable,
     Masks,
+    NodeShape,
     Partition,
     Positions,
     Scope,
@@ -161,7 +162,20 @@ cdef Positions _fitting(const DeviceGroup* group, DeviceRequest request, int typ
     """Return the devices that have what is asked of each."""
     cdef int at, k, r
     cdef Positions found = 0
+    cdef uint64_t few = 0
     cdef bint fits
+    cdef const int64_t* first
+    cdef const int64_t* second
+    cdef int64_t least_first, least_second
+    if 0 < request.named_count[type] <= 2 and group.count <= 64:
+        # Nearly all requests and nodes; for them this is the time that Filter takes (bench_deviceshare.py::bench_new_kind_of_request).
+        r = request.named[type][0]
+        k = request.named[type][request.named_count[type] - 1]
+        first, least_first = group.free + r * group.free_stride, request.amount[type][r]
+        second, least_second = group.free + k * group.free_stride, request.amount[type][k]
+        for at in range(group.count):
+            few |= <uint64_t> ((first[at] >= least_first) & (second[at] >= least_second)) << at
+        return few
     for at in range(group.count):
         fits = True
         for k in range(request.named_count[type]):
@@ -266,7 +280,7 @@ cdef int32_t _free_vf(
 ) noexcept nogil:
     """Return the place of the free virtual function with the smallest bus id, -1 when the device has none that suits."""
     cdef int type = group.type
-    cdef const int32_t* start = table.node[index].shape.vf_start[type]
+    cdef const int32_t* start = table.shape[index].vf_start[type]
     cdef const VirtualFunction* vf
     cdef const Buses* freed = NULL
     cdef const Buses* limits = NULL
@@ -277,7 +291,7 @@ cdef int32_t _free_vf(
         freed = _buses_of(adjustment.freed_vfs, adjustment.freed_count, type, group.minor[at])
         limits = _buses_of(adjustment.only_vfs, adjustment.only_vfs_count, type, group.minor[at])
     for v in range(start[at], start[at + 1]):
-        vf = &table.node[index].shape.vfs[type][v]
+        vf = &table.shape[index].vfs[type][v]
         if not request.vf_matches[type][vf.labels] or (limits != NULL and not _has_bus(limits, vf.bus)):
             continue
         if vf.used == 0 or (freed != NULL and _has_bus(freed, vf.bus)):
@@ -426,7 +440,7 @@ cdef int32_t _take_gpus(
             return NO_TEMPLATE
         out.from_template = templates == ONE_TEMPLATE
     if not request.shared:
-        code = _by_partition(node, request, group, &devices)
+        code = _by_partition(node, &table.shape[index], request, group, &devices)
         if devices:
             _give_all(taken, devices, group.count)
             return PASS
@@ -441,7 +455,7 @@ cdef int32_t _take_gpus(
     if node.flags & HAS_TREE:
         code = MULTI_SHARED
         if not request.shared or request.count[GPU] <= 1:
-            devices = _by_topology(node, table.masks[index * TYPES + GPU].listed, request, scoring, group)
+            devices = _by_topology(&table.shape[index], table.masks[index * TYPES + GPU].listed, request, scoring, group)
             if devices:
                 _give_all(taken, devices, group.count)
                 return PASS
@@ -451,18 +465,20 @@ cdef int32_t _take_gpus(
     return _take_any(table, request, index, adjustment, scoring, group, desired, maximum, NULL, taken)
 
 
-cdef int32_t _by_partition(const DeviceNode* node, DeviceRequest request, const DeviceGroup* group, Positions* devices) noexcept nogil:
+cdef int32_t _by_partition(
+    const DeviceNode* node, const NodeShape* shape, DeviceRequest request, const DeviceGroup* group, Positions* devices
+) noexcept nogil:
     """Find the partition that leaves the most and largest ones whole; return why there is none, or PASS."""
-    cdef const Partition* partitions = node.shape.partitions
+    cdef const Partition* partitions = shape.partitions
     cdef int first = 0, i, feasible = 0
     cdef int64_t score, best = 0
     if not node.flags & HAS_PARTITIONS:
         return NO_PARTITION_TABLE
-    while first < node.shape.partition_count and partitions[first].count != request.count[GPU]:
+    while first < shape.partition_count and partitions[first].count != request.count[GPU]:
         first += 1
-    if first == node.shape.partition_count:
+    if first == shape.partition_count:
         return UNSUPPORTED_COUNT
-    for i in range(first, node.shape.partition_count):
+    for i in range(first, shape.partition_count):
         if partitions[i].count != request.count[GPU]:
             break
         if partitions[i].score != partitions[first].score:
@@ -472,7 +488,7 @@ cdef int32_t _by_partition(const DeviceNode* node, DeviceRequest request, const 
             first = i
         if not _is_feasible(&partitions[i], request, group):
             continue
-        score = _left_whole(node, request, group.busy | partitions[i].devices)
+        score = _left_whole(shape, request, group.busy | partitions[i].devices)
         feasible += 1
         if feasible == 1 or score > best:
             best = score
@@ -483,17 +499,17 @@ cdef int32_t _by_partition(const DeviceNode* node, DeviceRequest request, const 
 cdef bint _is_feasible(const Partition* partition, DeviceRequest request, const DeviceGroup* group) noexcept nogil:
     if not partition.complete or group.included & ~partition.devices:
         return False
-    if partition.devices & group.busy or partition.devices & ~group.healthy:
+    if partition.devices & group.busy or partition.devices & ~(group.healthy & group.fitting):
         return False
     return request.bandwidth == NO_BANDWIDTH or (partition.bandwidth != NO_BANDWIDTH and partition.bandwidth >= request.bandwidth)
 
 
-cdef int64_t _left_whole(const DeviceNode* node, DeviceRequest request, Positions busy) noexcept nogil:
+cdef int64_t _left_whole(const NodeShape* shape, DeviceRequest request, Positions busy) noexcept nogil:
     """Return what the partitions are worth that would be left whole."""
-    cdef const Partition* partitions = node.shape.partitions
+    cdef const Partition* partitions = shape.partitions
     cdef int i, first = -1, before = -1
     cdef int64_t weight, score = 0
-    for i in range(node.shape.partition_count):
+    for i in range(shape.partition_count):
         if partitions[i].count != before:
             before = partitions[i].count
             first = i
@@ -505,17 +521,17 @@ cdef int64_t _left_whole(const DeviceNode* node, DeviceRequest request, Position
 
 
 cdef Positions _by_topology(
-    const DeviceNode* node, Positions listed, DeviceRequest request, DeviceScoring scoring, const DeviceGroup* group
+    const NodeShape* shape, Positions listed, DeviceRequest request, DeviceScoring scoring, const DeviceGroup* group
 ) noexcept nogil:
     """Find GPUs in the narrowest scope that has enough, preferring scopes that are in use; 0: there is no such scope."""
-    cdef const Scope* scopes = node.shape.scopes
+    cdef const Scope* scopes = shape.scopes
     cdef int wanted = request.count[GPU], i = 0, j, in_node, in_numa
     cdef Answer best, within
     memset(&best, 0, sizeof(Answer))
     if size_of(listed) < wanted:
         return 0
     in_node = 1 if listed & group.busy else 0
-    while i < node.shape.scope_count:
+    while i < shape.scope_count:
         if scopes[i].size >= wanted:
             in_numa = in_node + (1 if scopes[i].devices & group.busy else 0)
             memset(&within, 0, sizeof(Answer))
@@ -642,7 +658,7 @@ cdef int32_t _take_jointly(
                 _pcies_of(&groups[type], out.taken[type].devices, &others)
                 if not _equal(&pcies, &others):
                     code = JOINT_VIOLATION
-    if code != PASS and request.same_pcie and _search(table, request, index, adjustment, groups, out):
+    if code != PASS and request.same_pcie and _search(table, request, index, adjustment, groups, False, out):
         return PASS
     return code
 
@@ -659,17 +675,20 @@ cdef struct Search:
     int[TYPES] elsewhere                     # usable devices whose place is not known
     int16_t[PCIES] pcie                      # switches with a usable device of every type
     int switches
+    bint only_feasible                       # nothing is chosen; whether something could be is all that is asked
     int16_t on[TYPES][PCIES]                 # [place among those switches]: usable devices there
 
 
 cdef bint _search(
-    DeviceTable table, DeviceRequest request, Py_ssize_t index, DeviceAdjustment adjustment, DeviceGroup* groups, Outcome* out
+    DeviceTable table, DeviceRequest request, Py_ssize_t index, DeviceAdjustment adjustment, DeviceGroup* groups, bint only_feasible,
+    Outcome* out
 ) noexcept nogil:
     """Find devices of all joint types on the same PCIe switches, on as few of them as possible; answer whether there are some."""
     cdef const DeviceNode* node = &table.node[index]
     cdef Search search
     cdef int i, at, type
     search.types = 0
+    search.only_feasible = only_feasible
     for i in range(request.joint_count):
         type = request.joint[i]
         if out.asks[type]:
@@ -696,13 +715,14 @@ cdef bint _search_gpus(
 ) noexcept nogil:
     """Search within each set of GPUs that partitions and the required scope allow."""
     cdef const DeviceNode* node = &table.node[index]
-    cdef const Partition* partitions = node.shape.partitions
+    cdef const NodeShape* shape = &table.shape[index]
+    cdef const Partition* partitions = shape.partitions
     cdef Positions usable = search.usable[place]
     cdef int i, first = -1
     if request.template_of != NULL:
         out.from_template = request.template_of[node.model] == ONE_TEMPLATE
     if not request.shared and (request.by_partition or node.flags & HONORS_PARTITIONS):
-        for i in range(node.shape.partition_count):
+        for i in range(shape.partition_count):
             if partitions[i].count != request.count[GPU]:
                 continue
             first = i if first < 0 else first
@@ -716,9 +736,9 @@ cdef bint _search_gpus(
         return False
     if request.scope <= NODE_LEVEL:
         return _search_switches(table, request, index, adjustment, groups, search, out)
-    for i in range(node.shape.scope_count):
-        if node.shape.scopes[i].level >= request.scope:
-            search.usable[place] = usable & node.shape.scopes[i].devices
+    for i in range(shape.scope_count):
+        if shape.scopes[i].level >= request.scope:
+            search.usable[place] = usable & shape.scopes[i].devices
             if _search_switches(table, request, index, adjustment, groups, search, out):
                 return True
     return False
@@ -732,7 +752,7 @@ cdef bint _search_switches(
     cdef int[PCIES] chosen
     cdef int[PCIES] best
     cdef int size, i, most, left, least
-    _count_switches(groups, search)
+    _count_switches(groups, search, table.node[index].pcies)
     most = search.switches
     for i in range(search.types):
         if search.exact[i] and search.need[i] < most:
@@ -749,6 +769,8 @@ cdef bint _search_switches(
                 chosen[i] = i
             while True:
                 left = _left_over(search, chosen, size)
+                if left >= 0 and search.only_feasible:
+                    return True
                 if left >= 0 and (least < 0 or left < least):
                     least = left
                     best = chosen
@@ -760,12 +782,13 @@ cdef bint _search_switches(
     return False
 
 
-cdef void _count_switches(const DeviceGroup* groups, Search* search) noexcept nogil:
+cdef void _count_switches(const DeviceGroup* groups, Search* search, int pcies) noexcept nogil:
     cdef int16_t on[TYPES][PCIES]
     cdef int i, at, pcie
     cdef const DeviceGroup* group
     cdef bint every
-    memset(on, 0, sizeof(on))
+    for i in range(search.types):
+        memset(on[i], 0, pcies * sizeof(int16_t))
     for i in range(search.types):
         group = &groups[search.type[i]]
         search.elsewhere[i] = 0
@@ -776,7 +799,7 @@ cdef void _count_switches(const DeviceGroup* groups, Search* search) noexcept no
                 else:
                     on[i][group.pcie[at]] += 1
     search.switches = 0
-    for pcie in range(PCIES):
+    for pcie in range(pcies):
         every = True
         for i in range(search.types):
             every = every and on[i][pcie] > 0
@@ -913,6 +936,84 @@ cdef int32_t try_allocate(
     return PASS
 
 
+cdef int32_t check_feasible(DeviceTable table, DeviceRequest request, Py_ssize_t index, bint reserve) noexcept nogil:
+    cdef DeviceGroup[TYPES] groups
+    cdef Outcome out
+    cdef int i, type, asked = 0
+    cdef int32_t code = read_desired(table, request, index, reserve, &out)
+    cdef bint together
+    if code != PASS:
+        return code
+    for type in range(TYPES):
+        if out.asks[type]:
+            read_group(table, request, index, type, None, 0, &groups[type])
+            asked += 1
+    together = asked > 1 and request.joint_count > 1 and request.same_pcie
+    for i in range(request.joint_count if asked > 1 else 0):
+        if code == PASS and out.asks[request.joint[i]]:
+            code = _check_type(table, request, index, &groups[request.joint[i]], out.desired[request.joint[i]])
+    for type in range(TYPES):
+        if code == PASS and out.asks[type]:
+            code = _check_type(table, request, index, &groups[type], out.desired[type])
+    if not together or (code == PASS and _search(table, request, index, None, groups, True, &out)):
+        return code
+    return try_allocate(table, request, index, None, None, 0, reserve, &out)  # which finds the reason
+
+
+cdef int32_t _check_type(
+    DeviceTable table, DeviceRequest request, Py_ssize_t index, const DeviceGroup* group, int desired
+) noexcept nogil:
+    """Return why devices of one type cannot be taken, apart from all others, or 0."""
+    cdef const DeviceNode* node = &table.node[index]
+    cdef const NodeShape* shape = &table.shape[index]
+    cdef Positions fitting = group.fitting & group.healthy
+    cdef int32_t code
+    cdef int i, at, found
+    cdef bint honors = request.by_partition or node.flags & HONORS_PARTITIONS
+    if group.type == GPU:
+        if request.template_of != NULL and request.template_of[node.model] == NO_TEMPLATE_OF:
+            return NO_TEMPLATE
+        # Where partitions are not honored, and no scope is required, cards of a partition are enough cards in any case.
+        if not request.shared and (honors or request.scope != NO_SCOPE):
+            code = _check_partitions(node, shape, request, group)
+            if code == PASS or honors:
+                return code
+        if node.flags & HAS_TREE and (not request.shared or request.count[GPU] <= 1):
+            if request.scope <= NODE_LEVEL and size_of(fitting) >= request.count[GPU]:
+                return PASS
+            for i in range(shape.scope_count if NODE_LEVEL < request.scope <= PCIE_LEVEL else 0):
+                if shape.scopes[i].level == request.scope and size_of(fitting & shape.scopes[i].devices) >= request.count[GPU]:
+                    return PASS
+            return INSUFFICIENT_GPUS if request.scope == NO_SCOPE else INSUFFICIENT_SCOPED
+        if request.scope != NO_SCOPE:
+            return MULTI_SHARED if node.flags & HAS_TREE else NO_TOPOLOGY_TREE
+    found = size_of(group.fitting)
+    if request.vf_matches[group.type] != NULL:
+        for at in range(group.count):
+            if group.fitting >> at & 1 and _free_vf(table, request, index, None, group, at) < 0:
+                found -= 1
+    return PASS if found >= desired and found > 0 else INSUFFICIENT | group.type << DETAIL_BITS
+
+
+cdef int32_t _check_partitions(
+    const DeviceNode* node, const NodeShape* shape, DeviceRequest request, const DeviceGroup* group
+) noexcept nogil:
+    """Return why there is no partition, or 0."""
+    cdef const Partition* partitions = shape.partitions
+    cdef int i, first = -1
+    if not node.flags & HAS_PARTITIONS:
+        return NO_PARTITION_TABLE
+    for i in range(shape.partition_count):
+        if partitions[i].count != request.count[GPU]:
+            continue
+        first = i if first < 0 else first
+        if request.first_group and partitions[i].score != partitions[first].score:
+            break
+        if _is_feasible(&partitions[i], request, group):
+            return PASS
+    return UNSUPPORTED_COUNT if first < 0 else INSUFFICIENT_PARTITIONED
+
+
 cdef int32_t _check_healthy(DeviceTable table, Py_ssize_t index, DeviceAdjustment adjustment) noexcept nogil:
     """Return why what is required cannot be completed: a GPU is missing or not healthy."""
     cdef int i
@@ -972,7 +1073,7 @@ cdef result_of(DeviceTable table, DeviceRequest request, Py_ssize_t index, const
             template = ""
             given = dict(amounts)
             if out.taken[type].vf[i] >= 0:
-                vf = &table.node[index].shape.vfs[type][out.taken[type].vf[i]]
+                vf = &table.shape[index].vfs[type][out.taken[type].vf[i]]
                 function = (table.bus_names[vf.bus], vf.minor)
             if type == GPU:
                 if out.from_template:

@@ -13,6 +13,7 @@ from koordsched._core.device_allocation cimport (
     NO_DEVICES,
     PASS,
     Outcome,
+    check_feasible,
     check_labels,
     score_candidates,
     try_allocate,
@@ -68,14 +69,16 @@ cdef void try_rows(
         index = index_of(table, rows.at[i])
         codes[i] = check_labels(table, request, index)
         if codes[i] == PASS and table.node[index].flags & HAS_ENTRY and (aligned == NULL or not aligned[i]):
-            codes[i] = try_allocate(table, request, index, adjustment, None, 0, reserve, &outcome)
+            if adjustment is None:
+                codes[i] = check_feasible(table, request, index, reserve)
+            else:
+                codes[i] = try_allocate(table, request, index, adjustment, None, 0, reserve, &outcome)
 
 
 cdef void count_gpus(DeviceTable table, DeviceRequest request, Rows rows, int32_t* codes) noexcept nogil:
     # What steps 2 to 4 of §6.3 come to where partitions are not honored and no scope is required: enough GPUs that fit.
     cdef const DeviceNode* node
     cdef const int64_t* free
-    cdef Outcome outcome
     cdef Py_ssize_t i, index, capacity = table.columns[GPU].capacity
     cdef int wanted = request.count[GPU], named = request.named_count[GPU], at, found
     cdef const int64_t* amount = &request.amount[GPU][0]
@@ -94,7 +97,7 @@ cdef void count_gpus(DeviceTable table, DeviceRequest request, Rows rows, int32_
         if codes[i] != PASS or not node.flags & HAS_ENTRY:
             continue
         if named > 2 or amount[first] == 0 or (node.flags & HONORS_PARTITIONS and not request.shared):
-            codes[i] = try_allocate(table, request, index, None, None, 0, False, &outcome)
+            codes[i] = check_feasible(table, request, index, False)
             continue
         free = table.columns[GPU].free + node.cells[GPU].start
         found = 0

@@ -27,6 +27,8 @@ cdef struct DeviceGroup:
 
 cdef class DeviceScoring:
     cdef int64_t weight[TYPES][GPU_RESOURCES]
+    cdef int[TYPES] weighted                  # resources that have a weight
+    cdef int weighing[TYPES][GPU_RESOURCES]   # ... and which they are
     cdef readonly bint most
     cdef bint picks_device   # shares of one GPU take the best device of the node, wherever it is, unless a scope is required
 
@@ -36,4 +38,5 @@ cdef class DeviceScoring:
     cdef int64_t score_group(self, DeviceRequest request, const DeviceGroup* group, const int64_t* amounts) noexcept nogil
     # The score of a device, larger for a better one; at least 0.
     cdef int64_t score_device(self, const DeviceGroup* group, int at, const int64_t* amounts) noexcept nogil
-    cdef int64_t of_sums(self, int type, const int64_t* total, const int64_t* free, const int64_t* amounts) noexcept nogil
+    # The same for sums as DeviceTable has them: of each resource the total, then what is free.
+    cdef int64_t of_sums(self, int type, const int64_t* sums, const int64_t* amounts) noexcept nogil

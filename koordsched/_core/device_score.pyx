@@ -1,11 +1,12 @@
 """Scores by how much of devices is in use, with the request (deviceshare.md §7)."""
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint32_t
 
 from koordsched._core.device_facts import DeviceResource
 from koordsched._core.device_request cimport DeviceRequest, is_skipped
 from koordsched._core.device_table cimport (
     GPU_RESOURCES,
+    HAS_FREE,
     RESOURCES,
     TYPES,
     DeviceTable,
@@ -20,59 +21,64 @@ cdef int64_t MAX_SCORE = 100
 cdef class DeviceScoring:
 
     def __init__(self, weights not None, *, bint most):
-        cdef int type
+        cdef int type, r
         for resource, weight in weights.items():
             if not 0 <= weight <= 1 << 20:
                 raise ValueError(f"weight {weight} of {DeviceResource(resource).name}: must be 0 to 2^20")
             for type in range(TYPES):
                 if 0 <= resource - first_resource(type) < resources_of(type):
                     self.weight[type][<int> resource - first_resource(type)] = weight
+        for type in range(TYPES):
+            for r in range(resources_of(type)):
+                if self.weight[type][r]:
+                    self.weighing[type][self.weighted[type]] = r
+                    self.weighted[type] += 1
         self.most = most
 
     cdef int64_t score_node(self, DeviceTable table, DeviceRequest request, Py_ssize_t index) noexcept nogil:
-        cdef const int64_t* sums = &table.sums[index * 2 * RESOURCES]
+        cdef const int64_t* sums = &table.sums[index * RESOURCES * 2]
         cdef int64_t score = 0
         cdef int type
         for type in range(TYPES):
             # A type of which nothing at all is free has no devices (§6): it scores nothing.
-            if request.asks[type] and not is_skipped(table, request, index, type) and table.masks[index * TYPES + type].available:
-                score += self.of_sums(type, sums + first_resource(type), sums + RESOURCES + first_resource(type), &request.amount[type][0])
+            if request.asks[type] and table.node[index].flags & <uint32_t> HAS_FREE << type and not is_skipped(table, request, index, type):
+                score += self.of_sums(type, sums + 2 * first_resource(type), &request.amount[type][0])
         return score
 
     cdef int64_t score_group(self, DeviceRequest request, const DeviceGroup* group, const int64_t* amounts) noexcept nogil:
-        cdef int64_t[GPU_RESOURCES] total
-        cdef int64_t[GPU_RESOURCES] free
+        cdef int64_t[2 * GPU_RESOURCES] sums
         cdef int r, p
         for r in range(resources_of(group.type)):
-            total[r] = free[r] = 0
+            sums[2 * r] = sums[2 * r + 1] = 0
             for p in range(group.count):
                 if group.candidates & position(p):
-                    total[r] += group.total[r * group.total_stride + p]
-                    free[r] += group.free[r * group.free_stride + p]
-        return self.of_sums(group.type, total, free, amounts)
+                    sums[2 * r] += group.total[r * group.total_stride + p]
+                    sums[2 * r + 1] += group.free[r * group.free_stride + p]
+        return self.of_sums(group.type, sums, amounts)
 
     cdef int64_t score_device(self, const DeviceGroup* group, int at, const int64_t* amounts) noexcept nogil:
-        cdef int64_t[GPU_RESOURCES] total
-        cdef int64_t[GPU_RESOURCES] free
+        cdef int64_t[2 * GPU_RESOURCES] sums
         cdef int r
         for r in range(resources_of(group.type)):
-            total[r] = group.total[r * group.total_stride + at]
-            free[r] = group.free[r * group.free_stride + at]
-        return self.of_sums(group.type, total, free, amounts)
+            sums[2 * r] = group.total[r * group.total_stride + at]
+            sums[2 * r + 1] = group.free[r * group.free_stride + at]
+        return self.of_sums(group.type, sums, amounts)
 
-    cdef int64_t of_sums(self, int type, const int64_t* total, const int64_t* free, const int64_t* amounts) noexcept nogil:
-        cdef int64_t sum = 0, weights = 0, weight, requested
-        cdef int r
-        for r in range(resources_of(type)):
+    cdef int64_t of_sums(self, int type, const int64_t* sums, const int64_t* amounts) noexcept nogil:
+        cdef int64_t sum = 0, weights = 0, weight, requested, total, free
+        cdef int i, r
+        for i in range(self.weighted[type]):
+            r = self.weighing[type][i]
             weight = self.weight[type][r]
-            if weight == 0 or total[r] == 0:
+            total, free = sums[2 * r], sums[2 * r + 1]
+            if total == 0:
                 continue
-            requested = total[r] - free[r] + amounts[r] if free[r] <= total[r] else total[r]
+            requested = total - free + amounts[r] if free <= total else total
             weights += weight
             if self.most:
-                sum += weight * (_percent(requested, total[r]) if requested < total[r] else MAX_SCORE)
-            elif requested <= total[r]:
-                sum += weight * _percent(total[r] - requested, total[r])
+                sum += weight * (_percent(requested, total) if requested < total else MAX_SCORE)
+            elif requested <= total:
+                sum += weight * _percent(total - requested, total)
         if weights == 0:
             return 0
         return sum // weights if weights > 2 else sum >> (weights - 1)  # mostly 1 or 2: no division

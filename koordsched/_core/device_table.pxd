@@ -43,6 +43,7 @@ cdef enum:
     HONORS_PARTITIONS = 16
     HAS_TREE = 32          # the place of every listed GPU is known
     HAS_VFS = 64           # bit HAS_VFS << type: some listed device of the type has groups of virtual functions
+    HAS_FREE = 512         # bit HAS_FREE << type: something of the type is free, of whatever device
 
 cdef enum:
     # Bits of DeviceColumns.state
@@ -97,10 +98,10 @@ cdef struct VirtualFunction:
     int32_t used          # pods that hold it
 
 cdef struct NodeShape:
-    # What changes with the Device object alone
-    Scope* scopes
+    # What changes with the Device object alone. Nodes that are alike share their scopes and partitions.
+    const Scope* scopes
+    const Partition* partitions   # by count, then score, then as listed
     int32_t scope_count
-    Partition* partitions   # by count, then score, then as listed
     int32_t partition_count
     VirtualFunction* vfs[TYPES]   # of each device those of its groups, by bus id
     int32_t* vf_start[TYPES]      # [position]: the first of its vfs; one more entry than devices. NULL: none has any
@@ -110,8 +111,8 @@ cdef struct DeviceNode:
     uint32_t flags
     int32_t model         # id of vendor and model
     int32_t isolation     # id of the isolation provider; 0: none
+    int32_t pcies         # PCIe ids of all devices
     uint64_t numa_ids     # of all devices, unknown types included
-    NodeShape shape
 
 cdef class DeviceTable:
     cdef readonly NodeTable nodes
@@ -119,9 +120,12 @@ cdef class DeviceTable:
     cdef readonly Py_ssize_t capacity         # indexes that there is room for
     cdef DeviceColumns[TYPES] columns
     cdef DeviceNode* node                     # [index]
+    cdef NodeShape* shape                     # [index]
     cdef Masks* masks                         # [index * TYPES + type]
-    cdef int64_t* sums                        # [index * 2 * RESOURCES + resource]: of listed devices total, then free
+    cdef int64_t* sums                        # [(index * RESOURCES + resource) * 2] of listed devices: the total, then what is free
     cdef dict _spare                          # (type, room) -> starts of cells that are no node's
+    cdef dict _layouts                        # scopes or partitions as bytes -> [the bytes that nodes share, how many do]
+    cdef dict _layouts_of                     # index -> [those of the node]
     cdef dict _described                      # index -> NodeDevices
     cdef dict _accelerators                   # index -> NodeAccelerators
     cdef dict _vfs_held                       # (index, type, minor) -> {bus id: pods that hold it}
@@ -142,6 +146,8 @@ cdef class DeviceTable:
     cdef int _shape(self, Py_ssize_t index) except -1
     cdef int _write_totals(self, int64_t* sums, int type, Py_ssize_t cell, device) except -1
     cdef int _mark_vfs(self, Py_ssize_t index, int type, Py_ssize_t cell) except -1
+    cdef const void* _share(self, Py_ssize_t index, char* written, Py_ssize_t size) except NULL
+    cdef int _forget_shape(self, Py_ssize_t index) except -1
     cdef _amounts(self, int type, const int64_t* column, Py_ssize_t cell)
     cdef int _release(self, int type, Cells* cells) except -1
     cdef int _take(self, int type, Cells* cells, int count) except -1

@@ -3,7 +3,7 @@
 A pod that comes or goes costs O(devices it holds); a Device object is laid out anew. Nothing here decides anything.
 """
 
-from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint8_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
 
@@ -41,6 +41,8 @@ cdef class DeviceTable:
         self.nodes = nodes
         self.index_attribute = index_attribute
         self._spare = {}
+        self._layouts = {}
+        self._layouts_of = {}
         self._described = {}
         self._accelerators = {}
         self._vfs_held = {}
@@ -58,9 +60,10 @@ cdef class DeviceTable:
     def __dealloc__(self):
         cdef Py_ssize_t index
         cdef int type
-        for index in range(self.capacity if self.node != NULL else 0):
-            _free_shape(&self.node[index].shape)
+        for index in range(self.capacity if self.shape != NULL else 0):
+            _free_shape(&self.shape[index])
         free(self.node)
+        free(self.shape)
         free(self.masks)
         free(self.sums)
         for type in range(TYPES):
@@ -89,7 +92,7 @@ cdef class DeviceTable:
             self._release(type, &node.cells[type])
             for key in [key for key in self._vfs_held if key[0] == index and key[1] == type] if self._vfs_held else ():
                 del self._vfs_held[key]
-        _free_shape(&node.shape)
+        self._forget_shape(index)
         memset(node, 0, sizeof(DeviceNode))
         memset(&self.masks[index * TYPES], 0, TYPES * sizeof(Masks))
         memset(&self.sums[index * 2 * RESOURCES], 0, 2 * RESOURCES * sizeof(int64_t))
@@ -168,14 +171,14 @@ cdef class DeviceTable:
 
     cdef int _mark_vfs(self, Py_ssize_t index, int type, Py_ssize_t cell) except -1:
         """Write into the virtual functions of a device how many pods hold each."""
-        cdef DeviceNode* node = &self.node[index]
-        cdef int at = <int> (cell - node.cells[type].start)
+        cdef NodeShape* shape = &self.shape[index]
+        cdef int at = <int> (cell - self.node[index].cells[type].start)
         cdef int v
-        if node.shape.vf_start[type] == NULL:
+        if shape.vf_start[type] == NULL:
             return 0
         counts = self._vfs_held.get((index, type, self.columns[type].minor[cell]), {})
-        for v in range(node.shape.vf_start[type][at], node.shape.vf_start[type][at + 1]):
-            node.shape.vfs[type][v].used = counts.get(self.bus_names[node.shape.vfs[type][v].bus], 0)
+        for v in range(shape.vf_start[type][at], shape.vf_start[type][at + 1]):
+            shape.vfs[type][v].used = counts.get(self.bus_names[shape.vfs[type][v].bus], 0)
         return 0
 
     def save_usage(self, Py_ssize_t index):
@@ -245,6 +248,7 @@ cdef class DeviceTable:
         pcies = self._pcies(described)
         memset(sums, 0, 2 * RESOURCES * sizeof(int64_t))
         node.numa_ids = 0 if described is None else described.numa_ids
+        node.pcies = <int32_t> len(pcies)
         for type in range(TYPES):
             listed = {} if described is None else {device.minor: device for device in described.devices.get(type, ())}
             minors = sorted({*listed, *held[type]})
@@ -272,7 +276,7 @@ cdef class DeviceTable:
                     columns.free[r * columns.capacity + cell] = 0
                 if device is not None:
                     self.masks[index * TYPES + type].listed |= position(<int> (cell - node.cells[type].start))
-                    self._write_totals(sums, type, cell, device)
+                    self._write_totals(&sums[2 * first_resource(type)], type, cell, device)
                 self.settle(index, type, cell)
         self._shape(index)
         for type in range(TYPES):
@@ -288,13 +292,13 @@ cdef class DeviceTable:
             r = resource - first
             if 0 <= r < resources_of(type):
                 columns.total[r * columns.capacity + cell] = _cut(amount)
-                sums[first + r] += _cut(amount)
+                sums[2 * r] += _cut(amount)
         return 0
 
     cdef void settle(self, Py_ssize_t index, int type, Py_ssize_t cell) noexcept nogil:
         cdef DeviceColumns* columns = &self.columns[type]
         cdef Masks* masks = &self.masks[index * TYPES + type]
-        cdef int64_t* free_sums = &self.sums[index * 2 * RESOURCES + RESOURCES + first_resource(type)]
+        cdef int64_t* sums = &self.sums[(index * RESOURCES + first_resource(type)) * 2]
         cdef Positions bit = position(<int> (cell - self.node[index].cells[type].start))
         cdef int r
         cdef int64_t total, used, left
@@ -306,7 +310,7 @@ cdef class DeviceTable:
             if left < 0:
                 left = 0
             if columns.state[cell] & IS_LISTED:
-                free_sums[r] += left - columns.free[r * columns.capacity + cell]
+                sums[2 * r + 1] += left - columns.free[r * columns.capacity + cell]
             columns.free[r * columns.capacity + cell] = left
             healthy |= total > 0
             held |= used > 0
@@ -316,6 +320,10 @@ cdef class DeviceTable:
         masks.held = masks.held | bit if held else masks.held & ~bit
         masks.busy = masks.busy | bit if busy else masks.busy & ~bit
         masks.available = masks.available | bit if available else masks.available & ~bit
+        if masks.available:
+            self.node[index].flags |= <uint32_t> HAS_FREE << type
+        else:
+            self.node[index].flags &= ~(<uint32_t> HAS_FREE << type)
 
     @staticmethod
     def _pcies(described):
@@ -332,8 +340,8 @@ cdef class DeviceTable:
         cdef int type
         described = self._described.get(index)
         accelerators = self._accelerators.get(index) or NodeAccelerators()
-        _free_shape(&node.shape)
-        node.flags = 0
+        self._forget_shape(index)
+        node.flags &= HAS_FREE << GPU | HAS_FREE << RDMA | HAS_FREE << FPGA
         if described is not None:
             node.flags |= HAS_ENTRY | IS_DESCRIBED | (IS_WELL_PLANNED if described.well_planned else 0)
         partitions = None if described is None else described.partitions
@@ -355,19 +363,18 @@ cdef class DeviceTable:
         return 0
 
     def _write_partitions(self, Py_ssize_t index, partitions):
-        cdef NodeShape* shape = &self.node[index].shape
+        cdef Partition* all_written
         cdef Partition* written
         cdef Py_ssize_t cell
         listed = [(count, partition) for count, of_count in partitions.items() for partition in of_count]
         listed.sort(key=lambda item: (item[0], item[1].score))
         if not listed:
             return
-        shape.partitions = <Partition*> calloc(len(listed), sizeof(Partition))
-        if shape.partitions == NULL:
+        all_written = <Partition*> calloc(len(listed), sizeof(Partition))
+        if all_written == NULL:
             raise MemoryError
-        shape.partition_count = len(listed)
         for place, (count, partition) in enumerate(listed):
-            written = &shape.partitions[<Py_ssize_t> place]
+            written = &all_written[<Py_ssize_t> place]
             written.count = max(-1, min(count, LARGEST_MINOR - 1))
             written.score = max(-LARGEST_AMOUNT, min(partition.score, LARGEST_AMOUNT))
             written.bandwidth = NO_BANDWIDTH if partition.bandwidth is None else max(0, min(partition.bandwidth, MAX_INT64))
@@ -378,12 +385,15 @@ cdef class DeviceTable:
                     written.complete = False
                 else:
                     written.devices |= position(<int> (cell - self.node[index].cells[GPU].start))
+        self.shape[index].partition_count = len(listed)
+        self.shape[index].partitions = <const Partition*> self._share(index, <char*> all_written, len(listed) * sizeof(Partition))
 
     def _write_scopes(self, Py_ssize_t index):
         """Write the tree of NUMA nodes and PCIe switches, if the place of every listed GPU is known (deviceshare.md §6.3.3)."""
         cdef DeviceNode* node = &self.node[index]
         cdef DeviceColumns* columns = &self.columns[GPU]
         cdef Py_ssize_t cell
+        cdef Scope* scopes
         cdef Scope* scope
         cdef int numa_place = 0
         places = []
@@ -398,26 +408,28 @@ cdef class DeviceTable:
         switches = {}
         for numa, pcie, at in sorted(places):
             switches.setdefault(numa, {}).setdefault(pcie, []).append(at)
-        node.shape.scope_count = len(switches) + sum([len(of_numa) for of_numa in switches.values()])
-        node.shape.scopes = <Scope*> calloc(node.shape.scope_count, sizeof(Scope))
-        if node.shape.scopes == NULL:
+        count = len(switches) + sum([len(of_numa) for of_numa in switches.values()])
+        scopes = <Scope*> calloc(count, sizeof(Scope))
+        if scopes == NULL:
             raise MemoryError
         for of_numa in switches.values():
-            scope = &node.shape.scopes[numa_place]
+            scope = &scopes[numa_place]
             scope.level = 2
             scope.next = numa_place + 1 + len(of_numa)
             for place, devices in enumerate(of_numa.values(), numa_place + 1):
-                node.shape.scopes[<int> place].level = 3
-                node.shape.scopes[<int> place].next = place + 1
-                node.shape.scopes[<int> place].size = len(devices)
+                scopes[<int> place].level = 3
+                scopes[<int> place].next = place + 1
+                scopes[<int> place].size = len(devices)
                 for at in devices:
-                    node.shape.scopes[<int> place].devices |= position(at)
+                    scopes[<int> place].devices |= position(at)
                     scope.devices |= position(at)
                 scope.size += len(devices)
             numa_place = scope.next
+        self.shape[index].scope_count = count
+        self.shape[index].scopes = <const Scope*> self._share(index, <char*> scopes, count * sizeof(Scope))
 
     def _write_vfs(self, Py_ssize_t index, int type, listed):
-        cdef NodeShape* shape = &self.node[index].shape
+        cdef NodeShape* shape = &self.shape[index]
         cdef Cells* cells = &self.node[index].cells[type]
         cdef int at, v = 0
         if not any([device.vf_groups for device in listed.values()]):
@@ -439,6 +451,24 @@ cdef class DeviceTable:
                 shape.vfs[type][v].minor = minor
                 v += 1
             shape.vf_start[type][at + 1] = v
+
+    cdef const void* _share(self, Py_ssize_t index, char* written, Py_ssize_t size) except NULL:
+        """Return the memory that all nodes with this content share, and free that in which it was written."""
+        content = written[:size]
+        free(written)
+        shared = self._layouts.setdefault(content, [content, 0])
+        shared[1] += 1
+        self._layouts_of.setdefault(index, []).append(shared[0])
+        return <const char*> shared[0]
+
+    cdef int _forget_shape(self, Py_ssize_t index) except -1:
+        for content in self._layouts_of.pop(index, ()):
+            shared = self._layouts[content]
+            shared[1] -= 1
+            if not shared[1]:
+                del self._layouts[content]
+        _free_shape(&self.shape[index])
+        return 0
 
     # Ids
 
@@ -502,8 +532,8 @@ cdef class DeviceTable:
     def sums_of(self, Py_ssize_t index):
         cdef int r
         self.check(index)
-        totals = tuple([self.sums[index * 2 * RESOURCES + r] for r in range(RESOURCES)])
-        return totals, tuple([self.sums[index * 2 * RESOURCES + RESOURCES + r] for r in range(RESOURCES)])
+        totals = tuple([self.sums[(index * RESOURCES + r) * 2] for r in range(RESOURCES)])
+        return totals, tuple([self.sums[(index * RESOURCES + r) * 2 + 1] for r in range(RESOURCES)])
 
     def damage(self, Py_ssize_t index, int device_type, int64_t minor, int resource, int64_t by):
         self.check(index)
@@ -518,7 +548,7 @@ cdef class DeviceTable:
     def nbytes(self):
         cdef int type
         of_cell = 3 * 8 * RESOURCES + 3 * 4 + 2 + 1 + 1
-        found = self.capacity * (sizeof(DeviceNode) + TYPES * sizeof(Masks) + 2 * RESOURCES * sizeof(int64_t))
+        found = self.capacity * (sizeof(DeviceNode) + sizeof(NodeShape) + TYPES * sizeof(Masks) + 2 * RESOURCES * sizeof(int64_t))
         return found + sum([self.columns[type].capacity * of_cell for type in range(TYPES)])
 
     # Room
@@ -576,6 +606,7 @@ cdef class DeviceTable:
         """Make room for indexes below count."""
         capacity = max(count, self.capacity + self.capacity // 2)
         self.node = <DeviceNode*> _longer(self.node, self.capacity, capacity, sizeof(DeviceNode))
+        self.shape = <NodeShape*> _longer(self.shape, self.capacity, capacity, sizeof(NodeShape))
         self.masks = <Masks*> _longer(self.masks, self.capacity, capacity, TYPES * sizeof(Masks))
         self.sums = <int64_t*> _longer(self.sums, self.capacity, capacity, 2 * RESOURCES * sizeof(int64_t))
         self.capacity = capacity
@@ -612,8 +643,6 @@ cdef int64_t* _spread(int64_t* old, int parts, Py_ssize_t before, Py_ssize_t cap
 
 cdef void _free_shape(NodeShape* shape) noexcept:
     cdef int type
-    free(shape.scopes)
-    free(shape.partitions)
     for type in range(TYPES):
         free(shape.vfs[type])
         free(shape.vf_start[type])

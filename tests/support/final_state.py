@@ -15,6 +15,7 @@ EVENTS = {
     ("Warning", "FailedScheduling", "Scheduling"): r".+",
     ("Normal", "Scheduled", "Binding"): r"Successfully assigned \S+/\S+ to \S+",
     ("Normal", "Preempted", "Preempting"): r"Preempted by pod \S+ on node \S+",
+    ("Warning", "InvalidDevice", "Scheduling"): r".+",
     ("Warning", "InvalidNUMATopology", "Scheduling"): r".+",
     ("Warning", "InvalidAnnotation", "Scheduling"): r".+: .+",
 }

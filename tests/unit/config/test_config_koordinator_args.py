@@ -161,6 +161,15 @@ def test_device_share_defaults_stand_or_fall_as_whole_blocks() -> None:
     ]
 
 
+@pytest.mark.parametrize("weight", [0, 101, -1])
+def test_device_share_refuses_weights_out_of_range(weight: int) -> None:
+    strategy = {"type": "MostAllocated", "resources": [{"name": "koordinator.sh/gpu-memory-ratio", "weight": weight}]}
+    text = "resource weight of koordinator.sh/gpu-memory-ratio not in valid range (0, 100]"
+    assert refused("DeviceShare", {"scoringStrategy": strategy}) == [
+        f"scoringStrategy.resources[0].weight: Invalid value: {weight}: {text}"
+    ]
+
+
 def test_coscheduling_defaults_and_limits() -> None:
     assert args_of("Coscheduling", {}) == CoschedulingArgs(controller_workers=1, default_match_policy="once-satisfied")
     assert args_of("Coscheduling", {}).default_timeout == 600

@@ -12,7 +12,7 @@ def filter_devices(
     adjustment: DeviceAdjustment | None = None,
     *,
     reserve: bool = False,
-    aligned: NDArray[np.bool_] | None = None,
+    aligned: NDArray[np.uint8] | NDArray[np.bool_] | None = None,
 ) -> NDArray[np.int32]:
     """Return a code per row (`device_facts.reason_of`), 0 where `allocate` finds devices. Without the GIL, O(rows x devices).
 

@@ -28,7 +28,7 @@ from koordsched.config.flags import parse_flags
 from koordsched.framework.status import PluginError
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
 from koordsched.scheduler.transformers import standard_transformers
-from support.differential.choosing import Json
+from support.differential.choosing import Json, merged
 from support.differential.replacing import patches
 from support.differential.scoring import Score, scores_of
 from support.searching import feasible_rows, totals
@@ -103,6 +103,10 @@ class Ours:
     def judge(self, pod: Json) -> Judgement:
         """Say which nodes are best for the pod, as the API server has it, or why there is none."""
         return self._runner.run(self._judge(pod))
+
+    def place(self, pod: Json, node: str) -> Json:
+        """Let the scheduler bind the pod to this node, and return the pod as it is then; without a node if it did not."""
+        return self._runner.run(self._place(pod, node))
 
     def follow(self, objects: Iterable[Json]) -> None:
         """Make pods, volumes and claims what they are on the real cluster."""
@@ -200,11 +204,21 @@ class Ours:
                 return Judgement(frozenset(), self._said.message, self._said.nominated, {}, evicted)
         raise AssertionError(f"nothing was said of {pod['metadata']['name']}: {self._cluster.raw(ref_of(pod))}")
 
+    async def _place(self, pod: Json, node: str) -> Json:
+        self._said.about = pod["metadata"]["name"]
+        await self._cluster.create(POD, merged([pod, {"spec": pinned_to(node)}]))
+        for _ in range(int(TIMEOUT_SECONDS / STEP_SECONDS)):
+            await asyncio.sleep(STEP_SECONDS)
+            found = self._cluster.raw(ref_of(pod))
+            if self._said.message or placed(found):
+                return found
+        raise AssertionError(f"nothing became of {pod['metadata']['name']}: {found}")
+
     async def _follow(self, objects: list[Json]) -> None:
         wanted = {ref_of(body): body for body in objects}
         for pod in list(self._cluster.raws(POD)):
             body = wanted.get(ref_of(pod))
-            if body is None or placed(body) != placed(pod):
+            if body is None or placed(body) != placed(pod) or annotations_of(body) != annotations_of(pod):
                 await self._cluster.delete(ref_of(pod), grace_period_seconds=0)
             else:
                 del wanted[ref_of(pod)]
@@ -236,6 +250,17 @@ def lost(before: Iterable[Json], after: Iterable[Json]) -> tuple[int, ...]:
 def placed(body: Json) -> str:
     """Return where a pod is; anything else is nowhere."""
     return str(body["spec"].get("nodeName", ""))
+
+
+def annotations_of(body: Json) -> Json:
+    return dict(body["metadata"].get("annotations", {}))
+
+
+def pinned_to(node: str) -> Json:
+    """Return what keeps a pod without a node affinity on one node."""
+    fields = [{"key": "metadata.name", "operator": "In", "values": [node]}]
+    required = {"nodeSelectorTerms": [{"matchFields": fields}]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
 
 
 def without_identity(body: Json) -> Json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from support.differential.koordinator import loadaware
+from support.differential.koordinator import deviceshare, loadaware
 from support.differential.koordinator.generated import GeneratedTrial
 
-AREAS: dict[str, Callable[[Random], GeneratedTrial]] = {"loadaware": loadaware.trial}
+AREAS: dict[str, Callable[[Random], GeneratedTrial]] = {"loadaware": loadaware.trial, "deviceshare": deviceshare.trial}

@@ -54,6 +54,7 @@ def record(plane: ControlPlane, executable: Path, area: str, seed: int, number: 
                     nodes=names,
                     scores=by_plugin(names, decision.scores),
                     evicted=sorted(pod["metadata"]["name"] for pod in before if pod["metadata"]["name"] not in after),
+                    annotations=added(step.pod, bound) if bound else {},
                 )
             )
     assert at <= MOST_SECONDS, f"the trial took {at} s: usage has expired meanwhile"
@@ -87,6 +88,12 @@ def head(body: Json) -> Json:
 def scheduled_at(pod: Json) -> str:
     """Return when a pod that the reference has bound was scheduled, as the API server says."""
     return str(next(each["lastTransitionTime"] for each in pod["status"]["conditions"] if each["type"] == "PodScheduled"))
+
+
+def added(pod: Json, bound: Json) -> dict[str, str]:
+    """Return the annotations that the pod has since it was bound and that it did not have, or not so."""
+    before = pod["metadata"].get("annotations", {})
+    return {key: value for key, value in bound["metadata"].get("annotations", {}).items() if before.get(key) != value}
 
 
 def by_plugin(nodes: list[str], scores: Scores) -> dict[str, list[int]]:

@@ -16,7 +16,8 @@ class RecordedStep(msgspec.Struct, omit_defaults=True):
     `at`: seconds since the trial was begun when the pod was created; what was written and deleted before it is as the generator made it.
     `message` is the first refusal; `node`, where the pod went in the end, if anywhere, maybe after `evicted` (names of pods) had to go.
     `scheduled` is the relative moment of the condition that it got then. `scores` are by plugin, in the order of `nodes`, which are those
-    that were feasible, if there was a choice; a plugin that gave 0 to all of them is left out.
+    that were feasible, if there was a choice; a plugin that gave 0 to all of them is left out. `annotations` are those that the pod got
+    when it was bound, or got anew.
     """
 
     at: int
@@ -30,6 +31,7 @@ class RecordedStep(msgspec.Struct, omit_defaults=True):
     scores: dict[str, list[int]] = {}
     scheduled: str = ""
     evicted: list[str] = []
+    annotations: dict[str, str] = {}
 
 
 class Recording(msgspec.Struct):

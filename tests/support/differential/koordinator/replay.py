@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from koordsched.api.kinds import POD, kind_of
+from koordsched.api.kinds import DEVICE, NODE_RESOURCE_TOPOLOGY, POD, kind_of
 from koordsched.clock import VIRTUAL_EPOCH
 from support.differential.choosing import Json, merged
 from support.differential.comparison import differences
+from support.differential.koordinator.allocations import allocation_differences
+from support.differential.koordinator.equal import comparable
 from support.differential.koordinator.moments import absolute
 from support.differential.koordinator.recording import RecordedStep, Recording
 from support.differential.objects import LASTING
-from support.differential.ours import Ours
+from support.differential.ours import Judgement, Ours
 from support.differential.reference import Decision
 from support.differential.reproduction import Case
 
@@ -26,11 +28,14 @@ def replay(recording: Recording) -> Iterator[Case]:
         for step in recording.steps:
             ours.wait_until(step.at)
             ours.change(absolute(step.written, BEGUN), step.deleted)
-            pod, others, pods = absolute(step.pod, BEGUN), ours.objects(LASTING), ours.objects((POD,))
+            pod, others, pods = absolute(step.pod, BEGUN), ours.objects((*LASTING, DEVICE, NODE_RESOURCE_TOPOLOGY)), ours.objects((POD,))
             judgement = ours.judge(pod)
             decision = decision_of(step, pods)
             name = f"{recording.name}-{pod['metadata']['name']}"
-            differing = differences(decision, judgement)
+            differing = differences(*in_comparable_words(decision, judgement, pod))
+            if any(each.annotations for each in recording.steps) and decision.node in judgement.best:
+                made = ours.place(pod, decision.node)
+                differing += allocation_differences(annotated(pod, step), made["metadata"].get("annotations", {}))
             yield Case(name, [*others, *pods], (), pod, decision, judgement, differing, recording.config)
             left = [body for body in pods if body["metadata"]["name"] not in step.evicted]
             ours.follow([*left, bound(pod, step)] if step.node else left)
@@ -43,7 +48,18 @@ def decision_of(step: RecordedStep, pods: Sequence[Json]) -> Decision:
     return Decision("" if step.message else step.node, step.message, step.nominated, scores, [], evicted)
 
 
+def in_comparable_words(decision: Decision, judgement: Judgement, pod: Json) -> tuple[Decision, Judgement]:
+    said, own = comparable(decision.message, pod), comparable(judgement.message, pod)
+    return decision._replace(message=said), judgement._replace(message=own)
+
+
+def annotated(pod: Json, step: RecordedStep) -> dict[str, str]:
+    """Return the pod's annotations after it had been bound."""
+    return {**pod["metadata"].get("annotations", {}), **step.annotations}
+
+
 def bound(pod: Json, step: RecordedStep) -> Json:
     """Return the pod as it was after it had been bound."""
     condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": absolute(step.scheduled, BEGUN)}
-    return merged([pod, {"spec": {"nodeName": step.node}, "status": {"phase": "Pending", "conditions": [condition]}}])
+    status = {"phase": "Pending", "conditions": [condition]}
+    return merged([pod, {"metadata": {"annotations": step.annotations}, "spec": {"nodeName": step.node}, "status": status}])

@@ -54,7 +54,7 @@ def trial(random: Random) -> GeneratedTrial:
         if ranked:
             pod = merged([pod, priority(random)])
         steps.append(Step(written, deleted, pod))
-    enabled = [{"name": "SchedulingHint"}] if hinted else []
+    enabled: list[Json] = [{"name": "SchedulingHint"}] if hinted else []
     enabled += [{"name": "NodeNUMAResource"}] if numa else []
     enabled += [{"name": "DeviceShare", "weight": random.choice([1, 1, 2])}, {"name": "Reservation"}, {"name": "DefaultPreBind"}]
     return GeneratedTrial(configuration({"multiPoint": {"enabled": enabled}}, [arguments(random, machines)]), objects, steps)

@@ -18,8 +18,8 @@ ANSWER = re.compile(r"(0/\d+ nodes are available: )(.*?)\.( .*|$)", re.DOTALL)
 REASON = re.compile(r"(\d+) (.*)")
 OF_DEVICES = re.compile(
     r"Insufficient (gpu|rdma|fpga) (devices|VirtualFunctions)|Insufficient (Partitioned |Topology Scoped )?GPU Devices"
-    r"|node\(s\) missing GPU .*|node\(s\) Unsupported .*|node\(s\) Device Joint-Allocate rules violation|node\(s\) Insufficient primary device"
-    r"|no matched GPU shared resource template|Insufficient NUMA Scoped Devices"
+    r"|Insufficient NUMA Scoped Devices|no matched GPU shared resource template"
+    r"|node\(s\) (missing GPU .*|Unsupported .*|Device Joint-Allocate rules violation|Insufficient primary device)"
 )
 
 

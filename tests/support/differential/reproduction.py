@@ -18,7 +18,7 @@ NOT_PART = frozenset({"uid", "resourceVersion", "creationTimestamp", "generation
 
 
 class Case(NamedTuple):
-    """One pod on one cluster as it was when the pod came."""
+    """One pod on one cluster as it was when the pod came. `deliberate` names why both answers may differ, and then they do not count."""
 
     name: str
     objects: Sequence[Json]
@@ -28,6 +28,7 @@ class Case(NamedTuple):
     ours: Judgement
     differences: Sequence[str]
     config: Json = CONFIG
+    deliberate: str = ""
 
 
 def report(case: Case) -> str:

@@ -33,19 +33,21 @@ def main() -> int:
     parser.add_argument("--replay", type=Path, help="take what the reference decided from this file")
     options = parser.parse_args()
     outcomes: Counter[str] = Counter()
+    wanted: Counter[str] = Counter()
     differing = 0
     try:
         for recording in load(options.replay) if options.replay else recordings(options):
             for case in replay(recording):
                 outcomes["bound" if case.theirs.node else "made room for" if case.theirs.nominated else "refused"] += 1
                 differing += bool(case.differences)
+                wanted.update([case.deliberate] if case.deliberate else [])
                 if case.differences:
                     say(report(case))
             say(f"{recording.name}: {outcomes.total()} pods, {differing} differ so far")
     except ControlPlaneUnavailable as error:
         say(f"no reference: {error}")
         return 1
-    say(f"{outcomes.total()} pods: {', '.join(f'{count} {outcome}' for outcome, count in sorted(outcomes.items()))}; {differing} differ")
+    say(f"{outcomes.total()} pods: {listed(outcomes)}; {differing} differ, and deliberately {listed(wanted) or 'none'}")
     return int(differing > 0)
 
 
@@ -58,6 +60,10 @@ def recordings(options: argparse.Namespace) -> Iterator[Recording]:
             if options.record:
                 append(options.record, made)
             yield made
+
+
+def listed(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
 
 
 def say(line: str) -> None:

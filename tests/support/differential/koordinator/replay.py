@@ -10,6 +10,7 @@ from koordsched.clock import VIRTUAL_EPOCH
 from support.differential.choosing import Json, merged
 from support.differential.comparison import differences
 from support.differential.koordinator.allocations import allocation_differences
+from support.differential.koordinator.deliberate import Circumstances, deliberate
 from support.differential.koordinator.equal import comparable
 from support.differential.koordinator.moments import absolute
 from support.differential.koordinator.recording import RecordedStep, Recording
@@ -33,10 +34,14 @@ def replay(recording: Recording) -> Iterator[Case]:
             decision = decision_of(step, pods)
             name = f"{recording.name}-{pod['metadata']['name']}"
             differing = differences(*in_comparable_words(decision, judgement, pod))
+            got, given = annotated(pod, step), {}
             if any(each.annotations for each in recording.steps) and decision.node in judgement.best:
-                made = ours.place(pod, decision.node)
-                differing += allocation_differences(annotated(pod, step), made["metadata"].get("annotations", {}))
-            yield Case(name, [*others, *pods], (), pod, decision, judgement, differing, recording.config)
+                given = ours.place(pod, decision.node)["metadata"].get("annotations", {})
+                differing += allocation_differences(got, given)
+            objects = [*others, *pods]
+            circumstances = Circumstances(recording.config, objects, pod, decision, judgement, got, given, differing)
+            rule = deliberate(circumstances) if differing else ""
+            yield Case(name, objects, (), pod, decision, judgement, [] if rule else differing, recording.config, rule)
             left = [body for body in pods if body["metadata"]["name"] not in step.evicted]
             ours.follow([*left, bound(pod, step)] if step.node else left)
 

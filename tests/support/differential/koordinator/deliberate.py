@@ -1,0 +1,112 @@
+"""What ours does otherwise than the reference's DeviceShare because the reference is wrong or gives up too early (docs/differences.md).
+
+A rule looks at a case that differs and says whether it is the one that it knows; what no rule knows is a defect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from koordsched.api.koordinator.device_requests import GPU, device_requests, gpu_demand
+from koordsched.api.quantity import QuantityFormat, value
+from support.differential.choosing import Json
+from support.differential.koordinator.allocations import devices_in
+from support.differential.koordinator.device_pods import JOINT
+from support.differential.ours import Judgement
+from support.differential.reference import Decision
+
+DEFAULT_WEIGHTS = {f"koordinator.sh/{name}": 1 for name in ("gpu-memory-ratio", "gpu-memory", "rdma", "fpga")}
+
+
+class Circumstances(NamedTuple):
+    """A case that differs: what was on the cluster, the pod, both answers, and the annotations that the pod got from each."""
+
+    config: Json
+    objects: Sequence[Json]
+    pod: Json
+    theirs: Decision
+    ours: Judgement
+    got: Mapping[str, str]
+    given: Mapping[str, str]
+    differences: Sequence[str]
+
+
+def one_node_ends_the_cycle(case: Circumstances) -> bool:
+    """Say whether the reference's Filter returned an Error of one node for all of them; ours refuses that node."""
+    return case.theirs.message.startswith('running "DeviceShare" filter plugin: ')
+
+
+def swapped_score(case: Circumstances) -> bool:
+    """Say whether a share of a card went to another card because the reference's tree swaps total and free: ours has the better score."""
+    if not all(line.startswith("device-allocated") for line in case.differences):
+        return False
+    theirs, ours = devices_in(case.got).get("gpu", ()), devices_in(case.given).get("gpu", ())
+    if len(theirs) != 1 or len(ours) != 1 or theirs[0]["minor"] == ours[0]["minor"]:
+        return False
+    device = next(body for body in case.objects if body["kind"] == "Device" and body["metadata"]["name"] == case.theirs.node)
+    if any("topology" not in each for each in device["spec"]["devices"] if each["type"] == "gpu"):
+        return False
+    scores = [score_of(case, device, entry) for entry in (*ours, *theirs)]
+    return scores[0] > scores[1] or (scores[0] == scores[1] and ours[0]["minor"] < theirs[0]["minor"])
+
+
+def other_primaries(case: Circumstances) -> bool:
+    """Say whether the reference gave up a node because of the first primary devices that it looked at; ours tries others."""
+    joint = case.pod["metadata"].get("annotations", {}).get(JOINT, "")
+    return "SamePCIe" in joint and (bool(case.theirs.message) or case.theirs.scores.keys() < case.ours.scores.keys())
+
+
+RULES: tuple[Callable[[Circumstances], bool], ...] = (one_node_ends_the_cycle, swapped_score, other_primaries)
+
+
+def deliberate(case: Circumstances) -> str:
+    """Return the name of the rule that knows the case, "" if none does."""
+    return next((rule.__name__ for rule in RULES if rule(case)), "")
+
+
+def score_of(case: Circumstances, device: Json, entry: Json) -> int:
+    """Score the card that this share was taken from (deviceshare.md §7)."""
+    strategy = arguments(case.config).get("scoringStrategy", {})
+    weights = {each["name"]: each["weight"] for each in strategy.get("resources", ())} or DEFAULT_WEIGHTS
+    card = next(each for each in device["spec"]["devices"] if each["type"] == "gpu" and each["minor"] == entry["minor"])
+    used = sums(held["resources"] for held in on_card(case.objects, case.theirs.node, entry["minor"]))
+    asked = share(case.pod)
+    found = weight_of_all = 0
+    for name, weight in weights.items():
+        if total := value(card["resources"].get(name, "0")):
+            requested = min(used.get(name, 0), total) + asked.get(name, 0)
+            least = (total - requested) * 100 // total if requested <= total else 0
+            found += weight * (min(requested, total) * 100 // total if strategy.get("type") == "MostAllocated" else least)
+            weight_of_all += weight
+    return found // weight_of_all if weight_of_all else 0
+
+
+def share(pod: Json) -> Mapping[str, int]:
+    """Return what the pod asks of one card."""
+    asked: dict[str, int] = {}
+    for each in pod["spec"]["containers"]:
+        for name, amount in each.get("resources", {}).get("requests", {}).items():
+            own = name.replace("kubernetes.io/", "koordinator.sh/")  # as Koordinator reads older names
+            asked[own] = asked.get(own, 0) + value(amount)
+    return gpu_demand(device_requests(asked, lambda _: QuantityFormat.DECIMAL_SI)[GPU]).amounts
+
+
+def on_card(objects: Iterable[Json], node: str, minor: int) -> Iterable[Json]:
+    for body in objects:
+        if body["kind"] == "Pod" and body["spec"].get("nodeName") == node and body["status"].get("phase") not in ("Succeeded", "Failed"):
+            yield from (entry for entry in devices_in(body["metadata"].get("annotations", {})).get("gpu", ()) if entry["minor"] == minor)
+
+
+def sums(lists: Iterable[Mapping[str, str]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for each in lists:
+        for name, amount in each.items():
+            found[name] = found.get(name, 0) + value(amount)
+    return found
+
+
+def arguments(config: Json) -> Json:
+    entries = config["profiles"][0]["pluginConfig"]
+    found: Json = next((entry["args"] for entry in entries if entry["name"] == "DeviceShare"), {})
+    return found

@@ -82,13 +82,15 @@ class Said:
 class Ours:
     """A context manager: an embedded cluster with a scheduler on it, in virtual time, which begins at the virtual epoch.
 
-    `config` has one profile. Its cluster has these objects, of which the pods in `deleted` are terminating.
+    `config` has one profile; `gates` is what --feature-gates says. Its cluster has these objects, of which the pods in `deleted`
+    are terminating.
     """
 
-    def __init__(self, objects: Iterable[Json], deleted: Iterable[Json], config: str = CONFIG) -> None:
+    def __init__(self, objects: Iterable[Json], deleted: Iterable[Json], config: str = CONFIG, gates: str = "") -> None:
         self._objects = list(objects)
         self._deleted = list(deleted)
         self._config = load_config_text(config)
+        self._flags = parse_flags([f"--feature-gates={gates}"] if gates else [])
         self._loop = VirtualTimeLoop()
         self._runner = asyncio.Runner(loop_factory=lambda: self._loop)
 
@@ -127,9 +129,8 @@ class Ours:
     async def _begin(self) -> None:
         clock = VirtualClock(self._loop)
         self._cluster = MemoryCluster(clock, random=Random(1))
-        flags = parse_flags([])
-        self._scheduler = Scheduler(self._config, Dependencies(self._cluster, clock, Random(1), flags))
-        self._transform = standard_transformers(flags.gates, lambda *_: None).of(POD)
+        self._scheduler = Scheduler(self._config, Dependencies(self._cluster, clock, Random(1), self._flags))
+        self._transform = standard_transformers(self._flags.gates, lambda *_: None).of(POD)
         for body in self._objects:
             await self._put(body)
         for pod in self._deleted:

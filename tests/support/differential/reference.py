@@ -10,6 +10,7 @@ import json
 import re
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -42,13 +43,14 @@ Scores = dict[str, dict[str, int]]  # by node, then by plugin: normalised and we
 
 
 class Program(NamedTuple):
-    """A scheduler to run: its executable, its configuration without the connection, and as which user it comes."""
+    """A scheduler to run: its executable, its configuration without the connection, as which user it comes, and flags besides."""
 
     name: str
     executable: Path
     config: Json
     identity: Identity
     ready_path: str
+    flags: Sequence[str] = ()
 
 
 def kube_scheduler(plane: ControlPlane) -> Program:
@@ -81,7 +83,7 @@ class ReferenceScheduler:
         self._read = 0
 
     def __enter__(self) -> Self:
-        name, executable, config, identity, ready_path = self._program
+        name, executable, config, identity, ready_path, own_flags = self._program
         folder, port = self._plane.folder, free_port()
         kubeconfig = self._plane.kubeconfig(by_token(self._plane.tokens[identity])).write(folder / f"{name}.kubeconfig")
         connection = {"kubeconfig": str(kubeconfig), "qps": 5000, "burst": 5000}
@@ -89,7 +91,7 @@ class ReferenceScheduler:
         file.write_text(json.dumps({**config, "leaderElection": {"leaderElect": False}, "clientConnection": connection}))
         flags = [f"--config={file}", "--bind-address=127.0.0.1", f"--secure-port={port}", "--authorization-always-allow-paths=/*"]
         flags += [f"--authentication-kubeconfig={kubeconfig}", f"--authorization-kubeconfig={kubeconfig}"]
-        self._process = self._plane.spawn(name, [str(executable), *flags, "-v=2", "--vmodule=schedule_one=10"])
+        self._process = self._plane.spawn(name, [str(executable), *flags, *own_flags, "-v=2", "--vmodule=schedule_one=10"])
         self._read = self._process.log.stat().st_size  # of earlier ones
         self._process.wait_until(lambda: secure_get(port, ready_path)[0] == 200, TIMEOUT_SECONDS)
         return self

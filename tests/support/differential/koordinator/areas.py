@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from support.differential.koordinator import deviceshare, loadaware
+from support.differential.koordinator import device_plugins, deviceshare, loadaware
 from support.differential.koordinator.generated import GeneratedTrial
 
-AREAS: dict[str, Callable[[Random], GeneratedTrial]] = {"loadaware": loadaware.trial, "deviceshare": deviceshare.trial}
+AREAS: dict[str, Callable[[Random], GeneratedTrial]] = {
+    "loadaware": loadaware.trial,
+    "deviceshare": deviceshare.trial,
+    "device-plugins": device_plugins.trial,
+}

@@ -22,11 +22,15 @@ class Step(NamedTuple):
 
 
 class GeneratedTrial(NamedTuple):
-    """Moments are relative (`moments.py`). `config` is a KubeSchedulerConfiguration with one profile, `SCHEDULER_NAME`."""
+    """Moments are relative (`moments.py`). `config` is a KubeSchedulerConfiguration with one profile, `SCHEDULER_NAME`.
+
+    `gates` is what --feature-gates says.
+    """
 
     config: Json
     objects: list[Json]
     steps: list[Step]
+    gates: str = ""
 
 
 def configuration(plugins: Json, arguments: list[Json]) -> Json:

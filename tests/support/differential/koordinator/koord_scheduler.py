@@ -29,6 +29,6 @@ def executable(environ: Mapping[str, str]) -> Path:
     return path
 
 
-def koord_scheduler(path: Path, config: Json) -> Program:
-    """Return it with this configuration, as a user who may do everything: what it may is not what is compared."""
-    return Program(NAME, path, config, ADMIN, "/healthz")
+def koord_scheduler(path: Path, config: Json, gates: str) -> Program:
+    """Return it with this configuration and these feature gates, as a user who may do everything: what it may is not what is compared."""
+    return Program(NAME, path, config, ADMIN, "/healthz", [f"--feature-gates={gates}"] if gates else ())

@@ -33,7 +33,7 @@ def record(plane: ControlPlane, executable: Path, area: str, seed: int, number: 
     for body in trial.objects:
         create(rest, absolute(body, begun))
     steps = []
-    with ReferenceScheduler(plane, rest, koord_scheduler(executable, trial.config)) as reference:
+    with ReferenceScheduler(plane, rest, koord_scheduler(executable, trial.config, trial.gates)) as reference:
         for step in trial.steps:
             change(rest, absolute(step.written, begun), step.deleted)
             at, before = round(time.time()) - begun, everything(rest, (POD,))
@@ -58,7 +58,7 @@ def record(plane: ControlPlane, executable: Path, area: str, seed: int, number: 
                 )
             )
     assert at <= MOST_SECONDS, f"the trial took {at} s: usage has expired meanwhile"
-    return Recording(f"{area}-{seed}-{number}", trial.config, trial.objects, steps)
+    return Recording(f"{area}-{seed}-{number}", trial.config, trial.objects, steps, trial.gates)
 
 
 def change(rest: Rest, written: list[Json], deleted: list[Json]) -> None:

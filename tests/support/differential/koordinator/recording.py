@@ -34,13 +34,14 @@ class RecordedStep(msgspec.Struct, omit_defaults=True):
     annotations: dict[str, str] = {}
 
 
-class Recording(msgspec.Struct):
+class Recording(msgspec.Struct, omit_defaults=True):
     """One cluster with its pods; `name` says of which area, seed and number it is."""
 
     name: str
     config: Json
     objects: list[Json]
     steps: list[RecordedStep]
+    gates: str = ""
 
 
 def load(path: Path) -> Iterator[Recording]:

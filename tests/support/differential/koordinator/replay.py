@@ -25,7 +25,7 @@ BEGUN = int(VIRTUAL_EPOCH)
 def replay(recording: Recording) -> Iterator[Case]:
     """Yield each pod with both decisions. After each, the cluster is made what it was after the reference's."""
     known = [body for body in recording.objects if kind_of(body["apiVersion"], body["kind"])]  # a RuntimeClass is the API server's alone
-    with Ours(absolute(known, BEGUN), (), json.dumps(recording.config)) as ours:
+    with Ours(absolute(known, BEGUN), (), json.dumps(recording.config), recording.gates) as ours:
         for step in recording.steps:
             ours.wait_until(step.at)
             ours.change(absolute(step.written, BEGUN), step.deleted)

@@ -1,0 +1,52 @@
+"""Random trials for DeviceShare with the gate DevicePluginAdaption: what it writes for vendors' device plugins (deviceshare.md §11)."""
+
+from __future__ import annotations
+
+from random import Random
+
+from support.differential.choosing import Json, merged
+from support.differential.koordinator.device_pods import asking, npu, shared, shares_of_several, whole
+from support.differential.koordinator.devices import ISOLATION, MODEL, NPU, VENDOR, Hardware, Machine, device_of, hardware
+from support.differential.koordinator.deviceshare import templates
+from support.differential.koordinator.generated import GeneratedTrial, Step, arguments_of, configuration
+
+PODS = 16
+VENDORS = (
+    ("nvidia", "H20"),
+    ("huawei", NPU[1]),
+    ("huawei", NPU[1]),
+    ("huawei", "Ascend-310P3-300I-DUO"),
+    ("cambricon", "MLU370"),
+    ("cambricon", "MLU370"),
+    ("metax", "C500"),
+    ("metax", "C500"),
+    ("baidu", "P800"),
+)
+LOCKS = {"cambricon": "cambricon.com/dsmlu.lock", "metax": "hami.io/mutex.lock"}
+LOCKED = ("2020-01-01T00:00:00Z,default,gone", "foo", "never,default,gone", "2020-01-01T00:00:00Z,default,r0", "a,b")
+
+
+def trial(random: Random) -> GeneratedTrial:
+    """Make a cluster of one to three nodes of known vendors. Pods leave soon, as their plugins' locks would keep the next ones waiting."""
+    machines = [of_vendor(random, f"n{i}") for i in range(random.choice([1, 2, 3]))]
+    objects = [*templates(), *(each for machine in machines for each in machine if each is not None)]
+    steps = []
+    for i in range(PODS):
+        gone = [f"p{i - 1}"] if i and random.random() < 0.7 else []
+        pod = asking(random, f"p{i}", random.choice([whole, shared, shared, shares_of_several, npu])(random))
+        labels = {ISOLATION: "HAMi-core"} if random.random() < 0.3 else {}
+        deleted = [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}} for name in gone]
+        steps.append(Step([], deleted, merged([pod, {"metadata": {"labels": labels}}])))
+    plugins: Json = {"multiPoint": {"enabled": [{"name": name} for name in ("DeviceShare", "Reservation", "DefaultPreBind")]}}
+    return GeneratedTrial(configuration(plugins, [arguments_of("DeviceShare", {})]), objects, steps, "DevicePluginAdaption=true")
+
+
+def of_vendor(random: Random, name: str) -> Hardware:
+    """Return a node with the vendor's cards, which its Device and its labels name; some have a lock that is nonsense or out of date."""
+    vendor, model = random.choice(VENDORS)
+    node = hardware(random, name, numa=False).node
+    named = {VENDOR: vendor, MODEL: model}
+    annotations = {LOCKS[vendor]: random.choice(LOCKED)} if vendor in LOCKS and random.random() < 0.4 else {}
+    metadata = {"labels": {**named, ISOLATION: "HAMi-core"}, "annotations": annotations}
+    device = device_of(random, name, Machine(2, 1), npu=vendor == "huawei")
+    return Hardware(merged([node, {"metadata": metadata}]), merged([device, {"metadata": {"labels": named}}]), None)

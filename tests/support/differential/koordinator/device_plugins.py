@@ -27,12 +27,12 @@ LOCKED = ("2020-01-01T00:00:00Z,default,gone", "foo", "never,default,gone", "202
 
 
 def trial(random: Random) -> GeneratedTrial:
-    """Make a cluster of one to three nodes of known vendors. Pods leave soon, as their plugins' locks would keep the next ones waiting."""
+    """Make a cluster of one to three nodes of known vendors. Pods leave soon: locks of nodes would keep the next ones waiting."""
     machines = [of_vendor(random, f"n{i}") for i in range(random.choice([1, 2, 3]))]
     objects = [*templates(), *(each for machine in machines for each in machine if each is not None)]
     steps = []
     for i in range(PODS):
-        gone = [f"p{i - 1}"] if i and random.random() < 0.7 else []
+        gone = [f"p{number}" for number in range(i)] if random.random() < 0.8 else []
         pod = asking(random, f"p{i}", random.choice([whole, shared, shared, shares_of_several, npu])(random))
         labels = {ISOLATION: "HAMi-core"} if random.random() < 0.3 else {}
         deleted = [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}} for name in gone]

@@ -1,0 +1,144 @@
+"""What counts as the same answer of DeviceShare, what as a wanted difference, and what as neither."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from support.differential.choosing import Json
+from support.differential.koordinator.allocations import allocation_differences
+from support.differential.koordinator.deliberate import Circumstances, deliberate
+from support.differential.koordinator.device_pods import ALLOCATED, JOINT
+from support.differential.koordinator.equal import comparable
+from support.differential.ours import Judgement
+from support.differential.reference import Decision
+
+RATIO, MEMORY, CORE = "koordinator.sh/gpu-memory-ratio", "koordinator.sh/gpu-memory", "koordinator.sh/gpu-core"
+TAIL = "no new claims to deallocate, preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling."
+
+
+def pod(annotations: dict[str, str] | None = None, **amounts: str) -> Json:
+    """Return a pod that asks for these amounts of Koordinator's resources."""
+    resources = {"requests": {f"koordinator.sh/{key}".replace("_", "-"): each for key, each in amounts.items()}}
+    metadata = {"name": "p", "annotations": annotations or {}}
+    return {"kind": "Pod", "metadata": metadata, "spec": {"containers": [{"name": "main", "resources": resources}]}, "status": {}}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "amounts"),
+    [
+        ("0/1 nodes are available: invalid resource device requests: [a b]. not found",) * 2 + ({},),
+        (
+            "0/1 nodes are available: invalid resource device requests: [b a]. not found",
+            "0/1 nodes are available: invalid resource device requests: [a b]. not found",
+            {},
+        ),
+        (
+            f"0/3 nodes are available: invalid DeviceAllocateHint annotation, err: unexpected end of JSON input. {TAIL}",
+            f"0/3 nodes are available: invalid DeviceAllocateHint annotation, err: {{ is not closed. {TAIL}",
+            {},
+        ),
+        (  # both types are short: the reference looks at any of them first
+            f"0/3 nodes are available: 1 Insufficient cpu, 2 Insufficient gpu devices. {TAIL}",
+            "0/3 nodes are available: 1 Insufficient GPU Devices, 1 Insufficient cpu, 1 Insufficient rdma devices. another tail",
+            {"gpu": "100", "rdma": "1"},
+        ),
+    ],
+)
+def test_the_same_answer_in_other_words(first: str, second: str, amounts: dict[str, str]) -> None:
+    body = pod(**amounts)
+    assert comparable(first, body) == comparable(second, body)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "amounts"),
+    [
+        ("1/1 invalid resource device requests: [a b]", "1/1 invalid resource device requests: [a c]", {}),
+        ("0/1 nodes are available: 1 Insufficient gpu devices.", "0/1 nodes are available: 1 Insufficient GPU Devices.", {"gpu": "100"}),
+        (
+            "0/3 nodes are available: 1 Insufficient cpu, 2 Insufficient gpu devices.",
+            "0/3 nodes are available: 2 Insufficient cpu, 1 Insufficient gpu devices.",
+            {"gpu": "100", "rdma": "1"},
+        ),
+    ],
+)
+def test_another_answer(first: str, second: str, amounts: dict[str, str]) -> None:
+    body = pod(**amounts)
+    assert comparable(first, body) != comparable(second, body)
+
+
+def gpu(minor: int, **amounts: str) -> str:
+    return json.dumps(
+        {"gpu": [{"minor": minor, "resources": {f"koordinator.sh/{key}".replace("_", "-"): each for key, each in amounts.items()}}]}
+    )
+
+
+def test_allocations_differ_by_what_they_mean() -> None:
+    assert allocation_differences({ALLOCATED: gpu(0, gpu="1")}, {ALLOCATED: gpu(0, gpu="1").replace(" ", "")}) == []
+    assert allocation_differences({}, {}) == []
+    (line,) = allocation_differences({ALLOCATED: gpu(0, gpu="1")}, {ALLOCATED: gpu(1, gpu="1")})
+    assert line.startswith("device-allocated: the reference ")
+    (line,) = allocation_differences({ALLOCATED: gpu(0, gpu="1")}, {})
+    assert line.endswith("ours none")
+
+
+def circumstances(**fields: Any) -> Circumstances:
+    nothing = Circumstances(
+        {"profiles": [{"pluginConfig": []}]},
+        (),
+        pod(),
+        Decision("n1", "", "", {}, []),
+        Judgement(frozenset({"n1"}), "", "", {}),
+        {},
+        {},
+        ["they differ"],
+    )
+    return nothing._replace(**fields)
+
+
+def test_an_error_of_one_node_is_known() -> None:
+    said = 'running "DeviceShare" filter plugin: GPUIsolationProviderHAMICore not found on the node'
+    assert deliberate(circumstances(theirs=Decision("", said, "", {}, []))) == "one_node_ends_the_cycle"
+    assert deliberate(circumstances(theirs=Decision("", "0/1 nodes are available: 1 Insufficient cpu.", "", {}, []))) == ""
+
+
+def cards(*, topology: bool = True) -> Json:
+    """Return a Device of two cards on one PCIe switch, which are empty but for what pods hold."""
+    place = {"topology": {"socketID": 0, "nodeID": 0, "pcieID": "p0"}} if topology else {}
+    devices = [
+        {"type": "gpu", "minor": minor, "health": True, "resources": {CORE: "100", MEMORY: "16Gi", RATIO: "100"}, **place}
+        for minor in (0, 1)
+    ]
+    return {"kind": "Device", "metadata": {"name": "n1"}, "spec": {"devices": devices}}
+
+
+def holding(minor: int, ratio: int) -> Json:
+    body = pod({ALLOCATED: gpu(minor, gpu_memory_ratio=str(ratio), gpu_memory=str(ratio * (1 << 30) * 16 // 100))})
+    return {**body, "spec": {**body["spec"], "nodeName": "n1"}}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "objects", "rule"),
+    [
+        (0, 1, [cards(), holding(0, 25)], "swapped_score"),  # the emptier card, as LeastAllocated wants
+        (1, 0, [cards(), holding(0, 25)], ""),
+        (1, 0, [cards()], "swapped_score"),  # both are empty: the lower minor
+        (0, 1, [cards()], ""),
+        (0, 1, [cards(topology=False), holding(0, 25)], ""),  # without a tree nothing is swapped
+    ],
+)
+def test_a_share_of_a_better_card_is_known(theirs: int, ours: int, objects: list[Json], rule: str) -> None:
+    got, given = ({ALLOCATED: gpu(minor, gpu_memory_ratio="50", gpu_memory="8Gi")} for minor in (theirs, ours))
+    body = pod(gpu_memory_ratio="50")
+    found = ["device-allocated: the reference ..."]
+    assert deliberate(circumstances(objects=objects, pod=body, got=got, given=given, differences=found)) == rule
+    assert deliberate(circumstances(objects=objects, pod=body, got=got, given=given, differences=[*found, "DeviceShare on n1"])) == ""
+
+
+def test_what_other_primary_devices_make_possible_is_known() -> None:
+    same = pod(annotations={JOINT: '{"deviceTypes": ["gpu", "rdma"], "requiredScope": "SamePCIe"}'})
+    refused = Decision("", "0/1 nodes are available: 1 node(s) Device Joint-Allocate rules violation.", "", {}, [])
+    assert deliberate(circumstances(pod=same, theirs=refused)) == "other_primaries"
+    assert deliberate(circumstances(theirs=refused)) == ""
+    assert deliberate(circumstances(pod=same)) == ""

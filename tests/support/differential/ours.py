@@ -107,7 +107,7 @@ class Ours:
         return self._runner.run(self._judge(pod))
 
     def place(self, pod: Json, node: str) -> Json:
-        """Let the scheduler bind the pod to this node, and return the pod as it is then; without a node if it did not."""
+        """Let the scheduler bind the pod, to this node if one is named, and return it as it is then: bound, or with what was said of it."""
         return self._runner.run(self._place(pod, node))
 
     def follow(self, objects: Iterable[Json]) -> None:
@@ -207,7 +207,7 @@ class Ours:
 
     async def _place(self, pod: Json, node: str) -> Json:
         self._said.about = pod["metadata"]["name"]
-        await self._cluster.create(POD, merged([pod, {"spec": pinned_to(node)}]))
+        await self._cluster.create(POD, merged([pod, {"spec": pinned_to(node) if node else {}}]))
         for _ in range(int(TIMEOUT_SECONDS / STEP_SECONDS)):
             await asyncio.sleep(STEP_SECONDS)
             found = self._cluster.raw(ref_of(pod))

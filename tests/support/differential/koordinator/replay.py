@@ -16,7 +16,7 @@ from support.differential.koordinator.moments import absolute
 from support.differential.koordinator.recording import RecordedStep, Recording
 from support.differential.objects import LASTING
 from support.differential.ours import Judgement, Ours
-from support.differential.reference import Decision
+from support.differential.reference import Decision, unscheduled
 from support.differential.reproduction import Case
 
 BEGUN = int(VIRTUAL_EPOCH)
@@ -26,6 +26,7 @@ def replay(recording: Recording) -> Iterator[Case]:
     """Yield each pod with both decisions. After each, the cluster is made what it was after the reference's."""
     known = [body for body in recording.objects if kind_of(body["apiVersion"], body["kind"])]  # a RuntimeClass is the API server's alone
     with Ours(absolute(known, BEGUN), (), json.dumps(recording.config), recording.gates) as ours:
+        writes = any(step.annotations for step in recording.steps)
         for step in recording.steps:
             ours.wait_until(step.at)
             ours.change(absolute(step.written, BEGUN), step.deleted)
@@ -33,11 +34,17 @@ def replay(recording: Recording) -> Iterator[Case]:
             judgement = ours.judge(pod)
             decision = decision_of(step, pods)
             name = f"{recording.name}-{pod['metadata']['name']}"
-            differing = differences(*in_comparable_words(decision, judgement, pod))
+            said, own = in_comparable_words(decision, judgement, pod)
+            differing = differences(said, own)
             got, given = annotated(pod, step), {}
-            if any(each.annotations for each in recording.steps) and decision.node in judgement.best:
-                given = ours.place(pod, decision.node)["metadata"].get("annotations", {})
-                differing += allocation_differences(got, given)
+            if writes and judgement.best and decision.node in ("", *judgement.best):
+                made = ours.place(pod, decision.node)
+                given = made["metadata"].get("annotations", {})
+                refusal = comparable(unscheduled(made), pod)
+                if decision.message and refusal:  # found after Filter, by Reserve or PreBind
+                    differing = [] if refusal == said.message else [f"the reference: {said.message}\nours:          {refusal}"]
+                elif decision.node:
+                    differing += allocation_differences(got, given)
             objects = [*others, *pods]
             circumstances = Circumstances(recording.config, objects, pod, decision, judgement, got, given, differing)
             rule = deliberate(circumstances) if differing else ""

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from koordsched.api.koordinator.device_requests import GPU, device_requests, gpu_demand
+from koordsched.api.koordinator.device_requests import GPU, InvalidDeviceRequest, device_requests, gpu_demand
 from koordsched.api.quantity import QuantityFormat, value
 from support.differential.choosing import Json
 from support.differential.koordinator.allocations import devices_in
-from support.differential.koordinator.device_pods import JOINT
+from support.differential.koordinator.device_pods import ALLOCATED, JOINT
 from support.differential.ours import Judgement
 from support.differential.reference import Decision
 
@@ -57,7 +57,35 @@ def other_primaries(case: Circumstances) -> bool:
     return "SamePCIe" in joint and (bool(case.theirs.message) or case.theirs.scores.keys() < case.ours.scores.keys())
 
 
-RULES: tuple[Callable[[Circumstances], bool], ...] = (one_node_ends_the_cycle, swapped_score, other_primaries)
+def missing_name(case: Circumstances) -> bool:
+    """Say whether a card lacks a resource that the pod asks of each: the reference does not compare what a card does not have."""
+    asked = share(case.pod)
+    devices = [each for body in case.objects if body["kind"] == "Device" for each in body["spec"]["devices"]]
+    return any(name not in each["resources"] for each in devices if each["type"] == GPU and each["health"] for name in asked)
+
+
+def annotation_without_devices(case: Circumstances) -> bool:
+    """Say whether the pod came with an annotation of devices to a node that has none: the reference leaves it, ours takes it away."""
+    before = case.pod["metadata"].get("annotations", {}).get(ALLOCATED)
+    return before is not None and case.got.get(ALLOCATED) == before and ALLOCATED not in case.given and len(case.differences) == 1
+
+
+def node_without_device(case: Circumstances) -> bool:
+    """Say whether ours finds nodes without a Device besides: the reference refuses such a node once a pod with an annotation was there."""
+    described = {body["metadata"]["name"] for body in case.objects if body["kind"] == "Device"}
+    theirs = case.theirs.scores.keys() or {case.theirs.node} - {""}
+    ours = case.ours.scores.keys() or case.ours.best
+    return theirs < ours and not (ours - theirs) & described
+
+
+RULES: tuple[Callable[[Circumstances], bool], ...] = (
+    one_node_ends_the_cycle,
+    swapped_score,
+    other_primaries,
+    missing_name,
+    annotation_without_devices,
+    node_without_device,
+)
 
 
 def deliberate(case: Circumstances) -> str:
@@ -83,13 +111,17 @@ def score_of(case: Circumstances, device: Json, entry: Json) -> int:
 
 
 def share(pod: Json) -> Mapping[str, int]:
-    """Return what the pod asks of one card."""
+    """Return what the pod asks of each card."""
     asked: dict[str, int] = {}
     for each in pod["spec"]["containers"]:
         for name, amount in each.get("resources", {}).get("requests", {}).items():
             own = name.replace("kubernetes.io/", "koordinator.sh/")  # as Koordinator reads older names
             asked[own] = asked.get(own, 0) + value(amount)
-    return gpu_demand(device_requests(asked, lambda _: QuantityFormat.DECIMAL_SI)[GPU]).amounts
+    try:
+        demand = device_requests(asked, lambda _: QuantityFormat.DECIMAL_SI)
+    except InvalidDeviceRequest:
+        return {}
+    return gpu_demand(demand[GPU]).amounts if GPU in demand else {}
 
 
 def on_card(objects: Iterable[Json], node: str, minor: int) -> Iterable[Json]:

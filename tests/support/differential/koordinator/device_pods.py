@@ -129,7 +129,9 @@ def nothing(_random: Random) -> Amounts:
     return {}
 
 
-KINDS: tuple[tuple[int, Callable[[Random], Amounts]], ...] = (
+Kinds = tuple[tuple[int, Callable[[Random], Amounts]], ...]
+"""With how often each is asked for."""
+ALL_KINDS: Kinds = (
     (24, whole),
     (22, shared),
     (7, shares_of_several),
@@ -146,8 +148,12 @@ KINDS: tuple[tuple[int, Callable[[Random], Amounts]], ...] = (
 )
 
 
-def pending_pod(random: Random, name: str) -> Json:
-    (choose,) = random.choices([kind for _, kind in KINDS], [weight for weight, _ in KINDS])
+SHARING: Kinds = ((6, shared), (1, shares_of_several), (1, whole), (1, npu))
+JOINT_DEVICES: Kinds = ((5, whole_with_rdma), (1, shared_with_rdma), (1, all_types), (1, rdma), (1, whole))
+
+
+def pending_pod(random: Random, name: str, kinds: Kinds) -> Json:
+    (choose,) = random.choices([kind for _, kind in kinds], [weight for weight, _ in kinds])
     body = asking(random, name, choose(random))
     annotations = {key: value for key, value in ((HINT, hints(random, choose)), (JOINT, joint(random, choose))) if value}
     if random.random() < 0.1:

@@ -24,22 +24,8 @@ MEMORIES = (80 * GIB, 80 * GIB, 24 * GIB, 16 * GIB, 81559 << 20, 17_179_869_191,
 MODELS = (("nvidia", "H100"), ("nvidia", "H20"), ("", "H800"), ("nvidia", "A100-SXM4-80GB"), ("nvidia", "T4"), ("", ""))
 NPU = ("huawei", "Ascend-910B")
 NPU_RESOURCES = {"huawei.com/npu-core": 20, "huawei.com/npu-cpu": 14, "huawei.com/npu-dvpp": 100}
-LEAST_ALLOCATABLE = {
-    "nvidia.com/gpu": "16",
-    "amd.com/gpu": "16",
-    "dcu.com/gpu": "16",
-    "koordinator.sh/gpu": "1600",
-    "koordinator.sh/gpu.shared": "1600",
-    "koordinator.sh/gpu-core": "1600",
-    "koordinator.sh/gpu-memory": "2000Gi",
-    "koordinator.sh/gpu-memory-ratio": "1600",
-    "koordinator.sh/rdma": "1600",
-    "koordinator.sh/fpga": "800",
-    "huawei.com/npu-core": "1000",
-    "huawei.com/npu-cpu": "1000",
-    "huawei.com/npu-dvpp": "3000",
-}
-"""More than devices have, so that DeviceShare and not NodeResourcesFit decides."""
+PLENTY = 1600
+"""More than devices have of anything that is counted or in percent, so that DeviceShare and not NodeResourcesFit decides."""
 
 
 class Machine(NamedTuple):
@@ -80,9 +66,8 @@ def hardware(random: Random, name: str, *, numa: bool) -> Hardware:
     if policy:
         labels[NUMA_POLICY] = policy
     device = device_of(random, name, machine, npu=npu) if random.random() < 0.95 else None
-    amounts = {"cpu": "16", "memory": "128Gi", "pods": "110", **LEAST_ALLOCATABLE}
-    if device and random.random() < 0.25:
-        amounts |= offered(device)
+    amounts = {"cpu": "16", "memory": "128Gi", "pods": "110"}
+    amounts |= offered(device, plenty=random.random() < 0.75) if device else offered(device_of(random, name, machine, npu=npu), plenty=True)
     status = {"allocatable": amounts, "capacity": amounts, "conditions": [{"type": "Ready", "status": "True"}]}
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
     zones = topology_manifest(name, CpuLayout.parse(f"1x{machine.numa_nodes or 2}x{8 // (machine.numa_nodes or 2)}x2"), 128 * GIB)
@@ -116,7 +101,7 @@ def cards(random: Random, name: str, machine: Machine, count: int, *, npu: bool)
         resources: Json = {"koordinator.sh/gpu-memory": str(own), "koordinator.sh/gpu-memory-ratio": "100"}
         if npu:
             resources |= {key: str(amount) for key, amount in NPU_RESOURCES.items()}
-        if not npu and random.random() < 0.97:
+        if not npu and random.random() < 0.99:
             resources["koordinator.sh/gpu-core"] = "100"
         topology = None if without and random.random() < 0.4 else machine.topology(i, count)
         made.append(info(random, "gpu", minor, resources, topology, id=f"GPU-{name}-{minor}", pool=random.choice(pools)))
@@ -172,13 +157,16 @@ def partitions(random: Random, count: int) -> str:
     return json.dumps(table)
 
 
-def offered(device: Json) -> Json:
-    """Return what a node of this Device offers: sums of its healthy devices."""
+def offered(device: Json, *, plenty: bool) -> Json:
+    """Return what a node of this Device offers: sums of its healthy devices, or more of the same resources."""
     sums: dict[str, int] = {}
-    healthy = [each for each in device["spec"]["devices"] if each["health"]]
-    for each in healthy:
+    listed = [each for each in device["spec"]["devices"] if each["health"] or plenty]
+    for each in listed:
         for name, amount in each["resources"].items():
             sums[name] = sums.get(name, 0) + int(amount)
-    gpus = sum(each["type"] == "gpu" for each in healthy)
-    sums |= {"nvidia.com/gpu": gpus, "koordinator.sh/gpu": 100 * gpus, "koordinator.sh/gpu.shared": 100 * gpus}
-    return {name: str(amount) for name, amount in sums.items()}
+    gpus = sum(each["type"] == "gpu" for each in listed)
+    if gpus:
+        sums["koordinator.sh/gpu.shared"] = 100 * gpus
+    if "koordinator.sh/gpu-core" in sums:
+        sums |= {"nvidia.com/gpu": gpus, "amd.com/gpu": gpus, "dcu.com/gpu": gpus, "koordinator.sh/gpu": 100 * gpus}
+    return {name: str(max(50 * amount, PLENTY) if plenty else amount) for name, amount in sums.items()}

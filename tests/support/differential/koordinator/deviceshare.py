@@ -10,7 +10,7 @@ import json
 from random import Random
 
 from support.differential.choosing import Json, merged, some
-from support.differential.koordinator.device_pods import designated, holding_pod, pending_pod
+from support.differential.koordinator.device_pods import ALL_KINDS, JOINT_DEVICES, SHARING, designated, holding_pod, pending_pod
 from support.differential.koordinator.devices import MODEL, NPU, Hardware, hardware
 from support.differential.koordinator.generated import GeneratedTrial, Step, arguments_of, configuration
 from support.differential.koordinator.vocabulary import PRIORITIES, PRIORITY_CLASSES
@@ -40,15 +40,16 @@ def trial(random: Random) -> GeneratedTrial:
     machines = [hardware(random, f"n{i}", numa=numa) for i in range(random.choice([1, 2, 3, 3, 4]))]
     held = [each.device for each in machines if each.device and each.device["spec"]["devices"]]
     running = [holding_pod(random, f"r{i}", random.choice(held)) for i in range(random.randint(0, len(held)))] if held else []
-    ranked = random.random() < 0.2
+    ranked = random.random() < 0.3
     if ranked:
         running = [merged([pod, priority(random)]) for pod in running]
     described = [each for machine in machines for each in machine if each is not None]
     objects = [*(PRIORITY_CLASSES if ranked else ()), *templates(), *described, *running]
+    kinds = random.choice([ALL_KINDS, ALL_KINDS, ALL_KINDS, SHARING, JOINT_DEVICES])
     hinted, steps = random.random() < 0.2, []
     for i in range(PODS):
         written, deleted = changes(random, machines, running, i) if i and random.random() < 0.5 else ([], [])
-        pod = pending_pod(random, f"p{i}")
+        pod = pending_pod(random, f"p{i}", kinds)
         if hinted and random.random() < 0.3 and held:
             pod = designated(random, pod, random.choice(held))
         if ranked:

@@ -1,4 +1,6 @@
-"""Ours decides as Koordinator's scheduler did about the recorded pods: nodes, every plugin's scores, refusals and victims are equal.
+"""Ours decides as Koordinator's scheduler did about the recorded pods: nodes, every plugin's scores, refusals, victims, devices.
+
+What differs deliberately is known by rules (`support/differential/koordinator/deliberate.py`).
 
 `make differential` plays new trials where the reference is; what is replayed here was recorded by it.
 """
@@ -13,10 +15,12 @@ from random import Random
 import msgspec
 import pytest
 from support.differential.choosing import Json
+from support.differential.koordinator.allocations import devices_in
 from support.differential.koordinator.areas import AREAS
+from support.differential.koordinator.device_pods import ALLOCATED
 from support.differential.koordinator.moments import absolute, moment, relative
 from support.differential.koordinator.recorder import by_plugin
-from support.differential.koordinator.recording import Recording, append, load
+from support.differential.koordinator.recording import RecordedStep, Recording, append, load
 from support.differential.koordinator.replay import replay
 from support.differential.replacing import merge, patches
 from support.differential.reproduction import report
@@ -26,7 +30,8 @@ from koordsched.api.validation import validate
 from koordsched.config import load_config_text
 
 FOLDER = Path(__file__).parents[2] / "recorded"
-RECORDINGS = {recording.name: recording for file in sorted(FOLDER.glob("*.jsonl")) for recording in load(file)}
+BY_AREA = {file.stem: list(load(file)) for file in sorted(FOLDER.glob("*.jsonl"))}
+RECORDINGS = {recording.name: recording for recordings in BY_AREA.values() for recording in recordings}
 EPOCH = 1_767_225_600  # 2026-01-01T00:00:00Z
 
 
@@ -36,12 +41,16 @@ def test_ours_decides_as_koordinators_scheduler_did(name: str) -> None:
     assert not differing, f"{len(differing)} pods differ, the first of them:\n{differing[0]}"
 
 
-def test_the_recordings_show_what_they_are_for() -> None:
+def test_every_area_is_recorded() -> None:
+    assert BY_AREA.keys() == AREAS.keys()
+
+
+def test_the_recordings_of_loads_show_what_they_are_for() -> None:
     """Enough pods were bound and refused, each reason was given, and each plugin's scores were not the same on all nodes."""
     reasons: Counter[str] = Counter()
     deciding: Counter[str] = Counter()
     outcomes: Counter[str] = Counter()
-    for step in (step for recording in RECORDINGS.values() for step in recording.steps):
+    for step in steps_of("loadaware"):
         outcomes["made room for" if step.nominated else "refused" if step.message else "bound"] += 1
         reasons.update(
             re.sub(r"node\(s\) \S+ (aggregated )?usage", r"\1usage", each) for each in re.findall(r"node\(s\)[^,.]*", step.message)
@@ -56,8 +65,66 @@ def test_the_recordings_show_what_they_are_for() -> None:
         assert deciding[plugin] >= 50, deciding
 
 
+def steps_of(area: str) -> list[RecordedStep]:
+    return [step for recording in BY_AREA[area] for step in recording.steps]
+
+
+def test_the_recordings_of_devices_show_what_they_are_for() -> None:
+    """Devices of each type were given, virtual functions and templates too, and each way to refuse was taken."""
+    reasons: Counter[str] = Counter()
+    given: Counter[str] = Counter()
+    for step in steps_of("deviceshare"):
+        reasons.update(re.findall(r"\d (Insufficient [A-Za-z ]*|node\(s\)[^,.]*|Unaligned NUMA Hint|no matched)", step.message))
+        for device_type, devices in devices_in(step.annotations).items():
+            given[device_type] += 1
+            given["several"] += len(devices) > 1
+            given.update(key for device in devices for key in device.get("extension", ()))
+    for name, least in (("gpu", 50), ("rdma", 20), ("fpga", 3), ("several", 15), ("vfs", 3), ("gpuSharedResourceTemplate", 1)):
+        assert given[name] >= least, given
+    for reason in (
+        "Insufficient GPU Devices",
+        "Insufficient gpu devices",
+        "Insufficient rdma devices",
+        "Insufficient rdma VirtualFunctions",
+        "Insufficient Partitioned GPU Devices",
+        "Insufficient Topology Scoped GPU Devices",
+        "Insufficient NUMA Scoped Devices",
+        "Unaligned NUMA Hint",
+        "node(s) missing GPU Partition Table",
+        "node(s) missing GPU Device Topology Tree",
+        "node(s) Unsupported number of GPU requests",
+        "node(s) Device Joint-Allocate rules violation",
+    ):
+        assert reasons[reason], reasons
+
+
+def test_the_recordings_of_device_plugins_show_what_they_are_for() -> None:
+    written = Counter(key for step in steps_of("device-plugins") for key in step.annotations)
+    for key in (
+        "scheduling.koordinator.sh/gpu-minors",
+        "huawei.com/npu-core",
+        "huawei.com/Ascend310P",
+        "CAMBRICON_DSMLU_PROFILE",
+        "metax-tech.com/gpu-devices-allocated",
+    ):
+        assert written[key], written
+    assert any("failed to adapt" in step.message for step in steps_of("device-plugins"))
+
+
+def test_devices_that_ours_does_not_give_are_reported() -> None:
+    recording = copy_of(next(each for each in BY_AREA["deviceshare"] if "NodeNUMAResource" not in str(each.config)))
+    step = next(step for step in recording.steps if step.node and len(devices_in(step.annotations).get("gpu", ())) == 1)
+    step.annotations[ALLOCATED] = step.annotations[ALLOCATED].replace('"minor":', '"minor":10')
+    reported = {case.name for case in replay(recording) if case.differences}
+    assert f"{recording.name}-{step.pod['metadata']['name']}" in reported
+
+
+def copy_of(recording: Recording) -> Recording:
+    return msgspec.json.decode(msgspec.json.encode(recording), type=Recording)
+
+
 def test_a_decision_that_ours_does_not_make_is_reported() -> None:
-    recording = msgspec.json.decode(msgspec.json.encode(next(iter(RECORDINGS.values()))), type=Recording)
+    recording = copy_of(BY_AREA["loadaware"][0])
     step = next(step for step in recording.steps if "LoadAwareScheduling" in step.scores)
     step.scores["LoadAwareScheduling"][0] += 1
     cases = {case.name: case for case in replay(recording) if case.differences}

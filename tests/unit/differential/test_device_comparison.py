@@ -18,7 +18,7 @@ RATIO, MEMORY, CORE = "koordinator.sh/gpu-memory-ratio", "koordinator.sh/gpu-mem
 TAIL = "no new claims to deallocate, preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling."
 
 
-def pod(annotations: dict[str, str] | None = None, **amounts: str) -> Json:
+def pod(annotations: dict[str, str] | None = None, /, **amounts: str) -> Json:
     """Return a pod that asks for these amounts of Koordinator's resources."""
     resources = {"requests": {f"koordinator.sh/{key}".replace("_", "-"): each for key, each in amounts.items()}}
     metadata = {"name": "p", "annotations": annotations or {}}
@@ -137,7 +137,7 @@ def test_a_share_of_a_better_card_is_known(theirs: int, ours: int, objects: list
 
 
 def test_what_other_primary_devices_make_possible_is_known() -> None:
-    same = pod(annotations={JOINT: '{"deviceTypes": ["gpu", "rdma"], "requiredScope": "SamePCIe"}'})
+    same = pod({JOINT: '{"deviceTypes": ["gpu", "rdma"], "requiredScope": "SamePCIe"}'})
     refused = Decision("", "0/1 nodes are available: 1 node(s) Device Joint-Allocate rules violation.", "", {}, [])
     assert deliberate(circumstances(pod=same, theirs=refused)) == "other_primaries"
     assert deliberate(circumstances(theirs=refused)) == ""

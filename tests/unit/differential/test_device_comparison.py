@@ -86,7 +86,7 @@ def test_allocations_differ_by_what_they_mean() -> None:
 def circumstances(**fields: Any) -> Circumstances:
     nothing = Circumstances(
         {"profiles": [{"pluginConfig": []}]},
-        (),
+        (cards(),),
         pod(),
         Decision("n1", "", "", {}, []),
         Judgement(frozenset({"n1"}), "", "", {}),
@@ -142,3 +142,26 @@ def test_what_other_primary_devices_make_possible_is_known() -> None:
     assert deliberate(circumstances(pod=same, theirs=refused)) == "other_primaries"
     assert deliberate(circumstances(theirs=refused)) == ""
     assert deliberate(circumstances(pod=same)) == ""
+
+
+def test_a_card_without_a_resource_that_is_asked_for_is_known() -> None:
+    assert deliberate(circumstances(pod=pod(gpu="50"))) == ""
+    device = cards()
+    del device["spec"]["devices"][1]["resources"][CORE]
+    assert deliberate(circumstances(pod=pod(gpu="50"), objects=[device])) == "missing_name"
+    assert deliberate(circumstances(pod=pod(gpu_memory_ratio="50"), objects=[device])) == ""
+    assert deliberate(circumstances(pod=pod(gpu="250"), objects=[device])) == ""  # asks for nothing that could be given
+
+
+def test_an_annotation_that_is_taken_away_is_known() -> None:
+    before = {ALLOCATED: gpu(0, gpu_core="100")}
+    assert deliberate(circumstances(pod=pod(before), got=before)) == "annotation_without_devices"
+    assert deliberate(circumstances(pod=pod(before), got=before, given=before)) == ""
+    assert deliberate(circumstances(pod=pod(before), got={ALLOCATED: gpu(1, gpu_core="100")})) == ""
+
+
+def test_a_node_without_a_device_that_only_the_reference_refuses_is_known() -> None:
+    refused = Decision("", "0/2 nodes are available: 2 Insufficient gpu devices.", "", {}, [])
+    assert deliberate(circumstances(theirs=refused, ours=Judgement(frozenset({"n2"}), "", "", {}))) == "node_without_device"
+    assert deliberate(circumstances(theirs=refused, ours=Judgement(frozenset({"n1", "n2"}), "", "", {}))) == ""
+    assert deliberate(circumstances(ours=Judgement(frozenset({"n2"}), "", "", {}))) == ""  # the reference chose another node

@@ -6,7 +6,7 @@ from random import Random
 
 from support.differential.choosing import Json, merged
 from support.differential.koordinator.device_pods import asking, npu, shared, shares_of_several, whole
-from support.differential.koordinator.devices import ISOLATION, MODEL, NPU, VENDOR, Hardware, Machine, device_of, hardware
+from support.differential.koordinator.devices import ISOLATION, MODEL, NPU, VENDOR, Hardware, Machine, device_of, hardware, offered
 from support.differential.koordinator.deviceshare import templates
 from support.differential.koordinator.generated import GeneratedTrial, Step, arguments_of, configuration
 
@@ -44,8 +44,10 @@ def of_vendor(random: Random, name: str) -> Hardware:
     """Return a node with the vendor's cards, which its Device and its labels name; some have a lock that is nonsense or out of date."""
     vendor, model = random.choice(VENDORS)
     node = hardware(random, name, numa=False).node
+    device = device_of(random, name, Machine(2, 1), npu=vendor == "huawei")
+    amounts = {"cpu": "16", "memory": "128Gi", "pods": "110", **offered(device, plenty=True)}
     named = {VENDOR: vendor, MODEL: model}
     annotations = {LOCKS[vendor]: random.choice(LOCKED)} if vendor in LOCKS and random.random() < 0.4 else {}
     metadata = {"labels": {**named, ISOLATION: "HAMi-core"}, "annotations": annotations}
-    device = device_of(random, name, Machine(2, 1), npu=vendor == "huawei")
-    return Hardware(merged([node, {"metadata": metadata}]), merged([device, {"metadata": {"labels": named}}]), None)
+    node = merged([node, {"metadata": metadata}]) | {"status": {"allocatable": amounts, "capacity": amounts}}
+    return Hardware(node, merged([device, {"metadata": {"labels": named}}]), None)

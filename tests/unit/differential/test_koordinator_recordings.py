@@ -100,7 +100,6 @@ def test_the_recordings_of_device_plugins_show_what_they_are_for() -> None:
     written = Counter(key for step in steps_of("device-plugins") for key in step.annotations)
     for key in (
         "scheduling.koordinator.sh/gpu-minors",
-        "huawei.com/npu-core",
         "huawei.com/Ascend310P",
         "CAMBRICON_DSMLU_PROFILE",
         "metax-tech.com/gpu-devices-allocated",

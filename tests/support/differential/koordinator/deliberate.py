@@ -44,10 +44,16 @@ def swapped_score(case: Circumstances) -> bool:
     theirs, ours = devices_in(case.got).get("gpu", ()), devices_in(case.given).get("gpu", ())
     if len(theirs) != 1 or len(ours) != 1 or theirs[0]["minor"] == ours[0]["minor"]:
         return False
-    device = next(body for body in case.objects if body["kind"] == "Device" and body["metadata"]["name"] == case.theirs.node)
-    if any("topology" not in each for each in device["spec"]["devices"] if each["type"] == "gpu"):
+    cards = {
+        each["minor"]: each
+        for body in case.objects
+        if body["kind"] == "Device" and body["metadata"]["name"] == case.theirs.node
+        for each in body["spec"]["devices"]
+        if each["type"] == GPU
+    }
+    if not {theirs[0]["minor"], ours[0]["minor"]} <= cards.keys() or any("topology" not in each for each in cards.values()):
         return False
-    scores = [score_of(case, device, entry) for entry in (*ours, *theirs)]
+    scores = [score_of(case, cards[entry["minor"]]) for entry in (*ours, *theirs)]
     return scores[0] > scores[1] or (scores[0] == scores[1] and ours[0]["minor"] < theirs[0]["minor"])
 
 
@@ -93,12 +99,11 @@ def deliberate(case: Circumstances) -> str:
     return next((rule.__name__ for rule in RULES if rule(case)), "")
 
 
-def score_of(case: Circumstances, device: Json, entry: Json) -> int:
-    """Score the card that this share was taken from (deviceshare.md §7)."""
+def score_of(case: Circumstances, card: Json) -> int:
+    """Score a card for the share that the pod asks for (deviceshare.md §7)."""
     strategy = arguments(case.config).get("scoringStrategy", {})
     weights = {each["name"]: each["weight"] for each in strategy.get("resources", ())} or DEFAULT_WEIGHTS
-    card = next(each for each in device["spec"]["devices"] if each["type"] == "gpu" and each["minor"] == entry["minor"])
-    used = sums(held["resources"] for held in on_card(case.objects, case.theirs.node, entry["minor"]))
+    used = sums(held["resources"] for held in on_card(case.objects, case.theirs.node, card["minor"]))
     asked = share(case.pod)
     found = weight_of_all = 0
     for name, weight in weights.items():

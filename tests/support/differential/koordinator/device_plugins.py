@@ -41,7 +41,7 @@ def trial(random: Random) -> GeneratedTrial:
 
 
 def of_vendor(random: Random, name: str) -> Hardware:
-    """Return a node with the vendor's cards, which its Device and its labels name; some have a lock that cannot be read, or is out of date."""
+    """Return a node with the vendor's cards; some are locked, in words that cannot be read or long ago."""
     vendor, model = random.choice(VENDORS)
     node = hardware(random, name, numa=False).node
     device = device_of(random, name, Machine(2, 1), npu=vendor == "huawei")

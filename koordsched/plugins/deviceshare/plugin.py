@@ -42,11 +42,11 @@ from koordsched.log import get_logger, verbosity
 from koordsched.plugins.deviceshare.adaptation import GATE, DevicePluginAdapter, written_before
 from koordsched.plugins.deviceshare.endpoint import describe
 from koordsched.plugins.deviceshare.node_devices import RESOURCES, held_devices
-from koordsched.plugins.deviceshare.numa_hints import designated_hints, device_hints_on
+from koordsched.plugins.deviceshare.numa_hints import designated_hints, hints_of_row
 from koordsched.plugins.deviceshare.planning import follow_planning
 from koordsched.plugins.deviceshare.pod_demand import DeviceDemand, DeviceDemandCompiler, asks_for_devices, sign
 from koordsched.plugins.deviceshare.queueing_hints import DeviceQueueingHints
-from koordsched.plugins.deviceshare.reasons import explain, refuses_devices
+from koordsched.plugins.deviceshare.reasons import explain
 from koordsched.plugins.deviceshare.state import PodDevices, device_state
 from koordsched.plugins.deviceshare.templates import shared_templates
 
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from koordsched._core.device_facts import Allocated
+    from koordsched._core.hint_source import NumaHintSource
     from koordsched._core.numa_facts import Hint
     from koordsched.api.koordinator.device_annotations import DeviceAllocations
     from koordsched.api.podinfo import PodInfo
@@ -96,7 +97,7 @@ class DeviceShare(
         self.reads = self._state.change
         templates = args.gpu_shared_resource_templates_config
         found = shared_templates(handle, templates.config_map_namespace, templates.config_map_name) if templates.matched_resources else None
-        self._compiler = DeviceDemandCompiler(args, found)
+        self._compiler = DeviceDemandCompiler(args, self._table, found)
         strategy = args.scoring_strategy
         weights = {RESOURCES[spec.name]: spec.weight for spec in strategy.resources if spec.name in RESOURCES}
         self._scoring = DeviceScoring(weights, most=strategy.type == MOST_ALLOCATED)
@@ -125,16 +126,12 @@ class DeviceShare(
         return None
 
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
-        codes = self._filter(state.read(PRE_FILTER_STATE), nodes)
         aligned = self.topology_manager.aligned(self, state, pod, nodes)
-        if aligned is not None:  # NodeNUMAResource has tried devices there, on NUMA nodes that were agreed on
-            codes[(aligned != 0) & refuses_devices(codes)] = 0
-        return codes
+        return self._filter(state.read(PRE_FILTER_STATE), nodes, None if aligned is None else aligned.view(np.bool_))
 
-    def _filter(self, demand: DeviceDemand, nodes: Nodes) -> Codes:
-        if demand.adjustment is None:
-            return filter_devices(self._table, demand.request, nodes.rows)
-        return filter_devices(self._table, demand.request, nodes.rows, demand.adjustment, reserve=True)
+    def _filter(self, demand: DeviceDemand, nodes: Nodes, aligned: Flags | None = None) -> Codes:
+        designated = demand.adjustment is not None
+        return filter_devices(self._table, demand.request, nodes.rows, demand.adjustment, reserve=designated, aligned=aligned)
 
     def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
         return explain(code, self._table)
@@ -243,13 +240,20 @@ class DeviceShare(
     def wants(self, pod: PodInfo) -> bool:
         return self._aligns and asks_for_devices(pod)
 
+    def hint_source(self, state: CycleState, pod: PodInfo) -> NumaHintSource | None:
+        demand = self._demand(state, pod)
+        return None if demand is None or demand.designated is not None else demand.hints
+
+    def explain_hint(self, state: CycleState, pod: PodInfo, code: int) -> Status:
+        return explain(code, self._table)
+
     def hints(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Mapping[str, Sequence[Hint] | None] | Status:
         demand, entry = self._demand(state, pod), self._state.entries.get(node.name)
         if demand is None or entry is None or not self._table.has_entry(entry.index):
             return {}
         if demand.designated is not None:
             return designated_hints(demand.designated, entry.device)
-        return device_hints_on(self._table, demand, node.row, entry.device)
+        return hints_of_row(demand.hints, self._table, node.row)
 
     def allocate(self, state: CycleState, pod: PodInfo, node: NodeInfo, affinity: NumaAffinity) -> Status | None:
         demand = self._demand(state, pod)

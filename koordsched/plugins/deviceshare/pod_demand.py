@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from koordsched._core.device_facts import DeviceResource, DeviceType, PartitionDemand, TypeDemand
+from koordsched._core.device_hints import DeviceHints
 from koordsched._core.device_request import DeviceAdjustment, DeviceRequest
 from koordsched.api.koordinator.device_annotations import (
     APPLY_FOR_ALL,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Mapping, Sequence
 
     from koordsched._core.device_facts import LabelPredicate
+    from koordsched._core.device_table import DeviceTable
     from koordsched.api.koordinator.device_annotations import DeviceAllocations
     from koordsched.api.koordinator.device_requests import GpuDemand
     from koordsched.api.podinfo import PodInfo
@@ -85,10 +87,12 @@ ANY = Selectors()
 class DeviceDemand(msgspec.Struct, frozen=True, eq=False):
     """A pod's demand. Shared by pods that ask for the same.
 
-    adjustment: of a designated allocation, None without one; designated: the same as written.
+    hints: of NUMA nodes, as kernels ask for them. adjustment: of a designated allocation, None without one; designated: the same as
+    written.
     """
 
     request: DeviceRequest
+    hints: DeviceHints
     adjustment: DeviceAdjustment | None = None
     designated: DeviceAllocations | None = None
 
@@ -111,10 +115,11 @@ def sign(pod: PodInfo) -> Hashable:
 class DeviceDemandCompiler:
     """Compiles the demands of one profile's pods, and keeps them."""
 
-    def __init__(self, args: DeviceShareArgs, templates: SharedTemplates | None) -> None:
+    def __init__(self, args: DeviceShareArgs, table: DeviceTable, templates: SharedTemplates | None) -> None:
         """templates: None where no resource has to be one of them."""
         self._unshareable = frozenset((model.vendor, model.model) for model in args.gpu_share_unsupported_models)
         self._templated = frozenset(args.gpu_shared_resource_templates_config.matched_resources)
+        self._table = table
         self._templates = templates
         self._known_version = 0
         self._known: dict[Hashable, DeviceDemand | Status | None] = {}
@@ -208,7 +213,7 @@ class DeviceDemandCompiler:
             unshareable=self._unshareable if shared else (),
         )
         adjustment = None if designated is None else designated_adjustment(designated)
-        return DeviceDemand(request, adjustment, designated)
+        return DeviceDemand(request, DeviceHints(self._table, request, adjustment), adjustment, designated)
 
     def _templates_of(self, gpu: GpuDemand) -> Mapping[str, Sequence[str]] | None:
         """Return the templates that are what is asked for; None: it need not be one."""

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from koordsched._core.device_facts import DETAIL_SHIFT, DEVICE_TYPE_NAMES, DeviceReason, detail_of, reason_of
+from koordsched._core.device_facts import DEVICE_TYPE_NAMES, DeviceReason, detail_of, reason_of
 from koordsched.framework.status import Status, error, unresolvable, unschedulable
 from koordsched.plugins.deviceshare.templates import NO_TEMPLATE
 
 if TYPE_CHECKING:
     from koordsched._core.device_table import DeviceTable
-    from koordsched.framework.interface import Codes, Flags
-
-REASON_MASK = (1 << DETAIL_SHIFT) - 1
 
 INSUFFICIENT_DEVICES = "Insufficient {type} devices"
 INSUFFICIENT_VFS = "Insufficient {type} VirtualFunctions"
@@ -37,15 +32,6 @@ FIXED = {
     DeviceReason.INSUFFICIENT_NUMA: unresolvable("Insufficient NUMA Scoped Devices"),
     DeviceReason.NOT_INCLUDED: unschedulable("Insufficient GPU Devices"),
 }
-
-
-LABEL_REASONS = (DeviceReason.NO_ISOLATION_PROVIDER, DeviceReason.SHARE_UNSUPPORTED)
-"""Refusals for what a Node's labels say, whatever devices are free."""
-
-
-def refuses_devices(codes: Codes) -> Flags:
-    """Return which codes refuse rows for want of devices."""
-    return ~np.isin(codes & REASON_MASK, (DeviceReason.PASS, *LABEL_REASONS))
 
 
 def explain(code: int, table: DeviceTable, reserving: str = "") -> Status:

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from koordsched.framework.diagnosis import fit_error
 from koordsched.framework.status import Status, unresolvable, unschedulable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from koordsched.api.podinfo import PodInfo
+    from koordsched.framework.diagnosis import Diagnosis
 
 NEVER = "Never"
 POLICY_NEVER = unschedulable("not eligible due to preemptionPolicy=Never.")
@@ -67,6 +69,18 @@ LOWER_PRIORITY = VictimRule()
 def policy_allows(preemptor: PodInfo) -> Status | None:
     """Refuse a pod whose preemptionPolicy is Never."""
     return POLICY_NEVER if preemptor.pod.spec.preemption_policy == NEVER else None
+
+
+def refused_by_admission(pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
+    """Refuse a pod that admission refused: pods of lower priority that leave complete no gang and may be of another quota.
+
+    The reference evicts them all the same where the refusal is Unschedulable (elasticquota.md DEV-4).
+    """
+    if not diagnosis.admission_plugin:
+        return None
+    total = diagnosis.total_nodes
+    refusal = policy_allows(pod) or unschedulable(fit_error(total, {NOT_HELPFUL.message: total}))
+    return Status(refusal.code, (f"preemption: {refusal.message}",))
 
 
 class PreemptionRules(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,12 +26,15 @@ from koordsched.framework.interface import (
     PreEnqueuePlugin,
     ReservePlugin,
 )
+from koordsched.framework.preemption.engine import PreemptionEngine
+from koordsched.framework.preemption.rules import refused_by_admission
 from koordsched.framework.routes import Route, RoutesPlugin, refusal
 from koordsched.framework.status import SKIP, Code, Status, unresolvable, unschedulable
 from koordsched.plugins.coscheduling.controller import PodGroupController
 from koordsched.plugins.coscheduling.endpoint import GangView
 from koordsched.plugins.coscheduling.gangs import NAME, Gang, gangs_of
 from koordsched.plugins.coscheduling.gated import GatedConditions
+from koordsched.plugins.coscheduling.preemption import preemption_rules
 from koordsched.plugins.coscheduling.texts import GANG_NOT_FOUND, group_rejected, represented, unreserved
 from koordsched.queue.events import ActionType, ClusterEvent, EventHint, EventResource, QueueingHint
 
@@ -45,7 +48,7 @@ if TYPE_CHECKING:
     from koordsched.framework.diagnosis import Diagnosis
     from koordsched.framework.handle import Handle
     from koordsched.framework.interface import GroupRefusal, PostFilterResult
-    from koordsched.framework.routes import Answer
+from koordsched.framework.routes import Answer
 
 NANO = 10**9
 WAIT = Status(Code.WAIT)
@@ -83,6 +86,7 @@ class Coscheduling(
         self._timeout = args.default_timeout
         self._gated = handle.cache.shared.one(GatedConditions, lambda: GatedConditions(handle, self._gangs))
         self._controller = PodGroupController(handle, self._gangs)
+        self._engine = PreemptionEngine(handle, preemption_rules(self.name)) if args.enable_preemption else None
         handle.metrics.gauge_function(
             "scheduler_waiting_gang_group_number",
             "Gang groups of which members wait on Permit.",
@@ -90,7 +94,7 @@ class Coscheduling(
         )
 
     def sign(self, pod: PodInfo) -> Hashable:
-        return ()
+        return () if self._engine is None else pod.pod.spec.preemption_policy
 
     def events_to_register(self) -> Sequence[EventHint]:
         """Return all events: any plugin may have refused the member for which its group failed. None helps those that are held back."""
@@ -98,13 +102,17 @@ class Coscheduling(
 
     def _may_help(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
         gang = self._gangs.of(pod.uid)
-        held_back = gang is not None and gang.group.representative not in {"", pod.key} and not gang.goes_alone(self._policy)
+        if gang is None:
+            return QueueingHint.QUEUE if self.pre_enqueue(pod) is None else QueueingHint.SKIP  # it is activated when its victims are gone
+        held_back = gang.group.representative not in {"", pod.key} and not gang.goes_alone(self._policy)
         return QueueingHint.SKIP if held_back else QueueingHint.QUEUE
 
     # PreEnqueue, admission
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         gang = self._gangs.of(pod.uid)
+        if gang is None and self._engine is not None:
+            return self._engine.pre_enqueue(pod)
         if gang is None or pod.key not in gang.ready:  # of those that do not count another plugin, or the cycle, says why
             return None
         if gang.goes_alone(self._policy):
@@ -156,14 +164,23 @@ class Coscheduling(
     # PostFilter
 
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
-        """Leave preemption to the plugins behind this one."""
-        return None, NO_PREEMPTION
+        """Preempt for a pod that is in no gang, where that is enabled; else leave it to the plugins behind this one."""
+        refusal = self._why_no_preemption(pod, diagnosis)
+        if refusal is not None or self._engine is None:
+            return None, refusal
+        return await self._engine.preempt(pod, diagnosis, diagnosis.total_nodes)
 
     def may_help(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
-        return False
+        return self._why_no_preemption(pod, diagnosis) is None and self._engine is not None and self._engine.may_help(pod, diagnosis)
 
     def expected_refusal(self, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
-        return NO_PREEMPTION
+        refusal = self._why_no_preemption(pod, diagnosis)
+        return self._engine.expected_refusal(pod, diagnosis) if refusal is None and self._engine is not None else refusal
+
+    def _why_no_preemption(self, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
+        if self._engine is None or self._gangs.of(pod.uid) is not None:
+            return NO_PREEMPTION
+        return refused_by_admission(pod, diagnosis)
 
     # Reserve, Permit
 

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koordsched.framework.diagnosis import fit_error
 from koordsched.framework.interface import PostFilterPlugin, PostFilterResult, PreEnqueuePlugin
 from koordsched.framework.preemption.engine import PreemptionEngine
-from koordsched.framework.preemption.rules import NOT_HELPFUL, PreemptionRules, policy_allows
-from koordsched.framework.status import Status, unschedulable
+from koordsched.framework.preemption.rules import PreemptionRules, refused_by_admission
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.diagnosis import Diagnosis
     from koordsched.framework.handle import Handle
+    from koordsched.framework.status import Status
     from koordsched.queue.events import EventHint
 
 
@@ -41,7 +40,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         return self.engine.pre_enqueue(pod)
 
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
-        refusal = _not_admitted(pod, diagnosis)
+        refusal = refused_by_admission(pod, diagnosis)
         if refusal is not None:
             self._handle.preemption_metrics.attempted()
             return None, refusal
@@ -52,16 +51,4 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         return not diagnosis.admission_plugin and self.engine.may_help(pod, diagnosis)
 
     def expected_refusal(self, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
-        return _not_admitted(pod, diagnosis) or self.engine.expected_refusal(pod, diagnosis)
-
-
-def _not_admitted(pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
-    """Refuse a pod that admission refused: pods of lower priority that leave complete no gang and may be of another quota.
-
-    The reference evicts them all the same where the refusal is Unschedulable (elasticquota.md DEV-4).
-    """
-    if not diagnosis.admission_plugin:
-        return None
-    total = diagnosis.total_nodes
-    refusal = policy_allows(pod) or unschedulable(fit_error(total, {NOT_HELPFUL.message: total}))
-    return Status(refusal.code, (f"preemption: {refusal.message}",))
+        return refused_by_admission(pod, diagnosis) or self.engine.expected_refusal(pod, diagnosis)

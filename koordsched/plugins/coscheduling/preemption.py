@@ -1,0 +1,35 @@
+"""Preemption for pods in no gang (coscheduling.md §8): Koordinator's chart has no DefaultPreemption and leaves it to this plugin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koordsched.framework.preemption.rules import PreemptionRules, VictimRule
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from koordsched.api.podinfo import PodInfo
+
+EXCLUDED = {"scheduling.koordinator.sh/disable-preemptible": "true", "quota.scheduling.koordinator.sh/preemptible": "false"}
+"""Labels of pods that are never victims."""
+
+
+class JobVictimRule(VictimRule):
+    """Pods of lower priority, but for those whose labels exclude them."""
+
+    key = "lower priority, preemptible"
+    grouped = True
+
+    def group(self, victim: PodInfo) -> Hashable | None:
+        labels = victim.pod.metadata.labels
+        return None if labels and any(labels.get(key) == value for key, value in EXCLUDED.items()) else super().group(victim)
+
+
+def preemption_rules(plugin: str) -> PreemptionRules:
+    """Return the rules of this plugin's preemption."""
+
+    def message(preemptor: PodInfo) -> str:
+        return f"preempting to accommodate higher priority pods, preemptor: {preemptor.key}, triggerPod: {preemptor.key}"
+
+    return PreemptionRules(plugin=plugin, victims=JobVictimRule(), message=message)

@@ -106,6 +106,8 @@ def _simulate(arguments: list[str]) -> int:
         parser.error("--trace needs --nodes FILE and --pods FILE, and takes no other input")
     if not parsed.trace and (not parsed.inputs or parsed.nodes or parsed.pods):
         parser.error("name manifest files or directories, or --trace openb with --nodes FILE and --pods FILE")
+    if parsed.inflate is not None and (not parsed.trace or parsed.order):
+        parser.error("--inflate draws the pods of a --trace, and has them come in the order in which it drew them: no --order")
     given = vars(parsed)
     node_options = [(option, given.pop(option.flag)) for each in tools for option in each.node_options]
     shown_pods = {report.key: given.pop(report.flag) for each in tools for report in each.reports}
@@ -226,7 +228,13 @@ def _simulate_parser(tools: Sequence[Tooling]) -> argparse.ArgumentParser:
         help="submit all pods at once, in the order of their creation or shuffled (--seed); without it pods of a trace come and go at the "
         "times that it states, if it does",
     )
-    parser.add_argument("--seed", type=int, default=0, help="what chance begins with: tie breaks and --order random (default 0)")
+    parser.add_argument(
+        "--inflate",
+        metavar="PERCENT",
+        type=_count,
+        help="submit, instead of the trace's pods, pods drawn from them (--seed) until they request so many percent of all GPUs",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="what chance begins with: tie breaks, --order random and --inflate (default 0)")
     parser.add_argument("--config", metavar="FILE", help="a KubeSchedulerConfiguration (default: the one that Koordinator ships)")
     parser.add_argument("-o", dest="output", choices=["table", "json"], default="table", help="what to print (default table)")
     for each in tools:

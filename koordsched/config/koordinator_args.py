@@ -70,6 +70,8 @@ class NumaScoringStrategy(Config):
     resources: tuple[ResourceSpec, ...] = ()
 
 
+LEAST_FRAGMENTED = "LeastFragmented"
+"""A strategy of DeviceShareArgs that only koordsched has: its resources are not read."""
 LEAST_CPU_AND_MEMORY = NumaScoringStrategy(type=LEAST_ALLOCATED, resources=CPU_AND_MEMORY)
 
 

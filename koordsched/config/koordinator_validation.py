@@ -14,6 +14,7 @@ from koordsched.config.args import LEAST_ALLOCATED, MOST_ALLOCATED, NodeResource
 from koordsched.config.args_validation import MAX_PERCENTAGE, Problems, validate_fit, validate_resources
 from koordsched.config.errors import invalid, not_found, not_supported
 from koordsched.config.koordinator_args import (
+    LEAST_FRAGMENTED,
     CoschedulingArgs,
     DeviceShareArgs,
     ElasticQuotaArgs,
@@ -28,7 +29,7 @@ from koordsched.config.koordinator_args import (
 from koordsched.yamltext.documents import child
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from koordsched.api.core import Quantity
     from koordsched.config.features import FeatureGates
@@ -38,6 +39,7 @@ AGGREGATION_TYPES = ("avg", "p50", "p90", "p95", "p99")
 CPU_BIND_POLICIES = ("", "FullPCPUs", "SpreadByPCPUs")
 FIT_PLUS_TYPES = (MOST_ALLOCATED, LEAST_ALLOCATED)
 KOORDINATOR_STRATEGIES = (LEAST_ALLOCATED, MOST_ALLOCATED)
+DEVICE_STRATEGIES = (*KOORDINATOR_STRATEGIES, LEAST_FRAGMENTED)
 MAX_FIT_PLUS_WEIGHTS = MAX_INT64 // 100  # a score is a sum of weight * 0..100
 MIN_COSCHEDULING_WORKERS = 1
 
@@ -97,12 +99,12 @@ def validate_numa(args: NodeNUMAResourceArgs, _: FeatureGates) -> Problems:
 
 
 def validate_device_share(args: DeviceShareArgs, _: FeatureGates) -> Problems:
-    yield from _strategy(args.scoring_strategy, "scoringStrategy", "scoring strategy")
+    yield from _strategy(args.scoring_strategy, "scoringStrategy", "scoring strategy", DEVICE_STRATEGIES)
 
 
-def _strategy(strategy: NumaScoringStrategy, path: str, what: str) -> Problems:
+def _strategy(strategy: NumaScoringStrategy, path: str, what: str, known: Collection[str] = KOORDINATOR_STRATEGIES) -> Problems:
     yield from validate_resources(strategy.resources, f"{path}.resources")
-    if strategy.type not in KOORDINATOR_STRATEGIES:
+    if strategy.type not in known:
         yield f"{path}.type", invalid(strategy.type, f"{what} {strategy.type} is not supported")
 
 

@@ -14,7 +14,7 @@ from koordsched.plugins.coscheduling.plugin import Coscheduling
 from koordsched.plugins.defaultbinder.plugin import DefaultBinder
 from koordsched.plugins.defaultprebind.plugin import DefaultPreBind
 from koordsched.plugins.defaultpreemption.plugin import DefaultPreemption
-from koordsched.plugins.deviceshare.plugin import DeviceShare
+from koordsched.plugins.deviceshare.fragmentation import device_share
 from koordsched.plugins.discovery import installed
 from koordsched.plugins.dynamicresources.plugin import DynamicResources
 from koordsched.plugins.elasticquota.plugin import ElasticQuotaPlugin
@@ -70,7 +70,7 @@ REGISTRY: dict[str, PluginFactory] = {
     "Coscheduling": Coscheduling,
     "LoadAwareScheduling": LoadAwareScheduling,
     "NodeNUMAResource": NodeNUMAResource,
-    "DeviceShare": DeviceShare,
+    "DeviceShare": device_share,
     "NodeResourcesFitPlus": NodeResourcesFitPlus,
     "ScarceResourceAvoidance": ScarceResourceAvoidance,
     "SchedulingHint": SchedulingHint,

@@ -34,6 +34,7 @@ class SimulateOptions(msgspec.Struct, frozen=True, kw_only=True):
     nodes: str | None = None
     pods: str | None = None
     order: str | None = None
+    inflate: int | None = None
     seed: int = 0
     config: str | None = None
     output: str = "table"
@@ -92,11 +93,13 @@ def load_workload(options: SimulateOptions, config: SchedulerConfiguration) -> W
     """Read the input. InputError."""
     profiles = [profile.scheduler_name for profile in config.profiles]
     if options.trace:
-        from koordsched.simulate.openb import load_openb  # noqa: PLC0415  # one of two readers
+        from koordsched.simulate.openb import inflated, load_openb  # noqa: PLC0415  # one of two readers
 
         assert options.nodes is not None
         assert options.pods is not None
         workload = load_openb(options.nodes, options.pods, profiles[0])
+        if options.inflate is not None:
+            workload.arrivals = inflated(workload, options.inflate, options.seed)
     else:
         from koordsched.simulate.manifests import load_manifests  # noqa: PLC0415  # the other reader
 

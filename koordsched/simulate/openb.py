@@ -1,30 +1,37 @@
 """Alibaba's openb trace (cluster-trace-gpu-v2023, CSV) -> a workload.
 
-A node's GPUs are the extended resource `nvidia.com/gpu`, its model the label `node.koordinator.sh/gpu-model`; a pod asks for its `num_gpu`
-whole GPUs (a share of one counts as one) and, where `gpu_spec` lists models (`A|B`), for a node with one of them. `qos` and `pod_phase`
-are not used. Numbers go into quantities as they stand, so that the API's validation judges them; only times are read here.
+A node has its GPUs in a Device, their sum as koordinator.sh/gpu-core and gpu-memory-ratio, and their model as the label
+`node.koordinator.sh/gpu-model`. A pod asks for whole GPUs, or for `gpu_milli` of one as the same two resources, and, where `gpu_spec` lists
+models (`A|B`), for a node with one of them. `qos` and `pod_phase` are not used. Numbers of CPU, memory and whole GPUs go into quantities as
+they stand, so that the API's validation judges them; what is reckoned with is read here.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
+from random import Random
 from typing import Any
 
-from koordsched.api.kinds import NODE, POD
+from msgspec.structs import replace
+
+from koordsched.api.kinds import DEVICE, NODE, POD
 from koordsched.manifests.completion import complete_node
 from koordsched.manifests.documents import InputError
 from koordsched.simulate.workload import Manifest, PodArrival, Workload
 
-GPU = "nvidia.com/gpu"
+GPU_CORE, GPU_RATIO = "koordinator.sh/gpu-core", "koordinator.sh/gpu-memory-ratio"
+PERCENT = 100
+MILLI_PER_PERCENT = 10
 MODEL_LABEL = "node.koordinator.sh/gpu-model"
 
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu")
 CREATED, DELETED = "creation_time", "deletion_time"
 
+MOST_DIGITS = 4
 SHORTEST_RUN = 1.0
 """Seconds that a pod at least stays: the trace's clock ticks in seconds."""
 
@@ -34,14 +41,48 @@ def load_openb(nodes: str, pods: str, scheduler_name: str) -> Workload:
 
     InputError: a file cannot be read, lacks a column, or holds a time that is none.
     """
-    existing = [Manifest(origin, NODE, _node(cells)) for origin, cells in _rows(nodes, NODE_COLUMNS)]
+    existing = []
+    for origin, (name, cpu, memory, gpus, model) in _rows(nodes, NODE_COLUMNS):
+        count = _whole_number(origin, "gpu", gpus)
+        existing.append(Manifest(origin, NODE, _node(name, cpu, memory, count, model)))
+        if count:
+            existing.append(Manifest(origin, DEVICE, _device(name, count, model)))
     made = _Pods(scheduler_name)
     arrivals = [
-        PodArrival(Manifest(origin, POD, made.pod(name, tuple(asked))), *_times(origin, created, deleted))
-        for origin, (name, *asked, created, deleted) in _rows(pods, POD_COLUMNS, ("gpu_spec", CREATED, DELETED))
+        PodArrival(Manifest(origin, POD, made.pod(origin, name, tuple(asked))), *_times(origin, created, deleted))
+        for origin, (name, *asked, created, deleted) in _rows(pods, POD_COLUMNS, ("gpu_milli", "gpu_spec", CREATED, DELETED))
     ]
     arrivals.sort(key=lambda arrival: arrival.at)
     return Workload(existing, arrivals)
+
+
+def inflated(workload: Workload, percent: int, seed: int) -> list[PodArrival]:
+    """Draw pods with replacement, seeded, until they request so many percent of the GPUs there are; they come at once and stay.
+
+    This is how the paper of the trace measures schedulers ("inflation"). InputError: there are no GPUs, or no pod asks for one.
+    """
+    offered = sum(len(manifest.body["spec"]["devices"]) * PERCENT for manifest in workload.existing if manifest.kind is DEVICE)
+    requested = [requested_share(arrival) for arrival in workload.arrivals]
+    if not offered or not any(requested):
+        raise InputError("--inflate: the trace has no GPUs, or no pods that request some")
+    random, drawn, sum_requested = Random(f"inflate {seed}"), list[PodArrival](), 0
+    while sum_requested * PERCENT < offered * percent:
+        place = random.randrange(len(requested))
+        sum_requested += requested[place]
+        drawn.append(_copy(workload.arrivals[place], len(drawn)))
+    return drawn
+
+
+def requested_share(arrival: PodArrival) -> int:
+    """Return the percent of a GPU that the pod of a trace requests, more than 100 for several."""
+    (container,) = arrival.manifest.body["spec"]["containers"]
+    return int(container["resources"]["requests"].get(GPU_CORE, 0))
+
+
+def _copy(arrival: PodArrival, number: int) -> PodArrival:
+    body = arrival.manifest.body
+    named = {**body, "metadata": {**body["metadata"], "name": f"{body['metadata']['name']}-{number}"}}
+    return PodArrival(replace(arrival.manifest, body=named))
 
 
 def _rows(file: str, columns: tuple[str, ...], optional: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -72,13 +113,22 @@ def _rows(file: str, columns: tuple[str, ...], optional: tuple[str, ...] = ()) -
         raise InputError(f"{file}: line {reader.line_num}: not CSV: {mistake}") from None
 
 
-def _node(cells: tuple[str, ...]) -> dict[str, Any]:
-    name, cpu, memory, gpus, model = cells
+def _node(name: str, cpu: str, memory: str, gpus: int, model: str) -> dict[str, Any]:
     allocatable = {"cpu": f"{cpu}m", "memory": f"{memory}Mi"}
-    if gpus not in {"", "0"}:
-        allocatable[GPU] = gpus
-    labels = {MODEL_LABEL: model} if model else {}
-    return complete_node({"kind": "Node", "metadata": {"name": name, "labels": labels}, "status": {"allocatable": allocatable}})
+    if gpus:
+        allocatable |= dict.fromkeys((GPU_CORE, GPU_RATIO), str(gpus * PERCENT))
+    metadata = {"name": name, "labels": {MODEL_LABEL: model} if model else {}}
+    return complete_node({"kind": "Node", "metadata": metadata, "status": {"allocatable": allocatable}})
+
+
+def _device(name: str, gpus: int, model: str) -> dict[str, Any]:
+    each = {"type": "gpu", "health": True, "resources": {GPU_CORE: str(PERCENT), GPU_RATIO: str(PERCENT)}}
+    return {
+        "apiVersion": DEVICE.api_version,
+        "kind": DEVICE.kind,
+        "metadata": {"name": name, "labels": {MODEL_LABEL: model} if model else {}},
+        "spec": {"devices": [{**each, "minor": minor, "id": f"{name}-gpu-{minor}"} for minor in range(gpus)]},
+    }
 
 
 class _Pods:
@@ -88,20 +138,22 @@ class _Pods:
         self._scheduler_name = scheduler_name
         self._specs: dict[tuple[str, ...], dict[str, Any]] = {}
 
-    def pod(self, name: str, asked: tuple[str, ...]) -> dict[str, Any]:
+    def pod(self, origin: str, name: str, asked: tuple[str, ...]) -> dict[str, Any]:
         spec = self._specs.get(asked)
         if spec is None:
-            spec = self._specs[asked] = _spec(asked, self._scheduler_name)
+            spec = self._specs[asked] = _spec(origin, asked, self._scheduler_name)
         return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
 
 
-def _spec(asked: tuple[str, ...], scheduler_name: str) -> dict[str, Any]:
-    cpu, memory, gpus, models = asked
+def _spec(origin: str, asked: Sequence[str], scheduler_name: str) -> dict[str, Any]:
+    cpu, memory, gpus, milli, models = asked
     requests = {"cpu": f"{cpu}m", "memory": f"{memory}Mi"}
     resources = {"requests": requests}
-    if gpus not in {"", "0"}:
-        requests[GPU] = gpus
-        resources["limits"] = {GPU: gpus}
+    if count := _whole_number(origin, "num_gpu", gpus):
+        share = -(-_whole_number(origin, "gpu_milli", milli) // MILLI_PER_PERCENT) or PERCENT
+        shares = dict.fromkeys((GPU_CORE, GPU_RATIO), str(share if count == 1 else count * PERCENT))
+        requests |= shares
+        resources["limits"] = shares
     spec: dict[str, Any] = {
         "schedulerName": scheduler_name,
         "terminationGracePeriodSeconds": 0,
@@ -112,6 +164,15 @@ def _spec(asked: tuple[str, ...], scheduler_name: str) -> dict[str, Any]:
         terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
         spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     return spec
+
+
+def _whole_number(origin: str, column: str, text: str) -> int:
+    """Read a number of GPUs, or of thousandths of one; 0 where the trace does not say."""
+    if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS:
+        return int(text)
+    if text:
+        raise InputError(f"{origin}: {column}: {text!r}: expected a whole number of at most {MOST_DIGITS} digits")
+    return 0
 
 
 def _times(origin: str, came: str, left: str) -> tuple[float, float | None]:

@@ -183,7 +183,7 @@ class DeviceShare(
             self._table,
             demand.request,
             node.row,
-            self._scoring,
+            self._scoring_on(node.row),
             adjustment=demand.adjustment,
             mask=None if affinity is None else affinity.mask,
             reserve=True,
@@ -198,6 +198,10 @@ class DeviceShare(
             if verbosity() >= RESERVE_VERBOSITY:
                 self._log_allocation(pod, node_name, demand, allocations)
         return None
+
+    def _scoring_on(self, _row: int) -> DeviceScoring:
+        """Return what devices of a node are chosen by, on which the pod is assumed."""
+        return self._scoring
 
     def _log_allocation(self, pod: PodInfo, node_name: str, demand: DeviceDemand, allocations: DeviceAllocations) -> None:
         designated = None if demand.designated is None else device_allocations_text(demand.designated)

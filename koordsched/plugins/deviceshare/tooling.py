@@ -14,8 +14,9 @@ import msgspec
 from koordsched.api.kinds import DEVICE
 from koordsched.api.meta import JSON_ERRORS
 from koordsched.api.quantity import QuantityError, value
-from koordsched.framework.tooling import ExclusiveResource, Json, PodCheck, Tooling
+from koordsched.framework.tooling import ExclusiveResource, Json, PodCheck, Report, Tooling
 from koordsched.manifests.strict import StrictReader, join
+from koordsched.plugins.deviceshare.gpu_report import gpu_report
 from koordsched.plugins.deviceshare.layouts import SHORT_FORMS
 from koordsched.yamltext.documents import shown
 
@@ -193,4 +194,5 @@ TOOLING = Tooling(
     short_forms=SHORT_FORMS,
     exclusive=(ExclusiveResource("devices", whole_devices_of, lambda devices: [f"{kind} {minor}" for kind, minor in sorted(devices)]),),
     pod_checks=(PodCheck("devices", read_devices, DEVICE, device_differences, describe_devices),),
+    reports=(Report("gpu", "--show-gpus", "nodes in the table of free GPU shares (default 10)", DEVICE, gpu_report),),
 )

@@ -69,7 +69,8 @@ def test_pods_land_where_their_gpu_model_is(tmp_path: Path) -> None:
     assert placed["default/a"] in {"n0", "n2"}
     assert placed["default/b"] in {"n1", "n3"}
     assert "didn't match Pod's node affinity/selector" in reasons(result)["default/c"]
-    assert result.summary.allocation == {"cpu": 0.125, "memory": 0.0625, "nvidia.com/gpu": 0.375, "pods": round(2 / 440, 6)}
+    shares = dict.fromkeys(("koordinator.sh/gpu-core", "koordinator.sh/gpu-memory-ratio"), 0.3125)
+    assert result.summary.allocation == {"cpu": 0.125, "memory": 0.0625, **shares, "pods": round(2 / 440, 6)}
 
 
 def test_shares_are_those_of_what_transformers_leave(tmp_path: Path) -> None:

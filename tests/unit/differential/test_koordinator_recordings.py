@@ -88,6 +88,7 @@ def test_the_recordings_of_devices_show_what_they_are_for() -> None:
         "Insufficient rdma VirtualFunctions",
         "Insufficient Partitioned GPU Devices",
         "Insufficient Topology Scoped GPU Devices",
+        "Insufficient NUMA Scoped Devices",
         "node(s) missing GPU Partition Table",
         "node(s) missing GPU Device Topology Tree",
         "node(s) Unsupported number of GPU requests",

@@ -150,6 +150,8 @@ def test_a_card_without_a_resource_that_is_asked_for_is_known() -> None:
     del device["spec"]["devices"][1]["resources"][CORE]
     assert deliberate(circumstances(pod=pod(gpu="50"), objects=[device])) == "missing_name"
     assert deliberate(circumstances(pod=pod(gpu_memory_ratio="50"), objects=[device])) == ""
+    two = Decision("n1", "", "", {"n1": {}, "n2": {}}, [])
+    assert deliberate(circumstances(pod=pod(gpu="50"), objects=[device], theirs=two)) == ""  # n2 has no such card
     assert deliberate(circumstances(pod=pod(gpu="250"), objects=[device])) == ""  # asks for nothing that could be given
 
 

@@ -5,7 +5,7 @@ A rule looks at a case that differs and says whether it is the one that it knows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from koordsched.api.koordinator.device_requests import GPU, InvalidDeviceRequest, device_requests, gpu_demand
@@ -64,10 +64,19 @@ def other_primaries(case: Circumstances) -> bool:
 
 
 def missing_name(case: Circumstances) -> bool:
-    """Say whether a card lacks a resource that the pod asks of each: the reference does not compare what a card does not have."""
+    """Say whether it is about nodes with a card that lacks a resource the pod asks for: the reference does not compare such a resource."""
     asked = share(case.pod)
-    devices = [each for body in case.objects if body["kind"] == "Device" for each in body["spec"]["devices"]]
-    return any(name not in each["resources"] for each in devices if each["type"] == GPU and each["health"] for name in asked)
+    lacking = {
+        body["metadata"]["name"]
+        for body in case.objects
+        if body["kind"] == "Device"
+        for each in body["spec"]["devices"]
+        if each["type"] == GPU and each["health"] and not asked.keys() <= each["resources"].keys()
+    }
+    theirs, ours = feasible(case.theirs.scores, {case.theirs.node} - {""}), feasible(case.ours.scores, case.ours.best)
+    if theirs == ours:  # both refuse the pod for other reasons, or give it other cards
+        return bool(lacking) if not theirs else case.theirs.node in lacking
+    return ours < theirs and theirs - ours <= lacking
 
 
 def annotation_without_devices(case: Circumstances) -> bool:
@@ -79,9 +88,13 @@ def annotation_without_devices(case: Circumstances) -> bool:
 def node_without_device(case: Circumstances) -> bool:
     """Say whether ours finds nodes without a Device besides: the reference refuses such a node once a pod with an annotation was there."""
     described = {body["metadata"]["name"] for body in case.objects if body["kind"] == "Device"}
-    theirs = case.theirs.scores.keys() or {case.theirs.node} - {""}
-    ours = case.ours.scores.keys() or case.ours.best
+    theirs, ours = feasible(case.theirs.scores, {case.theirs.node} - {""}), feasible(case.ours.scores, case.ours.best)
     return theirs < ours and not (ours - theirs) & described
+
+
+def feasible(scores: Mapping[str, object], only: Collection[str]) -> frozenset[str]:
+    """Return the nodes that were feasible: a single one is not scored."""
+    return frozenset(scores) or frozenset(only)
 
 
 RULES: tuple[Callable[[Circumstances], bool], ...] = (

@@ -356,6 +356,14 @@ def test_what_is_reusable_counts_as_free() -> None:
     assert DeviceNodes().describe((GPU, [gpu(0), gpu(1)])).use(0, percent=75).take(gpus(percent=50)) == {"gpu": [1]}
 
 
+def test_a_pod_that_ignores_reservations_takes_what_they_have_left() -> None:
+    """Checklist 21: both cards are reserved; of card 0 an owner has 75 %, so 25 % are unallocated, and all of card 1."""
+    node = DeviceNodes().describe((GPU, [gpu(0), gpu(1)])).use(0, 1).use(0, percent=75)
+    whole = {CORE: 100, RATIO: 100, MEMORY: 80 * GIB}
+    adjustment = DeviceAdjustment({GPU: {0: whole, 1: whole}})
+    assert node.take(gpus(percent=50), adjustment=adjustment) == {"gpu": [1]}
+
+
 def test_what_is_required_limits_what_is_free() -> None:
     """Checklist 20: 25 % left in a restricted reservation."""
     left = {CORE: 25, RATIO: 25, MEMORY: 20 * GIB}

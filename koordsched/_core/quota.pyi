@@ -114,6 +114,9 @@ class QuotaTree:
     def take_grown(self) -> Sequence[int]:
         """Return the rows that wait and may have more room than when a pod was refused. They wait no longer."""
 
+    def over_used(self) -> list[int]:
+        """Return the rows that use more than they may."""
+
     # Reading
 
     def refresh(self) -> None: ...

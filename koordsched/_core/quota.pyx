@@ -742,6 +742,17 @@ cdef class QuotaTree:
         self.any_grown = False
         return found
 
+    def over_used(self):
+        cdef Py_ssize_t row, k
+        self.refresh()
+        found = []
+        for row in range(1, self.top):
+            for k in range(self.width):
+                if self.is_over(row, k, 0, BY_LIMIT):
+                    found.append(row)
+                    break
+        return found
+
     # Reading
 
     def refresh(self):

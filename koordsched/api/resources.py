@@ -127,6 +127,15 @@ def exact_requests(pod: Pod, *, with_overhead: bool = True) -> Mapping[str, int]
     QuantityError when a quantity cannot be read.
     """
     spec = pod.spec
+    own = spec.containers
+    if (
+        len(own) == 1
+        and not spec.init_containers
+        and not spec.overhead
+        and spec.resources is None
+        and len(own[0].resources.requests) < MANY_WRITTEN
+    ):
+        return _exact_requests_of((tuple(own[0].resources.requests.items()),), (), (), ())
     containers = tuple([tuple(container.resources.requests.items()) for container in spec.containers])
     inits = tuple([(is_sidecar(container), _written(container)) for container in spec.init_containers])
     overhead = tuple(spec.overhead.items()) if with_overhead and spec.overhead else ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, settings
@@ -195,6 +196,8 @@ def check(bench: QuotaBench, model: QuotaModel) -> None:
         assert known.amounts("request") == _nonzero(model.request(name)), name
         assert known.amounts("child_request") == _nonzero(model.child_request(name)), name
         assert known.runtimes() == {key: amount * scale(key) for key, amount in runtimes.get(name, {}).items()}, name
+        victims = Counter(counted.priority for counted in known.pods.values() if counted.entry.assigned and not counted.entry.fixed)
+        assert known.victims == victims, name
         assert {counted.key for counted in known.pods.values()} == {key for key, made in model.pods.items() if made.quota == name}
 
 

@@ -312,7 +312,7 @@ def refusal_with_nominated(preemptor: Preemptor, node: NodeInfo, ahead: Sequence
     return preemptor.simulation.filter_node(preemptor.pod, node)
 
 
-def refusal_of(total_nodes: int, statuses: Counter[Status]) -> Status:
+def refusal_of(total_nodes: int, statuses: Mapping[Status, int]) -> Status:
     """Return the refusal that gives of all nodes the reason why preemption does not help there."""
     refusals = [Refusal(status, count) for status, count in statuses.items() if count]
     rest = total_nodes - sum(refusal.nodes for refusal in refusals)

@@ -16,11 +16,12 @@ from koordsched.framework.preemption.candidates import CandidateFinder, Preempti
 from koordsched.framework.preemption.estimate import Preemptor
 from koordsched.framework.preemption.eviction import Evictions, is_evicted, overdue_at
 from koordsched.framework.preemption.job import Job, JobSearch
-from koordsched.framework.preemption.victims_index import VictimsIndex, VictimsIndexes
+from koordsched.framework.preemption.limit import LimitRoom, LimitSearch
+from koordsched.framework.preemption.victims_index import DisruptionBudgets, VictimsIndex, VictimsIndexes
 from koordsched.framework.status import Code, PluginError, Status, error, unresolvable, unschedulable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.framework.diagnosis import Diagnosis
@@ -86,20 +87,34 @@ class PreemptionEngine:
             return None, self._prefixed(refusal or NO_SIMULATION)
         preemptor = Preemptor(pod, diagnosis, simulation)
         extenders = handle.extenders
+        chosen: PreemptionCandidate | LimitRoom | Status
+        victims: Mapping[str, Sequence[PodInfo]]
         try:
             if extenders is not None and extenders.wants_preemption(pod):
                 chosen = await self._choose_with_extenders(preemptor, wanted)
             else:
-                chosen = self.finder.best(preemptor, wanted)
+                chosen = self._choose(preemptor, wanted)
         except (PluginError, ExtenderError) as mistake:
             return None, self._prefixed(error(str(mistake)))
         if isinstance(chosen, Status):
             return CLEAR_NOMINATION if chosen is not NO_CANDIDATE else None, self._prefixed(chosen)
-        name = self._node_name(chosen.row)
-        self._withdraw_lower_nominations([pod], name, chosen.victims)
-        rest = self.evictions.evict([pod], {name: chosen.victims})
+        if isinstance(chosen, LimitRoom):
+            name, victims = chosen
+        else:
+            name = self._node_name(chosen.row)
+            victims = {name: chosen.victims}
+        self._withdraw_lower_nominations([pod], name, victims.get(name, ()))
+        rest = self.evictions.evict([pod], victims)
         mistake_text = "" if rest is None else await rest
         return (None, self._prefixed(error(mistake_text))) if mistake_text else (PostFilterResult(name), None)
+
+    def _choose(self, preemptor: Preemptor, wanted: int) -> PreemptionCandidate | LimitRoom | Status:
+        """Return the best candidate; where no node is one because its victims release too little, victims on any nodes."""
+        found = self.finder.best(preemptor, wanted)
+        to_release = self._victims.to_release((preemptor.pod,)) if isinstance(found, Status) else None
+        if to_release:
+            return LimitSearch(self._handle, self.finder, preemptor).room(to_release, wanted)
+        return found
 
     async def _choose_with_extenders(self, preemptor: Preemptor, wanted: int) -> PreemptionCandidate | Status:
         extenders = self._handle.extenders
@@ -223,6 +238,11 @@ class PreemptionEngine:
     @cached_property
     def _victims(self) -> VictimsIndex:
         return self._indexes.of(self._rules.victims)
+
+    @property
+    def budgets(self) -> DisruptionBudgets:
+        """The disruption budgets that all engines share."""
+        return self._indexes.budgets
 
     @cached_property
     def finder(self) -> CandidateFinder:

@@ -14,7 +14,7 @@ from koordsched.framework.diagnosis import fit_error
 from koordsched.framework.status import Status, unresolvable, unschedulable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.framework.diagnosis import Diagnosis
@@ -54,6 +54,10 @@ class VictimRule:
     def version(self) -> Hashable:
         """Return what `group` depends on besides the pod. O(1)."""
         return None
+
+    def members(self, preemptor: PodInfo) -> Iterable[str]:
+        """Return the uids of the pods in the group that the pod may evict from, wherever they run; only for groups with a limit."""
+        return ()
 
     def to_release(self, preemptors: Sequence[PodInfo]) -> Mapping[str, int]:
         """Return the amounts, by resource, that victims have to release together so that a limit of their group has room for these pods.

@@ -306,7 +306,11 @@ def is_of_daemon_set(pod: Pod) -> bool:
 
 def started_at(pod: PodInfo) -> float:
     """Return when the pod started, in seconds since the epoch; infinity when it has not, which counts as now."""
-    start = pod.pod.status.start_time
+    return start_time_of(pod.pod)
+
+
+def start_time_of(pod: Pod) -> float:
+    start = pod.status.start_time
     return inf if start is None else _seconds(start)
 
 

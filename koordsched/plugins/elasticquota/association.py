@@ -85,4 +85,8 @@ class PodAssociation:
 
     def _among(self, pod: Pod) -> dict[str, None]:
         label = pod.metadata.labels.get(QUOTA_NAME)
-        return self._by_label.setdefault(label, {}) if label else self._by_namespace.setdefault(pod.metadata.namespace, {})
+        pods, name = (self._by_label, label) if label else (self._by_namespace, pod.metadata.namespace)
+        found = pods.get(name)
+        if found is None:
+            found = pods[name] = {}
+        return found

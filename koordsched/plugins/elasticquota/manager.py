@@ -7,13 +7,14 @@ descendant, is an orphan until that changes.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from koordsched._core.quota import QuotaPod, QuotaRequest, QuotaTree
 from koordsched.api.koordinator.quota_definitions import DEFAULT_QUOTA, ROOT_QUOTA, SYSTEM_QUOTA, QuotaDefinition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from koordsched.api.core import Pod
     from koordsched.api.koordinator.quota_definitions import Amounts
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 ROOT_ROW = 0
 ORPHAN = -1
 BUILT_IN = frozenset({SYSTEM_QUOTA, DEFAULT_QUOTA})
+MANY_QUOTAS = 50
+"""When more quotas moved, all are looked at."""
 MOST_REQUESTS = 8192
 """Different requests of pods that are kept compiled."""
 
@@ -31,7 +34,7 @@ MOST_REQUESTS = 8192
 class Quota:
     """A quota that is known. `obj` is None for a built-in quota without an object."""
 
-    __slots__ = ("definition", "manager", "name", "obj", "pods", "row")
+    __slots__ = ("definition", "leaving", "manager", "name", "obj", "pods", "row", "victims")
 
     def __init__(self, name: str, manager: QuotaManager, row: int, definition: QuotaDefinition) -> None:
         self.name = name
@@ -40,6 +43,15 @@ class Quota:
         self.definition = definition
         self.obj: ElasticQuota | None = None
         self.pods: dict[str, CountedPod] = {}  # by uid
+        self.victims: dict[int, int] = {}  # of its assigned, preemptible pods that are not leaving: how many have which priority
+        self.leaving: dict[str, CountedPod] = {}  # assigned pods that are being deleted
+
+    def leaving_amounts(self) -> Amounts:
+        """Return what the pods that are being deleted use."""
+        found: Counter[str] = Counter()
+        for counted in self.leaving.values():
+            found.update(counted.limited_requests())
+        return found
 
     def amounts(self, column: str) -> Amounts:
         """Return a column of the kernel for this quota, in nano-units."""
@@ -56,22 +68,28 @@ class Quota:
 class CountedPod:
     """A pod that counts in a quota, as the kernel has it."""
 
-    __slots__ = ("entry", "is_bound", "pod", "quota", "requests")
+    __slots__ = ("entry", "is_bound", "pod", "quota", "requests", "uid")
 
     def __init__(self, pod: Pod, quota: Quota, requests: Mapping[str, int], entry: QuotaPod) -> None:
         self.pod = pod
+        self.uid = pod.metadata.uid
         self.quota = quota
         self.requests = requests  # exact, of every resource that the pod names
         self.entry = entry
         self.is_bound = False  # the cluster says so
 
     @property
-    def uid(self) -> str:
-        return self.pod.metadata.uid
-
-    @property
     def key(self) -> str:
         return f"{self.pod.metadata.namespace}/{self.pod.metadata.name}"
+
+    @property
+    def priority(self) -> int:
+        return self.pod.spec.priority or 0
+
+    def limited_requests(self) -> Amounts:
+        """Return what the pod asks for of what its quota limits."""
+        limited = self.quota.definition.max
+        return {name: amount for name, amount in self.requests.items() if name in limited}
 
 
 class QuotaManager:
@@ -80,6 +98,7 @@ class QuotaManager:
     def __init__(self, tree_id: str, args: ElasticQuotaArgs, gates: FeatureGates) -> None:
         self.tree_id = tree_id
         self.is_dropped = False  # its root quota was deleted
+        self.is_noted = False  # listeners know that numbers may have changed, and have not looked yet
         self.kernel = QuotaTree(
             scales_min=args.enable_min_quota_scale,
             guarantees=gates["ElasticQuotaGuaranteeUsage"],
@@ -92,10 +111,11 @@ class QuotaManager:
         self.quotas: dict[str, Quota] = {ROOT_QUOTA: root}
         self._by_row: dict[int, Quota] = {ROOT_ROW: root}
         self._total: Amounts = {}
-        self._unlinked = True
+        self._moved: set[str] = set()  # quotas that came, went, or have another parent or min since `link`
+        self._children: dict[str, dict[str, None]] = {}  # names by what is written as their parent
         self._requests: dict[tuple[tuple[str, int], ...], QuotaRequest] = {}
         self.circles: frozenset[str] = frozenset()  # quotas that are their own ancestors by what they say
-        self.call_when_linked: Callable[[QuotaManager], None] = lambda _manager: None
+        self.call_when_linked: Callable[[QuotaManager, Iterable[Quota]], None] = lambda _manager, _quotas: None
 
     def __iter__(self) -> Iterator[Quota]:
         return iter(self.quotas.values())
@@ -105,7 +125,8 @@ class QuotaManager:
     def add(self, name: str, definition: QuotaDefinition) -> Quota:
         row = self.kernel.add_quota()
         quota = self.quotas[name] = self._by_row[row] = Quota(name, self, row, definition)
-        self._unlinked = True
+        self._children.setdefault(definition.parent, {})[name] = None
+        self._moved.add(name)
         self._write(quota)
         return quota
 
@@ -114,8 +135,11 @@ class QuotaManager:
         before, quota.definition = quota.definition, definition
         if quota is self.root:
             return  # what its object says limits nothing
+        if before.parent != definition.parent:
+            self._leave_parent(quota.name, before.parent)
+            self._children.setdefault(definition.parent, {})[quota.name] = None
         if before.parent != definition.parent or before.min != definition.min:
-            self._unlinked = True
+            self._moved.add(quota.name)
         recounts = before.max.keys() != definition.max.keys()
         counted = list(quota.pods.values()) if recounts else []
         assigned = [pod.entry.assigned for pod in counted]
@@ -132,7 +156,14 @@ class QuotaManager:
         """Forget a quota, which has no pods any more."""
         del self.quotas[quota.name], self._by_row[quota.row]
         self.kernel.remove_quota(quota.row)
-        self._unlinked = True
+        self._leave_parent(quota.name, quota.definition.parent)
+        self._moved.add(quota.name)
+
+    def _leave_parent(self, name: str, parent: str) -> None:
+        siblings = self._children[parent]
+        del siblings[name]
+        if not siblings:
+            del self._children[parent]
 
     def _write(self, quota: Quota) -> None:
         definition, known = quota.definition, len(self.kernel.resources)
@@ -176,9 +207,13 @@ class QuotaManager:
 
     def up_to_date(self) -> QuotaTree:
         """Return the kernel, once it knows whose parent each quota is."""
-        if self._unlinked:
+        if self._moved:
             self._link()
         return self.kernel
+
+    def written_children(self, name: str) -> Iterable[Quota]:
+        """Return the quotas that say that this one is their parent."""
+        return [self.quotas[child] for child in self._children.get(name, ())]
 
     def parent(self, quota: Quota) -> Quota | None:
         """Return the parent; None for the root and for orphans."""
@@ -197,15 +232,31 @@ class QuotaManager:
         return found
 
     def _link(self) -> None:
-        self._unlinked = False
-        parents = {name: quota.definition.parent for name, quota in self.quotas.items() if quota is not self.root}
-        self.circles = frozenset(_circles(parents))
+        """Let the kernel know the parents of quotas that moved and of their children; of all, where some are their own ancestors."""
+        moved = self._moved
+        self._moved = set()
+        if self.circles or len(moved) > MANY_QUOTAS or any(map(self._is_own_ancestor, moved)):
+            parents = {name: quota.definition.parent for name, quota in self.quotas.items()}
+            self.circles = frozenset(_circles(parents))
+            concerned = list(self.quotas.values())
+        else:
+            concerned = [self.quotas[name] for name in moved if name in self.quotas]
+            concerned += [child for name in moved for child in self.written_children(name) if child.name not in moved]
         rows = {}
-        for name, parent in parents.items():
-            above = None if name in self.circles else self.quotas.get(parent)
-            rows[self.quotas[name].row] = ORPHAN if above is None else above.row
+        for quota in concerned:
+            above = None if quota.name in self.circles else self.quotas.get(quota.definition.parent)
+            rows[quota.row] = ORPHAN if above is None else above.row
         self.kernel.link(rows)
-        self.call_when_linked(self)
+        parents_of_moved = {quota.definition.parent for quota in concerned} - {quota.name for quota in concerned}
+        self.call_when_linked(self, [*concerned, *(self.quotas[name] for name in parents_of_moved if name in self.quotas)])
+
+    def _is_own_ancestor(self, name: str) -> bool:
+        above, steps = name, 0
+        while above in self.quotas and steps <= len(self.quotas):
+            above, steps = self.quotas[above].definition.parent, steps + 1
+            if above == name:
+                return True
+        return steps > len(self.quotas)
 
 
 def _circles(parents: Mapping[str, str]) -> Iterator[str]:

@@ -118,7 +118,6 @@ class QuotaStatusWriter:
         self._state = state
         self._trees: WorkQueue[str] = WorkQueue("numbers of quotas")
         self._quotas: WorkQueue[str] = WorkQueue("status of quotas")
-        self._waiting: set[str] = set()  # trees that are in the queue
         self._observe = state.latencies.status_update.child().observe
         state.follow(self._tree_changed)
         handle.informer(ELASTIC_QUOTA).add_handler(self)
@@ -129,14 +128,12 @@ class QuotaStatusWriter:
             tasks.create_task(self._quotas.run(self._write))
 
     def _tree_changed(self, manager: QuotaManager) -> None:
-        if manager.tree_id not in self._waiting:
-            self._waiting.add(manager.tree_id)
-            self._trees.add(manager.tree_id)
+        self._trees.add(manager.tree_id)
 
     async def _find_changed(self, tree_id: str) -> float | None:
-        self._waiting.discard(tree_id)
         manager = self._state.managers.get(tree_id)
         if manager is not None:
+            manager.is_noted = False
             started = self._perf()
             manager.up_to_date().refresh()
             self._state.latencies.observe("RefreshRuntime", self._perf() - started)

@@ -12,15 +12,20 @@ from typing import TYPE_CHECKING
 
 from koordsched.api.koordinator.quota_definitions import is_non_preemptible
 from koordsched.framework.controllers import Controller, ControllersPlugin
-from koordsched.framework.interface import UNSIGNABLE, AdmissionPlugin, ReservePlugin
+from koordsched.framework.diagnosis import fit_error
+from koordsched.framework.interface import UNSIGNABLE, AdmissionPlugin, PostFilterPlugin, ReservePlugin
+from koordsched.framework.preemption.engine import PreemptionEngine
+from koordsched.framework.preemption.rules import NOT_HELPFUL, policy_allows
 from koordsched.framework.routes import Route, RoutesPlugin
-from koordsched.framework.status import SKIP
+from koordsched.framework.status import SKIP, Status, unschedulable
 from koordsched.plugins.elasticquota.check import QuotaCheck
 from koordsched.plugins.elasticquota.endpoint import QuotaEndpoint
 from koordsched.plugins.elasticquota.gauges import register_gauges
 from koordsched.plugins.elasticquota.metrics import QuotaLatencies
 from koordsched.plugins.elasticquota.objects_controller import BuiltInQuotas, QuotaStatusWriter
+from koordsched.plugins.elasticquota.preemption import NO_VICTIMS_IN_QUOTA, QuotaVictims, quota_rules
 from koordsched.plugins.elasticquota.reasons import no_ancestor, no_tree, over_ancestors_limit, over_own_limit, refused_by_hook
+from koordsched.plugins.elasticquota.revoke import OverUseRevoke
 from koordsched.plugins.elasticquota.state import PLUGIN, QuotaState
 
 if TYPE_CHECKING:
@@ -29,14 +34,17 @@ if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.config.koordinator_args import ElasticQuotaArgs
     from koordsched.framework.cycle_state import CycleState
+    from koordsched.framework.diagnosis import Diagnosis
     from koordsched.framework.handle import Handle
-    from koordsched.framework.status import Status
+    from koordsched.framework.interface import PostFilterResult
     from koordsched.plugins.elasticquota.manager import CountedPod
 
 NO_ROW = -1
+TENTH, LEAST_TRIES = 10, 100
+"""How many nodes are tried at most for a pod: a tenth, and so many."""
 
 
-class ElasticQuotaPlugin(AdmissionPlugin, ReservePlugin, ControllersPlugin, RoutesPlugin):
+class ElasticQuotaPlugin(AdmissionPlugin, PostFilterPlugin, ReservePlugin, ControllersPlugin, RoutesPlugin):
     name = PLUGIN
 
     def __init__(self, args: ElasticQuotaArgs, handle: Handle) -> None:
@@ -45,6 +53,9 @@ class ElasticQuotaPlugin(AdmissionPlugin, ReservePlugin, ControllersPlugin, Rout
         self._pods = state.pods
         self._checks_parents = args.enable_check_parent_quota
         self._hooks = state.hooks
+        self._is_plain = not args.enable_check_parent_quota and not args.hook_plugins
+        self._victims = QuotaVictims(state)
+        self.engine = PreemptionEngine(handle, quota_rules(self._victims, state, self._is_evicting))
 
     def sign(self, pod: PodInfo) -> Hashable:
         return None  # nothing is said of nodes
@@ -64,6 +75,8 @@ class ElasticQuotaPlugin(AdmissionPlugin, ReservePlugin, ControllersPlugin, Rout
         refusal = manager.up_to_date().admit(counted.entry)
         if refusal:
             return over_own_limit(counted, refusal)
+        if self._is_plain:
+            return None
         if self._hooks:
             refused = self._hooks.refusal(counted.quota, pod)
             if refused is not None:
@@ -92,6 +105,45 @@ class ElasticQuotaPlugin(AdmissionPlugin, ReservePlugin, ControllersPlugin, Rout
             return UNSIGNABLE
         return is_non_preemptible(pod.pod), frozenset(counted.requests.items())
 
+    # PostFilter
+
+    async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
+        refusal = self._not_helped(pod, diagnosis)
+        if refusal is not None:
+            self._handle.preemption_metrics.attempted()
+            return None, refusal
+        return await self.engine.preempt(pod, diagnosis, max(diagnosis.total_nodes // TENTH, LEAST_TRIES))
+
+    def may_help(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
+        if self._not_helped(pod, diagnosis) is not None:
+            return False
+        return bool(diagnosis.admission_plugin) or self.engine.may_help(pod, diagnosis)
+
+    def expected_refusal(self, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
+        refusal = self._not_helped(pod, diagnosis)
+        if refusal is not None:
+            return refusal
+        return None if diagnosis.admission_plugin else self.engine.expected_refusal(pod, diagnosis)
+
+    def _not_helped(self, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
+        """Refuse a pod for which no pod may be evicted, or that evictions do not help: another plugin, a hook or min refuses it."""
+        reason = None
+        if not self._victims.may_evict_some(pod):
+            reason = NO_VICTIMS_IN_QUOTA
+        elif diagnosis.admission_plugin:
+            counted = self._state.counted(pod)
+            is_helped = diagnosis.admission_plugin == self.name and counted is not None and self._victims.can_be_released(counted)
+            if not is_helped or not (self._victims.to_release((pod,)) or self._state.is_leaving(pod)):
+                reason = NOT_HELPFUL
+        if reason is None:
+            return None
+        total = diagnosis.total_nodes
+        refusal = policy_allows(pod) or unschedulable(fit_error(total, {reason.message: total}))
+        return Status(refusal.code, (f"preemption: {refusal.message}",))
+
+    def _is_evicting(self, uid: str) -> bool:
+        return self.engine.evictions.is_under_way(uid)
+
     # Reserve
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
@@ -105,10 +157,12 @@ class ElasticQuotaPlugin(AdmissionPlugin, ReservePlugin, ControllersPlugin, Rout
 
     def controllers(self) -> Sequence[Controller]:
         built_in, status = BuiltInQuotas(self._handle, self._state), QuotaStatusWriter(self._handle, self._state)
-        return (
-            Controller("built-in quotas", built_in.run),
-            Controller("quota status", status.run),
-        )
+        controllers = [Controller("built-in quotas", built_in.run), Controller("quota status", status.run)]
+        args = self._state.args
+        if args.monitor_all_quotas and args.enable_runtime_quota:
+            revoke = OverUseRevoke(self._handle, self._state, self.engine.budgets.violations)
+            controllers.append(Controller("over-use revoke", revoke.run))
+        return controllers
 
     def routes(self) -> Sequence[Route]:
         endpoint = QuotaEndpoint(self._state)

@@ -38,7 +38,9 @@ def over_own_limit(counted: CountedPod, refusal: int) -> Status:
     else:
         text, limit, used = OVER_LIMIT_TEXT, _limit(quota), shown(quota.amounts("used"))
     over = quota.manager.kernel.exceeded(counted.entry, quota.row, refusal)
-    return unschedulable(text.format(name=quota.name, limit=limit, used=used, request=shown(_request(counted)), over=_dimensions(over)))
+    return unschedulable(
+        text.format(name=quota.name, limit=limit, used=used, request=shown(counted.limited_requests()), over=_dimensions(over))
+    )
 
 
 def over_ancestors_limit(counted: CountedPod, ancestor: Quota) -> Status:
@@ -53,7 +55,7 @@ def over_ancestors_limit(counted: CountedPod, ancestor: Quota) -> Status:
             name=_dimensions(reversed(topology)),
             limit=_limit(ancestor),
             used=shown(ancestor.amounts("used")),
-            request=shown(_request(counted)),
+            request=shown(counted.limited_requests()),
             over=_dimensions(over),
         )
     )
@@ -78,12 +80,6 @@ def shown(amounts: Mapping[str, int], text_of: Callable[[str, int], str] = amoun
 
 def _limit(quota: Quota) -> str:
     return shown(quota.limit(), runtime_text if quota.manager.kernel.by_runtime else amount_text)
-
-
-def _request(counted: CountedPod) -> Mapping[str, int]:
-    """Return what the pod asks for of what its quota limits."""
-    limited = counted.quota.definition.max
-    return {name: amount for name, amount in counted.requests.items() if name in limited}
 
 
 def _dimensions(names: Iterable[str]) -> str:

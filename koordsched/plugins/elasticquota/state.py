@@ -9,7 +9,6 @@ After every event the pods of quotas that may have more room are announced, and 
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from koordsched.api.kinds import ELASTIC_QUOTA, NODE, POD
@@ -18,7 +17,6 @@ from koordsched.api.koordinator.quota_definitions import (
     ROOT_QUOTA,
     SYSTEM_QUOTA,
     QuotaDefinition,
-    amount_text,
     is_non_preemptible,
 )
 from koordsched.api.quantity import QuantityError, nano
@@ -72,8 +70,10 @@ class QuotaState:
         self.pods: dict[str, CountedPod] = {}  # by uid
         self.association = PodAssociation(self.quotas, label_only=gates["DisableDefaultQuota"])
         self.hooks = Hooks(args.hook_plugins, latencies)
+        self._has_hooks = bool(args.hook_plugins)
         self._objects: dict[str, dict[str, ElasticQuota]] = {}  # by name, then by namespace
         self._problems: dict[tuple[str, str, str], tuple[str, ...]] = {}  # by name and namespace, and where they were found
+        self.moves = 0  # how often pods were found to belong to other quotas
         self._nodes: dict[str, Amounts] = {}
         self._node_total: dict[str, list[int]] = {}  # by resource: nano-units, and how many nodes offer it
         self._listeners: list[Callable[[QuotaManager], None]] = []
@@ -104,6 +104,11 @@ class QuotaState:
         requests = exact_requests(pod.pod, with_overhead=self._with_overhead)
         entry = quota.manager.entry(quota, requests, fixed=is_non_preemptible(pod.pod))
         return CountedPod(pod.pod, quota, requests, entry)
+
+    def is_leaving(self, pod: PodInfo) -> bool:
+        """Answer whether pods of the pod's quota are being deleted."""
+        quota = self.quota_of(pod)
+        return quota is not None and bool(quota.leaving)
 
     def follow(self, listener: Callable[[QuotaManager], None]) -> None:
         """Call this after every event that may have changed numbers of a tree."""
@@ -224,16 +229,13 @@ class QuotaState:
             self.hooks.make(tree_id, manager.quotas)
         return manager
 
-    def _report_places(self, manager: QuotaManager) -> None:
-        """Report what is wrong with quotas' places in their tree."""
-        children: dict[str, Counter[str]] = {}  # by parent: the sums of what they have by their min
-        for quota in manager:
-            children.setdefault(quota.definition.parent, Counter()).update(quota.definition.min)
-        for quota in manager:
+    def _report_places(self, manager: QuotaManager, quotas: Iterable[Quota]) -> None:
+        """Report what is wrong with the places of these quotas in their tree."""
+        for quota in quotas:
             if quota.obj is not None and quota is not manager.root:
-                self._report(IN_TREE, quota.obj, list(self._place_problems(manager, quota, children.get(quota.name))))
+                self._report(IN_TREE, quota.obj, list(self._place_problems(manager, quota)))
 
-    def _place_problems(self, manager: QuotaManager, quota: Quota, children: Counter[str] | None) -> Iterable[str]:
+    def _place_problems(self, manager: QuotaManager, quota: Quota) -> Iterable[str]:
         parent = quota.definition.parent
         if quota.name in manager.circles:
             yield f"parent {parent}: the quota is its own ancestor, so it gets what it asks for up to its min"
@@ -241,10 +243,13 @@ class QuotaState:
             elsewhere = self.quotas.get(parent)
             where = "does not exist" if elsewhere is None else f"is in the tree {elsewhere.manager.tree_id!r}"
             yield f"parent {parent}: {where}, so the quota gets what it asks for up to its min"
-        if children is not None:
-            for resource, least in sorted(children.items()):
-                if least > quota.definition.min.get(resource, 0):
-                    yield f"spec.min[{resource}]: the children's min is more: {amount_text(resource, least)} together"
+        own, together = quota.definition.min, dict[str, int]()
+        for child in manager.written_children(quota.name):
+            for resource, least in child.definition.min.items():
+                together[resource] = together.get(resource, 0) + least
+        for resource in sorted(together):
+            if together[resource] > own.get(resource, 0):
+                yield f"spec.min[{resource}]: the children's min is more together"
 
     def _report(self, where: str, obj: ElasticQuota, problems: list[str]) -> None:
         """Report each mistake once. where: IN_OBJECT or IN_TREE."""
@@ -347,15 +352,24 @@ class QuotaState:
         manager = quota.manager
         fixed = is_non_preemptible(pod)
         is_bound = bool(pod.spec.node_name)
-        if counted is not None and counted.quota is quota and counted.entry.fixed == fixed and counted.requests == requests:
-            before, counted.pod = counted.pod, pod
-            was_assigned = counted.entry.assigned
+        if (
+            counted is not None
+            and counted.quota is quota
+            and counted.entry.fixed == fixed
+            and (counted.requests is requests or counted.requests == requests)
+        ):
+            was_assigned, before = counted.entry.assigned, counted.pod
+            if was_assigned and _victims_differ(before, pod):
+                _count_victim(counted, -1)
+                counted.pod = pod
+                _count_victim(counted, 1)
+            counted.pod = pod
             if is_bound and not counted.is_bound:
                 counted.is_bound = True
                 if not was_assigned:
-                    manager.kernel.assign(counted.entry)
+                    self._assign(counted)
                     self._after(manager)
-            if self.hooks and counted.entry.assigned:
+            if self._has_hooks and counted.entry.assigned:
                 self.hooks.pod_updated(quota, before if was_assigned else None, pod)
             return False
         assigned = is_bound
@@ -370,8 +384,8 @@ class QuotaState:
         self.pods[made.uid] = quota.pods[made.uid] = made
         manager.kernel.add(made.entry)
         if assigned:
-            manager.kernel.assign(made.entry)
-            if self.hooks:
+            self._assign(made)
+            if self._has_hooks:
                 self.hooks.pod_updated(quota, None, pod)
         self._after(manager)
         return moved
@@ -389,9 +403,15 @@ class QuotaState:
             self._uncount(counted)
             self._after(counted.quota.manager)
 
+    def _assign(self, counted: CountedPod) -> None:
+        counted.quota.manager.kernel.assign(counted.entry)
+        _count_victim(counted, 1)
+
     def _uncount(self, counted: CountedPod) -> None:
-        if self.hooks and counted.entry.assigned:
-            self.hooks.pod_updated(counted.quota, counted.pod, None)
+        if counted.entry.assigned:
+            _count_victim(counted, -1)
+            if self._has_hooks:
+                self.hooks.pod_updated(counted.quota, counted.pod, None)
         counted.quota.manager.kernel.remove(counted.entry)
         del self.pods[counted.uid], counted.quota.pods[counted.uid]
 
@@ -415,25 +435,30 @@ class QuotaState:
             if self._count(pod, counted) or (counted is None and pod.metadata.uid in self.pods):
                 moved.add(pod.metadata.uid)
         if moved:
+            self.moves += 1
             self._cache.signatures.changed(lambda pod: pod.uid in moved)
 
     # Reserve
 
     def reserve(self, pod: PodInfo) -> None:
         counted = self.pods.get(pod.uid)
-        if counted is not None:
-            counted.quota.manager.kernel.assign(counted.entry)
-            if self.hooks:
-                self.hooks.pod_updated(counted.quota, None, counted.pod)
-            self._notify(counted.quota.manager)
+        if counted is None or counted.entry.assigned:
+            return
+        self._assign(counted)
+        if self._has_hooks:
+            self.hooks.pod_updated(counted.quota, None, counted.pod)
+        manager = counted.quota.manager
+        if not manager.is_noted:
+            self._notify(manager)
 
     def unreserve(self, pod: PodInfo) -> None:
         """Give back what Reserve took, unless the pod is bound. What an undone turn of a group gives back is room for none."""
         counted = self.pods.get(pod.uid)
-        if counted is None or counted.is_bound:
+        if counted is None or counted.is_bound or not counted.entry.assigned:
             return
         manager = counted.quota.manager
-        if self.hooks and counted.entry.assigned:
+        _count_victim(counted, -1)
+        if self._has_hooks:
             self.hooks.pod_updated(counted.quota, counted.pod, None)
         if self._cache.table.in_turn:
             manager.kernel.unassign_quietly(counted.entry)
@@ -449,15 +474,18 @@ class QuotaState:
         if manager.kernel.waiting:
             for row in manager.up_to_date().take_grown():
                 self._handle.announce(ROOM_GREW, AdmissionKey(PLUGIN, manager.quota_of(row).name))
-        self._notify(manager)
+        if not manager.is_noted:
+            self._notify(manager)
 
     def _after_all(self) -> None:
         for manager in self.managers.values():
             self._after(manager)
 
     def _notify(self, manager: QuotaManager) -> None:
-        for listener in self._listeners:
-            listener(manager)
+        if not manager.is_noted:
+            manager.is_noted = bool(self._listeners)
+            for listener in self._listeners:
+                listener(manager)
 
 
 def offered_by(node: Node) -> Amounts:
@@ -469,6 +497,28 @@ def offered_by(node: Node) -> Amounts:
         except (QuantityError, TypeError):
             continue
     return offered
+
+
+def _victims_differ(before: Pod, after: Pod) -> bool:
+    """Answer whether a pod counts otherwise among those that could be evicted."""
+    return before.metadata.deletion_timestamp != after.metadata.deletion_timestamp or before.spec.priority != after.spec.priority
+
+
+def _count_victim(counted: CountedPod, sign: int) -> None:
+    """Count an assigned pod among those that could be evicted, or among those that are leaving; sign -1: no longer."""
+    quota, pod = counted.quota, counted.pod
+    if pod.metadata.deletion_timestamp is not None:
+        if sign > 0:
+            quota.leaving[counted.uid] = counted
+        else:
+            quota.leaving.pop(counted.uid, None)
+    elif not counted.entry.fixed:
+        priority = pod.spec.priority or 0
+        left = quota.victims.get(priority, 0) + sign
+        if left:
+            quota.victims[priority] = left
+        else:
+            del quota.victims[priority]
 
 
 class _QuotaHandler:

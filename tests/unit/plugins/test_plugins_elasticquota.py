@@ -16,6 +16,7 @@ from koordsched.framework.status import SKIP
 from koordsched.plugins.elasticquota import hooks as hooks_module
 from koordsched.plugins.elasticquota.hooks import QuotaHook
 from koordsched.plugins.elasticquota.objects_controller import QuotaStatusWriter
+from koordsched.plugins.elasticquota.revoke import OverUseRevoke
 
 PREEMPTIBLE = "quota.scheduling.koordinator.sh/preemptible"
 
@@ -337,7 +338,7 @@ def test_children_whose_min_is_more_than_their_parents_are_reported(bench: Quota
     for name in ("a", "b"):
         bench.quota(name, most={"cpu": "9"}, least={"cpu": "2"}, parent="p")
     bench.state.quotas["p"].runtimes()
-    assert bench.state.problems_of(bench.state.quotas["p"]) == ("spec.min[cpu]: the children's min is more: 4 together",)
+    assert bench.state.problems_of(bench.state.quotas["p"]) == ("spec.min[cpu]: the children's min is more together",)
 
 
 def test_of_two_quotas_of_a_name_the_older_one_counts(bench: QuotaBench) -> None:
@@ -447,3 +448,71 @@ def test_the_check_finds_and_mends_what_differs(bench: QuotaBench) -> None:
     assert [each.column for each in check.differences("n")] == ["pod default/p is assigned"]
     check.rebuild("n")
     assert bench.amount("used", "a") == "2"
+
+
+# Preemption and revoke
+
+
+def test_what_victims_have_to_release_is_what_the_quota_lacks_without_those_that_leave(bench: QuotaBench) -> None:
+    bench.quota("a", most={"cpu": "6", "memory": "100Gi"})
+    for i in range(3):
+        bench.pod(of_quota(pod(f"p{i}"), "a").cpu("2").memory("1Gi").priority(i).on("n"))
+    waits = of_quota(pod("w"), "a").cpu("3").memory("1Gi").priority(9)
+    bench.pod(waits)
+    rule = bench.plugin._victims
+    assert rule.to_release((waits.info(),)) == {"cpu": 3000}
+    assert rule.may_evict_some(waits.info())
+    assert not rule.may_evict_some(of_quota(pod("low"), "a").cpu("1").priority(0).info())
+    assert set(rule.members(waits.info())) >= {"uid-default-p0"}
+    bench.pod(of_quota(pod("p0"), "a").cpu("2").memory("1Gi").on("n").deleted_at(rfc3339(START)))
+    assert rule.to_release((waits.info(),)) == {"cpu": 1000}
+    assert rule.group(of_quota(pod("p0"), "a").deleted_at(rfc3339(START)).info()) is None
+
+
+def test_ancestors_that_are_checked_have_to_have_room_too() -> None:
+    bench = QuotaBench(enable_check_parent_quota=True, enable_runtime_quota=False)
+    bench.quota("p", most={"cpu": "6", "memory": "1"}, is_parent="true")
+    bench.quota("a", most={"cpu": "6"}, parent="p")
+    bench.quota("b", most={"cpu": "6"}, parent="p")
+    bench.pod(of_quota(pod("x"), "b").cpu("3").on("n"))
+    bench.pod(of_quota(pod("y"), "a").cpu("2").on("n"))
+    waits = of_quota(pod("w"), "a").cpu("2").priority(9)
+    bench.pod(waits)
+    assert bench.plugin._victims.to_release((waits.info(),)) == {"cpu": 1000}
+
+
+def revoked(bench: QuotaBench, *protected: str) -> list[str]:
+    """Return the pods of quota a that would be evicted; a budget protects some."""
+    made = OverUseRevoke(bench, bench.state, lambda pods: [each.metadata.name in protected for each in pods])
+    return [counted.pod.metadata.name for counted in made.choose(bench.state.quotas["a"])]
+
+
+def over_used(**pods: tuple[int, str]) -> QuotaBench:
+    """Return a quota whose runtime is 8; pods: priority and CPUs, by name."""
+    bench = QuotaBench()
+    bench.set(node("n").cpu("8").memory("8Gi"))
+    bench.quota("a", most={"cpu": "100", "memory": "100Gi"})
+    for name, (priority, cpu) in pods.items():
+        bench.pod(of_quota(pod(name), "a").cpu(cpu).priority(priority).on("n"))
+    return bench
+
+
+def test_the_least_important_pods_are_revoked_and_given_back_as_far_as_possible() -> None:
+    bench = over_used(p9=(9000, "4"), p7=(7000, "2"), p5=(5000, "5"), p3=(3000, "2"))
+    assert revoked(bench) == ["p5"]
+
+
+def test_protected_pods_are_revoked_last_and_non_preemptible_and_leaving_ones_never() -> None:
+    bench = over_used(a=(1, "4"), b=(2, "4"), c=(3, "4"))
+    assert revoked(bench) == ["a"]
+    assert revoked(bench, "a") == ["b"]
+    bench.pod(of_quota(pod("a"), "a").cpu("4").priority(1).label(PREEMPTIBLE, "false").on("n"))
+    assert revoked(bench) == ["b"]
+    bench.pod(of_quota(pod("c"), "a").cpu("4").priority(3).on("n").deleted_at(rfc3339(START)))
+    assert revoked(bench) == []  # what leaves counts as gone: 8 are used
+
+
+def test_a_pod_that_uses_nothing_of_what_is_short_is_not_revoked() -> None:
+    bench = over_used(big=(9, "10"))
+    bench.pod(of_quota(pod("other"), "a").memory("1Gi").priority(1).on("n"))
+    assert revoked(bench) == ["big"]

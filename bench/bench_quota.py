@@ -144,8 +144,8 @@ class Cluster:
         registry = dict(koordsched.plugins.REGISTRY)
         self.plugin: ElasticQuotaPlugin | None = None
         if quotas:
-            self.plugin = ElasticQuotaPlugin(quota_args(), self.world)
-            registry["ElasticQuota"] = lambda _args, _handle: self.plugin
+            made = self.plugin = ElasticQuotaPlugin(quota_args(), self.world)
+            registry["ElasticQuota"] = lambda _args, _handle: made
         self.profile = Profile(config, registry, self.world)
         if self.plugin is not None:
             for i in range(NODES):

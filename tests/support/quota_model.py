@@ -138,7 +138,7 @@ class QuotaModel:
             return whole(own, key)
         if exact <= 0:
             return 0
-        return int(float(amount) * float(whole(own, key)) / float(whole(all_of_them, key)))
+        return min(int(float(amount) * float(whole(own, key)) / float(whole(all_of_them, key))), LARGEST)
 
     def _water_fill(self, children: list[str], key: str, exact: int, amount: int, *, known: bool) -> dict[str, int]:
         runtime: dict[str, int] = {}

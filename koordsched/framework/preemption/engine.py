@@ -112,9 +112,9 @@ class PreemptionEngine:
         """Return the best candidate; where no node is one because its victims release too little, victims on any nodes."""
         found = self.finder.best(preemptor, wanted)
         to_release = self._victims.to_release((preemptor.pod,)) if isinstance(found, Status) else None
-        if to_release:
-            return LimitSearch(self._handle, self.finder, preemptor).room(to_release, wanted)
-        return found
+        if not to_release:
+            return found
+        return LimitSearch(self._handle, self.finder, preemptor).room(to_release, wanted) or found
 
     async def _choose_with_extenders(self, preemptor: Preemptor, wanted: int) -> PreemptionCandidate | Status:
         extenders = self._handle.extenders

@@ -14,7 +14,6 @@ import numpy as np
 
 from koordsched._core.fit import filter_fit
 from koordsched.framework.preemption.candidates import Released, refusal_of
-from koordsched.framework.preemption.estimate import resolvable_nodes
 from koordsched.framework.preemption.victims_index import started_at
 from koordsched.framework.row_refusals import NO_ROWS
 
@@ -45,18 +44,15 @@ class LimitSearch:
         self._finder = finder
         self._preemptor = preemptor
 
-    def room(self, to_release: Mapping[str, int], tries: int) -> LimitRoom | Status:
-        """Return the node and the victims, or the refusal. PluginError.
+    def room(self, to_release: Mapping[str, int], tries: int) -> LimitRoom | Status | None:
+        """Return the node and the victims; the refusal of the nodes; None if all possible victims release too little. PluginError.
 
         to_release: what victims have to release together. tries: after so many nodes that refuse the pod it is given up.
         """
         possible = self._possible()
         released = Released(to_release, [pod for pod, _ in possible])
-        rules, diagnosis = self._finder.rules, self._preemptor.diagnosis
-        if not possible:
-            return self._refusal(rules.no_victims)
-        if not released.enough:
-            return self._refusal(rules.over_limit)
+        if not possible or not released.enough:
+            return None
         violating = self._finder.budgets.violations([pod.pod for pod, _ in possible])
         victims: dict[int, list[tuple[int, PodInfo]]] = {}
         for i in sorted(range(len(possible)), key=lambda i: not violating[i]):
@@ -68,7 +64,7 @@ class LimitSearch:
         chosen = {row: [pod for _, pod in sorted(found, key=lambda pair: pair[0])] for row, found in victims.items()}
         node, refused = self._node(chosen, tries)
         if node is None:
-            return refusal_of(diagnosis.total_nodes, refused)
+            return refusal_of(self._preemptor.diagnosis.total_nodes, refused)
         return LimitRoom(node, {self._name(row): pods for row, pods in chosen.items()})
 
     def _possible(self) -> list[tuple[PodInfo, int]]:
@@ -111,7 +107,3 @@ class LimitSearch:
         info = self._cache.infos[row]
         assert info is not None, "rows of victims hold a node"
         return info.name
-
-    def _refusal(self, reason: Status) -> Status:
-        diagnosis = self._preemptor.diagnosis
-        return refusal_of(diagnosis.total_nodes, {reason: resolvable_nodes(diagnosis)})

@@ -449,6 +449,7 @@ class GroupRefusal(msgspec.Struct, frozen=True):
     member: str  # the key of the one that could not be placed; "": too few could be tried
     message: str
     placed: int  # members that had a node until then
+    plugins: frozenset[str] = frozenset()  # that refused the member: what helps against them helps the group
 
 
 class GroupTurnPlugin(Plugin):

@@ -51,6 +51,7 @@ class Failure(msgspec.Struct, eq=False):
     status: Status | None = None
     nominate: PostFilterResult | None = None  # None: leave the nomination alone
     started: float = 0.0  # Clock.perf
+    refusing: frozenset[str] = frozenset()  # plugins beside that of the status whose events may help
 
     @property
     def rejected(self) -> bool:
@@ -114,7 +115,7 @@ def _record_outcome(failure: Failure) -> None:
         info.rejected_in_filter = bool(diagnosis.plugins) and diagnosis.of_shape
         info.admission_plugin = diagnosis.admission_plugin
     elif status is not None and status.rejected and status.plugin:
-        info.unschedulable_plugins = {status.plugin}
+        info.unschedulable_plugins = {status.plugin, *failure.refusing}
 
 
 def report(context: SchedulerContext, pod: Pod, update: PodStatusUpdate) -> None:

@@ -93,7 +93,8 @@ class GroupTurns:
             return True
         status = Status(turn.code, (message,), plugin.name)
         own = refusal.message if refusal.member == first.info.key else message
-        self._failures.handle(Failure(first.info, first.profile, own, status=status, started=first.started))
+        failure = Failure(first.info, first.profile, own, status=status, started=first.started, refusing=refusal.plugins)
+        self._failures.handle(failure)
         if status.rejected:
             self._write_conditions(first, gangs, refusal, message)
         return True
@@ -127,6 +128,7 @@ class GroupTurn:
         self._plugin = plugin
         self._placed: list[Attempt] = []
         self._nominations: dict[str, tuple[PodInfo, str]] = {}  # by uid: which the placed pods had
+        self._refusing: frozenset[str] = frozenset()  # the plugins that refused the last member that could not be placed
         self.code = Code.UNSCHEDULABLE  # of the refusal
 
     async def place(self, gangs: Sequence[GangTurn]) -> GroupRefusal | None:
@@ -143,7 +145,7 @@ class GroupTurn:
                 if not message:
                     missing -= 1
                     continue
-                last = GroupRefusal(gang.name, key, message, len(self._placed))
+                last = GroupRefusal(gang.name, key, message, len(self._placed), self._refusing)
                 if gang.strict or self.code is Code.ERROR:
                     return last
             if missing > 0:
@@ -170,6 +172,7 @@ class GroupTurn:
     async def _place_member(self, attempt: Attempt) -> str:
         """Find a node, assume the pod there and run Reserve; return why that failed, "" if it did not."""
         cycle, pod = self._cycle, attempt.pod
+        self._refusing = frozenset()
         try:
             found = cycle.search(attempt)
             if isinstance(found, ExtenderQuestion):
@@ -181,6 +184,7 @@ class GroupTurn:
             self.code = Code.ERROR
             return cycle.failure_of(attempt, error).message
         if isinstance(found, Diagnosis):
+            self._refusing = found.rejectors.all
             return found.message
         assert not isinstance(found, ExtenderQuestion), "extenders were asked twice about one attempt"
         attempt.node = found
@@ -202,6 +206,8 @@ class GroupTurn:
         attempt.node = ""
         if not status.rejected:
             self.code = Code.ERROR
+        elif status.plugin:
+            self._refusing = frozenset({status.plugin})
         return status.message
 
     async def _ask_extenders(self, attempt: Attempt, question: ExtenderQuestion) -> bool:

@@ -44,7 +44,7 @@ CONFIG = {
 
 @contextmanager
 def running() -> Iterator[tuple[Scheduler, asyncio.AbstractEventLoop]]:
-    """Make a scheduler of 5,000 nodes on a loop that runs only where it is told to."""
+    """Make a scheduler of 5,000 nodes on a loop that runs only when asked."""
     loop = asyncio.new_event_loop()
 
     async def make() -> Scheduler:

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from koordsched.cli import main
+from koordsched.framework.preemption import rules as preemption
 from koordsched.framework.topologymanager import UNALIGNED, UNSATISFIED
 from koordsched.plugins.deviceshare import reasons as device_reasons
+from koordsched.plugins.elasticquota import reasons as quota_reasons
+from koordsched.plugins.elasticquota.preemption import NO_VICTIMS_IN_QUOTA
 from koordsched.plugins.nodenumaresource import reasons
 
 ROOT = Path(__file__).parents[2]
@@ -118,3 +121,19 @@ def test_every_refusal_of_deviceshare_is_explained() -> None:
 def test_examples_of_deviceshare_do_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["test", str(ROOT / "examples" / "deviceshare")]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "8 passed, 0 failed"
+
+
+def test_every_refusal_of_elasticquota_is_explained() -> None:
+    page = (DOCS / "plugins" / "elasticquota.md").read_text(encoding="utf-8")
+    explained = re.findall(r"^\| `([^`]+)`", page.partition("## What refused pods report")[2], flags=re.MULTILINE)
+    texts = [text for name, text in vars(quota_reasons).items() if name.endswith("_TEXT")]
+    statuses = (NO_VICTIMS_IN_QUOTA, preemption.NOT_HELPFUL, preemption.OVER_LIMIT, preemption.TERMINATING, preemption.POLICY_NEVER)
+    patterns = [re.sub(r"\\{\w+\\}", ".+", re.escape(text)) for text in texts]
+    patterns += [re.escape(text) for status in statuses for text in status.reasons]
+    assert len(patterns) == 11
+    assert [pattern for pattern in patterns if not any(re.fullmatch(pattern, text) for text in explained)] == []
+
+
+def test_examples_of_quotas_do_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["test", str(ROOT / "examples" / "quotas")]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "5 passed, 0 failed"

@@ -45,7 +45,7 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
 class GangSpec(Struct, frozen=True):
     """What a gang wants.
 
-    `waiting`: a Go duration; "" and what is none above 0: the plugin's default timeout. `match_policy` "": the plugin's default.
+    `waiting`: a Go duration; anything but a duration above 0 means the plugin's default timeout. `match_policy` "": the plugin's default.
     `groups`: the ids of the gangs that are placed together with it, sorted; () for itself alone. `problems`: what could not be used and
     what counts instead, a line each.
     """
@@ -77,7 +77,7 @@ def rank_of(metadata: ObjectMeta) -> int | None:
 
 
 def spec_of_member(metadata: ObjectMeta) -> GangSpec | None:
-    """Return what a member's annotations say of its gang; None where they do not name a legal minimum."""
+    """Return what a member's annotations say of its gang; None where they name no minimum, or one that is no int32."""
     annotations = metadata.annotations
     least = _whole(metadata.labels.get(LIGHTWEIGHT_MIN) or annotations.get(MIN_AVAILABLE, ""))
     if least is None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PENDING, PRE_SCHEDULING, SCHEDULING, SCHEDULED = "Pending", "PreScheduling", "Scheduling", "Scheduled"
 RUNNING, FAILED, FINISHED = "Running", "Failed", "Finished"
 ABANDONED_SECONDS = 48 * 3600.0
-"""A group that was scheduled so long after its creation and of which nothing runs is looked at no more."""
+"""A group that began to be scheduled more than this after its creation, and of which nothing runs, is no longer looked at."""
 
 
 class PodGroupController:
@@ -69,7 +69,7 @@ class PodGroupController:
             return
 
     async def _find_ended(self, key: str, gang: Gang) -> None:
-        """Learn how members ended that have left the watch, which does not say whether they were deleted or ran to their end."""
+        """Ask the API server how members ended that are gone from the watch: it shows no difference between deleted and ended pods."""
         members = {pod.metadata.uid: pod for pod in gang.members.values()}
         before, self._counted[key] = self._counted.get(key, {}), members
         ended = self._ended.setdefault(key, {})
@@ -96,7 +96,7 @@ class PodGroupController:
         return created is not None and parse_rfc3339(status.schedule_start_time) - parse_rfc3339(created) > ABANDONED_SECONDS
 
     def _status(self, group: PodGroup, gang: Gang) -> PodGroupStatus:
-        """Return what the status is to be; of several rules the last one that applies counts."""
+        """Return the status that follows from the members (coscheduling.md §9). Of several phases that apply the last one counts."""
         status, least = group.status, group.spec.min_member
         ended = self._ended.get(gang.id, {})
         members = len(gang.members) + len(ended)
@@ -129,7 +129,7 @@ class PodGroupController:
 
 
 def _owners(members: Iterable[Pod]) -> str:
-    """Return who owns the first member, as namespace/name."""
+    """Return the owners of the first member, as sorted namespace/name separated by commas; "" without any."""
     first = next(iter(members), None)
     if first is None:
         return ""
@@ -137,6 +137,6 @@ def _owners(members: Iterable[Pod]) -> str:
 
 
 def _changes(old: PodGroupStatus, new: PodGroupStatus) -> dict[str, Any]:
-    """Return the fields of a merge patch."""
+    """Return the fields that differ, as a merge patch writes them; None for a field that is absent now."""
     before, after = msgspec.to_builtins(old), msgspec.to_builtins(new)
     return {key: after.get(key) for key in before.keys() | after.keys() if before.get(key) != after.get(key)}

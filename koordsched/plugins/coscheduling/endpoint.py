@@ -16,9 +16,10 @@ FROM_POD_GROUP, FROM_ANNOTATIONS = "GangFromPodGroupCrd", "GangFromPodAnnotation
 
 
 class GangView:
-    """Gangs as the reference's JSON shows them. `wait` returns the time on Permit in nanoseconds."""
+    """Gangs as the reference's JSON shows them."""
 
     def __init__(self, default_policy: str, wait: Callable[[Gang], int]) -> None:
+        """wait: returns how long members of a gang wait on Permit, in nanoseconds."""
         self._default_policy = default_policy
         self._wait = wait
 

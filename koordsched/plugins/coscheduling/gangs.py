@@ -37,7 +37,7 @@ log = get_logger(__name__)
 
 NAME = "Coscheduling"
 GANG_CHANGED = cluster_event(EventResource.CUSTOM, ActionType.UPDATE_OTHER, "gangs.coscheduling")
-"""A gang may go now, or its members are held back for another reason."""
+"""A gang is complete now, or its members are held back for another reason than before."""
 PROBLEM_EVENT = "InvalidGang"
 
 
@@ -50,7 +50,7 @@ class GangGroup:
         self.satisfied = False  # once any member was bound
         self.representative = ""  # the key of the pending member that stands for all in the queue
         self.waiting_on_permit: set[str] = set()  # uids
-        self.binding: frozenset[str] = frozenset()  # uids of the members that were let go together
+        self.binding: frozenset[str] = frozenset()  # uids of the members that Permit allowed together
         self.to_bind: set[str] = set()  # of these, those that are not bound yet
 
 
@@ -81,7 +81,7 @@ class Gang:
         return sorted(keys, key=lambda key: (ranks[key] is None, ranks[key] or 0, key))
 
     def needed(self, default_policy: str) -> int:
-        """Return how many members have to be placed together for the next ones to be let go; 0 or less: they may go alone."""
+        """Return how many more members have to be placed together before Permit allows any; 0 or less: each may be bound alone."""
         if self.spec is None:
             return 0
         policy = self.spec.match_policy or default_policy
@@ -92,7 +92,7 @@ class Gang:
         return 0 if self.group.satisfied else self.spec.min_available - len(self.waiting)
 
     def goes_alone(self, default_policy: str) -> bool:
-        """Answer whether members are scheduled like any pod, since the gang was placed once and that is enough for it."""
+        """Answer whether members are scheduled like any pod: the gang was placed once, and its match policy asks for no more."""
         policy = (self.spec.match_policy if self.spec is not None else "") or default_policy
         return self.group.satisfied and policy not in {ONLY_WAITING, WAITING_AND_RUNNING}
 
@@ -145,13 +145,13 @@ class Gangs:
             gang.group.representative = ""
 
     def unreserve(self, gang: Gang, key: str, uid: str) -> None:
-        """Take note that a member has its node no more."""
+        """Take note that a member has lost its node."""
         gang.waiting.discard(key)
         gang.group.waiting_on_permit.discard(uid)
         self._no_longer_bound(gang.group, uid)
 
     def let_go(self, group: GangGroup) -> None:
-        """Take note that the members of the group that have nodes are bound together."""
+        """Take note that all members of the group that have nodes are bound together from now on."""
         if not group.binding:
             members = [self.by_id[id] for id in group.ids if id in self.by_id]  # noqa: A001
             group.binding = frozenset(gang.members[key].metadata.uid for gang in members for key in gang.waiting if key in gang.members)

@@ -16,7 +16,7 @@ DELAY_SECONDS = 1.0
 
 
 class GatedConditions:
-    """Writes them, each at most once a second."""
+    """Writes these conditions: those that came up within a second together, at its end."""
 
     def __init__(self, handle: Handle, gangs: Gangs) -> None:
         self._handle = handle
@@ -24,8 +24,8 @@ class GatedConditions:
         self._wanted: dict[str, tuple[PodInfo, str]] = {}  # by uid
         self._due = False  # whether a call is under way
 
-    def say(self, pod: PodInfo, problem: str) -> None:
-        """Write soon that the pod is held back, and why."""
+    def report(self, pod: PodInfo, problem: str) -> None:
+        """Write in a second why the pod is held back, if it still is for that reason."""
         self._wanted[pod.uid] = pod, problem
         if not self._due:
             self._due = True

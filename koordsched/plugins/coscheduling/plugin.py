@@ -1,11 +1,13 @@
 """Coscheduling: pods of a gang are placed all together or not at all (coscheduling.md).
 
-PreEnqueue      of a group's pending members one stands for all in the queue; the others are held back, and all are while some are
-                missing
-GroupTurn       when it is popped, as many members as every gang of the group needs are placed in one turn, or none
-Permit          what was placed together is let go; a member that got its node apart from the others waits for them
-PreBind         who was bound together is written to the pods
-PostBind        the gang was placed once, which is enough for members that come later where its match policy says so
+PreEnqueue      holds back all members while some are missing; then one of them, the representative, is queued for the whole group
+GroupTurn       when the representative is popped, places as many members as every gang of the group needs in one turn, or none
+PostFilter      preempts for pods in no gang, where `enablePreemption` says so
+Permit          allows members that were placed together; one that got its node apart from the others waits for them
+PreBind         writes to each pod which group it is bound with, and how many pods that are
+PostBind        notes that the gang was placed once; whether that is enough for members that come later, its match policy says
+
+Reference: plugins/coscheduling of Koordinator v1.8.0.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from koordsched.framework.interface import (
 )
 from koordsched.framework.preemption.engine import PreemptionEngine
 from koordsched.framework.preemption.rules import refused_by_admission
-from koordsched.framework.routes import Route, RoutesPlugin, refusal
+from koordsched.framework.routes import Answer, Route, RoutesPlugin, refusal
 from koordsched.framework.status import SKIP, Code, Status, unresolvable, unschedulable
 from koordsched.plugins.coscheduling.controller import PodGroupController
 from koordsched.plugins.coscheduling.endpoint import GangView
@@ -48,7 +50,6 @@ if TYPE_CHECKING:
     from koordsched.framework.diagnosis import Diagnosis
     from koordsched.framework.handle import Handle
     from koordsched.framework.interface import GroupRefusal, PostFilterResult
-from koordsched.framework.routes import Answer
 
 NANO = 10**9
 WAIT = Status(Code.WAIT)
@@ -56,7 +57,7 @@ NO_PREEMPTION = Status(Code.UNSCHEDULABLE)
 EVERY_EVENT = ClusterEvent(EventResource.WILDCARD, ActionType.ALL)
 
 REJECTING_PLUGIN = "JobRejectPlugin"
-"""In whose name members that wait are sent back because of another member."""
+"""The plugin that is named when members waiting on Permit are rejected because of another member; the reference's name."""
 
 GROUP_ID = "scheduling.koordinator.sh/bind-gang-group-id"
 MEMBER_COUNT = "scheduling.koordinator.sh/bind-gang-member-count"
@@ -97,13 +98,14 @@ class Coscheduling(
         return () if self._engine is None else pod.pod.spec.preemption_policy
 
     def events_to_register(self) -> Sequence[EventHint]:
-        """Return all events: any plugin may have refused the member for which its group failed. None helps those that are held back."""
+        """Return all events: any plugin may have refused the member for which its group failed. Members held back are moved by none."""
         return (EventHint(EVERY_EVENT, self._may_help),)
 
     def _may_help(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
         gang = self._gangs.of(pod.uid)
         if gang is None:
-            return QueueingHint.QUEUE if self.pre_enqueue(pod) is None else QueueingHint.SKIP  # it is activated when its victims are gone
+            # A pod that waits for its victims is held back by PreEnqueue; the engine activates it when they are gone.
+            return QueueingHint.QUEUE if self.pre_enqueue(pod) is None else QueueingHint.SKIP
         held_back = gang.group.representative not in {"", pod.key} and not gang.goes_alone(self._policy)
         return QueueingHint.SKIP if held_back else QueueingHint.QUEUE
 
@@ -113,7 +115,7 @@ class Coscheduling(
         gang = self._gangs.of(pod.uid)
         if gang is None and self._engine is not None:
             return self._engine.pre_enqueue(pod)
-        if gang is None or pod.key not in gang.ready:  # of those that do not count another plugin, or the cycle, says why
+        if gang is None or pod.key not in gang.ready:  # why a gated or terminating member waits, SchedulingGates or the cycle says
             return None
         if gang.goes_alone(self._policy):
             return None
@@ -122,7 +124,7 @@ class Coscheduling(
         if problem:
             if group.representative == pod.key:
                 group.representative = ""
-            self._gated.say(pod, problem)
+            self._gated.report(pod, problem)
             return unresolvable(problem)
         if group.representative not in {"", pod.key} and gang.needed(self._policy) > 0:
             return unresolvable(represented(group.representative, group.id))
@@ -196,7 +198,7 @@ class Coscheduling(
             return
         self._gangs.unreserve(gang, pod.key, pod.uid)
         if gang.group.waiting_on_permit and gang.spec is not None and gang.spec.strict and not gang.goes_alone(self._policy):
-            self._send_back(gang, unreserved(gang.id, pod.pod.metadata.name))
+            self._reject_waiting(gang, unreserved(gang.id, pod.pod.metadata.name))
 
     def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, float]:
         gang = self._gangs.of(pod.uid)
@@ -221,7 +223,7 @@ class Coscheduling(
     def _wait_seconds(self, gang: Gang) -> float:
         return wait_nanoseconds(gang, self._timeout) / NANO
 
-    def _send_back(self, gang: Gang, message: str) -> None:
+    def _reject_waiting(self, gang: Gang, message: str) -> None:
         """Reject all members of the group that wait on Permit."""
         uids, gang.group.waiting_on_permit = gang.group.waiting_on_permit, set()
         for uid in uids:
@@ -277,7 +279,7 @@ class Coscheduling(
 
 
 def wait_nanoseconds(gang: Gang, default_seconds: float) -> int:
-    """Return how long members wait on Permit for others: what the gang says, where that is a duration above 0."""
+    """Return how long a member waits on Permit: what its gang says where that is a duration above 0, else the default (in seconds)."""
     try:
         found = parse_nanoseconds(gang.spec.waiting) if gang.spec is not None and gang.spec.waiting else 0
     except DurationError:

@@ -15,8 +15,8 @@ EXCLUDED = {"scheduling.koordinator.sh/disable-preemptible": "true", "quota.sche
 """Labels of pods that are never victims."""
 
 
-class JobVictimRule(VictimRule):
-    """Pods of lower priority, but for those whose labels exclude them."""
+class LabelledVictims(VictimRule):
+    """Pods of lower priority, except those whose labels say that they are never victims."""
 
     key = "lower priority, preemptible"
     grouped = True
@@ -27,9 +27,9 @@ class JobVictimRule(VictimRule):
 
 
 def preemption_rules(plugin: str) -> PreemptionRules:
-    """Return the rules of this plugin's preemption."""
+    """Return the rules for the engine. plugin: the name under which victims are evicted."""
 
     def message(preemptor: PodInfo) -> str:
         return f"preempting to accommodate higher priority pods, preemptor: {preemptor.key}, triggerPod: {preemptor.key}"
 
-    return PreemptionRules(plugin=plugin, victims=JobVictimRule(), message=message)
+    return PreemptionRules(plugin=plugin, victims=LabelledVictims(), message=message)

@@ -20,7 +20,7 @@ def not_initialised(gang: str, pod: str) -> str:
 
 
 def incomplete_group(group: Sequence[str], missing: Sequence[str], uninitialised: Sequence[str], gang: str, pod: str) -> str:
-    """Say what a group lacks; group: the ids of all its gangs."""
+    """Return what a group lacks. group: the ids of all its gangs; missing and uninitialised: of those that are at fault."""
     parts = []
     if missing:
         parts.append(f"memberGangs {_listed(missing)} doesn't exists")

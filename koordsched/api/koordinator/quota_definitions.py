@@ -1,6 +1,6 @@
 """What quotas say in labels and annotations (elasticquota.md §1), and how amounts of them are written.
 
-What cannot be read counts as what harms no other quota, and stands among the problems.
+Every reader adds a line to `problems` for what it cannot read; what then counts instead takes nothing from other quotas.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ Amounts = dict[str, int]
 
 
 class QuotaDefinition(msgspec.Struct, frozen=True, kw_only=True):
-    """What a quota's object says, problems aside. weight: the effective one."""
+    """What a quota's object says, mistakes replaced. weight: the shared weight, else max. lends: whether min is lent while unused."""
 
     parent: str
     tree_id: str
@@ -117,7 +117,7 @@ def is_non_preemptible(pod: Pod) -> bool:
 
 
 def annotated_amounts(annotations: Mapping[str, str], key: str, problems: list[str]) -> Amounts | None:
-    """Return a list of resources that an annotation holds; None when it is absent or cannot be read."""
+    """Return the resource list that an annotation holds, in nano-units; None when it is absent or cannot be read."""
     if not annotations.get(key):
         return None
     try:
@@ -134,7 +134,7 @@ def list_text(amounts: Mapping[str, int], text_of: Callable[[str, int], str]) ->
 
 
 def amount_text(resource: str, nanos: int) -> str:
-    """Write an amount that pods ask for or use: bytes in binary where that is exact and short."""
+    """Write an amount in nano-units that pods ask for or use: bytes as BinarySI where they are whole KiB, all else as DecimalSI."""
     in_bytes = resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-") or resource.endswith("memory")
     units, rest = divmod(nanos, NANO_PER_UNIT)
     binary = in_bytes and not rest and units % _KIBI == 0
@@ -142,12 +142,12 @@ def amount_text(resource: str, nanos: int) -> str:
 
 
 def runtime_text(resource: str, nanos: int) -> str:
-    """Write an amount that was calculated: memory is BinarySI, everything else DecimalSI."""
+    """Write a runtime, in nano-units: memory as BinarySI, everything else as DecimalSI."""
     return quantity_text(nanos, QuantityFormat.BINARY_SI if resource == "memory" else QuantityFormat.DECIMAL_SI)
 
 
 def metric_value(resource: str, nanos: int) -> float:
-    """Return cpu in milli, everything else in units."""
+    """Return an amount in nano-units as gauges show it: cpu in milli-cores, everything else in whole units."""
     return nanos / (NANO_PER_MILLI if resource == "cpu" else NANO_PER_UNIT)
 
 

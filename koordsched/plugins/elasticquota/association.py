@@ -3,7 +3,7 @@
 1. the label, whatever else is true; 2. the quota whose name and namespace are the pod's namespace; 3. a quota that lists the pod's
 namespace, of several the first by name (DEV-10); 4. the default quota. With the gate DisableDefaultQuota there is the label alone.
 
-Pods are kept by what decides about them, so that a change of a quota concerns its own pods only.
+Pods are indexed by label or namespace, whichever decides about them, so that a change of a quota costs what its own pods cost.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class PodAssociation:
     # Quotas
 
     def set_namespaces(self, quota: str, before: Iterable[str], after: Iterable[str]) -> set[str]:
-        """Take over which namespaces a quota lists, and return those for which that is news."""
+        """Take over which namespaces a quota lists; return those that it did not list before or lists no longer."""
         old, new = set(before), set(after)
         for namespace in old - new:
             self._listed[namespace].remove(quota)

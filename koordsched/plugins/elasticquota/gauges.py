@@ -31,7 +31,7 @@ SPEC_FIELDS = {"min": "min", "max": "max"}
 
 
 def register_gauges(handle: Handle, state: QuotaState) -> None:
-    """Show what is known of quotas."""
+    """Register the gauges."""
     handle.metrics.gauge_table("scheduler_elastic_quota_status", "elastic quota status", LABELS, lambda: status_values(state))
     handle.metrics.gauge_table("scheduler_elastic_quota_spec", "elastic quota spec", LABELS, lambda: spec_values(state))
 

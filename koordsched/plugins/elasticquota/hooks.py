@@ -1,4 +1,4 @@
-"""Hook plugins: code of others that has a say in quotas (elasticquota.md §13).
+"""Hook plugins: out-of-tree code that takes part in the handling of quotas (elasticquota.md §13).
 
 A distribution offers a factory under the entry-point group `koordsched.quota_hooks`; the entry's name is the factoryKey. ElasticQuotaArgs
 name the hooks of a profile; each tree of quotas gets hooks of its own. A hook that raises is logged and left out of that step, but for
@@ -46,14 +46,14 @@ class QuotaHook:
         self.key = key
 
     def is_quota_updated(self, old: Quota, new: QuotaDefinition, obj: ElasticQuota) -> bool:
-        """Answer whether an object that says nothing new of the quota is an update to this hook."""
+        """Answer whether this hook wants to be called for an object whose definition of the quota has not changed."""
         return False
 
     def pre_quota_update(self, update: QuotaUpdate) -> None:
         """Called before a quota is made, changed or removed."""
 
     def post_quota_update(self, update: QuotaUpdate) -> None:
-        """Called after it."""
+        """Called after a quota was made, changed or removed."""
 
     def on_pod_updated(self, quota: str, old: Pod | None, new: Pod | None) -> None:
         """Called when an assigned pod comes (old is None), changes, or goes (new is None)."""
@@ -114,7 +114,7 @@ class Hooks:
         return any(called)
 
     def quota_updated(self, step: str, manager: QuotaManager, update: QuotaUpdate) -> None:
-        """step: pre_quota_update or post_quota_update."""
+        """Call all hooks of the tree. step: pre_quota_update or post_quota_update."""
         for hook in self.of(manager):
             self._call(hook, step, getattr(hook, step), update)
 

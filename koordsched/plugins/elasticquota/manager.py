@@ -1,7 +1,7 @@
 """The quotas of one tree, on the kernel that sums up and shares out (elasticquota.md §3 and §6).
 
-A `QuotaManager` knows objects and names where the kernel knows rows. What quotas say is written to the kernel when it changes; who is whose
-parent is worked out when the numbers are asked for next, since quotas come in any order: one whose parent is missing, or is its own
+A `QuotaManager` knows objects and names where the kernel knows rows. What quotas say is written to the kernel when it changes. Parents and
+children are linked when numbers are next asked for, since quotas come in any order: a quota whose parent is missing, or is its own
 descendant, is an orphan until that changes.
 """
 
@@ -26,9 +26,9 @@ ROOT_ROW = 0
 ORPHAN = -1
 BUILT_IN = frozenset({SYSTEM_QUOTA, DEFAULT_QUOTA})
 MANY_QUOTAS = 50
-"""When more quotas moved, all are looked at."""
+"""When more quotas than this moved, all are linked anew."""
 MOST_REQUESTS = 8192
-"""Different requests of pods that are kept compiled."""
+"""How many different requests of pods are kept compiled."""
 
 
 class Quota:
@@ -98,7 +98,7 @@ class QuotaManager:
     def __init__(self, tree_id: str, args: ElasticQuotaArgs, gates: FeatureGates) -> None:
         self.tree_id = tree_id
         self.is_dropped = False  # its root quota was deleted
-        self.is_noted = False  # listeners know that numbers may have changed, and have not looked yet
+        self.is_noted = False  # listeners were called after a change, and have not looked at the tree yet
         self.kernel = QuotaTree(
             scales_min=args.enable_min_quota_scale,
             guarantees=gates["ElasticQuotaGuaranteeUsage"],
@@ -194,7 +194,7 @@ class QuotaManager:
     # Pods
 
     def entry(self, quota: Quota, requests: Mapping[str, int], *, fixed: bool) -> QuotaPod:
-        """Return what counts a pod in the quota."""
+        """Return the kernel's record of a pod in the quota, not counted yet. fixed: the pod is non-preemptible."""
         key = tuple(requests.items())
         request = self._requests.get(key)
         if request is None:
@@ -232,7 +232,7 @@ class QuotaManager:
         return found
 
     def _link(self) -> None:
-        """Let the kernel know the parents of quotas that moved and of their children; of all, where some are their own ancestors."""
+        """Give the kernel the parents of quotas that moved and of their children; of all quotas where some are their own ancestors."""
         moved = self._moved
         self._moved = set()
         if self.circles or len(moved) > MANY_QUOTAS or any(map(self._is_own_ancestor, moved)):

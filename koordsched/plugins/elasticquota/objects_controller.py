@@ -1,7 +1,7 @@
 """What the plugin writes: the objects of the built-in quotas (elasticquota.md §4), and the numbers of all quotas on their objects (§12).
 
-Numbers are compared with what the object says, zeros ignored, and written in one patch of what differs: at most one a second and quota,
-none when nothing changed. An annotation of ours that another writer has spoilt is written anew (DEV-9).
+Numbers are compared with what the object says, zeros ignored, and what differs is written in one patch: at most one per second and quota,
+none when nothing changed. An annotation of the scheduler's that another writer has changed is written anew (DEV-9).
 """
 
 from __future__ import annotations
@@ -171,23 +171,23 @@ class QuotaStatusWriter:
         body: dict[str, Any] = {}
         if annotations:
             body["metadata"] = {"annotations": annotations}
-        used, said = quota.amounts("used"), _said(obj)
-        if said is None or used != {name: amount for name, amount in said.items() if amount}:
-            shown = dict.fromkeys(said or {}, 0) | used
+        used, shown_used = quota.amounts("used"), _status_used(obj)
+        if shown_used is None or used != {name: amount for name, amount in shown_used.items() if amount}:
+            shown = dict.fromkeys(shown_used or {}, 0) | used
             body["status"] = {"used": {name: amount_text(name, amount) for name, amount in shown.items()}}
         return body or None
 
     def _add(self, annotations: dict[str, str], obj: ElasticQuota, key: str, amounts: Amounts) -> None:
-        """Add an annotation if the object's says something else; what it had and is nothing now is written as 0."""
+        """Add an annotation if the object's differs. A resource that it names and of which there is nothing now is written as 0."""
         problems: list[str] = []
-        said = annotated_amounts(obj.metadata.annotations, key, problems)
+        annotated = annotated_amounts(obj.metadata.annotations, key, problems)
         written = {name: amount for name, amount in amounts.items() if amount}
-        if not problems and {name: amount for name, amount in (said or {}).items() if amount} == written:
+        if not problems and {name: amount for name, amount in (annotated or {}).items() if amount} == written:
             return
-        shown = dict.fromkeys(said or {}, 0) | amounts
+        shown = dict.fromkeys(annotated or {}, 0) | amounts
         annotations[key] = list_text(shown, runtime_text if key == RUNTIME else amount_text)
 
-    # An object that another writer has changed may say something else than it should.
+    # Handler of ElasticQuotas: another writer may have changed what is written here
 
     def on_add(self, obj: ElasticQuota, _arrival: Arrival) -> None:
         self._quotas.add(obj.metadata.name)
@@ -200,7 +200,7 @@ class QuotaStatusWriter:
         """Do nothing: what is gone needs no status."""
 
 
-def _said(obj: ElasticQuota) -> Amounts | None:
+def _status_used(obj: ElasticQuota) -> Amounts | None:
     """Return what status.used says; None: it cannot be read."""
     try:
         return {name: nano(quantity) for name, quantity in obj.status.used.items()}

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 NO_ROW = -1
 TENTH, LEAST_TRIES = 10, 100
-"""How many nodes are tried at most for a pod: a tenth, and so many."""
+"""A preemption tries a tenth of all nodes, and at least so many where there are as many."""
 
 
 class ElasticQuotaPlugin(AdmissionPlugin, PostFilterPlugin, ReservePlugin, ControllersPlugin, RoutesPlugin):
@@ -53,12 +53,12 @@ class ElasticQuotaPlugin(AdmissionPlugin, PostFilterPlugin, ReservePlugin, Contr
         self._pods = state.pods
         self._checks_parents = args.enable_check_parent_quota
         self._hooks = state.hooks
-        self._is_plain = not args.enable_check_parent_quota and not args.hook_plugins
+        self._is_plain = not args.enable_check_parent_quota and not args.hook_plugins  # its own limit decides alone
         self._victims = QuotaVictims(state)
         self.engine = PreemptionEngine(handle, quota_rules(self._victims, state, self._is_evicting))
 
     def sign(self, pod: PodInfo) -> Hashable:
-        return None  # nothing is said of nodes
+        return None  # the plugin says nothing of nodes
 
     def has_version(self, pod: PodInfo) -> bool:
         return False
@@ -108,32 +108,35 @@ class ElasticQuotaPlugin(AdmissionPlugin, PostFilterPlugin, ReservePlugin, Contr
     # PostFilter
 
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
-        refusal = self._not_helped(pod, diagnosis)
+        refusal = self._why_no_preemption(pod, diagnosis)
         if refusal is not None:
             self._handle.preemption_metrics.attempted()
             return None, refusal
         return await self.engine.preempt(pod, diagnosis, max(diagnosis.total_nodes // TENTH, LEAST_TRIES))
 
     def may_help(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
-        if self._not_helped(pod, diagnosis) is not None:
+        if self._why_no_preemption(pod, diagnosis) is not None:
             return False
         return bool(diagnosis.admission_plugin) or self.engine.may_help(pod, diagnosis)
 
     def expected_refusal(self, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
-        refusal = self._not_helped(pod, diagnosis)
+        refusal = self._why_no_preemption(pod, diagnosis)
         if refusal is not None:
             return refusal
         return None if diagnosis.admission_plugin else self.engine.expected_refusal(pod, diagnosis)
 
-    def _not_helped(self, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
-        """Refuse a pod for which no pod may be evicted, or that evictions do not help: another plugin, a hook or min refuses it."""
+    def _why_no_preemption(self, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
+        """Return why evictions in its quota do not help the pod; None: they may.
+
+        There is no pod that may be evicted, or it is another plugin, a hook or min that refuses the pod.
+        """
         reason = None
         if not self._victims.may_evict_some(pod):
             reason = NO_VICTIMS_IN_QUOTA
         elif diagnosis.admission_plugin:
             counted = self._state.counted(pod)
-            is_helped = diagnosis.admission_plugin == self.name and counted is not None and self._victims.can_be_released(counted)
-            if not is_helped or not (self._victims.to_release((pod,)) or self._state.is_leaving(pod)):
+            is_helped = diagnosis.admission_plugin == self.name and counted is not None and self._victims.evictions_help(counted)
+            if not is_helped or not (self._victims.to_release((pod,)) or self._state.has_leaving_pods(pod)):
                 reason = NOT_HELPFUL
         if reason is None:
             return None

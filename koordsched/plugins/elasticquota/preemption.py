@@ -28,7 +28,7 @@ NO_VICTIMS_IN_QUOTA = unresolvable("No victims found in the quota of the preempt
 
 
 class QuotaVictims(VictimRule):
-    """Victims by quota."""
+    """Preemptible pods of lower priority in the preemptor's quota."""
 
     key = PLUGIN
     grouped = True
@@ -66,7 +66,10 @@ class QuotaVictims(VictimRule):
         return () if quota is None else quota.pods
 
     def to_release(self, preemptors: Sequence[PodInfo]) -> Mapping[str, int]:
-        """Return what the quota, and where ancestors are checked each of them, lacks for these pods, pods that are leaving aside."""
+        """Return what victims have to release for these pods of one quota, by resource: cpu in milli, everything else in units.
+
+        That is what the quota, and each ancestor where these are checked, lacks. What pods that are being deleted use counts as free.
+        """
         needed: dict[str, int] = {}
         for counted in [self._state.counted(pod) for pod in preemptors]:
             for name, amount in () if counted is None else counted.limited_requests().items():
@@ -91,8 +94,8 @@ class QuotaVictims(VictimRule):
             return (quota,)
         return [above for above in quota.manager.path(quota) if above is not quota.manager.root]
 
-    def can_be_released(self, counted: CountedPod) -> bool:
-        """Answer whether evictions can help a pod that admission refuses: not where min limits non-preemptible pods."""
+    def evictions_help(self, counted: CountedPod) -> bool:
+        """Answer whether evictions can help a pod that its quota refuses. They cannot where the pod is non-preemptible and exceeds min."""
         return not (counted.entry.fixed and counted.quota.manager.up_to_date().exceeded(counted.entry, counted.quota.row, OVER_MIN))
 
 

@@ -30,11 +30,11 @@ log = get_logger(__name__)
 
 REVOKED_EVENT = "QuotaOverUsed"
 MOMENT = 0.001
-"""An over-use has to last longer than the delay, by so many seconds."""
+"""Seconds: an over-use has to last longer than the delay, so a quota is looked at again this much after it."""
 
 
 class OverUseRevoke:
-    """Finds quotas that are over-used for too long, and evicts pods of theirs."""
+    """Finds quotas that have been over-used for longer than `delayEvictTime`, and evicts some of their pods."""
 
     def __init__(self, handle: Handle, state: QuotaState, violations: Callable[[Sequence[Pod]], Sequence[bool]]) -> None:
         """violations: answers which of these pods, evicted in this order, violate a disruption budget."""
@@ -120,7 +120,7 @@ class OverUseRevoke:
 
 
 def _is_over_used(quota: Quota) -> bool:
-    """Answer whether the quota uses more than its runtime, pods that are leaving aside."""
+    """Answer whether the quota uses more than its runtime, not counting pods that are being deleted."""
     used = quota.amounts("used")
     _subtract(used, quota.leaving_amounts())
     return _exceeds(used, quota.runtimes())

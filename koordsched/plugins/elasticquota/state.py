@@ -1,10 +1,10 @@
 """Quotas, their trees and their pods, kept up to date with ElasticQuotas, nodes and pods (elasticquota.md §3 to §7).
 
-There is one state for all profiles. Pods count from when the cluster has them: in what their quota asks for, and from Reserve or their
-binding on in what it uses. Everything is derived from objects, so a restart finds the same numbers, and what pods of a quota that was
-deleted use counts in their new one at once.
+There is one state for all profiles. A pod that the cluster has counts in the request of its quota, and from Reserve or its binding on in
+what the quota uses. Everything is derived from objects: a restart finds the same numbers, and what the pods of a deleted quota use counts
+at once in the quota that they belong to then.
 
-After every event the pods of quotas that may have more room are announced, and of no other (DEV-3).
+After every event the quotas that may have more room are announced, so that pods waiting under them are moved; no others (DEV-3).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class QuotaState:
         self._has_hooks = bool(args.hook_plugins)
         self._objects: dict[str, dict[str, ElasticQuota]] = {}  # by name, then by namespace
         self._problems: dict[tuple[str, str, str], tuple[str, ...]] = {}  # by name and namespace, and where they were found
-        self.moves = 0  # how often pods were found to belong to other quotas
+        self.moves = 0  # how often pods were found to belong to another quota than before
         self._nodes: dict[str, Amounts] = {}
         self._node_total: dict[str, list[int]] = {}  # by resource: nano-units, and how many nodes offer it
         self._listeners: list[Callable[[QuotaManager], None]] = []
@@ -105,13 +105,13 @@ class QuotaState:
         entry = quota.manager.entry(quota, requests, fixed=is_non_preemptible(pod.pod))
         return CountedPod(pod.pod, quota, requests, entry)
 
-    def is_leaving(self, pod: PodInfo) -> bool:
-        """Answer whether pods of the pod's quota are being deleted."""
+    def has_leaving_pods(self, pod: PodInfo) -> bool:
+        """Answer whether assigned pods of the pod's quota are being deleted."""
         quota = self.quota_of(pod)
         return quota is not None and bool(quota.leaving)
 
     def follow(self, listener: Callable[[QuotaManager], None]) -> None:
-        """Call this after every event that may have changed numbers of a tree."""
+        """Have this called after every event that may have changed numbers of a tree."""
         self._listeners.append(listener)
 
     def problems_of(self, quota: Quota) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ class QuotaState:
     # Quotas
 
     def set_object(self, obj: ElasticQuota) -> None:
-        """Take over an object that came or changed; one that is being deleted stays what it was."""
+        """Take over an object that came or changed; one that is being deleted counts on, as it was."""
         started = self.perf()
         name, namespace = obj.metadata.name, obj.metadata.namespace
         if obj.metadata.deletion_timestamp is not None:
@@ -146,7 +146,7 @@ class QuotaState:
         self.latencies.observe("DeleteQuota", self.perf() - started)
 
     def _follow_owner(self, name: str) -> None:
-        """Let a quota be what its oldest object says, or go where there is none."""
+        """Define a quota by the oldest object of its name; without one it is forgotten."""
         objects = self._objects.get(name, {})
         owner = min(objects.values(), key=lambda obj: (obj.metadata.creation_timestamp or "", obj.metadata.namespace), default=None)
         for obj in objects.values():
@@ -187,16 +187,16 @@ class QuotaState:
             namespaces.add(name)
         self._set_totals()
         self._associate([name] if before is None else [], namespaces)
-        self._after(quota.manager)
+        self._after_event(quota.manager)
 
     def _undefine(self, quota: Quota) -> None:
-        """Forget a quota without an object; a built-in one stays, as it is without."""
+        """Forget a quota that has no object any more; a built-in one stays, as it is by default."""
         before, obj, manager = quota.definition, quota.obj, quota.manager
         assert obj is not None
         if quota.name in {ROOT_QUOTA, SYSTEM_QUOTA, DEFAULT_QUOTA}:
             quota.obj = None
             manager.redefine(quota, self._built_in(quota.name))
-            self._after(manager)
+            self._after_event(manager)
             return
         update = QuotaUpdate(before, None, obj, {})
         self.hooks.quota_updated("pre_quota_update", manager, update)
@@ -211,7 +211,7 @@ class QuotaState:
         if manager is not self.default and len(manager.quotas) == 1:
             del self.managers[manager.tree_id]
         self._set_totals()
-        self._after(manager)
+        self._after_event(manager)
 
     def _built_in(self, name: str) -> QuotaDefinition:
         """Return what a built-in quota is without an object."""
@@ -230,7 +230,7 @@ class QuotaState:
         return manager
 
     def _report_places(self, manager: QuotaManager, quotas: Iterable[Quota]) -> None:
-        """Report what is wrong with the places of these quotas in their tree."""
+        """Report what is wrong with these quotas as parents and children."""
         for quota in quotas:
             if quota.obj is not None and quota is not manager.root:
                 self._report(IN_TREE, quota.obj, list(self._place_problems(manager, quota)))
@@ -271,7 +271,7 @@ class QuotaState:
     # Nodes
 
     def set_node(self, node: Node) -> None:
-        """Take over what a node offers; one that is being deleted stays what it was."""
+        """Take over what a node offers; what is known of one that is being deleted stays."""
         if node.metadata.deletion_timestamp is not None:
             return
         offered = offered_by(node)
@@ -282,14 +282,14 @@ class QuotaState:
             self._add_to_total(before, -1)
             self._add_to_total(offered, 1)
             self._set_totals()
-            self._after_all()
+            self._after_event_in_all()
 
     def remove_node(self, name: str) -> None:
         offered = self._nodes.pop(name, None)
         if offered is not None:
             self._add_to_total(offered, -1)
             self._set_totals()
-            self._after_all()
+            self._after_event_in_all()
 
     @property
     def known_nodes(self) -> Mapping[str, Amounts]:
@@ -333,7 +333,7 @@ class QuotaState:
         if metadata.deletion_timestamp is not None and self._is_ignored(pod):
             if counted is not None:
                 self._uncount(counted)
-                self._after(counted.quota.manager)
+                self._after_event(counted.quota.manager)
             return
         self._count(pod, counted)
 
@@ -343,7 +343,7 @@ class QuotaState:
         if quota is None:
             if counted is not None:
                 self._uncount(counted)
-                self._after(counted.quota.manager)
+                self._after_event(counted.quota.manager)
             return counted is not None
         try:
             requests = exact_requests(pod, with_overhead=self._with_overhead)
@@ -368,7 +368,7 @@ class QuotaState:
                 counted.is_bound = True
                 if not was_assigned:
                     self._assign(counted)
-                    self._after(manager)
+                    self._after_event(manager)
             if self._has_hooks and counted.entry.assigned:
                 self.hooks.pod_updated(quota, before if was_assigned else None, pod)
             return False
@@ -378,7 +378,7 @@ class QuotaState:
             assigned = assigned or counted.entry.assigned
             self._uncount(counted)
             if moved and counted.quota.manager is not manager:
-                self._after(counted.quota.manager)
+                self._after_event(counted.quota.manager)
         made = CountedPod(pod, quota, requests, manager.entry(quota, requests, fixed=fixed))
         made.is_bound = is_bound
         self.pods[made.uid] = quota.pods[made.uid] = made
@@ -387,7 +387,7 @@ class QuotaState:
             self._assign(made)
             if self._has_hooks:
                 self.hooks.pod_updated(quota, None, pod)
-        self._after(manager)
+        self._after_event(manager)
         return moved
 
     def recount(self, pod: Pod) -> None:
@@ -401,7 +401,7 @@ class QuotaState:
         counted = self.pods.get(uid)
         if counted is not None:
             self._uncount(counted)
-            self._after(counted.quota.manager)
+            self._after_event(counted.quota.manager)
 
     def _assign(self, counted: CountedPod) -> None:
         counted.quota.manager.kernel.assign(counted.entry)
@@ -465,11 +465,11 @@ class QuotaState:
             self._notify(manager)
         else:
             manager.kernel.unassign(counted.entry)
-            self._after(manager)
+            self._after_event(manager)
 
     # After events
 
-    def _after(self, manager: QuotaManager) -> None:
+    def _after_event(self, manager: QuotaManager) -> None:
         """Announce that quotas of the tree may have more room, and let listeners know."""
         if manager.kernel.waiting:
             for row in manager.up_to_date().take_grown():
@@ -477,9 +477,9 @@ class QuotaState:
         if not manager.is_noted:
             self._notify(manager)
 
-    def _after_all(self) -> None:
+    def _after_event_in_all(self) -> None:
         for manager in self.managers.values():
-            self._after(manager)
+            self._after_event(manager)
 
     def _notify(self, manager: QuotaManager) -> None:
         if not manager.is_noted:

@@ -22,14 +22,14 @@ DEVICE_ALLOCATE_HINT = "scheduling.koordinator.sh/device-allocate-hint"
 DEVICE_JOINT_ALLOCATE = "scheduling.koordinator.sh/device-joint-allocate"
 GPU_PARTITION_SPEC = "scheduling.koordinator.sh/gpu-partition-spec"
 GPU_PARTITIONS = "scheduling.koordinator.sh/gpu-partitions"
-"""Of Devices; the others are of pods."""
+"""An annotation of Devices; those above are of pods."""
 
 APPLY_FOR_ALL, REQUESTS_AS_COUNT = "ApplyForAll", "RequestsAsCount"  # allocateStrategy
 DEVICE_LEVEL = "DeviceLevel"  # exclusivePolicy; PCIeLevel changes nothing
 SAME_PCIE = "SamePCIe"  # requiredScope of a joint allocation
 RESTRICTED = "Restricted"  # allocatePolicy of a partition; every other text is BestEffort
 TOPOLOGY_SCOPES = {"Node": 1, "NUMANode": 2, "PCIe": 3, "Device": 4}
-"""Levels of requiredTopologyScope; another text is level 0, which every scope satisfies."""
+"""Levels of requiredTopologyScope, the wider the lower. Any other text is level 0, which every scope satisfies."""
 
 
 class AllocatedVirtualFunction(msgspec.Struct, frozen=True):
@@ -70,14 +70,14 @@ class JointAllocation(Api):
 
 
 class GpuPartitionSpec(msgspec.Struct, frozen=True):
-    """Which partition of GPUs a pod wants. ring_bus_bandwidth: of it at least; None: any."""
+    """Which partition of GPUs a pod wants. ring_bus_bandwidth: the least that the partition must have, in whole units; None: any."""
 
     restricted: bool = False
     ring_bus_bandwidth: int | None = None
 
 
 class GpuPartition(msgspec.Struct, frozen=True):
-    """GPUs that go together. Those with the lowest allocation score come first."""
+    """GPUs that are allocated together. Partitions with the lowest allocation score are taken first."""
 
     minors: frozenset[int]
     allocation_score: int = 0
@@ -145,7 +145,7 @@ def _amount(quantity: Quantity, key: str, path: str, text: str) -> int:
 
 
 def has_null_devices(text: str) -> bool:
-    """Answer whether a device of a well-formed device-allocated is null."""
+    """Answer whether a device in the text of a device-allocated annotation is null; False for a text that cannot be read."""
     if "null" not in text:
         return False
     try:

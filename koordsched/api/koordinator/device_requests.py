@@ -1,8 +1,8 @@
 """What a pod asks of devices, under the names that allocation knows (deviceshare.md §1, §4).
 
-Resources come under many names, by vendors and by ways of sharing. Of a device type, the exact set of names decides what is meant;
-`device_requests` checks it and returns the amounts of the type's own resources. Amounts are whole units: percent of a device, bytes of
-memory.
+Vendors and ways of sharing have resource names of their own. For each device type the exact set of names that a pod requests decides what
+it means; `device_requests` checks the set and returns the amounts under the names that allocation uses. Amounts are whole units: percent of
+a device, bytes of memory.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class GpuDemand(msgspec.Struct, frozen=True):
 
 
 def device_requests(requests: Amounts, written: Callable[[str], QuantityFormat]) -> dict[str, dict[str, int]]:
-    """Return what a pod's requests come to by device type; {} for a pod without devices. InvalidDeviceRequest.
+    """Return a pod's amounts by device type and resource; {} without devices. InvalidDeviceRequest: names or amounts mean nothing.
 
     written: how the pod writes its request of a resource, for the texts.
     """
@@ -92,7 +92,7 @@ def device_requests(requests: Amounts, written: Callable[[str], QuantityFormat])
 
 
 def gpu_demand(amounts: Amounts) -> GpuDemand:
-    """Spread a normalised request for GPUs over as many as it is for. Amounts are cut to whole units."""
+    """Return how many GPUs a request is for, and its share of each, rounded down. amounts: as `device_requests` returns them."""
     ratio, memory, count = amounts.get(GPU_MEMORY_RATIO, 0), amounts.get(GPU_MEMORY, 0), 1
     if amounts.get(GPU_SHARED):
         count = amounts[GPU_SHARED]

@@ -11,16 +11,16 @@ from koordsched.api.core import ResourceList
 from koordsched.api.meta import Api, Int32, Object
 
 GPU_PARTITION_POLICY = "node.koordinator.sh/gpu-partition-policy"
-"""Label of Devices and Nodes: HONOR, or a mere preference."""
+"""Label of Devices and Nodes: with HONOR GPUs are given by partition only; with any other value partitions are preferred."""
 HONOR = "Honor"
 GPU_VENDOR = "node.koordinator.sh/gpu-vendor"
 GPU_MODEL = "node.koordinator.sh/gpu-model"
 GPU_DRIVER_VERSION = "node.koordinator.sh/gpu-driver-version"
 """Labels of Devices and Nodes: what their GPUs are."""
 SECONDARY_DEVICE_WELL_PLANNED = "node.koordinator.sh/secondary-device-well-planned"
-"""Label of Devices: "true": each GPU has its interfaces, so that these need not be looked at to choose a node; "false": they are not so."""
+"""Label of Devices. "true": each GPU has an RDMA interface near it, so these are not looked at to choose a node; "false": it has not."""
 GPU_ISOLATION_PROVIDER = "koordinator.sh/gpu-isolation-provider"
-"""Label of pods and Nodes: what keeps the pods apart that share a GPU."""
+"""Label of pods and Nodes: what isolates pods that share a GPU, such as HAMi-core."""
 
 
 class DeviceTopology(Api):

@@ -1,10 +1,11 @@
-"""What device plugins of others read to find the devices that a pod was given (deviceshare.md §11, feature gate DevicePluginAdaption).
+"""What vendors' device plugins read to find the devices that a pod was given (deviceshare.md §11, feature gate DevicePluginAdaption).
 
-A device plugin is called by kubelet without the pod's name. With these annotations the device plugins of some vendors find the pod that is
-meant, and hand out the devices that the scheduler chose; with a lock on the Node (`node_locks`) there is only one such pod at a time.
+kubelet calls a device plugin without the pod's name. By these annotations the device plugins of some vendors find the pod that is meant,
+and hand out the devices that the scheduler chose. Where a vendor's cannot distinguish two pods, a lock on the Node (`node_locks`) lets one
+pod at a time be bound there.
 
-What an attempt that failed later has written to the pod and this one does not write is removed (*Here:* the reference leaves it, so that a
-pod may carry the annotations of two vendors).
+Annotations of an earlier attempt that this one does not write are removed (*Here:* the reference leaves them, so that a pod may carry the
+annotations of two vendors).
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ MODEL_300I_DUO = "Ascend-310P3-300I-DUO"
 CAMBRICON_ASSIGNED = "CAMBRICON_DSMLU_ASSIGHED"  # spelt so by Cambricon's device plugin
 CAMBRICON_PROFILE = "CAMBRICON_DSMLU_PROFILE"
 CAMBRICON_LOCK = "cambricon.com/dsmlu.lock"
-CAMBRICON_MEMORY_UNIT = 256 << 20
+CAMBRICON_MEMORY_UNIT = 256 << 20  # bytes
 
 METAX_DEVICES = "metax-tech.com/gpu-devices-allocated"
 METAX_LOCK = "hami.io/mutex.lock"
-METAX_MEMORY_UNIT = 1 << 20
+METAX_MEMORY_UNIT = 1 << 20  # bytes
 
 WRITTEN = (
     BIND_TIMESTAMP,
@@ -102,7 +103,7 @@ def _metax(given: Sequence[AllocatedDevice], _model: str, _now: str) -> dict[str
 
 
 def _core_and_memory(device: AllocatedDevice, unit: int) -> tuple[int, int]:
-    """Return the percentage of the cores, and the memory in whole units of so many bytes."""
+    """Return the percentage of the cores, and the memory in whole units. unit: in bytes. AdaptationError: one of them is missing."""
     core, memory = device.resources.get(GPU_CORE), device.resources.get(GPU_MEMORY, 0)
     if core is None:
         raise AdaptationError("gpu core resource is required")
@@ -120,7 +121,7 @@ FORMATS = {
     "cambricon": VendorFormat(_cambricon, CAMBRICON_LOCK),
     "metax": VendorFormat(_metax, METAX_LOCK),
 }
-"""By the Device's label gpu-vendor. Those of other vendors are found by their minors, or by a device plugin of the user's."""
+"""By the Device's label gpu-vendor. Device plugins of other vendors get the annotations that all pods get."""
 
 
 class DevicePluginAdapter:

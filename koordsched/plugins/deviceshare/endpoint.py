@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def describe(entry: DeviceEntry) -> dict[str, Any]:
-    """Answer for a node."""
+    """Return what the endpoint shows of one node."""
     total, used = _total(entry), _used(entry)
     free: dict[str, dict[int, dict[str, int]]] = {}
     for device_type in total.keys() | used.keys():

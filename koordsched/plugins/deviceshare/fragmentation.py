@@ -1,8 +1,9 @@
 """The scoring strategy LeastFragmented: nodes and GPUs by how little a pod adds to the GPU share that recent requests could not use.
 
 After Weng et al., "Beware of Fragmentation" (USENIX ATC 2023); what is measured: `_core.fragmentation`. The mix of requests is learned from
-the pods that come, bound ones included, so that a restart learns it again. It changes in steps, after ever more pods: a step has all nodes
-scored anew once for each shape that is used again, a pod between two steps costs what it costs with any other strategy. Nothing is random.
+the pods that come, bound ones included, so that a restart learns it again. It changes in steps, and steps come after more and more pods:
+after a step all nodes are scored anew, once for each shape that is used again; between two steps a pod costs what it costs with any other
+strategy. Nothing is random.
 """
 
 from __future__ import annotations
@@ -48,14 +49,14 @@ WHOLE = 100
 WINDOW = 8192
 """Pods that count: beyond so many all counts are halved, so that older pods count less and less."""
 STEP_PART, LARGEST_STEP = 4, 512
-"""A step is made after a quarter more pods than at the last one, at most so many."""
+"""A step is made when a quarter more pods have come than at the last one, at the latest after LARGEST_STEP more."""
 
 AskedGpus = tuple[int, int, int, int, int]
-"""Milli-cores, bytes, GPUs, percent of each, and bytes of each where only they are asked for."""
+"""CPU in milli-cores, memory in bytes, the number of GPUs, percent of each GPU, and of each GPU bytes where a pod asks for those alone."""
 
 
 def mix_of(pods: Mapping[AskedGpus, int], table: DeviceTable) -> RequestMix:
-    """Make the mix of the most frequent requests. The memory of a GPU that is asked for counts as the share it is of the mean GPU."""
+    """Return the mix of the most frequent requests. pods: how many ask for the same. GPU memory counts as its share of the mean GPU's."""
     memory = mean_gpu_memory(table)
     requests: dict[tuple[int, int, int, int], int] = {}
     for (cpu, bytes_, count, share, gpu_memory), times in pods.items():
@@ -67,7 +68,7 @@ def mix_of(pods: Mapping[AskedGpus, int], table: DeviceTable) -> RequestMix:
 
 
 class RequestHistory:
-    """What recent pods asked for. By `table` it is known what share of a GPU its memory is."""
+    """What recent pods asked for, and the mix that is made of it. table: has the memory of GPUs."""
 
     def __init__(self, table: DeviceTable) -> None:
         self._table = table
@@ -105,10 +106,10 @@ class ArrivedPods:
             self._history.add(asked)
 
     def on_update(self, _old: Pod, _new: Pod) -> None:
-        """What a pod asks for stays, but for resizes, which do not change its devices."""
+        """Do nothing: what a pod asks for stays; a resize changes no device."""
 
     def on_delete(self, _pod: Pod, _final_state: FinalState) -> None:
-        """A pod that came counts until it is forgotten, as those do that run."""
+        """Do nothing: a pod that has gone was asked for as well, and counts on."""
 
 
 def asked_gpus(pod: Pod) -> AskedGpus | None:
@@ -131,7 +132,7 @@ def asked_gpus(pod: Pod) -> AskedGpus | None:
 
 
 class LeastFragmentedDeviceShare(DeviceShare):
-    """DeviceShare with this strategy. Pods without devices are scored, too: their CPU and memory may be what GPUs of a node need."""
+    """DeviceShare with the strategy LeastFragmented. Pods without devices are scored too: they may take the CPU that a node's GPUs need."""
 
     normalize = Normalize.NONE
 

@@ -1,4 +1,4 @@
-"""The report of `simulate` on GPUs: how much of them is allocated, and how much of what is free pods like those that run could not use.
+"""The report of `simulate` on GPUs: how much of them is allocated, and how much of the rest is of no use to pods like those on nodes.
 
 A GPU's share is the larger one of what is allocated of its cores and of its memory. What cannot be used is the expected waste of the nodes
 (`_core.fragmentation`) for the requests of the pods on nodes.
@@ -54,6 +54,7 @@ class NodeGpus(msgspec.Struct, frozen=True):
 
 
 def gpu_report(pods: Iterable[Pod], _devices: Iterable[Object], cache: Cache) -> PluginReport | None:
+    """Return the report on the GPUs of a cluster; None without a healthy GPU. pods: those on nodes, which make the mix of requests."""
     state = cache.shared.find(DeviceState)
     if state is None:
         return None

@@ -102,7 +102,7 @@ FIELDS: Mapping[str, Callable[[str], list[Json]]] = {"fpgas": fpgas, "nics": nic
 
 
 def complete_device(field: str, body: Mapping[str, Any]) -> Json:
-    """Make the devices of one field, if it is there. ValueError: it cannot be read."""
+    """Replace a short field, if it is there, by entries of `spec.devices`. ValueError: it cannot be read."""
     made: Json = {"apiVersion": DEVICE.api_version, **body}
     if field in made:
         try:

@@ -1,7 +1,7 @@
 """What a Device and a Node's labels say, as the table of devices takes it, and what is wrong with the Device (deviceshare.md §2, §15).
 
-A mistake concerns the device it stands at: that one is left out, or counts as what is nearest to it, and the others count. Nothing that
-cannot be meant ever makes a device larger.
+A mistake concerns the device that has it: the device is left out, or an amount of it counts as 0 or as the nearest legal one; the other
+devices count. No mistake makes a device larger.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _partitions(device: Device, gpus: Mapping[int, DeviceFacts], problems: list[
 
 
 def has_several_scores(devices: NodeDevices) -> bool:
-    """Answer whether partitions of one size differ in their score, of which the lowest comes first, whatever documents say."""
+    """Answer whether partitions of one size differ in their score. The lowest comes first, contrary to Koordinator's documents."""
     return any(len({partition.score for partition in partitions}) > 1 for partitions in (devices.partitions or {}).values())
 
 

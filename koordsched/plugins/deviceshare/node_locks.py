@@ -4,8 +4,8 @@ A lock is an annotation of the Node, `<RFC 3339>,<namespace>,<pod>`, which the v
 It is written before the pod's annotations. One that is older than five minutes, or whose pod is gone, is replaced; one that names the pod
 itself is its own, left by an attempt that failed later (*Here:* the reference takes it for another pod's).
 
-Within this process a mutex keeps two pods from looking at one Node at a time. Against what a watch has not shown yet, and against others
-that write the Node, the patch names the version that was looked at: a conflict means to read the Node anew and to look again.
+Within this process a mutex lets one pod at a time look at a Node and lock it. The patch names the resourceVersion that was looked at,
+because the watch may be late and others write Nodes, too: after a conflict the Node is read again, and looked at again.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from koordsched.framework.handle import Handle
 
 TIMEOUT_SECONDS = 300.0
-"""A lock that is older was forgotten: a device plugin takes seconds."""
+"""A lock older than this was left behind: a device plugin removes its pod's within seconds."""
 
-TRIES = 5
-FIRST_DELAY, LONGEST_DELAY = 0.01, 0.25  # seconds before the second try and the last one,
-FACTOR, JITTER = 5.0, 0.2  # and how it grows in between, and by what part chance lengthens it
-MAY_PASS = (Conflict, TooManyRequests, OutcomeUnknown, ServerError)
+TRIES = 5  # patches in all
+FIRST_DELAY, LONGEST_DELAY = 0.01, 0.25  # seconds before the second try, and at most before a later one
+FACTOR, JITTER = 5.0, 0.2  # by what the delay grows from try to try, and the part of it that is added at most, by chance
+MAY_PASS = (Conflict, TooManyRequests, OutcomeUnknown, ServerError)  # errors after which the patch is tried again
 PARTS = 3  # of a lock: time, namespace, pod
 
 
@@ -52,7 +52,7 @@ class NodeLocks:
         self._mutexes: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # each lives as long as a pod has it or waits for it
 
     async def lock(self, node_name: str, key: str, pod: Pod) -> None:
-        """Write the pod's lock under this annotation key to the Node. LockRefused: another pod has it, or it cannot be written."""
+        """Lock the Node for the pod. key: of the Node's annotation. LockRefused: another pod holds the lock, or it cannot be written."""
         mutex = self._mutexes.setdefault(node_name, asyncio.Lock())
         async with mutex:
             node = self._nodes.get(node_name)

@@ -1,6 +1,6 @@
-"""From which NUMA nodes of one node a pod's devices could come, as the topology manager asks about a single node (deviceshare.md §9).
+"""The NUMA nodes that a pod's devices could come from, for the topology manager's questions about a single node (deviceshare.md §9).
 
-Of all rows at once kernels ask `DeviceHints` themselves.
+For all rows at once kernels ask `DeviceHints` without this module.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ DESIGNATED_SCORE = 500
 """More than any score of CPUs and memory, so that devices decide; DeviceHints gives it to sets with the GPUs of all NUMA nodes together."""
 
 Hints = dict[str, list[Hint]]
+"""By device type."""
 
 
 def hints_of_row(source: DeviceHints, table: DeviceTable, row: int) -> Hints | Status:
-    """Return the hints by device type; {}: any NUMA nodes would do. Sets of the smallest size are preferred."""
+    """Return the hints by device type, or why the node has none; {}: any NUMA nodes would do. The smallest sets are preferred."""
     answer = source.answer(row)
     if answer.code:
         return explain(answer.code, table)
@@ -35,7 +36,7 @@ def hints_of_row(source: DeviceHints, table: DeviceTable, row: int) -> Hints | S
 
 
 def designated_hints(designated: DeviceAllocations, device: Device | None) -> Hints | Status:
-    """Return one hint for each type: the NUMA nodes of all designated devices."""
+    """Return one hint for each type, the NUMA nodes of all designated devices; a refusal where one of them has none that is known."""
     numa_of = {
         (info.type, info.minor): info.topology.node_id
         for info in (() if device is None else device.spec.devices)

@@ -1,8 +1,7 @@
 """DeviceShare: the GPUs, RDMA interfaces, FPGAs and other accelerators that a pod gets, whole or in part.
 
-Filter, Score and the allocation on the node that was chosen are one allocator (`_core.device_*`) over what `state` keeps of every node:
-what Filter finds is what Reserve takes. A node that no Device describes passes, and gives nothing: there the kubelet's device plugins
-decide.
+Filter, Score and the allocation on the chosen node run one allocator (`_core.device_*`) over what `state` keeps of every node, so Reserve
+takes what Filter has found. A node that no Device describes passes, and nothing is allocated there: the kubelet's device plugins decide.
 Reference: plugins/deviceshare of Koordinator v1.8.0 (deviceshare.md).
 """
 
@@ -140,7 +139,7 @@ class DeviceShare(
         return self._state.holding(nodes.rows)
 
     def _demand(self, state: CycleState, pod: PodInfo) -> DeviceDemand | None:
-        """Return the pod's demand, compiled here where the plugin scores, reserves or gives hints and does not filter."""
+        """Return the pod's demand, None without devices. It is compiled here where the profile does not run the plugin's PreFilter."""
         found: DeviceDemand | None = state.read(PRE_FILTER_STATE)
         if found is not None or not asks_for_devices(pod):
             return found
@@ -150,7 +149,7 @@ class DeviceShare(
         return demand
 
     def _passes(self, pod: PodInfo, node_name: str) -> bool:
-        """Answer whether the plugin would let the pod go to one node now."""
+        """Answer whether the plugin's Filter passes the pod on one node now."""
         node, demand = self._cache.node(node_name), self._compiler.compile(pod)
         if node is None or isinstance(demand, Status):
             return False
@@ -171,7 +170,7 @@ class DeviceShare(
     # Reserve
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Give the pod its devices."""
+        """Allocate the pod's devices, within its NUMA affinity."""
         demand = self._demand(state, pod)
         if demand is None:
             return None
@@ -200,7 +199,7 @@ class DeviceShare(
         return None
 
     def _scoring_on(self, _row: int) -> DeviceScoring:
-        """Return what devices of a node are chosen by, on which the pod is assumed."""
+        """Return the scoring by which Reserve chooses devices on a node, where the pod is assumed already."""
         return self._scoring
 
     def _log_allocation(self, pod: PodInfo, node_name: str, demand: DeviceDemand, allocations: DeviceAllocations) -> None:
@@ -221,7 +220,7 @@ class DeviceShare(
         return None if annotations and DEVICE_ALLOCATED in annotations else SKIP
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Write what the pod was allocated; what a failed attempt has left is removed, or it would count as allocated."""
+        """Write what the pod was allocated; without an allocation, remove what a failed attempt has written, as it would count."""
         reserved: PodDevices | None = state.read(RESERVE_STATE)
         if reserved is None:
             annotations, labels = written_before(pod.pod)

@@ -70,7 +70,7 @@ ANNOTATIONS = (
     SCHEDULING_HINT,
     OLD_SCHEDULING_HINT,
 )
-"""All that are read of a pod that requests devices; of others DEVICE_ALLOCATED alone."""
+"""The annotations that the plugin reads of a pod that requests devices; of other pods it reads DEVICE_ALLOCATED alone."""
 NO_ANNOTATIONS = (None,) * len(ANNOTATIONS)
 
 
@@ -87,8 +87,8 @@ ANY = Selectors()
 class DeviceDemand(msgspec.Struct, frozen=True, eq=False):
     """A pod's demand. Shared by pods that ask for the same.
 
-    hints: of NUMA nodes, as kernels ask for them. adjustment: of a designated allocation, None without one; designated: the same as
-    written.
+    hints: the source of NUMA hints that kernels ask. designated: the allocation that another component has chosen; adjustment: what makes
+    the allocator take exactly that. Both are None where nothing is designated.
     """
 
     request: DeviceRequest
@@ -103,7 +103,7 @@ def asks_for_devices(pod: PodInfo) -> bool:
 
 
 def sign(pod: PodInfo) -> Hashable:
-    """Return all that the plugin reads of the pod. Called for every pod; most of them ask for no device."""
+    """Return all that the plugin reads of the pod. Called for every pod, so pods without devices come first. O(1)."""
     meta = pod.pod.metadata
     annotations = meta.annotations
     if REQUESTED_RESOURCES.isdisjoint(pod.resources.requests):
@@ -216,7 +216,7 @@ class DeviceDemandCompiler:
         return DeviceDemand(request, DeviceHints(self._table, request, adjustment), adjustment, designated)
 
     def _templates_of(self, gpu: GpuDemand) -> Mapping[str, Sequence[str]] | None:
-        """Return the templates that are what is asked for; None: it need not be one."""
+        """Return the names of the templates that equal the request, by model key; {}: none does; None: it need not equal one."""
         if self._templates is None or not gpu.shared or self._templated.isdisjoint(gpu.amounts):
             return None
         return self._templates.matching(gpu.amounts)

@@ -36,7 +36,7 @@ class DeviceQueueingHints:
         self._may_need_template = may_need_template
 
     def events(self) -> tuple[EventHint, ...]:
-        """Return what to register. A pod that ends leaves the watch like a deleted one."""
+        """Return the events to register. A pod that has ended leaves the watch as a deleted one does."""
         return (
             EventHint(cluster_event(EventResource.ASSIGNED_POD, ActionType.DELETE), self.after_pod_left),
             EventHint(cluster_event(EventResource.ASSIGNED_POD, ActionType.UPDATE_POD), self.after_pod_change),
@@ -47,11 +47,11 @@ class DeviceQueueingHints:
         )
 
     def after_pod_left(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
-        """Queue when the node that a pod has left would do now."""
+        """Queue when the pod passes on the node that another pod has left."""
         return self._if_passing(pod, old.spec.node_name if isinstance(old, Pod) else "")
 
     def after_pod_change(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
-        """Queue when a pod that runs holds something else now, and its node would do."""
+        """Queue when a bound pod's devices are others than before, and the waiting pod passes on its node."""
         if not isinstance(old, Pod) or not isinstance(new, Pod):
             return QueueingHint.SKIP
         if old.metadata.annotations.get(DEVICE_ALLOCATED) == new.metadata.annotations.get(DEVICE_ALLOCATED):
@@ -63,16 +63,16 @@ class DeviceQueueingHints:
         return QueueingHint.QUEUE if new is not None and new.metadata.uid == pod.uid else QueueingHint.SKIP
 
     def after_node_change(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
-        """Queue when the node would do as it is now."""
+        """Queue when the pod passes on the node as it is now."""
         return self._if_passing(pod, "" if new is None else new.metadata.name)
 
     def after_device_change(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
-        """Queue when the node of the Device would do now. Without a Device it may: then the kubelet decides."""
+        """Queue when the pod passes on the node of the Device. It may when the Device was deleted: then the kubelet decides."""
         changed = new or old
         return self._if_passing(pod, "" if changed is None else changed.metadata.name)
 
     def after_template_change(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
-        """Queue when templates matter to the pod."""
+        """Queue when what the pod asks for may have to be a template."""
         return QueueingHint.QUEUE if self._may_need_template(pod) else QueueingHint.SKIP
 
     def _if_passing(self, pod: PodInfo, node_name: str) -> QueueingHint:

@@ -1,4 +1,8 @@
-"""Every refusal text of the plugin, and what the codes of the allocator mean (deviceshare.md §5, §6)."""
+"""What the codes of the allocator mean, as refusals of Filter and Reserve (deviceshare.md §5, §6).
+
+Texts about what a pod asks for are in `pod_demand`, those about templates and vendors' device plugins in `templates`, `adaptation`
+and `node_locks`.
+"""
 
 from __future__ import annotations
 

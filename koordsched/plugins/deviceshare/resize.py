@@ -1,8 +1,10 @@
 """What a Reservation comes to hold when it is given devices (deviceshare.md §10, feature gate ResizePod).
 
-A Reservation may ask for devices that the node decides about: one of each kind, or a share by memory that is a ratio of the card. With the
-gate, what its reserve pod was given replaces what it asked for, resource by resource, so that its owners find all of it. *Here:* the sum is
-taken of what Reserve gives, which has secondary devices also on well-planned nodes.
+A Reservation may ask for what only the chosen node decides: one device of each kind, or memory that is a ratio of the card. With the gate,
+what its reserve pod was given replaces what it asked for, resource by resource, so that its owners find all of it. *Here:* the sum is taken
+of what Reserve gives, which has secondary devices also on well-planned nodes.
+
+Nothing calls this: the plugin Reservation takes no part in scheduling, so nothing is resized.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ RESIZE_ALLOCATABLE = "scheduling.koordinator.sh/reservation-resize-allocatable"
 
 
 def summed(allocated: DeviceAllocations) -> dict[str, int]:
-    """Return what all devices of an allocation come to, by resource."""
+    """Return the sum over all devices of an allocation, by resource in whole units."""
     total: dict[str, int] = {}
     for devices in allocated.values():
         for device in devices:

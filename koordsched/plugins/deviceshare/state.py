@@ -2,12 +2,12 @@
 
 The annotations of pods are the only store: a restart reads them again and comes to the same. What a pod holds is released as it was
 recorded, whatever its annotation says by then, and lives as long as the cache counts the pod. `DeviceState.table` shows each change at
-once, and the row is marked; what the cache only simulates (`Cache.simulating`) is shown too, but leaves no mark and is undone exactly.
+once, and the node's row is marked as changed; what the cache only simulates (`Cache.simulating`) is shown too, but marks nothing and is
+undone exactly.
 One state serves the plugins of all profiles.
 
-A Device that is deleted leaves its devices behind, unhealthy, until its Node goes too: pods run on them. On a node without Device a device
-is known as long as a pod holds something of it. What happens to a Device, a Node or a pod is in here before the queue looks for pods that
-it may help.
+The devices of a Device that is deleted stay, unhealthy, until its Node goes too: pods run on them. On a node without Device a device is
+known as long as a pod holds something of it. Every event about a Device, a Node or a pod is taken in here before the queue moves pods.
 
 `DeviceCheck` compares all this with the objects, and mends what differs.
 """
@@ -139,7 +139,7 @@ class DeviceState(PodFollower):
     # Deciding
 
     def written(self, devices: PodDevices) -> None:
-        """Keep how what is reserved for a pod is written, to recognise it when the watch shows it."""
+        """Keep the annotation that is about to be written for a pod's devices, to recognise it when the watch shows it."""
         entry = self._entries.get(self._where.get(devices.uid, ""))
         if entry is not None and entry.pods[devices.uid].held == devices.held:
             entry.pods[devices.uid] = devices
@@ -157,7 +157,7 @@ class DeviceState(PodFollower):
             self._put(self._entry(node_name), devices)
 
     def release(self, uid: str) -> None:
-        """Let the pod hold nothing; nothing happens if it does not."""
+        """Let the pod hold nothing; a pod that holds nothing is left alone."""
         name = self._where.get(uid)
         if name is not None:
             entry = self._entries[name]
@@ -196,7 +196,7 @@ class DeviceState(PodFollower):
                 self.release(new.uid)  # one that is bound holds what it says; what is reserved stays until it is bound
         elif known is None or known.text != text:
             if old.pod.spec.node_name and old.pod.metadata.annotations.get(DEVICE_ALLOCATED) == text:
-                return  # it could not be read, which has been said
+                return  # it could not be read, which was reported then
             self._read(new, row)
 
     def without(self, pods: Sequence[PodInfo], row: int) -> RemovedPods | None:
@@ -221,7 +221,7 @@ class DeviceState(PodFollower):
 
     def _name(self, row: int, pod: PodInfo) -> str:
         info = self._cache.infos[row]
-        return pod.pod.spec.node_name if info is None else info.name  # the row of unknown nodes is none's own
+        return pod.pod.spec.node_name if info is None else info.name  # nodes without a Node object share one row, which has no name
 
     # Nodes and Devices
 
@@ -305,7 +305,7 @@ class DeviceState(PodFollower):
         self._mark(entry)
 
     def _count(self, entry: DeviceEntry, devices: PodDevices) -> PodDevices:
-        """Count what a pod holds besides the others, and return it with what is counted."""
+        """Count what a pod holds in the table, and return it; with empty `held` if it cannot be counted."""
         try:
             self.table.add(entry.index, devices.held)
         except ValueError as problem:

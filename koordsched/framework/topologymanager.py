@@ -1,4 +1,4 @@
-"""The topology manager: on which NUMA nodes of a node a pod's CPUs, memory and devices come from together (nodenumaresource.md §9).
+"""The topology manager: from which NUMA nodes of a node a pod's CPUs, memory and devices come together (nodenumaresource.md §9).
 
     NodeNUMAResource, on a node with a NUMA policy
         | check (Filter, Score), admit (Reserve)
@@ -11,8 +11,8 @@
 
 A plugin takes part by inheriting `NumaHintProvider`; the profile hands all of its providers the one manager they share. What a provider
 allocates later, in Reserve, lies within `TopologyManager.affinity`. The one that knows policies and zones, NodeNUMAResource, is the
-`NumaAligner`. It answers for all nodes at once (`_core.numa_filter`) for pods that it alone wants, and for those that one other provider
-wants that has a `NumaHintSource` for them; only providers without one are asked node by node here. The result is the same.
+`NumaAligner`. It aligns pods on all nodes at once (`_core.numa_filter`) where it alone has hints for the pod, or besides it one provider
+with a `NumaHintSource` for the pod. Otherwise providers are asked node by node here. The result is the same.
 
 `check` keeps nothing, so that it may be asked on a state that many cycles share, as those of Filter and Score are; `admit` keeps the
 affinity in the cycle's own state. While the cache simulates (`Cache.simulate`) `check` sees it, as PostFilter's answers must. Nothing
@@ -90,7 +90,7 @@ class NumaHintProvider(Plugin):
         """Answer whether this plugin has hints for pods like this one. Asked once a shape and node selection: O(1), covered by `sign`."""
 
     def hint_source(self, state: CycleState, pod: PodInfo) -> NumaHintSource | None:
-        """Return what kernels ask instead of `hints` and `allocate`, with the same answers; None: there is no such thing.
+        """Return what kernels ask instead of `hints` and `allocate`, with the same answers; None: the provider is asked node by node.
 
         Called after all PreFilters, for each call of Filter and Score: keep it with the pod's state. Its rows are those of the node table,
         and what it reads of a row is among `reads` of the provider.

@@ -1,9 +1,9 @@
 """The scope of a group's limit: victims wherever they run, for a pod that its group has no room for (elasticquota.md §10, DEV-4).
 
 Where no single node has victims that release enough, the least important ones of the group are chosen on any nodes: all possible victims
-are taken away, and those that violate a disruption budget, then the others, put back, the most important first, as long as the limit is
-kept. The pod then needs one node that takes it with the victims gone that run there; nodes without victims come first, in the order of
-nodes.
+are taken away, then put back as long as the limit is kept - first those whose eviction violates a disruption budget, then the others, each
+the most important first. The pod then needs one node on which it fits once the victims there are gone. Nodes without victims are tried
+first, in the order of nodes.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ class LimitSearch:
         self._preemptor = preemptor
 
     def room(self, to_release: Mapping[str, int], tries: int) -> LimitRoom | Status | None:
-        """Return the node and the victims; the refusal of the nodes; None if all possible victims release too little. PluginError.
+        """Return the node and the victims, or the refusal of the nodes; None if all possible victims release too little. PluginError.
 
-        to_release: what victims have to release together. tries: after so many nodes that refuse the pod it is given up.
+        to_release: what victims have to release together, by resource: cpu in milli, everything else in units. tries: how many nodes are
+        tried at most.
         """
         possible = self._possible()
         released = Released(to_release, [pod for pod, _ in possible])

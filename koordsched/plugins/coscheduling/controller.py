@@ -35,12 +35,13 @@ class PodGroupController:
         self._gangs = gangs
         self._groups: Mapping[str, PodGroup] = handle.informer(POD_GROUP).store
         self._work: WorkQueue[str] = WorkQueue("status of a PodGroup")
+        self._uids: dict[str, str] = {}  # by gang: the PodGroup that was looked at last
         self._ended: dict[str, dict[str, str]] = {}  # by gang: the phases of members that ended, by uid
         self._counted: dict[str, dict[str, Pod]] = {}  # by gang: the members at the last look, by uid
         gangs.follow(self._changed)
 
     def _changed(self, gang: Gang) -> None:
-        if gang.id in self._groups:
+        if gang.id in self._groups or gang.id in self._uids:
             self._work.add(gang.id)
 
     async def run(self) -> None:
@@ -51,10 +52,13 @@ class PodGroupController:
 
     async def _look(self, key: str) -> None:
         group, gang = self._groups.get(key), self._gangs.by_id.get(key)
+        uid = "" if group is None else group.metadata.uid
+        if self._uids.get(key, uid) != uid:  # it is gone, or another one by now
+            for known in (self._uids, self._ended, self._counted):
+                known.pop(key, None)
         if group is None or gang is None:
-            self._ended.pop(key, None)
-            self._counted.pop(key, None)
             return
+        self._uids[key] = uid
         await self._find_ended(key, gang)
         if self._is_settled(group):
             return

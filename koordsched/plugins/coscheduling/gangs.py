@@ -265,6 +265,7 @@ class Gangs:
             self._remove_gang(gang)
         else:
             self.announce(gang.group)
+        self._report(gang)
 
     # Gangs
 

@@ -86,7 +86,7 @@ class Coscheduling(
         self._policy = args.default_match_policy
         self._timeout = args.default_timeout
         self._gated = handle.cache.shared.one(GatedConditions, lambda: GatedConditions(handle, self._gangs))
-        self._controller = PodGroupController(handle, self._gangs)
+        self._handle = handle
         self._engine = PreemptionEngine(handle, preemption_rules(self.name)) if args.enable_preemption else None
         handle.metrics.gauge_function(
             "scheduler_waiting_gang_group_number",
@@ -258,7 +258,7 @@ class Coscheduling(
     # Controller, HTTP
 
     def controllers(self) -> Sequence[Controller]:
-        return (Controller("podgroups", self._controller.run),)
+        return (Controller("podgroups", PodGroupController(self._handle, self._gangs).run),)
 
     def routes(self) -> Sequence[Route]:
         return (

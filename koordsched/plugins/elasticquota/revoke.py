@@ -44,7 +44,7 @@ class OverUseRevoke:
         self._violations = violations
         self._delay = float(state.args.delay_evict_time)
         self._trees: WorkQueue[str] = WorkQueue("over-use of quotas", float(state.args.revoke_pod_interval))
-        self._since: dict[str, float] = {}  # by quota: when its over-use began
+        self._since: dict[str, dict[str, float]] = {}  # by tree and quota: when its over-use began
         state.follow(self._tree_changed)
 
     async def run(self) -> None:
@@ -59,20 +59,18 @@ class OverUseRevoke:
         """Revoke what is over-used for too long in a tree; return in how many seconds the next over-use becomes too old."""
         manager = self._state.managers.get(tree_id)
         if manager is None:
+            self._since.pop(tree_id, None)
             return None
         manager.is_noted = False
         now = self._clock.now()
         over_used = [quota for quota in map(manager.quota_of, manager.up_to_date().over_used()) if _is_over_used(quota)]
-        names = {quota.name for quota in over_used}
-        for quota in manager:
-            if quota.name not in names:
-                self._since.pop(quota.name, None)
+        before = self._since.get(tree_id, {})
+        since = self._since[tree_id] = {quota.name: before.get(quota.name, now) for quota in over_used}
         for quota in over_used:
-            since = self._since.setdefault(quota.name, now)
-            if now - since > self._delay:
-                self._since[quota.name] = now
+            if now - since[quota.name] > self._delay:
+                since[quota.name] = now
                 await self._revoke(quota)
-        return max(0.0, min(self._since[name] for name in names) + self._delay - now) + MOMENT if names else None
+        return max(0.0, min(since.values()) + self._delay - now) + MOMENT if since else None
 
     async def _revoke(self, quota: Quota) -> None:
         used, runtime = shown(quota.amounts("used")), shown(quota.runtimes(), runtime_text)

@@ -196,6 +196,7 @@ class QuotaState:
         if quota.name in {ROOT_QUOTA, SYSTEM_QUOTA, DEFAULT_QUOTA}:
             quota.obj = None
             manager.redefine(quota, self._built_in(quota.name))
+            self._associate((), self.association.set_namespaces(quota.name, before.namespaces, ()))
             self._after_event(manager)
             return
         update = QuotaUpdate(before, None, obj, {})
@@ -224,9 +225,10 @@ class QuotaState:
     def _manager(self, tree_id: str) -> QuotaManager:
         manager = self.managers.get(tree_id)
         if manager is None:
-            manager = self.managers[tree_id] = QuotaManager(tree_id, self.args, self._gates)
+            manager = QuotaManager(tree_id, self.args, self._gates)
             manager.call_when_linked = self._report_places
-            self.hooks.make(tree_id, manager.quotas)
+            self.hooks.make(tree_id, manager.quotas)  # before the tree is known: where this raises, it is made again
+            self.managers[tree_id] = manager
         return manager
 
     def _report_places(self, manager: QuotaManager, quotas: Iterable[Quota]) -> None:

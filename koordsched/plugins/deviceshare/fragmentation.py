@@ -20,6 +20,7 @@ from koordsched.api.koordinator.device_requests import (
     GPU_MEMORY_RATIO,
     NPU_CORE,
     REQUESTED_RESOURCES,
+    WHOLE,
     InvalidDeviceRequest,
     device_requests,
     gpu_demand,
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from koordsched.framework.interface import Scores
     from koordsched.framework.status import Status
 
-WHOLE = 100
 WINDOW = 8192
 """Pods that count: beyond so many all counts are halved, so that older pods count less and less."""
 STEP_PART, LARGEST_STEP = 4, 512

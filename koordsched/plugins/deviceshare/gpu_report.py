@@ -12,6 +12,7 @@ import msgspec
 
 from koordsched._core.device_facts import DeviceResource, DeviceType
 from koordsched._core.fragmentation import expected_waste
+from koordsched.api.koordinator.device_requests import WHOLE
 from koordsched.framework.tooling import PluginReport, Section, bar
 from koordsched.plugins.deviceshare.fragmentation import AskedGpus, asked_gpus, mix_of
 from koordsched.plugins.deviceshare.state import DeviceState
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from koordsched.cache.cache import Cache
     from koordsched.cache.nodes import NodeInfo
 
-WHOLE = 100
 SHARE_DIGITS = 6
 SHARED_RESOURCES = (DeviceResource.GPU_CORE, DeviceResource.GPU_MEMORY, DeviceResource.GPU_MEMORY_RATIO)
 

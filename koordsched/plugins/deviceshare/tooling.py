@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from koordsched.api.kinds import DEVICE
+from koordsched.api.koordinator.device_requests import WHOLE
 from koordsched.api.meta import JSON_ERRORS
 from koordsched.api.quantity import QuantityError, value
 from koordsched.framework.tooling import ExclusiveResource, Json, PodCheck, Report, Tooling
@@ -22,7 +23,6 @@ from koordsched.yamltext.documents import shown
 
 DEVICE_ALLOCATED = "scheduling.koordinator.sh/device-allocated"
 
-WHOLE = 100
 SHARE_RESOURCES = frozenset(
     {
         "koordinator.sh/gpu-core",

@@ -59,10 +59,6 @@ class PodAssociation:
             self._listed[namespace] = sorted([*self._listed.get(namespace, ()), quota])
         return old ^ new
 
-    def listing(self, namespace: str) -> list[str]:
-        """Return the quotas that list a namespace."""
-        return self._listed.get(namespace, [])
-
     # Pods
 
     def add_pod(self, pod: Pod, key: str) -> None:

@@ -78,7 +78,7 @@ def summary(quota: Quota, *, include_pods: bool) -> dict[str, Any]:
         "parentName": definition.parent,
         "isParent": definition.is_parent,
         "runtimeVersion": manager.up_to_date().version_of(quota.row),
-        "allowLentResource": definition.lends and not manager.kernel.guarantees,
+        "allowLentResource": quota.lends,
         "tree": manager.tree_id,
     }
     for key, column in SUMMARY_COLUMNS.items():
@@ -122,7 +122,7 @@ def _borrowed(quota: Quota) -> Amounts:
 
 def _lent(quota: Quota) -> Amounts:
     """Return what the quota has by its min and leaves to others."""
-    if not quota.definition.lends:
+    if not quota.lends:
         return {}
     runtime = quota.runtimes()
     return {name: least - runtime[name] for name, least in quota.amounts("scaled_min").items() if name in runtime and least > runtime[name]}

@@ -46,6 +46,11 @@ class Quota:
         self.victims: dict[int, int] = {}  # of its assigned, preemptible pods that are not leaving: how many have which priority
         self.leaving: dict[str, CountedPod] = {}  # assigned pods that are being deleted
 
+    @property
+    def lends(self) -> bool:
+        """Whether it leaves to others what it does not ask for; with ElasticQuotaGuaranteeUsage only built-in quotas do."""
+        return self.definition.lends and not (self.manager.kernel.guarantees and self.name not in BUILT_IN)
+
     def leaving_amounts(self) -> Amounts:
         """Return what the pods that are being deleted use."""
         found: Counter[str] = Counter()
@@ -172,7 +177,7 @@ class QuotaManager:
             most=definition.max,
             least=definition.min,
             weight=definition.weight,
-            lends=definition.lends and not (self.kernel.guarantees and quota.name not in BUILT_IN),
+            lends=quota.lends,
             built_in=quota.name in BUILT_IN,
         )
         if len(self.kernel.resources) != known:

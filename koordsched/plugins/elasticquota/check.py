@@ -43,9 +43,10 @@ class QuotaCheck:
     def differences(self, node: str) -> Iterable[StateDifference]:
         """Compare what a node offers, and its pods, with the objects."""
         ours, obj = self._state.known_nodes.get(node), self._nodes.get(node)
-        if (ours is None) != (obj is None):
+        leaving = obj is not None and obj.metadata.deletion_timestamp is not None  # what was known of it stays; else nothing is
+        if (ours is None) != (obj is None) and not leaving:
             yield StateDifference("known", ours is not None, obj is not None)
-        elif ours is not None and obj is not None and obj.metadata.deletion_timestamp is None:
+        elif ours is not None and obj is not None and not leaving:
             actual = offered_by(obj)
             if ours != actual:
                 yield StateDifference("offered", str(ours), str(actual))

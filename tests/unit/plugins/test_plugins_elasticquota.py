@@ -431,6 +431,13 @@ def test_nodes_that_are_being_deleted_stay_what_they_were(bench: QuotaBench) -> 
 # The standing check
 
 
+def test_a_node_that_was_being_deleted_when_it_came_is_no_difference(bench: QuotaBench) -> None:
+    going = node("going").cpu("7").build()
+    bench.came(NODE, replace(going, metadata=replace(going.metadata, resource_version="900", deletion_timestamp=rfc3339(START))))
+    assert "going" not in bench.state.known_nodes
+    assert list(bench.cache.checked[0].differences("going")) == []
+
+
 def test_the_check_finds_and_mends_what_differs(bench: QuotaBench) -> None:
     bench.quota("a", most={"cpu": "9"})
     made = bench.pod(of_quota(pod("p"), "a").cpu("2").on("n"))

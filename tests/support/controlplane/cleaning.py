@@ -17,7 +17,7 @@ NOT_FOUND = 404
 NAMESPACES = "/api/v1/namespaces"
 SYSTEM_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 COLLECTIONS = {
-    "/api/v1": ("pods", "nodes", "persistentvolumeclaims", "persistentvolumes", "services", "replicationcontrollers"),
+    "/api/v1": ("pods", "nodes", "persistentvolumeclaims", "persistentvolumes", "services", "replicationcontrollers", "configmaps"),
     "/apis/apps/v1": ("replicasets", "statefulsets"),
     "/apis/policy/v1": ("poddisruptionbudgets",),
     "/apis/scheduling.k8s.io/v1": ("priorityclasses",),
@@ -31,6 +31,7 @@ COLLECTIONS = {
 SPARED = {
     "services": "fieldSelector=" + quote("metadata.name!=kubernetes"),
     "priorityclasses": "fieldSelector=" + quote("metadata.name!=system-node-critical,metadata.name!=system-cluster-critical"),
+    "configmaps": "fieldSelector=" + quote("metadata.name!=extension-apiserver-authentication,metadata.name!=kube-root-ca.crt"),
     "leases": "labelSelector=" + quote("!apiserver.kubernetes.io/identity"),
 }
 

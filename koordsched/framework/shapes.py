@@ -1,6 +1,6 @@
 """Shapes: filter and score columns for each class of equal pods, kept exact by asking only about rows that changed.
 
-What they are for: docs/architecture.md "The hot path".
+What they are for: docs/internals.md "The hot path".
 
 Pods whose signatures are equal share a `Shape`. It keeps what PreFilter prepared, each filter's code and each scorer's raw score for every
 node, and the totals (`_core.Evaluation`). `Shapes` has a method for each extension point, in the order of a cycle:

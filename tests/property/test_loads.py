@@ -255,12 +255,13 @@ big = st.one_of(st.integers(0, 10**4), st.integers(0, 2**40), st.integers(0, 2**
 @example(used=2**53, capacity=3, threshold=100)
 @example(used=5809643518259366, capacity=516, threshold=2**50 + 1)
 @example(used=2**53, capacity=1, threshold=2**53 + 1)
+@example(used=45_035_996_273_703, capacity=2**53 - 1, threshold=100)
 @given(used=big, capacity=big, threshold=st.one_of(st.integers(-3, 120), st.integers(-(2**62), 2**62)))
 def test_the_room_that_is_left_is_where_the_float_expression_changes(used: int, capacity: int, threshold: int) -> None:
     """Whatever is used already, the first estimate that is refused is the first one for which the reference's expression is too large."""
     table, rows = _one_node(capacity, used, threshold)
     for estimate in _around(used, capacity, threshold):
-        exact = (used + estimate) / capacity * 100 if capacity else 0.0
+        exact = float(used + estimate) / float(capacity) * 100 if capacity else 0.0  # the reference rounds both before it divides
         percent = int(exact) + (exact - int(exact) >= 0.5)
         expected = bool(threshold and capacity and percent > threshold)
         code = filter_load(table, PodEstimate([estimate], is_prod=False, is_daemon=False), rows)[0]

@@ -6,12 +6,13 @@ One test a file, so that -k and a machine with more cores can pick. What must wa
 from __future__ import annotations
 
 import shlex
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.controlplane.binaries import Binaries
 from support.controlplane.plane import ControlPlane
+from support.preloaded import Preloaded
 
 from koordsched.cli import main
 from koordsched.scenario.command import ScenarioOptions, plan_scenarios
@@ -24,13 +25,19 @@ KUBES_TOO = [
 ]
 """The files of which kube-scheduler can play a scenario: one that is only about what Koordinator adds needs no mention here."""
 OURS = (
-    f"{shlex.quote(sys.executable)} -m koordsched --config {{config}} --secure-port {{port}} --port 0 --bind-address 127.0.0.1 "
-    "--authorization-always-allow-paths=/*"
+    "{program} --config {{config}} --secure-port {{port}} --port 0 --bind-address 127.0.0.1 --authorization-always-allow-paths=/*"
 )
 KUBES = (
     "{program} --config {{config}} --secure-port {{port}} --bind-address 127.0.0.1 --authentication-kubeconfig {{kubeconfig}} "
     "--authorization-kubeconfig {{kubeconfig}} --authorization-always-allow-paths=/*"
 )
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The command line of our scheduler."""
+    with Preloaded(tmp_path_factory.mktemp("preloaded")) as preloaded:
+        yield OURS.format(program=preloaded.command)
 
 
 @pytest.fixture
@@ -46,8 +53,8 @@ def failed(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("file", SCENARIOS, ids=lambda file: file.stem)
-def test_scenarios_hold_with_our_scheduler(kubeconfig: Path, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(["test", "--kubeconfig", str(kubeconfig), "--scheduler-command", OURS, str(file)])
+def test_scenarios_hold_with_our_scheduler(kubeconfig: Path, file: Path, ours: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["test", "--kubeconfig", str(kubeconfig), "--scheduler-command", ours, str(file)])
     assert (code, failed(capsys)) == (0, [])
 
 

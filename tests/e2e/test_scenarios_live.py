@@ -18,24 +18,23 @@ from koordsched.cli import main
 from koordsched.scenario.command import ScenarioOptions, plan_scenarios
 from koordsched.scenario.live.limits import REAL_MAX_WAIT, BackendLimits
 
-SCENARIOS = sorted((Path(__file__).parent.parent / "scenarios").glob("*.yaml"))
+SCENARIOS = sorted((Path(__file__).parent.parent / "scenarios").glob("*.yaml"), key=lambda file: -file.stat().st_size)
+"""The longest first, so that no process of pytest-xdist is left alone with one."""
 LIMITS = BackendLimits(max_wait=REAL_MAX_WAIT, against="kube-scheduler")
 KUBES_TOO = [
     file for file in SCENARIOS if any(not plan.skip for plan in plan_scenarios(ScenarioOptions(paths=(str(file),), limits=LIMITS))[0])
 ]
 """The files of which kube-scheduler can play a scenario: one that is only about what Koordinator adds needs no mention here."""
-OURS = (
-    "{program} --config {{config}} --secure-port {{port}} --port 0 --bind-address 127.0.0.1 --authorization-always-allow-paths=/*"
-)
+OURS = "{program} --config {{config}} --secure-port {{port}} --port 0 --bind-address 127.0.0.1 --authorization-always-allow-paths=/*"
 KUBES = (
     "{program} --config {{config}} --secure-port {{port}} --bind-address 127.0.0.1 --authentication-kubeconfig {{kubeconfig}} "
     "--authorization-kubeconfig {{kubeconfig}} --authorization-always-allow-paths=/*"
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The command line of our scheduler."""
+    """How our scheduler is started: the line that `test --scheduler-command` takes."""
     with Preloaded(tmp_path_factory.mktemp("preloaded")) as preloaded:
         yield OURS.format(program=preloaded.command)
 

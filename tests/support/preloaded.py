@@ -71,8 +71,8 @@ def serve(path: str) -> None:
         listener.listen()
         os.rename(f"{path}.new", path)  # whoever sees it may connect
         while True:
-            ready, _, _ = select.select([listener, sys.stdin], [], [])
-            if sys.stdin in ready:
+            ready, _, _ = select.select([listener.fileno(), sys.stdin.fileno()], [], [])
+            if sys.stdin.fileno() in ready:
                 return
             connection, _ = listener.accept()
             with connection:
@@ -91,7 +91,7 @@ def stand_for(connection: socket.socket) -> None:
         connection.close()
         run(words.decode().split("\0"), outputs)
     end = os.pidfd_open(pid)
-    while end not in select.select([connection, end], [], [])[0]:
+    while end not in select.select([connection.fileno(), end], [], [])[0]:
         asked = connection.recv(1)
         os.kill(pid, signal.SIGTERM if asked else signal.SIGKILL)
         if not asked:

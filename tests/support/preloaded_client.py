@@ -1,4 +1,4 @@
-"""Stands for a scheduler that `preloaded.py` starts: `preloaded_client.py SOCKET FLAGS...`. Imports next to nothing, as it is what costs."""
+"""Stands for a scheduler that `preloaded.py` starts: `preloaded_client.py SOCKET FLAGS...`. It imports next to nothing, as imports cost."""
 
 import os
 import signal

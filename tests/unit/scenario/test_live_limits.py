@@ -9,8 +9,8 @@ import pytest
 
 from koordsched.config.loading import Launch
 from koordsched.scenario.cluster import Script
-from koordsched.scenario.command import ScenarioOptions, run_tests
-from koordsched.scenario.live.limits import BackendLimits
+from koordsched.scenario.command import ScenarioOptions, plan_scenarios, run_tests
+from koordsched.scenario.live.limits import REAL_MAX_WAIT, BackendLimits
 
 PLAIN = "{apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration}"
 SERVED = BackendLimits(served=True)
@@ -117,3 +117,14 @@ def test_an_unknown_scheduler_is_a_mistake_of_the_file(tmp_path: Path) -> None:
     err = io.StringIO()
     assert run_tests(ScenarioOptions(paths=(str(tmp_path / "f.yaml"),)), CountingBackend(), io.StringIO(), err) == 2
     assert "differs.kube-schedular: unknown field; did you mean 'kube-scheduler'?" in err.getvalue()
+
+
+def test_the_projects_scenarios_that_run_on_a_real_cluster_wait_for_seconds_only() -> None:
+    """CI waits for each of them, for many twice. A pod that is tried again shows it 2 s after its first attempt."""
+
+    def skipped(seconds: float) -> set[str]:
+        options = ScenarioOptions(paths=(str(Path(__file__).parents[2] / "scenarios"),), limits=BackendLimits(max_wait=seconds))
+        return {plan.scenario.name for plan in plan_scenarios(options)[0] if plan.skip}
+
+    assert len(skipped(REAL_MAX_WAIT)) < 10
+    assert skipped(12.0) == skipped(REAL_MAX_WAIT)

@@ -1,8 +1,8 @@
 # A tree of quotas: what each may use, asks for and uses (elasticquota.md §3, §5 and §6).
 #
 # A quota is a row, row 0 the root. Amounts are exact, in 10^-9 of a unit, as 128-bit integers: sums are rounded once, when they
-# enter the calculation of runtimes, which is done in whole numbers: cpu in milli, everything else in units. Resource k of row r is at
-# k * capacity + r of a column.
+# enter the calculation of runtimes, which is done in whole numbers: cpu in milli, everything else in units. All exact columns of a row
+# and resource lie beside each other, since a pod touches few rows; what the calculation reads lies row beside row.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
@@ -29,8 +29,14 @@ cdef enum:
     FIXED_USED = 12
     ALLOCATED = 13         # SELF_USED and the children's GUARANTEED
     GUARANTEED = 14        # ALLOCATED, at least MIN
-    SCALED_MIN = 15        # MIN, or the share of it that there is
+    CHILD_MIN = 15         # the children's MIN
     COLUMNS = 16
+
+cdef struct Share:
+    # What a row gets of whole devices, beyond whole units
+    nano_t remainder
+    int32_t rank
+    int32_t row
 
 cdef enum:
     # Bits of QuotaTree.has
@@ -66,21 +72,29 @@ cdef class QuotaTree:
     cdef readonly bint by_runtime         # enableRuntimeQuota: limits are runtimes, else max
     cdef readonly bint checks_parents     # enableCheckParentQuota
     cdef readonly bint built_ins_compete  # DEV-2 off
+    cdef readonly frozenset whole_devices  # names of resources of which exactly what there is is shared out (DEV-8)
     cdef readonly Py_ssize_t capacity     # rows that there is room for
     cdef readonly Py_ssize_t width        # resources that there is room for
     cdef readonly dict resources          # number by name; cpu is 0
+    cdef Py_ssize_t known                 # how many there are
     cdef readonly uint64_t fills          # how often the children of a quota were given their runtimes
     cdef readonly Py_ssize_t waiting      # rows with WAITS
     cdef readonly bint unsummed           # sums of ancestors have to be made anew: rows came, went or moved
-    cdef nano_t* exact                    # [column][resource][row]
-    cdef int64_t* weight                  # [resource][row] as the calculation has it
+    cdef nano_t* exact                    # [row][resource][column]
+    # As the calculation has them, in whole numbers; the children of a quota are read one after the other, resource by resource.
+    cdef int64_t* weight                  # [resource][row]
+    cdef int64_t* wanted                  # [resource][row] LIMITED; UNKNOWN: to be rounded anew
+    cdef int64_t* least                   # [resource][row] MIN
+    cdef int64_t* scaled                  # [resource][row] the share of MIN that there is; UNKNOWN: all of it
     cdef int64_t* runtime                 # [resource][row]
     cdef uint8_t* has                     # [resource][row]
+    cdef uint8_t* changed                 # [resource][row] of which resources the children's runtimes are not up to date
     cdef nano_t* total                    # [resource] of the nodes
+    cdef uint8_t* any_max                 # [resource] whether a quota other than the built-in ones has a max
     cdef uint8_t* has_total               # [resource] whether nodes offer it
     cdef int32_t* parent                  # [row] -1: none (the root, and orphans)
     cdef uint8_t* flag                    # [row]
-    cdef uint8_t* dirty                   # [row] the runtimes of its children are not up to date
+    cdef uint8_t* dirty                   # [row] whether any is `changed`
     cdef uint64_t* version                # [row] counts changes of its children's runtimes
     cdef bint any_dirty
     cdef bint any_grown
@@ -92,11 +106,14 @@ cdef class QuotaTree:
     cdef int32_t* child
     cdef int32_t* hungry                  # scratch: rows
     cdef int64_t* poured                  # [row] scratch: a runtime while it is worked out
+    cdef uint8_t* indivisible             # [resource] whether it is one of whole_devices
+    cdef int32_t* rank                    # [row] which of two with equal remainders comes first
+    cdef Share* shares                    # scratch: by place in hungry
     cdef int32_t top                      # no row from here on has been in use
     cdef list free_rows
     cdef dict arrays                      # what owns the memory of the pointers above, by name
 
-    cdef nano_t* column(self, int which, Py_ssize_t k) noexcept nogil
+    cdef nano_t* cell(self, Py_ssize_t row, Py_ssize_t k) noexcept nogil
     cdef int check(self, Py_ssize_t row) except -1
     cdef int make_room(self, Py_ssize_t capacity, Py_ssize_t width) except -1
     cdef void put_in_order(self) noexcept nogil
@@ -105,12 +122,14 @@ cdef class QuotaTree:
     cdef void limit_request(self, Py_ssize_t row, Py_ssize_t k) noexcept nogil
     cdef void use_more(self, Py_ssize_t row, Py_ssize_t k, nano_t delta, bint fixed) noexcept nogil
     cdef void guarantee(self, Py_ssize_t row, Py_ssize_t k) noexcept nogil
-    cdef void free_total_changed(self, Py_ssize_t row) noexcept nogil
+    cdef void mark(self, Py_ssize_t row, Py_ssize_t k) noexcept nogil
+    cdef int64_t asks(self, Py_ssize_t row, Py_ssize_t k) noexcept nogil
     cdef void sum_up(self, Py_ssize_t row) noexcept nogil
     cdef void bring_up_to_date(self) noexcept nogil
     cdef void fill(self, Py_ssize_t row) noexcept nogil
     cdef void fill_resource(self, Py_ssize_t row, Py_ssize_t k) noexcept nogil
     cdef void pour(self, Py_ssize_t k, int64_t left, int64_t weights, Py_ssize_t hungry) noexcept nogil
+    cdef bint pour_whole_devices(self, Py_ssize_t k, int64_t left, Py_ssize_t hungry) noexcept nogil
     cdef bint any_has_max(self, Py_ssize_t k) noexcept nogil
     cdef void set_runtime(self, Py_ssize_t row, Py_ssize_t k, bint limits) noexcept nogil
     cdef void grew(self, Py_ssize_t row) noexcept nogil

@@ -30,7 +30,8 @@ class QuotaTree:
     """The quotas of one tree, with what their pods ask for and use. Row 0 is the root. Amounts are exact, in nano-units.
 
     scales_min: enableMinQuotaScale. guarantees: gate ElasticQuotaGuaranteeUsage. by_runtime: enableRuntimeQuota; else max limits.
-    checks_parents: room in an ancestor is room for its descendants. built_ins_compete: elasticquota.md DEV-2 off.
+    checks_parents: room in an ancestor is room for its descendants. built_ins_compete: elasticquota.md DEV-2 off. whole_devices: resources
+    of which exactly what there is is shared out, by largest remainder (DEV-8).
 
     What follows from quotas, pods and total is brought up to date when it is read: sums along the paths of the pods that changed, runtimes
     of the children of quotas where something changed. O(quotas) after a change of quotas.
@@ -40,6 +41,7 @@ class QuotaTree:
     waiting: int
     guarantees: bool
     by_runtime: bool
+    whole_devices: frozenset[str]
     rows: int
     fills: int
     capacity: int
@@ -53,6 +55,7 @@ class QuotaTree:
         by_runtime: bool = True,
         checks_parents: bool = False,
         built_ins_compete: bool = False,
+        whole_devices: frozenset[str] = ...,
     ) -> None: ...
 
     # Quotas
@@ -78,6 +81,9 @@ class QuotaTree:
 
         ValueError when a row is its own ancestor then.
         """
+
+    def set_ranks(self, rows: list[int]) -> None:
+        """Say which of two rows comes first where both have a claim on the last whole device; rows that are left out come first."""
 
     def set_total(self, amounts: dict[str, int]) -> None:
         """Write what there is, of all resources, the built-in quotas' use included. Names that are missing are offered nowhere."""

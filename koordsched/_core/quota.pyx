@@ -4,9 +4,10 @@ All sums are exact, so they do not depend on the order of events. A pod touches 
 they are asked for, and only children of quotas where something changed get new ones.
 """
 
+cimport cython
 cimport numpy as cnp
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free, malloc, qsort
 
 import numpy as np
 
@@ -29,6 +30,9 @@ cdef extern from *:
     int64_t wrapped_sum "KOORDSCHED_SUM" (int64_t a, int64_t b) noexcept nogil
 
 cdef enum:
+    SCALED_MIN = COLUMNS  # for readers a column like the others: MIN, or the share of it that there is
+
+cdef enum:
     ROOT = 0
     CPU = 0
     NONE = -1
@@ -37,6 +41,7 @@ cdef enum:
     FIRST_ROWS = 16
     FIRST_RESOURCES = 4
 
+cdef int64_t UNKNOWN = -INT64_MAX - 1
 cdef int64_t NANO_PER_MILLI = 1000000
 cdef int64_t NANO_PER_UNIT = 1000000000
 cdef double TOO_LARGE = 9.2233720368547758e18
@@ -101,6 +106,16 @@ cdef int64_t truncated(double amount) noexcept nogil:
     return <int64_t> amount
 
 
+cdef int larger_remainder(const void* one, const void* other) noexcept nogil:
+    """Order shares by remainder, the largest first, then by rank."""
+    cdef const Share* a = <const Share*> one
+    cdef const Share* b = <const Share*> other
+    if a.remainder != b.remainder:
+        return -1 if a.remainder > b.remainder else 1
+    return -1 if a.rank < b.rank else 1 if a.rank > b.rank else 0
+
+
+@cython.final
 cdef class QuotaRequest:
 
     def __cinit__(self, QuotaTree tree not None, dict amounts not None):
@@ -121,6 +136,8 @@ cdef class QuotaRequest:
         free(self.amount)
 
 
+@cython.final
+@cython.no_gc  # a request refers to nothing
 cdef class QuotaPod:
 
     def __init__(self, Py_ssize_t row, QuotaRequest request not None, *, bint fixed):
@@ -129,6 +146,7 @@ cdef class QuotaPod:
         self.fixed = fixed
 
 
+@cython.final
 cdef class QuotaTree:
 
     def __init__(
@@ -139,13 +157,16 @@ cdef class QuotaTree:
         bint by_runtime=True,
         bint checks_parents=False,
         bint built_ins_compete=False,
+        frozenset whole_devices=frozenset(),
     ):
         self.scales_min = scales_min
         self.guarantees = guarantees
         self.by_runtime = by_runtime
         self.checks_parents = checks_parents
         self.built_ins_compete = built_ins_compete
+        self.whole_devices = whole_devices
         self.resources = {"cpu": CPU}
+        self.known = 1
         self.free_rows = []
         self.arrays = {}
         self.make_room(FIRST_ROWS, FIRST_RESOURCES)
@@ -156,8 +177,9 @@ cdef class QuotaTree:
 
     # Memory
 
-    cdef nano_t* column(self, int which, Py_ssize_t k) noexcept nogil:
-        return self.exact + (which * self.width + k) * self.capacity
+    cdef nano_t* cell(self, Py_ssize_t row, Py_ssize_t k) noexcept nogil:
+        """Return the exact amounts of a row and resource, by column. What a pod touches of a row lies in few cache lines so."""
+        return self.exact + (row * self.width + k) * COLUMNS
 
     cdef int check(self, Py_ssize_t row) except -1:
         if not 0 <= row < self.capacity or not self.flag[row] & IS_ROW:
@@ -166,13 +188,19 @@ cdef class QuotaTree:
 
     cdef int make_room(self, Py_ssize_t capacity, Py_ssize_t width) except -1:
         arrays = {
-            "exact": np.zeros((COLUMNS, width, capacity, 2), np.int64),
-            "shown": np.zeros((COLUMNS, width, capacity, 2), np.int64),
+            "exact": np.zeros((capacity, width, COLUMNS, 2), np.int64),
+            "shown": np.zeros((capacity, width, COLUMNS, 2), np.int64),
             "weight": np.zeros((width, capacity), np.int64),
+            "wanted": np.zeros((width, capacity), np.int64),
+            "least": np.zeros((width, capacity), np.int64),
+            "scaled": np.full((width, capacity), UNKNOWN, np.int64),
             "runtime": np.zeros((width, capacity), np.int64),
             "has": np.zeros((width, capacity), np.uint8),
+            "changed": np.zeros((width, capacity), np.uint8),
             "total": np.zeros((width, 2), np.int64),
             "has_total": np.zeros(width, np.uint8),
+            "indivisible": np.zeros(width, np.uint8),
+            "any_max": np.zeros(width, np.uint8),
             "parent": np.full(capacity, NONE, np.int32),
             "flag": np.zeros(capacity, np.uint8),
             "dirty": np.zeros(capacity, np.uint8),
@@ -182,13 +210,20 @@ cdef class QuotaTree:
             "child": np.zeros(capacity, np.int32),
             "hungry": np.zeros(capacity, np.int32),
             "poured": np.zeros(capacity, np.int64),
+            "rank": np.zeros(capacity, np.int32),
+            "shares": np.zeros((capacity, sizeof(Share)), np.uint8),
         }
         for name, before in self.arrays.items():
             arrays[name][tuple([slice(0, length) for length in before.shape])] = before
         self.arrays = arrays
         self.exact = <nano_t*> cnp.PyArray_DATA(arrays["exact"])
         self.weight = <int64_t*> cnp.PyArray_DATA(arrays["weight"])
+        self.wanted = <int64_t*> cnp.PyArray_DATA(arrays["wanted"])
+        self.least = <int64_t*> cnp.PyArray_DATA(arrays["least"])
+        self.scaled = <int64_t*> cnp.PyArray_DATA(arrays["scaled"])
         self.runtime = <int64_t*> cnp.PyArray_DATA(arrays["runtime"])
+        self.changed = <uint8_t*> cnp.PyArray_DATA(arrays["changed"])
+        self.any_max = <uint8_t*> cnp.PyArray_DATA(arrays["any_max"])
         self.has = <uint8_t*> cnp.PyArray_DATA(arrays["has"])
         self.total = <nano_t*> cnp.PyArray_DATA(arrays["total"])
         self.has_total = <uint8_t*> cnp.PyArray_DATA(arrays["has_total"])
@@ -201,6 +236,9 @@ cdef class QuotaTree:
         self.child = <int32_t*> cnp.PyArray_DATA(arrays["child"])
         self.hungry = <int32_t*> cnp.PyArray_DATA(arrays["hungry"])
         self.poured = <int64_t*> cnp.PyArray_DATA(arrays["poured"])
+        self.indivisible = <uint8_t*> cnp.PyArray_DATA(arrays["indivisible"])
+        self.rank = <int32_t*> cnp.PyArray_DATA(arrays["rank"])
+        self.shares = <Share*> cnp.PyArray_DATA(arrays["shares"])
         self.capacity = capacity
         self.width = width
         return 0
@@ -209,7 +247,9 @@ cdef class QuotaTree:
         if name not in self.resources:
             if len(self.resources) == self.width:
                 self.make_room(self.capacity, 2 * self.width)
+            self.indivisible[len(self.resources)] = name in self.whole_devices
             self.resources[name] = len(self.resources)
+            self.known = len(self.resources)
 
     # Quotas
 
@@ -223,21 +263,23 @@ cdef class QuotaTree:
             row = self.top
             self.top += 1
         self.flag[row] = IS_ROW | LENDS | GREW
-        self.arrays["shown"][MAX, CPU, row] = -1  # unlike any number: the row has changed
+        self.arrays["shown"][row, CPU, MAX] = -1  # unlike any number: the row has changed
         self.any_grown = True
         self.unordered = self.unsummed = True
         return row
 
     def remove_quota(self, Py_ssize_t row):
-        cdef Py_ssize_t k, c, other
+        cdef Py_ssize_t k, c, other, at
         self.check(row)
         if row == ROOT:
             raise IndexError("the root quota stays")
-        for k in range(self.width):
+        for k in range(self.known):
             for c in range(COLUMNS):
-                self.column(c, k)[row] = 0
-            self.weight[k * self.capacity + row] = self.runtime[k * self.capacity + row] = 0
-            self.has[k * self.capacity + row] = 0
+                self.cell(row, k)[c] = 0
+            at = k * self.capacity + row
+            self.weight[at] = self.runtime[at] = self.wanted[at] = self.least[at] = 0
+            self.scaled[at] = UNKNOWN
+            self.has[at] = self.changed[at] = 0
         if self.flag[row] & WAITS:
             self.waiting -= 1
         self.flag[row] = 0
@@ -269,10 +311,11 @@ cdef class QuotaTree:
         for name, k in self.resources.items():
             at = k * self.capacity + row
             self.has[at] = (self.has[at] & HAS_RUNTIME) | (HAS_MAX if name in most else 0) | (HAS_MIN if name in least else 0)
-            self.column(MAX, k)[row] = from_python(most.get(name, 0))
-            self.column(MIN, k)[row] = from_python(least.get(name, 0))
+            self.cell(row, k)[MAX] = from_python(most.get(name, 0))
+            self.cell(row, k)[MIN] = from_python(least.get(name, 0))
+            self.least[at] = whole(self.cell(row, k)[MIN], k)
             amount = from_python(weight.get(name, 0))
-            self.column(WEIGHT, k)[row] = amount
+            self.cell(row, k)[WEIGHT] = amount
             self.weight[at] = wrapped(rounded(amount, k)) if self.built_ins_compete else whole(amount, k)
         self.unordered = self.unsummed = True
 
@@ -291,6 +334,13 @@ cdef class QuotaTree:
             self.unordered = True
             raise ValueError(f"{used - self.rows} quotas are their own ancestors")
 
+    def set_ranks(self, list rows not None):
+        cdef Py_ssize_t row, rank
+        for rank, row in enumerate(rows):
+            self.check(row)
+            self.rank[row] = rank
+        self.unsummed = True
+
     def set_total(self, dict amounts not None):
         cdef Py_ssize_t k
         cdef nano_t amount
@@ -299,7 +349,11 @@ cdef class QuotaTree:
             if self.total[k] != amount or self.has_total[k] != (name in amounts):
                 self.total[k] = amount
                 self.has_total[k] = name in amounts
-                self.dirty[ROOT] = self.any_dirty = True
+                self.mark(ROOT, k)
+
+    cdef void mark(self, Py_ssize_t row, Py_ssize_t k) noexcept nogil:
+        """Note that the row's children may get other runtimes of a resource."""
+        self.changed[k * self.capacity + row] = self.dirty[row] = self.any_dirty = True
 
     cdef void put_in_order(self) noexcept nogil:
         """List rows with parents before children, and the children of each. Rows of a circle have no place: nothing is poured to them."""
@@ -350,22 +404,22 @@ cdef class QuotaTree:
                     continue
                 delta = request.amount[i] if sign > 0 else -request.amount[i]
                 if used:
-                    self.column(SELF_USED, k)[row] += delta
+                    self.cell(row, k)[SELF_USED] += delta
                     if pod.fixed:
-                        self.column(SELF_FIXED_USED, k)[row] += delta
+                        self.cell(row, k)[SELF_FIXED_USED] += delta
                     if not self.unsummed:
                         self.use_more(row, k, delta, pod.fixed)
                 else:
-                    self.column(SELF_REQUEST, k)[row] += delta
+                    self.cell(row, k)[SELF_REQUEST] += delta
                     if pod.fixed:
-                        self.column(SELF_FIXED_REQUEST, k)[row] += delta
+                        self.cell(row, k)[SELF_FIXED_REQUEST] += delta
                     if not self.unsummed:
                         self.request_more(row, k, delta)
                         if pod.fixed:
-                            self.column(FIXED_REQUEST, k)[row] += delta
+                            self.cell(row, k)[FIXED_REQUEST] += delta
                             while self.parent[row] != NONE:
                                 row = self.parent[row]
-                                self.column(FIXED_REQUEST, k)[row] += delta
+                                self.cell(row, k)[FIXED_REQUEST] += delta
                             row = pod.row
         return 0
 
@@ -399,102 +453,104 @@ cdef class QuotaTree:
 
     cdef void request_more(self, Py_ssize_t row, Py_ssize_t k, nano_t delta) noexcept nogil:
         cdef nano_t before
-        self.column(CHILD_REQUEST, k)[row] += delta
+        self.cell(row, k)[CHILD_REQUEST] += delta
         while True:
-            before = self.column(LIMITED, k)[row]
+            before = self.cell(row, k)[LIMITED]
             self.limit_request(row, k)
-            delta = self.column(LIMITED, k)[row] - before
+            delta = self.cell(row, k)[LIMITED] - before
             if delta == 0:
                 return
             if self.parent[row] == NONE:
                 if row != ROOT:
-                    self.dirty[row] = self.any_dirty = True  # an orphan's own runtime follows from its request
+                    self.mark(row, k)  # an orphan's own runtime follows from its request
                 return
             row = self.parent[row]
-            self.dirty[row] = self.any_dirty = True
-            self.column(CHILD_REQUEST, k)[row] += delta
+            self.mark(row, k)
+            self.cell(row, k)[CHILD_REQUEST] += delta
 
     cdef void limit_request(self, Py_ssize_t row, Py_ssize_t k) noexcept nogil:
         """Write REQUEST and LIMITED, which follow from CHILD_REQUEST."""
-        cdef nano_t request = self.column(CHILD_REQUEST, k)[row]
+        cdef nano_t request = self.cell(row, k)[CHILD_REQUEST]
         cdef uint8_t has = self.has[k * self.capacity + row]
-        if row != ROOT and not self.flag[row] & LENDS and has & HAS_MIN and self.column(MIN, k)[row] > request:
-            request = self.column(MIN, k)[row]
-        self.column(REQUEST, k)[row] = request
-        if has & HAS_MAX and self.column(MAX, k)[row] < request:
-            request = self.column(MAX, k)[row]
-        self.column(LIMITED, k)[row] = request
+        if row != ROOT and not self.flag[row] & LENDS and has & HAS_MIN and self.cell(row, k)[MIN] > request:
+            request = self.cell(row, k)[MIN]
+        self.cell(row, k)[REQUEST] = request
+        if has & HAS_MAX and self.cell(row, k)[MAX] < request:
+            request = self.cell(row, k)[MAX]
+        self.cell(row, k)[LIMITED] = request
+        self.wanted[k * self.capacity + row] = UNKNOWN
 
     cdef void use_more(self, Py_ssize_t row, Py_ssize_t k, nano_t delta, bint fixed) noexcept nogil:
         cdef nano_t allocated = delta, before
-        self.free_total_changed(row)
+        if self.flag[row] & IS_BUILT_IN:
+            self.mark(ROOT, k)  # what the root's children share is another amount
         while True:
-            self.column(USED, k)[row] += delta
+            self.cell(row, k)[USED] += delta
             if fixed:
-                self.column(FIXED_USED, k)[row] += delta
+                self.cell(row, k)[FIXED_USED] += delta
             if delta < 0:
                 self.grew(row)
             if self.guarantees and allocated != 0:
-                before = self.column(GUARANTEED, k)[row]
-                self.column(ALLOCATED, k)[row] += allocated
+                before = self.cell(row, k)[GUARANTEED]
+                self.cell(row, k)[ALLOCATED] += allocated
                 self.guarantee(row, k)
-                allocated = self.column(GUARANTEED, k)[row] - before
+                allocated = self.cell(row, k)[GUARANTEED] - before
                 if allocated != 0 and self.parent[row] != NONE:
-                    self.dirty[self.parent[row]] = self.any_dirty = True
+                    self.mark(self.parent[row], k)
             if self.parent[row] == NONE:
                 return
             row = self.parent[row]
 
     cdef void guarantee(self, Py_ssize_t row, Py_ssize_t k) noexcept nogil:
-        cdef nano_t allocated = self.column(ALLOCATED, k)[row]
-        self.column(GUARANTEED, k)[row] = allocated if allocated > self.column(MIN, k)[row] else self.column(MIN, k)[row]
-
-    cdef void free_total_changed(self, Py_ssize_t row) noexcept nogil:
-        """Note that what the root's children share is another amount, if the row is of a built-in quota."""
-        if self.flag[row] & IS_BUILT_IN:
-            self.dirty[ROOT] = self.any_dirty = True
+        cdef nano_t allocated = self.cell(row, k)[ALLOCATED]
+        self.cell(row, k)[GUARANTEED] = allocated if allocated > self.cell(row, k)[MIN] else self.cell(row, k)[MIN]
 
     cdef void sum_up(self, Py_ssize_t row) noexcept nogil:
         """Make the sums of a row anew, from those of its children."""
         cdef Py_ssize_t k, i, child
-        cdef nano_t request, used, fixed_request, fixed_used, allocated
-        for k in range(self.width):
-            request = allocated = used = 0
-            fixed_request = self.column(SELF_FIXED_REQUEST, k)[row]
-            fixed_used = self.column(SELF_FIXED_USED, k)[row]
-            used = self.column(SELF_USED, k)[row]
+        cdef nano_t request, used, fixed_request, fixed_used, allocated, least
+        for k in range(self.known):
+            least = 0
+            fixed_request = self.cell(row, k)[SELF_FIXED_REQUEST]
+            fixed_used = self.cell(row, k)[SELF_FIXED_USED]
+            used = self.cell(row, k)[SELF_USED]
             allocated = used
-            request = self.column(SELF_REQUEST, k)[row]
+            request = self.cell(row, k)[SELF_REQUEST]
             for i in range(self.first[row], self.first[row + 1]):
                 child = self.child[i]
-                request += self.column(LIMITED, k)[child]
-                used += self.column(USED, k)[child]
-                fixed_request += self.column(FIXED_REQUEST, k)[child]
-                fixed_used += self.column(FIXED_USED, k)[child]
-                allocated += self.column(GUARANTEED, k)[child]
-            if used < self.column(USED, k)[row] or fixed_used < self.column(FIXED_USED, k)[row]:
+                request += self.cell(child, k)[LIMITED]
+                used += self.cell(child, k)[USED]
+                fixed_request += self.cell(child, k)[FIXED_REQUEST]
+                fixed_used += self.cell(child, k)[FIXED_USED]
+                allocated += self.cell(child, k)[GUARANTEED]
+                least += self.cell(child, k)[MIN]
+            if used < self.cell(row, k)[USED] or fixed_used < self.cell(row, k)[FIXED_USED]:
                 self.grew(row)
-            self.column(CHILD_REQUEST, k)[row] = request
+            self.cell(row, k)[CHILD_REQUEST] = request
             self.limit_request(row, k)
-            self.column(USED, k)[row] = used
-            self.column(FIXED_REQUEST, k)[row] = fixed_request
-            self.column(FIXED_USED, k)[row] = fixed_used
+            self.cell(row, k)[USED] = used
+            self.cell(row, k)[FIXED_REQUEST] = fixed_request
+            self.cell(row, k)[FIXED_USED] = fixed_used
+            self.cell(row, k)[CHILD_MIN] = least
             if self.guarantees:
-                self.column(ALLOCATED, k)[row] = allocated
+                self.cell(row, k)[ALLOCATED] = allocated
                 self.guarantee(row, k)
 
     # Runtimes: down from the root
 
     cdef void bring_up_to_date(self) noexcept nogil:
-        cdef Py_ssize_t i, row
+        cdef Py_ssize_t i, k, row
         if self.unordered:
             self.put_in_order()
         if self.unsummed:
             for i in range(self.rows - 1, -1, -1):
-                self.sum_up(self.order[i])
-                self.dirty[self.order[i]] = True
+                row = self.order[i]
+                self.sum_up(row)
+                for k in range(self.known):
+                    self.mark(row, k)
+            for k in range(self.known):
+                self.any_max[k] = self.any_has_max(k)
             self.unsummed = False
-            self.any_dirty = True
         if not self.by_runtime:
             self.any_dirty = False
         if not self.any_dirty:
@@ -508,63 +564,65 @@ cdef class QuotaTree:
 
     cdef void fill(self, Py_ssize_t row) noexcept nogil:
         """Give the children of a row their runtimes; an orphan gets its own, too."""
-        cdef Py_ssize_t k
-        cdef int64_t request, least
+        cdef Py_ssize_t k, at
         self.version[row] += 1
         self.fills += 1
-        for k in range(self.width):
+        for k in range(self.known):
+            at = k * self.capacity + row
+            if not self.changed[at]:
+                continue
+            self.changed[at] = False
             if row != ROOT and self.parent[row] == NONE:
-                request = whole(self.column(LIMITED, k)[row], k)
-                least = whole(self.column(MIN, k)[row], k)
-                self.column(SCALED_MIN, k)[row] = self.column(MIN, k)[row]
-                self.poured[row] = request if request < least else least
-                self.set_runtime(row, k, self.has[k * self.capacity + row] & HAS_MAX)
+                self.scaled[at] = UNKNOWN
+                self.poured[row] = min(self.asks(row, k), self.least[at])
+                self.set_runtime(row, k, self.has[at] & HAS_MAX)
             if self.first[row] != self.first[row + 1]:
                 self.fill_resource(row, k)
+
+    cdef int64_t asks(self, Py_ssize_t row, Py_ssize_t k) noexcept nogil:
+        """Return LIMITED in whole numbers."""
+        cdef Py_ssize_t at = k * self.capacity + row
+        if self.wanted[at] == UNKNOWN:
+            self.wanted[at] = whole(self.cell(row, k)[LIMITED], k)
+        return self.wanted[at]
 
     cdef void fill_resource(self, Py_ssize_t row, Py_ssize_t k) noexcept nogil:
         """Share a resource among the children of a row."""
         cdef const int32_t* child = self.child + self.first[row]
         cdef Py_ssize_t i, c, count = self.first[row + 1] - self.first[row], base = k * self.capacity, hungry = 0
-        cdef nano_t total, sum_of_min = 0, scaled
+        cdef nano_t total, sum_of_min = self.cell(row, k)[CHILD_MIN]
         cdef bint known, has_total, scales
         cdef int64_t amount, least, request, left, weights = 0
         if row == ROOT:
-            known = self.any_has_max(k)
+            known = self.any_max[k]
             has_total = self.has_total[k]
             total = self.total[k]
             for i in range(count):
                 c = child[i]
                 if self.flag[c] & IS_BUILT_IN:
-                    total -= self.column(USED, k)[c]
-                    has_total = has_total or self.column(USED, k)[c] != 0
+                    total -= self.cell(c, k)[USED]
+                    has_total = has_total or self.cell(c, k)[USED] != 0
             amount = whole(total, k)
         else:
             known = self.has[base + row] & HAS_MAX
             has_total = self.has[base + row] & HAS_RUNTIME
             amount = self.runtime[base + row] if has_total else 0
             total = times(amount, scale_of(k))
-        for i in range(count):
-            sum_of_min += self.column(MIN, k)[child[i]]
         scales = self.scales_min and has_total and total < sum_of_min
         left = amount
         for i in range(count):
             c = child[i]
-            scaled = self.column(MIN, k)[c]
+            least = self.least[base + c]
+            self.scaled[base + c] = UNKNOWN
             if scales:
-                scaled = 0
-                if total > 0:
-                    scaled = times(
-                        truncated(<double> amount * <double> whole(self.column(MIN, k)[c], k) / <double> whole(sum_of_min, k)), scale_of(k)
-                    )
-            self.column(SCALED_MIN, k)[c] = scaled
+                least = truncated(<double> amount * <double> least / <double> whole(sum_of_min, k)) if total > 0 else 0
+                self.scaled[base + c] = least
             if not known or (self.flag[c] & IS_BUILT_IN and not self.built_ins_compete):
                 self.poured[c] = 0
                 continue
-            least = whole(scaled, k)
-            if self.guarantees and whole(self.column(GUARANTEED, k)[c], k) > least:
-                least = whole(self.column(GUARANTEED, k)[c], k)
-            request = whole(self.column(LIMITED, k)[c], k)
+            if self.guarantees and whole(self.cell(c, k)[GUARANTEED], k) > least:
+                least = whole(self.cell(c, k)[GUARANTEED], k)
+            request = self.asks(c, k)
             if request > least:
                 self.poured[c] = least
                 self.hungry[hungry] = c
@@ -580,19 +638,28 @@ cdef class QuotaTree:
     cdef void pour(self, Py_ssize_t k, int64_t left, int64_t weights, Py_ssize_t hungry) noexcept nogil:
         """Share what is left among the hungry by their weights, until none is left or none is hungry.
 
-        Each share is rounded by itself, so all of them together may be a little more or less than what is left (elasticquota.md §6).
+        Each share is rounded by itself, so all of them together may be a little more or less than what is left (elasticquota.md §6); of
+        whole devices exactly what is left is handed out (DEV-8).
         """
         cdef Py_ssize_t i, c, still, base = k * self.capacity
         cdef int64_t surplus, remaining, request
-        while left > 0 and hungry > 0 and weights > 0:
+        while left > 0 and hungry > 0:
+            if self.indivisible[k]:
+                if not self.pour_whole_devices(k, left, hungry):
+                    return
+            elif weights > 0:
+                for i in range(hungry):
+                    c = self.hungry[i]
+                    self.poured[c] = wrapped_sum(
+                        self.poured[c], truncated(<double> self.weight[base + c] * <double> left / <double> weights + 0.5)
+                    )
+            else:
+                return
             surplus = remaining = 0
             still = 0
             for i in range(hungry):
                 c = self.hungry[i]
-                request = whole(self.column(LIMITED, k)[c], k)
-                self.poured[c] = wrapped_sum(
-                    self.poured[c], truncated(<double> self.weight[base + c] * <double> left / <double> weights + 0.5)
-                )
+                request = self.wanted[base + c]
                 if self.poured[c] < request:
                     self.hungry[still] = c
                     still += 1
@@ -603,6 +670,31 @@ cdef class QuotaTree:
             left = surplus
             weights = remaining
             hungry = still
+
+    cdef bint pour_whole_devices(self, Py_ssize_t k, int64_t left, Py_ssize_t hungry) noexcept nogil:
+        """Hand out all that is left: each its share rounded down, then one more to those with the largest remainders, ties by rank.
+
+        False: none has a weight.
+        """
+        cdef Py_ssize_t i, c, base = k * self.capacity
+        cdef nano_t weights = 0, product, share, rest = left
+        for i in range(hungry):
+            weights += self.weight[base + self.hungry[i]]
+        if weights <= 0:
+            return False
+        for i in range(hungry):
+            c = self.hungry[i]
+            product = times(self.weight[base + c], left)
+            share = product // weights
+            self.poured[c] += wrapped(share)
+            self.shares[i].remainder = product - share * weights
+            self.shares[i].rank = self.rank[c]
+            self.shares[i].row = <int32_t> c
+            rest -= share
+        qsort(self.shares, hungry, sizeof(Share), larger_remainder)
+        for i in range(wrapped(rest)):
+            self.poured[self.shares[i].row] += 1
+        return True
 
     cdef bint any_has_max(self, Py_ssize_t k) noexcept nogil:
         cdef Py_ssize_t row
@@ -623,7 +715,7 @@ cdef class QuotaTree:
         if now > before or not limits:
             self.grew(row)
         if self.first[row] != self.first[row + 1]:
-            self.dirty[row] = True
+            self.mark(row, k)
 
     # Room
 
@@ -637,10 +729,10 @@ cdef class QuotaTree:
         """Answer whether the row is over its limit of a resource (BY_MIN: its non-preemptible pods over its min) with so much more."""
         cdef Py_ssize_t at = k * self.capacity + row
         if which == BY_MIN:
-            return self.has[at] & HAS_MIN and self.column(FIXED_USED, k)[row] + added > self.column(MIN, k)[row]
+            return self.has[at] & HAS_MIN and self.cell(row, k)[FIXED_USED] + added > self.cell(row, k)[MIN]
         if self.by_runtime:
-            return self.has[at] & HAS_RUNTIME and self.column(USED, k)[row] + added > times(self.runtime[at], scale_of(k))
-        return self.has[at] & HAS_MAX and self.column(USED, k)[row] + added > self.column(MAX, k)[row]
+            return self.has[at] & HAS_RUNTIME and self.cell(row, k)[USED] + added > times(self.runtime[at], scale_of(k))
+        return self.has[at] & HAS_MAX and self.cell(row, k)[USED] + added > self.cell(row, k)[MAX]
 
     cdef nano_t asked(self, QuotaPod pod, Py_ssize_t k, Py_ssize_t* place) noexcept nogil:
         """Return what the pod asks for of a resource that its quota's max names. place: of the request, in the order of resources."""
@@ -657,7 +749,7 @@ cdef class QuotaTree:
         """
         cdef Py_ssize_t place = 0
         cdef nano_t amount
-        while k < self.width:
+        while k < self.known:
             amount = self.asked(pod, k, &place)
             if (amount != 0 or row == pod.row) and self.is_over(row, k, amount, which):
                 return k
@@ -747,7 +839,7 @@ cdef class QuotaTree:
         self.refresh()
         found = []
         for row in range(1, self.top):
-            for k in range(self.width):
+            for k in range(self.known):
                 if self.is_over(row, k, 0, BY_LIMIT):
                     found.append(row)
                     break
@@ -767,18 +859,24 @@ cdef class QuotaTree:
     def amounts(self, str column not None, Py_ssize_t row):
         cdef Py_ssize_t k
         cdef int which = COLUMN_NUMBERS[column]
+        cdef nano_t amount
+        cdef int64_t scaled
         self.check(row)
         self.refresh()
         found = {}
         for name, k in self.resources.items():
+            if which == SCALED_MIN:
+                scaled = self.scaled[k * self.capacity + row]
+                amount = self.cell(row, k)[MIN] if scaled == UNKNOWN else times(scaled, scale_of(k))
+            else:
+                amount = self.cell(row, k)[which]
+            shown = amount != 0
             if which == MAX:
                 shown = self.has[k * self.capacity + row] & HAS_MAX
             elif which == MIN:
                 shown = self.has[k * self.capacity + row] & HAS_MIN
-            else:
-                shown = self.column(which, k)[row] != 0
             if shown:
-                found[name] = to_python(self.column(which, k)[row])
+                found[name] = to_python(amount)
         return found
 
     def runtimes(self, Py_ssize_t row):
@@ -796,7 +894,6 @@ cdef class QuotaTree:
         cdef Py_ssize_t row, k, c, at
         cdef cnp.ndarray shown = self.arrays["shown"]
         cdef nano_t* before = <nano_t*> cnp.PyArray_DATA(shown)
-        cdef nano_t* now
         cdef bint differs
         self.refresh()
         found = []
@@ -804,19 +901,18 @@ cdef class QuotaTree:
             if not self.flag[row] & IS_ROW:
                 continue
             differs = False
-            for k in range(self.width):
+            for k in range(self.known):
+                at = (row * self.width + k) * COLUMNS
                 for c in range(CHILD_REQUEST, GUARANTEED + 1):
-                    now = self.column(c, k) + row
-                    at = (c * self.width + k) * self.capacity + row
-                    if before[at] != now[0]:
-                        before[at] = now[0]
+                    if before[at + c] != self.exact[at + c]:
+                        before[at + c] = self.exact[at + c]
                         differs = True
-                at = k * self.capacity + row  # MAX, which is not watched, has room for the runtime, and MIN for whether there is one
-                if before[at] != self.runtime[at]:
-                    before[at] = self.runtime[at]
+                # MAX, which is not watched, has room for the runtime, and MIN for whether there is one.
+                if before[at + MAX] != self.runtime[k * self.capacity + row]:
+                    before[at + MAX] = self.runtime[k * self.capacity + row]
                     differs = True
-                if before[self.width * self.capacity + at] != (self.has[at] & HAS_RUNTIME):
-                    before[self.width * self.capacity + at] = self.has[at] & HAS_RUNTIME
+                if before[at + MIN] != (self.has[k * self.capacity + row] & HAS_RUNTIME):
+                    before[at + MIN] = self.has[k * self.capacity + row] & HAS_RUNTIME
                     differs = True
             if differs:
                 found.append(row)

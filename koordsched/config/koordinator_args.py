@@ -141,7 +141,9 @@ def _unlimited() -> ResourceList:
 
 
 class ElasticQuotaArgs(PluginArgs):
-    """parity is koordsched's own: it switches the deliberate deviations of elasticquota.md §17 off."""
+    """The last two are koordsched's own. whole_devices: resources of which exactly what there is is shared out (elasticquota.md DEV-8).
+    parity: switches the deliberate deviations of elasticquota.md §17 off that name it, and with them whole_devices.
+    """
 
     delay_evict_time: Duration = Duration(120)
     revoke_pod_interval: Duration = Duration(1)
@@ -156,6 +158,7 @@ class ElasticQuotaArgs(PluginArgs):
     enable_queue_hint: bool = False
     quota_snapshot_update_interval: Duration = Duration(120)
     hook_plugins: tuple[HookPluginConf, ...] = ()
+    whole_devices: tuple[str, ...] = ()
     parity: bool = False
 
 

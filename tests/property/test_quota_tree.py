@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from support.quota_model import BUILT_IN, DEFAULT, ROOT, SYSTEM, ModelPod, ModelQuota, QuotaModel, scale
+from support.quota_model import BUILT_IN, DEFAULT, ROOT, SYSTEM, ModelPod, ModelQuota, QuotaModel, scale, whole
 
 from koordsched._core.quota import QuotaPod, QuotaRequest, QuotaTree
 
-RESOURCES = ("cpu", "memory", "example.com/gpu", "example.com/fpga", "example.com/nic")
+GPU = "example.com/gpu"
+RESOURCES = ("cpu", "memory", GPU, "example.com/fpga", "example.com/nic")
 NAMES = tuple("abcdefgh")
 UNLIMITED = (2**63 - 1) // 5 * 10**9
 
@@ -72,6 +73,7 @@ class Both:
         for name, quota in self.model.quotas.items():
             quota.parent = self.effective_parent(name)
         self.tree.link({self.rows[name]: self.rows.get(quota.parent, -1) for name, quota in self.model.quotas.items()})
+        self.tree.set_ranks([self.rows[name] for name in sorted(self.rows)])
         self.tree.set_total(self.model.total)
 
     def effective_parent(self, name: str) -> str:
@@ -144,9 +146,10 @@ def nonzero(found: dict[str, int]) -> dict[str, int]:
 class QuotaTreeMachine(RuleBasedStateMachine):
     """Any sequence of changes of quotas, pods and nodes, read at some of the steps only."""
 
-    @initialize(scales=st.booleans(), guarantees=st.booleans(), compete=st.booleans())
-    def begin(self, scales: bool, guarantees: bool, compete: bool) -> None:
-        self.both = Both(scales_min=scales, guarantees=guarantees, built_ins_compete=compete)
+    @initialize(scales=st.booleans(), guarantees=st.booleans(), compete=st.booleans(), whole=st.frozensets(st.sampled_from(RESOURCES)))
+    def begin(self, scales: bool, guarantees: bool, compete: bool, whole: frozenset[str]) -> None:
+        whole_devices = frozenset() if compete else whole
+        self.both = Both(scales_min=scales, guarantees=guarantees, built_ins_compete=compete, whole_devices=whole_devices)
         self.reads = True
         self.serial = 0
 
@@ -209,8 +212,8 @@ TestQuotaTree.settings = settings(max_examples=60, stateful_step_count=25, deadl
 def test_what_is_scarce_is_shared_to_the_unit(
     children: list[tuple[int, int, int, bool]], grandchildren: list[tuple[int, int, int]], total: int, unit: int
 ) -> None:
-    for resource in ("cpu", "memory"):
-        both = Both()
+    for resource in ("cpu", "memory", GPU):
+        both = Both(whole_devices=frozenset({GPU}))
         both.set_total({resource: total * unit})
         most = {resource: 40 * unit}
         for i, (least, weight, asked, lends) in enumerate(children):
@@ -220,6 +223,10 @@ def test_what_is_scarce_is_shared_to_the_unit(
             both.set_quota(f"g{i}", ModelQuota(f"c{parent % len(children)}", most, {resource: least * unit}))
             both.add_pod(f"g{i}", ModelPod(f"g{i}", {resource: asked * unit}))
         both.check()
+        if resource == GPU and any(weight for _, weight, *_ in children):
+            handed_out = sum(both.model.runtimes()[f"c{i}"].get(GPU, 0) for i in range(len(children)))
+            asked_for = sum(both.model.limited(f"c{i}").get(GPU, 0) for i in range(len(children)))
+            assert handed_out >= min(whole(total * unit, GPU), whole(asked_for, GPU)) or any(not weight for _, weight, *_ in children)
 
 
 @given(

@@ -46,6 +46,8 @@ class QuotaModel:
     scales_min: bool = True
     guarantees: bool = False
     built_ins_compete: bool = False
+    whole_devices: frozenset[str] = frozenset()
+    """Resources of which exactly what is left is shared out: rounded down, then one more to the largest remainders, ties by name."""
 
     def children(self, name: str) -> list[str]:
         return sorted(child for child, quota in self.quotas.items() if quota.parent == name)
@@ -162,12 +164,20 @@ class QuotaModel:
                 runtime[child] = request[child] if quota.lends else least
         left = amount - sum(runtime.values())
         while left > 0 and hungry:
-            weights = wrapped(sum(weight[child] for child in hungry))
+            weights = sum(weight[child] for child in hungry)
+            if key not in self.whole_devices:
+                weights = wrapped(weights)
             if weights <= 0:
                 break
+            shares = {child: int(float(weight[child]) * float(left) / float(weights) + 0.5) for child in hungry}
+            if key in self.whole_devices:
+                shares = {child: weight[child] * left // weights for child in hungry}
+                by_remainder = sorted(hungry, key=lambda child: (-(weight[child] * left % weights), child))
+                for child in by_remainder[: left - sum(shares.values())]:
+                    shares[child] += 1
             surplus, still = 0, []
             for child in hungry:
-                runtime[child] += int(float(weight[child]) * float(left) / float(weights) + 0.5)
+                runtime[child] += shares[child]
                 if runtime[child] >= request[child]:
                     surplus += runtime[child] - request[child]
                     runtime[child] = request[child]

@@ -110,15 +110,16 @@ class QuotaManager:
             by_runtime=args.enable_runtime_quota,
             checks_parents=args.enable_check_parent_quota,
             built_ins_compete=args.parity,
+            whole_devices=frozenset() if args.parity else frozenset(args.whole_devices),
         )
         root = Quota(ROOT_QUOTA, self, ROOT_ROW, QuotaDefinition(parent="", tree_id=tree_id, max={}, min={}, weight={}, is_parent=True))
         self.root = root
         self.quotas: dict[str, Quota] = {ROOT_QUOTA: root}
         self._by_row: dict[int, Quota] = {ROOT_ROW: root}
         self._total: Amounts = {}
-        self._moved: set[str] = set()  # quotas that came, went, or have another parent or min since `link`
+        self.moved: set[str] = set()  # quotas that came, went, or have another parent or min since `link`
         self._children: dict[str, dict[str, None]] = {}  # names by what is written as their parent
-        self._requests: dict[tuple[tuple[str, int], ...], QuotaRequest] = {}
+        self._requests: dict[int, tuple[Mapping[str, int], QuotaRequest]] = {}  # by id of the mapping, which is kept
         self.circles: frozenset[str] = frozenset()  # quotas that are their own ancestors by what they say
         self.call_when_linked: Callable[[QuotaManager, Iterable[Quota]], None] = lambda _manager, _quotas: None
 
@@ -131,7 +132,7 @@ class QuotaManager:
         row = self.kernel.add_quota()
         quota = self.quotas[name] = self._by_row[row] = Quota(name, self, row, definition)
         self._children.setdefault(definition.parent, {})[name] = None
-        self._moved.add(name)
+        self.moved.add(name)
         self._write(quota)
         return quota
 
@@ -144,7 +145,7 @@ class QuotaManager:
             self._leave_parent(quota.name, before.parent)
             self._children.setdefault(definition.parent, {})[quota.name] = None
         if before.parent != definition.parent or before.min != definition.min:
-            self._moved.add(quota.name)
+            self.moved.add(quota.name)
         recounts = before.max.keys() != definition.max.keys()
         counted = list(quota.pods.values()) if recounts else []
         assigned = [pod.entry.assigned for pod in counted]
@@ -162,7 +163,7 @@ class QuotaManager:
         del self.quotas[quota.name], self._by_row[quota.row]
         self.kernel.remove_quota(quota.row)
         self._leave_parent(quota.name, quota.definition.parent)
-        self._moved.add(quota.name)
+        self.moved.add(quota.name)
 
     def _leave_parent(self, name: str, parent: str) -> None:
         siblings = self._children[parent]
@@ -199,20 +200,24 @@ class QuotaManager:
     # Pods
 
     def entry(self, quota: Quota, requests: Mapping[str, int], *, fixed: bool) -> QuotaPod:
-        """Return the kernel's record of a pod in the quota, not counted yet. fixed: the pod is non-preemptible."""
-        key = tuple(requests.items())
-        request = self._requests.get(key)
-        if request is None:
-            if len(self._requests) >= MOST_REQUESTS:
-                self._requests.clear()
-            request = self._requests[key] = QuotaRequest(self.kernel, dict(requests))
+        """Return the kernel's record of a pod in the quota, not counted yet. fixed: the pod is non-preemptible.
+
+        Pods that are written alike share one Mapping of requests (`exact_requests`), and with it one compiled request.
+        """
+        known = self._requests.get(id(requests))
+        if known is not None and known[0] is requests:
+            return QuotaPod(quota.row, known[1], fixed=fixed)
+        if len(self._requests) >= MOST_REQUESTS:
+            self._requests.clear()
+        request = QuotaRequest(self.kernel, dict(requests))
+        self._requests[id(requests)] = (requests, request)
         return QuotaPod(quota.row, request, fixed=fixed)
 
     # The tree
 
     def up_to_date(self) -> QuotaTree:
         """Return the kernel, once it knows whose parent each quota is."""
-        if self._moved:
+        if self.moved:
             self._link()
         return self.kernel
 
@@ -238,8 +243,8 @@ class QuotaManager:
 
     def _link(self) -> None:
         """Give the kernel the parents of quotas that moved and of their children; of all quotas where some are their own ancestors."""
-        moved = self._moved
-        self._moved = set()
+        moved = self.moved
+        self.moved = set()
         if self.circles or len(moved) > MANY_QUOTAS or any(map(self._is_own_ancestor, moved)):
             parents = {name: quota.definition.parent for name, quota in self.quotas.items()}
             self.circles = frozenset(_circles(parents))
@@ -252,6 +257,8 @@ class QuotaManager:
             above = None if quota.name in self.circles else self.quotas.get(quota.definition.parent)
             rows[quota.row] = ORPHAN if above is None else above.row
         self.kernel.link(rows)
+        if self.kernel.whole_devices and moved:  # the order of names decides which of two equal quotas gets one more
+            self.kernel.set_ranks([self.quotas[name].row for name in sorted(self.quotas)])
         parents_of_moved = {quota.definition.parent for quota in concerned} - {quota.name for quota in concerned}
         self.call_when_linked(self, [*concerned, *(self.quotas[name] for name in parents_of_moved if name in self.quotas)])
 

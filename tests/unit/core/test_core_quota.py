@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from koordsched._core.quota import ADMITTED, OVER_LIMIT, OVER_MIN, QuotaPod, QuotaRequest, QuotaTree
@@ -14,7 +16,7 @@ UNLIMITED = (2**63 - 1) // 5
 class Tree:
     """A tree whose quotas have one resource, in units."""
 
-    def __init__(self, total: float, resource: str = "cpu", **options: bool) -> None:
+    def __init__(self, total: float, resource: str = "cpu", **options: Any) -> None:
         self.resource = resource
         self.tree = QuotaTree(**options)
         self.rows = {"": 0}
@@ -85,6 +87,27 @@ def test_rounding_may_hand_out_too_much_or_leave_units_idle(total: int, quotas: 
         tree.quota(f"q{i}", most=10)
         tree.pod(f"q{i}", asked)
     assert {tree.runtime(f"q{i}") for i in range(quotas)} == {each}
+
+
+@pytest.mark.parametrize(
+    ("total", "asked", "runtimes"),
+    [(10, [9, 9, 9, 9], [3, 3, 2, 2]), (2, [1] * 5, [1, 1, 0, 0, 0]), (7, [1, 9, 9], [1, 3, 3]), (3, [1, 1], [1, 1])],
+)
+def test_whole_devices_are_handed_out_as_many_as_there_are(total: int, asked: list[int], runtimes: list[int]) -> None:
+    tree = Tree(total, GPU, whole_devices=frozenset({GPU}))
+    for i in reversed(range(len(asked))):
+        tree.quota(f"q{i}", most=10)
+        tree.pod(f"q{i}", asked[i])
+    tree.tree.set_ranks([tree.rows[name] for name in sorted(tree.rows)])
+    assert [tree.runtime(f"q{i}") for i in range(len(asked))] == runtimes
+
+
+def test_whole_devices_go_by_weight_and_the_largest_remainder() -> None:
+    tree = Tree(10, GPU, whole_devices=frozenset({GPU}))
+    for name, weight in (("a", 1), ("b", 2), ("c", 3)):  # 1 2/3, 3 1/3 and 5
+        tree.quota(name, most=20, weight=weight)
+        tree.pod(name, 20)
+    assert [tree.runtime(name) for name in "abc"] == [2, 3, 5]
 
 
 def test_mins_are_scaled_down_when_there_is_less_than_their_sum() -> None:

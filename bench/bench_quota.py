@@ -108,7 +108,7 @@ def bench_quota_work_of_50000_pods(benchmark: Any) -> None:
 def bench_runtimes_after_a_change_of_1000_quotas(benchmark: Any, change: str) -> None:
     bench, pods = full_bench(PODS)
     for each in pods:
-        bench.state.set_pod(each)
+        bench.state.counting.set_pod(each)
     bench.state.default.up_to_date().refresh()
     serial = count(2)
     probe = bench.state.quotas[LEAVES[0]]
@@ -117,9 +117,9 @@ def bench_runtimes_after_a_change_of_1000_quotas(benchmark: Any, change: str) ->
         i = next(serial)
         if change == "pod":
             if i % 2:
-                bench.state.set_pod(pods[0])
+                bench.state.counting.set_pod(pods[0])
             else:
-                bench.state.remove_pod("u0")
+                bench.state.counting.remove_pod("u0")
         elif change == "node":
             bench.state.set_node(node("n0").cpu(str(32 + i % 2)).memory("128Gi").build())
         elif change == "all":
@@ -160,7 +160,7 @@ class Cluster:
         info = builder.info()
         info.shape = self.profile.shapes.key(info)
         if self.plugin is not None:
-            self.plugin._state.set_pod(info.pod)
+            self.plugin._state.counting.set_pod(info.pod)
         return info
 
 
@@ -212,11 +212,11 @@ async def _events(benchmark: Any) -> None:
         for i in range(number):
             made = of_quota(pod(f"{name}-{i}").cpu("500m"), name).on(f"n{i}").build()
             runs[name].append(made)
-            state.set_pod(made)
+            state.counting.set_pod(made)
     for index in range(WAITING):
         info = fresh(of_quota(pod(f"p{index}").cpu("500m"), "full")).info()
         info.shape = profile.shapes.key(info)
-        state.set_pod(info.pod)
+        state.counting.set_pod(info.pod)
         scheduler.queue.add(info)
     while (item := scheduler.queue.pop()) is not None:
         assert profile.admission is not None
@@ -228,13 +228,13 @@ async def _events(benchmark: Any) -> None:
     assert scheduler.queue.sizes().unschedulable == WAITING
 
     going = iter(runs["other"])
-    benchmark.pedantic(lambda: state.remove_pod(next(going).metadata.uid), rounds=400, warmup_rounds=10)
+    benchmark.pedantic(lambda: state.counting.remove_pod(next(going).metadata.uid), rounds=400, warmup_rounds=10)
     assert scheduler.queue.sizes().unschedulable == WAITING, "no pod of another quota is moved"
 
     spent, admitted = 0.0, 0
     for each in runs["full"]:
         began = time.process_time()
-        state.remove_pod(each.metadata.uid)
+        state.counting.remove_pod(each.metadata.uid)
         popped = scheduler.queue.pop()
         assert popped is not None
         assert plugin.admit(popped.pod_info) is None

@@ -135,7 +135,7 @@ def exact_requests(pod: Pod, *, with_overhead: bool = True) -> Mapping[str, int]
         and spec.resources is None
         and len(own[0].resources.requests) < MANY_WRITTEN
     ):
-        return _exact_requests_of((tuple(own[0].resources.requests.items()),), (), (), ())
+        return _exact_requests_of_one(tuple(own[0].resources.requests.items()))
     containers = tuple([tuple(container.resources.requests.items()) for container in spec.containers])
     inits = tuple([(is_sidecar(container), _written(container)) for container in spec.init_containers])
     overhead = tuple(spec.overhead.items()) if with_overhead and spec.overhead else ()
@@ -143,6 +143,11 @@ def exact_requests(pod: Pod, *, with_overhead: bool = True) -> Mapping[str, int]
     written = sum(map(len, containers)) + sum(len(written) for _, written in inits) + len(overhead) + len(pod_level)
     work_out = _exact_requests_of if written <= MANY_WRITTEN else _exact_requests_of.__wrapped__
     return work_out(containers, inits, overhead, pod_level)
+
+
+@lru_cache(maxsize=16384)
+def _exact_requests_of_one(written: Written) -> Exact:
+    return _exact_total((written,), (), (), ()).total
 
 
 @lru_cache(maxsize=16384)

@@ -19,7 +19,7 @@ from koordsched.framework.status import SKIPS, Code, PluginError, Status
 from koordsched.log import get_logger
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
@@ -35,6 +35,7 @@ class _Asked(NamedTuple):
     """An admission plugin, and what is known of it before the first pod."""
 
     plugin: AdmissionPlugin
+    admit: Callable[[PodInfo], Status | None]  # its method: looked up once, not once a pod
     evaluations: CounterChild  # counts calls that it did not skip
     earlier: int  # how many PreFilter plugins of a shape stand before it
 
@@ -65,14 +66,14 @@ class Admission:
         found: tuple[_Asked, Status] | None = None
         ended = False
         for asked in self._asked:
-            plugin = asked.plugin
-            status = timings.timed(plugin.name, PRE_FILTER.label, plugin.admit)(pod) if timings.recording else plugin.admit(pod)
+            plugin, admit, evaluations, _ = asked
+            status = timings.timed(plugin.name, PRE_FILTER.label, admit)(pod) if timings.recording else admit(pod)
             if status is None:
-                asked.evaluations.count += 1
+                evaluations.count += 1
                 continue
             if status.code is SKIPS:
                 continue
-            asked.evaluations.count += 1
+            evaluations.count += 1
             found = (asked, status)
             if plugin.before_pre_filter or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE or not status.rejected:
                 ended = True
@@ -106,6 +107,7 @@ class Admission:
         """Return the diagnosis of a refusal; PostFilter plugins may simulate evictions, for which the pod's shape is prepared then."""
         diagnosis = Diagnosis.of_pre_filter(self._cache.table.live_count, frozenset({plugin.name}), status.with_plugin(plugin.name))
         diagnosis.admission_plugin = plugin.name
+        diagnosis.others_may_preempt = plugin.others_may_preempt
         diagnosis.of_shape = False
         diagnosis.simulate = partial(self._shapes.simulation_for, pod)
         return diagnosis
@@ -146,6 +148,6 @@ def _in_order(plugins: Iterable[Plugin], place: dict[str, int], timings: CycleTi
     for plugin in plugins:
         if isinstance(plugin, AdmissionPlugin):
             evaluations = timings.evaluations(plugin.name, PRE_FILTER.label)
-            found.append(_Asked(plugin, evaluations, 0 if plugin.before_pre_filter else earlier))
+            found.append(_Asked(plugin, plugin.admit, evaluations, 0 if plugin.before_pre_filter else earlier))
         earlier += plugin.name in place  # of a plugin that is both, admission comes first
     return sorted(found, key=lambda asked: not asked.plugin.before_pre_filter)

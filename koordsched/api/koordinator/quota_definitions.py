@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 ROOT_QUOTA = "koordinator-root-quota"
 SYSTEM_QUOTA = "koordinator-system-quota"
 DEFAULT_QUOTA = "koordinator-default-quota"
+ALWAYS_THERE = frozenset({ROOT_QUOTA, SYSTEM_QUOTA, DEFAULT_QUOTA})
 
 PREFIX = "quota.scheduling.koordinator.sh/"
 # Labels of quotas
@@ -151,19 +152,28 @@ def _weight(annotations: Mapping[str, str], most: Amounts, problems: list[str]) 
     return written if written and any(written.values()) else most
 
 
+def amount_of(quantity: Quantity | None) -> int | None:
+    """Return an amount in nano-units; None: it is no quantity."""
+    try:
+        return nano(quantity)
+    except (QuantityError, TypeError):  # TypeError: a list or an object
+        return None
+
+
+def readable_amounts(written: Mapping[str, Quantity]) -> Amounts:
+    """Return those amounts of a resource list that are quantities."""
+    return {name: amount for name, quantity in written.items() if (amount := amount_of(quantity)) is not None}
+
+
 def _amounts(written: Mapping[str, Quantity], path: str, problems: list[str]) -> Amounts:
     found = {}
     for name, quantity in written.items():
-        amount = 0
-        try:
-            amount = nano(quantity)
-        except (QuantityError, TypeError) as error:  # TypeError: a list or an object
-            text = error.problem if isinstance(error, QuantityError) else QuantityError(quantity).problem
-            problems.append(f"{path}[{name}]: {text}, so it counts as 0")
-        if amount < 0:
+        amount = amount_of(quantity)
+        if amount is None:
+            problems.append(f"{path}[{name}]: {QuantityError(quantity).problem}, so it counts as 0")
+        elif amount < 0:
             problems.append(f"{path}[{name}]: less than nothing, so it counts as 0: {quantity}")
-            amount = 0
-        found[name] = amount
+        found[name] = max(amount or 0, 0)
     return found
 
 

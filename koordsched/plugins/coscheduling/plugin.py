@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koordsched.config.duration import DurationError, parse_nanoseconds
+from koordsched.config.duration import NANO, DurationError, parse_nanoseconds
 from koordsched.framework.controllers import Controller, ControllersPlugin
 from koordsched.framework.cycle_state import annotate
 from koordsched.framework.interface import (
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from koordsched.framework.handle import Handle
     from koordsched.framework.interface import GroupRefusal, PostFilterResult
 
-NANO = 10**9
 WAIT = Status(Code.WAIT)
 NO_PREEMPTION = Status(Code.UNSCHEDULABLE)
 EVERY_EVENT = ClusterEvent(EventResource.WILDCARD, ActionType.ALL)

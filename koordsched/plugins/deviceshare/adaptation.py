@@ -18,6 +18,7 @@ import msgspec
 from koordsched.api.kinds import DEVICE
 from koordsched.api.koordinator.device_requests import GPU, GPU_CORE, GPU_MEMORY
 from koordsched.api.koordinator.devices import GPU_ISOLATION_PROVIDER, GPU_MODEL, GPU_VENDOR
+from koordsched.config.duration import NANO
 from koordsched.framework.cycle_state import Annotations, annotate
 from koordsched.framework.status import Status, error
 from koordsched.plugins.deviceshare.node_locks import LockRefused, node_locks
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from koordsched.framework.handle import Handle
 
 GATE = "DevicePluginAdaption"
-NANO_PER_SECOND = 1_000_000_000
 
 BIND_TIMESTAMP = "scheduling.koordinator.sh/bind-timestamp"
 GPU_MINORS = "scheduling.koordinator.sh/gpu-minors"
@@ -134,7 +134,7 @@ class DevicePluginAdapter:
 
     async def adapt(self, state: CycleState, pod: PodInfo, node_name: str, allocated: DeviceAllocations) -> Status | None:
         """Note what is to be written to the pod, and lock the Node for it where the vendor needs that; from `pre_bind`."""
-        given, now = allocated.get(GPU, ()), str(int(self._clock.now() * NANO_PER_SECOND))
+        given, now = allocated.get(GPU, ()), str(int(self._clock.now() * NANO))
         annotations = {BIND_TIMESTAMP: now}
         labels: dict[str, str] = {}
         if given:

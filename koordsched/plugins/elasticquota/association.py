@@ -62,27 +62,23 @@ class PodAssociation:
     # Pods
 
     def add_pod(self, pod: Pod, key: str) -> None:
-        self._among(pod).setdefault(key)
+        label = pod.metadata.labels.get(QUOTA_NAME)
+        pods, name = (self._by_label, label) if label else (self._by_namespace, pod.metadata.namespace)
+        among = pods.get(name)
+        if among is None:
+            pods[name] = {key: None}
+        else:
+            among[key] = None
 
     def remove_pod(self, pod: Pod, key: str) -> None:
-        among = self._among(pod)
+        label = pod.metadata.labels.get(QUOTA_NAME)
+        pods, name = (self._by_label, label) if label else (self._by_namespace, pod.metadata.namespace)
+        among = pods.get(name, {})
         among.pop(key, None)
         if not among:
-            label = pod.metadata.labels.get(QUOTA_NAME)
-            if label:
-                del self._by_label[label]
-            else:
-                del self._by_namespace[pod.metadata.namespace]
+            pods.pop(name, None)
 
     def concerned(self, labels: Iterable[str], namespaces: Iterable[str]) -> list[str]:
         """Return the keys of the pods with one of these labels, and of those without a label in one of these namespaces."""
         found = [key for label in labels for key in self._by_label.get(label, ())]
         return found + [key for namespace in namespaces for key in self._by_namespace.get(namespace, ())]
-
-    def _among(self, pod: Pod) -> dict[str, None]:
-        label = pod.metadata.labels.get(QUOTA_NAME)
-        pods, name = (self._by_label, label) if label else (self._by_namespace, pod.metadata.namespace)
-        found = pods.get(name)
-        if found is None:
-            found = pods[name] = {}
-        return found

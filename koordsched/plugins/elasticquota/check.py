@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from koordsched.api.kinds import NODE, POD
 from koordsched.cache.plugin_state import StateDifference
-from koordsched.plugins.elasticquota.state import PLUGIN, offered_by
+from koordsched.plugins.elasticquota.changes import PLUGIN
+from koordsched.plugins.elasticquota.node_totals import offered_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,6 +28,7 @@ class QuotaCheck:
 
     def __init__(self, handle: Handle, state: QuotaState) -> None:
         self._state = state
+        self._counting = state.counting
         self._cache = handle.cache
         self._nodes: Mapping[str, Node] = handle.informer(NODE).store
         self._pods: Mapping[str, Pod] = handle.informer(POD).store
@@ -34,15 +36,15 @@ class QuotaCheck:
 
     def names(self) -> Iterable[str]:
         self._bound = {}
-        for counted in self._state.pods.values():
+        for counted in self._counting.pods.values():
             node = counted.pod.spec.node_name
             if node:
                 self._bound.setdefault(node, []).append(counted)
-        return {**dict.fromkeys(self._state.known_nodes), **dict.fromkeys(self._bound)}
+        return {**dict.fromkeys(self._state.nodes.known), **dict.fromkeys(self._bound)}
 
     def differences(self, node: str) -> Iterable[StateDifference]:
         """Compare what a node offers, and its pods, with the objects."""
-        ours, obj = self._state.known_nodes.get(node), self._nodes.get(node)
+        ours, obj = self._state.nodes.known.get(node), self._nodes.get(node)
         leaving = obj is not None and obj.metadata.deletion_timestamp is not None  # what was known of it stays; else nothing is
         if (ours is None) != (obj is None) and not leaving:
             yield StateDifference("known", ours is not None, obj is not None)
@@ -56,9 +58,9 @@ class QuotaCheck:
             stored = self._pods.get(info.key)
             if stored is None or stored.metadata.uid != uid or stored.metadata.deletion_timestamp is not None:
                 continue  # it stands for a Reservation, or is on its way out
-            yield from self._pod_differences(self._state.pods.get(uid), stored)
+            yield from self._pod_differences(self._counting.pods.get(uid), stored)
         for counted in self._bound.get(node, ()):
-            if counted.uid not in pods and self._state.pods.get(counted.uid) is counted and counted.key not in self._pods:
+            if counted.uid not in pods and self._counting.pods.get(counted.uid) is counted and counted.key not in self._pods:
                 yield StateDifference(f"pod {counted.key}", counted.quota.name, "")
 
     def _pod_differences(self, counted: CountedPod | None, pod: Pod) -> Iterable[StateDifference]:
@@ -82,10 +84,10 @@ class QuotaCheck:
             stored = self._pods.get(info.key)
             if stored is None or stored.metadata.uid != uid:
                 continue
-            was_reserved = uid in self._state.pods and not stored.spec.node_name
-            self._state.recount(stored)
+            was_reserved = uid in self._counting.pods and not stored.spec.node_name
+            self._counting.recount(stored)
             if was_reserved:
-                self._state.reserve(info)
+                self._counting.reserve(info)
         for counted in self._bound.pop(node, []):
-            if counted.key not in self._pods and self._state.pods.get(counted.uid) is counted:
-                self._state.remove_pod(counted.uid)
+            if counted.key not in self._pods and self._counting.pods.get(counted.uid) is counted:
+                self._counting.remove_pod(counted.uid)

@@ -110,7 +110,7 @@ def explanation(state: QuotaState, quota: Quota) -> dict[str, Any]:
         "borrowingSiblings": {child.name: _texts(borrowed) for child in siblings if (borrowed := _borrowed(child))},
         "lendingSiblings": {child.name: _texts(lent) for child in siblings if (lent := _lent(child))},
         "shared": _texts(manager.total if parent is manager.root else {} if parent is None else parent.limit()),
-        "problems": list(state.problems_of(quota)),
+        "problems": list(state.problems.of(quota)),
     }
 
 

@@ -13,6 +13,7 @@ from koordsched.api.kinds import ELASTIC_QUOTA
 from koordsched.api.koordinator.quota_definitions import (
     ALLOCATED,
     ALLOW_LENT,
+    ALWAYS_THERE,
     CHILD_REQUEST,
     DEFAULT_QUOTA,
     FALSE,
@@ -29,9 +30,9 @@ from koordsched.api.koordinator.quota_definitions import (
     amount_text,
     annotated_amounts,
     list_text,
+    readable_amounts,
     runtime_text,
 )
-from koordsched.api.quantity import QuantityError, nano
 from koordsched.cluster.port import AlreadyExists, ClusterError, NotFound, Patch, Ref
 from koordsched.framework.controllers import WorkQueue
 from koordsched.log import get_logger
@@ -68,7 +69,7 @@ class BuiltInQuotas:
         self._state = state
         self._objects: Mapping[str, ElasticQuota] = handle.informer(ELASTIC_QUOTA).store
         self._names: WorkQueue[str] = WorkQueue("built-in quotas")
-        for name in (ROOT_QUOTA, SYSTEM_QUOTA, DEFAULT_QUOTA):
+        for name in (ROOT_QUOTA, SYSTEM_QUOTA, DEFAULT_QUOTA):  # in the reference's order
             self._names.add(name)
         handle.informer(ELASTIC_QUOTA).add_handler(self)
 
@@ -105,7 +106,7 @@ class BuiltInQuotas:
         """Do nothing: the state takes it in."""
 
     def on_delete(self, obj: ElasticQuota, final_state: FinalState) -> None:
-        if obj.metadata.name in {ROOT_QUOTA, SYSTEM_QUOTA, DEFAULT_QUOTA}:
+        if obj.metadata.name in ALWAYS_THERE:
             self._names.add(obj.metadata.name)
 
 
@@ -119,7 +120,7 @@ class QuotaStatusWriter:
         self._trees: WorkQueue[str] = WorkQueue("numbers of quotas")
         self._quotas: WorkQueue[str] = WorkQueue("status of quotas")
         self._observe = state.latencies.status_update.child().observe
-        state.follow(self._tree_changed)
+        state.changes.follow(self._tree_changed)
         handle.informer(ELASTIC_QUOTA).add_handler(self)
 
     async def run(self) -> None:
@@ -202,7 +203,5 @@ class QuotaStatusWriter:
 
 def _status_used(obj: ElasticQuota) -> Amounts | None:
     """Return what status.used says; None: it cannot be read."""
-    try:
-        return {name: nano(quantity) for name, quantity in obj.status.used.items()}
-    except (QuantityError, TypeError):
-        return None
+    shown = readable_amounts(obj.status.used)
+    return shown if len(shown) == len(obj.status.used) else None

@@ -18,6 +18,7 @@ from koordsched.framework.preemption.engine import PreemptionEngine
 from koordsched.framework.preemption.rules import NOT_HELPFUL, policy_allows
 from koordsched.framework.routes import Route, RoutesPlugin
 from koordsched.framework.status import SKIP, Status, unschedulable
+from koordsched.plugins.elasticquota.changes import PLUGIN
 from koordsched.plugins.elasticquota.check import QuotaCheck
 from koordsched.plugins.elasticquota.endpoint import QuotaEndpoint
 from koordsched.plugins.elasticquota.gauges import register_gauges
@@ -26,7 +27,7 @@ from koordsched.plugins.elasticquota.objects_controller import BuiltInQuotas, Qu
 from koordsched.plugins.elasticquota.preemption import NO_VICTIMS_IN_QUOTA, QuotaVictims, quota_rules
 from koordsched.plugins.elasticquota.reasons import no_ancestor, no_tree, over_ancestors_limit, over_own_limit, refused_by_hook
 from koordsched.plugins.elasticquota.revoke import OverUseRevoke
-from koordsched.plugins.elasticquota.state import PLUGIN, QuotaState
+from koordsched.plugins.elasticquota.state import QuotaState
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -50,10 +51,12 @@ class ElasticQuotaPlugin(AdmissionPlugin, PostFilterPlugin, ReservePlugin, Contr
     def __init__(self, args: ElasticQuotaArgs, handle: Handle) -> None:
         self._handle = handle
         self._state = state = quota_state(handle, args)
-        self._pods = state.pods
+        self._counting = state.counting
+        self._pods = state.counting.pods
         self._checks_parents = args.enable_check_parent_quota
         self._hooks = state.hooks
         self._is_plain = not args.enable_check_parent_quota and not args.hook_plugins  # its own limit decides alone
+        self.others_may_preempt = args.parity
         self._victims = QuotaVictims(state)
         self.engine = PreemptionEngine(handle, quota_rules(self._victims, state, self._is_evicting))
 
@@ -66,13 +69,14 @@ class ElasticQuotaPlugin(AdmissionPlugin, PostFilterPlugin, ReservePlugin, Contr
     # PreFilter
 
     def admit(self, pod: PodInfo) -> Status | None:
-        counted = self._pods.get(pod.uid) or self._state.counted(pod)
+        counted = self._pods.get(pod.uid) or self._counting.counted(pod)
         if counted is None:
             return SKIP
         manager = counted.quota.manager
         if manager.is_dropped:
             return no_tree(counted.quota)
-        refusal = manager.up_to_date().admit(counted.entry)
+        kernel = manager.up_to_date() if manager.moved else manager.kernel
+        refusal = kernel.admit(counted.entry)
         if refusal:
             return over_own_limit(counted, refusal)
         if self._is_plain:
@@ -95,7 +99,7 @@ class ElasticQuotaPlugin(AdmissionPlugin, PostFilterPlugin, ReservePlugin, Contr
         return None
 
     def admission_key(self, pod: PodInfo) -> Hashable | None:
-        quota = self._state.quota_of(pod)
+        quota = self._counting.quota_of(pod)
         return None if quota is None else quota.name
 
     def sign_admission(self, pod: PodInfo) -> Hashable:
@@ -134,9 +138,9 @@ class ElasticQuotaPlugin(AdmissionPlugin, PostFilterPlugin, ReservePlugin, Contr
         if not self._victims.may_evict_some(pod):
             reason = NO_VICTIMS_IN_QUOTA
         elif diagnosis.admission_plugin:
-            counted = self._state.counted(pod)
+            counted = self._counting.counted(pod)
             is_helped = diagnosis.admission_plugin == self.name and counted is not None and self._victims.evictions_help(counted)
-            if not is_helped or not (self._victims.to_release((pod,)) or self._state.has_leaving_pods(pod)):
+            if not is_helped or not (self._victims.to_release((pod,)) or self._counting.has_leaving_pods(pod)):
                 reason = NOT_HELPFUL
         if reason is None:
             return None
@@ -150,11 +154,11 @@ class ElasticQuotaPlugin(AdmissionPlugin, PostFilterPlugin, ReservePlugin, Contr
     # Reserve
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        self._state.reserve(pod)
+        self._counting.reserve(pod)
         return None
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        self._state.unreserve(pod)
+        self._counting.unreserve(pod)
 
     # What is shown and written
 

@@ -2,7 +2,8 @@
 
 Victims are preemptible pods of lower priority in the preemptor's own quota. The engine finds them; where the quota itself is full they have
 to release together what it lacks, on whatever nodes they run, and no pod is evicted that would not make room (DEV-4). Pods that are being
-deleted already count as gone: what they will release need not be released once more.
+deleted already count as gone: what they will release need not be released once more. With `parity: true` victims are chosen on one node,
+also where they do not release enough.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from koordsched.api.koordinator.quota_definitions import DEFAULT_QUOTA, is_non_p
 from koordsched.api.quantity import millis, units
 from koordsched.framework.preemption.rules import TERMINATING, PreemptionRules, VictimRule, policy_allows
 from koordsched.framework.status import unresolvable
-from koordsched.plugins.elasticquota.state import PLUGIN
+from koordsched.plugins.elasticquota.changes import PLUGIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -35,7 +36,9 @@ class QuotaVictims(VictimRule):
 
     def __init__(self, state: QuotaState) -> None:
         self._state = state
+        self._counting = state.counting
         self._spares_default = state.args.disable_default_quota_preemption
+        self._parity = state.args.parity
 
     def group(self, victim: PodInfo) -> Hashable | None:
         if is_non_preemptible(victim.pod) or victim.pod.metadata.deletion_timestamp is not None:
@@ -43,17 +46,17 @@ class QuotaVictims(VictimRule):
         return self.group_for(victim)
 
     def group_for(self, preemptor: PodInfo) -> Hashable | None:
-        quota = self._state.quota_of(preemptor)
+        quota = self._counting.quota_of(preemptor)
         if quota is None or (self._spares_default and quota.name == DEFAULT_QUOTA):
             return None
         return quota.name
 
     def version(self) -> Hashable:
-        return self._state.moves
+        return self._counting.moves
 
     def may_evict_some(self, pod: PodInfo) -> bool:
         """Answer whether a pod of lower priority in the pod's quota may be a victim. O(distinct priorities)."""
-        quota = self._state.quota_of(pod)
+        quota = self._counting.quota_of(pod)
         if quota is None or (self._spares_default and quota.name == DEFAULT_QUOTA):
             return False
         for priority in quota.victims:  # noqa: SIM110  # any() costs twice as much, and this is asked at every event
@@ -62,7 +65,7 @@ class QuotaVictims(VictimRule):
         return False
 
     def members(self, preemptor: PodInfo) -> Iterable[str]:
-        quota = self._state.quota_of(preemptor)
+        quota = self._counting.quota_of(preemptor)
         return () if quota is None else quota.pods
 
     def to_release(self, preemptors: Sequence[PodInfo]) -> Mapping[str, int]:
@@ -71,18 +74,18 @@ class QuotaVictims(VictimRule):
         That is what the quota, and each ancestor where these are checked, lacks. What pods that are being deleted use counts as free.
         """
         needed: dict[str, int] = {}
-        for counted in [self._state.counted(pod) for pod in preemptors]:
+        for counted in [self._counting.counted(pod) for pod in preemptors]:
             for name, amount in () if counted is None else counted.limited_requests().items():
                 needed[name] = needed.get(name, 0) + amount
-        quota = self._state.quota_of(preemptors[0]) if preemptors else None
+        quota = self._counting.quota_of(preemptors[0]) if preemptors else None
         if quota is None:
             return {}
         lacking: dict[str, int] = {}
-        leaving = quota.leaving_amounts()
+        leaving = {} if self._parity else quota.leaving_amounts()
         for above in self._limiting(quota):
             used = above.amounts("used")
             for name, limit in above.limit().items():
-                if above is not quota and name not in needed:
+                if name not in needed and (above is not quota or self._parity):
                     continue
                 short = used.get(name, 0) + needed.get(name, 0) - limit - leaving.get(name, 0)
                 lacking[name] = max(lacking.get(name, 0), short)
@@ -90,7 +93,7 @@ class QuotaVictims(VictimRule):
 
     def _limiting(self, quota: Quota) -> Iterable[Quota]:
         """Return the quotas whose limits a pod of this one has to keep."""
-        if not self._state.args.enable_check_parent_quota:
+        if self._parity or not self._state.args.enable_check_parent_quota:
             return (quota,)
         return [above for above in quota.manager.path(quota) if above is not quota.manager.root]
 
@@ -106,13 +109,13 @@ def quota_rules(victims: QuotaVictims, state: QuotaState, is_evicting: Callable[
         refusal = policy_allows(pod)
         if refusal is not None:
             return refusal
-        quota = state.quota_of(pod)
+        quota = state.counting.quota_of(pod)
         waits = quota is not None and (is_evicting(pod.uid) or (quota.leaving and not victims.to_release((pod,)) and _is_full(state, pod)))
         return TERMINATING if waits else None
 
-    return PreemptionRules(plugin=PLUGIN, victims=victims, eligible=eligible, no_victims=NO_VICTIMS_IN_QUOTA)
+    return PreemptionRules(plugin=PLUGIN, victims=victims, eligible=eligible, no_victims=NO_VICTIMS_IN_QUOTA, in_vain=state.args.parity)
 
 
 def _is_full(state: QuotaState, pod: PodInfo) -> bool:
-    counted = state.counted(pod)
+    counted = state.counting.counted(pod)
     return counted is not None and bool(counted.quota.manager.up_to_date().admit(counted.entry))

@@ -45,7 +45,7 @@ class OverUseRevoke:
         self._delay = float(state.args.delay_evict_time)
         self._trees: WorkQueue[str] = WorkQueue("over-use of quotas", float(state.args.revoke_pod_interval))
         self._since: dict[str, dict[str, float]] = {}  # by tree and quota: when its over-use began
-        state.follow(self._tree_changed)
+        state.changes.follow(self._tree_changed)
 
     async def run(self) -> None:
         for tree_id in self._state.managers:

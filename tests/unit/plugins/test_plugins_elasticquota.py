@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from support.builders import node, pod
 from support.quotas import START, QuotaBench, of_quota, quota
 
+from koordsched.api.core import Pod
 from koordsched.api.kinds import ELASTIC_QUOTA, NODE
 from koordsched.clock import rfc3339
 from koordsched.config.koordinator_args import HookPluginConf
@@ -14,7 +15,9 @@ from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.handle import SettingsError
 from koordsched.framework.status import SKIP
 from koordsched.plugins.elasticquota import hooks as hooks_module
+from koordsched.plugins.elasticquota.association import PodAssociation
 from koordsched.plugins.elasticquota.hooks import QuotaHook
+from koordsched.plugins.elasticquota.manager import Quota
 from koordsched.plugins.elasticquota.objects_controller import QuotaStatusWriter
 from koordsched.plugins.elasticquota.revoke import OverUseRevoke
 
@@ -226,7 +229,39 @@ def test_a_quota_that_moves_takes_its_requests_along(bench: QuotaBench) -> None:
     bench.quota("a", most={"cpu": "9"}, parent="p2")
     assert [bench.amount(column, "p1") for column in ("used", "request")] == ["", ""]
     assert [bench.amount(column, "p2") for column in ("used", "request", "runtime")] == ["4", "4", "4"]
-    assert bench.state.pods["uid-default-p"].entry.assigned
+    assert bench.state.counting.pods["uid-default-p"].entry.assigned
+
+
+def test_only_pods_of_a_namespace_that_changed_hands_are_keyed_again(bench: QuotaBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.quota("a", most={"cpu": "100"}, annotations={"namespaces": '["x"]'})
+    bench.quota("b", most={"cpu": "100"})
+    for namespace, pods in (("x", 3), ("other", 20)):
+        for i in range(pods):
+            bench.pod(pod(f"p{i}", namespace=namespace).cpu("1").on("n"))
+    bench.pod(of_quota(pod("labelled", namespace="x"), "b").cpu("1").on("n"))
+    asked: list[str] = []
+    quota_of = PodAssociation.quota_of
+
+    def counting(association: PodAssociation, asked_about: Pod) -> Quota | None:
+        asked.append(f"{asked_about.metadata.namespace}/{asked_about.metadata.name}")
+        return quota_of(association, asked_about)
+
+    monkeypatch.setattr(PodAssociation, "quota_of", counting)
+    bench.quota("b", most={"cpu": "100"}, annotations={"namespaces": '["x"]'})
+    assert (bench.amount("used", "a"), bench.amount("used", "b")) == ("3", "1"), "of two the first by name has the namespace"
+    bench.quota("a", most={"cpu": "100"})
+    assert (bench.amount("used", "a"), bench.amount("used", "b")) == ("", "4")
+    assert sorted(asked) == sorted(2 * ["x/p0", "x/p1", "x/p2"])
+
+
+def test_pods_that_moved_wait_under_their_new_quota(bench: QuotaBench) -> None:
+    changed = bench.state.counting.moves
+    bench.quota("a", most={"cpu": "1"})
+    bench.pod(of_quota(pod("p"), "late").cpu("1"))
+    assert bench.state.counting.moves == changed
+    bench.quota("late", most={"cpu": "9"})
+    assert bench.state.counting.moves == changed + 1
+    assert bench.plugin.admission_key(of_quota(pod("p"), "late").info()) == "late"
 
 
 def test_a_resource_that_max_names_later_counts_the_pods_there_are(bench: QuotaBench) -> None:
@@ -254,10 +289,10 @@ def test_a_terminating_pod_counts_as_the_gates_say() -> None:
         bench.pod(builder)
         made = builder.deleted_at(gone).build()
         made = replace(made, metadata=replace(made.metadata, deletion_grace_period_seconds=10, resource_version="7"))
-        bench.state.set_pod(made)
+        bench.state.counting.set_pod(made)
         assert bench.amount("used", "a") == used
         bench.hand.time = START + 5.5  # more than twice the grace of 10 s after the delete call
-        bench.state.set_pod(replace(made, metadata=replace(made.metadata, resource_version="8")))
+        bench.state.counting.set_pod(replace(made, metadata=replace(made.metadata, resource_version="8")))
         assert bench.amount("used", "a") == ("1" if not gates else "")
 
 
@@ -308,7 +343,7 @@ def test_what_is_wrong_with_a_quota_is_reported_once_and_concerns_no_other(bench
         bench.quota("bad", most={"cpu": "lots", "memory": "-1"}, least={"cpu": "1"}, annotations={"shared-weight": "{", "namespaces": "x"})
     bench.pod(of_quota(pod("p"), "good").cpu("5"))
     assert bench.refusal(of_quota(pod("p"), "good").cpu("5")) == ""
-    problems = bench.state.problems_of(bench.state.quotas["bad"])
+    problems = bench.state.problems.of(bench.state.quotas["bad"])
     assert [problem.split(":")[0] for problem in problems] == [
         "spec.max[cpu]",
         "spec.max[memory]",
@@ -318,7 +353,7 @@ def test_what_is_wrong_with_a_quota_is_reported_once_and_concerns_no_other(bench
     ]
     assert "Insufficient quotas" in bench.refusal(of_quota(pod("q"), "bad").cpu("1"))
     bench.quota("bad", most={"cpu": "5"})
-    assert bench.state.problems_of(bench.state.quotas["bad"]) == ()
+    assert bench.state.problems.of(bench.state.quotas["bad"]) == ()
 
 
 def test_quotas_that_are_their_own_ancestors_get_what_they_ask_for_up_to_their_min(bench: QuotaBench) -> None:
@@ -327,9 +362,9 @@ def test_quotas_that_are_their_own_ancestors_get_what_they_ask_for_up_to_their_m
         bench.pod(of_quota(pod(f"p-{name}"), name).cpu("5"))
     assert [bench.amount("runtime", name) for name in ("a", "b", "self")] == ["2", "2", "2"]
     assert bench.amount("runtime", "below") == "2"  # all that a has
-    assert "its own ancestor" in bench.state.problems_of(bench.state.quotas["a"])[0]
+    assert "its own ancestor" in bench.state.problems.of(bench.state.quotas["a"])[0]
     bench.quota("b", most={"cpu": "9"}, least={"cpu": "2"})
-    assert bench.state.problems_of(bench.state.quotas["a"]) == ()
+    assert bench.state.problems.of(bench.state.quotas["a"]) == ()
     assert bench.amount("runtime", "b") == "9"
 
 
@@ -338,7 +373,7 @@ def test_children_whose_min_is_more_than_their_parents_are_reported(bench: Quota
     for name in ("a", "b"):
         bench.quota(name, most={"cpu": "9"}, least={"cpu": "2"}, parent="p")
     bench.state.quotas["p"].runtimes()
-    assert bench.state.problems_of(bench.state.quotas["p"]) == ("spec.min[cpu]: the children's min is more together",)
+    assert bench.state.problems.of(bench.state.quotas["p"]) == ("spec.min[cpu]: the children's min is more together",)
 
 
 def test_of_two_quotas_of_a_name_the_older_one_counts(bench: QuotaBench) -> None:
@@ -434,7 +469,7 @@ def test_nodes_that_are_being_deleted_stay_what_they_were(bench: QuotaBench) -> 
 def test_a_node_that_was_being_deleted_when_it_came_is_no_difference(bench: QuotaBench) -> None:
     going = node("going").cpu("7").build()
     bench.came(NODE, replace(going, metadata=replace(going.metadata, resource_version="900", deletion_timestamp=rfc3339(START))))
-    assert "going" not in bench.state.known_nodes
+    assert "going" not in bench.state.nodes.known
     assert list(bench.cache.checked[0].differences("going")) == []
 
 
@@ -445,13 +480,13 @@ def test_the_check_finds_and_mends_what_differs(bench: QuotaBench) -> None:
     check = bench.cache.checked[0]
     assert set(check.names()) == {"n"}
     assert list(check.differences("n")) == []
-    bench.state.remove_pod(made.metadata.uid)
-    bench.state._nodes["n"] = {"cpu": 5}
+    bench.state.counting.remove_pod(made.metadata.uid)
+    bench.state.nodes.known["n"] = {"cpu": 5}
     assert [each.column for each in check.differences("n")] == ["offered", "quota of default/p"]
     check.rebuild("n")
     assert list(check.differences("n")) == []
     assert bench.amount("used", "a") == "2"
-    bench.state.default.kernel.unassign(bench.state.pods[made.metadata.uid].entry)
+    bench.state.default.kernel.unassign(bench.state.counting.pods[made.metadata.uid].entry)
     assert [each.column for each in check.differences("n")] == ["pod default/p is assigned"]
     check.rebuild("n")
     assert bench.amount("used", "a") == "2"

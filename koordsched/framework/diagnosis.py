@@ -50,6 +50,7 @@ class Diagnosis:
         self.pre_filter: Status | None = None
         self.exceptions = NO_REFUSALS  # rows of which something else is true than what the shape's filters say
         self.admission_plugin = ""  # the admission plugin that refused the pod, if that is what PreFilter's refusal was
+        self.others_may_preempt = False  # whether plugins that know nothing of that refusal may evict for the pod
         self.simulate: Callable[[], NodeSimulation] | None = None  # makes `simulation`
         self.of_shape = True  # whether what was found for this pod holds for every pod of its shape
         self.message = fit_error(total_nodes, count_reasons(refusals))

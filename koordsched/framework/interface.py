@@ -148,6 +148,8 @@ class AdmissionPlugin(Plugin):
     extension_point = extension_points.PRE_FILTER
     before_pre_filter: bool = False
     """Whether it stands before all PreFilter plugins (Koordinator's BeforePreFilter), else at its place in their order."""
+    others_may_preempt: bool = False
+    """Whether PostFilter plugins that know nothing of the refusal may evict for pods that this plugin refuses, as in the reference."""
 
     @abstractmethod
     def admit(self, pod: PodInfo) -> Status | None:

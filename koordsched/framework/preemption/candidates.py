@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from koordsched.config.extension_points import POST_FILTER
 from koordsched.framework.diagnosis import Refusal, count_reasons, fit_error
 from koordsched.framework.preemption.estimate import Estimator
 from koordsched.framework.preemption.rules import NOT_HELPFUL, NOTHING
 from koordsched.framework.preemption.victims_index import is_of_daemon_set, started_at
-from koordsched.framework.status import PluginError, Status, unschedulable
+from koordsched.framework.status import PluginError, Status, error, unschedulable
 from koordsched.log import get_logger
 
 if TYPE_CHECKING:
@@ -128,7 +129,8 @@ class CandidateFinder:
             return self.rules.no_victims
         to_release = self.victims.to_release((preemptor.pod,))
         released = Released(to_release, lower) if to_release else None
-        if released is not None and not released.enough:
+        in_vain = self.rules.in_vain
+        if released is not None and not released.enough and not in_vain:
             return self.rules.over_limit
         ahead = self._nominator.ahead(preemptor.pod, node.name)
         violating = self.budgets.violations([pod.pod for pod in lower])
@@ -140,17 +142,25 @@ class CandidateFinder:
             with ExitStack() as reprieved:
                 # First those whose eviction violates a budget are put back, then the others, the most important first.
                 for i in sorted(range(len(lower)), key=lambda i: not violating[i]):
-                    if released is not None and not released.can_spare(lower[i]):
+                    spared = released is None or released.can_spare(lower[i])
+                    if not spared and not in_vain:
                         victims.append(i)
                         continue
                     with ExitStack() as tried:
                         tried.enter_context(self._cache.simulate(node, add=[lower[i]]))
-                        if refusal_with_nominated(preemptor, node, ahead) is None:
+                        if refusal_with_nominated(preemptor, node, ahead) is not None:
+                            victims.append(i)
+                            if released is not None and in_vain and not released.enough:
+                                # The reference takes the pod off twice.
+                                text = f"no corresponding pod {lower[i].pod.metadata.name} in pods of node {node.name}"
+                                raise PluginError(error(text), POST_FILTER.label)
+                        elif spared:
                             reprieved.push(tried.pop_all())
                             if released is not None:
                                 released.put_back(lower[i])
                         else:
                             victims.append(i)
+                            violating[i] = False  # the reference does not count budgets of pods that only the limit keeps off
         if not victims:
             return self.rules.no_victims
         return PreemptionCandidate(row, [lower[i] for i in sorted(victims)], sum(violating[i] for i in victims))

@@ -112,7 +112,7 @@ class PreemptionEngine:
         """Return the best candidate; where no node is one because its victims release too little, victims on any nodes."""
         found = self.finder.best(preemptor, wanted)
         to_release = self._victims.to_release((preemptor.pod,)) if isinstance(found, Status) else None
-        if not to_release:
+        if not to_release or self._rules.in_vain:
             return found
         return LimitSearch(self._handle, self.finder, preemptor).room(to_release, wanted) or found
 

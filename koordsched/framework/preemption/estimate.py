@@ -94,7 +94,7 @@ class Estimator:
         fit = simulation.fit_filter(pod)
         if to_release is None:
             to_release = self._victims.to_release((pod,))
-        columns_known = not to_release or self._in_columns(to_release)
+        columns_known = not to_release or (self._in_columns(to_release) and not self._rules.in_vain)
         estimate = CandidateEstimate(None if fit is None else self.dry_run(pod, fit.request, to_release if columns_known else {}))
         inexact = set(self._nominator.rows_beyond_amounts())
         own = self._nominator.row_of(pod.uid)

@@ -78,9 +78,9 @@ def policy_allows(preemptor: PodInfo) -> Status | None:
 def refused_by_admission(pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
     """Refuse a pod that admission refused: pods of lower priority that leave complete no gang and may be of another quota.
 
-    The reference evicts them all the same where the refusal is Unschedulable (elasticquota.md DEV-4).
+    The reference evicts them all the same where the refusal is Unschedulable (elasticquota.md DEV-4), and so does a plugin that says so.
     """
-    if not diagnosis.admission_plugin:
+    if not diagnosis.admission_plugin or diagnosis.others_may_preempt:
         return None
     total = diagnosis.total_nodes
     refusal = policy_allows(pod) or unschedulable(fit_error(total, {NOT_HELPFUL.message: total}))
@@ -91,7 +91,8 @@ class PreemptionRules(msgspec.Struct, frozen=True, kw_only=True):
     """One use of the engine.
 
     plugin: the name under which pods that wait on Permit are rejected as victims. eligible: refuses pods that may not preempt as they are;
-    asked at every event about every shape that waits. message: what the victim's condition says after "<scheduler name>: ".
+    asked at every event about every shape that waits. in_vain: as the reference evicts for a limit (elasticquota.md DEV-4): only pods of
+    one node, and also where they do not release enough. message: what the victim's condition says after "<scheduler name>: ".
     """
 
     plugin: str
@@ -100,5 +101,6 @@ class PreemptionRules(msgspec.Struct, frozen=True, kw_only=True):
     terminating: Status = TERMINATING
     no_victims: Status = NO_VICTIMS
     over_limit: Status = OVER_LIMIT
+    in_vain: bool = False
     message: Callable[[PodInfo], str] = lambda _preemptor: "preempting to accommodate a higher priority pod"
     prefix: str = "preemption: "

@@ -1,19 +1,11 @@
-"""kill -9 while pods are given devices: none is given out twice, and the next process believes what the last one believed.
-
-KOORDSCHED_KILLS says how often; a few times are enough to see a fault of the kind that shows every time.
-"""
+"""kill -9 while pods are given devices: none is given out twice, and the next process believes what the last one believed."""
 
 from __future__ import annotations
 
 import json
-import os
-import time
 from pathlib import Path
-from random import Random
 from typing import Any
 
-from support.controlplane.accounts import service_account
-from support.controlplane.credentials import by_token
 from support.controlplane.plane import ControlPlane
 from support.controlplane.rest import Rest
 from support.device_recount import (
@@ -28,13 +20,11 @@ from support.device_recount import (
     quantity,
     recount_devices,
 )
-from support.live import PODS, Launch, Running, found_equal, reason, until
-from support.placements import Placements
+from support.kills import killing
+from support.live import PODS, Running, reason, until
 
 from koordsched.plugins.deviceshare.layouts import device_manifest
 
-KILLS = int(os.environ.get("KOORDSCHED_KILLS", "3"))
-MANIFESTS = Path(__file__).parents[2] / "config" / "rbac.yaml"
 NODES = 120
 HINT = "scheduling.koordinator.sh/device-allocate-hint"
 VF = {HINT: json.dumps({"rdma": {"vfSelector": {}}})}
@@ -49,9 +39,8 @@ KINDS: tuple[tuple[dict[str, str], dict[str, str]], ...] = (
     ({WHOLE_GPUS: "1", RDMA: "30"}, JOINTLY),
 )
 PODS_OF_A_KIND = NODES
-PROFILES = [{"schedulerName": "default-scheduler", "plugins": {"multiPoint": {"enabled": [{"name": "DeviceShare"}]}}}]
+PROFILE = {"plugins": {"multiPoint": {"enabled": [{"name": "DeviceShare"}]}}}
 MEANINGLESS = "meaningless"
-CONNECTION = {"qps": 60, "burst": 30}  # so slowly that the pods last for all kills
 SUMMARIES = "/apis/v1/plugins/DeviceShare/nodeDeviceSummaries"
 
 
@@ -76,14 +65,6 @@ def fill(rest: Rest) -> None:
         for letter, kind in zip("abcdef", KINDS, strict=True):
             create_pod(rest, f"{letter}-{number}", kind)
     create_pod(rest, MEANINGLESS, ({WHOLE_GPUS: "8", CORE: "50"}, {}))  # two ways of asking for GPUs at once mean nothing
-
-
-def kill_while_it_binds(running: Running, placements: Placements, random: Random) -> None:
-    """Kill the process when it has bound a few pods more."""
-    goal = placements.bound + random.randrange(1, 8)
-    until(lambda: placements.bound >= goal)
-    time.sleep(random.uniform(0, 0.05))
-    running.process.kill()
 
 
 def summaries(running: Running) -> dict[str, Any]:
@@ -120,28 +101,19 @@ def assert_shows(shown: dict[str, Any], found: DeviceRecount) -> None:
 
 
 def test_no_device_is_given_twice_however_often_the_scheduler_is_killed(plane: ControlPlane, tmp_path: Path) -> None:
-    rest, random = plane.rest(), Random(7)
+    rest = plane.rest()
     fill(rest)
-    with service_account(rest, MANIFESTS) as token, Placements(plane.kubeconfig()) as placements:
-        launch = Launch(plane, tmp_path, plane.kubeconfig(by_token(token)), connection=CONNECTION, config={"profiles": PROFILES})
-        for _ in range(KILLS):
-            kill_while_it_binds(launch.start(), placements, random)
-            assert placements.settled() < PODS_OF_A_KIND * len(KINDS), "there was nothing left to bind"
-            assert_sound(recount_devices(rest))
-        quick = launch._replace(connection={"qps": 5000, "burst": 5000})
-        running = quick.start()
-        until(lambda: placements.bound == PODS_OF_A_KIND * len(KINDS))
+    bindable = PODS_OF_A_KIND * len(KINDS)
+    with killing(plane, tmp_path, PROFILE, qps=60, seed=7) as kills:
+        kills.again_and_again(bindable, lambda: assert_sound(recount_devices(rest)))
+        running = kills.start_quick(bindable)
         until(lambda: reason(rest, MEANINGLESS) == "Unschedulable")
         found = recount_devices(rest)
         assert_sound(found)
         shown = summaries(running)
         assert_shows(shown, found)
         running.process.kill()
-        running = quick.start()
+        running = kills.start_quick(bindable)
         running.await_readiness()
         assert summaries(running) == shown
-        until(lambda: found_equal(running.debug("/debug/compare")))
-        outcome = running.stop()
-    assert placements.strayed() == []
-    assert outcome.code == 0
-    assert "Traceback" not in outcome.text
+        kills.end(running)

@@ -1,44 +1,30 @@
-"""kill -9 with gangs half bound: after the restart each gang completes, nothing waits for ever, nothing is sold twice.
-
-KOORDSCHED_KILLS says how often; a few times are enough to see a fault of the kind that shows every time.
-"""
+"""kill -9 with gangs half bound: after the restart each gang completes, nothing waits for ever, nothing is sold twice."""
 
 from __future__ import annotations
 
 import json
-import os
-import time
 from collections import Counter
 from pathlib import Path
-from random import Random
 from typing import Any
 
-from support.controlplane.accounts import service_account
-from support.controlplane.credentials import by_token
 from support.controlplane.plane import ControlPlane
 from support.controlplane.rest import Rest
-from support.live import PODS, Launch, Running, found_equal, reason, until
-from support.placements import Placements
+from support.kills import killing
+from support.live import PODS, reason, until
 from support.recount import recount
 
 from koordsched.api.koordinator.gang_membership import GANG_NAME, MIN_AVAILABLE, POD_GROUP_LABEL
 
-KILLS = int(os.environ.get("KOORDSCHED_KILLS", "3"))
-MANIFESTS = Path(__file__).parents[2] / "config" / "rbac.yaml"
 NODES, ROOM = 60, 4
 SIZE = 5  # members of a gang
 GANGS = NODES * ROOM // SIZE
 POD_GROUPS = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/default/podgroups"
 LARGE = 8  # members of a gang for which there is no room
 COSCHEDULING = {"enabled": [{"name": "Coscheduling"}]}
-PROFILES = [
-    {
-        "schedulerName": "default-scheduler",
-        "plugins": dict.fromkeys(("preEnqueue", "preFilter", "reserve", "permit", "postBind"), COSCHEDULING)
-        | {"preBind": {"enabled": [{"name": "Coscheduling"}, {"name": "DefaultPreBind"}]}},
-    }
-]
-CONNECTION = {"qps": 40, "burst": 20}  # so slowly that the pods last for all kills
+PROFILE = {
+    "plugins": dict.fromkeys(("preEnqueue", "preFilter", "reserve", "permit", "postBind"), COSCHEDULING)
+    | {"preBind": {"enabled": [{"name": "Coscheduling"}, {"name": "DefaultPreBind"}]}},
+}
 
 
 def create_member(rest: Rest, gang: str, number: int, *, by_annotation: bool) -> None:
@@ -76,14 +62,6 @@ def fill(rest: Rest) -> None:
         create_member(rest, "large", member, by_annotation=False)
 
 
-def kill_while_it_binds(running: Running, placements: Placements, random: Random) -> None:
-    """Kill the process when it has bound a few pods more."""
-    goal = placements.bound + random.randrange(1, 2 * SIZE)
-    until(lambda: placements.bound >= goal)
-    time.sleep(random.uniform(0, 0.05))
-    running.process.kill()
-
-
 def bound_members(rest: Rest) -> Counter[str]:
     pods: list[dict[str, Any]] = rest.get(PODS)["items"]
     return Counter(pod["metadata"]["name"].rsplit("-", 1)[0] for pod in pods if pod["spec"].get("nodeName"))
@@ -96,17 +74,14 @@ def phases(rest: Rest) -> set[str]:
 
 
 def test_each_gang_completes_however_often_the_scheduler_is_killed(plane: ControlPlane, tmp_path: Path) -> None:
-    rest, random = plane.rest(), Random(5)
+    rest = plane.rest()
     fill(rest)
-    halves = 0
-    with service_account(rest, MANIFESTS) as token, Placements(plane.kubeconfig()) as placements:
-        launch = Launch(plane, tmp_path, plane.kubeconfig(by_token(token)), connection=CONNECTION, config={"profiles": PROFILES})
-        for _ in range(KILLS):
-            kill_while_it_binds(launch.start(), placements, random)
-            assert placements.settled() < GANGS * SIZE, "there was nothing left to bind"
-            halves += sum(0 < bound < SIZE for bound in bound_members(rest).values())
-        running = launch._replace(connection={"qps": 5000, "burst": 5000}).start()
-        until(lambda: placements.bound == GANGS * SIZE)
+    half_bound: list[int] = []
+    with killing(plane, tmp_path, PROFILE, qps=40, seed=5) as kills:
+        kills.again_and_again(
+            GANGS * SIZE, lambda: half_bound.append(sum(0 < bound < SIZE for bound in bound_members(rest).values())), 2 * SIZE
+        )
+        running = kills.start_quick(GANGS * SIZE)
         until(lambda: reason(rest, "large-0") == "SchedulingGated")
         status, text = running.served.get("/apis/v1/plugins/Coscheduling/gangs")
         assert status == 200, text
@@ -117,10 +92,6 @@ def test_each_gang_completes_however_often_the_scheduler_is_killed(plane: Contro
         }
         assert not any(gang["waitingForBindChildren"] for gang in gangs.values())
         until(lambda: phases(rest) == {"Scheduled"})
-        until(lambda: found_equal(running.debug("/debug/compare")))
-        outcome = running.stop()
+        kills.end(running)
     assert recount(rest).overcommitted() == {}
-    assert placements.strayed() == []
-    assert halves, "no gang was half bound when the scheduler was killed: the test shows nothing"
-    assert outcome.code == 0
-    assert "Traceback" not in outcome.text
+    assert any(half_bound), "no gang was half bound when the scheduler was killed: the test shows nothing"

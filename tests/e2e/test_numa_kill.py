@@ -1,30 +1,20 @@
-"""kill -9 while pods are given CPUs of their own: no CPU is sold twice, and the next process believes what the last one believed.
-
-KOORDSCHED_KILLS says how often; a few times are enough to see a fault of the kind that shows every time.
-"""
+"""kill -9 while pods are given CPUs of their own: no CPU is sold twice, and the next process believes what the last one believed."""
 
 from __future__ import annotations
 
 import json
-import os
-import time
 from pathlib import Path
-from random import Random
 from typing import Any
 
-from support.controlplane.accounts import service_account
-from support.controlplane.credentials import by_token
 from support.controlplane.plane import ControlPlane
 from support.controlplane.rest import Rest
 from support.cpu_recount import QOS_CLASS, RESOURCE_SPEC, TOPOLOGIES, CpuRecount, annotation, cpu_ids, recount_cpus
-from support.live import PODS, Launch, Running, found_equal, reason, until
-from support.placements import Placements
+from support.kills import killing
+from support.live import PODS, Running, reason, until
 from support.recount import recount
 
 from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
 
-KILLS = int(os.environ.get("KOORDSCHED_KILLS", "3"))
-MANIFESTS = Path(__file__).parents[2] / "config" / "rbac.yaml"
 LAYOUT = CpuLayout.parse("2x2x4x2,linux")  # 32 CPUs, 8 of them on each of 4 NUMA nodes
 NODES = 120
 POLICY_LABEL = "node.koordinator.sh/numa-topology-policy"
@@ -39,9 +29,8 @@ KINDS: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("LS", "1", {}),
 )
 PODS_OF_A_KIND = NODES
-PROFILES = [{"schedulerName": "default-scheduler", "plugins": {"multiPoint": {"enabled": [{"name": "NodeNUMAResource"}]}}}]
+PROFILE = {"plugins": {"multiPoint": {"enabled": [{"name": "NodeNUMAResource"}]}}}
 TOO_LARGE = "too-large"
-CONNECTION = {"qps": 60, "burst": 30}  # so slowly that the pods last for all kills
 REST_PATH = "/apis/v1/plugins/NodeNUMAResource/nodes/"
 
 
@@ -76,14 +65,6 @@ def fill(rest: Rest) -> None:
     create_pod(rest, TOO_LARGE, ("LSR", "33", {}))
 
 
-def kill_while_it_binds(running: Running, placements: Placements, random: Random) -> None:
-    """Kill the process when it has bound a few pods more."""
-    goal = placements.bound + random.randrange(1, 8)
-    until(lambda: placements.bound >= goal)
-    time.sleep(random.uniform(0, 0.05))
-    running.process.kill()
-
-
 def views(running: Running) -> dict[str, Any]:
     """Return what the scheduler shows of each node."""
     found = {}
@@ -106,30 +87,21 @@ def assert_shows(shown: dict[str, Any], found: CpuRecount) -> None:
 
 
 def test_no_cpu_is_sold_twice_however_often_the_scheduler_is_killed(plane: ControlPlane, tmp_path: Path) -> None:
-    rest, random = plane.rest(), Random(7)
+    rest = plane.rest()
     fill(rest)
-    with service_account(rest, MANIFESTS) as token, Placements(plane.kubeconfig()) as placements:
-        launch = Launch(plane, tmp_path, plane.kubeconfig(by_token(token)), connection=CONNECTION, config={"profiles": PROFILES})
-        for _ in range(KILLS):
-            kill_while_it_binds(launch.start(), placements, random)
-            assert placements.settled() < PODS_OF_A_KIND * len(KINDS), "there was nothing left to bind"
-            assert_sound(recount_cpus(rest))
-        quick = launch._replace(connection={"qps": 5000, "burst": 5000})
-        running = quick.start()
-        until(lambda: placements.bound == PODS_OF_A_KIND * len(KINDS))
+    bindable = PODS_OF_A_KIND * len(KINDS)
+    with killing(plane, tmp_path, PROFILE, qps=60, seed=7) as kills:
+        kills.again_and_again(bindable, lambda: assert_sound(recount_cpus(rest)))
+        running = kills.start_quick(bindable)
         until(lambda: reason(rest, TOO_LARGE) == "Unschedulable")
         found = recount_cpus(rest)
         assert_sound(found)
         shown = views(running)
         assert_shows(shown, found)
         running.process.kill()
-        running = quick.start()
+        running = kills.start_quick(bindable)
         running.await_readiness()
         assert views(running) == shown
-        until(lambda: found_equal(running.debug("/debug/compare")))
-        outcome = running.stop()
+        kills.end(running)
     assert recount(rest).overcommitted() == {}
-    assert placements.strayed() == []
     assert [name for name, pod in found.pods.items() if annotation(pod, RESOURCE_SPEC) == {} and name.startswith("a-")] == []
-    assert outcome.code == 0
-    assert "Traceback" not in outcome.text

@@ -17,8 +17,9 @@ from support.differential.koordinator.koord_scheduler import VARIABLE, executabl
 from support.served import Served, command, write_config
 
 from koordsched.scenario.live.process import free_port
-from side_by_side import cpus, gpus
+from side_by_side import cpus, gpus, quotas
 from side_by_side.gpus import GPU, JOINT
+from side_by_side.quotas import QUOTA
 from side_by_side.workload import CPUSET, KOORDINATORS, SCHEDULER_NAME, Workload
 
 METRICS = "/metrics"
@@ -88,6 +89,8 @@ def koord_scheduler(plane: ControlPlane, load: Workload) -> KubeScheduler:
 
 def profiles_for(theme: str, *needed: str) -> dict[str, Any]:
     """Return what a configuration says besides its connection: the plugin that a theme is about, and what it needs, beside the defaults."""
+    if theme == QUOTA:
+        return {"profiles": [{"schedulerName": SCHEDULER_NAME, **quotas.PROFILE}]}
     plugin = {CPUSET: cpus.PLUGIN, GPU: gpus.PLUGIN, JOINT: gpus.PLUGIN}.get(theme)
     enabled = [] if plugin is None else [{"name": name} for name in (plugin, *needed)]
     return {"profiles": [{"schedulerName": SCHEDULER_NAME, "plugins": {"multiPoint": {"enabled": enabled}}}]} if enabled else {}

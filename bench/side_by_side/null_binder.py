@@ -1,8 +1,8 @@
 """A binder that does not schedule: every pending pod goes to the next node, whoever fits.
 
 Everything else it does as ours does: the same watches, transport, binds at a time, order of work and Scheduled events; for a theme whose
-pods get CPUs or devices also the patch that writes these before a pod is bound, and the watch of the objects that describe them. What it
-reaches is the most that a scheduler on this adapter can reach.
+pods get CPUs or devices also the patch that writes these before a pod is bound, and the watch of the objects that describe them; for quotas
+the patches of what they use. What it reaches is the most that a scheduler on this adapter can reach.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import uvloop
 
 from koordsched.api.core import Node, Pod
-from koordsched.api.kinds import DEVICE, NODE, NODE_RESOURCE_TOPOLOGY, POD, Kind
+from koordsched.api.kinds import DEVICE, ELASTIC_QUOTA, NODE, NODE_RESOURCE_TOPOLOGY, POD, Kind
 from koordsched.clock import Clock, RealClock
 from koordsched.cluster.apiserver import ConnectionSettings, connect
 from koordsched.cluster.event_body import EventSource
@@ -38,15 +38,16 @@ from koordsched.scheduler.scheduler import LIVE_PODS
 from koordsched.serve.command import GC_THRESHOLDS
 from side_by_side.cpus import cpu_annotations
 from side_by_side.gpus import GPU, JOINT, half_annotations, joint_annotations
+from side_by_side.quotas import QUOTA, UseWriter
 from side_by_side.workload import CPUSET, SCHEDULER_NAME
 
 QPS, BURST = 5000.0, 5000
 
 
 class Written(NamedTuple):
-    """What is written to pods before they are bound, by the node and how many it has had; and what is watched to know it."""
+    """What is written to pods before they are bound, by the node and how many it has had, None: nothing; and what is watched to know it."""
 
-    annotations: Callable[[str, int], dict[str, str]]
+    annotations: Callable[[str, int], dict[str, str]] | None
     watched: Kind
 
 
@@ -54,6 +55,7 @@ WRITTEN = {
     CPUSET: Written(cpu_annotations, NODE_RESOURCE_TOPOLOGY),
     GPU: Written(half_annotations, DEVICE),
     JOINT: Written(joint_annotations, DEVICE),
+    QUOTA: Written(None, ELASTIC_QUOTA),
 }
 """By theme; pods of other themes are only bound."""
 
@@ -90,6 +92,7 @@ class NullBinder:
         self._pods.add_handler(self._backlog)
         source = EventSource(SCHEDULER_NAME, f"{SCHEDULER_NAME}-{socket.gethostname()}")
         self._recorder = EventRecorder(cluster, clock, random, source, RecorderOptions(lambda: bool(self._backlog.pods)))
+        self._use = UseWriter(cluster) if written is not None and written.watched is ELASTIC_QUOTA else None
         self._slots = asyncio.Semaphore(MAX_BINDS_IN_FLIGHT)
 
     async def run(self) -> None:
@@ -104,6 +107,8 @@ class NullBinder:
                 await self._nodes.synced.wait()
                 await self._pods.synced.wait()
             tasks.create_task(self._recorder.run())
+            if self._use is not None:
+                tasks.create_task(self._use.run())
             await self._bind_all(tasks)
 
     async def _bind_all(self, tasks: asyncio.TaskGroup) -> None:
@@ -114,7 +119,9 @@ class NullBinder:
                 waiting.filled.clear()
                 await waiting.filled.wait()
             node = nodes[turn % len(nodes)]
-            annotations = None if self._written is None else self._written.annotations(node, turn // len(nodes))
+            annotations = None
+            if self._written is not None and self._written.annotations is not None:
+                annotations = self._written.annotations(node, turn // len(nodes))
             tasks.create_task(self._bind(waiting.pods.popleft(), node, annotations))
             if turn % PODS_A_TURN == 0:
                 await asyncio.sleep(0)
@@ -126,6 +133,8 @@ class NullBinder:
             await self._cluster.patch(Ref(POD, meta.namespace, meta.name), patch)
         async with self._slots:
             await self._cluster.bind(Binding(namespace=meta.namespace, name=meta.name, uid=meta.uid, node=node))
+        if self._use is not None:
+            self._use.bound(pod)
         note = f"Successfully assigned {meta.namespace}/{meta.name} to {node}"
         self._recorder.event(pod, EventText("Normal", "Scheduled", "Binding", note))
 

@@ -2,8 +2,8 @@
 
 A theme says what else pods ask for, as scheduler_perf's workloads of the same names do. With `preemption` every node is full of four
 unimportant pods, and each pending one needs the room of three of them: there are as many pending pods as nodes at most. With `cpuset`
-(`cpus.py`) pods want CPUs of their own, with `gpu` and `gpu-joint` (`gpus.py`) parts of GPUs or GPUs with an interface near them;
-kube-scheduler has neither.
+(`cpus.py`) pods want CPUs of their own, with `gpu` and `gpu-joint` (`gpus.py`) parts of GPUs or GPUs with an interface near them, with
+`quota` (`quotas.py`) they belong to quotas; kube-scheduler has none of these.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from typing import Any
 
 import msgspec
 
-from side_by_side import cpus, gpus
+from koordsched.api.koordinator.quota_definitions import QUOTA_NAME
+from side_by_side import cpus, gpus, quotas
 from side_by_side.gpus import GPU, JOINT
+from side_by_side.quotas import QUOTA
 
 SCHEDULER_NAME = "default-scheduler"
 NAMESPACE = "default"
@@ -25,7 +27,7 @@ ROOM = {"cpu": "32", "memory": "256Gi", "ephemeral-storage": "400Gi", "pods": "1
 
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 PREEMPTION, CPUSET = "preemption", "cpuset"
-KOORDINATORS = (CPUSET, GPU, JOINT)  # that only Koordinator's plugins can do
+KOORDINATORS = (CPUSET, GPU, JOINT, QUOTA)  # that only Koordinator's plugins can do
 THEMES = ("plain", "spread", "anti-affinity", "preferred-affinity", PREEMPTION, *KOORDINATORS)
 VICTIMS = 4  # on each node
 SMALL_ROOM = {"cpu": "4", "memory": "32Gi", "pods": "110"}
@@ -66,6 +68,8 @@ def prerequisites(workload: Workload) -> list[Item]:
     if workload.theme in {GPU, JOINT}:
         devices = (gpus.device(node_name(number)) for number in range(workload.nodes))
         return [_item(path, body) for path, body in (*gpus.rights(), *devices)]
+    if workload.theme == QUOTA:
+        return [_item(path, body) for path, body in (*quotas.rights(), *quotas.quotas())]
     if workload.theme == PREEMPTION:
         return [_item(*_priority_class(PRIORITY_CLASS, IMPORTANCE))]
     return []
@@ -117,6 +121,9 @@ def themed(workload: Workload, number: int) -> dict[str, Any]:
         case "gpu-joint":
             body["spec"]["containers"][0]["resources"] = {"requests": gpus.PAIR, "limits": gpus.PAIR}
             body["metadata"]["annotations"] = gpus.TOGETHER
+        case "quota":
+            body["spec"]["containers"][0]["resources"] = {"requests": quotas.REQUESTS}
+            body["metadata"]["labels"] |= {QUOTA_NAME: quotas.quota_of(number)}
     return body
 
 

@@ -9,13 +9,14 @@ from random import Random
 from typing import Any
 
 from side_by_side.null_binder import WRITTEN, NullBinder
-from side_by_side.workload import Workload, bound_pods, nodes, pending_pod, pending_pods
+from side_by_side.workload import Workload, bound_pods, nodes, pending_pod, pending_pods, prerequisites
 from support.virtual_loop import running
 
 from koordsched.api.core import Pod
 from koordsched.api.groups import Event
-from koordsched.api.kinds import EVENT, NODE, POD
+from koordsched.api.kinds import ELASTIC_QUOTA, EVENT, NODE, POD
 from koordsched.api.koordinator.device_annotations import device_allocations
+from koordsched.api.koordinator.quotas import ElasticQuota
 from koordsched.clock import VirtualClock
 from koordsched.cluster.memory import MemoryCluster
 
@@ -85,6 +86,23 @@ async def test_with_a_theme_of_devices_each_pod_of_a_node_has_its_own(clock: Vir
     pods = [pod for pod in (await cluster.list(POD)).items if isinstance(pod, Pod) and pod.metadata.name.startswith("pod-")]
     written = {(pod.spec.node_name, tuple(minors(pod.metadata.annotations))) for pod in pods}
     assert written == {(f"node-{number}", gpus) for number in range(3) for gpus in ((0, 1), (2, 3))}
+
+
+async def test_with_quotas_what_their_pods_use_is_written_once_a_second(clock: VirtualClock) -> None:
+    load = Workload(theme="quota", nodes=3, pods=200)
+    cluster = MemoryCluster(clock, random=Random(1))
+    for item in nodes(load):
+        await cluster.create(NODE, item.body)
+    for item in prerequisites(load):
+        if item.path.endswith("/elasticquotas"):
+            await cluster.create(ELASTIC_QUOTA, {**item.body, "metadata": {**item.body["metadata"], "namespace": "default"}})
+    for item in pending_pods(load):
+        await create_pod(cluster, item.body)
+    async with running(NullBinder(cluster, clock, Random(1), WRITTEN["quota"]).run()):
+        await asyncio.sleep(5)
+    written = {quota.metadata.name: quota for quota in (await cluster.list(ELASTIC_QUOTA)).items if isinstance(quota, ElasticQuota)}
+    assert written["quota-7"].status.used == {"cpu": "1000m", "memory": "1024Mi"}
+    assert written["parent-7"].status.used == {"cpu": "10000m", "memory": "10240Mi"}
 
 
 def minors(annotations: Mapping[str, str]) -> list[int]:

@@ -46,5 +46,6 @@ def in_default(body: Mapping[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(("theme", "pods"), [(GPU, 16), (JOINT, 4)])
 async def test_the_null_binder_writes_what_ours_writes(theme: str, pods: int) -> None:
     annotations = WRITTEN[theme].annotations
+    assert annotations is not None
     expected = Counter(annotations("node-0", turn)[DEVICE_ALLOCATED] for turn in range(pods))
     assert await written_by_ours(Workload(theme=theme, nodes=1, pods=pods)) == expected

@@ -120,3 +120,13 @@ def test_koordinators_scheduler_takes_part_where_it_is_there_and_its_plugins_are
     assert usual("gpu", there) == ["koord-scheduler", "ours", "null"]
     assert usual("spread", there) == ["kube-scheduler", "ours", "null"]
     assert parse(["--competitors", "koord-scheduler,null"]).competitors == ["koord-scheduler", "null"]
+
+
+def test_pods_of_quotas_have_quotas_with_room_below_parents() -> None:
+    load = Workload(theme="quota", nodes=4, pods=200)
+    made = [item.body for item in prerequisites(load) if item.path.endswith("/elasticquotas")]
+    parent_of = {quota["metadata"]["name"]: quota["metadata"]["labels"].get("quota.scheduling.koordinator.sh/parent", "") for quota in made}
+    used = Counter(pod["metadata"]["labels"]["quota.scheduling.koordinator.sh/name"] for pod in pods("quota", nodes=4, pods=200))
+    assert set(used.values()) == {2}
+    assert len(used) == 100
+    assert all(parent_of[parent_of[name]] == "" for name in used)

@@ -31,11 +31,13 @@ USAGE = f"""koord-scheduler {__version__}: Koordinator's scheduler for Kubernete
   koord-scheduler simulate INPUT... schedule manifests or a trace on an embedded cluster, in virtual time, and say what happens
   koord-scheduler test SCENARIO...  run scheduling unit tests written in YAML
   koord-scheduler validate --config FILE [FLAGS]  check a KubeSchedulerConfiguration and name every mistake in it
+  koord-scheduler validate --objects FILE...      check quotas and other manifests, and name every mistake in them
   koord-scheduler version           print the version
 
 COMMAND --help says more. Write the effective configuration of FLAGS to F and exit: --write-config-to F
 """
 VALIDATE_USAGE = """koord-scheduler validate --config FILE [FLAGS]: check a KubeSchedulerConfiguration, without a cluster
+koord-scheduler validate --objects FILE...: check manifests, without a cluster (validate --objects --help says more)
 
 Names every mistake in FILE (- is standard input) and ends with 1, or says which plugins run where and ends with 0. FLAGS are those that the
 scheduler is started with: they are checked too, and feature gates and leader election decide with them what FILE may say.
@@ -171,6 +173,8 @@ def _live_backend(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -
 
 
 def _validate(arguments: list[str]) -> int:
+    if any(argument.partition("=")[0] == "--objects" for argument in arguments):
+        return _validate_objects(arguments)
     from koordsched.config.flags import FlagError, parse_flags  # noqa: PLC0415
     from koordsched.config.loading import environment_of  # noqa: PLC0415
     from koordsched.config.validate import validate_command  # noqa: PLC0415
@@ -179,7 +183,7 @@ def _validate(arguments: list[str]) -> int:
     try:
         flags = parse_flags(arguments[1:])
         if not (flags.help or flags.config):
-            raise FlagError(["koord-scheduler validate: --config FILE is required"])
+            raise FlagError(["koord-scheduler validate: --config FILE or --objects FILE... is required"])
     except FlagError as mistake:
         print(*mistake.errors, sep="\n", file=sys.stderr)
         return 1
@@ -187,6 +191,20 @@ def _validate(arguments: list[str]) -> int:
         print(VALIDATE_USAGE, end="")
         return 0
     return validate_command(flags.config, sys.stdout, sys.stderr, environment_of(flags, installed_catalogue()))
+
+
+def _validate_objects(arguments: list[str]) -> int:
+    with frozen():
+        from koordsched.quotas.rules import QuotaGates  # noqa: PLC0415
+        from koordsched.validate.command import ValidateOptions, read_gates, run_validate  # noqa: PLC0415
+
+    be_quiet()  # what is wrong goes to stderr once
+    parser = _validate_parser(_stating(read_gates))
+    parsed = parser.parse_args(arguments[1:])
+    options = ValidateOptions(
+        objects=tuple(parsed.objects), cluster=tuple(parsed.cluster), gates=parsed.gates or QuotaGates(), output=parsed.output
+    )
+    return run_validate(options, sys.stdout, sys.stderr)
 
 
 def _version(_arguments: list[str]) -> int:
@@ -268,6 +286,43 @@ def _test_parser() -> argparse.ArgumentParser:
         choices=["kube-scheduler", "koordinator"],
         default="",
         help="skip scenarios that say of themselves that they do not hold on that scheduler",
+    )
+    return parser
+
+
+def _validate_parser(gates: Callable[[str], Any]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "koord-scheduler validate",
+        description="Check manifests without a cluster: what an API server or Koordinator's webhooks would refuse of quotas, profiles and "
+        "pods, and what the scheduler could not use of other objects. One line a problem, with file, object, field and value.",
+        epilog="Exit codes: 0 no problem (lines that begin with warning: are none), 1 a problem or a file that cannot be read, 2 a wrong "
+        "command line.",
+    )
+    parser.add_argument(
+        "--objects", metavar="FILE", nargs="+", action="extend", required=True, help="YAML or JSON files, directories of them, or -"
+    )
+    parser.add_argument(
+        "--cluster",
+        metavar="FILE",
+        nargs="+",
+        action="extend",
+        default=[],
+        help="what the cluster has, as kubectl get -o yaml writes it: objects of the same name are changes of these",
+    )
+    parser.add_argument(
+        "--feature-gates",
+        dest="gates",
+        metavar="GATE=BOOL,...",
+        type=gates,
+        help="gates of koord-manager: MultiQuotaTree, ElasticQuotaGuaranteeUsage, ElasticQuotaEnableUpdateResourceKey, "
+        "DisableDefaultQuota, SupportParentQuotaSubmitPod, EnableQuotaAdmission (all false)",
+    )
+    parser.add_argument(
+        "-o",
+        dest="output",
+        choices=["text", "yaml"],
+        default="text",
+        help="yaml: the objects with what webhooks and profiles fill in or make",
     )
     return parser
 

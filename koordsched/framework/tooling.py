@@ -1,4 +1,4 @@
-"""What a plugin's package offers to the tools that explain and test scheduling (`simulate`, `test`); no part of scheduling.
+"""What a plugin's package offers to the tools that explain and test scheduling (`simulate`, `test`, `validate`); no part of scheduling.
 
 A package that has something to offer holds a `Tooling`; `koordsched.plugins.tooling` lists them. All parts are optional. Objects are JSON
 values here, pods as manifests: a tool also looks at clusters that another scheduler serves.
@@ -78,6 +78,13 @@ class PodCheck(msgspec.Struct, frozen=True):
     seen: Callable[[Json, str], str]
 
 
+class ObjectCheck(msgspec.Struct, frozen=True):
+    """What the plugin cannot use of objects of a kind. problems: yields a line for each mistake, with path, value and what counts then."""
+
+    kind: Kind
+    problems: Callable[[Any], Iterable[str]]
+
+
 class Section(msgspec.Struct, frozen=True, kw_only=True):
     """A titled table. align: one of < and > per column. notes stand below it, one line each."""
 
@@ -119,6 +126,7 @@ class Tooling(msgspec.Struct, frozen=True, kw_only=True):
     exclusive: tuple[ExclusiveResource, ...] = ()
     pod_checks: tuple[PodCheck, ...] = ()
     reports: tuple[Report, ...] = ()
+    object_checks: tuple[ObjectCheck, ...] = ()
 
 
 def percent(part: int, whole: int) -> str:

@@ -97,7 +97,9 @@ def tooling() -> Sequence[Tooling]:
         schedulinggates,
         tainttoleration,
     )
+    from koordsched.plugins.coscheduling import tooling as coscheduling  # noqa: PLC0415
     from koordsched.plugins.deviceshare import tooling as deviceshare  # noqa: PLC0415
+    from koordsched.plugins.elasticquota import tooling as elasticquota  # noqa: PLC0415
     from koordsched.plugins.loadaware import tooling as loadaware  # noqa: PLC0415
     from koordsched.plugins.nodenumaresource import tooling as nodenumaresource  # noqa: PLC0415
 
@@ -113,6 +115,8 @@ def tooling() -> Sequence[Tooling]:
         nodenumaresource,
         loadaware,
         deviceshare,
+        elasticquota,
+        coscheduling,
     )
     return [package.TOOLING for package in packages]
 

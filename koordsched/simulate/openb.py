@@ -20,7 +20,8 @@ from msgspec.structs import replace
 from koordsched.api.kinds import DEVICE, NODE, POD
 from koordsched.manifests.completion import complete_node
 from koordsched.manifests.documents import InputError
-from koordsched.simulate.workload import Manifest, PodArrival, Workload
+from koordsched.manifests.objects import Manifest
+from koordsched.simulate.workload import PodArrival, Workload
 
 GPU_CORE, GPU_RATIO = "koordinator.sh/gpu-core", "koordinator.sh/gpu-memory-ratio"
 PERCENT = 100

@@ -20,12 +20,13 @@ from koordsched.api.resources import node_allocatable
 from koordsched.cluster.port import AlreadyExists, ClusterError, NotFound
 from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.framework.tooling import PluginReport
+from koordsched.manifests.objects import Manifest, Rejection
 from koordsched.plugins import tooling
 from koordsched.scheduler.transformers.pods import ORIGINAL_SCHEDULER_NAME
 from koordsched.simulate.bands import BandCount
 from koordsched.simulate.pod_history import PodHistory, PodHistoryHandler, requests_on_node
 from koordsched.simulate.result import SHARE_DIGITS, Pending, Placement, Result, Summary
-from koordsched.simulate.workload import Manifest, PodArrival, Rejection, Workload
+from koordsched.simulate.workload import PodArrival, Workload
 
 POLL_SECONDS = 0.1
 """Virtual seconds between two checks whether the scheduler is done: everything that is due happens in between."""

@@ -7,29 +7,10 @@ from typing import Any
 
 import msgspec
 
-from koordsched.api.kinds import NODE, NODE_METRIC, Kind
+from koordsched.api.kinds import NODE, NODE_METRIC
 from koordsched.clock import VIRTUAL_EPOCH, parse_rfc3339
-from koordsched.cluster.port import Ref
 from koordsched.framework.tooling import NodeOption
-
-
-class Manifest(msgspec.Struct, frozen=True):
-    """An object to create; `origin` says where it stands ("pods.yaml: document 3")."""
-
-    origin: str
-    kind: Kind
-    body: dict[str, Any]
-
-    @property
-    def ref(self) -> Ref:
-        metadata = self.body["metadata"]
-        return Ref(self.kind, metadata.get("namespace", "") if self.kind.namespaced else "", metadata["name"])
-
-    @property
-    def key(self) -> str:
-        """Return namespace/name, or the name of a cluster-scoped object."""
-        metadata = self.body["metadata"]
-        return f"{metadata['namespace']}/{metadata['name']}" if self.kind.namespaced else str(metadata["name"])
+from koordsched.manifests.objects import Manifest, Rejection
 
 
 class PodArrival(msgspec.Struct, frozen=True):
@@ -38,20 +19,6 @@ class PodArrival(msgspec.Struct, frozen=True):
     manifest: Manifest
     at: float = 0.0
     departs: float | None = None
-
-
-class Rejection(msgspec.Struct, frozen=True):
-    """An object that the cluster does not take: where it stands, what it is ("Pod default/a", "" unknown), which value of which path is
-    wrong and why."""
-
-    origin: str
-    subject: str
-    problem: str
-
-    @property
-    def line(self) -> str:
-        """Return the rejection as one line."""
-        return " ".join(": ".join(part for part in (self.origin, self.subject, self.problem) if part).split())
 
 
 def all_at_once(arrivals: list[PodArrival], order: str, seed: int) -> list[PodArrival]:

@@ -20,6 +20,8 @@ from koordsched.crds import read_definition
 from koordsched.yamltext.documents import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from koordsched.api.kinds import Kind
     from koordsched.cluster.memory.store import Raw
 
@@ -82,6 +84,19 @@ class Schema:
         if type(value) is float and value.is_integer() and (self.type == "integer" or self.int_or_string):
             return int(value)
         return value
+
+    def dropped(self, value: Any, path: str) -> Iterator[str]:
+        """Yield the paths of fields that are no part of the schema, so that they are not stored."""
+        if isinstance(value, list) and self.items is not None:
+            for i, item in enumerate(value):
+                yield from self.items.dropped(item, f"{path}[{i}]")
+        elif isinstance(value, dict) and not self.keeps_unknown:
+            for key, item in value.items():
+                below = self.properties.get(key) or self.values
+                if below is not None:
+                    yield from below.dropped(item, f"{path}.{key}")
+                elif self.type == "object":
+                    yield f"{path}.{key}"
 
     def _completed_object(self, value: dict[str, Any]) -> dict[str, Any]:
         made: dict[str, Any] = {}
@@ -185,6 +200,15 @@ class Definition:
             if name not in raw:
                 errors.found.append(FieldError(name, None, REQUIRED))
         return errors.found
+
+    def dropped(self, raw: Raw) -> Iterator[str]:
+        """Yield the paths of what `shape` leaves out of an object."""
+        for name in raw.keys() - HEAD:
+            below = self._schema.properties.get(name)
+            if below is None:
+                yield name
+            else:
+                yield from below.dropped(raw[name], name)
 
     def _field(self, errors: Errors, name: str, schema: Schema, value: Any) -> Any:
         """Return the field's value as it is stored; objects of equal values share it. Adds to errors what is refused."""

@@ -15,10 +15,11 @@ from koordsched.api.kinds import DEVICE
 from koordsched.api.koordinator.device_requests import WHOLE
 from koordsched.api.meta import JSON_ERRORS
 from koordsched.api.quantity import QuantityError, value
-from koordsched.framework.tooling import ExclusiveResource, Json, PodCheck, Report, Tooling
+from koordsched.framework.tooling import ExclusiveResource, Json, ObjectCheck, PodCheck, Report, Tooling
 from koordsched.manifests.strict import StrictReader, join
 from koordsched.plugins.deviceshare.gpu_report import gpu_report
 from koordsched.plugins.deviceshare.layouts import SHORT_FORMS
+from koordsched.plugins.deviceshare.node_devices import describe_device
 from koordsched.yamltext.documents import shown
 
 DEVICE_ALLOCATED = "scheduling.koordinator.sh/device-allocated"
@@ -195,4 +196,5 @@ TOOLING = Tooling(
     exclusive=(ExclusiveResource("devices", whole_devices_of, lambda devices: [f"{kind} {minor}" for kind, minor in sorted(devices)]),),
     pod_checks=(PodCheck("devices", read_devices, DEVICE, device_differences, describe_devices),),
     reports=(Report("gpu", "--show-gpus", "nodes in the table of free GPU shares (default 10)", DEVICE, gpu_report),),
+    object_checks=(ObjectCheck(DEVICE, lambda device: describe_device(device, {}).problems),),
 )

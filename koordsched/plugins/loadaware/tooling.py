@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from koordsched.api.kinds import NODE_METRIC
+from koordsched.api.kinds import NODE, NODE_METRIC
+from koordsched.api.koordinator.loads import custom_thresholds, raw_allocatable
 from koordsched.api.koordinator.measurements import NodeMetric
-from koordsched.framework.tooling import PluginReport, Report, Section, Tooling, bar, percent
-from koordsched.plugins.loadaware.measurements import MetricProblems, amounts_of
+from koordsched.api.koordinator.reading import Malformed
+from koordsched.framework.tooling import ObjectCheck, PluginReport, Report, Section, Tooling, bar, percent
+from koordsched.plugins.loadaware.measurements import MetricProblems, amounts_of, update_time
 from koordsched.plugins.loadaware.state import LoadState, node_capacity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from koordsched.api.core import Pod
+    from koordsched.api.core import Node, Pod
     from koordsched.api.meta import Object
     from koordsched.cache.cache import Cache
     from koordsched.cache.nodes import NodeInfo
@@ -152,6 +154,27 @@ def _cells(node: NodeUse) -> tuple[str, ...]:
     return tuple(cells)
 
 
+def metric_problems(metric: NodeMetric) -> Iterable[str]:
+    """Return what cannot be used of a NodeMetric, whatever the plugin's arguments ask of it."""
+    problems, measured = MetricProblems(), metric.status.node_metric
+    update_time(metric, problems)
+    if measured is not None:
+        amounts_of(measured.node_usage.resources, RESOURCES, "status.nodeMetric.nodeUsage", problems)
+        amounts_of(measured.system_usage.resources, RESOURCES, "status.nodeMetric.systemUsage", problems)
+    for i, pod in enumerate(metric.status.pods_metric):
+        amounts_of(pod.pod_usage.resources, RESOURCES, f"status.podsMetric[{i}].podUsage", problems)
+    return problems.found.values()
+
+
+def node_problems(node: Node) -> Iterator[str]:
+    """Yield what cannot be read of a Node's own thresholds and of what it has before amplification."""
+    for read in (custom_thresholds, raw_allocatable):
+        try:
+            read(node.metadata.annotations)
+        except Malformed as malformed:
+            yield str(malformed)
+
+
 TOOLING = Tooling(
     explanations=(
         (r"node\(s\) (\S+) usage exceed threshold", "these nodes use so much {0} that with the pod it would be above the threshold"),
@@ -162,4 +185,5 @@ TOOLING = Tooling(
         (r"node\(s\) nodeMetric expired", "nothing new is known of what these nodes use: is koordlet running there?"),
     ),
     reports=(Report("load", "--show-load", "nodes in the table of use (default 10)", NODE_METRIC, load_report),),
+    object_checks=(ObjectCheck(NODE_METRIC, metric_problems), ObjectCheck(NODE, node_problems)),
 )

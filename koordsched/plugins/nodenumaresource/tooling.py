@@ -13,8 +13,9 @@ from typing import Any
 import msgspec
 
 from koordsched.api.core import Pod
-from koordsched.api.kinds import NODE_RESOURCE_TOPOLOGY
+from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY
 from koordsched.api.koordinator.cpulist import cpu_ids, format_cpus, mask_of, parse_cpus
+from koordsched.api.koordinator.nodes import node_policy
 from koordsched.api.koordinator.pods import RESOURCE_STATUS, PodNumaStatus, resource_status
 from koordsched.api.koordinator.reading import Malformed
 from koordsched.api.koordinator.topology import CPU_TOPOLOGY, CpuDetail, cpu_details
@@ -25,6 +26,7 @@ from koordsched.framework.tooling import (
     ExclusiveResource,
     Json,
     NodeOption,
+    ObjectCheck,
     PluginReport,
     PodCheck,
     Report,
@@ -36,6 +38,7 @@ from koordsched.framework.tooling import (
 )
 from koordsched.manifests.strict import StrictReader, join
 from koordsched.plugins.nodenumaresource.layouts import SHORT_FORM, CpuLayout, complete_topology, layout_doubt, node_topology
+from koordsched.plugins.nodenumaresource.node_topology import read_options
 from koordsched.yamltext.documents import shown
 
 LAYOUTS = 64
@@ -275,4 +278,8 @@ TOOLING = Tooling(
     exclusive=(ExclusiveResource("CPUs", lambda pod: frozenset(cpu_ids(cpus_of(pod))), lambda cpus: [format_cpus(mask_of(cpus))]),),
     pod_checks=(PodCheck("cpuset", read_cpuset, NODE_RESOURCE_TOPOLOGY, cpuset_differences, describe_cpuset),),
     reports=(Report("cpus", "--show-cpus", "pods with CPUs of their own in the table (default 10)", NODE_RESOURCE_TOPOLOGY, cpu_report),),
+    object_checks=(
+        ObjectCheck(NODE_RESOURCE_TOPOLOGY, lambda nrt: read_options(nrt).problems),
+        ObjectCheck(NODE, lambda node: node_policy(node).problems),
+    ),
 )

@@ -11,10 +11,11 @@ import pytest
 from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY
 from koordsched.api.koordinator.topology import CPU_TOPOLOGY
 from koordsched.manifests.completion import complete_node
+from koordsched.manifests.objects import Manifest
 from koordsched.plugins.nodenumaresource.layouts import CpuLayout, complete_topology, topology_manifest
 from koordsched.plugins.nodenumaresource.tooling import TOOLING
 from koordsched.simulate.manifests import load_manifests
-from koordsched.simulate.workload import Manifest, Workload
+from koordsched.simulate.workload import Workload
 
 SHORT = "kind: NodeResourceTopology\napiVersion: topology.node.k8s.io/%s\nmetadata: {name: n1}\ncpuTopology: %s\n"
 

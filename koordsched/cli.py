@@ -201,6 +201,8 @@ def _validate_objects(arguments: list[str]) -> int:
     be_quiet()  # what is wrong goes to stderr once
     parser = _validate_parser(_stating(read_gates))
     parsed = parser.parse_args(arguments[1:])
+    if not parsed.objects:
+        parser.error("--objects: name files or directories")
     options = ValidateOptions(
         objects=tuple(parsed.objects), cluster=tuple(parsed.cluster), gates=parsed.gates or QuotaGates(), output=parsed.output
     )
@@ -299,7 +301,7 @@ def _validate_parser(gates: Callable[[str], Any]) -> argparse.ArgumentParser:
         "command line.",
     )
     parser.add_argument(
-        "--objects", metavar="FILE", nargs="+", action="extend", required=True, help="YAML or JSON files, directories of them, or -"
+        "--objects", metavar="FILE", nargs="*", action="extend", required=True, help="YAML or JSON files, directories of them, or -"
     )
     parser.add_argument(
         "--cluster",

@@ -19,13 +19,13 @@ from koordsched.api.koordinator.quota_definitions import (
     QUOTA_NAME,
     ROOT_QUOTA,
     SYSTEM_QUOTA,
-    TREE_ID,
     amount_text,
     annotated_amounts,
     list_text,
 )
 from koordsched.api.meta import LabelSelectorRequirement
 from koordsched.api.resources import exact_requests
+from koordsched.quotas.profiles import tree_of
 from koordsched.quotas.rules import QuotaRefusal
 from koordsched.quotas.topology import AdmittedQuota
 
@@ -170,7 +170,7 @@ def affinity_of_tree(pod: Pod, topology: QuotaTopology, profiles: Iterable[Elast
     if quota is None:
         return None
     tree = quota.definition.tree_id
-    of_tree = [profile for profile in profiles if profile.metadata.labels.get(TREE_ID) == tree]
+    of_tree = [profile for profile in profiles if tree_of(profile) == tree]
     chosen = min(of_tree, key=lambda profile: (profile.metadata.namespace, profile.metadata.name), default=None)
     if chosen is None or chosen.spec.node_selector is None:
         return None

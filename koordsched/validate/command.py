@@ -13,7 +13,7 @@ from koordsched.config.features import parse_bool
 from koordsched.plugins import tooling
 from koordsched.quotas.rules import QuotaGates
 from koordsched.validate.findings import Findings
-from koordsched.validate.objects import ObjectReader, check_with_plugins
+from koordsched.validate.objects import ManifestReader, check_with_plugins
 from koordsched.validate.quotas import QuotaValidation
 
 GATES = {
@@ -53,9 +53,9 @@ def read_gates(text: str) -> QuotaGates:
 def run_validate(options: ValidateOptions, out: TextIO, err: TextIO) -> int:
     """Check the files; lines on problems go to `err`, to `out` a summary, or the objects that are not as they were given."""
     findings, ignored = Findings(), Findings()
-    there = ObjectReader(ignored).read(options.cluster) if options.cluster else []
+    there = ManifestReader(ignored).read(options.cluster) if options.cluster else []
     findings.unreadable += ignored.unreadable
-    reader = ObjectReader(findings)
+    reader = ManifestReader(findings)
     objects = reader.read(options.objects)
     check_with_plugins(objects, tooling(), findings)
     QuotaValidation(there, objects, options.gates, findings).run()

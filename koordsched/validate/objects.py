@@ -16,7 +16,7 @@ from koordsched.manifests.objects import Manifest, Rejection, flatten, recognise
 from koordsched.validate.findings import CheckedObject, Findings
 
 
-class ObjectReader:
+class ManifestReader:
     """Reads files into objects. What it cannot take goes to the findings; `left_out` counts what scheduling does not read, by kind."""
 
     def __init__(self, findings: Findings) -> None:

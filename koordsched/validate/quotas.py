@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from koordsched.api.kinds import ELASTIC_QUOTA, ELASTIC_QUOTA_PROFILE, NODE, POD
-from koordsched.api.koordinator.quota_definitions import CHILD_REQUEST, IS_ROOT, PARENT, QUOTA_NAME, TREE_ID, TRUE, parent_name
+from koordsched.api.koordinator.quota_definitions import (
+    CHILD_REQUEST,
+    IS_ROOT,
+    PARENT,
+    QUOTA_NAME,
+    SHARED_WEIGHT,
+    TREE_ID,
+    TRUE,
+    parent_name,
+)
 from koordsched.api.selectors import SelectorError
 from koordsched.api.validation import decode
 from koordsched.config.errors import near_miss
@@ -127,8 +136,10 @@ class QuotaValidation:
         else:
             made = defaults_of(quota, self._topology)
             if isinstance(made, QuotaDefaults):
+                from_max = not quota.metadata.annotations.get(SHARED_WEIGHT)  # so that what is wrong with max is wrong with it too
                 quota = self._filled_in(checked, made)
-                self._refuse_all(checked, self._rules.creation(quota))
+                found = self._rules.creation(quota)
+                self._refuse_all(checked, (refusal for refusal in found if not (from_max and SHARED_WEIGHT in refusal.path)))
             else:  # the rules say so too: the parent is not there, or the weight cannot be read
                 others = [refusal for refusal in self._rules.creation(quota) if not refusal.path.startswith(made.path)]
                 self._refuse_all(checked, [made, *others])

@@ -100,7 +100,7 @@ def test_a_configuration_is_valid_or_not_with_the_flags_that_it_is_started_with(
 
 def test_validate_needs_a_file_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     ran = Ran(capsys, "validate")
-    assert (ran.code, ran.out, ran.err) == (1, "", "koord-scheduler validate: --config FILE is required\n")
+    assert (ran.code, ran.out, ran.err) == (1, "", "koord-scheduler validate: --config FILE or --objects FILE... is required\n")
     assert Ran(capsys, "validate", "--help").out.startswith("koord-scheduler validate --config FILE [FLAGS]: ")
 
 

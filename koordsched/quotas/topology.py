@@ -89,7 +89,7 @@ class QuotaTopology:
         return [self._quotas[child] for child in sorted(self._children.get(name, ()))]
 
     def lists(self, namespace: str) -> list[str]:
-        """Return the names of the quotas that list the namespace, sorted: the first one has its pods (DEV-10)."""
+        """Return the names of the quotas that list the namespace, sorted: the first one has its pods (elasticquota.md DEV-10)."""
         return sorted(self._namespaces.get(namespace, ()))
 
     def is_own_ancestor(self, quota: AdmittedQuota) -> bool:

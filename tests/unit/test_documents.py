@@ -14,6 +14,9 @@ from koordsched.plugins.deviceshare import reasons as device_reasons
 from koordsched.plugins.elasticquota import reasons as quota_reasons
 from koordsched.plugins.elasticquota.preemption import NO_VICTIMS_IN_QUOTA
 from koordsched.plugins.nodenumaresource import reasons
+from koordsched.quotas import defaults as quota_defaults
+from koordsched.quotas import pods as quota_pods
+from koordsched.quotas import rules as quota_rules
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -49,6 +52,7 @@ def test_a_documents_scenario_passes(text: str, tmp_path: Path, capsys: pytest.C
         (README, "`make demo` prints", "demo"),
         (DOCS / "colocation.md", "`koord-scheduler simulate examples/colocation`", "colocation"),
         (ROOT / "docs/plugins/loadaware.md", "`koord-scheduler simulate examples/loadaware`", "loadaware"),
+        (ROOT / "docs/plugins/elasticquota.md", "examples/quota-manifests/tree` prints:", "quota-manifests/tree"),
     ],
 )
 def test_a_document_shows_what_its_example_prints(document: Path, before: str, example: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,6 +141,29 @@ def test_every_refusal_of_elasticquota_is_explained() -> None:
     patterns += [re.escape(text) for status in statuses for text in status.reasons]
     assert len(patterns) == 11
     assert [pattern for pattern in patterns if not any(re.fullmatch(pattern, text) for text in explained)] == []
+
+
+def test_a_document_shows_what_validate_says_of_an_example(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    shown = (DOCS / "validate.md").read_text(encoding="utf-8").partition("prints, among more:")[2].split("```")[1].strip().splitlines()
+    assert main(["validate", "--objects", "examples/quota-manifests/mistake"]) == 1
+    out, err = capsys.readouterr()
+    assert len(shown) == 4
+    assert [line for line in shown if line not in [*out.splitlines(), *err.splitlines()]] == []
+    for right in ("tree", "profile"):
+        assert main(["validate", "--objects", f"examples/quota-manifests/{right}"]) == 0
+        assert capsys.readouterr().err == ""
+
+
+def test_texts_of_rules_that_the_page_explains_are_those_of_the_rules() -> None:
+    page = (DOCS / "plugins" / "elasticquota.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`[^|]+`) \|", page.partition("## Before a cluster gets them")[2].partition("\n## ")[0], flags=re.MULTILINE)
+    quoted = [text for row in rows for text in re.findall(r"`([^`]+)`", row)]
+    modules = (quota_rules, quota_defaults, quota_pods)
+    texts = [text for module in modules for name, text in vars(module).items() if name.isupper() and isinstance(text, str)]
+    patterns = [re.sub(r"\\{\w+\\}", ".+", re.escape(text)) for text in texts if "{" in text]
+    assert len(quoted) == 11
+    assert [text for text in quoted if not any(re.fullmatch(pattern, text) for pattern in patterns)] == []
 
 
 def test_examples_of_quotas_do_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:

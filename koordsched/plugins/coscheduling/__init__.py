@@ -7,4 +7,5 @@
 - `preemption.py`     which pods are evicted for pods in no gang
 - `controller.py`     the phases of PodGroups
 - `endpoint.py`       what is shown over HTTP
+- `tooling.py`        what `validate` cannot use of PodGroups and members
 """

@@ -26,8 +26,8 @@ ABSENT = "-"
 
 
 class QuotaUse(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A quota at the end. runtime: what it may use; of a root what there is; empty where max is the limit. requested: by all its pods and
-    children, as far as their max. waiting: by pods of it and below it that use nothing yet."""
+    """A quota at the end. max: empty where it limits nothing. runtime: what it may use; of a root what there is; empty where max is the
+    limit. requested: by all its pods and children, as far as their max. waiting: by pods of it and below it that use nothing yet."""
 
     name: str
     parent: str
@@ -111,7 +111,7 @@ def _use_of(manager: QuotaManager, quota: Quota, waiting: Amounts) -> QuotaUse:
         parent=quota.definition.parent,
         tree=manager.tree_id,
         min=_texts(quota.definition.min),
-        max=_texts(quota.definition.max),
+        max={} if quota.name in BUILT_IN and manager.kernel.by_runtime else _texts(quota.definition.max),
         runtime=_texts(runtime, runtime_text),
         used=_texts(_some(quota.amounts("used"))),
         requested=_texts(_some(quota.amounts("request"))),
@@ -145,12 +145,12 @@ def quota_sections(lines: Sequence[QuotaLine], limit: int) -> Sequence[Section]:
 
 
 def _rows(line: QuotaLine, limited: set[str]) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each resource that the quota limits; of a root for each that some quota limits."""
+    """Yield a row for each resource that the quota limits; of a root for each that some quota limits; else for each that is asked for."""
     use = line.use
     name = f"{INDENT * line.depth}{use.name}"
     if use.tree and not line.depth:
         name += f" (tree {use.tree})"
-    for resource in sorted(use.max) or sorted(limited & use.runtime.keys()):
+    for resource in sorted(use.max or (limited & use.runtime.keys()) or use.requested):
         amounts: Sequence[Mapping[str, str]] = (use.min, use.max, use.runtime)
         counted: Sequence[Mapping[str, str]] = (use.used, use.requested, use.waiting)
         yield (name, resource, *(each.get(resource, ABSENT) for each in amounts), *(each.get(resource, "0") for each in counted))
@@ -166,5 +166,5 @@ TOOLING = Tooling(
         (r"Insufficient quotas, quotaNameTopo: \[(\S+).*", "the quota {0}, above that of the pod, may not use more now"),
         (r"Insufficient non-preemptible quotas, quotaName: ([^,]+),.*", "non-preemptible pods have to fit into the min of {0}"),
     ),
-    reports=(Report("quotas", "--show-quotas", "quotas in the table of the tree (default 10)", ELASTIC_QUOTA, quota_report),),
+    reports=(Report("elasticQuota", "--show-quotas", "quotas in the table of the tree (default 10)", ELASTIC_QUOTA, quota_report),),
 )

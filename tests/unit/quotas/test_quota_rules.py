@@ -26,23 +26,23 @@ PARENT = quota("p", most={"cpu": "40", "memory": "80Gi"}, least={"cpu": "10", "m
 CHILD = quota("c", most={"cpu": "40", "memory": "80Gi"}, least={"cpu": "6"}, parent="p")
 
 
-def rules(*known: ElasticQuota, pods: Iterable[Pod] = (), **gates: bool) -> QuotaRules:
+def rules(*known: ElasticQuota, pods: Iterable[Pod] = (), gates: QuotaGates | None = None) -> QuotaRules:
     topology = QuotaTopology()
     for each in known:
         topology.set(each)
-    return QuotaRules(topology, PodsOfQuotas(pods), QuotaGates(**gates))
+    return QuotaRules(topology, PodsOfQuotas(pods), gates or QuotaGates())
 
 
 def messages(refusals: Iterable[QuotaRefusal]) -> list[str]:
     return [refusal.message for refusal in refusals]
 
 
-def created(new: ElasticQuota, *known: ElasticQuota, **gates: bool) -> list[str]:
-    return messages(rules(*known, **gates).creation(new))
+def created(new: ElasticQuota, *known: ElasticQuota, gates: QuotaGates | None = None) -> list[str]:
+    return messages(rules(*known, gates=gates).creation(new))
 
 
-def changed(old: ElasticQuota, new: ElasticQuota, *known: ElasticQuota, pods: Iterable[Pod] = (), **gates: bool) -> list[str]:
-    return messages(rules(old, *known, pods=pods, **gates).change(old, new))
+def changed(old: ElasticQuota, new: ElasticQuota, *known: ElasticQuota, pods: Iterable[Pod] = ()) -> list[str]:
+    return messages(rules(old, *known, pods=pods).change(old, new))
 
 
 # Its name and namespaces
@@ -162,12 +162,12 @@ def test_the_tree_of_a_quota_stays() -> None:
 
 
 def test_a_quota_is_in_the_tree_of_its_parent_and_of_its_children() -> None:
-    in_tree = {"tree_id": "t", "is_parent": "true"}
-    assert created(quota("c", parent="p", tree_id="u"), quota("p", **in_tree)) == ["c tree id is different from parent p, [u] vs [t]"]
+    parent = quota("p", tree_id="t", is_parent="true")
+    assert created(quota("c", parent="p", tree_id="u"), parent) == ["c tree id is different from parent p, [u] vs [t]"]
     assert created(quota("p", tree_id="u", is_parent="true"), quota("c", parent="p", tree_id="t")) == [
         "p tree id is different from child c, [u] vs [t]"
     ]
-    assert created(quota("c", parent="p", tree_id="t"), quota("p", **in_tree)) == []
+    assert created(quota("c", parent="p", tree_id="t"), parent) == []
 
 
 def test_a_parent_has_to_be_there_and_be_one() -> None:
@@ -186,10 +186,10 @@ def test_a_parent_and_its_children_limit_the_same_resources() -> None:
 
 def test_with_a_gate_a_child_may_limit_fewer_resources_than_its_parent() -> None:
     child = quota("c", most={"cpu": "1"}, parent="p")
-    assert created(child, PARENT, update_resource_key=True) == []
+    assert created(child, PARENT, gates=QuotaGates(update_resource_key=True)) == []
     more = quota("c", most={"cpu": "1", "gpu": "1"}, parent="p")
-    assert created(more, PARENT, update_resource_key=True) == [f"{KEYS}c's max keys are not all included in p's"]
-    assert created(PARENT, more, update_resource_key=True) == [f"{KEYS}c's max keys are not all included in p's"]
+    assert created(more, PARENT, gates=QuotaGates(update_resource_key=True)) == [f"{KEYS}c's max keys are not all included in p's"]
+    assert created(PARENT, more, gates=QuotaGates(update_resource_key=True)) == [f"{KEYS}c's max keys are not all included in p's"]
 
 
 def test_min_of_a_child_names_no_resource_that_its_parents_does_not_name() -> None:
@@ -212,8 +212,10 @@ def test_children_have_no_more_min_together_than_their_parent() -> None:
 
 @pytest.mark.parametrize("label", ["allow_force_update", "is_root"])
 def test_a_forced_quota_and_the_root_of_a_tree_need_no_min_of_their_parent(label: str) -> None:
-    assert created(quota("d", most=CHILD.spec.max, least={"cpu": "50"}, parent="p"), PARENT, CHILD) != []
-    assert created(quota("d", most=CHILD.spec.max, least={"cpu": "40"}, parent="p", **{label: "true"}), PARENT, CHILD) == []
+    assert created(quota("d", most=CHILD.spec.max, least={"cpu": "40"}, parent="p"), PARENT, CHILD) != []
+    assert (
+        created(quota("d", most=CHILD.spec.max, least={"cpu": "40"}, parent="p", annotations=None, **{label: "true"}), PARENT, CHILD) == []
+    )
 
 
 def test_quotas_below_the_root_are_compared_with_no_parent() -> None:
@@ -230,15 +232,15 @@ def test_with_guarantees_an_ancestor_has_to_guarantee_a_min() -> None:
     middle = of_tree("m", "8", "20", is_parent="true", parent="r")
     sibling = of_tree("s", "3", "3", parent="m")
     fits, large = (of_tree("a", "0", least, parent="m") for least in ("17", "18"))
-    gate = {"guarantee_usage": True}
-    assert created(fits, root, middle, sibling, **gate) == []  # m would be guaranteed 17 + 3 = 20, as r is
+    gate = QuotaGates(guarantee_usage=True)
+    assert created(fits, root, middle, sibling, gates=gate) == []  # m would be guaranteed 17 + 3 = 20, as r is
     forced = replace(large, metadata=replace(large.metadata, labels={**large.metadata.labels, PREFIX + "allow-force-update": "true"}))
-    assert created(forced, root, middle, sibling, **gate) == []
-    assert messages(rules(root, middle, sibling, **gate).creation(large))[1:] == ["tree root quota r can't guarantee for min a"]
+    assert created(forced, root, middle, sibling, gates=gate) == []
+    assert messages(rules(root, middle, sibling, gates=gate).creation(large))[1:] == ["tree root quota r can't guarantee for min a"]
     outside = replace(large, metadata=replace(large.metadata, labels={}))
-    assert created(outside, root, middle, sibling, **gate) == []
+    assert created(outside, root, middle, sibling, gates=gate) == []
     covered = of_tree("a", "18", "17", parent="m")
-    assert created(covered, root, middle, sibling, **gate) == []
+    assert created(covered, root, middle, sibling, gates=gate) == []
 
 
 # Deleting
@@ -291,7 +293,7 @@ def test_a_circle_of_quotas_is_looked_at_once() -> None:
         for name, parent in (("a", "b"), ("b", "a"))
     ]
     new = quota("c", most={"cpu": "9"}, least={"cpu": "2"}, parent="a", tree_id="t")
-    assert created(new, *circle, guarantee_usage=True) == [
+    assert created(new, *circle, gates=QuotaGates(guarantee_usage=True)) == [
         "checkMinQuotaSum all brothers' MinQuota > parent MinQuota, parent: a",
         "parent a not found c",
     ]

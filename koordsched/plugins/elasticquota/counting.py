@@ -157,7 +157,9 @@ class PodCounting:
                 self._changes.after_event(old_quota.manager)
             self._add(pod, quota, assigned=was_assigned)
             return quota is not old_quota
-        if was_assigned and _victims_differ(before, pod):
+        if was_assigned and (
+            before.metadata.deletion_timestamp != pod.metadata.deletion_timestamp or before.spec.priority != pod.spec.priority
+        ):
             _count_victim(counted, -1)
             counted.pod = pod
             _count_victim(counted, 1)
@@ -172,8 +174,13 @@ class PodCounting:
         return False
 
     def _assign(self, counted: CountedPod) -> None:
-        counted.quota.manager.kernel.assign(counted.entry)
-        _count_victim(counted, 1)
+        quota, pod = counted.quota, counted.pod
+        quota.manager.kernel.assign(counted.entry)
+        if pod.metadata.deletion_timestamp is None and not counted.entry.fixed:
+            priority = pod.spec.priority or 0  # as `_count_victim` counts, without its call
+            quota.victims[priority] = quota.victims.get(priority, 0) + 1
+        else:
+            _count_victim(counted, 1)
 
     def _uncount(self, counted: CountedPod) -> None:
         if counted.entry.assigned:
@@ -220,11 +227,6 @@ class PodCounting:
         else:
             manager.kernel.unassign(counted.entry)
             self._changes.after_event(manager)
-
-
-def _victims_differ(before: Pod, after: Pod) -> bool:
-    """Answer whether a pod counts otherwise among those that could be evicted."""
-    return before.metadata.deletion_timestamp != after.metadata.deletion_timestamp or before.spec.priority != after.spec.priority
 
 
 def _count_victim(counted: CountedPod, sign: int) -> None:

@@ -62,6 +62,26 @@ class Handler(Protocol[H_contra]):
     def on_delete(self, obj: H_contra, final_state: FinalState) -> None: ...
 
 
+class LatestStateHandler(Generic[T]):
+    """A handler for where the latest state of an object is all that counts.
+
+    put: called with an object that has come or changed; drop: with one that has gone.
+    """
+
+    def __init__(self, put: Callable[[T], None], drop: Callable[[T], None]) -> None:
+        self._put = put
+        self._drop = drop
+
+    def on_add(self, obj: T, _arrival: Arrival) -> None:
+        self._put(obj)
+
+    def on_update(self, _old: T, new: T) -> None:
+        self._put(new)
+
+    def on_delete(self, obj: T, _final_state: FinalState) -> None:
+        self._drop(obj)
+
+
 class Missed(msgspec.Struct, Generic[T], eq=False):
     """What one handler has not taken in of one object."""
 

@@ -6,11 +6,12 @@ sources that depend on it are resolved again, and rows whose counts differ are m
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from koordsched.api.kinds import CSI_NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS, VOLUME_ATTACHMENT
 from koordsched.cache.plugin_state import PodFollower
-from koordsched.cluster.object_store import object_key
+from koordsched.cluster.object_store import LatestStateHandler, object_key
 from koordsched.framework.volumes import VolumeObjects
 from koordsched.plugins.nodevolumelimits.counts import VolumeCounts
 from koordsched.plugins.nodevolumelimits.csi_volumes import (
@@ -62,9 +63,10 @@ class AttachedVolumes(PodFollower):
         self._dependents: dict[Dependency, set[Dependency]] = {}  # by object: the sources that resolve by it
         kinds: dict[Kind, str] = {PERSISTENT_VOLUME_CLAIM: CLAIM, PERSISTENT_VOLUME: VOLUME, STORAGE_CLASS: CLASS}
         for kind, name in kinds.items():
-            handle.informer(kind).add_handler(_ObjectHandler(name, self._changed))
+            changed = partial(self._object_changed, name)
+            handle.informer(kind).add_handler(LatestStateHandler(changed, changed))
         handle.informer(VOLUME_ATTACHMENT).add_handler(_AttachmentHandler(self._attachment_changed))
-        handle.informer(CSI_NODE).add_handler(_CSINodeHandler(self._set_limits))
+        handle.informer(CSI_NODE).add_handler(LatestStateHandler(self._set_limits, self._drop_limits))
         handle.cache.follow(self)
 
     # Pods
@@ -134,9 +136,9 @@ class AttachedVolumes(PodFollower):
 
     # Changes of objects
 
-    def _changed(self, dependency: Dependency) -> None:
+    def _object_changed(self, kind: str, obj: Object) -> None:
         """Resolve the sources again that depend on the object."""
-        for key in tuple(self._dependents.get(dependency, ())):
+        for key in tuple(self._dependents.get((kind, object_key(obj)), ())):
             source = self._sources[key]
             before, after = source.resolved.volume, self._resolve(key)
             self._depend(key, source, after)
@@ -153,8 +155,12 @@ class AttachedVolumes(PodFollower):
         self._add((ATTACHMENT, attachment.metadata.name), attachment.spec.node_name, by)
         self._mark(attachment.spec.node_name)
 
-    def _set_limits(self, csi_node: CSINode, *, present: bool) -> None:
-        if self.counts.set_limits(csi_node.metadata.name, limits_of(csi_node) if present else {}):
+    def _set_limits(self, csi_node: CSINode) -> None:
+        if self.counts.set_limits(csi_node.metadata.name, limits_of(csi_node)):
+            self._mark(csi_node.metadata.name)
+
+    def _drop_limits(self, csi_node: CSINode) -> None:
+        if self.counts.set_limits(csi_node.metadata.name, {}):
             self._mark(csi_node.metadata.name)
 
     def _mark(self, node: str) -> None:
@@ -172,23 +178,6 @@ def limits_of(csi_node: CSINode) -> dict[str, int]:
     }
 
 
-class _ObjectHandler:
-    """Reports every object that is added, updated or deleted."""
-
-    def __init__(self, kind: str, changed: Callable[[Dependency], None]) -> None:
-        self._kind = kind
-        self._changed = changed
-
-    def on_add(self, obj: Object, _arrival: Arrival) -> None:
-        self._changed((self._kind, object_key(obj)))
-
-    def on_update(self, _old: Object, new: Object) -> None:
-        self._changed((self._kind, object_key(new)))
-
-    def on_delete(self, obj: Object, _final_state: FinalState) -> None:
-        self._changed((self._kind, object_key(obj)))
-
-
 class _AttachmentHandler:
     """Reports attachments; what one attaches, and to which node, never changes."""
 
@@ -203,19 +192,3 @@ class _AttachmentHandler:
 
     def on_delete(self, obj: VolumeAttachment, _final_state: FinalState) -> None:
         self._changed(obj, -1)
-
-
-class _CSINodeHandler:
-    """Reports CSINodes."""
-
-    def __init__(self, set_limits: Callable[..., None]) -> None:
-        self._set = set_limits
-
-    def on_add(self, obj: CSINode, _arrival: Arrival) -> None:
-        self._set(obj, present=True)
-
-    def on_update(self, _old: CSINode, new: CSINode) -> None:
-        self._set(new, present=True)
-
-    def on_delete(self, obj: CSINode, _final_state: FinalState) -> None:
-        self._set(obj, present=False)

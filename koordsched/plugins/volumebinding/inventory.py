@@ -16,7 +16,7 @@ from koordsched.api.kinds import CSI_STORAGE_CAPACITY, PERSISTENT_VOLUME
 from koordsched.api.quantity import QuantityError, value
 from koordsched.api.volume_matching import AVAILABLE, volume_size
 from koordsched.api.volumes import claimed_by, volume_class
-from koordsched.cluster.object_store import object_key
+from koordsched.cluster.object_store import LatestStateHandler, object_key
 from koordsched.log import get_logger
 from koordsched.plugins.volumebinding.topology import capacity_topology, volume_topology
 
@@ -132,7 +132,7 @@ class VolumeInventory:
         self._pools: dict[str, dict[str, StoragePool]] = {}  # by class, then by the capacity object's key
         self._versions: Counter[str] = Counter()  # stamps of the node table
         self._table = handle.cache.table
-        handle.informer(PERSISTENT_VOLUME).add_handler(_VolumeHandler(self))
+        handle.informer(PERSISTENT_VOLUME).add_handler(LatestStateHandler(self.put_volume, self.drop_volume))
         handle.informer(CSI_STORAGE_CAPACITY).add_handler(_CapacityHandler(self))
 
     def version(self, claim: str, storage_class: str) -> Hashable:
@@ -161,7 +161,7 @@ class VolumeInventory:
 
     def put_volume(self, volume: PersistentVolume) -> None:
         """Index the volume as it is now; a volume whose size cannot be read is left out."""
-        self.drop_volume(volume.metadata.name)
+        self.drop_volume(volume)
         claim = claimed_by(volume)
         if volume.metadata.deletion_timestamp is not None or not (claim or volume.status.phase == AVAILABLE):
             return
@@ -177,7 +177,8 @@ class VolumeInventory:
         if index is self._available:
             self._changed(key)
 
-    def drop_volume(self, name: str) -> None:
+    def drop_volume(self, volume: PersistentVolume) -> None:
+        name = volume.metadata.name
         index, key = self._indexes.pop(name, (None, ""))
         if index is None:
             return
@@ -218,20 +219,6 @@ def storage_limit(capacity: CSIStorageCapacity) -> int | None:
     """Return how large a volume can be, in bytes; None when the object names no amount. QuantityError."""
     largest = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
     return None if largest is None else value(largest)
-
-
-class _VolumeHandler:
-    def __init__(self, inventory: VolumeInventory) -> None:
-        self._inventory = inventory
-
-    def on_add(self, obj: PersistentVolume, _arrival: Arrival) -> None:
-        self._inventory.put_volume(obj)
-
-    def on_update(self, _old: PersistentVolume, new: PersistentVolume) -> None:
-        self._inventory.put_volume(new)
-
-    def on_delete(self, obj: PersistentVolume, _final_state: FinalState) -> None:
-        self._inventory.drop_volume(obj.metadata.name)
 
 
 class _CapacityHandler:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from koordsched.api.kinds import CSI_DRIVER, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD
 from koordsched.api.volumes import claim_class, claimed_by, is_bound
-from koordsched.cluster.object_store import object_key
+from koordsched.cluster.object_store import LatestStateHandler, object_key
 from koordsched.framework.volumes import VolumeObjects
 from koordsched.plugins.volumebinding.inventory import VolumeInventory
 from koordsched.plugins.volumebinding.topology import TopologyMatcher
@@ -36,7 +36,7 @@ class VolumeState:
         self.inventory = VolumeInventory(handle)
         self.topologies = TopologyMatcher(handle.columns)
         self._waiting: dict[str, set[asyncio.Event]] = {}  # by claim
-        handle.informer(PERSISTENT_VOLUME_CLAIM).add_handler(_ClaimHandler(self))
+        handle.informer(PERSISTENT_VOLUME_CLAIM).add_handler(LatestStateHandler(self._claim_changed, self._claim_changed))
         handle.informer(PERSISTENT_VOLUME).add_handler(_VolumeHandler(self))
 
     def version_of(self, key: str) -> Hashable:
@@ -66,6 +66,9 @@ class VolumeState:
             if not waiting:
                 self._waiting.pop(claim, None)
 
+    def _claim_changed(self, claim: PersistentVolumeClaim) -> None:
+        self.changed(object_key(claim))
+
     def changed(self, claim: str) -> None:
         for event in self._waiting.get(claim, ()):
             event.set()
@@ -78,20 +81,6 @@ def state_of(handle: Handle) -> VolumeState:
 
 def _version(obj: Object | None) -> str:
     return "" if obj is None else obj.metadata.resource_version
-
-
-class _ClaimHandler:
-    def __init__(self, state: VolumeState) -> None:
-        self._state = state
-
-    def on_add(self, obj: PersistentVolumeClaim, _arrival: Arrival) -> None:
-        self._state.changed(object_key(obj))
-
-    def on_update(self, _old: PersistentVolumeClaim, new: PersistentVolumeClaim) -> None:
-        self._state.changed(object_key(new))
-
-    def on_delete(self, obj: PersistentVolumeClaim, _final_state: FinalState) -> None:
-        self._state.changed(object_key(obj))
 
 
 class _VolumeHandler:

@@ -25,8 +25,8 @@ from koordsched.clock import RealClock
 from koordsched.config import Environment, load_config_text
 from koordsched.config.flags import parse_flags
 from koordsched.framework.row_refusals import NO_REFUSALS
-from koordsched.plugins.loadaware.plugin import LoadAwareScheduling
-from koordsched.plugins.loadaware.state import LoadState, load_state
+from koordsched.plugins.loadaware.plugin import LoadAwareScheduling, load_state
+from koordsched.plugins.loadaware.state import LoadState
 from koordsched.queue.events import ActionType, EventResource, cluster_event
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
 

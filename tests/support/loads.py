@@ -11,8 +11,8 @@ from koordsched.api.validation import decode
 from koordsched.clock import rfc3339
 from koordsched.config.features import FeatureGates
 from koordsched.config.koordinator_args import LoadAwareSchedulingAggregatedArgs, LoadAwareSchedulingArgs, _complete_load_aware
-from koordsched.plugins.loadaware.plugin import LoadAwareScheduling
-from koordsched.plugins.loadaware.state import LoadState, load_state
+from koordsched.plugins.loadaware.plugin import LoadAwareScheduling, load_state
+from koordsched.plugins.loadaware.state import LoadState
 from support.builders import NodeBuilder, PodBuilder
 from support.plugins import WatchingBench
 from support.queueing import HandClock

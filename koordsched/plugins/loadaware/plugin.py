@@ -14,9 +14,10 @@ from koordsched._core.load import EXPIRED_CODE, LoadScoring, filter_load, refusa
 from koordsched.framework.interface import FilterNodesPlugin, PreFilterPlugin, ReservePlugin, ScoreNodesPlugin
 from koordsched.framework.routes import Answer, Route, RoutesPlugin
 from koordsched.framework.status import SKIP, Status, unschedulable
+from koordsched.plugins.loadaware.check import LoadCheck
 from koordsched.plugins.loadaware.endpoint import describe
 from koordsched.plugins.loadaware.queueing_hints import LoadHints
-from koordsched.plugins.loadaware.state import load_state
+from koordsched.plugins.loadaware.state import LoadState
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -114,3 +115,14 @@ class LoadAwareScheduling(PreFilterPlugin, FilterNodesPlugin, ScoreNodesPlugin, 
 
     def _show(self, named: Mapping[str, str]) -> Answer:
         return Answer(describe(self._state, self._loads, named["nodeName"], self._cache))
+
+
+def load_state(handle: Handle) -> LoadState:
+    """Return the state that all plugins on this cache share. To be called while the plugin is made."""
+
+    def make() -> LoadState:
+        state = LoadState(handle)
+        handle.cache.checked.append(LoadCheck(state, handle))
+        return state
+
+    return handle.cache.shared.one(LoadState, make)

@@ -85,9 +85,6 @@ class DomainSums:
     def refuse_above(self, rows: NDArray[np.int32], codes: NDArray[np.int32], limit: int, above: int, missing: int = 0) -> None:
         """Where the code is 0: write `above` when the row's sum is larger than limit, `missing` when the row has no domain."""
 
-    def refuse_below(self, rows: NDArray[np.int32], codes: NDArray[np.int32], limit: int, below: int, missing: int = 0) -> None:
-        """Where the code is 0: write `below` when the row's sum is smaller than limit, `missing` when the row has no domain."""
-
     def add_to(self, rows: NDArray[np.int32], scores: NDArray[np.int64], weight: int = 1) -> None:
         """Add weight x its domain's sum to each row's score; rows without a domain get nothing."""
 

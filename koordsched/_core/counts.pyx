@@ -222,13 +222,7 @@ cdef class DomainSums:
         cdef Rows asked = rows_of(rows)
         cdef int32_t* out = _codes_of(codes, asked)
         with nogil:
-            _refuse(self.table.attribute[self.attribute], self.sums, asked, limit, 1, above, missing, out)
-
-    def refuse_below(self, cnp.ndarray rows not None, cnp.ndarray codes not None, int64_t limit, int32_t below, int32_t missing=0):
-        cdef Rows asked = rows_of(rows)
-        cdef int32_t* out = _codes_of(codes, asked)
-        with nogil:
-            _refuse(self.table.attribute[self.attribute], self.sums, asked, -limit, -1, below, missing, out)
+            _refuse(self.table.attribute[self.attribute], self.sums, asked, limit, above, missing, out)
 
     def add_to(self, cnp.ndarray rows not None, cnp.ndarray scores not None, int64_t weight=1):
         cdef Rows asked = rows_of(rows)
@@ -366,8 +360,7 @@ cdef void _refuse(
     const int64_t[::1] sums,
     Rows rows,
     int64_t limit,
-    int64_t sign,
-    int32_t beyond,
+    int32_t above,
     int32_t missing,
     int32_t* codes,
 ) noexcept nogil:
@@ -379,8 +372,8 @@ cdef void _refuse(
         domain = value[rows.at[i]]
         if domain == 0:
             codes[i] = missing
-        elif sign * _sum_of(sums, domain) > limit:
-            codes[i] = beyond
+        elif _sum_of(sums, domain) > limit:
+            codes[i] = above
 
 
 cdef void _add_sums(const int32_t[::1] value, const int64_t[::1] sums, Rows rows, int64_t weight, int64_t* scores) noexcept nogil:

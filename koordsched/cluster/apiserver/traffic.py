@@ -41,11 +41,3 @@ class Traffic(msgspec.Struct):
         if latency is None:
             latency = self.latency[method] = Latency()
         latency.add(seconds)
-
-    @property
-    def bytes_sent(self) -> int:
-        return self.sent.total()
-
-    @property
-    def bytes_received(self) -> int:
-        return self.received.total()

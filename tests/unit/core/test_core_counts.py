@@ -116,9 +116,6 @@ def test_refusing_respects_the_codes_that_are_there() -> None:
     codes = np.array([0, 0, 0, 9, 0], np.int32)
     sums.refuse_above(rows(0, 1, 2, 3, 4), codes, 1, 2, 1)
     assert codes.tolist() == [0, 2, 1, 9, 0]
-    codes = np.zeros(5, np.int32)
-    sums.refuse_below(rows(0, 1, 2, 3, 4), codes, 1, 4)
-    assert codes.tolist() == [0, 0, 0, 0, 4]
 
 
 def test_a_value_that_is_newer_than_the_sums_counts_nothing() -> None:

@@ -304,6 +304,20 @@ class Cache:
             self.table.touch(node.row)
             self.simulating = outer
 
+    def resize_quietly(self, info: PodInfo) -> None:
+        """Count a pod by other amounts or ports within a simulation, whose end does so again with the former ones.
+
+        Nothing is done while a view hides the pod.
+        """
+        state = self.pods[info.uid]
+        node = state.node
+        if node.hidden is not None and info.uid in node.hidden:
+            return
+        self._take_quietly(node, state.info)
+        state.info, state.request = info, self.columns.request(info.resources)
+        self._put_quietly(node, info)
+        self.table.touch(node.row)
+
     def view(self, owner: Hashable) -> AbstractContextManager[None]:
         """Return what shows the nodes as the owner sees them: its placeholders are not there (`credits`). O(placeholders) to enter.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from koordsched._core.view import RowView, TableView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
+    from collections.abc import Callable, Collection, Hashable, Iterable
 
     from koordsched._core.table import NodeTable
 
@@ -40,6 +40,9 @@ class Credits:
         self._owned: dict[str, int] = {}  # by uid of a placeholder: how many owners it has
         self.shown: OwnerView | None = None
         self._hooks: list[Callable[[str], None]] = []
+        self._drawn: dict[str, str] = {}  # by uid of a pod: the placeholder that it draws on
+        self._drawers: dict[str, dict[str, None]] = {}  # by uid of a placeholder: the pods that draw on it
+        self._draw_hooks: list[Callable[[str, str], None]] = []
 
     def __len__(self) -> int:
         """Return how many owners there are."""
@@ -88,6 +91,42 @@ class Credits:
             del self._owners[owner]
         if not self.is_placeholder(placeholder):
             self._changed(placeholder)
+
+    # What pods take of placeholders
+
+    def draw(self, pod: str, placeholder: str) -> None:
+        """Note that the pod (by uid) takes what it holds out of the placeholder, and out of no other."""
+        if self._drawn.get(pod) == placeholder:
+            return
+        self.end_draw(pod)
+        self._drawn[pod] = placeholder
+        self._drawers.setdefault(placeholder, {})[pod] = None
+        for hook in self._draw_hooks:
+            hook(pod, placeholder)
+
+    def end_draw(self, pod: str) -> None:
+        """Note that the pod takes nothing out of a placeholder any more."""
+        placeholder = self._drawn.pop(pod, None)
+        if placeholder is None:
+            return
+        drawers = self._drawers[placeholder]
+        del drawers[pod]
+        if not drawers:
+            del self._drawers[placeholder]
+        for hook in self._draw_hooks:
+            hook(pod, placeholder)
+
+    def drawn_from(self, pod: str) -> str | None:
+        """Return the placeholder that the pod draws on."""
+        return self._drawn.get(pod)
+
+    def drawers(self, placeholder: str) -> Collection[str]:
+        """Return the pods that draw on the placeholder."""
+        return self._drawers.get(placeholder, {})
+
+    def call_when_drawn(self, hook: Callable[[str, str], None]) -> None:
+        """Call the hook with (pod, placeholder) when a pod begins or ceases to draw on it."""
+        self._draw_hooks.append(hook)
 
     def _changed(self, uid: str) -> None:
         for hook in self._hooks:

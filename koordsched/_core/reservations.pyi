@@ -1,0 +1,77 @@
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koordsched._core.table import NodeTable, Request
+
+class Matched:
+    """The reservations that a pod matches, as pairs of row and slot, ascending by row. Immutable."""
+
+    def __init__(self, rows: NDArray[np.int32], slots: NDArray[np.int32]) -> None: ...
+    def __len__(self) -> int: ...
+    @property
+    def rows(self) -> NDArray[np.int32]: ...
+    def slots_of(self, row: int) -> list[int]: ...
+
+class Shortages:
+    """Codes of a filter: each stands for what nodes and what reservations are short of. Belongs to one shape."""
+
+    def __init__(self) -> None: ...
+    def of(self, code: int) -> tuple[int, int, int]:
+        """Return (bits of the request's ids of which nodes are short, the same of reservations, tag)."""
+
+class ReservationTable:
+    """What is left of reservations, by slot; amounts by resource ids of the node table."""
+
+    def __init__(self, table: NodeTable) -> None: ...
+    @property
+    def capacity(self) -> int: ...
+    def acquire(self) -> int:
+        """Take a free slot, all 0."""
+
+    def release(self, slot: int) -> None: ...
+    def write(
+        self,
+        slot: int,
+        allocatable: Mapping[int, int],
+        allocated: Mapping[int, int],
+        reserved: Mapping[int, int],
+        named: Mapping[int, bool],
+        owners_left: int | None,
+        order: int,
+        weights: int,
+    ) -> None:
+        """Write what a reservation has. allocated: what owners take, which may be more than there is. reserved: inside, for no owner.
+
+        named: its ResourceNames; True: an owner gets no more of it than what is left. owners_left: None, not limited. weights: resources of
+        which something is allocatable.
+        """
+
+    def filter(
+        self, request: Request, rows: NDArray[np.int32], matched: Matched, shortages: Shortages, tag: int, *, required: bool
+    ) -> NDArray[np.int32]:
+        """Return 0 for rows where the pod fits with one of its reservations, or without where that may be; else codes of `shortages`.
+
+        To be called while the placeholders of `matched` are hidden (`Cache.view`). required: the pod has to use one.
+        """
+
+    def scores(
+        self, request: Request, rows: NDArray[np.int32], matched: Matched, *, required: bool
+    ) -> NDArray[np.int64]:
+        """Return the score of the reservation that each row would be given, 0 where there is none. Within the view, as `filter`."""
+
+    def first_by_order(self, rows: NDArray[np.int32], matched: Matched) -> int:
+        """Return which of the rows has the matched reservation of the smallest order, the first of equal ones; -1: none has an order."""
+
+    def fits(self, slot: int, request: Request, row: int, *, counted: bool) -> tuple[int, int]:
+        """Return (bits of which the row is short, bits of which the reservation is) for a pod with this one, outside of views.
+
+        counted: the row counts the pod already.
+        """
+
+    def touches(self, slot: int, request: Request) -> bool:
+        """Answer whether the pod requests anything that the reservation reserves."""
+
+    def score(self, slot: int, request: Request) -> int:
+        """Return how full the reservation would be, 0 to 100 (MostAllocated)."""

@@ -1,0 +1,379 @@
+"""Whether pods fit with the reservations that they match, and how full these would be (reservation.md §8, §9)."""
+
+import numpy as np
+
+cimport cython
+cimport numpy as cnp
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+
+from koordsched._core.rows cimport Rows, codes_in, rows_of, scores_in, zero_codes, zero_scores
+from koordsched._core.table cimport NodeTable, Request, RESOURCE_PODS
+
+cnp.import_array()
+
+cdef extern from *:
+    """
+    typedef __int128 koordsched_wide;
+    """
+    ctypedef long long wide "koordsched_wide"
+
+cdef int MAX_BITS = 30  # ids of a request that a mask has bits for
+cdef int64_t NO_ORDER = 0
+
+
+@cython.final
+cdef class Matched:
+    cdef const int32_t[::1] _rows
+    cdef const int32_t[::1] _slots
+
+    def __init__(self, rows, slots):
+        if len(rows) != len(slots):
+            raise ValueError(f"{len(rows)} rows and {len(slots)} slots")
+        self._rows = rows
+        self._slots = slots
+
+    def __len__(self):
+        return self._rows.shape[0]
+
+    @property
+    def rows(self):
+        return np.asarray(self._rows)
+
+    def slots_of(self, int32_t row):
+        cdef Py_ssize_t i
+        return [self._slots[i] for i in range(self._rows.shape[0]) if self._rows[i] == row]
+
+
+@cython.final
+cdef class Shortages:
+    cdef dict _codes   # (node bits, reservation bits, tag) -> code, from 1 on
+    cdef list _known
+
+    def __init__(self):
+        self._codes = {}
+        self._known = [(0, 0, 0)]
+
+    def of(self, Py_ssize_t code):
+        if not 0 < code < len(self._known):
+            raise IndexError(f"code {code} of {len(self._known)}")
+        return self._known[code]
+
+    cdef int32_t code(self, uint32_t node, uint32_t reservation, int64_t tag) except -1:
+        key = (node, reservation, tag)
+        found = self._codes.get(key)
+        if found is None:
+            found = self._codes[key] = len(self._known)
+            self._known.append(key)
+        return found
+
+
+cdef class ReservationTable:
+
+    def __init__(self, NodeTable table not None):
+        self.table = table
+        self.capacity = 0
+        self.resources = 0
+        self._free = []
+        self._resize(64, max(8, table.resources))
+
+    def _resize(self, Py_ssize_t capacity, Py_ssize_t resources):
+        old, kept = self.capacity, self.resources
+        for name in ("left", "available", "limit", "named", "allocatable", "allocated"):
+            grown = np.zeros((capacity, resources), np.uint8 if name == "named" else np.int64)
+            if name == "limit":
+                grown[:] = UNBOUNDED
+            if old:
+                grown[:old, :kept] = self._column(name)
+            self._set_column(name, grown)
+        for name in ("owners_left", "order", "weights"):
+            line = np.zeros(capacity, np.int64)
+            if old:
+                line[:old] = self._column(name)
+            self._set_column(name, line)
+        self._free += range(capacity - 1, old - 1, -1)
+        self.capacity = capacity
+        self.resources = resources
+
+    def _column(self, name):
+        return np.asarray({
+            "left": self.left, "available": self.available, "limit": self.limit, "named": self.named, "allocatable": self.allocatable,
+            "allocated": self.allocated, "owners_left": self.owners_left, "order": self.order, "weights": self.weights,
+        }[name])
+
+    def _set_column(self, name, values):
+        if name == "left":
+            self.left = values
+        elif name == "available":
+            self.available = values
+        elif name == "limit":
+            self.limit = values
+        elif name == "named":
+            self.named = values
+        elif name == "allocatable":
+            self.allocatable = values
+        elif name == "allocated":
+            self.allocated = values
+        elif name == "owners_left":
+            self.owners_left = values
+        elif name == "order":
+            self.order = values
+        else:
+            self.weights = values
+
+    def acquire(self):
+        if not self._free:
+            self._resize(2 * self.capacity, self.resources)
+        return self._free.pop()
+
+    def release(self, Py_ssize_t slot):
+        self._check(slot)
+        self._clear(slot)
+        self._free.append(slot)
+
+    def _check(self, Py_ssize_t slot):
+        if not 0 <= slot < self.capacity:
+            raise IndexError(f"slot {slot} of {self.capacity}")
+
+    def _clear(self, Py_ssize_t slot):
+        cdef Py_ssize_t k
+        for k in range(self.resources):
+            self.left[slot, k] = 0
+            self.available[slot, k] = 0
+            self.limit[slot, k] = UNBOUNDED
+            self.named[slot, k] = 0
+            self.allocatable[slot, k] = 0
+            self.allocated[slot, k] = 0
+        self.owners_left[slot] = UNBOUNDED
+        self.order[slot] = NO_ORDER
+        self.weights[slot] = 0
+
+    def write(self, Py_ssize_t slot, allocatable, allocated, reserved, named, owners_left, int64_t order, int64_t weights):
+        self._check(slot)
+        if self.table.resources > self.resources:
+            self._resize(self.capacity, 2 * self.table.resources)
+        self._clear(slot)
+        cdef int64_t whole, taken, inside, rest
+        cdef Py_ssize_t k
+        for k, whole in allocatable.items():
+            taken, inside = allocated.get(k, 0), reserved.get(k, 0)
+            rest = whole - taken if taken < whole else 0
+            self.allocatable[slot, k] = whole
+            self.allocated[slot, k] = taken
+            self.left[slot, k] = rest
+            self.available[slot, k] = max(rest - inside, 0)
+        for k, limited in named.items():
+            self.named[slot, k] = 1
+            if limited:
+                whole, taken, inside = allocatable.get(k, 0), allocated.get(k, 0), reserved.get(k, 0)
+                self.limit[slot, k] = whole - inside - max(taken, 0)
+        self.owners_left[slot] = UNBOUNDED if owners_left is None else owners_left
+        self.order[slot] = order
+        self.weights[slot] = weights
+
+    # Owners within their view
+
+    def filter(self, Request request not None, cnp.ndarray rows not None, Matched matched not None, Shortages shortages not None,
+               int64_t tag, *, bint required):
+        cdef Rows asked = rows_of(rows)
+        cdef cnp.ndarray codes = zero_codes(asked)
+        cdef int32_t* out = codes_in(codes)
+        cdef Py_ssize_t i, p, begin, end, count = matched._rows.shape[0]
+        cdef const int32_t* pair_rows = &matched._rows[0] if count else NULL
+        cdef uint32_t node, inside, nodes, insides, last_node = 0, last_inside = 0
+        cdef int32_t last_code = 0
+        cdef Py_ssize_t row
+        cdef bint fits
+        self._check_request(request)
+        for i in range(asked.count):
+            row = asked.at[i]
+            begin = self._first(pair_rows, count, row)
+            end = begin
+            while end < count and pair_rows[end] == row:
+                end += 1
+            if begin == end:
+                if required:
+                    out[i] = shortages.code(0, 0, tag)
+                continue
+            fits, nodes, insides = False, 0, 0
+            for p in range(begin, end):
+                if not required and not self._touches(matched._slots[p], request.ids):
+                    continue
+                self._short(request, row, matched._slots[begin:end], matched._slots[p], &node, &inside)
+                if not node and not inside:
+                    fits = True
+                    break
+                nodes |= node
+                insides |= inside
+            if fits:
+                continue
+            if not required and not nodes:
+                self._short(request, row, matched._slots[begin:end], -1, &nodes, &insides)
+                insides = 0
+                if not nodes:
+                    continue
+            elif not required:
+                insides = 0
+            if nodes != last_node or insides != last_inside or not last_code:
+                last_node, last_inside = nodes, insides
+                last_code = shortages.code(nodes, insides, tag)
+            out[i] = last_code
+        return codes
+
+    def scores(self, Request request not None, cnp.ndarray rows not None, Matched matched not None, *, bint required):
+        cdef Rows asked = rows_of(rows)
+        cdef cnp.ndarray found = zero_scores(asked)
+        cdef int64_t* out = scores_in(found)
+        cdef Py_ssize_t i, p, begin, end, count = matched._rows.shape[0]
+        cdef const int32_t* pair_rows = &matched._rows[0] if count else NULL
+        cdef uint32_t node, inside
+        cdef int64_t order, best_order, score, best
+        cdef int32_t slot
+        self._check_request(request)
+        for i in range(asked.count):
+            begin = self._first(pair_rows, count, asked.at[i])
+            end = begin
+            while end < count and pair_rows[end] == asked.at[i]:
+                end += 1
+            if required and end - begin == 1:
+                out[i] = self._score(matched._slots[begin], request.ids, request.amounts)
+                continue
+            best, best_order = -1, NO_ORDER
+            for p in range(begin, end):
+                slot = matched._slots[p]
+                if not required and not self._touches(slot, request.ids):
+                    continue
+                self._short(request, asked.at[i], matched._slots[begin:end], slot, &node, &inside)
+                if node or inside:
+                    continue
+                order = self.order[slot]
+                score = self._score(slot, request.ids, request.amounts)
+                if order != NO_ORDER:
+                    if best_order == NO_ORDER or order < best_order:
+                        best, best_order = score, order
+                elif best_order == NO_ORDER and score > best:
+                    best = score
+            if best > 0:
+                out[i] = best
+        return found
+
+    def first_by_order(self, cnp.ndarray rows not None, Matched matched not None):
+        cdef Rows asked = rows_of(rows)
+        cdef Py_ssize_t i, p, count = matched._rows.shape[0]
+        cdef const int32_t* pair_rows = &matched._rows[0] if count else NULL
+        cdef int64_t order, best_order = NO_ORDER
+        cdef int32_t found = -1
+        for i in range(asked.count):
+            p = self._first(pair_rows, count, asked.at[i])
+            while p < count and pair_rows[p] == asked.at[i]:
+                order = self.order[matched._slots[p]]
+                if order != NO_ORDER and (best_order == NO_ORDER or order < best_order):
+                    best_order, found = order, asked.at[i]
+                p += 1
+        return found
+
+    # One reservation
+
+    def fits(self, Py_ssize_t slot, Request request not None, Py_ssize_t row, *, bint counted):
+        self._check(slot)
+        self.table.check_row(row)
+        self._check_request(request)
+        cdef uint32_t node = 0, inside = 0
+        cdef Py_ssize_t j, k
+        cdef int64_t amount, free
+        for j in range(request.ids.shape[0]):
+            k, amount = request.ids[j], request.amounts[j]
+            free = self.table.allocatable[k, row] - self.table.requested[k, row] + (amount if counted else 0)
+            if k == RESOURCE_PODS:
+                free += 1  # the placeholder's own slot
+                if self.owners_left[slot] < 1:
+                    inside |= 1 << j
+            else:
+                free += self.available[slot, k]
+                if amount > self.limit[slot, k]:
+                    inside |= 1 << j
+            if amount > free:
+                node |= 1 << j
+        return node, inside
+
+    def touches(self, Py_ssize_t slot, Request request not None):
+        self._check(slot)
+        self._check_request(request)
+        return self._touches(slot, request.ids)
+
+    def score(self, Py_ssize_t slot, Request request not None):
+        self._check(slot)
+        self._check_request(request)
+        return self._score(slot, request.ids, request.amounts)
+
+    cdef int _check_request(self, Request request) except -1:
+        if request.ids.shape[0] > MAX_BITS:
+            raise ValueError(f"a request of {request.ids.shape[0]} resources: a mask holds {MAX_BITS}")
+        if request.largest >= self.table.resources:
+            raise IndexError(f"resource {request.largest} of {self.table.resources}")
+        if request.largest >= self.resources:
+            self._resize(self.capacity, 2 * self.table.resources)
+        return 0
+
+    cdef void _short(self, Request request, Py_ssize_t row, const int32_t[::1] matched, Py_ssize_t slot, uint32_t* node,
+                     uint32_t* inside) noexcept:
+        """Find out of what the row and the reservation are short for the pod; slot -1: with no reservation at all.
+
+        The placeholders of `matched`, which are all on the row, are hidden, so what they hold is taken off here.
+        """
+        cdef Py_ssize_t j, k, m
+        cdef int64_t amount, free
+        node[0], inside[0] = 0, 0
+        for j in range(request.ids.shape[0]):
+            k, amount = request.ids[j], request.amounts[j]
+            free = self.table.allocatable[k, row] - self.table.requested[k, row]
+            if k == RESOURCE_PODS:
+                if slot >= 0 and self.owners_left[slot] < 1:
+                    inside[0] |= 1 << j
+            else:
+                for m in range(matched.shape[0]):
+                    free -= self.left[matched[m], k]
+                if slot >= 0:
+                    free += self.available[slot, k]
+                    if amount > self.limit[slot, k]:
+                        inside[0] |= 1 << j
+            if amount > free:
+                node[0] |= 1 << j
+
+    cdef Py_ssize_t _first(self, const int32_t* rows, Py_ssize_t count, Py_ssize_t row) noexcept nogil:
+        """Return the place of the first pair of the row, or of a later row."""
+        cdef Py_ssize_t low = 0, high = count, middle
+        while low < high:
+            middle = (low + high) >> 1
+            if rows[middle] < row:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    cdef bint _touches(self, Py_ssize_t slot, const int32_t[::1] ids) noexcept nogil:
+        cdef Py_ssize_t j
+        for j in range(ids.shape[0]):
+            if ids[j] != RESOURCE_PODS and self.named[slot, ids[j]]:
+                return True
+        return False
+
+    cdef int64_t _score(self, Py_ssize_t slot, const int32_t[::1] ids, const int64_t[::1] amounts) noexcept nogil:
+        # 100 times an amount may be more than int64 holds: memory beyond 83 TiB.
+        cdef Py_ssize_t j, k
+        cdef int64_t total = 0, whole, asked
+        cdef wide used
+        if not self.weights[slot]:
+            return 0
+        for k in range(self.resources):
+            whole = self.allocatable[slot, k]
+            if not whole or k == RESOURCE_PODS:
+                continue
+            asked = 0
+            for j in range(ids.shape[0]):
+                if ids[j] == k:
+                    asked = amounts[j]
+                    break
+            used = <wide> asked + self.allocated[slot, k]
+            if used <= whole:
+                total += <int64_t> (100 * used / whole)
+        return total // self.weights[slot]

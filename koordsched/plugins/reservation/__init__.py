@@ -1,0 +1,10 @@
+"""Reservation: capacity of nodes that is kept for pods to come (reservation.md).
+
+- `info.py`       one reservation, with who owns how much of it
+- `matching.py`   which pods may use which reservations
+- `state.py`      the reservations of the cluster, the pods that stand for them in the cache, and their owners
+- `reasons.py`    what users read
+- `diagnosis.py`  why the reservations of a pod that fits nowhere are of no use to it
+- `nomination.py` which of its reservations a pod is given on the chosen node
+- `plugin.py`     what is asked about a pod at each extension point
+"""

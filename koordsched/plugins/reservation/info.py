@@ -1,0 +1,159 @@
+"""One reservation: what it has, and what its owners have taken (reservation.md §4, the ledger)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koordsched.api.koordinator.node_reservation import NODE_RESERVATION, NodeReservation
+from koordsched.api.koordinator.reading import Malformed, read_annotation
+from koordsched.api.koordinator.reservation_links import reservation_order, restricted_options
+from koordsched.api.quantity import QuantityError, milli_value, value
+from koordsched.api.resources import DEFAULT_MEMORY, DEFAULT_MILLI_CPU, PodResources
+
+if TYPE_CHECKING:
+    from koordsched.api.core import ResourceList
+    from koordsched.api.koordinator.reservations import Reservation
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.plugins.reservation.matching import OwnerSpec
+
+DEFAULT, ALIGNED, RESTRICTED = "", "Aligned", "Restricted"
+AVAILABLE = "Available"
+NO_SLOT = -1
+
+
+class ReservationInfo:
+    """A reservation on a node. Amounts by name: cpu in milli, others in whole units.
+
+    `pod` stands for all of it; `counted` is what the cache counts of it: that pod with what its owners have left, None while nothing is.
+    """
+
+    __slots__ = (
+        "allocatable",
+        "allocate_once",
+        "allocated",
+        "available",
+        "counted",
+        "created",
+        "name",
+        "node_name",
+        "order",
+        "owners",
+        "pod",
+        "policy",
+        "problem",
+        "reservation",
+        "reserved",
+        "resource_names",
+        "slot",
+        "spec",
+        "taints",
+        "terminating",
+        "uid",
+        "unschedulable",
+    )
+
+    def __init__(self, reservation: Reservation, pod: PodInfo) -> None:
+        self.uid = reservation.metadata.uid
+        self.name = reservation.metadata.name
+        self.node_name = reservation.status.node_name
+        self.owners: dict[str, PodInfo] = {}  # by uid
+        self.allocated: dict[str, int] = {}  # of `resource_names`, no zeros; may be more than allocatable
+        self.counted: PodInfo | None = None
+        self.spec: OwnerSpec | None = None  # None while its owners cannot be read
+        self.slot = NO_SLOT
+        self.read(reservation, pod)
+
+    def read(self, reservation: Reservation, pod: PodInfo) -> None:
+        """Take over a newer state of the object. pod: what stands for it."""
+        meta, spec, status = reservation.metadata, reservation.spec, reservation.status
+        self.reservation = reservation
+        self.pod = pod
+        self.available = status.phase == AVAILABLE
+        self.problem = ""
+        self.allocate_once = spec.allocate_once
+        self.unschedulable = spec.unschedulable
+        self.terminating = meta.deletion_timestamp is not None
+        self.taints = tuple(taint for taint in spec.taints if taint.effect in {"NoSchedule", "NoExecute"})
+        self.policy = spec.allocate_policy
+        self.order = reservation_order(meta.labels)
+        self.created = meta.creation_timestamp or ""
+        try:
+            self.allocatable = amounts_of(status.allocatable) if self.available else dict(pod.resources.requests)
+        except QuantityError as error:
+            self.problem, self.allocatable = f"status.allocatable: {error}", {}
+        names = frozenset(self.allocatable)
+        if self.policy == RESTRICTED:
+            try:
+                names &= frozenset(restricted_options(meta.annotations)) or names
+            except Malformed as error:
+                self.problem = str(error)
+        self.resource_names = names
+        self.reserved = _reserved_inside(meta.annotations)
+        self.allocated = {}
+        for owner in self.owners.values():
+            self.count(owner, 1)
+
+    @property
+    def matchable(self) -> bool:
+        """Whether pods may become owners: there is capacity, and an AllocateOnce reservation has no owner yet (D2)."""
+        return self.available and not self.problem and self.spec is not None and not (self.allocate_once and self.owners)
+
+    def count(self, owner: PodInfo, sign: int) -> None:
+        """Add what an owner takes (1), or take it off again (-1)."""
+        allocated = self.allocated
+        for name, amount in owner.resources.requests.items():
+            if name in self.resource_names:
+                taken = allocated.get(name, 0) + sign * amount
+                if taken:
+                    allocated[name] = taken
+                else:
+                    del allocated[name]
+
+    def left(self) -> PodInfo:
+        """Return the pod that stands for what is left: of each amount what its owners have not taken, at least 0 (D1), and of its ports."""
+        pod = self.pod
+        if not self.owners:
+            return pod
+        whole, taken = pod.resources, self.allocated
+        requests = {name: amount - min(taken.get(name, 0), amount) for name, amount in whole.requests.items()}
+        requests = {name: amount for name, amount in requests.items() if amount}
+        cpu = max(whole.nonzero_cpu - taken.get("cpu", DEFAULT_MILLI_CPU), 0)
+        memory = max(whole.nonzero_memory - taken.get("memory", DEFAULT_MEMORY), 0)
+        left = pod.with_pod(pod.pod)
+        left.resources = PodResources(requests, cpu, memory, cpu, memory)
+        if pod.ports:
+            used = {port for owner in self.owners.values() for port in owner.ports}
+            left.ports = tuple(port for port in pod.ports if port not in used)
+        return left
+
+
+def same_amounts(one: PodInfo, other: PodInfo) -> bool:
+    """Answer whether two pods are counted alike."""
+    a, b = one.resources, other.resources
+    return (
+        one.ports == other.ports
+        and a.requests == b.requests
+        and a.nonzero_cpu == b.nonzero_cpu
+        and a.nonzero_memory == b.nonzero_memory
+    )
+
+
+def amounts_of(resources: ResourceList) -> dict[str, int]:
+    """Return the amounts of all resources, `pods` included. QuantityError."""
+    return {name: milli_value(quantity) if name == "cpu" else value(quantity) for name, quantity in resources.items()}
+
+
+def _reserved_inside(annotations: dict[str, str]) -> dict[str, int]:
+    """Return what the reservation keeps from its owners; {} where the annotation cannot be read (reservation.md §18)."""
+    if not annotations.get(NODE_RESERVATION):
+        return {}
+    try:
+        inner = read_annotation(annotations, NODE_RESERVATION, NodeReservation)
+        if inner is None:
+            return {}
+        amounts = amounts_of(inner.resources)
+        if inner.reserved_cpus:
+            amounts["cpu"] = 1000 * inner.cpus.bit_count()
+    except (Malformed, QuantityError, ValueError):
+        return {}
+    return amounts

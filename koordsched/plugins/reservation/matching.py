@@ -1,0 +1,322 @@
+"""Which pods may use which reservations (reservation.md §7).
+
+Owners of reservations are looked at once for each distinct specification of owners (`OwnerSpec`), which an index finds by what a pod must
+have to match it: a label, a controller, a name. Pods that match the same specifications with the same affinity have one `Matcher`, which
+knows the reservations that they match; it is the owner of their credits (`Cache.credits`).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from koordsched.api.core import Taint
+from koordsched.api.koordinator.reading import Malformed
+from koordsched.api.koordinator.reservation_affinity import RESERVATION_AFFINITY, ReservationAffinity, reservation_affinity
+from koordsched.api.koordinator.reservation_links import EXACT_MATCH, RESERVATION_IGNORED, exact_match, is_ignoring_reservations
+from koordsched.api.selectors import LabelSelectorMatcher, SelectorError, label_selector_matcher, requirement_error, requirement_matches
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Iterator, Mapping
+
+    from koordsched.api.core import NodeSelectorTerm, ObjectReference, Pod, Toleration
+    from koordsched.api.koordinator.reservations import ReservationController, ReservationOwner
+    from koordsched.api.meta import LabelSelectorRequirement
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.plugins.reservation.info import ReservationInfo
+
+UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+METADATA_NAME = "metadata.name"
+
+
+class _Item(NamedTuple):
+    """One item of a reservation's owners: all that is there has to match."""
+
+    object: ObjectReference | None
+    controller: ReservationController | None
+    selector: LabelSelectorMatcher | None
+
+    def matches(self, pod: Pod) -> bool:
+        meta = pod.metadata
+        if self.selector is not None and not self.selector.matches(meta.labels):
+            return False
+        named, controller = self.object, self.controller
+        if named is not None and not (
+            named.uid in {"", meta.uid}
+            and named.name in {"", meta.name}
+            and named.namespace in {"", meta.namespace}
+            and named.api_version in {"", "v1"}  # what pods are; an informer does not say so (D7)
+        ):
+            return False
+        if controller is None:
+            return True
+        return controller.namespace in {"", meta.namespace} and any(
+            controller.controller in {None, owner.controller}
+            and controller.uid in {"", owner.uid}
+            and controller.name in {"", owner.name}
+            and controller.kind in {"", owner.kind}
+            and controller.api_version in {"", owner.api_version}
+            for owner in meta.owner_references
+        )
+
+    def need(self) -> Hashable:
+        """Return what a pod has to have to match, as `_offers` names it; None when there is nothing that an index could find it by."""
+        if self.object is not None and self.object.uid:
+            return "uid", self.object.uid
+        if self.object is not None and self.object.name:
+            return "name", self.object.name
+        if self.controller is not None and self.controller.uid:
+            return "controller", self.controller.uid
+        if self.controller is not None and self.controller.name:
+            return "controller name", self.controller.name
+        if self.selector is not None and self.selector.equal:
+            return self.selector.equal[0]
+        return None
+
+
+class OwnerSpec:
+    """What the owners of some reservations are: equal for all of these. Which they are: `reservations`, by uid."""
+
+    __slots__ = ("_items", "key", "matchers", "needs", "reservations")
+
+    def __init__(self, key: bytes, items: tuple[_Item, ...]) -> None:
+        self.key = key
+        self._items = items
+        self.needs = list(dict.fromkeys(item.need() for item in items))
+        self.reservations: dict[str, ReservationInfo] = {}
+        self.matchers: dict[Matcher, None] = {}  # of pods that match these owners; but for those that name one reservation
+
+    def matches(self, pod: Pod) -> bool:
+        return any(item.matches(pod) for item in self._items)
+
+
+class OwnerIndex:
+    """The specifications of owners that any reservation has."""
+
+    def __init__(self) -> None:
+        self._specs: dict[bytes, OwnerSpec] = {}
+        self._by_need: dict[Hashable, dict[OwnerSpec, None]] = {}
+        self._kinds: dict[str, int] = {}  # how many specifications need something other than a label, by what it is
+
+    def __len__(self) -> int:
+        return len(self._specs)
+
+    def add(self, owners: tuple[ReservationOwner, ...]) -> tuple[OwnerSpec, bool]:
+        """Return the specification, and whether no reservation had it before. SelectorError."""
+        key = msgspec.json.encode(owners)
+        found = self._specs.get(key)
+        if found is not None:
+            return found, False
+        items = []
+        for i, owner in enumerate(owners):
+            try:
+                selector = None if owner.label_selector is None else label_selector_matcher(owner.label_selector)
+            except SelectorError as error:
+                raise SelectorError(f"spec.owners[{i}].labelSelector: {error}") from None
+            items.append(_Item(owner.object, owner.controller, selector))
+        found = self._specs[key] = OwnerSpec(key, tuple(items))
+        for need in found.needs:
+            self._by_need.setdefault(need, {})[found] = None
+            kind = _kind(need)
+            self._kinds[kind] = self._kinds.get(kind, 0) + 1
+        return found, True
+
+    def drop(self, spec: OwnerSpec) -> None:
+        """Forget a specification that no reservation has any more."""
+        del self._specs[spec.key]
+        for need in spec.needs:
+            specs = self._by_need[need]
+            del specs[spec]
+            if not specs:
+                del self._by_need[need]
+            self._kinds[_kind(need)] -= 1
+
+    def matching(self, pod: Pod) -> tuple[OwnerSpec, ...]:
+        """Return the specifications that the pod matches. O(its labels and controllers, and the specifications that need one of these)."""
+        by_need = self._by_need
+        if not by_need:
+            return ()
+        found: list[OwnerSpec] = []
+        for need in pod.metadata.labels.items():
+            if need in by_need:
+                found += by_need[need]
+        if len(self._kinds) > 1 or "label" not in self._kinds:
+            for offer in self._offers(pod):
+                found += by_need.get(offer, ())
+        if not found:
+            return ()
+        return tuple([spec for spec in dict.fromkeys(found) if spec.matches(pod)])
+
+    @staticmethod
+    def _offers(pod: Pod) -> Iterator[Hashable]:
+        meta = pod.metadata
+        yield None
+        yield "uid", meta.uid
+        yield "name", meta.name
+        for owner in meta.owner_references:
+            yield "controller", owner.uid
+            yield "controller name", owner.name
+
+
+def _kind(need: Hashable) -> str:
+    other = {"uid", "name", "controller", "controller name"}
+    return str(need[0]) if isinstance(need, tuple) and need[0] in other else "label" if need is not None else "anything"
+
+
+class Outcome(Enum):
+    """What becomes of a reservation whose owner a pod is."""
+
+    MATCHED = 0
+    NAME_UNMATCHED = 1
+    AFFINITY_UNMATCHED = 2
+    UNSCHEDULABLE = 3
+    NOT_EXACT = 4
+    TAINTED = 5
+
+
+class Demand(NamedTuple):
+    """What a pod asks of the reservations that it may own. amounts: those that have to be equal, by name in their order; None: absent."""
+
+    affinity: ReservationAffinity | None
+    exact: tuple[tuple[str, int | None], ...]
+    ignores: bool
+
+    @property
+    def required(self) -> bool:
+        return self.affinity is not None
+
+    @property
+    def name(self) -> str:
+        return "" if self.affinity is None else self.affinity.name
+
+
+NO_DEMAND = Demand(None, (), False)
+
+
+def demand_of(pod: PodInfo) -> Demand:
+    """Return what the pod asks of reservations. Malformed, SelectorError."""
+    meta = pod.pod.metadata
+    annotations = meta.annotations
+    ignores = is_ignoring_reservations(meta.labels) if RESERVATION_IGNORED in meta.labels else False
+    if RESERVATION_AFFINITY not in annotations and EXACT_MATCH not in annotations:
+        return Demand(None, (), True) if ignores else NO_DEMAND
+    affinity = reservation_affinity(annotations)
+    if affinity is not None:
+        _check(affinity)
+    requests = pod.resources.requests
+    exact = tuple((name, requests.get(name)) for name in exact_match(annotations))
+    return Demand(affinity, exact, ignores)
+
+
+def _check(affinity: ReservationAffinity) -> None:
+    required = affinity.required_during_scheduling_ignored_during_execution
+    for i, term in enumerate(() if required is None else required.reservation_selector_terms):
+        for requirement in term.match_expressions:
+            problem = requirement_error(requirement)
+            if problem is not None:
+                raise SelectorError(f"{RESERVATION_AFFINITY}: reservationSelectorTerms[{i}].matchExpressions: {problem}")
+
+
+def demand_key(pod: PodInfo) -> Hashable:
+    """Return what `demand_of` depends on."""
+    meta = pod.pod.metadata
+    annotations = meta.annotations
+    exact = annotations.get(EXACT_MATCH)
+    ignores = RESERVATION_IGNORED in meta.labels and is_ignoring_reservations(meta.labels)
+    return annotations.get(RESERVATION_AFFINITY), exact, pod.resources if exact else None, ignores
+
+
+class Classified(NamedTuple):
+    """What becomes of one reservation for the pods of a matcher; taint: the first one that is not tolerated, as texts name it."""
+
+    outcome: Outcome
+    taint: str = ""
+
+
+MATCHES = Classified(Outcome.MATCHED)
+
+
+def classify(demand: Demand, reservation: ReservationInfo, node_labels: Mapping[str, str]) -> Classified:
+    """Return what becomes of a matchable reservation for a pod that is one of its owners: the first step that decides (§7)."""
+    if demand.ignores:
+        return MATCHES
+    affinity = demand.affinity
+    if affinity is not None and affinity.name:
+        if affinity.name != reservation.name:
+            return Classified(Outcome.NAME_UNMATCHED)
+        return MATCHES if _matches_exactly(demand, reservation) else Classified(Outcome.NOT_EXACT)
+    tolerations = () if affinity is None else affinity.tolerations
+    if (reservation.unschedulable or reservation.terminating) and not _tolerates(tolerations, UNSCHEDULABLE_TAINT):
+        return Classified(Outcome.UNSCHEDULABLE)
+    if affinity is not None:
+        for taint in reservation.taints:
+            if not _tolerates(tolerations, taint):
+                return Classified(Outcome.TAINTED, f"{{{taint.key}: {taint.value}}}")
+        if not _selects(affinity, reservation, node_labels):
+            return Classified(Outcome.AFFINITY_UNMATCHED)
+    return MATCHES if _matches_exactly(demand, reservation) else Classified(Outcome.NOT_EXACT)
+
+
+def _tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
+    return any(
+        toleration.effect in {"", taint.effect}
+        and toleration.key in {"", taint.key}
+        and (toleration.operator == "Exists" or (toleration.operator in {"", "Equal"} and toleration.key and toleration.value == taint.value))
+        for toleration in tolerations
+    )
+
+
+def _selects(affinity: ReservationAffinity, reservation: ReservationInfo, node_labels: Mapping[str, str]) -> bool:
+    labels = {**node_labels, **reservation.reservation.metadata.labels}
+    if any(labels.get(key) != value for key, value in affinity.reservation_selector.items()):
+        return False
+    required = affinity.required_during_scheduling_ignored_during_execution
+    return required is None or any(_term_selects(term, labels, reservation.name) for term in required.reservation_selector_terms)
+
+
+def _term_selects(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> bool:
+    if not term.match_expressions and not term.match_fields:
+        return False
+    return all(_holds(requirement, labels.get(requirement.key)) for requirement in term.match_expressions) and all(
+        requirement.key == METADATA_NAME and _holds(requirement, name) for requirement in term.match_fields
+    )
+
+
+def _holds(requirement: LabelSelectorRequirement, value: str | None) -> bool:
+    return requirement_matches(requirement.operator, requirement.values, value)
+
+
+def _matches_exactly(demand: Demand, reservation: ReservationInfo) -> bool:
+    for name, asked in demand.exact:
+        has = reservation.allocatable.get(name)
+        if asked is None and has is None:
+            return True  # the names after it are not looked at
+        if asked != has:
+            return False
+    return True
+
+
+class Matcher:
+    """Pods that match the same reservations: equal in which specifications of owners they match and in what they ask of reservations.
+
+    credit_key: the name of their credits. error: why the pods' annotations cannot be read; they match nothing then.
+    """
+
+    __slots__ = ("credit_key", "demand", "error", "matched", "specs", "version")
+
+    def __init__(self, credit_key: str, specs: tuple[OwnerSpec, ...], demand: Demand, error: str = "") -> None:
+        self.credit_key = credit_key
+        self.specs = specs
+        self.demand = demand
+        self.error = error
+        self.matched: dict[str, ReservationInfo] = {}  # by uid
+        self.version = 0  # counts changes of `matched`
+
+
+def matcher_of(credit_key: str, specs: tuple[OwnerSpec, ...], pod: PodInfo) -> Matcher:
+    try:
+        return Matcher(credit_key, specs, demand_of(pod))
+    except (Malformed, SelectorError) as error:
+        return Matcher(credit_key, (), NO_DEMAND, str(error))

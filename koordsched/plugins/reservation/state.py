@@ -1,0 +1,438 @@
+"""The reservations of the cluster, as the scheduler counts them (reservation.md §4, §6).
+
+An Available reservation is counted by the cache as a placeholder: a pod with the reservation's uid that uses what the owners have left of
+it, at least 0 of each resource. Strangers find that taken; owners do not see it, since each is the credit of every `Matcher` whose pods
+match it (docs/decisions/0013). Everything follows from Reservations and from pods: which reservation a bound pod was given is in an
+annotation of it, and of a pod that is being bound it is noted here (`draw`). Objects may come in any order.
+
+One object for all profiles. Called by informers' handlers, the cache and the cycle; nothing awaits.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary, finalize
+
+import numpy as np
+
+from koordsched._core.change import NodeChange
+from koordsched._core.reservations import Matched, ReservationTable
+from koordsched.api.koordinator.reservation_affinity import RESERVATION_AFFINITY
+from koordsched.api.koordinator.reservation_links import RESERVATION_ALLOCATED, RESERVATION_IGNORED, allocated_reservation
+from koordsched.api.podinfo import PodInfo
+from koordsched.api.selectors import SelectorError
+from koordsched.cache.plugin_state import PodFollower
+from koordsched.plugins.reservation.info import DEFAULT, NO_SLOT, ReservationInfo, same_amounts
+from koordsched.plugins.reservation.matching import Matcher, Outcome, OwnerIndex, classify, demand_key, matcher_of
+from koordsched.plugins.reservation.reasons import ALLOCATED_ALREADY, NO_TARGET, TERMINATING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+
+    from koordsched.api.koordinator.reservations import Reservation
+    from koordsched.cache.cache import Cache
+    from koordsched.framework.handle import Handle
+    from koordsched.plugins.reservation.matching import OwnerSpec
+
+USAGE = int(NodeChange.USAGE)
+IDLE_SPECS = 64  # specifications without a reservation that are kept at least: pods are signed again when some are forgotten
+
+
+class CreditOwner(str):
+    """The name of the credits of one matcher. What is signed holds it; once nothing does, the matcher and its credits end."""
+
+    __slots__ = ("__weakref__", "matcher")
+
+    matcher: Matcher
+
+
+def reservation_state(handle: Handle) -> ReservationState:
+    """Return the state that all profiles share. To be called while the plugin is made."""
+    return handle.cache.shared.one(ReservationState, lambda: ReservationState(handle.cache))
+
+
+class ReservationState(PodFollower):
+    """The reservations on nodes, their owners, and who matches them.
+
+    changed: called with the uid of a reservation whose owners or their amounts have changed.
+    """
+
+    def __init__(self, cache: Cache) -> None:
+        self.by_uid: dict[str, ReservationInfo] = {}
+        self.changed: list[Callable[[str], None]] = []
+        self.table = ReservationTable(cache.table)
+        self._cache = cache
+        self._by_name: dict[str, ReservationInfo] = {}
+        self._by_node: dict[str, dict[str, ReservationInfo]] = {}
+        self._links: dict[str, dict[str, PodInfo]] = {}  # by uid of a reservation that is not here: its owners by uid
+        self._index = OwnerIndex()
+        self._owners: WeakValueDictionary[Hashable, CreditOwner] = WeakValueDictionary()
+        self._matchers: dict[str, Matcher] = {}  # by credit key
+        self._of_name: dict[str, dict[Matcher, None]] = {}  # matchers whose pods name a reservation
+        self._ignoring: dict[Matcher, None] = {}
+        self._ended: list[str] = []  # credit keys of matchers that nothing holds any more
+        self._pairs: dict[str, tuple[int, Matched]] = {}  # by credit key: of which version of the matcher
+        self._idle: dict[OwnerSpec, None] = {}
+        self._serial = count(1)
+        cache.columns.call_when_renewed(self._write_all)
+        cache.follow(self)
+
+    # Reading
+
+    def find(self, name: str) -> ReservationInfo | None:
+        """Return the reservation of this name that is on a node."""
+        return self._by_name.get(name)
+
+    def on_node(self, node_name: str) -> Collection[ReservationInfo]:
+        return self._by_node.get(node_name, {}).values()
+
+    def reservation_of(self, pod_uid: str) -> ReservationInfo | None:
+        """Return the reservation that the pod was given, if it is here."""
+        drawn = self._cache.credits.drawn_from(pod_uid)
+        return None if drawn is None else self.by_uid.get(drawn)
+
+    # Reservations
+
+    def put(self, reservation: Reservation) -> None:
+        """Take in a reservation that is on a node and active, or a change of it. QuantityError when its template cannot be read."""
+        self._forget_ended()
+        uid, status = reservation.metadata.uid, reservation.status
+        pod = PodInfo.of_reservation(reservation)
+        known = self.by_uid.get(uid)
+        if known is not None and known.node_name != status.node_name:
+            self.remove(uid)
+            known = None
+        if known is None:
+            known = self.by_uid[uid] = ReservationInfo(reservation, pod)
+            known.slot = self.table.acquire()
+            self._by_name[known.name] = known
+            self._by_node.setdefault(known.node_name, {})[uid] = known
+            for owner in self._links.pop(uid, {}).values():
+                known.owners[owner.uid] = owner
+                known.count(owner, 1)
+                self._cache.credits.draw(owner.uid, uid)
+        else:
+            known.read(reservation, pod)
+        self._set_spec(known)
+        if known.available:
+            self._recount(known, renewed=True)
+        elif known.counted is not None:
+            self._cache.remove_pod(uid)
+            known.counted = None
+        self._match(known)
+
+    def remove(self, uid: str) -> None:
+        """Forget a reservation that has ended: its placeholder goes, its owners stay where they are."""
+        info = self.by_uid.pop(uid, None)
+        if info is None:
+            return
+        if self._by_name.get(info.name) is info:
+            del self._by_name[info.name]
+        on_node = self._by_node[info.node_name]
+        del on_node[uid]
+        if not on_node:
+            del self._by_node[info.node_name]
+        info.available = False
+        self._match(info)
+        if info.spec is not None:
+            self._leave(info, info.spec)
+        for owner in info.owners.values():
+            self._cache.credits.end_draw(owner.uid)
+            if RESERVATION_ALLOCATED in owner.pod.metadata.annotations:
+                self._links.setdefault(uid, {})[owner.uid] = owner
+        self.table.release(info.slot)
+        info.slot = NO_SLOT
+        if info.counted is not None:
+            self._cache.remove_pod(uid)
+
+    def _set_spec(self, info: ReservationInfo) -> None:
+        """Find out what the owners are; pods that match a specification that is new are signed again."""
+        spec, is_new = None, False
+        try:
+            if info.reservation.spec.owners:
+                spec, is_new = self._index.add(info.reservation.spec.owners)
+        except SelectorError as error:
+            info.problem = str(error)
+        if spec is not info.spec and info.spec is not None:
+            self._leave(info, info.spec)
+        info.spec = spec
+        if spec is None:
+            return
+        spec.reservations[info.uid] = info
+        self._idle.pop(spec, None)
+        if is_new:
+            self._cache.signatures.changed(lambda pod: spec.matches(pod.pod))
+
+    def _leave(self, info: ReservationInfo, spec: OwnerSpec) -> None:
+        spec.reservations.pop(info.uid, None)
+        for matcher in [*spec.matchers, *self._of_name.get(info.name, ())]:
+            self._set_matched(matcher, info, matched=False)
+        if spec.reservations:
+            return
+        self._idle[spec] = None
+        if len(self._idle) > max(IDLE_SPECS, len(self._index) // 2):
+            ended, self._idle = list(self._idle), {}
+            for idle in ended:
+                self._index.drop(idle)
+            self._cache.signatures.changed(lambda pod: any(idle.matches(pod.pod) for idle in ended))
+
+    def _recount(self, info: ReservationInfo, *, renewed: bool = False) -> None:
+        """Let the cache count what is left of an available reservation. renewed: the object has changed."""
+        self._write(info)
+        left = info.left()
+        if info.counted is None or renewed or not same_amounts(info.counted, left):
+            if info.counted is not None and same_amounts(info.counted, left):
+                left.resources = info.counted.resources  # the row stays as it is
+            info.counted = left
+            self._cache.set_pod(left, info.node_name)
+        else:
+            self._mark(info)
+
+    def _mark(self, info: ReservationInfo) -> None:
+        node = self._cache.nodes_by_name.get(info.node_name)
+        if node is not None and not node.shares_row:
+            self._cache.table.mark(node.row, USAGE)  # what owners may have of it is another amount
+
+    def _write(self, info: ReservationInfo) -> None:
+        """Write what the kernels read of a reservation. Resources that no node offers are left out: no pod that asks for one fits."""
+        ids = self._cache.columns.resources
+        limits = info.policy == "Restricted"
+        most = info.allocatable.get("pods") if limits else None
+        self.table.write(
+            info.slot,
+            {ids[name]: amount for name, amount in info.allocatable.items() if name in ids and name != "pods"},
+            {ids[name]: amount for name, amount in info.allocated.items() if name in ids},
+            {ids[name]: amount for name, amount in info.reserved.items() if name in ids},
+            {ids[name]: limits for name in info.resource_names if name in ids},
+            None if most is None else most - len(info.owners),
+            info.order,
+            sum(1 for amount in info.allocatable.values() if amount),
+        )
+
+    def _write_all(self) -> None:
+        """Columns were renewed."""
+        for info in self.by_uid.values():
+            self._write(info)
+
+    # Owners
+
+    def draw(self, pod: PodInfo, uid: str) -> str | None:
+        """Let the pod be an owner of a reservation; what keeps it from that, None: it is one now."""
+        info = self.by_uid.get(uid)
+        if info is None:
+            return NO_TARGET
+        if info.terminating:
+            return TERMINATING
+        if info.allocate_once and info.owners:
+            return ALLOCATED_ALREADY
+        self._take(info, pod)
+        return None
+
+    def end_draw(self, pod_uid: str) -> None:
+        """Let the pod be the owner of no reservation any more."""
+        info = self.reservation_of(pod_uid)
+        self._cache.credits.end_draw(pod_uid)
+        if info is None or pod_uid not in info.owners:
+            return
+        info.count(info.owners.pop(pod_uid), -1)
+        self._owners_changed(info)
+
+    def _take(self, info: ReservationInfo, pod: PodInfo) -> None:
+        info.owners[pod.uid] = pod
+        info.count(pod, 1)
+        self._cache.credits.draw(pod.uid, info.uid)
+        self._owners_changed(info)
+
+    def _owners_changed(self, info: ReservationInfo) -> None:
+        if info.available:
+            self._recount(info)
+            if info.allocate_once:
+                self._match(info)
+        for hook in self.changed:
+            hook(info.uid)
+
+    # PodFollower
+
+    def pod_added(self, pod: PodInfo, row: int) -> None:
+        if self._cache.simulating:
+            self._simulate(pod, present=True)
+        elif RESERVATION_ALLOCATED in pod.pod.metadata.annotations and pod.reservation is None:
+            self._link(pod)
+
+    def _link(self, pod: PodInfo) -> None:
+        uid = allocated_reservation(pod.pod.metadata.annotations)
+        if not uid:
+            return
+        drawn = self._cache.credits.drawn_from(pod.uid)
+        if drawn == uid and uid in self.by_uid:
+            self.by_uid[uid].owners[pod.uid] = pod
+            return
+        if drawn is not None:
+            self.end_draw(pod.uid)
+        info = self.by_uid.get(uid)
+        if info is None:
+            self._links.setdefault(uid, {})[pod.uid] = pod
+        else:
+            self._take(info, pod)
+
+    def pod_removed(self, pod: PodInfo, row: int) -> None:
+        if self._cache.simulating:
+            self._simulate(pod, present=False)
+            return
+        if self._cache.credits.drawn_from(pod.uid) is not None:
+            self.end_draw(pod.uid)
+        elif RESERVATION_ALLOCATED in pod.pod.metadata.annotations:
+            self._unlink(pod)
+
+    def _unlink(self, pod: PodInfo) -> None:
+        uid = allocated_reservation(pod.pod.metadata.annotations)
+        waiting = self._links.get(uid)
+        if waiting is not None and waiting.pop(pod.uid, None) is not None and not waiting:
+            del self._links[uid]
+
+    def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:
+        info = self.by_uid.get(pod.uid)
+        if info is not None:
+            self._pairs.clear()
+
+    def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
+        if new.reservation is not None:
+            return
+        if RESERVATION_ALLOCATED in new.pod.metadata.annotations:
+            self._link(new)
+        elif RESERVATION_ALLOCATED in old.pod.metadata.annotations:
+            if self._cache.credits.drawn_from(new.uid) is not None:
+                self.end_draw(new.uid)
+            else:
+                self._unlink(old)
+
+    def without(self, pods: Sequence[PodInfo], row: int) -> None:
+        """Placeholders are nobody's owners."""
+
+    def _simulate(self, pod: PodInfo, *, present: bool) -> None:
+        """Let what an owner leaves return to its reservation while a simulation runs, and take it off again."""
+        info = self.reservation_of(pod.uid)
+        if info is None or info.counted is None or (pod.uid in info.owners) == present:
+            return
+        if present:
+            info.owners[pod.uid] = pod
+        else:
+            del info.owners[pod.uid]
+        info.count(pod, 1 if present else -1)
+        self._write(info)
+        left = info.left()
+        if not same_amounts(info.counted, left):
+            info.counted = left
+            self._cache.resize_quietly(left)
+
+    # Matching
+
+    def owner_of(self, pod: PodInfo) -> CreditOwner | None:
+        """Return the owner of the credits that the pod may use; None for strangers, which no specification of owners matches."""
+        if pod.reservation is not None:
+            return None
+        meta = pod.pod.metadata
+        specs = self._index.matching(pod.pod)
+        if not specs and RESERVATION_AFFINITY not in meta.annotations and RESERVATION_IGNORED not in meta.labels:
+            return None
+        key = (specs, demand_key(pod))
+        found = self._owners.get(key)
+        if found is None:
+            found = self._begin(key, specs, pod)
+        return found
+
+    def _begin(self, key: Hashable, specs: tuple[OwnerSpec, ...], pod: PodInfo) -> CreditOwner:
+        self._forget_ended()
+        found = self._owners[key] = CreditOwner(f"matcher {next(self._serial)}")
+        credit_key = str(found)
+        matcher = found.matcher = self._matchers[credit_key] = matcher_of(credit_key, specs, pod)
+        finalize(found, self._ended.append, credit_key)
+        demand = matcher.demand
+        if demand.ignores:
+            self._ignoring[matcher] = None
+            candidates: list[ReservationInfo] = list(self.by_uid.values())
+        elif demand.name:
+            self._of_name.setdefault(demand.name, {})[matcher] = None
+            named = self._by_name.get(demand.name)
+            candidates = [] if named is None else [named]
+        else:
+            for spec in matcher.specs:
+                spec.matchers[matcher] = None
+            candidates = [info for spec in matcher.specs for info in spec.reservations.values()]
+        for info in candidates:
+            self._decide(matcher, info)
+        return found
+
+    def _forget_ended(self) -> None:
+        while self._ended:
+            matcher = self._matchers.pop(self._ended.pop())
+            self._pairs.pop(matcher.credit_key, None)
+            self._ignoring.pop(matcher, None)
+            for spec in matcher.specs:
+                spec.matchers.pop(matcher, None)
+            named = self._of_name.get(matcher.demand.name)
+            if named is not None:
+                named.pop(matcher, None)
+                if not named:
+                    del self._of_name[matcher.demand.name]
+            for uid in matcher.matched:
+                self._cache.credits.revoke(matcher.credit_key, uid)
+
+    def _match(self, info: ReservationInfo) -> None:
+        """Find out anew which matchers match a reservation. O(these matchers)."""
+        concerned = [*self._of_name.get(info.name, ()), *self._ignoring]
+        if info.spec is not None:
+            concerned += info.spec.matchers
+        for matcher in concerned:
+            self._decide(matcher, info)
+        self._mark(info)
+
+    def _decide(self, matcher: Matcher, info: ReservationInfo) -> None:
+        matched = info.matchable and (matcher.demand.ignores or info.spec in matcher.specs)
+        matched = matched and classify(matcher.demand, info, self.node_labels(info.node_name)).outcome is Outcome.MATCHED
+        self._set_matched(matcher, info, matched=matched)
+
+    def _set_matched(self, matcher: Matcher, info: ReservationInfo, *, matched: bool) -> None:
+        if matched == (info.uid in matcher.matched):
+            return
+        matcher.version += 1
+        if matched:
+            matcher.matched[info.uid] = info
+            self._cache.credits.grant(matcher.credit_key, info.uid)
+        else:
+            del matcher.matched[info.uid]
+            self._cache.credits.revoke(matcher.credit_key, info.uid)
+
+    def node_labels(self, node_name: str) -> Mapping[str, str]:
+        node = self._cache.node(node_name)
+        return {} if node is None or node.node is None else node.node.metadata.labels
+
+    def node_changed(self, node_name: str) -> None:
+        """Match the reservations of a node again whose labels have changed."""
+        for info in self.on_node(node_name):
+            self._match(info)
+
+    def pairs(self, matcher: Matcher) -> Matched:
+        """Return rows and slots of the reservations that the matcher's pods match. O(these) after a change."""
+        known = self._pairs.get(matcher.credit_key)
+        if known is not None and known[0] == matcher.version:
+            return known[1]
+        cache, infos = self._cache, list(matcher.matched.values())
+        rows = np.array([-1 if (row := cache.row_of(info.uid)) is None else row for info in infos], np.int32)
+        slots = np.array([info.slot for info in infos], np.int32)
+        order = np.argsort(rows, kind="stable")
+        order = order[rows[order] >= 0]
+        found = Matched(rows[order], slots[order])
+        self._pairs[matcher.credit_key] = (matcher.version, found)
+        return found
+
+    def policies_on(self, node_name: str) -> set[str]:
+        """Return the policies of the matchable reservations of a node."""
+        return {info.policy for info in self.on_node(node_name) if info.matchable}
+
+    def conflicts(self, policy: str) -> set[str]:
+        """Return the nodes with a reservation that a reserve pod of this policy must not be beside: one of both is Default, the other not."""
+        return {
+            node for node, infos in self._by_node.items() if any(i.matchable and i.policy != policy and DEFAULT in {i.policy, policy} for i in infos.values())
+        }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
+from koordsched.api.koordinator.reserve_pods import ReservePod, reserve_pod
 from koordsched.api.resources import PodResources, host_ports, pod_resources
 from koordsched.api.sharing import MANY_NAMES, names_in
 from koordsched.api.volumes import pod_volumes
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from koordsched.api.core import Pod
+    from koordsched.api.koordinator.reservations import Reservation
     from koordsched.api.resources import HostPort
     from koordsched.api.volumes import PodVolumes
 
@@ -23,7 +25,7 @@ class PodInfo:
     Raises QuantityError (names the path and the value) when the pod's resources cannot be read.
     """
 
-    __slots__ = ("__weakref__", "key", "pod", "ports", "priority", "resources", "shape", "uid", "volumes")
+    __slots__ = ("__weakref__", "key", "pod", "ports", "priority", "reservation", "resources", "shape", "uid", "volumes")
 
     pod: Pod
     key: str  # namespace/name
@@ -32,6 +34,7 @@ class PodInfo:
     resources: PodResources  # what it asks for (framework.md §9)
     ports: tuple[HostPort, ...]  # host ports of app containers and sidecars
     volumes: PodVolumes | None  # claims and disks that plugins look at; None when there are none
+    reservation: Reservation | None  # for which the pod stands; None for a pod of the cluster
     shape: Hashable | None  # written by the framework: equal for pods that every plugin treats alike
 
     def __init__(self, pod: Pod, *, counted_on_node: bool = False) -> None:
@@ -46,7 +49,13 @@ class PodInfo:
         if len(self.ports) > MANY_NAMES:
             self._share_ports()
         self.volumes = pod_volumes(pod) if pod.spec.volumes else None
+        self.reservation = pod.reservation if type(pod) is ReservePod else None
         self.shape = None
+
+    @classmethod
+    def of_reservation(cls, reservation: Reservation) -> PodInfo:
+        """Return the pod that stands for a Reservation as it is now. QuantityError as for any pod."""
+        return cls(reserve_pod(reservation))
 
     def _share_ports(self) -> None:
         key = hash(self.ports)
@@ -67,6 +76,7 @@ class PodInfo:
         other.key, other.uid, other.priority = self.key, self.uid, self.priority
         other.resources, other.ports, other.shape = self.resources, self.ports, self.shape
         other.volumes = self.volumes
+        other.reservation = pod.reservation if type(pod) is ReservePod else None
         return other
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from koordsched.api.core import ObjectReference
 from koordsched.api.kinds import EVENT, KINDS, Kind
+from koordsched.api.koordinator.reserve_pods import ReservePod
 from koordsched.api.meta import Object, Unstructured
 
 if TYPE_CHECKING:
@@ -29,7 +30,12 @@ class EventSource(msgspec.Struct, frozen=True):
 
 
 def reference_to(obj: Object) -> ObjectReference:
-    """Name the object and the version of it that an event is about. An object from a list need not say of what kind it is."""
+    """Name the object and the version of it that an event is about: for a reserve pod its Reservation.
+
+    An object from a list need not say of what kind it is.
+    """
+    if type(obj) is ReservePod:
+        obj = obj.reservation
     kind = _KIND_OF_STRUCT.get(type(obj))
     metadata = obj.metadata
     return ObjectReference(

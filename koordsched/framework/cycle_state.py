@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from koordsched.api.kinds import POD, Kind
+from koordsched.api.kinds import POD, RESERVATION, Kind
+from koordsched.api.koordinator.reserve_pods import ReservePod
 from koordsched.api.meta import Object
 
 if TYPE_CHECKING:
@@ -111,9 +112,13 @@ def _note(
 
 
 def noted_changes(state: CycleState, pod: Pod) -> list[MetadataChanges]:
-    """Return what is to be written, each object once and the pod first, whose deletion ends it all; [] when nothing is."""
+    """Return what is to be written, each object once and the pod first, whose deletion ends it all; [] when nothing is.
+
+    What was noted of a reserve pod is written to its Reservation.
+    """
     notes: dict[str, _Note] | None = state.read(NOTED)
     if not notes:
         return []
-    found = [MetadataChanges(*(note.target or (POD, pod)), note.annotations, note.labels) for note in notes.values()]
-    return sorted(found, key=lambda changes: changes.seen is not pod)
+    own: tuple[Kind, Object] = (RESERVATION, pod.reservation) if isinstance(pod, ReservePod) else (POD, pod)
+    found = [MetadataChanges(*(note.target or own), note.annotations, note.labels) for note in notes.values()]
+    return sorted(found, key=lambda changes: changes.seen is not own[1])

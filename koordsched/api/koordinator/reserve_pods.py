@@ -1,0 +1,147 @@
+"""Reserve pods: the pods that stand for Reservations on their way through the scheduler (reservation.md §3).
+
+A reserve pod is made of its Reservation's template and exists in the scheduler alone. What has to be found out, told or written about it
+concerns the Reservation, which it carries.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from koordsched.api.core import Container, Pod, PodStatus, PodTemplateSpec, ResourceRequirements
+from koordsched.api.koordinator.reservations import Reservation
+from koordsched.api.meta import Int32, ObjectMeta
+from koordsched.api.quantity import QuantityFormat, format_of, nano, quantity_text
+from koordsched.api.resources import exact_requests
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from koordsched.api.core import ResourceList
+
+RESERVE_POD = "scheduling.koordinator.sh/reserve-pod"
+RESERVATION_NAME = "scheduling.koordinator.sh/reservation-name"
+RESERVATION_NODE = "scheduling.koordinator.sh/reservation-node"
+IS_PRE_ALLOCATION = "scheduling.koordinator.sh/is-pre-allocation"
+"""Annotations that reserve pods alone have: what they are, and which node the template names."""
+PRIORITY = "koordinator.sh/priority"
+"""Label of Reservations: the priority of a reserve pod whose template has none."""
+
+DEFAULT_NAMESPACE, DEFAULT_SCHEDULER = "default", "default-scheduler"
+MOST_IMPORTANT = 2**31 - 1
+"""The priority of a reserve pod where nothing says another one."""
+PENDING, AVAILABLE, WAITING, SUCCEEDED, FAILED = "Pending", "Available", "Waiting", "Succeeded", "Failed"
+CAPACITY_CONTAINER = "__internal_fake_container__"
+
+NO_TEMPLATE = "the reservation misses the template spec"
+NO_OWNERS = "the reservation misses the owner spec"
+NO_EXPIRATION = "the reservation misses the expiration spec"
+
+
+class ReservePod(Pod):
+    """A pod that stands for a Reservation; name and uid are the Reservation's uid."""
+
+    reservation: Reservation = Reservation()
+
+
+def reserve_pod(reservation: Reservation) -> ReservePod:
+    """Make the pod that stands for a Reservation as it is now. QuantityError when amounts of it cannot be read."""
+    template, meta, status = reservation.spec.template or PodTemplateSpec(), reservation.metadata, reservation.status
+    spec = template.spec
+    annotations = {**template.metadata.annotations, **meta.annotations, RESERVE_POD: "true", RESERVATION_NAME: meta.name}
+    if reservation.spec.pre_allocation:
+        annotations[IS_PRE_ALLOCATION] = "true"
+    if spec.node_name:
+        annotations[RESERVATION_NODE] = spec.node_name
+    pod = ReservePod(
+        metadata=ObjectMeta(
+            name=meta.uid,
+            namespace=template.metadata.namespace or DEFAULT_NAMESPACE,
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+            generation=meta.generation,
+            labels={**template.metadata.labels, **meta.labels},
+            annotations=annotations,
+            creation_timestamp=meta.creation_timestamp,
+            deletion_timestamp=meta.deletion_timestamp,
+            owner_references=template.metadata.owner_references,
+        ),
+        spec=replace(
+            spec,
+            node_name=status.node_name,
+            scheduler_name=spec.scheduler_name or DEFAULT_SCHEDULER,
+            priority=spec.priority if spec.priority is not None else _labelled_priority(meta.labels.get(PRIORITY, "")),
+        ),
+        status=PodStatus(phase=status.phase if status.phase in {SUCCEEDED, FAILED} else ""),
+        reservation=reservation,
+    )
+    return _with_amounts(pod, status.allocatable) if is_available(reservation) else pod
+
+
+def problem_of(reservation: Reservation) -> str | None:
+    """Return why a Reservation is not to be scheduled at all, None if it is."""
+    spec = reservation.spec
+    if spec.template is None:
+        return NO_TEMPLATE
+    if not spec.owners:
+        return NO_OWNERS
+    return NO_EXPIRATION if spec.ttl is None and spec.expires is None else None
+
+
+def is_available(reservation: Reservation) -> bool:
+    return bool(reservation.status.node_name) and reservation.status.phase == AVAILABLE
+
+
+def is_active(reservation: Reservation) -> bool:
+    """Answer whether the Reservation is on a node, be it that it only waits there."""
+    return bool(reservation.status.node_name) and reservation.status.phase in {AVAILABLE, WAITING}
+
+
+def has_ended(reservation: Reservation) -> bool:
+    return reservation.status.phase in {SUCCEEDED, FAILED}
+
+
+def template_requests(reservation: Reservation) -> ResourceList:
+    """Return what the template requests, in the formats in which it is written. QuantityError when an amount cannot be read."""
+    template = reservation.spec.template or PodTemplateSpec()
+    spec = template.spec
+    formats: dict[str, QuantityFormat] = {}
+    lists = [container.resources.requests for container in (*spec.containers, *spec.init_containers)]
+    for amounts in (*lists, spec.resources.requests if spec.resources is not None else {}, spec.overhead):
+        for name, quantity in amounts.items():
+            formats.setdefault(name, format_of(quantity))
+    return {name: quantity_text(amount, formats[name]) for name, amount in exact_requests(Pod(spec=spec)).items()}
+
+
+def _labelled_priority(text: str) -> Int32:
+    try:
+        priority = int(text)
+    except ValueError:
+        return MOST_IMPORTANT
+    return priority if -(2**31) <= priority <= MOST_IMPORTANT else MOST_IMPORTANT
+
+
+def _with_amounts(pod: ReservePod, allocatable: ResourceList) -> ReservePod:
+    """Let the pod ask for what the Reservation has, if that is not what its template asks for."""
+    asked, has = exact_requests(pod), {name: nano(quantity) for name, quantity in allocatable.items()}
+    if _amounts(asked) == _amounts(has):
+        return pod
+    amounts = {name: quantity_text(amount, QuantityFormat.DECIMAL_SI) for name, amount in asked.items()} | allocatable
+    none, spec = ResourceRequirements(), pod.spec
+    capacity = Container(CAPACITY_CONTAINER, resources=ResourceRequirements(requests=amounts, limits=amounts))
+    return replace(
+        pod,
+        spec=replace(
+            spec,
+            overhead={},
+            resources=None,
+            containers=(*[replace(container, resources=none) for container in spec.containers], capacity),
+            init_containers=tuple(replace(container, resources=none) for container in spec.init_containers),
+        ),
+    )
+
+
+def _amounts(amounts: Mapping[str, int]) -> dict[str, int]:
+    return {name: amount for name, amount in amounts.items() if amount}

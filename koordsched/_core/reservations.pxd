@@ -1,11 +1,9 @@
 # Reservations of node rows: what is left of each, for the filter and the score of their owners. A reservation has a slot.
 
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-from koordsched._core.table cimport NodeTable
+from koordsched._core.table cimport NodeTable, Request
 
-cdef enum:
-    UNBOUNDED = 0x7fffffffffffffff  # ReservationTable.limit of a resource that is not limited
 
 cdef class ReservationTable:
     cdef NodeTable table
@@ -13,15 +11,18 @@ cdef class ReservationTable:
     cdef readonly Py_ssize_t resources   # columns of the arrays below; by resource ids of the node table
     cdef int64_t[:, ::1] left            # [slot, resource]; what its placeholder holds on the row: counted in `requested` there
     cdef int64_t[:, ::1] available       # [slot, resource]; what an owner may take of it: left without what is reserved inside
-    cdef int64_t[:, ::1] limit           # [slot, resource]; an owner gets no more of it (Restricted), may be below 0; UNBOUNDED: not limited
+    cdef int64_t[:, ::1] limit           # [slot, resource]; an owner gets no more of it (Restricted), may be below 0; int64's maximum: not limited
     cdef uint8_t[:, ::1] named           # [slot, resource]; 1: it reserves the resource (its ResourceNames)
-    cdef int64_t[::1] owners_left        # [slot]; owners that it may still have, UNBOUNDED where their number is not limited
+    cdef int64_t[::1] owners_left        # [slot]; owners that it may still have, int64's maximum where their number is not limited
     cdef int64_t[::1] order              # [slot]; its order label, 0: none
     cdef int64_t[:, ::1] allocatable     # [slot, resource]; for scores
     cdef int64_t[:, ::1] allocated       # [slot, resource]; for scores: may be more than allocatable
     cdef int64_t[::1] weights            # [slot]; resources of which something is allocatable, those that no row has included
     cdef list _free
 
+    cdef int _check_request(self, Request request) except -1
+    cdef void _short(self, Request request, Py_ssize_t row, const int32_t[::1] matched, Py_ssize_t slot, uint32_t* node,
+                     uint32_t* inside) noexcept
     cdef Py_ssize_t _first(self, const int32_t* rows, Py_ssize_t count, Py_ssize_t row) noexcept nogil
     cdef bint _touches(self, Py_ssize_t slot, const int32_t[::1] ids) noexcept nogil
     cdef int64_t _score(self, Py_ssize_t slot, const int32_t[::1] ids, const int64_t[::1] amounts) noexcept nogil

@@ -19,6 +19,7 @@ cdef extern from *:
 
 cdef int MAX_BITS = 30  # ids of a request that a mask has bits for
 cdef int64_t NO_ORDER = 0
+cdef int64_t UNBOUNDED = 0x7fffffffffffffff
 
 
 @cython.final

@@ -89,7 +89,7 @@ class EvaluationPlan:
         self._signs = [plugin.sign for plugin in computing]
         self.owner_of = None if plugins.credits is None else plugins.credits.owner_of
         if self.owner_of is not None:
-            self._signs.append(self.owner_of)
+            self._signs.append(self.owner_of)  # the last part of a shape's key
         self._attributes = _reader([name for plugin in signers if plugin not in computing for name in plugin.signs])
 
     def sign(self, pod: PodInfo) -> tuple[Hashable, ...]:

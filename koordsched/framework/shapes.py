@@ -123,8 +123,16 @@ class Shapes:
 
     def view(self, pod: PodInfo) -> AbstractContextManager[None]:
         """Return what shows the nodes as the pod's owner of credits sees them. The shape of its pods is to be used in there alone."""
-        owner = None if self._plan.owner_of is None else self._plan.owner_of(pod)
+        owner = self._owner(pod)
         return AS_THEY_ARE if owner is None else self._cache.view(owner)
+
+    def _owner(self, pod: PodInfo) -> Hashable | None:
+        """Return the pod's owner of credits as the pod was signed."""
+        owner_of = self._plan.owner_of
+        if owner_of is None:
+            return None
+        key = columns_key(pod.shape)
+        return owner_of(pod) if key is None else key.parts[-1]
 
     # PreFilter
 
@@ -212,7 +220,7 @@ class Shapes:
     def _prepare(self, shape: Shape, pod: PodInfo) -> None:
         """Run PreFilter of all plugins and forget all verdicts and scores."""
         plan = self._plan
-        shape.owner = None if plan.owner_of is None else plan.owner_of(pod)
+        shape.owner = self._owner(pod)
         shape.credits = self._cache.credits.version(shape.owner)
         shape.state = CycleState()
         shape.versioned = [plugin for plugin in plan.versioned if plugin.has_version(pod)]

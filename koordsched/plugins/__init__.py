@@ -32,6 +32,7 @@ from koordsched.plugins.nodeunschedulable.plugin import NodeUnschedulable
 from koordsched.plugins.nodevolumelimits.plugin import NodeVolumeLimits
 from koordsched.plugins.podtopologyspread.plugin import PodTopologySpread
 from koordsched.plugins.prioritysort.plugin import PrioritySort
+from koordsched.plugins.reservation.plugin import ReservationPlugin
 from koordsched.plugins.scarceresourceavoidance.plugin import ScarceResourceAvoidance
 from koordsched.plugins.schedulinggates.plugin import SchedulingGates
 from koordsched.plugins.schedulinghint.plugin import SchedulingHint
@@ -75,6 +76,7 @@ REGISTRY: dict[str, PluginFactory] = {
     "ScarceResourceAvoidance": ScarceResourceAvoidance,
     "SchedulingHint": SchedulingHint,
     "ElasticQuota": ElasticQuotaPlugin,
+    "Reservation": ReservationPlugin,
     "DefaultPreBind": lambda _args, handle: DefaultPreBind(handle),
 }
 

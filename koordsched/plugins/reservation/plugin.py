@@ -1,0 +1,257 @@
+"""Reservation: owners find free what is reserved for them, and are given it; strangers find it taken (reservation.md).
+
+Strangers need no plugin for that: what is left of reservations is counted on its nodes (`ReservationState`). Here is what concerns owners,
+and which nodes a reserve pod may go to. Reference: plugins/reservation of Koordinator v1.8.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from koordsched._core.change import NodeChange
+from koordsched._core.reservations import Shortages
+from koordsched.api.koordinator.reservation_links import RESERVATION_ALLOCATED, allocated_text
+from koordsched.api.koordinator.reserve_pods import RESERVATION_NODE
+from koordsched.framework.cycle_state import annotate
+from koordsched.framework.interface import (
+    CreditPlugin,
+    FilterNodesPlugin,
+    Normalize,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    ReservePlugin,
+    ScoreNodesPlugin,
+)
+from koordsched.framework.status import SKIP, Code, Status, error, unschedulable
+from koordsched.plugins.reservation.diagnosis import reservation_reasons
+from koordsched.plugins.reservation.nomination import nominate
+from koordsched.plugins.reservation.reasons import (
+    NO_MATCH,
+    NO_RESERVATION_FITS,
+    NOT_PINNED,
+    POLICY_CONFLICT,
+    amounts,
+    short_node,
+    short_reservation,
+)
+from koordsched.plugins.reservation.state import CreditOwner, reservation_state
+from koordsched.queue.events import ActionType, EventHint, EventResource, cluster_event
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from koordsched._core.table import Request
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.cache.nodes import Nodes
+    from koordsched.config.koordinator_args import ReservationArgs
+    from koordsched.framework.cycle_state import CycleState
+    from koordsched.framework.diagnosis import Diagnosis
+    from koordsched.framework.handle import Handle
+    from koordsched.framework.interface import Codes, PostFilterResult, Scores
+    from koordsched.plugins.reservation.matching import Matcher
+
+PLUGIN = "Reservation"
+PREPARED = "PreFilterReservation"  # the Prepared of a pod that matches reservations
+PREFERRED = "PreScoreReservation"  # the row of the reservation with the smallest order, -1 where none has one
+RESERVE_POD_REASONS = (NOT_PINNED, POLICY_CONFLICT)  # by code, from 1 on
+PREFERRED_SCORE = 1000
+NO_ROW = -1
+
+
+class Prepared:
+    """What Filter and Score read of pods of a shape that match reservations."""
+
+    __slots__ = ("matcher", "request", "requests", "shortages")
+
+    def __init__(self, matcher: Matcher, request: Request, requests: Mapping[str, int]) -> None:
+        self.matcher = matcher
+        self.request = request
+        self.requests = requests  # by name, as in `PodResources`
+        self.shortages = Shortages()
+
+
+class ReservationPlugin(
+    CreditPlugin, PreFilterPlugin, FilterNodesPlugin, PostFilterPlugin, PreScorePlugin, ScoreNodesPlugin, ReservePlugin, PreBindPlugin
+):
+    name = PLUGIN
+    reads = NodeChange.USAGE | NodeChange.CAPACITY
+    takes_time = False
+    normalize = Normalize.DEFAULT
+    depends_on_feasible = True
+
+    def __init__(self, args: ReservationArgs, handle: Handle) -> None:
+        self._handle = handle
+        self._cache = handle.cache
+        self._state = reservation_state(handle)
+
+    # What is read of pods
+
+    def owner_of(self, pod: PodInfo) -> CreditOwner | None:
+        return self._state.owner_of(pod)
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Return what is read of reserve pods: of other pods all is in the owner of their credits, and in their requests."""
+        reservation = pod.reservation
+        if reservation is None:
+            return pod.resources if self._state.owner_of(pod) is not None else None
+        return pod.resources, pod.pod.metadata.annotations.get(RESERVATION_NODE), reservation.spec.allocate_policy
+
+    def has_version(self, pod: PodInfo) -> bool:
+        return False
+
+    def _matcher(self, pod: PodInfo) -> Matcher | None:
+        owner = self._state.owner_of(pod)
+        return None if owner is None else owner.matcher
+
+    # PreFilter
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> PreFilterResult | Status | None:
+        if pod.reservation is not None:
+            return None
+        matcher = self._matcher(pod)
+        if matcher is None:
+            return SKIP
+        if matcher.error:
+            return error(matcher.error)
+        if not matcher.matched:
+            return NO_MATCH if matcher.demand.required else SKIP
+        state.write(PREPARED, Prepared(matcher, self._cache.columns.request(pod.resources), pod.resources.requests))
+        if not matcher.demand.required:
+            return None
+        return PreFilterResult(frozenset([info.node_name for info in matcher.matched.values()]))
+
+    # Filter
+
+    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
+        if pod.reservation is not None:
+            return self._filter_for_reservation(pod, nodes)
+        prepared: Prepared = state.read(PREPARED)
+        matcher = prepared.matcher
+        if matcher.demand.ignores:
+            return None
+        tag = self._tag(matcher)
+        return self._state.table.filter(
+            prepared.request, nodes.rows, self._state.pairs(matcher), prepared.shortages, tag, required=matcher.demand.required
+        )
+
+    def _tag(self, matcher: Matcher) -> int:
+        """Return a number that stands for the amounts that a reason names, where the pod names its reservation."""
+        if not matcher.demand.name:
+            return 0
+        return sum(hash((name, amount)) for info in matcher.matched.values() for name, amount in info.allocated.items()) & 0x7FFFFFFF
+
+    def _filter_for_reservation(self, pod: PodInfo, nodes: Nodes) -> Codes:
+        """Keep a reserve pod to the node that its template names, and from nodes with reservations of another policy."""
+        codes = np.zeros(len(nodes.rows), np.int32)
+        assert pod.reservation is not None
+        conflicts = self._state.conflicts(pod.reservation.spec.allocate_policy)
+        if conflicts:
+            rows = [node.row for name in conflicts if (node := self._cache.node(name)) is not None]
+            codes[np.isin(nodes.rows, np.array(rows, np.int32))] = 2
+        pinned = pod.pod.metadata.annotations.get(RESERVATION_NODE)
+        if pinned:
+            node = self._cache.node(pinned)
+            codes[nodes.rows != (NO_ROW if node is None else node.row)] = 1
+        return codes
+
+    def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
+        if pod.reservation is not None:
+            return RESERVE_POD_REASONS[code - 1]
+        prepared: Prepared = state.read(PREPARED)
+        short_nodes, short, _ = prepared.shortages.of(code)
+        if not short_nodes and not short:
+            return NO_RESERVATION_FITS if prepared.matcher.matched else NO_MATCH
+        names = list(enumerate(prepared.request.names))
+        reasons = sorted(short_node(name) for bit, name in names if short_nodes >> bit & 1)
+        reasons += [self._short_reservation(prepared, name) for bit, name in sorted(names, key=_pods_first) if short >> bit & 1]
+        return unschedulable(*reasons)
+
+    def _short_reservation(self, prepared: Prepared, resource: str) -> str:
+        text, matcher = short_reservation(resource), prepared.matcher
+        named = next(iter(matcher.matched.values()), None) if matcher.demand.name else None
+        if named is None:
+            return text
+        capacity = named.allocatable.get(resource, 0) - named.reserved.get(resource, 0)
+        if resource == "pods":
+            return text + amounts(1, len(named.owners), capacity)
+        return text + amounts(prepared.requests.get(resource, 0), named.allocated.get(resource, 0), capacity)
+
+    # PostFilter
+
+    async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
+        return None, self.expected_refusal(pod, diagnosis)
+
+    def may_help(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
+        return False
+
+    def expected_refusal(self, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
+        matcher = self._matcher(pod)
+        if matcher is None:
+            return Status(Code.UNSCHEDULABLE)
+        rows = {name: node.row for info in matcher.matched.values() if (node := self._cache.node(name := info.node_name)) is not None}
+        return Status(Code.UNSCHEDULABLE, tuple(reservation_reasons(self._state, matcher, diagnosis, rows)))
+
+    # Score
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        prepared: Prepared | None = state.read(PREPARED)
+        if pod.reservation is not None or prepared is None or prepared.matcher.demand.ignores:
+            return SKIP
+        state.write(PREFERRED, self._state.table.first_by_order(nodes.rows, self._state.pairs(prepared.matcher)))
+        return None
+
+    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
+        prepared: Prepared = state.read(PREPARED)
+        matcher = prepared.matcher
+        scores = self._state.table.scores(prepared.request, nodes.rows, self._state.pairs(matcher), required=matcher.demand.required)
+        preferred: int = state.read(PREFERRED)
+        if preferred != NO_ROW:
+            scores[nodes.rows == preferred] = PREFERRED_SCORE
+        return scores
+
+    # Reserve
+
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        """Choose the reservation of an owner, and let the owner draw on it: other plugins reserve on what is left."""
+        prepared: Prepared | None = state.read(PREPARED)
+        if prepared is None or prepared.matcher.demand.ignores:
+            return None
+        matcher, row = prepared.matcher, self._cache.row_of(pod.uid)
+        chosen = None if row is None else nominate(self._state, matcher, prepared.request, row, node_name)
+        if chosen is None:
+            return NO_MATCH if matcher.demand.required else None
+        refusal = self._state.draw(pod, chosen.uid)
+        return None if refusal is None else error(refusal)
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        if pod.reservation is None:
+            self._state.end_draw(pod.uid)
+
+    # PreBind
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        return None if self._state.reservation_of(pod.uid) is not None else SKIP
+
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        """Note which reservation the pod was given: from then on the annotation says so, whatever becomes of this process."""
+        info = self._state.reservation_of(pod.uid)
+        if info is not None:
+            annotate(state, {RESERVATION_ALLOCATED: allocated_text(info.name, info.uid)})
+        return None
+
+    def events_to_register(self) -> Sequence[EventHint]:
+        changes = ActionType.ADD | ActionType.UPDATE | ActionType.DELETE
+        return (
+            EventHint(cluster_event(EventResource.POD, ActionType.DELETE)),
+            EventHint(cluster_event(EventResource.CUSTOM, changes, "reservations.scheduling.koordinator.sh")),
+        )
+
+
+def _pods_first(item: tuple[int, str]) -> tuple[bool, str]:
+    """Order the reasons of a reservation: too many pods, then resources by name."""
+    return item[1] != "pods", item[1]

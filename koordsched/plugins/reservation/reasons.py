@@ -1,0 +1,29 @@
+"""What users read of reservations (reservation.md §5, §7, §8, §10): Koordinator's texts."""
+
+from __future__ import annotations
+
+from koordsched.framework.status import unresolvable, unschedulable
+
+NO_MATCH = unresolvable("node(s) no reservations match reservation affinity")
+NO_RESERVATION_FITS = unschedulable("node(s) no reservation(s) to meet the requirements")
+NOT_PINNED = unresolvable("node(s) didn't match the nodeName specified by reservation")
+POLICY_CONFLICT = unresolvable("node(s) reservation allocate policy conflict")
+
+NO_TARGET = "cannot find target reservation"
+TERMINATING = "target reservation is terminating"
+ALLOCATED_ALREADY = "reservation has allocateOnce enabled and has already been allocated"
+
+OF_RESERVATION = "Reservation(s) "
+
+
+def short_node(resource: str) -> str:
+    return f"Insufficient {resource} by node"
+
+
+def short_reservation(resource: str) -> str:
+    return f"{OF_RESERVATION}Too many pods" if resource == "pods" else f"{OF_RESERVATION}Insufficient {resource}"
+
+
+def amounts(requested: int, used: int, capacity: int) -> str:
+    """Return what follows the reason where the pod names its reservation; cpu in milli."""
+    return f", requested: {requested}, used: {used}, capacity: {capacity}"

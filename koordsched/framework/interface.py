@@ -284,6 +284,8 @@ class PostFilterResult(msgspec.Struct, frozen=True):
 
 class PostFilterPlugin(Plugin):
     extension_point = extension_points.POST_FILTER
+    for_reservations: bool = False
+    """Whether it is run for reserve pods too. Most plugins look for the pod among those of the cluster, where it is not (D14)."""
 
     @abstractmethod
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
@@ -370,6 +372,8 @@ class PermitPlugin(Plugin):
 
 class PreBindPlugin(Plugin):
     extension_point = extension_points.PRE_BIND
+    for_reservations: bool = False
+    """Whether it is run for reserve pods too (Koordinator's PreBindReservation): what it annotates is written to the Reservation."""
     takes_time: bool = True
     """Whether pre_bind waits for others, so that the pod's nomination is worth a request; not if all it does is to note annotations.
     Such a pre_bind is cancelled when the scheduler stops, and the pod unreserved."""
@@ -480,7 +484,17 @@ class BindPlugin(Plugin):
 
     @abstractmethod
     async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Bind the pod, or SKIP to leave it to the next bind plugin."""
+        """Bind the pod, or SKIP to leave it to the next bind plugin. Not asked about reserve pods."""
+
+
+class BindReservationPlugin(Plugin):
+    """Stands at bind and binds reserve pods, which exist in the scheduler alone: it gives their Reservations the node."""
+
+    extension_point = extension_points.BIND
+
+    @abstractmethod
+    async def bind_reservation(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        """Bind the reserve pod, or SKIP to leave it to the next such plugin."""
 
 
 class PostBindPlugin(Plugin):

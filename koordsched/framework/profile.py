@@ -7,8 +7,8 @@ and in a sampled cycle each plugin is. A point without plugins is neither run no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from koordsched._core.change import ChangeKindError
 from koordsched.config.extension_points import (
@@ -30,6 +30,7 @@ from koordsched.framework.handle import SettingsError
 from koordsched.framework.interface import (
     AdmissionPlugin,
     BindPlugin,
+    BindReservationPlugin,
     CreditPlugin,
     FilterNodesPlugin,
     FilterPlugin,
@@ -127,6 +128,9 @@ class Profile:
         self.pre_bind = implementing(PreBindPlugin)
         self.pre_bind_patch = implementing(PreBindPatchPlugin)
         self.bind = implementing(BindPlugin)
+        self._bind_reservation = [_Binder(plugin.name, plugin.bind_reservation) for plugin in implementing(BindReservationPlugin)]
+        self._post_filter_of_reservations = [plugin for plugin in self.post_filter if plugin.for_reservations]
+        self._pre_bind_of_reservations = [plugin for plugin in self.pre_bind if plugin.for_reservations]
         self.post_bind = implementing(PostBindPlugin)
         self.group_turn = next((plugin for plugin in self.made.values() if isinstance(plugin, GroupTurnPlugin)), None)
         refusing = [plugin for point in EXTENSION_POINTS if point.refuses for plugin in at(point)]
@@ -191,7 +195,7 @@ class Profile:
         reasons: list[str] = []
         result: PostFilterResult | None = None
         outcome: Status | None = Status(Code.UNSCHEDULABLE)
-        for plugin in self.post_filter:
+        for plugin in self.post_filter if pod.reservation is None else self._post_filter_of_reservations:
             post_filter = plugin.post_filter
             if state.sampled:
                 post_filter = self.timings.timed_async(plugin.name, POST_FILTER.label, post_filter)
@@ -239,7 +243,7 @@ class Profile:
 
     def _may_be_helped(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
         try:
-            for plugin in self.post_filter:  # a loop, not any(): this is asked once an event and waiting shape
+            for plugin in self.post_filter if pod.reservation is None else self._post_filter_of_reservations:  # a loop, not any(): this is asked once an event and waiting shape
                 if plugin.may_help(pod, diagnosis):
                     return True
         except Exception:
@@ -250,14 +254,15 @@ class Profile:
     def message_of(self, pod: PodInfo, diagnosis: Diagnosis) -> str | None:
         """Return the text of an attempt that would fail so, PostFilter's part included; None when only an attempt can find out."""
         reasons: list[str] = []
-        for plugin in self.post_filter:
+        plugins = self.post_filter if pod.reservation is None else self._post_filter_of_reservations
+        for plugin in plugins:
             status = plugin.expected_refusal(pod, diagnosis)
             if status is None:
                 return None
             reasons += status.reasons
             if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 break
-        return f"{diagnosis.message} {', '.join(reasons)}" if self.post_filter else diagnosis.message
+        return f"{diagnosis.message} {', '.join(reasons)}" if plugins else diagnosis.message
 
     # Reserve
 
@@ -320,11 +325,12 @@ class Profile:
     def pre_bind_work(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[list[PreBindPlugin], Status | None]:
         """Ask PreBindPreFlight which PreBind plugins have something to do for this pod."""
         work: list[PreBindPlugin] = []
-        if not self.pre_bind:
+        plugins = self.pre_bind if pod.reservation is None else self._pre_bind_of_reservations
+        if not plugins:
             return work, None
         started = self._perf()
         failure = None
-        for plugin in self.pre_bind:
+        for plugin in plugins:
             pre_flight = plugin.pre_bind_pre_flight
             if state.sampled:
                 pre_flight = self.timings.timed(plugin.name, PRE_BIND_PRE_FLIGHT, pre_flight)
@@ -375,7 +381,7 @@ class Profile:
         """Bind by the first plugin that does not skip."""
         started = self._perf()
         status: Status | None = Status(Code.ERROR, ("no bind plugin was willing to bind the pod",))
-        for plugin in self.bind:
+        for plugin in self.bind if pod.reservation is None else self._bind_reservation:
             bind = self.timings.timed_async(plugin.name, BIND.label, plugin.bind) if state.sampled else plugin.bind
             answer = await bind(state, pod, node_name)
             if answer is None or answer.code is not SKIPS:
@@ -396,7 +402,14 @@ class Profile:
         self.timings.ended(POST_BIND.label, None, started)
 
 
-def _named(status: Status, plugin: Plugin, context: str) -> Status:
+class _Binder(NamedTuple):
+    """What binds reserve pods, as `run_bind` calls it."""
+
+    name: str
+    bind: Callable[[CycleState, PodInfo, str], Coroutine[Any, Any, Status | None]]
+
+
+def _named(status: Status, plugin: Plugin | _Binder, context: str) -> Status:
     """Name the plugin in its answer; an error also says what was being run."""
     if status.rejected:
         return status.with_plugin(plugin.name)

@@ -21,14 +21,12 @@ from koordsched.scheduler.binding_tasks import BindingTasks, CancellableWaits
 from koordsched.scheduler.failure import CLEAR_NOMINATION, SCHEDULER_NAME_UNMATCHED, Failure, bound_to
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from koordsched.api.core import Pod
     from koordsched.framework.cycle_state import CycleState
     from koordsched.scheduler.attempt import Attempt
     from koordsched.scheduler.context import SchedulerContext
     from koordsched.scheduler.extenders.chain import ExtenderChain
     from koordsched.scheduler.failure import FailureHandler
+    from koordsched.scheduler.origins import LivePods
 
 log = get_logger(__name__)
 
@@ -46,12 +44,12 @@ class BindingCycles:
         self,
         context: SchedulerContext,
         failures: FailureHandler,
-        pods: Mapping[str, Pod],
+        pods: LivePods,
         extenders: ExtenderChain | None,
         *,
         checked: bool,
     ) -> None:
-        """pods: the watched pods by key, as the cluster has them. checked: whether a pod is looked at once more before it is bound."""
+        """checked: whether a pod is looked at once more before it is bound."""
         self._context = context
         self._failures = failures
         self._pods = pods
@@ -135,7 +133,7 @@ class BindingCycles:
         if status is not None:
             return status
         taken = False
-        if self._extenders is not None:
+        if self._extenders is not None and pod.reservation is None:
             taken, status = await self._extenders.bind(pod, node)  # takes no slot: a slow extender holds back its own pods only
         if not taken:
             slots = self._context.bind_slots
@@ -163,7 +161,7 @@ class BindingCycles:
 
     def _why_not_bound(self, attempt: Attempt) -> Status | None:
         """Look at the pod as the cluster has it by now (frameworkext.md §4 item 11). None: it may be bound."""
-        stored = self._pods.get(attempt.info.key)
+        stored = (self._pods.pods if attempt.pod.reservation is None else self._pods.reserve_pods).get(attempt.info.key)
         if stored is None or stored.metadata.uid != attempt.info.uid:
             return Status(Code.ERROR, (f'pod "{attempt.pod.pod.metadata.name}" not found',))
         if stored.spec.scheduler_name != attempt.info.profile:
@@ -184,7 +182,8 @@ class BindingCycles:
     def _bound(self, attempt: Attempt) -> None:
         info, context = attempt.info, self._context
         pod = attempt.pod.pod
-        note = f"Successfully assigned {info.key} to {attempt.node}"
+        name = info.key if attempt.pod.reservation is None else attempt.pod.reservation.metadata.name
+        note = f"Successfully assigned {name} to {attempt.node}"
         context.events(info.profile).event(pod, EventText("Normal", "Scheduled", "Binding", note))
         context.status_writer.forget(info.uid)
         context.metrics.attempted("scheduled", info.profile, context.clock.perf() - attempt.started)

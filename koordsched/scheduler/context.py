@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Iterator
 
+    from koordsched.api.core import Pod
     from koordsched.api.kinds import Kind
     from koordsched.api.meta import Object
     from koordsched.clock import Clock
@@ -117,6 +118,7 @@ class SchedulerContext:
         self.informers = Informers(dependencies.cluster, dependencies.clock, dependencies.random, transformers)
         self.metrics = Metrics(MetricRules.of(dependencies.flags.disabled_metrics, dependencies.flags.allow_metric_labels))
         self.status_writer = StatusWriter(dependencies.cluster, dependencies.clock, dependencies.random)
+        self.reserve_pods: dict[str, Pod] = {}  # by key: of the Reservations that wait for a node or have one
         self.profiles: dict[str, Profile] = {}  # by scheduler name, as are
         self.recorders: dict[str, EventRecorder] = {}
         self.bind_slots = asyncio.Semaphore(MAX_BINDS_IN_FLIGHT)

@@ -36,9 +36,9 @@ from koordsched.scheduler.nominated_nodes import NominatedNodes
 from koordsched.scheduler.restricted_search import RestrictedSearch
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Coroutine, Sequence
 
-    from koordsched.api.core import Node, Pod
+    from koordsched.api.core import Node
     from koordsched.framework.interface import GangTurn, GroupTurnPlugin, PostFilterResult
     from koordsched.framework.row_refusals import Rows
     from koordsched.framework.shapes import Shape
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from koordsched.scheduler.context import SchedulerContext
     from koordsched.scheduler.extenders.chain import ExtenderChain
     from koordsched.scheduler.failure import FailureHandler
+    from koordsched.scheduler.origins import LivePods
 
 log = get_logger(__name__)
 
@@ -59,12 +60,12 @@ class Cycle:
         self,
         context: SchedulerContext,
         failures: FailureHandler,
-        pods: Mapping[str, Pod],
+        pods: LivePods,
         extenders: ExtenderChain | None = None,
         *,
         checked: bool = True,
     ) -> None:
-        """pods: the watched pods by key, as the cluster has them. checked: whether a pod is looked at once more before it is bound."""
+        """checked: whether a pod is looked at once more before it is bound."""
         self._context = context
         self._failures = failures
         self._pods = pods
@@ -339,7 +340,7 @@ class Cycle:
         info = attempt.info
         try:
             attempt.answer = await self._extenders.ask(attempt.pod, question)
-            stored = self._pods.get(info.key)
+            stored = self._pods.of(info.pod_info)
             if stored is None or stored.metadata.uid != info.uid or stored.spec.node_name:
                 self._context.queue.done(info.uid)  # there is nothing left to place
                 return

@@ -16,11 +16,11 @@ from koordsched.api.podinfo import PodInfo
 from koordsched.cluster.event_series import EventText
 from koordsched.framework.interface import PostFilterResult
 from koordsched.framework.shapes import ShapeKey
-from koordsched.scheduler.status_writer import PodStatusUpdate
+from koordsched.scheduler.origins import PodStatusUpdate
 from koordsched.tasks import call_later
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable
 
     from koordsched.api.core import Pod
     from koordsched.framework.diagnosis import Diagnosis
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from koordsched.framework.status import Status
     from koordsched.queue.queued_pod import QueuedPodInfo
     from koordsched.scheduler.context import SchedulerContext
+    from koordsched.scheduler.origins import LivePods
 
 CLEAR_NOMINATION = PostFilterResult("")
 
@@ -62,8 +63,7 @@ class Failure(msgspec.Struct, eq=False):
 class FailureHandler:
     """Nominates, requeues, and writes the event and the condition, in this order."""
 
-    def __init__(self, context: SchedulerContext, pods: Mapping[str, Pod], conditions: ConditionRefresher) -> None:
-        """pods: the watched pods by key, as the cluster has them."""
+    def __init__(self, context: SchedulerContext, pods: LivePods, conditions: ConditionRefresher) -> None:
         self._context = context
         self._pods = pods
         self._conditions = conditions
@@ -73,7 +73,7 @@ class FailureHandler:
         result = "unschedulable" if failure.rejected else "error"
         context.metrics.attempted(result, info.profile, context.clock.perf() - failure.started)
         _record_outcome(failure)
-        stored = self._pods.get(info.key)
+        stored = self._pods.of(info.pod_info)
         if stored is None or stored.metadata.uid != info.uid or stored.spec.node_name:
             context.queue.done(info.uid)
             context.status_writer.forget(info.uid)
@@ -143,7 +143,7 @@ class ConditionRefresher:
     other words now.
     """
 
-    def __init__(self, context: SchedulerContext, pods: Mapping[str, Pod]) -> None:
+    def __init__(self, context: SchedulerContext, pods: LivePods) -> None:
         self._context = context
         self._pods = pods
         self._changed: dict[Hashable, _Outdated] = {}  # by shape and priority, or by the key of the admission group
@@ -206,7 +206,7 @@ class ConditionRefresher:
         reported = list(islice((info for info in group.members if info.last_message != message), PODS_A_TURN))
         for info in reported:
             info.last_message = message
-            stored = self._pods.get(info.key)
+            stored = self._pods.of(info.pod_info)
             if stored is not None and stored.metadata.uid == info.uid:
                 report(self._context, stored, PodStatusUpdate(UNSCHEDULABLE, message))
         if len(reported) == PODS_A_TURN:

@@ -23,18 +23,18 @@ from koordsched.queue.events import ASSIGNED_POD_DELETE, Scope
 from koordsched.scheduler.attempt import Attempt
 from koordsched.scheduler.extenders.asking import ExtenderQuestion
 from koordsched.scheduler.failure import UNSCHEDULABLE, Failure, bound_to
-from koordsched.scheduler.status_writer import PodStatusUpdate
+from koordsched.scheduler.origins import PodStatusUpdate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from koordsched.api.core import Pod
     from koordsched.api.podinfo import PodInfo
     from koordsched.framework.interface import GangTurn, GroupTurnPlugin
     from koordsched.scheduler.binding_cycle import BindingCycles
     from koordsched.scheduler.context import SchedulerContext
     from koordsched.scheduler.extenders.chain import ExtenderChain
     from koordsched.scheduler.failure import FailureHandler
+    from koordsched.scheduler.origins import LivePods
 
 TOO_FEW = "too few members can be tried"
 GONE = "the pod was deleted or bound by another scheduler meanwhile"
@@ -60,10 +60,9 @@ class GroupTurns:
         binding: BindingCycles,
         failures: FailureHandler,
         *,
-        pods: Mapping[str, Pod],
+        pods: LivePods,
         extenders: ExtenderChain | None,
     ) -> None:
-        """pods: the watched pods by key, as the cluster has them."""
         self.context = context
         self.cycle = cycle
         self.binding = binding
@@ -107,7 +106,7 @@ class GroupTurns:
         queue, others = self.context.queue, PodStatusUpdate(UNSCHEDULABLE, message)
         for gang in gangs:
             for key in gang.members:
-                info, stored = queue.get(key), self.pods.get(key)
+                info, stored = queue.get(key), self.pods.at(key)
                 if info is not None and info is not first.info and stored is not None and stored.metadata.uid == info.uid:
                     update = PodStatusUpdate(UNSCHEDULABLE, refusal.message) if key == refusal.member else others
                     info.last_message = update.message
@@ -217,7 +216,7 @@ class GroupTurn:
         if table.in_turn:
             table.keep_turn()
         attempt.answer = await self._extenders.ask(attempt.pod, question)
-        stored = self._pods.get(attempt.info.key)
+        stored = self._pods.of(attempt.pod)
         if stored is None or stored.metadata.uid != attempt.info.uid or stored.spec.node_name:
             return False
         attempt.pod = attempt.info.pod_info

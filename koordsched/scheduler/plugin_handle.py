@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from koordsched.framework.plugin_metrics import PluginMetrics
 from koordsched.log import get_logger
-from koordsched.scheduler.status_writer import PodStatusUpdate
+from koordsched.scheduler.origins import PodStatusUpdate
 from koordsched.tasks import Tasks, call_later
 
 if TYPE_CHECKING:

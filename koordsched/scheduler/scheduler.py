@@ -13,7 +13,7 @@ import socket
 from functools import partial
 from typing import TYPE_CHECKING
 
-from koordsched.api.kinds import NODE, POD
+from koordsched.api.kinds import NODE, POD, RESERVATION
 from koordsched.cluster.event_body import EventSource
 from koordsched.cluster.event_recorder import EventRecorder, RecorderOptions
 from koordsched.config.catalogue import REFERENCE
@@ -33,7 +33,9 @@ from koordsched.scheduler.extenders.asking import HINTS
 from koordsched.scheduler.failure import ConditionRefresher, FailureHandler
 from koordsched.scheduler.handlers import EVENT_RESOURCES, NodeHandler, ObjectHandler, PodHandler, custom_event_kinds
 from koordsched.scheduler.nominations import NominationKeeper
+from koordsched.scheduler.origins import LivePods
 from koordsched.scheduler.plugin_handle import PluginHandle
+from koordsched.scheduler.reserve_pods import ReservationHandler
 from koordsched.tasks import TaskFailure, Tasks, call_later
 
 if TYPE_CHECKING:
@@ -82,7 +84,8 @@ class Scheduler:
             made = Profile(profile, registry, self._handle, metrics, config.percentage_of_nodes_to_score)
             context.profiles[profile.scheduler_name] = made
         self.profiles = context.profiles
-        self._conditions = ConditionRefresher(context, self._pods.store)
+        self._live = LivePods(self._pods.store, context.reserve_pods)
+        self._conditions = ConditionRefresher(context, self._live)
         nominator = Nominator(self.cache)
         self.queue = SchedulingQueue(self.clock, self._queue_profiles(), self._queue_settings(dependencies), self.metrics, nominator)
         context.queue = self.queue
@@ -93,14 +96,16 @@ class Scheduler:
             context.recorders[name] = EventRecorder(dependencies.cluster, self.clock, dependencies.random, source, recording)
         self._recorders = list(context.recorders.values())
         self.queue.call_on_backoff(self._arm)
-        failures = FailureHandler(context, self._pods.store, self._conditions)
+        failures = FailureHandler(context, self._live, self._conditions)
         checked = dependencies.flags.gates["DynamicSchedulerCheck"]
-        self.cycle = Cycle(context, failures, self._pods.store, self._extenders, checked=checked)
+        self.cycle = Cycle(context, failures, self._live, self._extenders, checked=checked)
         self._nodes.add_handler(NodeHandler(context))
         self._nodes.add_handler(NominationKeeper(context, self.profiles, self._handle))
         self._pods.add_handler(PodHandler(context))
         custom = custom_event_kinds(plugin for profile in self.profiles.values() for plugin in profile.refusing)
         for informer in self._informers:
+            if informer.kind is RESERVATION:
+                informer.add_handler(ReservationHandler(context))
             if informer.kind in EVENT_RESOURCES or informer.kind.plural_group in custom:
                 informer.add_handler(ObjectHandler(context, informer.kind))
         if unwatched := custom - {informer.kind.plural_group for informer in self._informers}:

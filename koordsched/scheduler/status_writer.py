@@ -9,40 +9,33 @@ for a reason that does not look as if it would pass is tried again rarely.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from koordsched.api.kinds import POD
 from koordsched.backoff import grown
-from koordsched.clock import rfc3339
 from koordsched.cluster.port import (
     ClusterError,
     Conflict,
     Forbidden,
     NotFound,
     OutcomeUnknown,
-    Patch,
-    PatchType,
-    Ref,
     ServerError,
     TooManyRequests,
     Unauthorized,
 )
 from koordsched.log import get_logger
+from koordsched.scheduler.origins import PodStatusUpdate, origin_of
 from koordsched.tasks import call_later
 
 if TYPE_CHECKING:
     from random import Random
 
-    from koordsched.api.core import Pod, PodCondition
+    from koordsched.api.core import Pod
     from koordsched.api.podinfo import PodInfo
     from koordsched.clock import Clock
     from koordsched.cluster.port import Cluster
 
 log = get_logger(__name__)
 
-POD_SCHEDULED = "PodScheduled"
 WRITERS = 4
 TRIES = 4  # at a clean stop; as many failures in a row are logged
 RETRY_SECONDS, MAX_RETRY_SECONDS = 0.2, 30.0  # doubled from one try to the next,
@@ -50,17 +43,6 @@ JITTER = 0.2  # and lengthened by up to this part: after an outage thousands of 
 REFUSED_SECONDS = 300.0  # after which what was refused is tried again, unless there is a newer update before
 MAY_PASS = (TooManyRequests, ServerError, OutcomeUnknown, Unauthorized, Forbidden)
 """Not the pod's fault. Forbidden: an API server that has just started refuses everything until it has read its roles."""
-
-
-class PodStatusUpdate(msgspec.Struct, frozen=True):
-    """What a pod's status has, or is to have, of scheduling: reason and message of PodScheduled=False, and the nominated node.
-
-    An empty reason leaves the condition alone; nominated None leaves the nomination alone, "" clears it.
-    """
-
-    reason: str = ""
-    message: str = ""
-    nominated: str | None = None
 
 
 class StatusWriter:
@@ -156,7 +138,7 @@ class StatusWriter:
             timers.clear()
 
     def _differs(self, pod: Pod, update: PodStatusUpdate) -> bool:
-        known = self._written.get(pod.metadata.uid) or _on_cluster(pod)
+        known = self._written.get(pod.metadata.uid) or origin_of(pod).reported(pod)
         return bool(update.reason and (update.reason, update.message) != (known.reason, known.message)) or (
             update.nominated is not None and update.nominated != (known.nominated or "")
         )
@@ -214,9 +196,8 @@ class StatusWriter:
     async def _request(self, pod: Pod, update: PodStatusUpdate) -> ClusterError | None:
         """Write, and remember that it is written; return an error that may pass."""
         meta = pod.metadata
-        patch = Patch(self._body(pod, update), PatchType.STRATEGIC, "status")
         try:
-            await self._cluster.patch(Ref(POD, meta.namespace, meta.name), patch)
+            await origin_of(pod).report(self._cluster, pod, update, self._clock.now())
         except NotFound:
             return None
         except MAY_PASS as error:
@@ -246,7 +227,7 @@ class StatusWriter:
         uid = pod.metadata.uid
         if uid not in self._busy:
             return  # forgotten meanwhile
-        known = self._written.get(uid) or _on_cluster(pod)
+        known = self._written.get(uid) or origin_of(pod).reported(pod)
         nominated = update.nominated if update.nominated is not None else known.nominated
         self._written[uid] = PodStatusUpdate(update.reason or known.reason, update.message or known.message, nominated)
 
@@ -254,37 +235,3 @@ class StatusWriter:
         self.failed += 1
         self._failures.pop(pod.metadata.uid, None)
         log.error("status not written", pod=f"{pod.metadata.namespace}/{pod.metadata.name}", err=error.message, status=error.status)
-
-    def _body(self, pod: Pod, update: PodStatusUpdate) -> dict[str, Any]:
-        status: dict[str, Any] = {}
-        if update.reason:
-            status["conditions"] = [self._condition(pod, update)]
-        if update.nominated is not None:
-            status["nominatedNodeName"] = update.nominated or None
-        return {"metadata": {"uid": pod.metadata.uid}, "status": status}
-
-    def _condition(self, pod: Pod, update: PodStatusUpdate) -> dict[str, Any]:
-        """Return the condition; its transition time stays while the status stays False."""
-        before = _pod_scheduled(pod)
-        since = before.last_transition_time if before is not None and before.status == "False" else None
-        condition: dict[str, Any] = {
-            "type": POD_SCHEDULED,
-            "status": "False",
-            "reason": update.reason,
-            "message": update.message,
-            "lastTransitionTime": since or rfc3339(self._clock.now()),
-        }
-        if pod.metadata.generation:
-            condition["observedGeneration"] = pod.metadata.generation
-        return condition
-
-
-def _pod_scheduled(pod: Pod) -> PodCondition | None:
-    return next((condition for condition in pod.status.conditions if condition.type == POD_SCHEDULED), None)
-
-
-def _on_cluster(pod: Pod) -> PodStatusUpdate:
-    condition = _pod_scheduled(pod)
-    if condition is None or condition.status != "False":
-        return PodStatusUpdate(nominated=pod.status.nominated_node_name)
-    return PodStatusUpdate(condition.reason, condition.message, pod.status.nominated_node_name)

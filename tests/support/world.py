@@ -119,7 +119,7 @@ class NodeSearch:
     def __init__(self, cache: Cache, nominator: Nominator, random: random.Random) -> None:
         context: Any = SimpleNamespace(cache=cache, random=random, queue=SimpleNamespace(nominator=nominator))
         failures: Any = None
-        self._cycle = Cycle(context, failures, {})
+        self._cycle = Cycle(context, failures, LivePods({}, {}))
 
     def find(self, profile: Profile, pod: PodInfo) -> tuple[CycleState, str | Diagnosis]:
         """Return the cycle's state with the node's name, or with the reasons why there is none."""

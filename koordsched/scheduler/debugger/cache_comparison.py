@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from koordsched.api.koordinator.reserve_pods import ReservePod, is_available
 from koordsched.api.podinfo import PodInfo
 from koordsched.api.quantity import QuantityError
 from koordsched.api.resources import node_allocatable
@@ -62,7 +63,7 @@ class _CacheComparison:
     def __init__(self, sources: Sources, slices: Slices) -> None:
         self._sources = sources
         self._cache, self._queue = sources.context.cache, sources.context.queue
-        self._nodes, self._pods = sources.nodes.store, sources.pods.store
+        self._nodes, self._pods, self._live = sources.nodes.store, sources.pods.store, sources.live
         self._slices = slices
         self._missed_nodes: list[str] = []
         self._redundant_nodes: list[str] = []
@@ -118,10 +119,14 @@ class _CacheComparison:
         pods: dict[str, PodInfo] = {}
         assumed = set()
         for key in {*keys, *(pod.key for pod in here.values())}:
-            pod = self._pods.get(key)
+            pod = self._live.at(key)
             if pod is None:
                 continue
             uid, state = pod.metadata.uid, self._cache.pods.get(pod.metadata.uid)
+            if type(pod) is ReservePod and pod.spec.node_name == name:
+                if state is not None and state.node.name == name:
+                    pods[uid] = state.info  # what is left of it is compared by the plugin
+                continue
             try:
                 if pod.spec.node_name == name:
                     pods[uid] = PodInfo(pod, counted_on_node=True)
@@ -141,8 +146,8 @@ class _CacheComparison:
 
     async def compare_pods(self, keys: Iterable[str] | None) -> None:
         queue = self._queue
-        for key in list(self._pods if keys is None else keys):
-            if (pod := self._pods.get(key)) is not None:
+        for key in [*self._pods, *self._live.reserve_pods] if keys is None else list(keys):
+            if (pod := self._live.at(key)) is not None:
                 self._compare_pod(key, pod)
             await self._slices.pause()
         waiting = queue.waiting() if keys is None else [info for key in keys if (info := queue.get(key)) is not None]
@@ -154,7 +159,7 @@ class _CacheComparison:
         for uid in list(self._cache.pods):
             state = self._cache.pods.get(uid)
             if state is not None and (wanted is None or state.info.key in wanted):
-                known = self._pods.get(state.info.key)
+                known = self._live.of(state.info)
                 if known is None or known.metadata.uid != uid:
                     self._redundant_pods.add(pod_name(state.info.key, uid))
             await self._slices.pause()
@@ -162,7 +167,7 @@ class _CacheComparison:
     def _compare_pod(self, key: str, pod: Pod) -> None:
         """Note a pod that is neither counted on a node nor in the queue although it has to be."""
         uid = pod.metadata.uid
-        if uid in self._cache.pods:
+        if uid in self._cache.pods or (type(pod) is ReservePod and pod.spec.node_name and not is_available(pod.reservation)):
             return
         if not pod.spec.node_name:
             info = self._queue.get(key)
@@ -186,7 +191,7 @@ class _CacheComparison:
 
     def _compare_queued(self, info: QueuedPodInfo) -> None:
         """See whether a pod that waits exists, is not bound, and waits for the scheduler that is responsible for it."""
-        pod = self._pods.get(info.key)
+        pod = self._live.of(info.pod_info)
         if pod is None or pod.metadata.uid != info.uid or pod.spec.node_name or pod.spec.scheduler_name != info.profile:
             self._redundant_pods.add(pod_name(info.key, info.uid))
 

@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
+from koordsched.api.kinds import RESERVATION
+from koordsched.api.koordinator.reserve_pods import ReservePod
+from koordsched.scheduler.origins import LivePods
+
 if TYPE_CHECKING:
     from collections.abc import Container, Hashable, Iterable
 
@@ -22,6 +26,18 @@ class Sources(msgspec.Struct, frozen=True):
     nodes: Informer[Node]
     pods: Informer[Pod]
     profiles: Container[str]
+
+    @property
+    def live(self) -> LivePods:
+        return LivePods(self.pods.store, self.context.reserve_pods)
+
+    def repeat_pod(self, key: str) -> None:
+        """Call all handlers anew with a pod, or the Reservation for which it stands; nothing happens if it does not exist."""
+        pod = self.context.reserve_pods.get(key)
+        if isinstance(pod, ReservePod):
+            self.context.informers.of(RESERVATION).repeat(pod.reservation.metadata.name)
+        else:
+            self.pods.repeat(key)
 
 
 class WrongNode(msgspec.Struct, frozen=True):

@@ -168,7 +168,7 @@ class _Mending:
 
     def remove_pod(self, key: str, uid: str) -> None:
         """Forget a pod that does not exist, or that waits though it is bound or another scheduler is responsible for it."""
-        pod = self._sources.pods.store.get(key)
+        pod = self._sources.live.at(key)
         exists = pod is not None and pod.metadata.uid == uid
         info, state = self._queue.get(key), self._cache.pods.get(uid)
         waits = info is not None and info.uid == uid
@@ -214,20 +214,20 @@ class _Mending:
     def _take_in_pods(self, name: str) -> None:
         info = self._cache.nodes_by_name.get(name)
         for uid, counted in list(info.pods.items()) if info is not None else ():
-            pod, state = self._sources.pods.store.get(counted.key), self._cache.pods[uid]
+            pod, state = self._sources.live.of(counted), self._cache.pods[uid]
             if pod is None or pod.metadata.uid != uid or (pod.spec.node_name != name and not (state.assumed and not pod.spec.node_name)):
                 self._forget_counted(uid)
                 if pod is not None:
-                    self._sources.pods.repeat(counted.key)
+                    self._sources.repeat_pod(counted.key)
             elif pod.spec.node_name:
-                self._sources.pods.repeat(counted.key)
+                self._sources.repeat_pod(counted.key)
 
     def take_in_pod(self, key: str, why: str) -> None:
         self._report(POD, key, "known", why, "")
         info = self._queue.get(key)
         if info is not None:
             self._queue.forget(info.pod_info)
-        self._sources.pods.repeat(key)
+        self._sources.repeat_pod(key)
 
     def _forget_counted(self, uid: str) -> None:
         """Count a pod no longer, after its row was written anew so that what is subtracted is there."""

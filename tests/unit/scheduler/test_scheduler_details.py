@@ -35,7 +35,8 @@ from koordsched.scheduler.extenders import extender as extender_module
 from koordsched.scheduler.extenders.extender import Extender
 from koordsched.scheduler.handlers import PodHandler
 from koordsched.scheduler.metrics import TIDY_DECISIONS, Metrics
-from koordsched.scheduler.status_writer import PodStatusUpdate, StatusWriter
+from koordsched.scheduler.origins import PodStatusUpdate
+from koordsched.scheduler.status_writer import StatusWriter
 
 
 def handler_of(world: EmbeddedCluster) -> PodHandler:

@@ -30,7 +30,8 @@ from koordsched.scheduler.debugger.standing_check import mend
 from koordsched.scheduler.extenders.extender import Extender
 from koordsched.scheduler.extenders.transport import Reply
 from koordsched.scheduler.metrics import Metrics
-from koordsched.scheduler.status_writer import PodStatusUpdate, StatusWriter
+from koordsched.scheduler.origins import PodStatusUpdate
+from koordsched.scheduler.status_writer import StatusWriter
 from koordsched.slices import Slices
 
 N1 = Ref(NODE, "", "n1")

@@ -26,7 +26,8 @@ from koordsched.cluster.port import (
     TooManyRequests,
     Unauthorized,
 )
-from koordsched.scheduler.status_writer import REFUSED_SECONDS, PodStatusUpdate, StatusWriter
+from koordsched.scheduler.origins import PodStatusUpdate
+from koordsched.scheduler.status_writer import REFUSED_SECONDS, StatusWriter
 
 if TYPE_CHECKING:
     from koordsched.clock import VirtualClock

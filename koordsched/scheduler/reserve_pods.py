@@ -1,0 +1,125 @@
+"""Reservations on their way through the scheduler: handlers that bring them into the queue as reserve pods (reservation.md §4).
+
+A Reservation without a node waits in the queue as a reserve pod. Once it has one, the plugin Reservation counts it on its node, before these
+handlers are called; here pods are moved that its coming and going may help.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koordsched.api.core import PodSpec
+from koordsched.api.koordinator.reserve_pods import DEFAULT_SCHEDULER, ReservePod, has_ended, problem_of, reserve_pod
+from koordsched.api.quantity import QuantityError
+from koordsched.cluster.object_store import Arrival
+from koordsched.log import get_logger
+from koordsched.queue.event_detection import pod_update_events
+from koordsched.queue.events import ASSIGNED_POD_ADD
+from koordsched.scheduler.failure import UNSCHEDULABLE, report
+from koordsched.scheduler.handlers import PodHandler
+from koordsched.scheduler.origins import PodStatusUpdate, origin_of
+
+if TYPE_CHECKING:
+    from koordsched.api.core import Pod
+    from koordsched.api.koordinator.reservations import Reservation
+    from koordsched.cluster.object_store import FinalState
+    from koordsched.scheduler.context import SchedulerContext
+
+log = get_logger(__name__)
+
+
+class ReservationHandler:
+    """Tells of Reservations as of the pods that stand for them. One that is invalid or has ended has none."""
+
+    def __init__(self, context: SchedulerContext) -> None:
+        self._context = context
+        self._pods = _ReservePodHandler(context)
+        self._live = context.reserve_pods
+        self._keys: dict[str, str] = {}  # by uid of a Reservation: the key of its pod
+
+    def on_add(self, reservation: Reservation, arrival: Arrival) -> None:
+        known, pod = self._known(reservation), self._pod_of(reservation)
+        if known is not None and (pod is None or not _is_same(known, pod)):
+            self._delete(known)
+        if pod is not None:
+            self._put(pod)
+            self._pods.on_add(pod, arrival)
+
+    def on_update(self, old: Reservation, new: Reservation) -> None:
+        if old.metadata.uid != new.metadata.uid:
+            self._delete(self._known(old))
+        known = self._known(new)
+        pod = self._pod_of(new) if known is None or known.metadata.resource_version != new.metadata.resource_version else known
+        if known is None or pod is None or not _is_same(known, pod):
+            self._delete(known)
+            if pod is not None:
+                self._put(pod)
+                self._pods.on_add(pod, Arrival.LATER)
+        else:
+            self._put(pod)
+            self._pods.on_update(known, pod)
+
+    def on_delete(self, reservation: Reservation, _final_state: FinalState) -> None:
+        self._delete(self._known(reservation))
+
+    def _known(self, reservation: Reservation) -> Pod | None:
+        """Return the pod that stands for the Reservation as it was."""
+        key = self._keys.get(reservation.metadata.uid)
+        return None if key is None else self._live.get(key)
+
+    def _put(self, pod: Pod) -> None:
+        key = self._keys[pod.metadata.uid] = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        self._live[key] = pod
+
+    def _delete(self, pod: Pod | None) -> None:
+        if pod is not None:
+            del self._live[self._keys.pop(pod.metadata.uid)]
+            self._pods.remove(pod)
+
+    def _pod_of(self, reservation: Reservation) -> ReservePod | None:
+        """Make the pod of a Reservation; None if there is to be none."""
+        if has_ended(reservation):
+            return None
+        problem = problem_of(reservation)
+        try:
+            if problem is None:
+                return reserve_pod(reservation)
+        except QuantityError as error:
+            problem = f"{error.path}: {error}"
+        self._report(reservation, problem)
+        return None
+
+    def _report(self, reservation: Reservation, problem: str) -> None:
+        """Say what is wrong with a Reservation where its author looks, once (D12)."""
+        profiles, template = self._context.profiles, reservation.spec.template
+        named = next(iter(profiles)) if template is None else template.spec.scheduler_name or DEFAULT_SCHEDULER
+        pod = ReservePod(metadata=reservation.metadata, spec=PodSpec(scheduler_name=named), reservation=reservation)
+        if named not in profiles or reservation.status.node_name or origin_of(pod).reported(pod).message == problem:
+            return
+        log.warning("a Reservation cannot be scheduled", reservation=reservation.metadata.name, problem=problem)
+        self._context.metrics.framework.malformed_objects.increment("Reservation")
+        report(self._context, pod, PodStatusUpdate(UNSCHEDULABLE, problem))
+
+
+def _is_same(old: Pod, new: Pod) -> bool:
+    """Answer whether the queue and the cache know both as one pod, which does not leave its node."""
+    return old.metadata.namespace == new.metadata.namespace and old.spec.node_name in {"", new.spec.node_name}
+
+
+class _ReservePodHandler(PodHandler):
+    """Handles reserve pods as pods, but for those on nodes, which the plugin counts."""
+
+    def remove(self, pod: Pod) -> None:
+        self._delete(pod)
+
+    def _add_bound(self, pod: Pod) -> None:
+        self._context.queue.move_all(ASSIGNED_POD_ADD, None, pod)
+
+    def _was_bound(self, old: Pod, new: Pod) -> None:
+        self._end_wait_on_permit(new.metadata.uid)  # another scheduler was faster
+        super()._was_bound(old, new)
+
+    def _update_bound(self, old: Pod, new: Pod) -> None:
+        before, after = self._read(old), self._read(new)
+        for event in pod_update_events(before, after) if before is not None and after is not None else ():
+            self._context.queue.move_all(event, old, new)

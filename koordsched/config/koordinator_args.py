@@ -170,7 +170,7 @@ class PreAllocationConfig(Config):
 
 
 class ReservationArgs(PluginArgs):
-    """controller_workers <= 0 acts as 1."""
+    """controller_workers has no effect: one task does the work. expire_pending_reservations is koordsched's own (reservation.md D3)."""
 
     enable_preemption: bool = False
     min_candidate_nodes_percentage: Int32 = 10
@@ -181,6 +181,7 @@ class ReservationArgs(PluginArgs):
     disable_garbage_collection: bool = False
     resync_interval_seconds: Int64 = 60
     pre_allocation_config: PreAllocationConfig = PreAllocationConfig()
+    expire_pending_reservations: bool = False
 
 
 class ResourcesType(Config):

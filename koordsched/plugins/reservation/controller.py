@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 from koordsched.api.core import ObjectReference
 from koordsched.api.kinds import NODE, POD, RESERVATION
-from koordsched.api.koordinator.reading import Malformed, read_annotation
+from koordsched.api.koordinator.reservation_links import RESERVATION_ALLOCATED, allocated_reservation
 from koordsched.api.koordinator.reservation_status import EXPIRED, HAS_SUCCEEDED, expired, is_expired, owned
 from koordsched.api.koordinator.reserve_pods import SUCCEEDED, has_ended
-from koordsched.api.meta import Api
 from koordsched.api.quantity import QuantityError, format_of, nano, quantity_text
 from koordsched.api.resources import exact_requests
 from koordsched.clock import parse_rfc3339, rfc3339
@@ -35,27 +34,10 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
-RESERVATION_ALLOCATED = "scheduling.koordinator.sh/reservation-allocated"
 LONGEST_SLEEP = 900.0  # seconds until what is due is looked at again: the clock may be set
 DAY = 86400.0
 UNLINK_GATE = "CleanExpiredReservationAllocated"
 NODE_GONE = "its node is gone"
-
-
-class ReservationLink(Api):
-    """Which Reservation a pod has something of."""
-
-    name: str = ""
-    uid: str = ""
-
-
-def link_of(pod: Pod) -> str:
-    """Return the uid of the Reservation that the pod has something of; "" for none, or for a link that cannot be read."""
-    try:
-        link = read_annotation(pod.metadata.annotations, RESERVATION_ALLOCATED, ReservationLink)
-    except Malformed:
-        return ""
-    return "" if link is None else link.uid
 
 
 class ReservationController:
@@ -201,7 +183,7 @@ class ReservationController:
 
     async def _unlink_all(self, uid: str) -> None:
         """Take the link to a deleted Reservation off the pods that have it (gate CleanExpiredReservationAllocated)."""
-        for pod in [pod for pod in self._pods.values() if RESERVATION_ALLOCATED in pod.metadata.annotations and link_of(pod) == uid]:
+        for pod in [pod for pod in self._pods.values() if allocated_reservation(pod.metadata.annotations) == uid]:
             meta = pod.metadata
             body = {"metadata": {"uid": meta.uid, "annotations": {RESERVATION_ALLOCATED: None}}}
             try:

@@ -147,7 +147,7 @@ class ReservationController:
         found: list[tuple[float, str]] = []
         try:
             ttl = None if spec.ttl is None else Duration.parse(spec.ttl)
-            if ttl == 0:
+            if ttl is not None and not ttl:
                 return None, ""
             if ttl is not None and created is not None:
                 found.append((parse_rfc3339(created) + ttl, f"its ttl of {spec.ttl} is over"))

@@ -14,8 +14,10 @@ from koordsched._core.change import NodeChange
 from koordsched._core.reservations import Shortages
 from koordsched.api.koordinator.reservation_links import RESERVATION_ALLOCATED, allocated_text
 from koordsched.api.koordinator.reserve_pods import RESERVATION_NODE
+from koordsched.framework.controllers import Controller, ControllersPlugin
 from koordsched.framework.cycle_state import annotate
 from koordsched.framework.interface import (
+    BindReservationPlugin,
     CreditPlugin,
     FilterNodesPlugin,
     Normalize,
@@ -27,9 +29,11 @@ from koordsched.framework.interface import (
     ReservePlugin,
     ScoreNodesPlugin,
 )
+from koordsched.framework.routes import Route, RoutesPlugin
 from koordsched.framework.status import SKIP, Code, Status, error, unschedulable
 from koordsched.plugins.reservation.diagnosis import reservation_reasons
 from koordsched.plugins.reservation.nomination import nominate
+from koordsched.plugins.reservation.objects import reservation_objects
 from koordsched.plugins.reservation.reasons import (
     NO_MATCH,
     NO_RESERVATION_FITS,
@@ -76,7 +80,17 @@ class Prepared:
 
 
 class ReservationPlugin(
-    CreditPlugin, PreFilterPlugin, FilterNodesPlugin, PostFilterPlugin, PreScorePlugin, ScoreNodesPlugin, ReservePlugin, PreBindPlugin
+    CreditPlugin,
+    PreFilterPlugin,
+    FilterNodesPlugin,
+    PostFilterPlugin,
+    PreScorePlugin,
+    ScoreNodesPlugin,
+    ReservePlugin,
+    PreBindPlugin,
+    BindReservationPlugin,
+    ControllersPlugin,
+    RoutesPlugin,
 ):
     name = PLUGIN
     reads = NodeChange.USAGE | NodeChange.CAPACITY
@@ -88,6 +102,7 @@ class ReservationPlugin(
         self._handle = handle
         self._cache = handle.cache
         self._state = reservation_state(handle)
+        self._objects = reservation_objects(handle, args)
 
     # What is read of pods
 
@@ -243,6 +258,19 @@ class ReservationPlugin(
         if info is not None:
             annotate(state, {RESERVATION_ALLOCATED: allocated_text(info.name, info.uid)})
         return None
+
+    # Bind
+
+    async def bind_reservation(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        return await self._objects.binder.bind(pod, node_name)
+
+    # Beside the cycle
+
+    def controllers(self) -> Sequence[Controller]:
+        return (Controller("status of Reservations", self._objects.controller.run),)
+
+    def routes(self) -> Sequence[Route]:
+        return (Route("nodeReservations/:nodeName", self._objects.endpoint.on_node),)
 
     def events_to_register(self) -> Sequence[EventHint]:
         changes = ActionType.ADD | ActionType.UPDATE | ActionType.DELETE

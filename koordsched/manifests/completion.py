@@ -48,6 +48,21 @@ def complete_pod(body: Mapping[str, Any], scheduler_name: str) -> Json:
     return made
 
 
+def complete_reservation(body: Mapping[str, Any], scheduler_name: str) -> Json:
+    """Complete a Reservation's template as far as that says what is reserved, and which scheduler does: as a pod's is."""
+    spec = mapping(body.get("spec"))
+    template = spec.get("template")
+    if not isinstance(template, dict):
+        return dict(body)
+    made = dict(template)
+    resources = made.pop("resources", None)
+    inner = dict(mapping(made.get("spec")))
+    if not inner.get("containers") and resources is not None:
+        inner["containers"] = [_main_container(resources)]
+    inner["schedulerName"] = inner.get("schedulerName") or scheduler_name
+    return {**body, "spec": {**spec, "template": {**made, "spec": inner}}}
+
+
 def complete_volume(body: Mapping[str, Any]) -> Json:
     """Let a persistent volume name its claim by name alone: uids are another cluster's."""
     spec = mapping(body.get("spec"))

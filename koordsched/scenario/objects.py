@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from koordsched.api.kinds import NODE, POD, Kind, kind_of, unstructured_kind
+from koordsched.api.kinds import NODE, POD, RESERVATION, Kind, kind_of, unstructured_kind
 from koordsched.clock import rfc3339
 from koordsched.config.duration import Duration
-from koordsched.manifests.completion import complete_node, complete_pod
+from koordsched.manifests.completion import complete_node, complete_pod, complete_reservation
 from koordsched.plugins import tooling
 from koordsched.scenario.model import InitialObjects
 from koordsched.scenario.observation import Json
@@ -45,6 +45,8 @@ def _complete(kind: Kind, body: Json, scheduler_name: str) -> Json:
             body = form.complete(body)
     if kind.namespaced:
         body = {**body, "metadata": {"namespace": "default", **body["metadata"]}}
+    if kind is RESERVATION:
+        return complete_reservation(body, scheduler_name)
     return complete_pod(body, scheduler_name) if kind is POD else body
 
 

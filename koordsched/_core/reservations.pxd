@@ -23,6 +23,6 @@ cdef class ReservationTable:
     cdef int _check_request(self, Request request) except -1
     cdef void _short(self, Request request, Py_ssize_t row, const int32_t[::1] matched, Py_ssize_t slot, uint32_t* node,
                      uint32_t* inside) noexcept
-    cdef Py_ssize_t _first(self, const int32_t* rows, Py_ssize_t count, Py_ssize_t row) noexcept nogil
+    cdef Py_ssize_t _first(self, const int32_t* rows, Py_ssize_t count, Py_ssize_t row, Py_ssize_t near) noexcept nogil
     cdef bint _touches(self, Py_ssize_t slot, const int32_t[::1] ids) noexcept nogil
     cdef int64_t _score(self, Py_ssize_t slot, const int32_t[::1] ids, const int64_t[::1] amounts) noexcept nogil

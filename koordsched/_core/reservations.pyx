@@ -178,7 +178,7 @@ cdef class ReservationTable:
         cdef Rows asked = rows_of(rows)
         cdef cnp.ndarray codes = zero_codes(asked)
         cdef int32_t* out = codes_in(codes)
-        cdef Py_ssize_t i, p, begin, end, count = matched._rows.shape[0]
+        cdef Py_ssize_t i, p, begin, end, near = 0, count = matched._rows.shape[0]
         cdef const int32_t* pair_rows = &matched._rows[0] if count else NULL
         cdef uint32_t node, inside, nodes, insides, last_node = 0, last_inside = 0
         cdef int32_t last_code = 0
@@ -187,10 +187,11 @@ cdef class ReservationTable:
         self._check_request(request)
         for i in range(asked.count):
             row = asked.at[i]
-            begin = self._first(pair_rows, count, row)
+            begin = self._first(pair_rows, count, row, near)
             end = begin
             while end < count and pair_rows[end] == row:
                 end += 1
+            near = end
             if begin == end:
                 if required:
                     out[i] = shortages.code(0, 0, tag)
@@ -224,17 +225,20 @@ cdef class ReservationTable:
         cdef Rows asked = rows_of(rows)
         cdef cnp.ndarray found = zero_scores(asked)
         cdef int64_t* out = scores_in(found)
-        cdef Py_ssize_t i, p, begin, end, count = matched._rows.shape[0]
+        cdef Py_ssize_t i, p, begin, end, near = 0, count = matched._rows.shape[0]
         cdef const int32_t* pair_rows = &matched._rows[0] if count else NULL
         cdef uint32_t node, inside
         cdef int64_t order, best_order, score, best
         cdef int32_t slot
         self._check_request(request)
         for i in range(asked.count):
-            begin = self._first(pair_rows, count, asked.at[i])
+            begin = self._first(pair_rows, count, asked.at[i], near)
             end = begin
             while end < count and pair_rows[end] == asked.at[i]:
                 end += 1
+            near = end
+            if begin == end:
+                continue
             if required and end - begin == 1:
                 out[i] = self._score(matched._slots[begin], request.ids, request.amounts)
                 continue
@@ -259,12 +263,12 @@ cdef class ReservationTable:
 
     def first_by_order(self, cnp.ndarray rows not None, Matched matched not None):
         cdef Rows asked = rows_of(rows)
-        cdef Py_ssize_t i, p, count = matched._rows.shape[0]
+        cdef Py_ssize_t i, p = 0, count = matched._rows.shape[0]
         cdef const int32_t* pair_rows = &matched._rows[0] if count else NULL
         cdef int64_t order, best_order = NO_ORDER
         cdef int32_t found = -1
         for i in range(asked.count):
-            p = self._first(pair_rows, count, asked.at[i])
+            p = self._first(pair_rows, count, asked.at[i], p)
             while p < count and pair_rows[p] == asked.at[i]:
                 order = self.order[matched._slots[p]]
                 if order != NO_ORDER and (best_order == NO_ORDER or order < best_order):
@@ -340,9 +344,11 @@ cdef class ReservationTable:
             if amount > free:
                 node[0] |= 1 << j
 
-    cdef Py_ssize_t _first(self, const int32_t* rows, Py_ssize_t count, Py_ssize_t row) noexcept nogil:
-        """Return the place of the first pair of the row, or of a later row."""
+    cdef Py_ssize_t _first(self, const int32_t* rows, Py_ssize_t count, Py_ssize_t row, Py_ssize_t near) noexcept nogil:
+        """Return the place of the first pair of the row, or of a later row. near: where it is if rows are asked about in their order."""
         cdef Py_ssize_t low = 0, high = count, middle
+        if (near == 0 or rows[near - 1] < row) and (near == count or rows[near] >= row):
+            return near
         while low < high:
             middle = (low + high) >> 1
             if rows[middle] < row:

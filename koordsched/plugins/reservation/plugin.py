@@ -119,6 +119,13 @@ class ReservationPlugin(
     def has_version(self, pod: PodInfo) -> bool:
         return False
 
+    def score_version(self, pod: PodInfo) -> Hashable:
+        """Return what names the preferred node besides which reservations match and where the pod fits."""
+        return self._state.orders
+
+    def has_score_version(self, pod: PodInfo) -> bool:
+        return self._state.owner_of(pod) is not None
+
     def _matcher(self, pod: PodInfo) -> Matcher | None:
         owner = self._state.owner_of(pod)
         return None if owner is None else owner.matcher

@@ -61,6 +61,7 @@ class ReservationState(PodFollower):
     def __init__(self, cache: Cache) -> None:
         self.by_uid: dict[str, ReservationInfo] = {}
         self.changed: list[Callable[[str], None]] = []
+        self.orders = 0  # counts changes of a known reservation's order
         self.table = ReservationTable(cache.table)
         self._cache = cache
         self._by_name: dict[str, ReservationInfo] = {}
@@ -113,7 +114,9 @@ class ReservationState(PodFollower):
                 known.count(owner, 1)
                 self._cache.credits.draw(owner.uid, uid)
         else:
+            order = known.order
             known.read(reservation, pod)
+            self.orders += order != known.order
         self._set_spec(known)
         if known.available:
             self._recount(known, renewed=True)

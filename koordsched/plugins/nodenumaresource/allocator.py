@@ -89,6 +89,8 @@ class NodeDemand:
     def __init__(
         self, node: NodeAllocations, make_view: Callable[[int], NumaView], effective: EffectivePolicy, *, binds: bool, aligned: bool
     ) -> None:
+        self.preferred = 0  # CPUs of the reservation that the pod draws on: taken before others,
+        self.only_preferred = False  # and no others
         self.node = node
         self.binds = binds
         self.aligned = aligned
@@ -179,7 +181,10 @@ class Allocator:
         )
         by_zone = {zone: resources.get("cpu", 0) for zone, resources in amounts.items()} if amounts else None
         try:
-            return node.cpus.allocate(request, node.reserved, numa_amounts=by_zone)
+            reserved = node.reserved
+            if on_node.only_preferred:
+                reserved |= node.cpus.free() & ~on_node.preferred
+            return node.cpus.allocate(request, reserved, on_node.preferred, numa_amounts=by_zone)
         except CpuShortage as shortage:
             return unschedulable(str(shortage))
 

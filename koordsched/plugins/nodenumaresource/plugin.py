@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from koordsched.queue.events import EventHint
 
 PRE_FILTER_STATE = "PreFilterNodeNUMAResource"  # the CompiledDemand of pods like this one
+RESTRICTED = "Restricted"
 RESERVE_STATE = "ReserveNodeNUMAResource"  # the annotations with what this pod was allocated
 
 
@@ -181,9 +182,27 @@ class NodeNUMAResource(
         demand = self._demand(state, pod) if pod.resources.requests else None
         if demand is None or (demand.amounts_only and not self._table.demanding):
             return None
+        placeholder = self._cache.credits.drawn_from(pod.uid)
+        if placeholder is None:
+            return self._reserve(state, pod, demand, node_name)
+        cpus = self._numa.lend(placeholder)
+        try:
+            return self._reserve(state, pod, demand, node_name, cpus, only=bool(cpus) and self._is_restricted(placeholder))
+        finally:
+            self._numa.share(placeholder)
+
+    def _is_restricted(self, placeholder: str) -> bool:
+        reservation = self._cache.pods[placeholder].info.reservation
+        return reservation is not None and reservation.spec.allocate_policy == RESTRICTED
+
+    def _reserve(
+        self, state: CycleState, pod: PodInfo, demand: CompiledDemand, node_name: str, preferred: int = 0, *, only: bool = False
+    ) -> Status | None:
+        """Give the pod its part. preferred: CPUs of its reservation. only: it gets no others."""
         on_node = self._allocator.on_node(demand, node_name)
         if isinstance(on_node, Status):
             return on_node
+        on_node.preferred, on_node.only_preferred = preferred, only
         allocated = self._allocator.allocate(demand, on_node, lambda view: self._choose_numa_nodes(state, pod, demand, node_name, view))
         if allocated is None or isinstance(allocated, Status):
             return allocated

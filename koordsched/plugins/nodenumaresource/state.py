@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from koordsched._core.numa import NumaTable
 from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY
 from koordsched.api.koordinator.cpulist import cpu_ids, format_cpus
@@ -52,9 +54,11 @@ class NumaState(PodFollower):
         self._where: dict[str, str] = {}  # by uid: the node where the pod's allocation is
         self.change = handle.cache.change_kinds.register("NodeNUMAResource")  # with which the row is marked
         self._aside: dict[str, PodAllocation] = {}  # by uid: of pods that a simulation has removed
+        self._placeholders: dict[str, PodAllocation] = {}  # by uid: all that their reservations hold; what owners took of it they hold
         self._pod_level = False
         follow_topologies(handle, self)
         handle.cache.follow(self)
+        handle.cache.credits.call_when_drawn(lambda _pod, placeholder: self.share(placeholder))
         handle.cache.checked.append(NumaCheck(self, handle))
 
     # Reading
@@ -82,6 +86,10 @@ class NumaState(PodFollower):
 
     def reserve(self, node_name: str, allocation: PodAllocation) -> None:
         """Let the pod hold this on the node, instead of what it held. Holding nothing is not kept: no restart would know of it."""
+        self._hold(node_name, allocation)
+        self._share_of(allocation.uid)
+
+    def _hold(self, node_name: str, allocation: PodAllocation) -> None:
         before = self._where.get(allocation.uid)
         if before is not None:
             if before == node_name and self._nodes[before].pods[allocation.uid] == allocation:
@@ -95,6 +103,49 @@ class NumaState(PodFollower):
         name = self._where.get(uid)
         if name is not None:
             self._take(name, uid)
+            self._share_of(uid)
+
+    # Reservations
+
+    def lend(self, placeholder: str) -> int:
+        """Let a reservation hold nothing until `share`, so that a pod that draws on it can be given of it; the CPUs that it has left."""
+        name, left = self._where.get(placeholder), self.allocation(placeholder)
+        if name is None or left is None:
+            return 0
+        self._take(name, placeholder)
+        return left.cpus
+
+    def share(self, placeholder: str) -> None:
+        """Let a reservation hold what the pods that draw on it have left of it."""
+        whole, counted = self._placeholders.get(placeholder), self._cache.pods.get(placeholder)
+        if whole is None or counted is None or (counted.node.hidden is not None and placeholder in counted.node.hidden):
+            return
+        left = self.left_of(whole)
+        if left.cpus or left.amounts:
+            self._hold(counted.node.name, left)
+        elif placeholder in self._where:
+            self._take(self._where[placeholder], placeholder)
+
+    def left_of(self, whole: PodAllocation) -> PodAllocation:
+        """Return what is left of all that a reservation holds."""
+        cpus, amounts = whole.cpus, {zone: dict(resources) for zone, resources in whole.amounts.items()}
+        for uid in self._cache.credits.drawers(whole.uid):
+            held = self.allocation(uid)
+            if held is None:
+                continue
+            cpus &= ~held.cpus
+            for zone, resources in held.amounts.items():
+                at = amounts.get(zone, {})
+                for resource, amount in resources.items():
+                    if resource in at:
+                        at[resource] = max(at[resource] - amount, 0)
+        left = {zone: kept for zone, at in amounts.items() if (kept := {name: amount for name, amount in at.items() if amount})}
+        return replace(whole, cpus=cpus, amounts=left)
+
+    def _share_of(self, uid: str) -> None:
+        placeholder = self._cache.credits.drawn_from(uid)
+        if placeholder is not None:
+            self.share(placeholder)
 
     def set_max_ref_count(self, name: str, count: int) -> None:
         """Let so many pods be bound to each CPU of the node from now on. Only code in the process can ask for it. ValueError below 1."""
@@ -123,6 +174,9 @@ class NumaState(PodFollower):
             allocation = self._take(name, pod.uid)
             if self._cache.simulating:
                 self._aside[pod.uid] = allocation
+            self._share_of(pod.uid)
+        if pod.reservation is not None and not self._cache.simulating:
+            self._placeholders.pop(pod.uid, None)
 
     def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:
         """Allocations are kept by the names of nodes."""
@@ -152,6 +206,7 @@ class NumaState(PodFollower):
                 self._read(pod, row)
         elif pod.uid in self._aside:
             self._put(self._name(row, pod), self._aside.pop(pod.uid))
+            self._share_of(pod.uid)
 
     def _read(self, pod: PodInfo, row: int) -> None:
         """Account the allocation in the pod's annotations, if there is one that can be read."""
@@ -160,8 +215,13 @@ class NumaState(PodFollower):
         except Malformed as error:
             log.warning("what a pod was given cannot be read and is not counted", pod=pod.key, problem=str(error))
             return
-        if written is not None:
+        if written is None:
+            return
+        if pod.reservation is None:
             self.reserve(self._name(row, pod), written)
+        else:
+            self._placeholders[pod.uid] = written
+            self._hold(self._name(row, pod), self.left_of(written))
 
     def _name(self, row: int, pod: PodInfo) -> str:
         info = self._cache.infos[row]
@@ -315,8 +375,10 @@ class NumaCheck:
                     written = written_allocation(pod)
                 except Malformed:
                     written = None
+            if written is not None and pod.reservation is not None:
+                written = self._state.left_of(written)
             allocation = written or (None if kept is None else kept.pods.get(uid))
-            if allocation is not None:
+            if allocation is not None and (allocation.cpus or allocation.amounts):
                 found[uid] = allocation
         return found
 

@@ -17,7 +17,7 @@ from koordsched.queue.event_detection import pod_update_events
 from koordsched.queue.events import ASSIGNED_POD_ADD
 from koordsched.scheduler.failure import UNSCHEDULABLE, report
 from koordsched.scheduler.handlers import PodHandler
-from koordsched.scheduler.origins import PodStatusUpdate, origin_of
+from koordsched.scheduler.origins import PodStatusUpdate, origin_of, reservation_of
 
 if TYPE_CHECKING:
     from koordsched.api.core import Pod
@@ -60,6 +60,7 @@ class ReservationHandler:
             self._pods.on_update(known, pod)
 
     def on_delete(self, reservation: Reservation, _final_state: FinalState) -> None:
+        self._pods.forget_problem(reservation.metadata.uid)
         self._delete(self._known(reservation))
 
     def _known(self, reservation: Reservation) -> Pod | None:
@@ -85,20 +86,11 @@ class ReservationHandler:
             if problem is None:
                 return reserve_pod(reservation)
         except QuantityError as error:
-            problem = f"{error.path}: {error}"
-        self._report(reservation, problem)
+            problem = str(error)
+        template = reservation.spec.template
+        named = next(iter(self._context.profiles)) if template is None else template.spec.scheduler_name or DEFAULT_SCHEDULER
+        self._pods.report_problem(ReservePod(metadata=reservation.metadata, spec=PodSpec(scheduler_name=named), reservation=reservation), problem)
         return None
-
-    def _report(self, reservation: Reservation, problem: str) -> None:
-        """Say what is wrong with a Reservation where its author looks, once (D12)."""
-        profiles, template = self._context.profiles, reservation.spec.template
-        named = next(iter(profiles)) if template is None else template.spec.scheduler_name or DEFAULT_SCHEDULER
-        pod = ReservePod(metadata=reservation.metadata, spec=PodSpec(scheduler_name=named), reservation=reservation)
-        if named not in profiles or reservation.status.node_name or origin_of(pod).reported(pod).message == problem:
-            return
-        log.warning("a Reservation cannot be scheduled", reservation=reservation.metadata.name, problem=problem)
-        self._context.metrics.framework.malformed_objects.increment("Reservation")
-        report(self._context, pod, PodStatusUpdate(UNSCHEDULABLE, problem))
 
 
 def _is_same(old: Pod, new: Pod) -> bool:
@@ -108,6 +100,28 @@ def _is_same(old: Pod, new: Pod) -> bool:
 
 class _ReservePodHandler(PodHandler):
     """Handles reserve pods as pods, but for those on nodes, which the plugin counts."""
+
+    def __init__(self, context: SchedulerContext) -> None:
+        super().__init__(context)
+        self._problems: dict[str, str] = {}  # by uid: what was last reported of a Reservation
+
+    def report_problem(self, pod: Pod, problem: str) -> None:
+        """Say why a Reservation is not scheduled where its author looks, once (D12); only if that is this scheduler's task."""
+        uid, reservation = pod.metadata.uid, reservation_of(pod)
+        if self._problems.get(uid) == problem or reservation.status.node_name or pod.spec.scheduler_name not in self._profiles:
+            return
+        self._problems[uid] = problem
+        if origin_of(pod).reported(pod).message == problem:
+            return  # a scheduler before this one has said it
+        log.warning("a Reservation cannot be scheduled", reservation=reservation.metadata.name, problem=problem)
+        self._context.metrics.framework.malformed_objects.increment("Reservation")
+        report(self._context, pod, PodStatusUpdate(UNSCHEDULABLE, problem))
+
+    def forget_problem(self, uid: str) -> None:
+        self._problems.pop(uid, None)
+
+    def _report_unreadable(self, pod: Pod, error: QuantityError) -> None:
+        self.report_problem(pod, str(error))
 
     def remove(self, pod: Pod) -> None:
         self._delete(pod)

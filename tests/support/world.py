@@ -35,6 +35,7 @@ from koordsched.queue.nominator import Nominator
 from koordsched.scheduler.attempt import Attempt
 from koordsched.scheduler.context import Informers
 from koordsched.scheduler.cycle import Cycle
+from koordsched.scheduler.origins import LivePods
 from koordsched.scheduler.extenders.asking import ExtenderQuestion
 
 EMPTY_CONFIG = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

@@ -51,7 +51,7 @@ def available(reservation: Reservation, node: str, allocatable: ResourceList, no
         ReservationCondition(SCHEDULED, "True", IS_SCHEDULED, scheduled, now, now),
         ReservationCondition(READY, "True", IS_AVAILABLE, ready, now, now),
     )
-    status = {"phase": "Available", "nodeName": node, "conditions": [msgspec.to_builtins(each) for each in conditions]}
+    status: Json = {"phase": "Available", "nodeName": node, "conditions": [msgspec.to_builtins(each) for each in conditions]}
     if allocatable or reservation.status.allocatable:
         status["allocatable"] = replaced(reservation.status.allocatable, allocatable)
     return _patch(reservation, status)

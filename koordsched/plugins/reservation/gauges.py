@@ -31,7 +31,7 @@ def register(metrics: PluginMetrics, reservations: Mapping[str, Reservation]) ->
     metrics.gauge_table(
         "scheduler_reservation_resource",
         "What a Reservation has, what its owners have of it, and the ratio of both.",
-        ("type", "name", "resource", "unit"),
+        ("name", "resource", "type", "unit"),
         lambda: _amounts(reservations),
     )
 
@@ -55,10 +55,10 @@ def _amounts(reservations: Mapping[str, Reservation]) -> Rows:
                 given, _ = _in_unit(resource, status.allocated.get(resource, "0"))
             except QuantityError:
                 continue
-            rows["allocatable", name, resource, unit] = whole
-            rows["allocated", name, resource, unit] = given
+            rows[name, resource, "allocatable", unit] = whole
+            rows[name, resource, "allocated", unit] = given
             if whole > 0:
-                rows["utilization", name, resource, "ratio"] = given / whole
+                rows[name, resource, "utilization", "ratio"] = given / whole
     return rows
 
 

@@ -284,8 +284,8 @@ class PostFilterResult(msgspec.Struct, frozen=True):
 
 class PostFilterPlugin(Plugin):
     extension_point = extension_points.POST_FILTER
-    for_reservations: bool = False
-    """Whether it is run for reserve pods too. Most plugins look for the pod among those of the cluster, where it is not (D14)."""
+    post_filters_reservations: bool = False
+    """Whether it is run for reserve pods too. Most plugins look for the pod among those of the cluster, where it is not (reservation.md D14)."""
 
     @abstractmethod
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
@@ -372,7 +372,7 @@ class PermitPlugin(Plugin):
 
 class PreBindPlugin(Plugin):
     extension_point = extension_points.PRE_BIND
-    for_reservations: bool = False
+    pre_binds_reservations: bool = False
     """Whether it is run for reserve pods too (Koordinator's PreBindReservation): what it annotates is written to the Reservation."""
     takes_time: bool = True
     """Whether pre_bind waits for others, so that the pod's nomination is worth a request; not if all it does is to note annotations.

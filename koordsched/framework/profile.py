@@ -129,8 +129,8 @@ class Profile:
         self.pre_bind_patch = implementing(PreBindPatchPlugin)
         self.bind = implementing(BindPlugin)
         self._bind_reservation = [_Binder(plugin.name, plugin.bind_reservation) for plugin in implementing(BindReservationPlugin)]
-        self._post_filter_of_reservations = [plugin for plugin in self.post_filter if plugin.for_reservations]
-        self._pre_bind_of_reservations = [plugin for plugin in self.pre_bind if plugin.for_reservations]
+        self._post_filter_of_reservations = [plugin for plugin in self.post_filter if plugin.post_filters_reservations]
+        self._pre_bind_of_reservations = [plugin for plugin in self.pre_bind if plugin.pre_binds_reservations]
         self.post_bind = implementing(PostBindPlugin)
         self.group_turn = next((plugin for plugin in self.made.values() if isinstance(plugin, GroupTurnPlugin)), None)
         refusing = [plugin for point in EXTENSION_POINTS if point.refuses for plugin in at(point)]

@@ -1,6 +1,6 @@
 """What is scheduled has an origin: a Pod of the cluster, or a Reservation for which a reserve pod stands (reservation.md §3).
 
-The way from the queue to a node is the same for both. Where the cluster has to be looked at or told something, the origin is asked: whether
+The way from the queue to a node is the same for both. Where the cluster has to be looked at or written to, the origin is asked: whether
 the pod still exists (`LivePods`), what its status says of scheduling, and how that is written (`Origin`). Events and annotations name the
 Reservation by themselves (`cluster.event_body`, `framework.cycle_state`), and it is bound by the plugins of the interface
 `BindReservationPlugin`.

@@ -29,7 +29,7 @@ log = get_logger(__name__)
 
 
 class ReservationHandler:
-    """Tells of Reservations as of the pods that stand for them. One that is invalid or has ended has none."""
+    """Reports changes of Reservations as changes of the pods that stand for them. One that is invalid or has ended has none."""
 
     def __init__(self, context: SchedulerContext) -> None:
         self._context = context

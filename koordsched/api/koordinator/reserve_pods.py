@@ -1,7 +1,7 @@
 """Reserve pods: the pods that stand for Reservations on their way through the scheduler (reservation.md §3).
 
-A reserve pod is made of its Reservation's template and exists in the scheduler alone. What has to be found out, told or written about it
-concerns the Reservation, which it carries.
+A reserve pod is made of its Reservation's template and exists in the scheduler alone. What has to be found out, reported or written about
+it concerns the Reservation, which it carries.
 """
 
 from __future__ import annotations

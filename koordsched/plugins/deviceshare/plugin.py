@@ -86,6 +86,7 @@ class DeviceShare(
 ):
     name = "DeviceShare"
     takes_time = False
+    pre_binds_reservations = True
     normalize = Normalize.DEFAULT
     follows_pods = True
 

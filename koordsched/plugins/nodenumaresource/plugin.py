@@ -67,6 +67,7 @@ class NodeNUMAResource(
 ):
     name = "NodeNUMAResource"
     takes_time = False
+    pre_binds_reservations = True
 
     def __init__(self, args: NodeNUMAResourceArgs, handle: Handle) -> None:
         self._cache = handle.cache

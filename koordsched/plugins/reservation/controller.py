@@ -40,7 +40,7 @@ UNLINK_GATE = "CleanExpiredReservationAllocated"
 NODE_GONE = "its node is gone"
 
 
-class ReservationController:
+class ReservationKeeper:
     """Keeps the status of every Reservation true, and deletes those that ended long ago."""
 
     def __init__(self, handle: Handle, args: ReservationArgs, state: ReservationState) -> None:
@@ -195,7 +195,7 @@ class ReservationController:
 class _NodeHandler:
     """Lets the Reservations of a deleted node be looked at."""
 
-    def __init__(self, controller: ReservationController) -> None:
+    def __init__(self, controller: ReservationKeeper) -> None:
         self._controller = controller
 
     def on_add(self, node: Node, _arrival: Arrival) -> None:

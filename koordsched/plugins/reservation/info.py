@@ -1,4 +1,4 @@
-"""One reservation: what it has, and what its owners have taken (reservation.md §4, the ledger)."""
+"""One reservation: what it has, and what its owners have taken (reservation.md §4)."""
 
 from __future__ import annotations
 

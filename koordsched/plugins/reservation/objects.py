@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from koordsched.api.kinds import RESERVATION
 from koordsched.api.koordinator.reserve_pods import has_ended, is_active, problem_of
 from koordsched.plugins.reservation.check import ReservationCheck
-from koordsched.plugins.reservation.controller import ReservationController
+from koordsched.plugins.reservation.controller import ReservationKeeper
 from koordsched.plugins.reservation.endpoint import ReservationEndpoint
 from koordsched.plugins.reservation.gauges import register
 from koordsched.plugins.reservation.reserve_pods import ReservationBinder
@@ -37,7 +37,7 @@ class ReservationObjects:
         informer = handle.informer(RESERVATION)
         informer.add_handler(self)
         self.binder = ReservationBinder(handle, self._problem_of)
-        self.controller = ReservationController(handle, args, state)
+        self.controller = ReservationKeeper(handle, args, state)
         self.endpoint = ReservationEndpoint(state)
         register(handle.metrics, informer.store)
         handle.cache.checked.append(ReservationCheck(handle.cache, state, informer.store))

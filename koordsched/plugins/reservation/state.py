@@ -311,7 +311,7 @@ class ReservationState(PodFollower):
                 self._unlink(old)
 
     def without(self, pods: Sequence[PodInfo], row: int) -> None:
-        """Placeholders are nobody's owners."""
+        """Hide nothing: placeholders own no part of a reservation."""
 
     def _simulate(self, pod: PodInfo, *, present: bool) -> None:
         """Let what an owner leaves return to its reservation while a simulation runs, and take it off again."""

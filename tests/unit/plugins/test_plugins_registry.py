@@ -45,6 +45,7 @@ DEMANDING = PodBuilder(
 )
 RICH = (
     DEMANDING.cpu("1")
+    .annotation("scheduling.koordinator.sh/reservation-affinity", "{}")
     .request("nvidia.com/gpu", "1")
     .tolerates(key="a")
     .node_selector({"a": "b"})

@@ -65,7 +65,7 @@ def bench_strangers(benchmark: Any, reservations: int) -> None:
 @pytest.mark.parametrize("reservations", [0, RESERVATIONS])
 def bench_signing_strangers(benchmark: Any, reservations: int) -> None:
     world = cluster(100, reservations)
-    benchmark.pedantic(lambda info: world.profile.shapes.key(info), setup=lambda: ((pod_of(world),), {}), rounds=5000)
+    benchmark.pedantic(world.profile.shapes.key, setup=lambda: ((pod_of(world),), {}), rounds=5000)
 
 
 def bench_owner_of_1000_reservations_first(benchmark: Any) -> None:
@@ -115,6 +115,8 @@ def bench_a_reservation_changes(benchmark: Any) -> None:
 
     def change() -> None:
         index = next(names)
-        world.reservations.put(available(f"r{index % 10000}", f"node-{index % NODES:05d}", {"cpu": "1", "memory": "1Gi"}, f"o{index % 10000 // 100}"))
+        world.reservations.put(
+            available(f"r{index % 10000}", f"node-{index % NODES:05d}", {"cpu": "1", "memory": "1Gi"}, f"o{index % 10000 // 100}")
+        )
 
     benchmark.pedantic(change, rounds=2000)

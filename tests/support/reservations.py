@@ -27,7 +27,7 @@ WITH_RESERVATIONS = Setup(CONFIG)
 def available(name: str, node: str, amounts: dict[str, str], owner: str = "x", **spec: Any) -> Reservation:
     """Return an Available reservation of these amounts for pods with the label app=owner. spec: as in YAML; metadata: labels and so on."""
     metadata = {"name": name, "uid": f"uid-{name}", "creationTimestamp": "2026-01-01T00:00:00Z", **spec.pop("metadata", {})}
-    container = {"name": "c", "resources": {"requests": {key: text for key, text in amounts.items() if key != "pods"}}}
+    container: dict[str, Any] = {"name": "c", "resources": {"requests": {key: text for key, text in amounts.items() if key != "pods"}}}
     if "ports" in spec:
         container["ports"] = [{"containerPort": port, "hostPort": port} for port in spec.pop("ports")]
     status = {"phase": "Available", "nodeName": node, "allocatable": amounts}

@@ -37,7 +37,6 @@ from koordsched.scheduler.context import Informers
 from koordsched.scheduler.cycle import Cycle
 from koordsched.scheduler.origins import LivePods
 from koordsched.scheduler.extenders.asking import ExtenderQuestion
-from koordsched.scheduler.origins import LivePods
 
 EMPTY_CONFIG = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 

@@ -6,5 +6,6 @@
 - `reasons.py`    what users read
 - `diagnosis.py`  why the reservations of a pod that fits nowhere are of no use to it
 - `nomination.py` which of its reservations a pod is given on the chosen node
+- `links.py`      the annotation that says which reservation a pod was given
 - `plugin.py`     what is asked about a pod at each extension point
 """

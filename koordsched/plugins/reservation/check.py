@@ -32,7 +32,9 @@ class ReservationCheck:
 
     def names(self) -> Iterable[str]:
         """Return the names of the nodes that have, or should have, reservations."""
-        return {info.node_name for info in self._state.by_uid.values()} | {r.status.node_name for r in self._reservations.values() if _counts(r)}
+        return {info.node_name for info in self._state.by_uid.values()} | {
+            r.status.node_name for r in self._reservations.values() if _counts(r)
+        }
 
     def differences(self, node: str) -> Iterator[StateDifference]:
         actual = {r.metadata.uid: r for r in self._reservations.values() if r.status.node_name == node and _counts(r)}

@@ -130,12 +130,7 @@ class ReservationInfo:
 def same_amounts(one: PodInfo, other: PodInfo) -> bool:
     """Answer whether two pods are counted alike."""
     a, b = one.resources, other.resources
-    return (
-        one.ports == other.ports
-        and a.requests == b.requests
-        and a.nonzero_cpu == b.nonzero_cpu
-        and a.nonzero_memory == b.nonzero_memory
-    )
+    return one.ports == other.ports and a.requests == b.requests and a.nonzero_cpu == b.nonzero_cpu and a.nonzero_memory == b.nonzero_memory
 
 
 def amounts_of(resources: ResourceList) -> dict[str, int]:

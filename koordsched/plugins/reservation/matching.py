@@ -263,7 +263,9 @@ def _tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
     return any(
         toleration.effect in {"", taint.effect}
         and toleration.key in {"", taint.key}
-        and (toleration.operator == "Exists" or (toleration.operator in {"", "Equal"} and toleration.key and toleration.value == taint.value))
+        and (
+            toleration.operator == "Exists" or (toleration.operator in {"", "Equal"} and toleration.key and toleration.value == taint.value)
+        )
         for toleration in tolerations
     )
 

@@ -29,8 +29,8 @@ def nominate(state: ReservationState, matcher: Matcher, request: Request, row: i
         for info in matched
         if (required or table.touches(info.slot, request)) and table.fits(info.slot, request, row, counted=True) == (0, 0)
     ]
-    if len(fitting) < 2:
-        return fitting[0] if fitting else None
+    if not fitting:
+        return None
     ordered = [info for info in fitting if info.order]
     if ordered:
         return min(ordered, key=lambda info: (info.order, info.created, info.name))

@@ -32,6 +32,7 @@ from koordsched.framework.interface import (
 from koordsched.framework.routes import Route, RoutesPlugin
 from koordsched.framework.status import SKIP, Code, Status, error, unschedulable
 from koordsched.plugins.reservation.diagnosis import reservation_reasons
+from koordsched.plugins.reservation.links import ReservationLinks
 from koordsched.plugins.reservation.nomination import nominate
 from koordsched.plugins.reservation.objects import reservation_objects
 from koordsched.plugins.reservation.reasons import (
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 PLUGIN = "Reservation"
 PREPARED = "PreFilterReservation"  # the Prepared of a pod that matches reservations
 PREFERRED = "PreScoreReservation"  # the row of the reservation with the smallest order, -1 where none has one
+WRITTEN = "PreBindReservation"  # the uid of the reservation in the annotation of this pod
 RESERVE_POD_REASONS = (NOT_PINNED, POLICY_CONFLICT)  # by code, from 1 on
 PREFERRED_SCORE = 1000
 NO_ROW = -1
@@ -102,6 +104,7 @@ class ReservationPlugin(
         self._handle = handle
         self._cache = handle.cache
         self._state = reservation_state(handle)
+        self._links = ReservationLinks(handle)
         self._objects = reservation_objects(handle, args)
 
     # What is read of pods
@@ -251,19 +254,29 @@ class ReservationPlugin(
         return None if refusal is None else error(refusal)
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        if pod.reservation is None:
-            self._state.end_draw(pod.uid)
+        if pod.reservation is not None:
+            return
+        self._state.end_draw(pod.uid)
+        written: str | None = state.read(WRITTEN)
+        if written is not None:
+            self._handle.spawn(self._links.remove(pod.pod, written))
 
     # PreBind
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        return None if self._state.reservation_of(pod.uid) is not None else SKIP
+        if self._state.reservation_of(pod.uid) is not None or RESERVATION_ALLOCATED in pod.pod.metadata.annotations:
+            return None
+        return SKIP
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Note which reservation the pod was given: from then on the annotation says so, whatever becomes of this process."""
+        """Note which reservation the pod was given: from then on the annotation says so, whatever becomes of this process.
+
+        What an attempt has left that failed is removed.
+        """
         info = self._state.reservation_of(pod.uid)
+        annotate(state, {RESERVATION_ALLOCATED: None if info is None else allocated_text(info.name, info.uid)})
         if info is not None:
-            annotate(state, {RESERVATION_ALLOCATED: allocated_text(info.name, info.uid)})
+            state.write(WRITTEN, info.uid)
         return None
 
     # Bind

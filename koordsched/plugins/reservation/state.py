@@ -18,11 +18,14 @@ import numpy as np
 
 from koordsched._core.change import NodeChange
 from koordsched._core.reservations import Matched, ReservationTable
+from koordsched.api.kinds import NODE
 from koordsched.api.koordinator.reservation_affinity import RESERVATION_AFFINITY
 from koordsched.api.koordinator.reservation_links import RESERVATION_ALLOCATED, RESERVATION_IGNORED, allocated_reservation
 from koordsched.api.podinfo import PodInfo
+from koordsched.api.quantity import QuantityError
 from koordsched.api.selectors import SelectorError
 from koordsched.cache.plugin_state import PodFollower
+from koordsched.log import get_logger
 from koordsched.plugins.reservation.info import DEFAULT, NO_SLOT, ReservationInfo, same_amounts
 from koordsched.plugins.reservation.matching import Matcher, Outcome, OwnerIndex, classify, demand_key, matcher_of
 from koordsched.plugins.reservation.reasons import ALLOCATED_ALREADY, NO_TARGET, TERMINATING
@@ -30,11 +33,16 @@ from koordsched.plugins.reservation.reasons import ALLOCATED_ALREADY, NO_TARGET,
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
+    from koordsched.api.core import Node
     from koordsched.api.koordinator.reservations import Reservation
     from koordsched.cache.cache import Cache
+    from koordsched.cluster.object_store import Arrival, FinalState
     from koordsched.framework.handle import Handle
     from koordsched.plugins.reservation.matching import OwnerSpec
 
+log = get_logger(__name__)
+
+OMIT_NODE_LABELS = "OmitNodeLabelsForReservation"
 USAGE = int(NodeChange.USAGE)
 IDLE_SPECS = 64  # specifications without a reservation that are kept at least: pods are signed again when some are forgotten
 
@@ -49,7 +57,32 @@ class CreditOwner(str):
 
 def reservation_state(handle: Handle) -> ReservationState:
     """Return the state that all profiles share. To be called while the plugin is made."""
-    return handle.cache.shared.one(ReservationState, lambda: ReservationState(handle.cache))
+
+    def make() -> ReservationState:
+        nodes = handle.informer(NODE)
+        state = ReservationState(handle.cache, {} if handle.gates[OMIT_NODE_LABELS] else nodes.store)
+        if not handle.gates[OMIT_NODE_LABELS]:
+            nodes.add_handler(NodeLabels(state))
+        return state
+
+    return handle.cache.shared.one(ReservationState, make)
+
+
+class NodeLabels:
+    """A handler of nodes: affinities read their labels, where a reservation does not have these (reservation.md §7)."""
+
+    def __init__(self, state: ReservationState) -> None:
+        self._state = state
+
+    def on_add(self, node: Node, _arrival: Arrival) -> None:
+        self._state.match_again(node.metadata.name)
+
+    def on_update(self, old: Node, new: Node) -> None:
+        if old.metadata.labels != new.metadata.labels:
+            self._state.match_again(new.metadata.name)
+
+    def on_delete(self, node: Node, _final_state: FinalState) -> None:
+        """Its reservations end."""
 
 
 class ReservationState(PodFollower):
@@ -58,12 +91,14 @@ class ReservationState(PodFollower):
     changed: called with the uid of a reservation whose owners or their amounts have changed.
     """
 
-    def __init__(self, cache: Cache) -> None:
+    def __init__(self, cache: Cache, nodes: Mapping[str, Node]) -> None:
+        """nodes: by name, whose labels affinities read."""
         self.by_uid: dict[str, ReservationInfo] = {}
         self.changed: list[Callable[[str], None]] = []
         self.orders = 0  # counts changes of a known reservation's order
         self.table = ReservationTable(cache.table)
         self._cache = cache
+        self._nodes = nodes
         self._by_name: dict[str, ReservationInfo] = {}
         self._by_node: dict[str, dict[str, ReservationInfo]] = {}
         self._links: dict[str, dict[str, PodInfo]] = {}  # by uid of a reservation that is not here: its owners by uid
@@ -96,10 +131,15 @@ class ReservationState(PodFollower):
     # Reservations
 
     def put(self, reservation: Reservation) -> None:
-        """Take in a reservation that is on a node and active, or a change of it. QuantityError when its template cannot be read."""
+        """Take in a reservation that is on a node and active, or a change of it. One whose amounts cannot be read is left out."""
         self._forget_ended()
         uid, status = reservation.metadata.uid, reservation.status
-        pod = PodInfo.of_reservation(reservation)
+        try:
+            pod = PodInfo.of_reservation(reservation)
+        except QuantityError as error:
+            log.error("reservation left out: its amounts cannot be read", name=reservation.metadata.name, path=error.path, err=str(error))
+            self.remove(uid)
+            return
         known = self.by_uid.get(uid)
         if known is not None and known.node_name != status.node_name:
             self.remove(uid)
@@ -408,11 +448,12 @@ class ReservationState(PodFollower):
             self._cache.credits.revoke(matcher.credit_key, info.uid)
 
     def node_labels(self, node_name: str) -> Mapping[str, str]:
-        node = self._cache.node(node_name)
-        return {} if node is None or node.node is None else node.node.metadata.labels
+        """Return the labels of a node that affinities read."""
+        node = self._nodes.get(node_name)
+        return {} if node is None else node.metadata.labels
 
-    def node_changed(self, node_name: str) -> None:
-        """Match the reservations of a node again whose labels have changed."""
+    def match_again(self, node_name: str) -> None:
+        """Match the reservations of a node again, whose labels have changed."""
         for info in self.on_node(node_name):
             self._match(info)
 
@@ -430,12 +471,8 @@ class ReservationState(PodFollower):
         self._pairs[matcher.credit_key] = (matcher.version, found)
         return found
 
-    def policies_on(self, node_name: str) -> set[str]:
-        """Return the policies of the matchable reservations of a node."""
-        return {info.policy for info in self.on_node(node_name) if info.matchable}
-
     def conflicts(self, policy: str) -> set[str]:
-        """Return the nodes with a reservation that a reserve pod of this policy must not be beside: one of both is Default, the other not."""
+        """Return the nodes with a reservation that one of this policy must not be beside: one of both is Default, the other not."""
         return {
-            node for node, infos in self._by_node.items() if any(i.matchable and i.policy != policy and DEFAULT in {i.policy, policy} for i in infos.values())
+            info.node_name for info in self.by_uid.values() if info.policy != policy and DEFAULT in {info.policy, policy} and info.matchable
         }

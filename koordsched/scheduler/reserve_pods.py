@@ -14,7 +14,7 @@ from koordsched.api.quantity import QuantityError
 from koordsched.cluster.object_store import Arrival
 from koordsched.log import get_logger
 from koordsched.queue.event_detection import pod_update_events
-from koordsched.queue.events import ASSIGNED_POD_ADD
+from koordsched.queue.events import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE
 from koordsched.scheduler.failure import UNSCHEDULABLE, report
 from koordsched.scheduler.handlers import PodHandler
 from koordsched.scheduler.origins import PodStatusUpdate, origin_of, reservation_of
@@ -127,7 +127,9 @@ class _ReservePodHandler(PodHandler):
         self._delete(pod)
 
     def _add_bound(self, pod: Pod) -> None:
+        """Move pods that its affinity may help, and those of its owners to which what it holds is free from now on (D20)."""
         self._context.queue.move_all(ASSIGNED_POD_ADD, None, pod)
+        self._context.queue.move_all(ASSIGNED_POD_DELETE, pod, None)
 
     def _was_bound(self, old: Pod, new: Pod) -> None:
         self._end_wait_on_permit(new.metadata.uid)  # another scheduler was faster

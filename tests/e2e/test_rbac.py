@@ -98,12 +98,14 @@ def test_of_koordinators_objects_no_more_is_allowed_than_is_needed(plane: Contro
         assert refused == EXAMPLES.keys() - READ
         scheduler.patch("/api/v1/nodes/n1", label)
         scheduler.patch("/apis/scheduling.koordinator.sh/v1alpha1/reservations/r", label)
+        scheduler.patch("/apis/scheduling.koordinator.sh/v1alpha1/reservations/r/status", {"status": {"phase": "Failed"}})
+        scheduler.delete("/apis/scheduling.koordinator.sh/v1alpha1/reservations/r")
         eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "default"}}
         scheduler.create(f"{PODS}/p/eviction", eviction)
         for forbidden in (
             lambda: scheduler.patch("/apis/slo.koordinator.sh/v1alpha1/nodemetrics/n1", label),
             lambda: scheduler.patch("/api/v1/nodes/n1/status", {"status": {"capacity": {"a/b": "1"}}}),
-            lambda: scheduler.delete("/apis/scheduling.koordinator.sh/v1alpha1/reservations/r"),
+            lambda: scheduler.delete("/apis/scheduling.koordinator.sh/v1alpha1/devices/d"),
             lambda: scheduler.delete("/api/v1/nodes/n1"),
             lambda: scheduler.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions"),
         ):

@@ -11,7 +11,7 @@ cdef class ReservationTable:
     cdef readonly Py_ssize_t resources   # columns of the arrays below; by resource ids of the node table
     cdef int64_t[:, ::1] left            # [slot, resource]; what its placeholder holds on the row: counted in `requested` there
     cdef int64_t[:, ::1] available       # [slot, resource]; what an owner may take of it: left without what is reserved inside
-    cdef int64_t[:, ::1] limit           # [slot, resource]; an owner gets no more of it (Restricted), may be below 0; int64's maximum: not limited
+    cdef int64_t[:, ::1] limit           # [slot, resource]; an owner gets no more of it, may be below 0; int64's maximum: not limited
     cdef uint8_t[:, ::1] named           # [slot, resource]; 1: it reserves the resource (its ResourceNames)
     cdef int64_t[::1] owners_left        # [slot]; owners that it may still have, int64's maximum where their number is not limited
     cdef int64_t[::1] order              # [slot]; its order label, 0: none

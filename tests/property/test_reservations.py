@@ -6,8 +6,9 @@ which what owners of unmatched reservations have taken is subtracted (no more th
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -24,7 +25,7 @@ POLICIES = ("", "Aligned", "Restricted")
 GIB = 1 << 30
 
 
-class Kind(NamedTuple):
+class Kind(msgspec.Struct, frozen=True):
     """What a reservation may be."""
 
     amounts: dict[str, str]
@@ -244,15 +245,15 @@ class Model:
             whole = self.allocatable(history.reservations[name][0])
             for r in offered:
                 requested[r] += whole.get(r, 0)
-        credits = {
+        taken_of = {
             name: {r: min(amount, self.allocatable(history.reservations[name][0]).get(r, 0)) for r, amount in self.allocated(name).items()}
             for name in there
         }
         for name in there:
             if name not in matched:
-                for r, amount in credits[name].items():
+                for r, amount in taken_of[name].items():
                     requested[r] -= amount
-        of_matched = {r: sum(credits[name].get(r, 0) for name in matched) for r in offered}
+        of_matched = {r: sum(taken_of[name].get(r, 0) for name in matched) for r in offered}
         count = len(pods) + len(there) - len(matched) + 1
 
         # NodeResourcesFit on the copy without the matched reservations

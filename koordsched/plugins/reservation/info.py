@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from koordsched.api.core import ResourceList
     from koordsched.api.koordinator.reservations import Reservation
     from koordsched.api.podinfo import PodInfo
-    from koordsched.plugins.reservation.matching import OwnerSpec
 
 DEFAULT, ALIGNED, RESTRICTED = "", "Aligned", "Restricted"
 AVAILABLE = "Available"
@@ -34,6 +33,7 @@ class ReservationInfo:
         "available",
         "counted",
         "created",
+        "has_owners",
         "name",
         "node_name",
         "order",
@@ -45,7 +45,6 @@ class ReservationInfo:
         "reserved",
         "resource_names",
         "slot",
-        "spec",
         "taints",
         "terminating",
         "uid",
@@ -59,7 +58,7 @@ class ReservationInfo:
         self.owners: dict[str, PodInfo] = {}  # by uid
         self.allocated: dict[str, int] = {}  # of `resource_names`, no zeros; may be more than allocatable
         self.counted: PodInfo | None = None
-        self.spec: OwnerSpec | None = None  # None while its owners cannot be read
+        self.has_owners = False  # whether it says who may be one, so that it can be read
         self.slot = NO_SLOT
         self.read(reservation, pod)
 
@@ -96,7 +95,7 @@ class ReservationInfo:
     @property
     def matchable(self) -> bool:
         """Whether pods may become owners: there is capacity, and an AllocateOnce reservation has no owner yet (D2)."""
-        return self.available and not self.problem and self.spec is not None and not (self.allocate_once and self.owners)
+        return self.available and not self.problem and self.has_owners and not (self.allocate_once and self.owners)
 
     def count(self, owner: PodInfo, sign: int) -> None:
         """Add what an owner takes (1), or take it off again (-1)."""

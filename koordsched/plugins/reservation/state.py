@@ -103,6 +103,7 @@ class ReservationState(PodFollower):
         self._by_node: dict[str, dict[str, ReservationInfo]] = {}
         self._links: dict[str, dict[str, PodInfo]] = {}  # by uid of a reservation that is not here: its owners by uid
         self._index = OwnerIndex()
+        self._specs: dict[str, OwnerSpec] = {}  # by uid of a reservation
         self._owners: WeakValueDictionary[Hashable, CreditOwner] = WeakValueDictionary()
         self._matchers: dict[str, Matcher] = {}  # by credit key
         self._of_name: dict[str, dict[Matcher, None]] = {}  # matchers whose pods name a reservation
@@ -178,8 +179,8 @@ class ReservationState(PodFollower):
             del self._by_node[info.node_name]
         info.available = False
         self._match(info)
-        if info.spec is not None:
-            self._leave(info, info.spec)
+        if uid in self._specs:
+            self._leave(info, self._specs.pop(uid))
         for owner in info.owners.values():
             self._cache.credits.end_draw(owner.uid)
             if RESERVATION_ALLOCATED in owner.pod.metadata.annotations:
@@ -197,11 +198,13 @@ class ReservationState(PodFollower):
                 spec, is_new = self._index.add(info.reservation.spec.owners)
         except SelectorError as error:
             info.problem = str(error)
-        if spec is not info.spec and info.spec is not None:
-            self._leave(info, info.spec)
-        info.spec = spec
+        before = self._specs.get(info.uid)
+        if before is not None and before is not spec:
+            self._leave(info, self._specs.pop(info.uid))
+        info.has_owners = spec is not None
         if spec is None:
             return
+        self._specs[info.uid] = spec
         spec.reservations[info.uid] = info
         self._idle.pop(spec, None)
         if is_new:
@@ -425,14 +428,14 @@ class ReservationState(PodFollower):
     def _match(self, info: ReservationInfo) -> None:
         """Find out anew which matchers match a reservation. O(these matchers)."""
         concerned = [*self._of_name.get(info.name, ()), *self._ignoring]
-        if info.spec is not None:
-            concerned += info.spec.matchers
+        if info.uid in self._specs:
+            concerned += self._specs[info.uid].matchers
         for matcher in concerned:
             self._decide(matcher, info)
         self._mark(info)
 
     def _decide(self, matcher: Matcher, info: ReservationInfo) -> None:
-        matched = info.matchable and (matcher.demand.ignores or info.spec in matcher.specs)
+        matched = info.matchable and (matcher.demand.ignores or self._specs.get(info.uid) in matcher.specs)
         matched = matched and classify(matcher.demand, info, self.node_labels(info.node_name)).outcome is Outcome.MATCHED
         self._set_matched(matcher, info, matched=matched)
 

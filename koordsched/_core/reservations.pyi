@@ -56,9 +56,7 @@ class ReservationTable:
         To be called while the placeholders of `matched` are hidden (`Cache.view`). required: the pod has to use one.
         """
 
-    def scores(
-        self, request: Request, rows: NDArray[np.int32], matched: Matched, *, required: bool
-    ) -> NDArray[np.int64]:
+    def scores(self, request: Request, rows: NDArray[np.int32], matched: Matched, *, required: bool) -> NDArray[np.int64]:
         """Return the score of the reservation that each row would be given, 0 where there is none. Within the view, as `filter`."""
 
     def first_by_order(self, rows: NDArray[np.int32], matched: Matched) -> int:

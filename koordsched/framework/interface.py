@@ -285,7 +285,7 @@ class PostFilterResult(msgspec.Struct, frozen=True):
 class PostFilterPlugin(Plugin):
     extension_point = extension_points.POST_FILTER
     post_filters_reservations: bool = False
-    """Whether it is run for reserve pods too. Most plugins look for the pod among those of the cluster, where it is not (reservation.md D14)."""
+    """Whether it is run for reserve pods too. Most plugins look for the pod among those of the cluster (reservation.md D14)."""
 
     @abstractmethod
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:

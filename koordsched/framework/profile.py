@@ -243,7 +243,8 @@ class Profile:
 
     def _may_be_helped(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
         try:
-            for plugin in self.post_filter if pod.reservation is None else self._post_filter_of_reservations:  # a loop, not any(): this is asked once an event and waiting shape
+            plugins = self.post_filter if pod.reservation is None else self._post_filter_of_reservations
+            for plugin in plugins:  # a loop, not any(): this is asked once an event and waiting shape
                 if plugin.may_help(pod, diagnosis):
                     return True
         except Exception:

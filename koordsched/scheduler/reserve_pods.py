@@ -1,7 +1,7 @@
 """Reservations on their way through the scheduler: handlers that bring them into the queue as reserve pods (reservation.md §4).
 
-A Reservation without a node waits in the queue as a reserve pod. Once it has one, the plugin Reservation counts it on its node, before these
-handlers are called; here pods are moved that its coming and going may help.
+A Reservation without a node waits in the queue as a reserve pod. Once it has one, the plugin Reservation counts it on its node, before
+these handlers are called; here pods are moved that its coming and going may help.
 """
 
 from __future__ import annotations
@@ -89,7 +89,9 @@ class ReservationHandler:
             problem = str(error)
         template = reservation.spec.template
         named = next(iter(self._context.profiles)) if template is None else template.spec.scheduler_name or DEFAULT_SCHEDULER
-        self._pods.report_problem(ReservePod(metadata=reservation.metadata, spec=PodSpec(scheduler_name=named), reservation=reservation), problem)
+        self._pods.report_problem(
+            ReservePod(metadata=reservation.metadata, spec=PodSpec(scheduler_name=named), reservation=reservation), problem
+        )
         return None
 
 

@@ -35,8 +35,8 @@ from koordsched.queue.nominator import Nominator
 from koordsched.scheduler.attempt import Attempt
 from koordsched.scheduler.context import Informers
 from koordsched.scheduler.cycle import Cycle
-from koordsched.scheduler.origins import LivePods
 from koordsched.scheduler.extenders.asking import ExtenderQuestion
+from koordsched.scheduler.origins import LivePods
 
 EMPTY_CONFIG = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 

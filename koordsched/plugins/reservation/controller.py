@@ -162,7 +162,9 @@ class ReservationKeeper:
         if self._unreadable.get(uid) != problem:
             self._unreadable[uid] = problem
             log.warning("a Reservation's ttl or time of expiry cannot be read", reservation=reservation.metadata.name, problem=problem)
-            self._handle.event_on(reservation, EventText("Warning", "InvalidExpiration", "Scheduling", f"spec.ttl or spec.expires: {problem}"))
+            self._handle.event_on(
+                reservation, EventText("Warning", "InvalidExpiration", "Scheduling", f"spec.ttl or spec.expires: {problem}")
+            )
 
     # After the end
 

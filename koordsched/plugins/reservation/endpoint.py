@@ -1,4 +1,4 @@
-"""What `/apis/v1/plugins/Reservation/nodeReservations/{node}` answers: the reservations of a node and who owns what of them (reservation.md §2)."""
+"""What `/apis/v1/plugins/Reservation/nodeReservations/{node}` answers (reservation.md §2): its reservations and who owns what of them."""
 
 from __future__ import annotations
 

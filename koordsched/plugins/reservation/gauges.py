@@ -1,5 +1,7 @@
-"""The metrics of Reservations: their phases, and what they have and have given (reservation.md §2). Read at each scrape, so nothing goes stale
-(D13): O(Reservations)."""
+"""The metrics of Reservations: their phases, and what they have and have given (reservation.md §2).
+
+Read at each scrape, so nothing goes stale (D13): O(Reservations).
+"""
 
 from __future__ import annotations
 

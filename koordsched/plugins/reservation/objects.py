@@ -1,6 +1,7 @@
-"""The objects' side of reservations, one for all profiles. Follows Reservations: what the plugin knows of those that have a node, and of those that have ended (reservation.md §4).
+"""The objects' side of reservations, one for all profiles (reservation.md §4).
 
-Called before the scheduler's own handler, which moves pods: by then the capacity that came or went is counted.
+Follows Reservations: what the plugin knows of those that have a node, and of those that have ended. Called before the scheduler's own
+handler, which moves pods: by then the capacity that came or went is counted.
 """
 
 from __future__ import annotations

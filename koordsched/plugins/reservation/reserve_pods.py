@@ -1,13 +1,15 @@
 """The end of a reserve pod's way: its Reservation gets the node, and what it holds there, by a patch of its status (reservation.md §5).
 
-A patch whose answer was lost may have been carried out, so the Reservation is read until it is known: what is not undone in the cluster must
-not be undone here.
+A patch whose answer was lost may have been carried out, so the Reservation is read until it is known: what is not undone in the cluster
+must not be undone here.
 """
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, cast
+
+from msgspec import field
 
 from koordsched.api.core import PodTemplateSpec, ResourceList
 from koordsched.api.kinds import RESERVATION
@@ -38,7 +40,7 @@ NOTHING_REQUESTED = "nothing is reserved: the template requests nothing, and its
 
 
 class _Resized(Api):
-    resources: ResourceList = {}
+    resources: ResourceList = field(default_factory=dict)
 
 
 class ReservationBinder:

@@ -43,7 +43,9 @@ class Bench:
         resources = {"requests": {"cpu": "2", "memory": "4Gi"}} if resources is None else resources
         template = {"spec": {"containers": [{"name": "c", "resources": resources}]}}
         metadata = {"name": "r", "annotations": annotations or {}}
-        made = await self.cluster.create(RESERVATION, {"metadata": metadata, "spec": {"template": template, "owners": [{"object": {"name": "p"}}]}})
+        made = await self.cluster.create(
+            RESERVATION, {"metadata": metadata, "spec": {"template": template, "owners": [{"object": {"name": "p"}}]}}
+        )
         self.store["r"] = cast("Reservation", made)
         return PodInfo.of_reservation(self.store["r"])
 
@@ -117,9 +119,7 @@ async def test_what_another_writer_changed_meanwhile_is_read_and_kept(clock: Vir
 async def test_an_answer_that_was_lost_is_found_out(clock: VirtualClock) -> None:
     bench = Bench(clock)
     pod = await bench.create()
-    bench.cluster.faults.rules.append(
-        Fault(verb="patch status", times=1, moment=Moment.AFTER, error=lambda: OutcomeUnknown("lost"))
-    )
+    bench.cluster.faults.rules.append(Fault(verb="patch status", times=1, moment=Moment.AFTER, error=lambda: OutcomeUnknown("lost")))
     assert await bench.bind(pod) is None
     assert bench.status["nodeName"] == "n1"
     assert bench.patches == 1

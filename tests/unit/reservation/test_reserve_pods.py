@@ -24,7 +24,12 @@ from koordsched.api.quantity import QuantityError
 
 
 def reservation(template: dict[str, Any] | None = None, **more: Any) -> Reservation:
-    spec = {"owners": [{"object": {"name": "p"}}], "ttl": "24h", **({} if template is None else {"template": template}), **more.pop("spec", {})}
+    spec = {
+        "owners": [{"object": {"name": "p"}}],
+        "ttl": "24h",
+        **({} if template is None else {"template": template}),
+        **more.pop("spec", {}),
+    }
     whole = {"metadata": {"name": "r", "uid": "u-1", **more.pop("metadata", {})}, "spec": spec, **more}
     return msgspec.convert(whole, Reservation)
 
@@ -66,13 +71,17 @@ def test_its_priority_is_the_templates_else_the_labels_else_the_highest(template
     assert made.spec.priority == priority
 
 
-@pytest.mark.parametrize(("phase", "pod_phase"), [("Succeeded", "Succeeded"), ("Failed", "Failed"), ("Available", ""), ("Pending", ""), ("", "")])
+@pytest.mark.parametrize(
+    ("phase", "pod_phase"), [("Succeeded", "Succeeded"), ("Failed", "Failed"), ("Available", ""), ("Pending", ""), ("", "")]
+)
 def test_its_phase_says_whether_the_reservation_has_ended(phase: str, pod_phase: str) -> None:
     assert reserve_pod(reservation({}, status={"phase": phase})).status.phase == pod_phase
 
 
 def test_available_it_asks_for_what_the_reservation_has_in_a_container_of_its_own() -> None:
-    template = requesting({"cpu": "1", "memory": "1Gi"}, overhead={"cpu": "1"}, initContainers=[{"name": "i", "resources": {"requests": {"cpu": "9"}}}])
+    template = requesting(
+        {"cpu": "1", "memory": "1Gi"}, overhead={"cpu": "1"}, initContainers=[{"name": "i", "resources": {"requests": {"cpu": "9"}}}]
+    )
     status = {"phase": "Available", "nodeName": "n1", "allocatable": {"cpu": "3"}}
     made = reserve_pod(reservation(template, status=status))
     assert [container.name for container in made.spec.containers] == ["c0", CAPACITY_CONTAINER]

@@ -2,8 +2,8 @@
 
 from libc.stdint cimport int32_t, uint64_t
 
-from koordsched._core.device_allocation cimport Outcome
 from koordsched._core.device_request cimport DeviceAdjustment, DeviceRequest
+from koordsched._core.device_selection cimport Outcome
 from koordsched._core.device_table cimport DeviceTable
 from koordsched._core.hint_source cimport FoundHints, NumaHintSource
 

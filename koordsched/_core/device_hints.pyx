@@ -6,9 +6,11 @@ allocated. A set that gives the same GPUs as all NUMA nodes together scores more
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from koordsched._core.device_allocation cimport INSUFFICIENT_NUMA, PASS, Outcome, read_desired, try_allocate
+from koordsched._core.device_allocation cimport try_allocate
 from koordsched._core.device_facts import DEVICE_TYPE_NAMES
+from koordsched._core.device_group cimport INSUFFICIENT_NUMA, PASS, read_desired
 from koordsched._core.device_request cimport DeviceAdjustment, DeviceRequest
+from koordsched._core.device_selection cimport Outcome
 from koordsched._core.device_table cimport (
     GPU,
     HAS_ENTRY,
@@ -79,13 +81,13 @@ cdef class DeviceHints(NumaHintSource):
             return
         if narrowest and self.request.plain and self.adjustment is None and self._count_gpus(index, found):
             return
-        found.code = read_desired(self.table, self.request, index, False, &best)
+        found.code = read_desired(self.table, self.request, index, False, &best.desired)
         if found.code == PASS:
             found.code = self._try(index, ids, &best, &best)
         if found.code != PASS:
             return
         for type in range(TYPES):
-            found.named |= (<unsigned int> best.asks[type]) << type
+            found.named |= (<unsigned int> best.desired.asks[type]) << type
         for size in range(1, count):
             if count <= FULLY_LISTED or size == 1:
                 self._of_size(index, size, &best, found)
@@ -182,7 +184,7 @@ cdef class DeviceHints(NumaHintSource):
         cdef Positions listed
         cdef int type, at, numa, within
         for type in range(TYPES):
-            if not wanted.asks[type]:
+            if not wanted.desired.asks[type]:
                 continue
             cells = &self.table.node[index].cells[type]
             listed = self.table.masks[index * TYPES + type].listed
@@ -191,7 +193,7 @@ cdef class DeviceHints(NumaHintSource):
                 numa = self.table.columns[type].numa[cells.start + at]
                 if numa >= 0 and mask >> numa & 1 and listed & position(at):
                     within += 1
-            if 0 < within < wanted.desired[type]:
+            if 0 < within < wanted.desired.count[type]:
                 return INSUFFICIENT_NUMA
         return try_allocate(self.table, self.request, index, self.adjustment, None, mask, False, out)
 

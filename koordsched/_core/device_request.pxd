@@ -13,12 +13,15 @@ cdef enum:
 cdef class DeviceRequest:
     cdef readonly bint shared              # a part of each GPU
     cdef readonly int type_count           # types that are asked for
+    cdef int[TYPES] types                  # which they are, ascending
     cdef bint[TYPES] asks
     cdef int32_t[TYPES] count              # devices of each type
     cdef bint[TYPES] for_all               # as many as there are instead
     cdef int64_t amount[TYPES][GPU_RESOURCES]   # [resource] of each device; 0 of what is not named
     cdef int[TYPES] named_count
     cdef int named[TYPES][GPU_RESOURCES]   # resources that are named
+    cdef int[TYPES] share                  # what DeviceColumns.share must be for a device to fit; -1: it does not say
+    cdef bint takes_vfs                    # virtual functions of some type are asked for
     cdef int[TYPES] joint                  # types that are allocated together; the first is the primary one
     cdef int joint_count
     cdef bint same_pcie
@@ -45,6 +48,7 @@ cdef class DeviceRequest:
 
     cdef int prepare(self, DeviceTable table) except -1   # before anything without the GIL
     cdef int _read_type(self, int type, demand) except -1
+    cdef int _share_of(self, int type) noexcept
     cdef int _extend(self, DeviceTable table) except -1
     cdef uint8_t* _asked(self, name, predicate, known) except NULL
 

@@ -8,8 +8,11 @@ from libc.string cimport memset
 
 from koordsched._core.device_facts import DeviceType
 from koordsched._core.device_table cimport (
+    CORE,
     GPU,
+    LARGEST_SHARE,
     NO_BANDWIDTH,
+    RATIO,
     TYPES,
     DeviceTable,
     first_resource,
@@ -64,6 +67,7 @@ cdef class DeviceRequest:
         if not demand.apply_for_all and not 0 <= demand.count:
             raise ValueError(f"{demand.count} devices: must not be negative")
         self.asks[type] = True
+        self.types[self.type_count] = type
         self.type_count += 1
         self.count[type] = min(demand.count, LARGEST_COUNT)
         self.for_all[type] = demand.apply_for_all
@@ -74,7 +78,19 @@ cdef class DeviceRequest:
             self.amount[type][r] = max(0, min(amount, 2 * LARGEST_AMOUNT))
             self.named[type][self.named_count[type]] = r
             self.named_count[type] += 1
+        self.takes_vfs = self.takes_vfs or demand.vf_selector is not None
+        self.share[type] = self._share_of(type)
         return 0
+
+    cdef int _share_of(self, int type) noexcept:
+        """Return the least share that a device must have, -1 where that does not say whether it fits."""
+        cdef int64_t amount = self.amount[type][CORE]
+        if amount > LARGEST_SHARE:
+            return -1
+        if type == GPU:
+            if self.named_count[GPU] != 2 or self.named[GPU][0] != CORE or self.named[GPU][1] != RATIO or self.amount[GPU][RATIO] != amount:
+                return -1
+        return <int> amount
 
     cdef int prepare(self, DeviceTable table) except -1:
         if self.table is not table:

@@ -1,6 +1,6 @@
 # How well devices and nodes suit a request (deviceshare.md §7).
 
-from libc.stdint cimport int16_t, int32_t, int64_t, int8_t
+from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint64_t
 
 from koordsched._core.device_request cimport DeviceRequest
 from koordsched._core.device_table cimport GPU_RESOURCES, TYPES, DeviceTable, Positions
@@ -34,6 +34,8 @@ cdef class DeviceScoring:
 
     # The score of a node for a request, all its listed devices counted; 0 to 100 for each type that is asked for.
     cdef int64_t score_node(self, DeviceTable table, DeviceRequest request, Py_ssize_t index) noexcept nogil
+    # The same, only the devices counted that are of these NUMA ids or have a topology without one.
+    cdef int64_t score_within(self, DeviceTable table, DeviceRequest request, Py_ssize_t index, uint64_t mask) noexcept nogil
     # The same for the candidates of one type. amounts: of one device, by resource.
     cdef int64_t score_group(self, DeviceRequest request, const DeviceGroup* group, const int64_t* amounts) noexcept nogil
     # The score of a device, larger for a better one; at least 0.

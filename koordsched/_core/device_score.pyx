@@ -1,6 +1,6 @@
 """Scores by how much of devices is in use, with the request (deviceshare.md §7)."""
 
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int8_t, int64_t, uint32_t, uint64_t
 
 from koordsched._core.device_facts import DeviceResource
 from koordsched._core.device_request cimport DeviceRequest, is_skipped
@@ -9,6 +9,8 @@ from koordsched._core.device_table cimport (
     HAS_FREE,
     RESOURCES,
     TYPES,
+    DeviceColumns,
+    DeviceNode,
     DeviceTable,
     first_resource,
     position,
@@ -43,6 +45,36 @@ cdef class DeviceScoring:
             # A type of which nothing at all is free has no devices (§6): it scores nothing.
             if request.asks[type] and table.node[index].flags & <uint32_t> HAS_FREE << type and not is_skipped(table, request, index, type):
                 score += self.of_sums(type, sums + 2 * first_resource(type), &request.amount[type][0])
+        return score
+
+    cdef int64_t score_within(self, DeviceTable table, DeviceRequest request, Py_ssize_t index, uint64_t mask) noexcept nogil:
+        cdef int64_t[2 * GPU_RESOURCES] sums
+        cdef const DeviceNode* node = &table.node[index]
+        cdef const DeviceColumns* columns
+        cdef const int64_t* total
+        cdef const int64_t* free
+        cdef const int8_t* numa
+        cdef int64_t score = 0, inside, found
+        cdef int i, k, at, type
+        for i in range(request.type_count):
+            type = request.types[i]
+            if not node.flags & <uint32_t> HAS_FREE << type or is_skipped(table, request, index, type):
+                continue
+            columns = &table.columns[type]
+            numa = columns.numa + node.cells[type].start
+            # Devices that are not listed have no topology: none of them is inside.
+            found = 0
+            for k in range(self.weighted[type]):
+                total = columns.total + self.weighing[type][k] * columns.capacity + node.cells[type].start
+                free = columns.free + self.weighing[type][k] * columns.capacity + node.cells[type].start
+                sums[2 * self.weighing[type][k]] = sums[2 * self.weighing[type][k] + 1] = 0
+                for at in range(node.cells[type].count):
+                    inside = -<int64_t> (numa[at] == -1 or (numa[at] >= 0 and mask >> numa[at] & 1))
+                    found |= inside
+                    sums[2 * self.weighing[type][k]] += total[at] & inside
+                    sums[2 * self.weighing[type][k] + 1] += free[at] & inside
+            if found:
+                score += self.of_sums(type, sums, &request.amount[type][0])
         return score
 
     cdef int64_t score_group(self, DeviceRequest request, const DeviceGroup* group, const int64_t* amounts) noexcept nogil:

@@ -8,6 +8,7 @@
 # lists any more. A resource counts here by its place among those of its type: GPU_CORE to NPU_DVPP are 0 to 5 of a GPU, RDMA and FPGA 0.
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 
 from koordsched._core.table cimport NodeTable
 
@@ -27,12 +28,18 @@ cdef enum:
 cdef enum:
     GPU_RESOURCES = 6
     RESOURCES = 8        # of all types
-    MEMORY = 1           # places among the resources of GPUs
+    CORE = 0             # places among the resources of GPUs
+    MEMORY = 1
     RATIO = 2
+    WHOLE_GPU = 100      # percent: what a GPU has of cores and of the ratio of its memory
+    LARGEST_SHARE = 127  # DeviceColumns.share
     LARGEST_GROUP = 128  # devices of a type on a node
     NO_TOPOLOGY = -2     # DeviceColumns.numa; -1: a topology without NUMA node
     NO_PCIE = -1         # DeviceColumns.pcie
     NO_BANDWIDTH = -1    # Partition.bandwidth
+
+cdef enum:
+    CHUNK = 8            # cells of a node are a multiple of it, so that most changes find room, and shares are read eight at a time
 
 cdef enum:
     # Bits of DeviceNode.flags
@@ -44,6 +51,7 @@ cdef enum:
     HAS_TREE = 32          # the place of every listed GPU is known
     HAS_VFS = 64           # bit HAS_VFS << type: some listed device of the type has groups of virtual functions
     HAS_FREE = 512         # bit HAS_FREE << type: something of the type is free, of whatever device
+    HAS_PERCENT_GPUS = 4096  # every healthy GPU has WHOLE_GPU of cores and of the ratio of its memory
 
 cdef enum:
     # Bits of DeviceColumns.state
@@ -63,11 +71,12 @@ cdef struct DeviceColumns:
     int16_t* pcie         # place of its PCIe id among those of the node, as strings; NO_PCIE
     int8_t* numa          # NO_TOPOLOGY, -1 or 0..63
     uint8_t* state
+    uint8_t* share        # what is free: of a GPU's cores and ratio the smaller one; at most LARGEST_SHARE
 
 cdef struct Cells:
     int32_t start
     int32_t count
-    int32_t room          # cells from start on that are this node's
+    int32_t room          # cells from start on that are this node's; like start a multiple of CHUNK
 
 cdef struct Masks:
     # Of the devices of one type of one node
@@ -101,6 +110,7 @@ cdef struct NodeShape:
     # What changes with the Device object alone. Nodes that are alike share their scopes and partitions.
     const Scope* scopes
     const Partition* partitions   # by count, then score, then as listed
+    const Positions* switches     # [PCIe id * TYPES + type]: the listed devices there; NULL: no device has a PCIe id
     int32_t scope_count
     int32_t partition_count
     VirtualFunction* vfs[TYPES]   # of each device those of its groups, by bus id
@@ -147,6 +157,7 @@ cdef class DeviceTable:
     cdef int _write_totals(self, int64_t* sums, int type, Py_ssize_t cell, device) except -1
     cdef int _mark_vfs(self, Py_ssize_t index, int type, Py_ssize_t cell) except -1
     cdef const void* _share(self, Py_ssize_t index, char* written, Py_ssize_t size) except NULL
+    cdef bint _has_percent_gpus(self, Py_ssize_t index) noexcept
     cdef int _forget_shape(self, Py_ssize_t index) except -1
     cdef _amounts(self, int type, const int64_t* column, Py_ssize_t cell)
     cdef int _release(self, int type, Cells* cells) except -1
@@ -175,4 +186,21 @@ cdef inline int bits64(uint64_t mask) noexcept nogil:
     return <int> ((mask * <uint64_t> 0x0101010101010101) >> 56)
 
 cdef inline int size_of(Positions mask) noexcept nogil:
-    return bits64(<uint64_t> mask) + bits64(<uint64_t> (mask >> 64))
+    cdef uint64_t high = <uint64_t> (mask >> 64)
+    return bits64(<uint64_t> mask) + (bits64(high) if high else 0)
+
+cdef inline uint64_t having_share8(const uint8_t* share, int least) noexcept nogil:
+    """Return which of eight shares are at least so much, 0 to LARGEST_SHARE."""
+    cdef uint64_t eight
+    memcpy(&eight, share, 8)
+    # Each byte has its highest bit after this if it is large enough; the product brings these bits together, the first one lowest.
+    eight = ((eight | <uint64_t> 0x8080808080808080) - <uint64_t> least * <uint64_t> 0x0101010101010101) & <uint64_t> 0x8080808080808080
+    return (eight >> 7) * <uint64_t> 0x0102040810204080 >> 56
+
+cdef inline Positions having_share(const uint8_t* share, int count, int least) noexcept nogil:
+    """Return the same of so many; count is rounded up to eights."""
+    cdef Positions found = 0
+    cdef int at
+    for at in range(0, count, 8):
+        found |= <Positions> having_share8(share + at, least) << at
+    return found

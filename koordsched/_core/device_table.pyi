@@ -58,9 +58,6 @@ class DeviceTable:
     def summary(self, index: int) -> tuple[DeviceCell, ...]:
         """Return all devices, by type and minor."""
 
-    def sums_of(self, index: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return totals and free amounts of listed devices, added up, by DeviceResource."""
-
     def damage(self, index: int, device_type: int, minor: int, resource: int, by: int) -> None:
         """Add to what is used of a device, for tests of the standing check."""
 

@@ -19,7 +19,6 @@ from koordsched._core.table cimport NodeTable
 
 cdef int64_t LARGEST_AMOUNT = (<int64_t> 1) << 48  # 128 of them, as percent, can be added
 cdef int64_t LARGEST_MINOR = (<int64_t> 1) << 31
-cdef int CHUNK = 8                                 # cells of a node are a multiple of it, so that most changes find room
 cdef dict EIGHT_LINKED = {                         # deviceshare.md §6.3: cards of H100, H800 and H20 that NVLink joins
     count: [DevicePartition(tuple(range(first, first + count)), 1) for first in range(0, 8, count)] for count in (1, 2, 4, 8)
 }
@@ -76,6 +75,7 @@ cdef class DeviceTable:
             free(self.columns[type].pcie)
             free(self.columns[type].numa)
             free(self.columns[type].state)
+            free(self.columns[type].share)
 
     # What changes with the node
 
@@ -316,6 +316,10 @@ cdef class DeviceTable:
             held |= used > 0
             busy |= left < total
             available |= left > 0
+        left = columns.free[cell]
+        if type == GPU and columns.free[RATIO * columns.capacity + cell] < left:
+            left = columns.free[RATIO * columns.capacity + cell]
+        columns.share[cell] = <uint8_t> (left if left < LARGEST_SHARE else LARGEST_SHARE)
         masks.healthy = masks.healthy | bit if healthy else masks.healthy & ~bit
         masks.held = masks.held | bit if held else masks.held & ~bit
         masks.busy = masks.busy | bit if busy else masks.busy & ~bit
@@ -355,6 +359,9 @@ cdef class DeviceTable:
             node.flags |= HAS_PARTITIONS
             self._write_partitions(index, partitions)
         self._write_scopes(index)
+        self._write_switches(index)
+        if self._has_percent_gpus(index):
+            node.flags |= HAS_PERCENT_GPUS
         for type in range(TYPES):
             if node.cells[type].count:
                 node.flags |= HAS_ENTRY
@@ -427,6 +434,35 @@ cdef class DeviceTable:
             numa_place = scope.next
         self.shape[index].scope_count = count
         self.shape[index].scopes = <const Scope*> self._share(index, <char*> scopes, count * sizeof(Scope))
+
+    def _write_switches(self, Py_ssize_t index):
+        """Write which devices are on each PCIe switch."""
+        cdef DeviceNode* node = &self.node[index]
+        cdef Positions* switches
+        cdef int type, at
+        cdef int16_t pcie
+        if not node.pcies:
+            return
+        switches = <Positions*> calloc(node.pcies * TYPES, sizeof(Positions))
+        if switches == NULL:
+            raise MemoryError
+        for type in range(TYPES):
+            for at in range(node.cells[type].count):
+                pcie = self.columns[type].pcie[node.cells[type].start + at]
+                if pcie >= 0:
+                    switches[pcie * TYPES + type] |= position(at)
+        self.shape[index].switches = <const Positions*> self._share(index, <char*> switches, node.pcies * TYPES * sizeof(Positions))
+
+    cdef bint _has_percent_gpus(self, Py_ssize_t index) noexcept:
+        cdef const DeviceColumns* columns = &self.columns[GPU]
+        cdef const Cells* cells = &self.node[index].cells[GPU]
+        cdef Py_ssize_t cell
+        for cell in range(cells.start, cells.start + cells.count):
+            if self.masks[index * TYPES + GPU].healthy >> (cell - cells.start) & 1 and (
+                columns.total[CORE * columns.capacity + cell] != WHOLE_GPU or columns.total[RATIO * columns.capacity + cell] != WHOLE_GPU
+            ):
+                return False
+        return True
 
     def _write_vfs(self, Py_ssize_t index, int type, listed):
         cdef NodeShape* shape = &self.shape[index]
@@ -529,12 +565,6 @@ cdef class DeviceTable:
                 found[DeviceResource(first_resource(type) + r)] = column[r * self.columns[type].capacity + cell]
         return found
 
-    def sums_of(self, Py_ssize_t index):
-        cdef int r
-        self.check(index)
-        totals = tuple([self.sums[(index * RESOURCES + r) * 2] for r in range(RESOURCES)])
-        return totals, tuple([self.sums[(index * RESOURCES + r) * 2 + 1] for r in range(RESOURCES)])
-
     def damage(self, Py_ssize_t index, int device_type, int64_t minor, int resource, int64_t by):
         self.check(index)
         cdef Py_ssize_t cell = self.find(index, device_type, minor)
@@ -547,7 +577,7 @@ cdef class DeviceTable:
     @property
     def nbytes(self):
         cdef int type
-        of_cell = 3 * 8 * RESOURCES + 3 * 4 + 2 + 1 + 1
+        of_cell = 3 * 8 * RESOURCES + 3 * 4 + 2 + 1 + 1 + 1
         found = self.capacity * (sizeof(DeviceNode) + sizeof(NodeShape) + TYPES * sizeof(Masks) + 2 * RESOURCES * sizeof(int64_t))
         return found + sum([self.columns[type].capacity * of_cell for type in range(TYPES)])
 
@@ -599,6 +629,7 @@ cdef class DeviceTable:
         columns.pcie = <int16_t*> _longer(columns.pcie, before, capacity, sizeof(int16_t))
         columns.numa = <int8_t*> _longer(columns.numa, before, capacity, sizeof(int8_t))
         columns.state = <uint8_t*> _longer(columns.state, before, capacity, sizeof(uint8_t))
+        columns.share = <uint8_t*> _longer(columns.share, before, capacity, sizeof(uint8_t))
         columns.capacity = capacity
         return 0
 

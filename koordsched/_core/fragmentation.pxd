@@ -8,31 +8,39 @@
 from libc.stdint cimport int32_t, int64_t
 
 from koordsched._core.device_score cimport DeviceScoring
+from koordsched._core.device_table cimport WHOLE_GPU
 
 cdef enum:
     MAX_ITEMS = 128      # of a mix
-    WHOLE_GPU = 100      # share
+    SHARES = WHOLE_GPU + 1
 
 cdef class RequestMix:
-    """What recent pods asked for, of those that ask for GPUs. Immutable. Items that ask for the same GPUs are a class, side by side."""
+    """What recent pods asked for, of those that ask for GPUs. Immutable. Items that ask for the same GPUs, several of them, are a class.
+
+    What the waste is made of is added up beforehand, so that a node costs what its GPUs cost and not what the mix has items: of requests
+    for one GPU a GPU with a free share gives them its whole share, and which they are depends on that share alone.
+    """
     cdef readonly int items
-    cdef readonly int classes
-    cdef int32_t[MAX_ITEMS] cpu             # [item] milli-cores
+    cdef int32_t[MAX_ITEMS] cpu             # [item] milli-cores; items that ask for the most memory come first
     cdef int32_t[MAX_ITEMS] memory          # [item] MiB, rounded up
     cdef int32_t[MAX_ITEMS] weight          # [item] pods
-    cdef int32_t[MAX_ITEMS] class_of        # [item]
-    cdef int32_t[MAX_ITEMS] by_memory       # items, those that ask for the most memory first
+    cdef int32_t[MAX_ITEMS] slot            # [item] its column in `within`
     cdef int levels                         # distinct amounts of CPU
     cdef int32_t[MAX_ITEMS] level           # these, ascending
-    cdef int64_t[:, ::1] within             # [levels that suffice, class] weight of the items that ask for no more CPU
+    cdef int64_t[:, ::1] within             # [levels that suffice] see Fitting
+    cdef int classes                        # of requests for several GPUs
     cdef int32_t[MAX_ITEMS] share           # [class] of each GPU, 1 to WHOLE_GPU; ascending
     cdef int32_t[MAX_ITEMS] count           # [class] GPUs
-    cdef int64_t[MAX_ITEMS] class_weight    # [class] pods
     cdef readonly int64_t total             # all pods
     cdef readonly double cpu_per_share      # milli-cores per share, mean of the pods; 0: they need none
 
+cdef struct Fitting:
+    # Weight of the items that CPU and memory of a node suffice for. [share] for one GPU, of no larger share; [SHARES + class] of the class
+    const int64_t* weight
+    int64_t[SHARES + MAX_ITEMS] own         # where memory keeps some out; else `weight` is a row of RequestMix.within
+
 cdef class FragmentationScoring(DeviceScoring):
     cdef public RequestMix mix
-    cdef int64_t[MAX_ITEMS] fitting         # [class] weight of the items that the aimed-at node has CPU and memory for
+    cdef Fitting fitting                    # of the node that is aimed at
     cdef readonly int64_t cpu               # what that node has left, the pod counted
     cdef readonly int64_t memory

@@ -19,7 +19,6 @@ class RequestMix:
     """
 
     items: int
-    classes: int
     total: int
     cpu_per_share: float
 
@@ -43,7 +42,7 @@ def score_fragmentation(
 
     request: None for a pod that asks for no device. cpu (milli-cores), memory (bytes): what the pod requests. 0 for pods that ask for GPUs
     on rows without any. Without the GIL. Rows with equal GPUs, CPU and memory left are worked out once a call, or a little more often;
-    O(distinct rows x (items of the mix + GPUs x classes)).
+    O(distinct rows x GPUs), more where memory keeps some requests of the mix out.
     """
 
 def mean_gpu_memory(table: DeviceTable) -> int:

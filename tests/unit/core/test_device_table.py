@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.device_tables import CORE, GIB, GPU, MEMORY, NIC, RATIO, RDMA, DeviceNodes, gpu, held, nic
+from support.device_tables import CORE, GIB, GPU, MEMORY, NIC, RATIO, RDMA, DeviceNodes, gpu, gpus, held, nic
 
 from koordsched._core.device_facts import DeviceCell, HeldDevice, NodeDevices
 from koordsched._core.device_table import MAX_AMOUNT, DeviceTable
@@ -20,7 +20,7 @@ def test_devices_are_read_as_they_were_written() -> None:
         DeviceCell(GPU, 3, True, True, WHOLE, HALF, HALF),
         DeviceCell(RDMA, 0, True, True, {NIC: 100}, {}, {NIC: 100}),
     )
-    assert node.table.sums_of(1) == ((100, 80 * GIB, 100, 0, 0, 0, 100, 0), (50, 40 * GIB, 50, 0, 0, 0, 100, 0))
+    assert node.score(gpus(percent=10)) == 45
 
 
 def test_what_pods_hold_stays_when_the_devices_change() -> None:
@@ -31,7 +31,7 @@ def test_what_pods_hold_stays_when_the_devices_change() -> None:
         DeviceCell(GPU, 1, False, False, {}, WHOLE, {}),
         DeviceCell(GPU, 2, True, True, WHOLE, {}, WHOLE),
     )
-    assert node.table.sums_of(1) == ((100, 80 * GIB, 100, 0, 0, 0, 0, 0), (100, 80 * GIB, 100, 0, 0, 0, 0, 0))
+    assert node.score(gpus(percent=10)) == 95
     node.table.remove(1, [held(1)])
     assert [cell.minor for cell in node.table.summary(1)] == [0, 2]
 
@@ -57,13 +57,13 @@ def test_room_of_cleared_nodes_is_used_again() -> None:
 def test_usage_that_was_saved_is_restored_exactly() -> None:
     node = DeviceNodes().describe((GPU, [gpu(0), gpu(1)]), (RDMA, [nic(0, vfs=["a", "b"])])).use(0, percent=50)
     node.table.add(1, [HeldDevice(RDMA, 0, {NIC: 10}, ["a"])])
-    before = node.table.summary(1), node.table.sums_of(1)
+    before = node.table.summary(1), node.score(gpus(percent=10))
     saved = node.table.save_usage(1)
     node.table.remove(1, [held(0, percent=50), HeldDevice(RDMA, 0, {NIC: 10}, ["a"])])
     node.use(5)
     assert [cell.minor for cell in node.table.summary(1)] == [0, 1, 5, 0]
     node.table.restore_usage(1, saved)
-    assert (node.table.summary(1), node.table.sums_of(1)) == before
+    assert (node.table.summary(1), node.score(gpus(percent=10))) == before
     assert node.table.summary(1)[-1].vfs_used == ("a",)
 
 

@@ -92,7 +92,7 @@ def test_the_mix_changes_in_steps_that_become_rare() -> None:
     for _ in range(LARGEST_STEP):
         history.add((1000, GIB, 1, 25, 0))
     assert history.version == steps + 1
-    assert history.mix.classes == 2
+    assert history.mix.items == 2
 
 
 def test_old_requests_are_forgotten_and_rare_ones_are_left_out() -> None:
@@ -100,7 +100,8 @@ def test_old_requests_are_forgotten_and_rare_ones_are_left_out() -> None:
     history.add((1000, GIB, 1, 77, 0))
     for place in range(3 * WINDOW):
         history.add((place % 200, GIB, 1, 50, 0))
-    assert (history.mix.items, history.mix.classes) == (MAX_REQUESTS, 1)
+    assert history.mix.items == MAX_REQUESTS
+    assert expected_waste(history.mix, 1_000_000, 1024 * GIB, [76]) == 0
 
 
 def test_memory_that_is_asked_for_counts_as_a_share_of_the_mean_gpu() -> None:

@@ -1,0 +1,1 @@
+"""Nothing in here is for Python; see device_selection.pxd."""

@@ -1,9 +1,13 @@
-# Whether a node has the devices that a pod asks for, and if not, why (deviceshare.md §5, §6): the allocator's answer, without choosing any.
+# Whether nodes have the devices that a pod asks for, and if not, why (deviceshare.md §5, §6): the allocator's answer, without choosing any.
 
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint8_t
 
 from koordsched._core.device_request cimport DeviceRequest
 from koordsched._core.device_table cimport DeviceTable
+from koordsched._core.rows cimport Rows
 
-# Return the code that `try_allocate` returns without an adjustment, a scoring and a mask.
-cdef int32_t check_feasible(DeviceTable table, DeviceRequest request, Py_ssize_t index, bint reserve) noexcept nogil
+# Write the code that `check_labels` returns, or else the one that `try_allocate` returns without an adjustment, a scoring and a mask.
+# aligned: rows whose devices were tried already, where only labels are checked; NULL: none are.
+cdef void check_rows(
+    DeviceTable table, DeviceRequest request, Rows rows, bint reserve, const uint8_t* aligned, int32_t* codes
+) noexcept nogil

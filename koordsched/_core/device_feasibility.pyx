@@ -5,7 +5,7 @@ scope or a partition has enough of them one of its mask. bench/bench_deviceshare
 Joint allocations that need a search, and the reasons why there is none, are left to the allocator.
 """
 
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint8_t
 
 from koordsched._core.device_allocation cimport try_allocate
 from koordsched._core.device_group cimport (
@@ -15,12 +15,14 @@ from koordsched._core.device_group cimport (
     INSUFFICIENT_PARTITIONED,
     INSUFFICIENT_SCOPED,
     MULTI_SHARED,
+    NO_DEVICES,
     NO_PARTITION_TABLE,
     NO_TEMPLATE,
     NO_TOPOLOGY_TREE,
     PASS,
     UNSUPPORTED_COUNT,
     Desired,
+    check_labels,
     fitting_of,
     free_vf,
     read_desired,
@@ -29,6 +31,7 @@ from koordsched._core.device_request cimport NO_SCOPE, NO_TEMPLATE_OF, DeviceReq
 from koordsched._core.device_selection cimport NODE_LEVEL, Outcome, is_suitable
 from koordsched._core.device_table cimport (
     GPU,
+    HAS_ENTRY,
     HAS_PARTITIONS,
     HAS_TREE,
     HONORS_PARTITIONS,
@@ -40,16 +43,70 @@ from koordsched._core.device_table cimport (
     NodeShape,
     Partition,
     Positions,
+    index_of,
     position,
     size_of,
 )
+from koordsched._core.rows cimport Rows
 
 
 cdef enum:
     UNDECIDED = -1   # a code: only the allocator knows
 
 
-cdef int32_t check_feasible(DeviceTable table, DeviceRequest request, Py_ssize_t index, bint reserve) noexcept nogil:
+cdef void check_rows(
+    DeviceTable table, DeviceRequest request, Rows rows, bint reserve, const uint8_t* aligned, int32_t* codes
+) noexcept nogil:
+    cdef Py_ssize_t i, index
+    cdef int type = request.types[0]
+    cdef bint by_labels = request.shared, one_type = request.type_count == 1 and not request.for_all[type] and not request.takes_vfs
+    cdef bint pairs = _is_plain_pair(request)
+    for i in range(rows.count):
+        index = index_of(table, rows.at[i])
+        codes[i] = check_labels(table, request, index) if by_labels else PASS
+        if codes[i] != PASS or not table.node[index].flags & HAS_ENTRY or (aligned != NULL and aligned[i]):
+            continue
+        if pairs and _is_pair_on_switches(table, request, index):
+            codes[i] = PASS
+        elif not one_type:
+            codes[i] = _check(table, request, index, reserve)
+        elif table.node[index].cells[type].count == 0:
+            codes[i] = NO_DEVICES | type << DETAIL_BITS
+        else:
+            codes[i] = _check_type(table, request, index, type, fitting_of(table, request, index, type), request.count[type])
+
+
+cdef bint _is_plain_pair(DeviceRequest request) noexcept nogil:
+    """Answer whether `_is_pair_on_switches` may be asked: GPUs and devices of another type on the same switches, of which one a switch do."""
+    cdef int other = request.types[1]
+    cdef int gpus = request.count[GPU], others = max(request.count[other], 1)
+    return (
+        request.type_count == 2 and request.joint_count == 2 and request.asks[GPU] and request.same_pcie and not request.takes_vfs
+        and not request.for_all[other] and not request.by_partition and request.scope <= NODE_LEVEL and request.template_of == NULL
+        and gpus > 0 and (gpus >= others if request.joint[0] == GPU else gpus == others)
+    )
+
+
+cdef inline bint _is_pair_on_switches(DeviceTable table, DeviceRequest request, Py_ssize_t index) noexcept nogil:
+    """Answer whether there are certainly as many switches with both types as GPUs are asked for.
+
+    It is most of what pods for GPUs and their RDMA interfaces ask, and a third of what the general answer costs.
+    """
+    cdef const DeviceNode* node = &table.node[index]
+    cdef const Positions* there = table.shape[index].switches
+    cdef int pcie, common = 0, other = request.types[1]
+    cdef Positions gpus, others
+    if node.flags & HONORS_PARTITIONS or node.cells[GPU].count == 0 or node.cells[other].count == 0:
+        return False
+    gpus = fitting_of(table, request, index, GPU) & table.masks[index * TYPES + GPU].healthy
+    others = fitting_of(table, request, index, other)
+    for pcie in range(node.pcies):
+        common += (gpus & there[GPU] != 0) & (others & there[other] != 0)
+        there += TYPES
+    return common >= request.count[GPU]
+
+
+cdef int32_t _check(DeviceTable table, DeviceRequest request, Py_ssize_t index, bint reserve) noexcept nogil:
     cdef Positions[TYPES] fitting
     cdef Desired desired
     cdef Outcome out
@@ -230,33 +287,31 @@ cdef bint _are_on_switches(
 
     Each switch that has all types gives one device of each at least. Where that is not enough of a type, which switches are taken matters.
     """
+    cdef const Positions* there = shape.switches
     cdef Positions[TYPES] shared, unplaced
-    cdef int[TYPES] need
-    cdef int i, type, pcie, common = 0, most = TYPES * LARGEST_GROUP
-    cdef bint every
+    cdef int[TYPES] types, need
+    cdef int i, k, pcie, count = 0, common = 0, most = TYPES * LARGEST_GROUP
     for i in range(request.joint_count):
-        type = request.joint[i]
-        need[type] = desired.count[type] if desired.count[type] > 0 else 1
-        shared[type], unplaced[type] = 0, usable[type]
-        # No more of GPUs and of the primary type than is asked for, so no more switches either.
-        if desired.asks[type] and (type == GPU or i == 0) and need[type] < most:
-            most = need[type]
+        if desired.asks[request.joint[i]]:
+            types[count] = request.joint[i]
+            need[count] = desired.count[types[count]] if desired.count[types[count]] > 0 else 1
+            shared[count], unplaced[count] = 0, usable[types[count]]
+            # No more of GPUs and of the primary type than is asked for, so no more switches either.
+            if (types[count] == GPU or i == 0) and need[count] < most:
+                most = need[count]
+            count += 1
     for pcie in range(node.pcies):
-        every = True
-        for i in range(request.joint_count):
-            type = request.joint[i]
-            if desired.asks[type]:
-                unplaced[type] &= ~shape.switches[pcie * TYPES + type]
-                every &= (usable[type] & shape.switches[pcie * TYPES + type]) != 0
-        if every:
+        k = 0
+        while k < count and usable[types[k]] & there[types[k]]:
+            k += 1
+        if k == count:
             common += 1
-            for i in range(request.joint_count):
-                type = request.joint[i]
-                shared[type] |= usable[type] & shape.switches[pcie * TYPES + type]
-    for i in range(request.joint_count):
-        type = request.joint[i]
-        if not desired.asks[type]:
-            continue
-        if size_of(unplaced[type]) + (size_of(shared[type]) if common <= most else most) < need[type]:
+            for k in range(count):
+                shared[k] |= usable[types[k]] & there[types[k]]
+        for k in range(count):
+            unplaced[k] &= ~there[types[k]]
+        there += TYPES
+    for k in range(count):
+        if size_of(unplaced[k]) + (size_of(shared[k]) if common <= most else most) < need[k]:
             return False
     return True

@@ -4,7 +4,7 @@ cimport numpy as cnp
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from koordsched._core.device_allocation cimport score_candidates, try_allocate
-from koordsched._core.device_feasibility cimport check_feasible
+from koordsched._core.device_feasibility cimport check_rows
 from koordsched._core.device_group cimport PASS, check_labels
 from koordsched._core.device_request cimport DeviceAdjustment, DeviceRequest
 from koordsched._core.device_score cimport DeviceScoring
@@ -33,7 +33,10 @@ def filter_devices(
     if adjustment is not None:
         adjustment.prepare(table)
     with nogil:
-        try_rows(table, request, asked, adjustment, reserve, tried, out)
+        if adjustment is None:
+            check_rows(table, request, asked, reserve, tried, out)
+        else:
+            try_rows(table, request, asked, adjustment, reserve, tried, out)
     return codes
 
 
@@ -44,12 +47,9 @@ cdef void try_rows(
     cdef Py_ssize_t i, index
     for i in range(rows.count):
         index = index_of(table, rows.at[i])
-        codes[i] = check_labels(table, request, index) if request.shared else PASS
+        codes[i] = check_labels(table, request, index)
         if codes[i] == PASS and table.node[index].flags & HAS_ENTRY and (aligned == NULL or not aligned[i]):
-            if adjustment is None:
-                codes[i] = check_feasible(table, request, index, reserve)
-            else:
-                codes[i] = try_allocate(table, request, index, adjustment, None, 0, reserve, &outcome)
+            codes[i] = try_allocate(table, request, index, adjustment, None, 0, reserve, &outcome)
 
 
 def score_devices(
@@ -81,13 +81,10 @@ cdef void score_rows(
     cdef bint selects = False
     for type in range(TYPES):
         selects = selects or request.matches[type] != NULL
+    if not selects:
+        scoring.score_rows(table, request, rows, masks, scores)
+        return
     for i in range(rows.count):
         index = index_of(table, rows.at[i])
-        if not table.node[index].flags & HAS_ENTRY:
-            continue
-        if selects:
+        if table.node[index].flags & HAS_ENTRY:
             scores[i] = score_candidates(table, request, index, None, scoring, 0 if masks == NULL else masks[i])
-        elif masks != NULL and masks[i]:
-            scores[i] = scoring.score_within(table, request, index, masks[i])
-        else:
-            scores[i] = scoring.score_node(table, request, index)

@@ -4,6 +4,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint64_t
 
 from koordsched._core.device_request cimport DeviceRequest
 from koordsched._core.device_table cimport GPU_RESOURCES, TYPES, DeviceTable, Positions
+from koordsched._core.rows cimport Rows
 
 cdef struct DeviceGroup:
     # The devices of one type of one node, as one request sees them: see device_allocation
@@ -32,13 +33,12 @@ cdef class DeviceScoring:
     cdef readonly bint most
     cdef bint picks_device   # shares of one GPU take the best device of the node, wherever it is, unless a scope is required
 
-    # The score of a node for a request, all its listed devices counted; 0 to 100 for each type that is asked for.
-    cdef int64_t score_node(self, DeviceTable table, DeviceRequest request, Py_ssize_t index) noexcept nogil
-    # The same, only the devices counted that are of these NUMA ids or have a topology without one.
-    cdef int64_t score_within(self, DeviceTable table, DeviceRequest request, Py_ssize_t index, uint64_t mask) noexcept nogil
+    # The scores of nodes for a request without selectors; 0 where there is no entry. masks: by row the NUMA ids of which devices count,
+    # and those with a topology without one; 0, or NULL for all rows: all listed devices count.
+    cdef void score_rows(
+        self, DeviceTable table, DeviceRequest request, Rows rows, const uint64_t* masks, int64_t* scores
+    ) noexcept nogil
     # The same for the candidates of one type. amounts: of one device, by resource.
     cdef int64_t score_group(self, DeviceRequest request, const DeviceGroup* group, const int64_t* amounts) noexcept nogil
     # The score of a device, larger for a better one; at least 0.
     cdef int64_t score_device(self, const DeviceGroup* group, int at, const int64_t* amounts) noexcept nogil
-    # The same for sums as DeviceTable has them: of each resource the total, then what is free.
-    cdef int64_t of_sums(self, int type, const int64_t* sums, const int64_t* amounts) noexcept nogil

@@ -6,16 +6,20 @@ from koordsched._core.device_facts import DeviceResource
 from koordsched._core.device_request cimport DeviceRequest, is_skipped
 from koordsched._core.device_table cimport (
     GPU_RESOURCES,
+    HAS_ENTRY,
     HAS_FREE,
+    LARGEST_GROUP,
     RESOURCES,
     TYPES,
+    Cells,
     DeviceColumns,
-    DeviceNode,
     DeviceTable,
     first_resource,
+    index_of,
     position,
     resources_of,
 )
+from koordsched._core.rows cimport Rows
 
 cdef int64_t MAX_SCORE = 100
 
@@ -37,45 +41,17 @@ cdef class DeviceScoring:
                     self.weighted[type] += 1
         self.most = most
 
-    cdef int64_t score_node(self, DeviceTable table, DeviceRequest request, Py_ssize_t index) noexcept nogil:
-        cdef const int64_t* sums = &table.sums[index * RESOURCES * 2]
-        cdef int64_t score = 0
-        cdef int type
-        for type in range(TYPES):
-            # A type of which nothing at all is free has no devices (§6): it scores nothing.
-            if request.asks[type] and table.node[index].flags & <uint32_t> HAS_FREE << type and not is_skipped(table, request, index, type):
-                score += self.of_sums(type, sums + 2 * first_resource(type), &request.amount[type][0])
-        return score
-
-    cdef int64_t score_within(self, DeviceTable table, DeviceRequest request, Py_ssize_t index, uint64_t mask) noexcept nogil:
-        cdef int64_t[2 * GPU_RESOURCES] sums
-        cdef const DeviceNode* node = &table.node[index]
-        cdef const DeviceColumns* columns
-        cdef const int64_t* total
-        cdef const int64_t* free
-        cdef const int8_t* numa
-        cdef int64_t score = 0, inside, found
-        cdef int i, k, at, type
-        for i in range(request.type_count):
-            type = request.types[i]
-            if not node.flags & <uint32_t> HAS_FREE << type or is_skipped(table, request, index, type):
-                continue
-            columns = &table.columns[type]
-            numa = columns.numa + node.cells[type].start
-            # Devices that are not listed have no topology: none of them is inside.
-            found = 0
-            for k in range(self.weighted[type]):
-                total = columns.total + self.weighing[type][k] * columns.capacity + node.cells[type].start
-                free = columns.free + self.weighing[type][k] * columns.capacity + node.cells[type].start
-                sums[2 * self.weighing[type][k]] = sums[2 * self.weighing[type][k] + 1] = 0
-                for at in range(node.cells[type].count):
-                    inside = -<int64_t> (numa[at] == -1 or (numa[at] >= 0 and mask >> numa[at] & 1))
-                    found |= inside
-                    sums[2 * self.weighing[type][k]] += total[at] & inside
-                    sums[2 * self.weighing[type][k] + 1] += free[at] & inside
-            if found:
-                score += self.of_sums(type, sums, &request.amount[type][0])
-        return score
+    cdef void score_rows(
+        self, DeviceTable table, DeviceRequest request, Rows rows, const uint64_t* masks, int64_t* scores
+    ) noexcept nogil:
+        cdef Py_ssize_t i, index
+        for i in range(rows.count):
+            index = index_of(table, rows.at[i])
+            if table.node[index].flags & HAS_ENTRY:
+                if masks != NULL and masks[i]:
+                    scores[i] = _score_within(self, table, request, index, masks[i])
+                else:
+                    scores[i] = _score_node(self, table, request, index)
 
     cdef int64_t score_group(self, DeviceRequest request, const DeviceGroup* group, const int64_t* amounts) noexcept nogil:
         cdef int64_t[2 * GPU_RESOURCES] sums
@@ -86,7 +62,7 @@ cdef class DeviceScoring:
                 if group.candidates & position(p):
                     sums[2 * r] += group.total[r * group.total_stride + p]
                     sums[2 * r + 1] += group.free[r * group.free_stride + p]
-        return self.of_sums(group.type, sums, amounts)
+        return _of_sums(self, group.type, sums, amounts)
 
     cdef int64_t score_device(self, const DeviceGroup* group, int at, const int64_t* amounts) noexcept nogil:
         cdef int64_t[2 * GPU_RESOURCES] sums
@@ -94,26 +70,75 @@ cdef class DeviceScoring:
         for r in range(resources_of(group.type)):
             sums[2 * r] = group.total[r * group.total_stride + at]
             sums[2 * r + 1] = group.free[r * group.free_stride + at]
-        return self.of_sums(group.type, sums, amounts)
+        return _of_sums(self, group.type, sums, amounts)
 
-    cdef int64_t of_sums(self, int type, const int64_t* sums, const int64_t* amounts) noexcept nogil:
-        cdef int64_t sum = 0, weights = 0, weight, requested, total, free
-        cdef int i, r
-        for i in range(self.weighted[type]):
-            r = self.weighing[type][i]
-            weight = self.weight[type][r]
-            total, free = sums[2 * r], sums[2 * r + 1]
-            if total == 0:
-                continue
-            requested = total - free + amounts[r] if free <= total else total
-            weights += weight
-            if self.most:
-                sum += weight * (_percent(requested, total) if requested < total else MAX_SCORE)
-            elif requested <= total:
-                sum += weight * _percent(total - requested, total)
-        if weights == 0:
-            return 0
-        return sum // weights if weights > 2 else sum >> (weights - 1)  # mostly 1 or 2: no division
+
+cdef inline int64_t _score_node(DeviceScoring scoring, DeviceTable table, DeviceRequest request, Py_ssize_t index) noexcept nogil:
+    """Return the score of a node, all its listed devices counted; 0 to 100 for each type that is asked for."""
+    cdef const int64_t* sums = &table.sums[index * RESOURCES * 2]
+    cdef int64_t score = 0
+    cdef int i, type
+    for i in range(request.type_count):
+        type = request.types[i]
+        # A type of which nothing at all is free has no devices (§6): it scores nothing.
+        if table.node[index].flags & <uint32_t> HAS_FREE << type and not is_skipped(table, request, index, type):
+            score += _of_sums(scoring, type, sums + 2 * first_resource(type), &request.amount[type][0])
+    return score
+
+
+cdef int64_t _score_within(DeviceScoring scoring, DeviceTable table, DeviceRequest request, Py_ssize_t index, uint64_t mask) noexcept nogil:
+    """Return the same, only the devices counted that are of these NUMA ids or have a topology without one."""
+    cdef int64_t[2 * GPU_RESOURCES] sums
+    cdef int64_t[LARGEST_GROUP] inside   # -1: the device counts
+    cdef const DeviceColumns* columns
+    cdef const Cells* cells
+    cdef const int64_t* total
+    cdef const int64_t* free
+    cdef int64_t score = 0, some
+    cdef int8_t numa
+    cdef int i, k, r, at, type
+    for i in range(request.type_count):
+        type = request.types[i]
+        if not table.node[index].flags & <uint32_t> HAS_FREE << type or is_skipped(table, request, index, type):
+            continue
+        columns, cells = &table.columns[type], &table.node[index].cells[type]
+        some = 0
+        for at in range(cells.count):
+            numa = columns.numa[cells.start + at]  # devices that are not listed have no topology
+            inside[at] = -<int64_t> (numa == -1 or (numa >= 0 and mask >> numa & 1))
+            some |= inside[at]
+        if not some:
+            continue
+        for k in range(scoring.weighted[type]):
+            r = scoring.weighing[type][k]
+            total, free = columns.total + r * columns.capacity + cells.start, columns.free + r * columns.capacity + cells.start
+            sums[2 * r] = sums[2 * r + 1] = 0
+            for at in range(cells.count):
+                sums[2 * r] += total[at] & inside[at]
+                sums[2 * r + 1] += free[at] & inside[at]
+        score += _of_sums(scoring, type, sums, &request.amount[type][0])
+    return score
+
+
+cdef inline int64_t _of_sums(DeviceScoring scoring, int type, const int64_t* sums, const int64_t* amounts) noexcept nogil:
+    """Return the score for sums as DeviceTable has them: of each resource the total, then what is free. amounts: of one device."""
+    cdef int64_t sum = 0, weights = 0, weight, requested, total, free
+    cdef int i, r
+    for i in range(scoring.weighted[type]):
+        r = scoring.weighing[type][i]
+        weight = scoring.weight[type][r]
+        total, free = sums[2 * r], sums[2 * r + 1]
+        if total == 0:
+            continue
+        requested = total - free + amounts[r] if free <= total else total
+        weights += weight
+        if scoring.most:
+            sum += weight * (_percent(requested, total) if requested < total else MAX_SCORE)
+        elif requested <= total:
+            sum += weight * _percent(total - requested, total)
+    if weights == 0:
+        return 0
+    return sum // weights if weights > 2 else sum >> (weights - 1)  # mostly 1 or 2: no division
 
 
 cdef inline int64_t _percent(int64_t part, int64_t whole) noexcept nogil:

@@ -5,7 +5,7 @@ import numpy as np
 cimport numpy as cnp
 from libc.math cimport exp
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcpy, memset
 
 from koordsched._core.device_request cimport DeviceRequest
 from koordsched._core.device_score cimport DeviceGroup, DeviceScoring
@@ -103,6 +103,7 @@ cdef class FragmentationScoring(DeviceScoring):
     cdef int64_t score_device(self, const DeviceGroup* group, int at, const int64_t* amounts) noexcept nogil:
         cdef uint8_t[LARGEST_GROUP] shares
         cdef Waste waste
+        cdef uint8_t share = _free_share(&group.total[at], &group.free[at], group.total_stride, group.free_stride)
         cdef int p, count = 0
         if group.type != GPU or self.mix.total == 0:
             return 0
@@ -112,8 +113,7 @@ cdef class FragmentationScoring(DeviceScoring):
                 count += 1
         _read_waste(self.mix, &self.fitting, shares, count, &waste)
         return <int64_t> (MIDDLE - 1024 * (_waste_without(
-            self.mix, &self.fitting, &waste, _free_share(&group.total[at], &group.free[at], group.total_stride, group.free_stride),
-            _asked_share(&group.total[at], group.total_stride, amounts),
+            self.mix, &self.fitting, &waste, share, _asked_share(&group.total[at], group.total_stride, amounts, share)
         ) / <double> self.mix.total))
 
 
@@ -121,8 +121,8 @@ cdef struct Kept:
     # The score of nodes that are alike in all that it depends on
     int64_t cpu
     int64_t memory
-    uint8_t[PACKED] shares
-    int32_t count     # GPUs; 0: nothing is kept here
+    uint64_t[2] shares   # PACKED of them; 0 behind the last GPU
+    int32_t count        # GPUs; 0: nothing is kept here
     int32_t score
 
 
@@ -161,13 +161,17 @@ def mean_gpu_memory(DeviceTable table not None):
 def expected_waste(RequestMix mix not None, int64_t cpu, int64_t memory, shares):
     cdef uint8_t[LARGEST_GROUP] free
     cdef Fitting fitting
+    cdef Waste waste
     cdef int i, count = len(shares)
     if count > LARGEST_GROUP:
         raise ValueError(f"{count} GPUs: at most {LARGEST_GROUP}")
     for i in range(count):
         free[i] = shares[i]
+    if mix.total == 0:
+        return 0.0
     _weigh_fitting(mix, cpu, memory, &fitting)
-    return _waste(mix, &fitting, cpu, free, count)
+    _read_waste(mix, &fitting, free, count, &waste)
+    return _expected(mix, waste.all, cpu, waste.sum)
 
 
 cdef struct Wanted:
@@ -183,7 +187,7 @@ cdef void _score(
     cdef Kept[KEPT] kept
     cdef Kept state
     cdef Kept* found
-    cdef uint8_t[LARGEST_GROUP] shares
+    cdef uint8_t[LARGEST_GROUP + PACKED] shares
     cdef uint8_t[LARGEST_GROUP] asked
     cdef bint packed, by_share = wanted.amounts[MEMORY] == 0
     cdef Py_ssize_t i, index, row
@@ -205,10 +209,12 @@ cdef void _score(
         state.memory = allocatable_memory[row] - requested_memory[row]
         packed = by_share and state.count <= PACKED
         if packed:
-            memset(state.shares, 0, PACKED)
-            memcpy(state.shares, shares, state.count)
+            memcpy(state.shares, shares, PACKED)
             found = &kept[_place(&state)]
-            if memcmp(found, &state, sizeof(Kept) - sizeof(int32_t)) == 0:
+            if (
+                found.count == state.count and found.cpu == state.cpu and found.memory == state.memory
+                and found.shares[0] == state.shares[0] and found.shares[1] == state.shares[1]
+            ):
                 scores[i] = found.score
                 continue
         scores[i] = _score_of(_added(mix, state.cpu, state.memory, cpu, memory, shares, asked, state.count, wanted.count))
@@ -218,10 +224,8 @@ cdef void _score(
 
 
 cdef inline Py_ssize_t _place(const Kept* state) noexcept nogil:
-    cdef uint64_t[2] shares
     cdef uint64_t mixed = <uint64_t> state.cpu * 31 + <uint64_t> state.memory
-    memcpy(shares, state.shares, PACKED)
-    mixed = (mixed ^ shares[0] ^ (shares[1] << 1) ^ <uint64_t> state.count) * <uint64_t> 0x9E3779B97F4A7C15
+    mixed = (mixed ^ state.shares[0] ^ (state.shares[1] << 1) ^ <uint64_t> state.count) * <uint64_t> 0x9E3779B97F4A7C15
     return <Py_ssize_t> (mixed >> 56)
 
 
@@ -230,7 +234,8 @@ cdef inline int32_t _score_of(double added) noexcept nogil:
 
 
 cdef int _read_shares(DeviceTable table, Py_ssize_t index, const Wanted* wanted, uint8_t* shares, uint8_t* asked) noexcept nogil:
-    # Write the free share of each healthy GPU, and what the pod takes of it: 0 where it does not fit. Return how many GPUs there are.
+    # Write the free share of each healthy GPU, 0 behind the last one, and what the pod takes of it: 0 where it does not fit. Return how many
+    # GPUs there are.
     cdef const DeviceColumns* gpus = &table.columns[GPU]
     cdef const Cells* cells = &table.node[index].cells[GPU]
     cdef Positions healthy = table.masks[index * TYPES + GPU].healthy
@@ -242,7 +247,8 @@ cdef int _read_shares(DeviceTable table, Py_ssize_t index, const Wanted* wanted,
         for at in range(cells.count):
             shares[count] = gpus.share[cells.start + at]
             asked[count] = <uint8_t> wanted.share if shares[count] >= wanted.share else 0
-            count += healthy >> at & 1
+            count += <int> (healthy >> at & 1)
+        memset(shares + count, 0, PACKED)
         return count
     for cell in range(cells.start, cells.start + cells.count):
         total, free = &gpus.total[cell], &gpus.free[cell]
@@ -255,8 +261,9 @@ cdef int _read_shares(DeviceTable table, Py_ssize_t index, const Wanted* wanted,
                 if wanted.amounts[r] and free[r * gpus.capacity] < wanted.amounts[r]:
                     break
             else:
-                asked[count] = _asked_share(total, gpus.capacity, wanted.amounts)
+                asked[count] = _asked_share(total, gpus.capacity, wanted.amounts, shares[count])
         count += 1
+    memset(shares + count, 0, PACKED)
     return count
 
 
@@ -281,8 +288,8 @@ cdef inline int64_t _percent_up(int64_t part, int64_t whole) noexcept nogil:
     return part if whole == WHOLE_GPU else (part * WHOLE_GPU + whole - 1) // whole
 
 
-cdef inline uint8_t _asked_share(const int64_t* total, Py_ssize_t stride, const int64_t* amounts) noexcept nogil:
-    """Return the share of a device that is asked for: of cores and of memory the larger one, rounded up."""
+cdef inline uint8_t _asked_share(const int64_t* total, Py_ssize_t stride, const int64_t* amounts, uint8_t free) noexcept nogil:
+    """Return the share of a device that is asked for: of cores and of memory the larger one, rounded up; no more than is free."""
     cdef int64_t share = 0
     if amounts[CORE] and total[CORE * stride]:
         share = _percent_up(amounts[CORE], total[CORE * stride])
@@ -290,15 +297,15 @@ cdef inline uint8_t _asked_share(const int64_t* total, Py_ssize_t stride, const 
         share = max(share, _percent_up(amounts[RATIO], total[RATIO * stride]))
     if amounts[MEMORY] and total[MEMORY * stride]:
         share = max(share, _percent_up(amounts[MEMORY], total[MEMORY * stride]))
-    return <uint8_t> min(share, <int64_t> WHOLE_GPU)
+    return <uint8_t> min(share, <int64_t> free)
 
 
 # The waste of a node
 
 
 cdef struct Waste:
+    int64_t all                    # the waste itself, by weight
     int64_t sum                    # shares that are free
-    int64_t used                   # what requests for one GPU use of them, by weight
     int32_t[MAX_ITEMS] enough      # [class] GPUs of which as much is free as is asked of each
     int64_t[MAX_ITEMS] above       # [class] what is free of these
 
@@ -319,7 +326,7 @@ cdef void _weigh_fitting(RequestMix mix, int64_t cpu, int64_t memory, Fitting* f
         return
     memset(fitting.own, 0, (SHARES + mix.classes) * sizeof(int64_t))
     while item < mix.items and mix.memory[item] > mib:
-        fitting.own[mix.slot[item]] += mix.weight[item] if mix.cpu[item] <= cpu else 0
+        fitting.own[mix.slot[item]] += mix.weight[item] & -<int64_t> (mix.cpu[item] <= cpu)  # a branch is mispredicted every other time
         item += 1
     for x in range(SHARES):
         less += fitting.own[x]
@@ -330,49 +337,48 @@ cdef void _weigh_fitting(RequestMix mix, int64_t cpu, int64_t memory, Fitting* f
 
 
 cdef void _read_waste(RequestMix mix, const Fitting* fitting, const uint8_t* shares, int count, Waste* waste) noexcept nogil:
+    cdef int64_t used = 0
     cdef int k, p
-    waste.sum = waste.used = 0
+    waste.sum = 0
     for p in range(count):
         waste.sum += shares[p]
-        waste.used += shares[p] * fitting.weight[shares[p]]
+        used += shares[p] * fitting.weight[shares[p]]
+    waste.all = mix.total * waste.sum - used
     for k in range(mix.classes):
         if k and mix.share[k] == mix.share[k - 1]:
             waste.enough[k], waste.above[k] = waste.enough[k - 1], waste.above[k - 1]
-            continue
-        waste.enough[k] = waste.above[k] = 0
-        for p in range(count):
-            waste.enough[k] += shares[p] >= mix.share[k]
-            waste.above[k] += shares[p] if shares[p] >= mix.share[k] else 0
-
-
-cdef double _waste(RequestMix mix, const Fitting* fitting, int64_t cpu, const uint8_t* shares, int count) noexcept nogil:
-    """Return the expected waste of a node, in shares; 0 for a mix of nothing."""
-    cdef Waste waste
-    if mix.total == 0:
-        return 0.0
-    _read_waste(mix, fitting, shares, count, &waste)
-    return _waste_without(mix, fitting, &waste, 0, 0) / <double> mix.total + _beyond_cpu(mix, cpu, waste.sum)
+        else:
+            waste.enough[k] = 0
+            waste.above[k] = 0
+            for p in range(count):
+                waste.enough[k] += shares[p] >= mix.share[k]
+                waste.above[k] += shares[p] if shares[p] >= mix.share[k] else 0
+        if waste.enough[k] >= mix.count[k]:
+            waste.all -= fitting.weight[SHARES + k] * waste.above[k]
 
 
 cdef int64_t _waste_without(RequestMix mix, const Fitting* fitting, const Waste* waste, int share, int asked) noexcept nogil:
-    """Return the waste by weight after so much of one GPU, which has that share free, is taken. What the CPU is too small for is left out:
-    it is the same whichever GPU it is."""
+    """Return the waste after so much of one GPU, which has that share free, is taken."""
     cdef int left = share - asked, k, enough
-    cdef int64_t found = mix.total * (waste.sum - asked) - waste.used, above
-    found += share * fitting.weight[share] - left * fitting.weight[left]
+    cdef int64_t found = waste.all - mix.total * asked + share * fitting.weight[share] - left * fitting.weight[left], above
     for k in range(mix.classes):
-        enough = waste.enough[k] - (share >= mix.share[k]) + (left >= mix.share[k])
-        above = waste.above[k] - (share if share >= mix.share[k] else 0) + (left if left >= mix.share[k] else 0)
+        if share < mix.share[k]:
+            break  # of no concern to this class, and to those that ask for more of each
+        if waste.enough[k] >= mix.count[k]:
+            found += fitting.weight[SHARES + k] * waste.above[k]
+        enough = waste.enough[k] - (left < mix.share[k])
+        above = waste.above[k] - (asked if left >= mix.share[k] else share)
         if enough >= mix.count[k]:
             found -= fitting.weight[SHARES + k] * above
     return found
 
 
-cdef inline double _beyond_cpu(RequestMix mix, int64_t cpu, int64_t sum) noexcept nogil:
-    """Return the share for which the node has no CPU left, at the mix's mean."""
-    if mix.cpu_per_share == 0.0:
-        return 0.0
-    return max(0.0, sum - max(<int64_t> 0, cpu) / mix.cpu_per_share)
+cdef inline double _expected(RequestMix mix, int64_t waste, int64_t cpu, int64_t sum) noexcept nogil:
+    """Return the expected waste, in shares: the mean over the mix, and the share for which the node has no CPU left at the mix's mean."""
+    cdef double found = waste / <double> mix.total
+    if mix.cpu_per_share != 0.0:
+        found += max(0.0, sum - max(<int64_t> 0, cpu) / mix.cpu_per_share)
+    return found
 
 
 cdef double _added(
@@ -381,32 +387,48 @@ cdef double _added(
 ) noexcept nogil:
     """Return what the pod adds to the node's expected waste, on the GPUs that add the least. Changes shares."""
     cdef Fitting fitting
+    cdef Waste waste
     cdef double before
     if mix.total == 0:
         return 0.0
     _weigh_fitting(mix, cpu, memory, &fitting)
-    before = _waste(mix, &fitting, cpu, shares, count)
-    _weigh_fitting(mix, cpu - asked_cpu, memory - asked_memory, &fitting)
+    _read_waste(mix, &fitting, shares, count, &waste)
+    before = _expected(mix, waste.all, cpu, waste.sum)
+    cpu -= asked_cpu
+    _weigh_fitting(mix, cpu, memory - asked_memory, &fitting)
+    _read_waste(mix, &fitting, shares, count, &waste)
     if wanted:
-        _take(mix, &fitting, shares, asked, count, wanted)
-    return _waste(mix, &fitting, cpu - asked_cpu, shares, count) - before
+        _take(mix, &fitting, shares, asked, count, wanted, &waste)
+    return _expected(mix, waste.all, cpu, waste.sum) - before
 
 
-cdef void _take(RequestMix mix, const Fitting* fitting, uint8_t* shares, const uint8_t* asked, int count, int wanted) noexcept nogil:
-    # Each GPU is judged as if it was the only one that is taken, as the allocator does.
+cdef void _take(
+    RequestMix mix, const Fitting* fitting, uint8_t* shares, const uint8_t* asked, int count, int wanted, Waste* waste
+) noexcept nogil:
+    """Take the GPUs that add the least, each judged as if it was the only one, as the allocator does; leave the waste after that."""
     cdef int64_t[LARGEST_GROUP] after
-    cdef Waste waste
-    cdef int p, best, _taken
-    _read_waste(mix, fitting, shares, count, &waste)
+    cdef int64_t least
+    cdef int p, best, _taken, whole = -1
     for p in range(count):
-        # Whole GPUs are all alike.
-        after[p] = TAKEN if asked[p] == 0 else 0 if asked[p] == WHOLE_GPU else _waste_without(mix, fitting, &waste, shares[p], asked[p])
+        if asked[p] == 0:
+            after[p] = TAKEN
+        elif whole >= 0 and shares[p] == WHOLE_GPU and asked[p] == asked[whole]:
+            after[p] = after[whole]  # nothing of either is used
+        else:
+            after[p] = _waste_without(mix, fitting, waste, shares[p], asked[p])
+            if shares[p] == WHOLE_GPU:
+                whole = p
     for _taken in range(wanted):
         best = -1
+        least = TAKEN
         for p in range(count):
-            if after[p] != TAKEN and (best < 0 or after[p] < after[best]):
-                best = p
+            if after[p] < least:
+                best, least = p, after[p]
         if best < 0:
-            return  # fewer GPUs fit than are wanted: such a node is refused
-        shares[best] -= min(shares[best], asked[best])
+            break  # fewer GPUs fit than are wanted: such a node is refused
+        waste.all = least
+        waste.sum -= asked[best]
+        shares[best] -= asked[best]
         after[best] = TAKEN
+    if wanted > 1:
+        _read_waste(mix, fitting, shares, count, waste)

@@ -2,7 +2,7 @@
 
 The kernels' share of a new kind of request: Filter and Score of all rows, of the 400 us that a new kind may take. Their share of an
 identical pod: one row is asked about again, and the node that was chosen is allocated from. What the allocator answers, not the count of
-fitting cards, is measured apart: required scopes, partitions, joint allocation.
+fitting cards, is measured apart: required scopes, partitions, joint allocation. An attempt to preempt may take 2 ms.
 """
 
 from __future__ import annotations
@@ -12,11 +12,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bench_preemption import Attempts, attempt
+from clusters import CHART_PROFILE, cluster, fresh
+from support.builders import node, pod
 from support.device_tables import GPU, LEAST, RDMA, T8, DeviceNodes, gpu_demand, gpus, nic, nic_demand, request
+from support.devices import device, holding
+from support.world import Setup
 
 from koordsched._core.device_allocation import allocate
 from koordsched._core.device_facts import PartitionDemand
 from koordsched._core.device_filter import filter_devices, score_devices
+from koordsched.plugins.deviceshare.state import device_state
 
 NODES = 5_000
 REQUESTS = {
@@ -30,7 +36,7 @@ REQUESTS = {
 
 
 @pytest.fixture(scope="module")
-def cluster() -> DeviceNodes:
+def half_used() -> DeviceNodes:
     """Make nodes of which a half of the cards is in use."""
     found = DeviceNodes()
     chance = random.Random(1)
@@ -44,27 +50,43 @@ def cluster() -> DeviceNodes:
 
 
 @pytest.mark.parametrize("kind", REQUESTS)
-def bench_new_kind_of_request(benchmark: Any, cluster: DeviceNodes, kind: str) -> None:
+def bench_new_kind_of_request(benchmark: Any, half_used: DeviceNodes, kind: str) -> None:
     asked, rows = REQUESTS[kind], np.arange(NODES, dtype=np.int32)
-    assert np.count_nonzero(filter_devices(cluster.table, asked, rows) == 0) > NODES // 10
-    assert score_devices(cluster.table, asked, LEAST, rows).all()
+    assert np.count_nonzero(filter_devices(half_used.table, asked, rows) == 0) > NODES // 10
+    assert score_devices(half_used.table, asked, LEAST, rows).all()
 
     def kernels() -> None:
-        filter_devices(cluster.table, asked, rows)
-        score_devices(cluster.table, asked, LEAST, rows)
+        filter_devices(half_used.table, asked, rows)
+        score_devices(half_used.table, asked, LEAST, rows)
 
     benchmark.pedantic(kernels, rounds=200, warmup_rounds=5)
 
 
 @pytest.mark.parametrize("kind", REQUESTS)
-def bench_one_row_again(benchmark: Any, cluster: DeviceNodes, kind: str) -> None:
+def bench_one_row_again(benchmark: Any, half_used: DeviceNodes, kind: str) -> None:
     asked = REQUESTS[kind]
-    feasible = np.flatnonzero(filter_devices(cluster.table, asked, np.arange(NODES, dtype=np.int32)) == 0)
+    feasible = np.flatnonzero(filter_devices(half_used.table, asked, np.arange(NODES, dtype=np.int32)) == 0)
     rows = feasible[:1].astype(np.int32)
 
     def kernels() -> None:
-        filter_devices(cluster.table, asked, rows)
-        score_devices(cluster.table, asked, LEAST, rows)
-        allocate(cluster.table, asked, int(rows[0]), LEAST, reserve=True)
+        filter_devices(half_used.table, asked, rows)
+        score_devices(half_used.table, asked, LEAST, rows)
+        allocate(half_used.table, asked, int(rows[0]), LEAST, reserve=True)
 
     benchmark.pedantic(kernels, rounds=5000, warmup_rounds=50)
+
+
+def bench_attempt_to_preempt(benchmark: Any) -> None:
+    """All GPUs are taken, by 20,000 pods of two each; a more important pod of two has to evict one of them."""
+    world = cluster(0, Setup(CHART_PROFILE))
+    state = device_state(world)
+    for index in range(NODES):
+        name = f"node-{index}"
+        world.cache.set_node(node(name).cpu("96").memory("512Gi").pods(110).allocatable("koordinator.sh/gpu", "800").build())
+        state.set_device(device(name, gpus="2x2x2,80Gi"))
+    for index in range(4 * NODES):
+        name, first = f"node-{index % NODES}", index // NODES * 2
+        made = fresh(pod(f"low-{index}")).request("koordinator.sh/gpu", "200").started(f"2026-01-01T00:{index % 60:02d}:00Z")
+        world.cache.set_pod(holding(made, gpu=[first, first + 1]).on(name).info(counted_on_node=True), name)
+    attempts = Attempts(world, pod("high").priority(10).request("koordinator.sh/gpu", "200"), "Coscheduling")
+    benchmark.pedantic(attempt, setup=attempts.next, rounds=100, warmup_rounds=1)

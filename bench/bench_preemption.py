@@ -46,10 +46,10 @@ def occupied(filler: Callable[[int], PodBuilder]) -> World:
 class Attempts:
     """Pods that come and preempt, one after the other."""
 
-    def __init__(self, world: World, preemptor: PodBuilder) -> None:
+    def __init__(self, world: World, preemptor: PodBuilder, plugin: str = "DefaultPreemption") -> None:
         self.world = world
         self._preemptor = preemptor
-        self._plugin = next(plugin for plugin in world.profile.post_filter if plugin.name == "DefaultPreemption")
+        self._plugin = next(each for each in world.profile.post_filter if each.name == plugin)
         self._store: dict[str, Any] = world.informer(POD).store
 
     def next(self) -> tuple[tuple[PostFilterPlugin, PodInfo, Diagnosis], dict[str, Any]]:

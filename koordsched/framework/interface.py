@@ -242,6 +242,9 @@ class FilterNodesPlugin(Plugin):
     follows_pods: bool = False
     """Whether pods on a node matter to it by state of its own alone, which follows simulations (`PodFollower`): `reads` need not name
     USAGE then, and pods that hold nothing of that state cost it nothing."""
+    removals_only_help: bool = False
+    """Whether a node that passes goes on to pass when pods leave it. Preemption then looks only at nodes where the victims that amounts ask
+    for might do, instead of trying sets of victims on every node that `affected_by_removals` names."""
 
     @abstractmethod
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:

@@ -145,6 +145,7 @@ class ShapeSimulation(NodeSimulation):
 
     def other_verdicts(self, f: int, pod: PodInfo, rows: Rows) -> OtherVerdicts:
         found = OtherVerdicts()
+        unconfirmed = np.zeros(len(rows), np.bool_)
         for g, plugin in enumerate(self._shape.filters):
             if g == f or not len(rows) or (g < f and not self._all.depend_on_pods(plugin)):
                 continue
@@ -155,11 +156,16 @@ class ShapeSimulation(NodeSimulation):
             affected = self.affected_by_removals(g, pod, rows, codes)
             if not codes.any() and not affected.any():
                 continue  # as a rule
-            found.uncertain.append(rows[affected])
+            if plugin.removals_only_help:
+                unconfirmed |= affected
+                kept = affected | (codes == 0)
+            else:
+                found.uncertain.append(rows[affected])
+                kept = ~affected & (codes == 0)
             refused = ~affected & (codes != 0)
             found.refused.append(RowRefusals.of_codes(rows[refused], codes[refused], partial(self.explain, g, pod)))
-            rows = rows[~affected & (codes == 0)]
-        found.passing = rows
+            rows, unconfirmed = rows[kept], unconfirmed[kept]
+        found.passing, found.unconfirmed = rows[~unconfirmed], rows[unconfirmed]
         return found
 
     def affected_by_removals(self, f: int, pod: PodInfo, rows: Rows, codes: Codes) -> Flags:

@@ -38,6 +38,7 @@ class OtherVerdicts(msgspec.Struct):
     passing: Rows = NO_ROWS  # they pass all other filters, whichever pods there are removed
     refused: list[RowRefusals] = msgspec.field(default_factory=list)  # they stay refused, whichever pods there are removed
     uncertain: list[Rows] = msgspec.field(default_factory=list)  # it depends on which pods are removed: see `simulate_on_node`
+    unconfirmed: Rows = NO_ROWS  # it depends on that, but of filters that removals only help
 
 
 class NodeSimulation(Protocol):

@@ -5,6 +5,9 @@ Only nodes that refuse the pod with Unschedulable count. Each of them is one of:
 - by amounts: the filter that refuses it only compares amounts, all others let it pass, and none of them would answer otherwise if any pods
   of the node were removed (`affected_by_removals`). The dry run's victims are then exact, since the same amounts decide at every step of
   the reprieve. Pods that are nominated for the node are amounts too, as long as other filters do not depend on pods at all.
+- unconfirmed: as by amounts, but for filters that removals only help (`FilterNodesPlugin.removals_only_help`) and that the removal of some
+  pods may change. Where they pass without the dry run's victims these are exact, too: with fewer pods removed amounts refuse, and with
+  these they pass at every step of the reprieve.
 - to simulate: anything else that might work. All filters have to be asked (`candidates`).
 - without victims: no pod there may be evicted for it.
 - refused: it is known without asking why the node refuses the pod even without all possible victims; with that refusal.
@@ -61,6 +64,7 @@ class CandidateEstimate:
     def __init__(self, dry_run: DryRun | None, without_victims: int = 0) -> None:
         self.dry_run = dry_run  # None: no filter says what amounts the pod needs
         self.by_amounts: Rows = NO_ROWS
+        self.unconfirmed: Rows = NO_ROWS
         self.to_simulate: Rows = NO_ROWS
         self.without_victims = without_victims
         self.refused: list[tuple[Status, int]] = []  # refusals and how many nodes give them
@@ -68,7 +72,7 @@ class CandidateEstimate:
     @property
     def possible(self) -> bool:
         """Whether there may be a candidate."""
-        return bool(len(self.by_amounts) or len(self.to_simulate))
+        return bool(len(self.by_amounts) or len(self.unconfirmed) or len(self.to_simulate))
 
 
 class Estimator:
@@ -219,6 +223,7 @@ class _Sorting:
             self._refuse(refusals)
         estimate.to_simulate = np.concatenate((estimate.to_simulate, nominated, *others.uncertain))
         estimate.by_amounts = np.concatenate((estimate.by_amounts, others.passing))
+        estimate.unconfirmed = np.concatenate((estimate.unconfirmed, others.unconfirmed))
 
     def _refuse_for_good(self, g: int, code: int, rows: Rows, fit: FitFilter) -> None:
         """Note rows where filter g refuses whatever pods are removed; before it nominated pods may leave too little room."""

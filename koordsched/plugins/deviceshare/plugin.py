@@ -89,6 +89,7 @@ class DeviceShare(
     pre_binds_reservations = True
     normalize = Normalize.DEFAULT
     follows_pods = True
+    removals_only_help = True
 
     def __init__(self, args: DeviceShareArgs, handle: Handle) -> None:
         self._cache = handle.cache

@@ -282,7 +282,7 @@ class DeviceState(PodFollower):
     def _keep_device(self, entry: DeviceEntry, device: Device | None) -> None:
         entry.device, entry.deleted = device, False
         infos = () if device is None else device.spec.devices
-        entry.ids = {(info.type, info.minor): info.id for info in reversed(infos) if info.minor is not None}  # of two, the first
+        entry.ids = {(info.type, info.minor): info.id for info in infos if info.minor is not None}  # of two, the last
 
     # Entries
 

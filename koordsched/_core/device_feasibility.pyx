@@ -77,7 +77,7 @@ cdef void check_rows(
 
 
 cdef bint _is_plain_pair(DeviceRequest request) noexcept nogil:
-    """Answer whether `_is_pair_on_switches` may be asked: GPUs and devices of another type on the same switches, of which one a switch do."""
+    """Answer whether `_is_pair_on_switches` may be asked: GPUs and devices of another type on the same switches, one a switch will do."""
     cdef int other = request.types[1]
     cdef int gpus = request.count[GPU], others = max(request.count[other], 1)
     return (
@@ -94,13 +94,13 @@ cdef inline bint _is_pair_on_switches(DeviceTable table, DeviceRequest request, 
     """
     cdef const DeviceNode* node = &table.node[index]
     cdef const Positions* there = table.shape[index].switches
-    cdef int pcie, common = 0, other = request.types[1]
+    cdef int _pcie, common = 0, other = request.types[1]
     cdef Positions gpus, others
     if node.flags & HONORS_PARTITIONS or node.cells[GPU].count == 0 or node.cells[other].count == 0:
         return False
     gpus = fitting_of(table, request, index, GPU) & table.masks[index * TYPES + GPU].healthy
     others = fitting_of(table, request, index, other)
-    for pcie in range(node.pcies):
+    for _pcie in range(node.pcies):
         common += (gpus & there[GPU] != 0) & (others & there[other] != 0)
         there += TYPES
     return common >= request.count[GPU]
@@ -290,7 +290,7 @@ cdef bint _are_on_switches(
     cdef const Positions* there = shape.switches
     cdef Positions[TYPES] shared, unplaced
     cdef int[TYPES] types, need
-    cdef int i, k, pcie, count = 0, common = 0, most = TYPES * LARGEST_GROUP
+    cdef int i, k, _pcie, count = 0, common = 0, most = TYPES * LARGEST_GROUP
     for i in range(request.joint_count):
         if desired.asks[request.joint[i]]:
             types[count] = request.joint[i]
@@ -300,7 +300,7 @@ cdef bint _are_on_switches(
             if (types[count] == GPU or i == 0) and need[count] < most:
                 most = need[count]
             count += 1
-    for pcie in range(node.pcies):
+    for _pcie in range(node.pcies):
         k = 0
         while k < count and usable[types[k]] & there[types[k]]:
             k += 1

@@ -102,7 +102,6 @@ cdef void read_group(
     cdef const Masks* masks = &table.masks[index * TYPES + type]
     cdef Py_ssize_t start = table.node[index].cells[type].start
     cdef Positions available = masks.available, busy = masks.busy
-    cdef int at
     group.type = type
     group.count = table.node[index].cells[type].count
     group.total = columns.total + start

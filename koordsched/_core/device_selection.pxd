@@ -68,7 +68,7 @@ cdef inline void forget(Taken* taken) noexcept nogil:
     taken.devices = 0
 
 cdef inline bint is_suitable(const Partition* partition, DeviceRequest request, Positions usable, Positions included) noexcept nogil:
-    """Answer whether a partition may be given. usable: GPUs that fit, are healthy and not in use at all. included: all of these must be in."""
+    """Answer whether a partition may be given. usable: GPUs that fit, nothing of them used. included: all of these must be in it."""
     if not partition.complete or included & ~partition.devices or partition.devices & ~usable:
         return False
     return request.bandwidth == NO_BANDWIDTH or (partition.bandwidth != NO_BANDWIDTH and partition.bandwidth >= request.bandwidth)

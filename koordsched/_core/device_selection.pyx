@@ -1,8 +1,8 @@
 """Which devices of one type a pod gets, of those that fit (deviceshare.md §6.1, §6.3).
 
 GPUs are taken by partition, or from the narrowest place in the tree of NUMA nodes and PCIe switches that has enough. All others, and
-GPUs where neither is known, are taken in an order: reserved ones first, then spread over the PCIe switches that are preferred, then by score.
-A scoring only chooses among what is feasible: without one, devices with smaller minors come first.
+GPUs where neither is known, are taken in an order: reserved ones first, then spread over the PCIe switches that are preferred, then by
+score. A scoring only chooses among what is feasible: without one, devices with smaller minors come first.
 """
 
 from libc.stdint cimport int16_t, int32_t, int64_t

@@ -234,8 +234,8 @@ cdef inline int32_t _score_of(double added) noexcept nogil:
 
 
 cdef int _read_shares(DeviceTable table, Py_ssize_t index, const Wanted* wanted, uint8_t* shares, uint8_t* asked) noexcept nogil:
-    # Write the free share of each healthy GPU, 0 behind the last one, and what the pod takes of it: 0 where it does not fit. Return how many
-    # GPUs there are.
+    # Write the free share of each healthy GPU, 0 behind the last one, and what the pod takes of it, 0 where it does not fit; return how
+    # many GPUs there are.
     cdef const DeviceColumns* gpus = &table.columns[GPU]
     cdef const Cells* cells = &table.node[index].cells[GPU]
     cdef Positions healthy = table.masks[index * TYPES + GPU].healthy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.builders import node, pod
+from support.builders import node
 from support.devices import device, gpus, holding
 from support.world import Setup, World
 
@@ -60,5 +60,7 @@ def test_victims_are_those_of_trying_one_pod_after_the_other(nodes: list[Running
         assert not isinstance(best, PreemptionCandidate)
         return
     assert isinstance(best, PreemptionCandidate)
-    assert [victim.uid for victim in best.victims] in [[victim.uid for victim in each.victims] for each in candidates if each.row == best.row]
+    assert [victim.uid for victim in best.victims] in [
+        [victim.uid for victim in each.victims] for each in candidates if each.row == best.row
+    ]
     assert finder.rank(best) == min(map(finder.rank, candidates))

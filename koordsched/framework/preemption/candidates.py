@@ -181,7 +181,9 @@ class CandidateFinder:
         ahead = self._nominator.ahead(preemptor.pod, node.name)
         refusal = preemptor.simulation.simulate_on_node(preemptor.pod, node, add=ahead, remove=candidate.victims)
         if refusal is not None and expected:
-            log.error("preemption expected room that the filters do not see", pod=preemptor.pod.key, node=node.name, refusal=refusal.message)
+            log.error(
+                "preemption expected room that the filters do not see", pod=preemptor.pod.key, node=node.name, refusal=refusal.message
+            )
         return refusal is None
 
     # Choice

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -216,6 +217,20 @@ def test_each_change_marks_its_row_and_no_other() -> None:
 
 
 # Mistakes
+
+
+def test_of_two_devices_with_one_minor_the_last_one_counts_with_its_id() -> None:
+    bench = DeviceBench(node("n1"))
+    plugin = bench.plugin()
+    again = {"type": "gpu", "minor": 0, "health": True, "id": "second", "resources": {**GPU, "koordinator.sh/gpu-memory": "40Gi"}}
+    bench.describe(device("n1", gpus="1,80Gi", more=[again]))
+    ids = bench.state.device_ids("n1")
+    assert ids is not None
+    assert ids["gpu", 0] == "second"
+    text = bench.bind(plugin, gpus("p", 50), "n1")
+    assert text is not None
+    (given_gpu,) = json.loads(text)["gpu"]
+    assert (given_gpu["id"], given_gpu["resources"]["koordinator.sh/gpu-memory"]) == ("second", "20Gi")
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ demo: .venv/.ready ## schedule a sample cluster in memory and show what went whe
 
 test: .venv/.ready ## unit, property and e2e tests, then the scheduling scenarios, on the release build
 	.venv/bin/pytest --ignore tests/e2e --numprocesses 2
-	.venv/bin/pytest tests/e2e --numprocesses 5 --dist worksteal # each on a control plane of its own; they mostly wait
+	.venv/bin/pytest tests/e2e --numprocesses 4 --dist worksteal # each on a control plane of its own; they mostly wait
 	.venv/bin/koord-scheduler test tests/scenarios
 
 checked: .venv-checked/.ready ## the same, but for e2e, on a build whose core checks every index

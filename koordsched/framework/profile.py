@@ -128,7 +128,7 @@ class Profile:
         self.pre_bind = implementing(PreBindPlugin)
         self.pre_bind_patch = implementing(PreBindPatchPlugin)
         self.bind = implementing(BindPlugin)
-        self._bind_reservation = [_Binder(plugin.name, plugin.bind_reservation) for plugin in implementing(BindReservationPlugin)]
+        self.bind_reservation = [_Binder(plugin.name, plugin.bind_reservation) for plugin in implementing(BindReservationPlugin)]
         self._post_filter_of_reservations = [plugin for plugin in self.post_filter if plugin.post_filters_reservations]
         self._pre_bind_of_reservations = [plugin for plugin in self.pre_bind if plugin.pre_binds_reservations]
         self.post_bind = implementing(PostBindPlugin)
@@ -382,7 +382,7 @@ class Profile:
         """Bind by the first plugin that does not skip."""
         started = self._perf()
         status: Status | None = Status(Code.ERROR, ("no bind plugin was willing to bind the pod",))
-        for plugin in self.bind if pod.reservation is None else self._bind_reservation:
+        for plugin in self.bind if pod.reservation is None else self.bind_reservation:
             bind = self.timings.timed_async(plugin.name, BIND.label, plugin.bind) if state.sampled else plugin.bind
             answer = await bind(state, pod, node_name)
             if answer is None or answer.code is not SKIPS:

@@ -104,7 +104,7 @@ class Scheduler:
         self._pods.add_handler(PodHandler(context))
         custom = custom_event_kinds(plugin for profile in self.profiles.values() for plugin in profile.refusing)
         for informer in self._informers:
-            if informer.kind is RESERVATION:
+            if informer.kind is RESERVATION and any(profile.bind_reservation for profile in self.profiles.values()):
                 informer.add_handler(ReservationHandler(context))
             if informer.kind in EVENT_RESOURCES or informer.kind.plural_group in custom:
                 informer.add_handler(ObjectHandler(context, informer.kind))

@@ -61,4 +61,7 @@ cdef class DryRun:
     cdef void _find_violating(self, IndexedPod* pods, Py_ssize_t begin, Py_ssize_t end) noexcept
     cdef void _reprieve(self, IndexedPod* pods, Py_ssize_t i) noexcept
     cdef void _evict_all(self, Py_ssize_t row, IndexedPod* pods, Py_ssize_t begin, Py_ssize_t end) noexcept
+    cdef int64_t _cost(
+        self, IndexedPod* pods, Py_ssize_t begin, Py_ssize_t end, const int64_t* held, const int64_t* unit, int64_t k
+    ) noexcept
     cdef void _sum_up(self, Py_ssize_t row, IndexedPod* pods, Py_ssize_t begin, Py_ssize_t end) noexcept

@@ -55,6 +55,21 @@ class DryRun:
     def slots(self, rows: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return how many such requests each row would have room for without its possible victims, beside the nominated pods that count."""
 
+    def costs(
+        self, rows: NDArray[np.int32], held: NDArray[np.int64], unit: NDArray[np.int64], most: int, none_allowed: bool = False
+    ) -> NDArray[np.int64]:
+        """Return [i, k]: what it costs to have room on rows[i] for k times the amounts `unit` beside the amounts held[i]; -1: it has not.
+
+        Amounts are by the resources of the request. A cost is the sum over victims of priority + 2^31, and of 2^46 for each that violates
+        a disruption budget; none_allowed: as if no budget allowed any disruption.
+        """
+
+    def victims_beside(self, row: int, held: NDArray[np.int64], violating: NDArray[np.uint8]) -> list[int]:
+        """Return the indices of the row's possible victims (`PodIndex.lower_on`) that cannot be put back beside these amounts.
+
+        violating: of each possible victim, whether evicting it violates a budget; those are put back before the others.
+        """
+
     def victims(self, row: int) -> tuple[list[Any], int]:
         """Return the victims of a row that fits, the most important first, and how many violate a budget. LookupError if it does not."""
 
@@ -63,3 +78,9 @@ class DryRun:
 
         1 if some victim violates a disruption budget, else 0; and the least possible priority of the most important victim.
         """
+
+def cheapest(costs: NDArray[np.int64], wanted: int) -> NDArray[np.int32] | None:
+    """Return how many each row is to have room for: `wanted` or more in all, for the least sum of costs; None: they have room for fewer.
+
+    costs: [row, k], as `DryRun.costs` answers. Of equal sums the earlier rows are taken. O(rows x wanted x steps of a row's costs).
+    """

@@ -9,6 +9,7 @@ from libc.string cimport memset
 cdef int64_t WEIGHT = <int64_t> 1 << 31  # added to each priority, so that the sum grows with every victim; no enum: those are C ints
 cdef int32_t LEAST = -2147483648  # of priorities
 cdef int64_t MOST_SLOTS = 1 << 20
+cdef int64_t VIOLATION = <int64_t> 1 << 46  # added for each victim that violates a budget: more than thousands of victims cost
 
 
 @cython.final
@@ -363,6 +364,130 @@ cdef class DryRun:
             slots[i] = fewest
         return answer
 
+    def costs(
+        self, const int32_t[::1] rows, const int64_t[:, ::1] held, const int64_t[::1] unit, Py_ssize_t most, bint none_allowed=False
+    ):
+        """Return for each row and each k up to `most` what room for k times `unit` costs beside what is held there, -1 where there is none."""
+        cdef Py_ssize_t i, j, k, p, row, begin, end
+        cdef int64_t[2 * MOST_IDS] most_free
+        cdef IndexedPod* pods
+        if held.shape[0] != rows.shape[0] or held.shape[1] != self.width or unit.shape[0] != self.width:
+            raise ValueError(f"amounts of {held.shape[1]} and {unit.shape[0]} resources, of {held.shape[0]} rows")
+        answer = np.full((rows.shape[0], most + 1), -1, np.int64)
+        cdef int64_t[:, ::1] cost = answer
+        self._prepare()
+        for i in range(rows.shape[0]):
+            row = rows[i]
+            self.index.table.check_row(row)
+            if not self.index.table.live[row]:
+                continue
+            begin = end = 0
+            pods = NULL
+            if row < self.index.capacity:
+                pods = self.index.pods[row]
+                end = self.index.counts[row]
+                begin = self._first_lower(row)
+            self._begin_row(row)
+            if row < self.nominated.capacity and self.nominated.counts[row]:
+                self._reserve_for_nominated(row)
+            for p in range(begin, end):
+                if self._removable(&pods[p]):
+                    self._shift(&pods[p], 1)
+            self._find_violating(pods, begin, end)
+            if none_allowed:
+                for p in range(begin, end):
+                    self.violating[p] = pods[p].budgets != 0
+            for j in range(self.width):
+                most_free[j] = self.free[j]
+            for k in range(most + 1):
+                for j in range(self.width):
+                    self.free[j] = most_free[j] - held[i, j] - k * unit[j]
+                    if self.free[j] < 0 and (held[i, j] or k * unit[j]):
+                        break
+                else:
+                    cost[i, k] = self._cost(pods, begin, end, &held[i, 0], &unit[0], k)
+                    continue
+                break
+        return answer
+
+    cdef int64_t _cost(
+        self, IndexedPod* pods, Py_ssize_t begin, Py_ssize_t end, const int64_t* held, const int64_t* unit, int64_t k
+    ) noexcept:
+        # Put back what fits beside what is held, those that violate a budget first; add up what is left. free[]: without all of them.
+        cdef Py_ssize_t p, j
+        cdef int turn
+        cdef bint fits
+        cdef int64_t cost = 0
+        cdef const int64_t* amounts
+        for turn in range(2):
+            for p in range(begin, end):
+                if not self._removable(&pods[p]) or self.violating[p] == turn:
+                    continue
+                amounts = self.amounts + pods[p].kind * self.stride
+                fits = True
+                for j in range(self.width):
+                    if amounts[self.ids[j]] > self.free[j] and (held[j] or k * unit[j]):
+                        fits = False
+                        break
+                if fits:
+                    for j in range(self.width):
+                        self.free[j] -= amounts[self.ids[j]]
+                else:
+                    cost += self.priorities[pods[p].kind] + WEIGHT + (VIOLATION if self.violating[p] else 0)
+        return cost
+
+    def victims_beside(self, Py_ssize_t row, const int64_t[::1] held, const uint8_t[::1] violating):
+        """Return which of the row's possible victims cannot be put back beside what is held there: indices, ascending.
+
+        violating: of each of them, the most important first; those are put back before the others.
+        """
+        cdef Py_ssize_t i, j, p, begin = 0, end = 0
+        cdef int turn
+        cdef bint fits
+        cdef IndexedPod* pods = NULL
+        cdef const int64_t* amounts
+        if held.shape[0] != self.width:
+            raise ValueError(f"amounts of {held.shape[0]} resources: {self.width} count")
+        self.index.table.check_row(row)
+        self._prepare()
+        if row < self.index.capacity:
+            pods = self.index.pods[row]
+            end = self.index.counts[row]
+            begin = self._first_lower(row)
+        self._begin_row(row)
+        if row < self.nominated.capacity and self.nominated.counts[row]:
+            self._reserve_for_nominated(row)
+        for j in range(self.width):
+            self.free[j] -= held[j]
+        i = 0
+        for p in range(begin, end):
+            if self._removable(&pods[p]):
+                self._shift(&pods[p], 1)
+                i += 1
+        if violating.shape[0] != i:
+            raise ValueError(f"{violating.shape[0]} answers about {i} pods")
+        victims = []
+        for turn in range(2):
+            i = -1
+            for p in range(begin, end):
+                if not self._removable(&pods[p]):
+                    continue
+                i += 1
+                if violating[i] == turn:
+                    continue
+                amounts = self.amounts + pods[p].kind * self.stride
+                fits = True
+                for j in range(self.width):
+                    if held[j] and amounts[self.ids[j]] > self.free[j]:
+                        fits = False
+                        break
+                if fits:
+                    for j in range(self.width):
+                        self.free[j] -= amounts[self.ids[j]]
+                else:
+                    victims.append(i)
+        return sorted(victims)
+
     def lower_bounds(self, const int32_t[::1] rows):
         """Return per row (1 if some victim must violate a budget, the least priority of the most important victim), for any set of victims.
 
@@ -408,6 +533,44 @@ cdef class DryRun:
         for i in range(begin, end):
             if self._removable(&pods[i]):
                 self._shift(&pods[i], 1)
+
+
+def cheapest(const int64_t[:, ::1] costs, Py_ssize_t wanted):
+    """Return how many each row is to have room for, so that these are `wanted` or more and the sum of their costs is the least; None: none do.
+
+    costs: [row, k] for k, -1 where it has no room for that many. O(rows x wanted x steps of a row's costs).
+    """
+    cdef Py_ssize_t rows = costs.shape[0], most = costs.shape[1] - 1, i, j, k
+    cdef int64_t cost, found
+    best_array = np.full(wanted + 1, -1, np.int64)
+    chosen_array = np.zeros((rows, wanted + 1), np.int32)
+    taken_array = np.zeros(rows, np.int32)
+    cdef int64_t[::1] best = best_array
+    cdef int32_t[:, ::1] chosen = chosen_array
+    cdef int32_t[::1] taken = taken_array
+    best[0] = 0
+    with nogil:
+        for i in range(rows):
+            for j in range(wanted, 0, -1):  # descending: best[] of fewer is still that of the rows before
+                for k in range(1, most + 1):
+                    cost = costs[i, k]
+                    if cost < 0:
+                        break
+                    if k < most and k < j and costs[i, k + 1] == cost:
+                        continue  # more for the same
+                    found = best[j - k] if j > k else best[0]
+                    if found >= 0 and (best[j] < 0 or found + cost < best[j]):
+                        best[j] = found + cost
+                        chosen[i, j] = <int32_t> k
+                    if k >= j:
+                        break
+    if best[wanted] < 0:
+        return None
+    j = wanted
+    for i in range(rows - 1, -1, -1):
+        taken[i] = chosen[i, j]
+        j = max(j - taken[i], 0)
+    return taken_array
 
 
 cdef bint _is_less(const Rank* a, const Rank* b) noexcept nogil:

@@ -481,6 +481,19 @@ class GroupTurnPlugin(Plugin):
         member = f'due to member pod "{refusal.member}" ' if refusal.member else ""
         return f'gang "{refusal.gang}" is rejected {member}with reason "{refusal.message}", {refusal.placed} placed before'
 
+    def preempts_for_groups(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
+        """Answer whether to ask `group_post_filter` about a group of which this member fits nowhere."""
+        return False
+
+    async def group_post_filter(
+        self, pod: PodInfo, diagnosis: Diagnosis, members: Sequence[PodInfo]
+    ) -> tuple[PostFilterResult | None, Status | None]:
+        """Try to make room for all members, which are pending, or for none; the turn in which `pod` fitted nowhere is undone.
+
+        The plugin nominates them but for `pod`, of which the nomination is returned, as by PostFilter. None as the status: success.
+        """
+        return None, None
+
 
 class BindPlugin(Plugin):
     extension_point = extension_points.BIND

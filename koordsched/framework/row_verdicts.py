@@ -21,6 +21,9 @@ class FilterVerdicts(Protocol):
     """What filters say of all rows of the node table, or of those to which a pod is restricted."""
 
     def is_feasible(self, row: int) -> bool: ...
+    def feasible_rows(self) -> Rows:
+        """Return all feasible rows, ascending."""
+
     def feasible_among(self, rows: Rows) -> Rows:
         """Return those of the rows that are feasible, in the same order."""
 
@@ -56,6 +59,9 @@ class RowVerdicts:
     def is_feasible(self, row: int) -> bool:
         place = self._place(row)
         return place is not None and self.filters[place] < 0
+
+    def feasible_rows(self) -> Rows:
+        return self.feasible
 
     def feasible_among(self, rows: Rows) -> Rows:
         return rows[np.isin(rows, self.feasible)]

@@ -17,7 +17,7 @@ import numpy as np
 from koordsched._core.change import NodeChange
 from koordsched.config.extension_points import PRE_FILTER
 from koordsched.framework.interface import PreFilterResult
-from koordsched.framework.row_refusals import RowRefusals, Rows
+from koordsched.framework.row_refusals import NO_ROWS, RowRefusals, Rows
 from koordsched.framework.simulation import FitFilter, NodeSimulation, OtherVerdicts
 from koordsched.framework.status import Code, PluginError, Status
 
@@ -44,7 +44,7 @@ class SimulatedFilters:
         self.cache = cache
         self.filters = plan.filters
         self.pre_filters = plan.pre_filters
-        versioned = {plugin.name for plugin in plan.versioned}
+        self.versioned = versioned = frozenset(plugin.name for plugin in plan.versioned)
         self.pre_filters_to_repeat = [plugin for plugin in plan.pre_filters if plugin.name in versioned]
         self._dependent = {
             plugin.name for plugin in plan.filters if plugin.name in versioned or plugin.reads & CHANGES_OF_PODS or plugin.follows_pods
@@ -118,6 +118,18 @@ class ShapeSimulation(NodeSimulation):
         return skipped, refusal
 
     # For all nodes at once
+
+    @property
+    def local(self) -> bool:
+        return not any(plugin.name in self._all.versioned for plugin in self._shape.filters)
+
+    def possible_rows(self, pod: PodInfo) -> Rows:
+        refusal = self._shape.pre_filtered.refusal
+        if refusal is None:
+            return np.concatenate((self._verdicts.feasible_rows(), *self.unschedulable_rows(pod).values()))
+        if refusal.code is not Code.UNSCHEDULABLE:
+            return NO_ROWS
+        return self._all.cache.table.live_rows() if self.rows is None else self.rows
 
     def explain(self, f: int, pod: PodInfo, code: int) -> Status:
         plugin = self._shape.filters[f]

@@ -530,9 +530,13 @@ class Shapes:
         return ShapeSimulation(self._simulated_filters, shape, verdicts or shape.evaluation)
 
     def simulation_for(self, pod: PodInfo) -> NodeSimulation:
-        """Return the same for a pod whose shape may not be prepared yet."""
+        """Return the same for a pod whose shape may not be prepared yet, or whose columns not be up to date."""
         with self.view(pod):
-            return self.simulation(self.pre_filter(pod))
+            shape = self.pre_filter(pod)
+            if shape.restriction is not None:
+                return self.simulation(shape, self.filter_restricted(shape, pod, shape.restriction))
+            self.filter(shape, pod)
+            return self.simulation(shape)
 
 
 def _forget_scores(shape: Shape, names: AbstractSet[str]) -> None:

@@ -51,6 +51,10 @@ class NodeSimulation(Protocol):
     rows: Rows | None
     """The rows to which PreFilter restricts the pod, ascending; None: it may go to all nodes. The methods answer about other rows too."""
 
+    @property
+    def local(self) -> bool:
+        """Whether what the filters say of a node is the same whatever pods run on other nodes."""
+
     def simulate_on_node(self, pod: PodInfo, node: NodeInfo, add: Iterable[PodInfo] = (), remove: Iterable[PodInfo] = ()) -> Status | None:
         """Return why the pod could not go to the node with these pods more and those less, None if it could."""
 
@@ -61,6 +65,9 @@ class NodeSimulation(Protocol):
 
     def explain(self, f: int, pod: PodInfo, code: int) -> Status:
         """Return the refusal that a filter's code stands for."""
+
+    def possible_rows(self, pod: PodInfo) -> Rows:
+        """Return the rows, of those that the pod may go to, that let it pass or refuse it with Unschedulable; in no order."""
 
     def unschedulable_rows(self, pod: PodInfo) -> Mapping[tuple[int, int], Rows]:
         """Return the rows that filters refuse with Unschedulable, by filter and code; computed once."""

@@ -13,7 +13,9 @@ is undone as single pods are. PostFilter is not run: evicting pods for one membe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import msgspec
 
 from koordsched.cache.cache import CacheError
 from koordsched.framework.diagnosis import Diagnosis
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from koordsched.api.podinfo import PodInfo
-    from koordsched.framework.interface import GangTurn, GroupTurnPlugin
+    from koordsched.framework.interface import GangTurn, GroupTurnPlugin, PostFilterResult
     from koordsched.scheduler.binding_cycle import BindingCycles
     from koordsched.scheduler.context import SchedulerContext
     from koordsched.scheduler.extenders.chain import ExtenderChain
@@ -87,16 +89,51 @@ class GroupTurns:
         turn.undo()
         try:
             message = plugin.group_refused(first.pod, refusal)
+            result, text = await self._post_filter(turn, plugin, gangs)
         except Exception as error:  # noqa: BLE001  # it is logged there
             self._failures.handle(self.cycle.failure_of(first, error))
             return True
         status = Status(turn.code, (message,), plugin.name)
-        own = refusal.message if refusal.member == first.info.key else message
-        failure = Failure(first.info, first.profile, own, status=status, started=first.started, refusing=refusal.plugins)
+        own, others = refusal.message, message
+        if text:
+            own = f"{own} {text}"
+            others = f"{others} preemption already attempted by {refusal.member} with message {text}"
+        popped_failed = refusal.member == first.info.key
+        failure = Failure(
+            first.info,
+            first.profile,
+            own if popped_failed else others,
+            status=status,
+            nominate=result if popped_failed else None,
+            started=first.started,
+            refusing=refusal.plugins,
+        )
         self._failures.handle(failure)
         if status.rejected:
-            self._write_conditions(first, gangs, refusal, message)
+            self._write_conditions(first, gangs, msgspec.structs.replace(refusal, message=own), others)
         return True
+
+    async def _post_filter(
+        self, turn: GroupTurn, plugin: GroupTurnPlugin, gangs: Sequence[GangTurn]
+    ) -> tuple[PostFilterResult | None, str]:
+        """Let the plugin make room for all pending members; return the nomination of the member that failed, and what is to be reported."""
+        failed, queue, first = turn.failed, self.context.queue, turn.first
+        if failed is None or turn.code is Code.ERROR or not failed.diagnosis.plugins:
+            return None, ""
+        trigger = failed.attempt.info.pod_info
+        if not plugin.preempts_for_groups(trigger, failed.diagnosis):
+            return None, ""
+        attempts = (turn.attempt(key) for gang in gangs for key in gang.members)
+        members = [attempt.info.pod_info for attempt in attempts if attempt is not None]
+        result, status = await plugin.group_post_filter(trigger, failed.diagnosis, members)
+        if status is None:
+            queue.activate([first.info.pod_info])  # in flight: it is tried again after its backoff, as soon as its plugin lets it pass
+        if result is not None and failed.attempt is not first:
+            stored = self.pods.get(failed.attempt.info.key)
+            queue.nominate(trigger, result.nominated_node_name)
+            if stored is not None and stored.metadata.uid == trigger.uid:
+                self.context.status_writer.update(stored, PodStatusUpdate(nominated=result.nominated_node_name))
+        return result, f"preempt success, alreadyWaitingForBound: 0/{len(members)}" if status is None else status.message
 
     def _write_conditions(self, first: Attempt, gangs: Sequence[GangTurn], refusal: GroupRefusal, message: str) -> None:
         """Let the members that stayed in the queue say why they are pending, for autoscalers; the event is that of the popped pod alone.
@@ -113,6 +150,13 @@ class GroupTurns:
                     self.context.status_writer.update(stored, update)
 
 
+class FailedSearch(NamedTuple):
+    """The search for a member that fitted nowhere."""
+
+    attempt: Attempt
+    diagnosis: Diagnosis
+
+
 class GroupTurn:
     """One turn: what was placed in it so far."""
 
@@ -123,12 +167,13 @@ class GroupTurn:
         self._binding = turns.binding
         self._pods = turns.pods
         self._extenders = turns.extenders
-        self._first = first
+        self.first = first
         self._plugin = plugin
         self._placed: list[Attempt] = []
         self._nominations: dict[str, tuple[PodInfo, str]] = {}  # by uid: which the placed pods had
         self._refusing: frozenset[str] = frozenset()  # the plugins that refused the last member that could not be placed
         self.code = Code.UNSCHEDULABLE  # of the refusal
+        self.failed: FailedSearch | None = None  # the last one
 
     async def place(self, gangs: Sequence[GangTurn]) -> GroupRefusal | None:
         """Place as many members of each gang as it needs; return why that cannot be."""
@@ -137,7 +182,7 @@ class GroupTurn:
             for key in gang.members if len(gang.members) >= missing else ():
                 if missing <= 0:
                     break
-                attempt = self._attempt(key)
+                attempt = self.attempt(key)
                 if attempt is None:
                     continue
                 message = await self._place_member(attempt)
@@ -155,9 +200,9 @@ class GroupTurn:
                 return GroupRefusal("", attempt.info.key, GONE, len(self._placed))
         return None
 
-    def _attempt(self, key: str) -> Attempt | None:
+    def attempt(self, key: str) -> Attempt | None:
         """Begin a member's attempt; None if it is not pending, is being deleted, or another plugin keeps it out of the active queue."""
-        first = self._first
+        first = self.first
         if key == first.info.key:
             return first
         info = self._context.queue.get(key)
@@ -172,6 +217,7 @@ class GroupTurn:
         """Find a node, assume the pod there and run Reserve; return why that failed, "" if it did not."""
         cycle, pod = self._cycle, attempt.pod
         self._refusing = frozenset()
+        self.failed = None
         try:
             found = cycle.search(attempt)
             if isinstance(found, ExtenderQuestion):
@@ -184,6 +230,7 @@ class GroupTurn:
             return cycle.failure_of(attempt, error).message
         if isinstance(found, Diagnosis):
             self._refusing = found.rejectors.all
+            self.failed = FailedSearch(attempt, found)
             return found.message
         assert not isinstance(found, ExtenderQuestion), "extenders were asked twice about one attempt"
         attempt.node = found
@@ -227,7 +274,7 @@ class GroupTurn:
 
     def commit(self) -> bool:
         """Take the placed members from the queue and let each go on. Return whether the popped pod is one of them."""
-        context, first = self._context, self._first
+        context, first = self._context, self.first
         if context.cache.table.in_turn:
             context.cache.table.keep_turn()
         for attempt in self._placed:
@@ -247,7 +294,7 @@ class GroupTurn:
         if table.in_turn:
             table.rewind_turn()
         else:  # pods may have been refused meanwhile for want of this room; to the group itself nothing new has happened
-            scope = Scope(exclude_uid=self._first.info.uid)
+            scope = Scope(exclude_uid=self.first.info.uid)
             for attempt in placed:
                 context.queue.move_all(ASSIGNED_POD_DELETE, bound_to(attempt.pod.pod, attempt.node), None, scope)
 

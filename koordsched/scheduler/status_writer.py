@@ -72,8 +72,11 @@ class StatusWriter:
         return len(self._wanted.keys() | self._busy)
 
     def update(self, pod: Pod, update: PodStatusUpdate) -> None:
-        """Write the update soon, if the pod's status does not have it already."""
+        """Write the update soon, if the pod's status does not have it already, with what else is still to be written of the pod."""
         uid = pod.metadata.uid
+        waiting = self._wanted.get(uid)
+        if waiting is not None:
+            update = _merged(waiting[1], update)
         if uid not in self._wanted and uid not in self._busy:
             if not self._differs(pod, update):
                 return
@@ -84,9 +87,7 @@ class StatusWriter:
 
     def nominate(self, pod: PodInfo, node: str) -> None:
         """Write to which node the pod is about to be bound, because that will take a while."""
-        waiting = self._wanted.get(pod.uid)
-        reason, message = (waiting[1].reason, waiting[1].message) if waiting else ("", "")
-        self.update(pod.pod, PodStatusUpdate(reason, message, node))
+        self.update(pod.pod, PodStatusUpdate(nominated=node))
 
     def forget(self, uid: str) -> None:
         """Write nothing more of a pod: it is bound or gone."""
@@ -235,3 +236,9 @@ class StatusWriter:
         self.failed += 1
         self._failures.pop(pod.metadata.uid, None)
         log.error("status not written", pod=f"{pod.metadata.namespace}/{pod.metadata.name}", err=error.message, status=error.status)
+
+
+def _merged(older: PodStatusUpdate, newer: PodStatusUpdate) -> PodStatusUpdate:
+    """Return what to write of two updates: of each part the newer one that says anything of it."""
+    said = newer if newer.reason else older
+    return PodStatusUpdate(said.reason, said.message, older.nominated if newer.nominated is None else newer.nominated)

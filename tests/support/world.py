@@ -165,7 +165,7 @@ class World(RecordedActions):
         return self.informers.of(kind, field_selector)
 
     def simulation(self, pod: PodInfo) -> NodeSimulation:
-        return self.profile.shapes.simulation(self.profile.shapes.pre_filter(self.signed(pod)))
+        return self.profile.shapes.simulation_for(self.signed(pod))
 
     def add_transformer(self, transformer: Transformer) -> None:
         self.informers.add_transformer(transformer)

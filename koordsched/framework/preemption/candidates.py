@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from koordsched.framework.preemption.estimate import CandidateEstimate, Preemptor
     from koordsched.framework.preemption.rules import PreemptionRules
     from koordsched.framework.preemption.victims_index import DisruptionBudgets, VictimsIndex
-    from koordsched.framework.row_refusals import Rows
     from koordsched.queue.nominator import Nominator
 
 log = get_logger(__name__)
@@ -114,11 +113,6 @@ class CandidateFinder:
         return _Search(self, preemptor, self._estimator.estimate(preemptor)).all(most)
 
     # Parts of a search for a job
-
-    def possible_rows(self, preemptor: Preemptor) -> Rows:
-        """Return the rows where evictions could make room, whatever victims have to release together."""
-        estimate = self._estimator.estimate(preemptor, NOTHING)
-        return np.concatenate((estimate.by_amounts, estimate.unconfirmed, estimate.to_simulate))
 
     def dry_run(self, pod: PodInfo, request: Request) -> DryRun:
         """Return the dry run for this request with the pod's possible victims. The index must be up to date."""

@@ -136,7 +136,7 @@ class PreemptionEngine:
     # One attempt for a job: a node for each of its pods, or nothing
 
     async def preempt_for_job(self, job: Job) -> Outcome:
-        """Choose a node for every pod of the job, nominate the pods and evict all victims; return the trigger's node, or why there is none.
+        """Choose a node for every pod of the job, nominate them all and evict all victims; return the trigger's node, or why there is none.
 
         Where no room can be made for all, the nominations that they have are withdrawn. Extenders are not asked.
         """
@@ -148,19 +148,28 @@ class PreemptionEngine:
             refusal = refusal or self._waits_for_victims(pod, diagnosis if pod.uid == job.trigger.uid else None)
         if refusal is not None:
             return None, self._prefixed(refusal)
-        others = [pod for pod in job.pods if pod.uid != job.trigger.uid]
+        nominated = {pod.uid: node for pod in job.pods if (node := handle.nominator.node_of(pod.uid))}
+        for uid in nominated:  # room that is kept for the job is room for the job
+            handle.nominator.remove(uid)
         try:
             room = JobSearch(handle, self.finder, job).room()
         except PluginError as mistake:
             return None, self._prefixed(error(str(mistake)))
+        finally:
+            for pod in job.pods:
+                if pod.uid in nominated:
+                    handle.nominator.set(pod, nominated[pod.uid])
         if isinstance(room, Status):
-            for pod in others:
-                if pod.uid in handle.nominator:
+            for pod in job.pods:
+                if pod.uid in nominated and pod.uid != job.trigger.uid:
                     handle.nominate(pod, "")
             return CLEAR_NOMINATION, self._prefixed(room)
-        for name in dict.fromkeys(room.nodes.values()):
-            members = [pod for pod in job.pods if room.nodes[pod.uid] == name]
-            self._withdraw_lower_nominations(members, name, room.victims.get(name, ()))
+        members: dict[str, list[PodInfo]] = {}
+        for pod in job.pods:
+            members.setdefault(room.nodes[pod.uid], []).append(pod)
+        for name, there in members.items():
+            self._withdraw_lower_nominations(there, name, room.victims.get(name, ()))
+        others = [pod for pod in job.pods if pod.uid != job.trigger.uid]
         for pod in others:
             handle.nominate(pod, room.nodes[pod.uid])
         rest = self.evictions.evict([job.trigger, *others], room.victims) if room.victims else None

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from koordsched._core.table import NodeTable, Request
+    from koordsched._core.table import Request
     from koordsched.api.podinfo import PodInfo
     from koordsched.framework.diagnosis import Diagnosis
     from koordsched.framework.preemption.rules import PreemptionRules
@@ -251,17 +251,6 @@ class _Sorting:
 
     def _refuse(self, refusals: RowRefusals) -> None:
         self._estimate.refused += [(status, len(rows)) for status, rows in refusals.groups()]
-
-
-def resolvable_rows(preemptor: Preemptor, table: NodeTable) -> Rows:
-    """Return the rows that refuse the pod with Unschedulable, of those that it may go to; in no order."""
-    pod, diagnosis, simulation = preemptor
-    if diagnosis.pre_filter is not None:
-        rows = table.live_rows() if simulation.rows is None else simulation.rows
-        return rows if diagnosis.pre_filter.code is Code.UNSCHEDULABLE else NO_ROWS
-    refused = list(simulation.unschedulable_rows(pod).values())
-    refused += [rows for status, rows in diagnosis.exceptions.groups() if status.code is Code.UNSCHEDULABLE]
-    return np.concatenate(refused) if refused else NO_ROWS
 
 
 def resolvable_nodes(diagnosis: Diagnosis) -> int:

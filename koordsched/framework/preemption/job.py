@@ -1,8 +1,9 @@
 """The scope of several nodes: room for all pods of a job at once, or for none (coscheduling.md §8).
 
-Pods are placed one after the other, each on the first node, in the order of what making room there costs, that would take it without its
-possible victims and beside the pods of the job that are there already. When all have a place, victims are put back, the most important
-first and before them those that violate a disruption budget, as long as the pods of the job still fit.
+Where amounts decide about pods, the nodes are chosen for the fewest victims (`job_by_amounts`). Else, and where that finds nothing, pods
+are placed one after the other, each on the first node, those with room first and then in the order of what making room there costs, that
+would take it without its possible victims and beside the pods of the job that are there already. When all have a place, victims are put
+back, the most important first and before them those that violate a disruption budget, as long as the pods of the job still fit.
 
 The possible victims are those of the job's pod of the lowest priority: no pod gives way to one of its own priority or a lower one. Where
 amounts alone decide about a class of equal pods, a node that refused one refuses the others, and how many it takes is a division; that
@@ -20,11 +21,11 @@ import msgspec
 import numpy as np
 
 from koordsched.framework.preemption.candidates import Released, refusal_of, refusal_with_nominated
-from koordsched.framework.preemption.estimate import Preemptor, resolvable_nodes, resolvable_rows
-from koordsched.framework.preemption.victims_index import started_at
-from koordsched.framework.status import Status, error, unschedulable
+from koordsched.framework.preemption.estimate import Preemptor, resolvable_nodes
+from koordsched.framework.preemption.job_by_amounts import AmountsClass, JobRoom, RoomByAmounts, importance
+from koordsched.framework.status import Status, unschedulable
 from koordsched.log import get_logger
-from koordsched.queue.nominator import NO_ROW
+from koordsched.queue.nominator import takes_only_amounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from koordsched.framework.handle import Handle
     from koordsched.framework.preemption.candidates import CandidateFinder
     from koordsched.framework.row_refusals import Rows
-    from koordsched.framework.simulation import NodeSimulation
+    from koordsched.framework.simulation import FitFilter
 
 log = get_logger(__name__)
 
@@ -54,20 +55,16 @@ class Job(msgspec.Struct, frozen=True):
     cost: Callable[[Rows], NDArray[np.int64]] | None = None
 
 
-class JobRoom(msgspec.Struct, frozen=True):
-    """A node for each pod, by uid, and the victims of the nodes that have any, the most important first."""
-
-    nodes: Mapping[str, str]
-    victims: Mapping[str, Sequence[PodInfo]]
-
-
 class _Class:
     """Pods of a job that are equal to filters, and the rows that come into question for them in order."""
 
-    def __init__(self, preemptor: Preemptor, rows: list[int], slots: Mapping[int, int] | None) -> None:
+    def __init__(self, preemptor: Preemptor, rows: Rows, fit: FitFilter | None) -> None:
         self.preemptor = preemptor
-        self.rows = rows
-        self.slots = slots  # how many of them each row takes, where nothing else decides; None: other things may
+        self.possible = rows
+        self.fit = fit
+        self.pods: list[PodInfo] = []
+        self.rows: list[int] = []  # in order, where one after the other is tried
+        self.slots: Mapping[int, int] | None = None  # how many of them each row takes, where nothing else decides; None: other things may
         self.next = 0  # index of the row to begin with
 
     def of(self, pod: PodInfo) -> Preemptor:
@@ -91,24 +88,25 @@ class JobSearch:
         self._finder = finder
         self._job = job
         self._cache = handle.cache
-        self._uids = {pod.uid for pod in job.pods}
         self._weakest = min(job.pods, key=lambda pod: pod.priority)
+        self._local = True  # whether what filters say of a node is the same whatever happens on other nodes
         self._places: dict[int, _Place] = {}  # by row
         self._refused: dict[int, Status] = {}  # by row, of the pod at hand
 
     def room(self) -> JobRoom | Status:
-        """Return a place for every pod with the victims, or the refusal. PluginError."""
+        """Return a place for every pod with the victims, or the refusal. Pods of the job must not be nominated. PluginError."""
         finder, job = self._finder, self._job
-        simulation = job.diagnosis.simulation
-        if simulation is None:
-            return error("the diagnosis does not say how to simulate evictions")
         if not finder.victims.any_below(self._weakest.priority):
             return self._refusal(0, finder.rules.no_victims)
         finder.victims.bring_up_to_date()
-        classes = self._classes(simulation)
-        if isinstance(classes, Status):
-            return classes
+        classes = self._classes()
         to_release = finder.victims.to_release(job.pods)  # before anything is simulated
+        if not to_release and job.cost is None and (found := self._by_amounts(list(classes.values()))) is not None:
+            return found
+        for made in classes.values():
+            self._sort_rows(made)
+            if made.slots is not None and (room := sum(made.slots.values())) < len(made.pods):
+                return self._refusal(room)
         with ExitStack() as placed:
             for count, pod in enumerate(job.pods):
                 if not self._place(classes[self._class_of(pod)], pod, placed):
@@ -120,60 +118,46 @@ class JobSearch:
     def _class_of(self, pod: PodInfo) -> object:
         return pod.uid if pod.shape is None else (pod.shape, pod.priority)
 
-    def _classes(self, simulation: NodeSimulation) -> dict[object, _Class] | Status:
-        job = self._job
-        of_trigger = Preemptor(job.trigger, job.diagnosis, simulation)
-        resolvable = resolvable_rows(of_trigger, self._cache.table)
-        first: dict[object, PodInfo] = {self._class_of(job.trigger): job.trigger}
-        counts: dict[object, int] = {}
-        for pod in job.pods:
+    def _classes(self) -> dict[object, _Class]:
+        """Sort the pods into classes, each with the rows that have room for it or might have without some pods there."""
+        classes: dict[object, _Class] = {}
+        for pod in self._job.pods:
             key = self._class_of(pod)
-            first.setdefault(key, pod)
-            counts[key] = counts.get(key, 0) + 1
-        classes = {}
-        for key, pod in first.items():
-            if pod is not job.trigger:
-                made = self._rows_for(of_trigger._replace(pod=pod, simulation=self._handle.simulation(pod)), resolvable)
-            elif pod.priority > self._weakest.priority:
-                made = self._rows_for(of_trigger, resolvable)
-            else:  # its estimate says more
-                nominated = np.intersect1d(resolvable, self._nominated_rows())
-                made = self._rows_for(of_trigger, np.union1d(self._finder.possible_rows(of_trigger), nominated))
-            if made.slots is not None and (room := sum(made.slots.values())) < counts[key]:
-                return self._refusal(room)
-            classes[key] = made
+            made = classes.get(key)
+            if made is None:
+                simulation = self._handle.simulation(pod)
+                rows, fit = simulation.possible_rows(pod), simulation.fit_filter(pod)
+                made = classes[key] = _Class(Preemptor(pod, self._job.diagnosis, simulation), rows, fit)
+                self._local = self._local and simulation.local and takes_only_amounts(pod)
+            made.pods.append(pod)
         return classes
 
-    def _rows_for(self, preemptor: Preemptor, rows: Rows) -> _Class:
-        """Sort the rows by cost, without those that amounts rule out."""
-        finder = self._finder
-        fit = preemptor.simulation.fit_filter(preemptor.pod)
+    def _by_amounts(self, classes: Sequence[_Class]) -> JobRoom | None:
+        if not self._local:
+            return None
+        found = [AmountsClass(each.preemptor, each.fit, each.possible, each.pods) for each in classes if each.fit is not None]
+        return RoomByAmounts(self._handle, self._finder, self._weakest, found).find() if len(found) == len(classes) else None
+
+    def _sort_rows(self, made: _Class) -> None:
+        """Sort the rows by cost, those with room first, without those that amounts rule out."""
+        finder, rows, fit = self._finder, made.possible, made.fit
         positions = finder.positions()
-        slots = None
         if fit is None:
             keys: tuple[NDArray[np.generic], ...] = (positions[rows],)
         else:
             dry_run = finder.dry_run(self._weakest, fit.request)
-            # It is wrong where pods of the job are nominated, or pods that mean more than amounts.
-            beyond_amounts = np.array(self._handle.nominator.rows_beyond_amounts(), np.int32)
-            uncertain = np.concatenate((beyond_amounts, self._nominated_rows()))
+            uncertain = np.array(self._handle.nominator.rows_beyond_amounts(), np.int32)  # it is wrong about what is nominated there
             certain = np.isin(rows, uncertain, invert=True)
             room = dry_run.slots(rows)
             possible = ~certain | (room > 0)
             if fit.alone and certain[possible].all():
-                slots = dict(zip(rows[possible].tolist(), room[possible].tolist(), strict=True))
+                made.slots = dict(zip(rows[possible].tolist(), room[possible].tolist(), strict=True))
             rows = rows[possible]
             violations, highest, total, count, agents, age = dry_run.ranks(rows)
-            keys = (positions[rows], age, agents, count, total, highest, violations)
+            keys = (positions[rows], age, agents, count, total, highest, violations, count > 0)
         if self._job.cost is not None:
             keys = (positions[rows], self._job.cost(rows))
-        return _Class(preemptor, rows[np.lexsort(keys)].tolist(), slots)
-
-    def _nominated_rows(self) -> Rows:
-        """Return the rows that pods of the job are nominated for."""
-        nominator = self._handle.nominator
-        nominator.by_row()
-        return np.array([row for uid in self._uids if (row := nominator.row_of(uid)) != NO_ROW], np.int32)
+        made.rows = rows[np.lexsort(keys)].tolist()
 
     # Placing
 
@@ -201,7 +185,7 @@ class JobSearch:
                 place = _Place(node, self._finder.victims.lower_on(self._weakest, row))
                 tried.enter_context(cache.simulate(node, remove=place.possible))
             if not self._surely_takes(pods, place, row):
-                refusal = refusal_with_nominated(pods.of(pod), place.node, self._ahead(pod, place.node))
+                refusal = refusal_with_nominated(pods.of(pod), place.node, self._handle.nominator.ahead(pod, place.node.name))
                 if refusal is not None:
                     self._refused[row] = refusal
                     return False
@@ -217,17 +201,13 @@ class JobSearch:
             return False
         return len(place.members) < pods.slots[row]
 
-    def _ahead(self, pod: PodInfo, node: NodeInfo) -> list[PodInfo]:
-        """Return the pods nominated for the node that count for this one, but for those of the job."""
-        return [other for other in self._handle.nominator.ahead(pod, node.name) if other.uid not in self._uids]
-
     # Putting back
 
     def _reprieve(self, to_release: Mapping[str, int]) -> JobRoom | Status:
         """Return the victims that cannot be put back. All pods of the job are placed, and all possible victims of these nodes removed."""
         finder, cache = self._finder, self._cache
         possible = [(pod, place) for place in self._places.values() for pod in place.possible]
-        possible.sort(key=lambda pair: (-pair[0].priority, started_at(pair[0])))
+        possible.sort(key=lambda pair: importance(pair[0]))
         released = Released(to_release, [pod for pod, _ in possible])
         if not released.enough:
             return self._refusal(len(self._job.pods), finder.rules.over_limit)
@@ -252,15 +232,16 @@ class JobSearch:
 
     def _all_fit(self, changed: _Place) -> bool:
         """Answer whether all pods of the job fit where they are, after one node has changed."""
-        checked: set[tuple[int, str]] = set()
-        for place in self._places.values():
+        checked: set[tuple[_Class, str]] = set()
+        for place in (changed,) if self._local else self._places.values():
             for pods, pod in place.members:
-                if pods.slots is not None:  # amounts alone decide: one of equal pods, on the node that changed, speaks for all
-                    if place is not changed or (id(pods), place.node.name) in checked:
+                if self._local or pods.slots is not None:  # one of equal pods, on the node that changed, speaks for all
+                    if place is not changed or (pods, place.node.name) in checked:
                         continue
-                    checked.add((id(pods), place.node.name))
+                    checked.add((pods, place.node.name))
                 with self._cache.simulate(place.node, remove=[pod]):
-                    if refusal_with_nominated(pods.of(pod), place.node, self._ahead(pod, place.node)) is not None:
+                    ahead = self._handle.nominator.ahead(pod, place.node.name)
+                    if refusal_with_nominated(pods.of(pod), place.node, ahead) is not None:
                         return False
         return True
 

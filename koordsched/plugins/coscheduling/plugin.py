@@ -2,7 +2,8 @@
 
 PreEnqueue      holds back all members while some are missing; then one of them, the representative, is queued for the whole group
 GroupTurn       when the representative is popped, places as many members as every gang of the group needs in one turn, or none
-PostFilter      preempts for pods in no gang, where `enablePreemption` says so
+                after a turn that was undone, makes room for all members by preemption, where `enablePreemption` says so
+PostFilter      does that for pods that go alone
 Permit          allows members that were placed together; one that got its node apart from the others waits for them
 PreBind         writes to each pod which group it is bound with, and how many pods that are
 PostBind        notes that the gang was placed once; whether that is enough for members that come later, its match policy says
@@ -29,6 +30,7 @@ from koordsched.framework.interface import (
     ReservePlugin,
 )
 from koordsched.framework.preemption.engine import PreemptionEngine
+from koordsched.framework.preemption.job import Job
 from koordsched.framework.preemption.rules import refused_by_admission
 from koordsched.framework.routes import Answer, Route, RoutesPlugin, refusal
 from koordsched.framework.status import SKIP, Code, Status, unresolvable, unschedulable
@@ -86,7 +88,7 @@ class Coscheduling(
         self._timeout = args.default_timeout
         self._gated = handle.cache.shared.one(GatedConditions, lambda: GatedConditions(handle, self._gangs))
         self._handle = handle
-        self._engine = PreemptionEngine(handle, preemption_rules(self.name)) if args.enable_preemption else None
+        self._engine = PreemptionEngine(handle, preemption_rules(self.name, self._gangs)) if args.enable_preemption else None
         handle.metrics.gauge_function(
             "scheduler_waiting_gang_group_number",
             "Gang groups of which members wait on Permit.",
@@ -101,19 +103,20 @@ class Coscheduling(
         return (EventHint(EVERY_EVENT, self._may_help),)
 
     def _may_help(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
+        if self._engine is not None and self._engine.pre_enqueue(pod) is not None:
+            return QueueingHint.SKIP  # it waits for its victims; the engine activates it when they are gone
         gang = self._gangs.of(pod.uid)
         if gang is None:
-            # A pod that waits for its victims is held back by PreEnqueue; the engine activates it when they are gone.
-            return QueueingHint.QUEUE if self.pre_enqueue(pod) is None else QueueingHint.SKIP
+            return QueueingHint.QUEUE
         held_back = gang.group.representative not in {"", pod.key} and not gang.goes_alone(self._policy)
         return QueueingHint.SKIP if held_back else QueueingHint.QUEUE
 
     # PreEnqueue, admission
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        if self._engine is not None and (waiting := self._engine.pre_enqueue(pod)) is not None:
+            return waiting
         gang = self._gangs.of(pod.uid)
-        if gang is None and self._engine is not None:
-            return self._engine.pre_enqueue(pod)
         if gang is None or pod.key not in gang.ready:  # why a gated or terminating member waits, SchedulingGates or the cycle says
             return None
         if gang.goes_alone(self._policy):
@@ -162,10 +165,21 @@ class Coscheduling(
         group = refusal.gang if gang is None else gang.group.id
         return group_rejected(group, refusal.member, refusal.message, refusal.placed)
 
-    # PostFilter
+    # Preemption: for a group as a whole, or for a pod that goes alone
+
+    def preempts_for_groups(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
+        return self._engine is not None
+
+    async def group_post_filter(
+        self, pod: PodInfo, diagnosis: Diagnosis, members: Sequence[PodInfo]
+    ) -> tuple[PostFilterResult | None, Status | None]:
+        refusal = refused_by_admission(pod, diagnosis)
+        if refusal is not None or self._engine is None:
+            return None, refusal
+        return await self._engine.preempt_for_job(Job(pod, diagnosis, members))
 
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
-        """Preempt for a pod that is in no gang, where that is enabled; else leave it to the plugins behind this one."""
+        """Preempt for a pod that goes alone, where that is enabled; else leave it to the plugins behind this one."""
         refusal = self._why_no_preemption(pod, diagnosis)
         if refusal is not None or self._engine is None:
             return None, refusal
@@ -179,7 +193,10 @@ class Coscheduling(
         return self._engine.expected_refusal(pod, diagnosis) if refusal is None and self._engine is not None else refusal
 
     def _why_no_preemption(self, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
-        if self._engine is None or self._gangs.of(pod.uid) is not None:
+        if self._engine is None:
+            return NO_PREEMPTION
+        gang = self._gangs.of(pod.uid)
+        if gang is not None and not gang.goes_alone(self._policy):
             return NO_PREEMPTION
         return refused_by_admission(pod, diagnosis)
 

@@ -1,4 +1,4 @@
-"""Preemption for pods in no gang (coscheduling.md §8): Koordinator's chart has no DefaultPreemption and leaves it to this plugin."""
+"""Preemption for gangs and for pods in none (coscheduling.md §8): Koordinator's chart leaves both to this plugin."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from koordsched.api.podinfo import PodInfo
+    from koordsched.plugins.coscheduling.gangs import Gangs
 
 EXCLUDED = {"scheduling.koordinator.sh/disable-preemptible": "true", "quota.scheduling.koordinator.sh/preemptible": "false"}
 """Labels of pods that are never victims."""
@@ -26,10 +27,12 @@ class LabelledVictims(VictimRule):
         return None if labels and any(labels.get(key) == value for key, value in EXCLUDED.items()) else super().group(victim)
 
 
-def preemption_rules(plugin: str) -> PreemptionRules:
+def preemption_rules(plugin: str, gangs: Gangs) -> PreemptionRules:
     """Return the rules for the engine. plugin: the name under which victims are evicted."""
 
     def message(preemptor: PodInfo) -> str:
-        return f"preempting to accommodate higher priority pods, preemptor: {preemptor.key}, triggerPod: {preemptor.key}"
+        gang = gangs.of(preemptor.uid)
+        name = preemptor.key if gang is None else gang.group.id
+        return f"preempting to accommodate higher priority pods, preemptor: {name}, triggerPod: {preemptor.key}"
 
     return PreemptionRules(plugin=plugin, victims=LabelledVictims(), message=message)

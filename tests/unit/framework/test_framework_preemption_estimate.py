@@ -27,7 +27,7 @@ from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis, Refusal
 from koordsched.framework.interface import FilterNodesPlugin
 from koordsched.framework.preemption.candidates import CandidateFinder, PreemptionCandidate, refusal_of
-from koordsched.framework.preemption.estimate import BYTES_A_ROW, CandidateEstimate, Estimator, Preemptor, resolvable_nodes, resolvable_rows
+from koordsched.framework.preemption.estimate import BYTES_A_ROW, CandidateEstimate, Estimator, Preemptor, resolvable_nodes
 from koordsched.framework.preemption.rules import NO_VICTIMS, NOT_HELPFUL, OVER_LIMIT, PreemptionRules, VictimRule
 from koordsched.framework.preemption.victims_index import EMPTY_GROUP, DisruptionBudgets, VictimsIndex, VictimsIndexes
 from koordsched.framework.profile import Profile
@@ -281,7 +281,6 @@ def test_where_pre_filter_refuses_every_node_is_as_resolvable_as_its_refusal(ref
     bench = Bench((1, full("low")), (2, full("mine", 9)), (3, full("other", 1)))
     preemptor = bench.preemptor()._replace(diagnosis=Diagnosis.of_pre_filter(3, frozenset({"P"}), refusal))
     assert resolvable_nodes(preemptor.diagnosis) == nodes
-    assert len(resolvable_rows(preemptor, bench.world.cache.table)) == nodes
     found = bench.estimate(preemptor)
     assert len(found.by_amounts) == 0
     assert bench.names(found.to_simulate.tolist()) == (["n1", "n3"] if nodes else [])
@@ -297,7 +296,6 @@ def test_where_pre_filter_refuses_only_nodes_that_the_pod_is_restricted_to_come_
     found = bench.estimate(preemptor)
     assert bench.names(found.to_simulate.tolist()) == ["n1"]
     assert found.without_victims == 0
-    assert bench.names(resolvable_rows(preemptor, bench.world.cache.table).tolist()) == ["n1"]
     assert resolvable_nodes(quota) == 1
 
 

@@ -23,7 +23,8 @@ from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.interface import FilterPlugin, PostFilterResult
 from koordsched.framework.preemption.engine import Outcome, PreemptionEngine
-from koordsched.framework.preemption.job import Job, JobRoom, JobSearch
+from koordsched.framework.preemption.job import Job, JobSearch
+from koordsched.framework.preemption.job_by_amounts import JobRoom
 from koordsched.framework.preemption.rules import NO_VICTIMS, OVER_LIMIT, PreemptionRules, VictimRule
 from koordsched.framework.status import Status, error, unschedulable
 from koordsched.plugins import REGISTRY
@@ -77,17 +78,16 @@ async def test_the_cheapest_nodes_are_chosen_and_all_pods_nominated_and_gated_un
 ) -> None:
     cluster = Cluster(monkeypatch, others={"n2": 5, "n3": 3, "n4": 4})
     pods = cluster.waiting(*members(3))
-    # Victims of n1 have the highest priority 1, of n3 3, of n4 4, of n2 5.
-    assert await cluster.attempt(pods) == (PostFilterResult("n1"), None)
+    # n1 has two victims, the others one each.
+    assert await cluster.attempt(pods) == (PostFilterResult("n2"), None)
     assert cluster.nominations(pods) == ["", "n3", "n4"], "the trigger's own nomination is the answer"
     assert [cluster.engine.pre_enqueue(each) is not None for each in pods] == [True, True, True]
     assert cluster.world.said[:2] == ["attempted", "nominate default/job-1: n3"]
-    assert cluster.world.said[3] == "evicting 4"
+    assert cluster.world.said[3] == "evicting 3"
     await cluster.finish()
     assert [cluster.engine.pre_enqueue(each) for each in pods] == [None, None, None]
     assert sorted(call for call in cluster.api.calls if call.startswith("delete")) == [
-        "delete low uid-default-low",
-        "delete mid uid-default-mid",
+        "delete on-n2 uid-default-on-n2",
         "delete on-n3 uid-default-on-n3",
         "delete on-n4 uid-default-on-n4",
     ]
@@ -98,10 +98,11 @@ async def test_the_cheapest_nodes_are_chosen_and_all_pods_nominated_and_gated_un
 async def test_several_pods_of_a_job_share_a_node_and_no_more_victims_go_than_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(monkeypatch, others={"n2": 5})
     pods = cluster.waiting(*members(3, cpu="2"))
+    # Room for two on n2 costs one victim, room for one on n1 the one of the lowest priority.
     assert await cluster.attempt(pods) == (PostFilterResult("n1"), None)
-    assert cluster.nominations(pods) == ["", "n1", "n2"]
+    assert cluster.nominations(pods) == ["", "n2", "n2"]
     await cluster.finish()
-    assert {call.split()[1] for call in cluster.api.calls} == {"low", "mid", "on-n2"}
+    assert {call.split()[1] for call in cluster.api.calls} == {"low", "on-n2"}
 
 
 async def test_a_user_may_say_what_making_room_costs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,16 +130,17 @@ async def test_without_room_for_all_nothing_is_evicted_and_nominations_are_withd
 async def test_no_pod_gives_way_to_a_job_that_has_a_pod_of_its_priority(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(monkeypatch, others={"n2": 5, "n3": 3})
     pods = cluster.waiting(pod("a").cpu("4").priority(9), pod("b").cpu("4").priority(4))
-    assert (await cluster.attempt(pods))[0] == PostFilterResult("n1")
-    assert cluster.nominations(pods)[1] == "n3"
+    # The pods of n1 and the one of n3 have lower priorities than both.
+    assert {(await cluster.attempt(pods))[0].nominated_node_name, cluster.nominations(pods)[1]} == {"n1", "n3"}
     await cluster.finish()
 
 
 async def test_pods_of_different_sizes_each_find_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(monkeypatch, others={"n2": 5})
     pods = cluster.waiting(pod("big").cpu("4").priority(9), pod("small").cpu("2").priority(9), pod("tiny").cpu("1").priority(9))
-    assert (await cluster.attempt(pods))[0] == PostFilterResult("n1")
-    assert cluster.nominations(pods)[1:] == ["n2", "n2"]
+    # One victim on n2 makes room for the big one; the others need both pods of n1 gone.
+    assert (await cluster.attempt(pods))[0] == PostFilterResult("n2")
+    assert cluster.nominations(pods)[1:] == ["n1", "n1"]
     await cluster.finish()
 
 
@@ -252,14 +254,6 @@ async def test_without_any_pod_of_lower_priority_no_node_is_looked_at(monkeypatc
     assert status.message == f"preemption: room can be made for 0 of 2 pods: 0/2 nodes are available: 2 {NO_VICTIMS.message}."
 
 
-async def test_a_diagnosis_that_does_not_say_how_to_simulate_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = Cluster(monkeypatch, others={"n2": 5})
-    pods = cluster.waiting(*members(2))
-    plain = Diagnosis.of_pre_filter(2, frozenset({"P"}), unschedulable("later"))
-    _, status = await cluster.engine.preempt_for_job(Job(pods[0], plain, pods))
-    assert status == error("preemption: the diagnosis does not say how to simulate evictions")
-
-
 @pytest.mark.parametrize(("where", "said"), [("", 1), ("n1", 0)])
 async def test_a_nomination_of_a_pod_of_the_job_is_withdrawn_where_there_is_one(
     where: str, said: int, monkeypatch: pytest.MonkeyPatch
@@ -371,7 +365,7 @@ class Fickle(FilterPlugin):
 async def test_filters_that_say_at_the_end_otherwise_than_before_are_logged_and_nothing_is_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(monkeypatch, others={}, setup=with_filter("Fickle", Fickle()))
     with capture_logs() as logs:
-        result, status = await cluster.attempt(cluster.waiting(*members(1)))
+        result, status = await cluster.attempt(cluster.waiting(*[each.host_port(80) for each in members(1)]))
     assert [(said["event"], said["pod"]) for said in logs] == [
         ("preemption foresaw room for a job that the filters do not see", "default/job-0")
     ]

@@ -1,0 +1,237 @@
+"""Room for all pods of a job where amounts decide: the nodes on which it costs the fewest victims, without a simulation for each try.
+
+What room for k pods of a class costs on a node is a kernel's answer (`DryRun.costs`): the victims that are left when all possible ones were
+removed and, the most important first, put back. Which nodes take how many is the least sum of these costs (`cheapest`): first the fewest
+victims that violate a disruption budget, then the fewest victims, then those of the lowest priorities; nodes with room cost nothing. Of
+several classes each is placed beside the ones before it. The filters have the last word: all of them are asked about every node that was
+chosen, and a node that refuses is left out of the next try.
+
+It knows pods that mean nothing but amounts to each other, and filters that answer about a node whatever runs on others; else, and where it
+finds no room, `job` goes from node to node.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+import numpy as np
+
+from koordsched._core.dry_run import DryRun, cheapest
+from koordsched._core.table import Request
+from koordsched.framework.preemption.candidates import refusal_with_nominated
+from koordsched.framework.preemption.victims_index import started_at
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.framework.handle import Handle
+    from koordsched.framework.preemption.candidates import CandidateFinder
+    from koordsched.framework.preemption.estimate import Preemptor
+    from koordsched.framework.row_refusals import Rows
+    from koordsched.framework.simulation import FitFilter
+
+    Costs = NDArray[np.int64]
+
+MOST_RESOURCES = 30  # the kernel's limit
+FIRST_PODS = 16
+"""So many pods a node are looked at first; more where some node has room for as many."""
+TRIES = 4  # each leaves out the nodes that filters refused in the one before
+EXACT_PODS = 512
+"""Of a class with more pods the others go, as long as there are more, to the nodes where a pod costs least on average."""
+HIGHEST_COST = 1 << 62
+
+
+class JobRoom(msgspec.Struct, frozen=True):
+    """A node for each pod, by uid, and the victims of the nodes that have any, the most important first."""
+
+    nodes: Mapping[str, str]
+    victims: Mapping[str, Sequence[PodInfo]]
+
+
+class AmountsClass(NamedTuple):
+    """Pods of a job that are equal to filters. preemptor: one of them; rows: that come into question."""
+
+    preemptor: Preemptor
+    fit: FitFilter
+    rows: Rows
+    pods: Sequence[PodInfo]
+
+
+class _Choice(NamedTuple):
+    """Where pods go: taken[c, i] of class c on rows[i], which hold these amounts of them then; victims by row."""
+
+    rows: list[int]
+    taken: NDArray[np.int64]
+    victims: dict[int, list[PodInfo]]
+    violations: int
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        return self.violations, sum(map(len, self.victims.values()))
+
+
+class RoomByAmounts:
+    """The search for one job. weakest: its pod of the lowest priority, which says what may be a victim."""
+
+    def __init__(self, handle: Handle, finder: CandidateFinder, weakest: PodInfo, classes: Sequence[AmountsClass]) -> None:
+        self._cache = handle.cache
+        self._nominator = handle.nominator
+        self._finder = finder
+        self._weakest = weakest
+        self._classes = classes
+        asked = [each.fit.request.amounts_by_id for each in classes]
+        self._ids = list(dict.fromkeys(id for amounts in asked for id in amounts))  # noqa: A001  # a resource's number
+        self._units = np.array([[amounts.get(id, 0) for id in self._ids] for amounts in asked], np.int64)  # noqa: A001
+
+    def find(self) -> JobRoom | None:
+        """Return room for all pods, None where none was found. The index must be up to date. PluginError."""
+        if len(self._ids) > MOST_RESOURCES:
+            return None
+        infos, victims = self._cache.infos, self._finder.victims
+        request = Request(self._ids, self._units.sum(axis=0).tolist(), 0, 0)
+        dry_run = DryRun(victims.index, self._nominator.by_row(), self._weakest.priority, request, victims.group_for(self._weakest))
+        rows = np.unique(np.concatenate([each.rows for each in self._classes])).astype(np.int32)
+        rows = np.setdiff1d(rows, np.array(self._nominator.rows_beyond_amounts(), np.int32))
+        named = sorted((info.name, row) for row in rows.tolist() if (info := infos[row]) is not None)
+        rows = np.array([row for _, row in named], np.int32)
+        for _ in range(TRIES):
+            choice = self._choose(dry_run, rows)
+            if choice is None:
+                return None
+            refused = [row for i, row in enumerate(choice.rows) if not self._confirms(row, choice.taken[:, i], choice.victims.get(row, ()))]
+            if not refused:
+                return self._room(choice)
+            rows = rows[np.isin(rows, refused, invert=True)]
+        return None
+
+    # Choosing by amounts
+
+    def _choose(self, dry_run: DryRun, rows: Rows) -> _Choice | None:
+        """Return the best choice; budgets that several nodes share count once all victims are known, so a second one spares all budgets."""
+        choice = self._cheapest(dry_run, rows, none_allowed=False)
+        if choice is None or not choice.violations:
+            return choice
+        sparing = self._cheapest(dry_run, rows, none_allowed=True)
+        return choice if sparing is None or choice.rank <= sparing.rank else sparing
+
+    def _cheapest(self, dry_run: DryRun, rows: Rows, *, none_allowed: bool) -> _Choice | None:
+        """Place class after class, as the job has them or else the largest first."""
+        orders = [list(range(len(self._classes)))]
+        if len(orders[0]) > 1:
+            largest = self._units.max(axis=0)
+            orders.append(sorted(orders[0], key=lambda c: -float((self._units[c] / np.maximum(largest, 1)).max())))
+        for order in orders:
+            taken = self._taken(dry_run, rows, order, none_allowed=none_allowed)
+            if taken is not None:
+                return self._with_victims(dry_run, rows, taken)
+        return None
+
+    def _taken(self, dry_run: DryRun, rows: Rows, order: Sequence[int], *, none_allowed: bool) -> NDArray[np.int64] | None:
+        """Return how many pods of each class go to each row, None if there is no room for all."""
+        taken = np.zeros((len(self._classes), len(rows)), np.int64)
+        held = np.zeros((len(rows), len(self._ids)), np.int64)
+        for c in order:
+            unit, count = self._units[c], len(self._classes[c].pods)
+            mine = np.flatnonzero(np.isin(rows, self._classes[c].rows))
+            most = min(count, FIRST_PODS)
+            costs = dry_run.costs(rows[mine], held[mine], unit, most, none_allowed)
+            while most < count and (costs[:, -1] >= 0).any():
+                most = min(count, 4 * most)
+                costs = dry_run.costs(rows[mine], held[mine], unit, most, none_allowed)
+            costs = np.where(costs < 0, -1, np.minimum(costs - costs[:, :1], HIGHEST_COST // count))
+            found = least_cost(costs, count)
+            if found is None:
+                return None
+            taken[c, mine] = found
+            held[mine] += found[:, None] * unit
+        return taken
+
+    def _with_victims(self, dry_run: DryRun, rows: Rows, taken: NDArray[np.int64]) -> _Choice:
+        """Find the victims on the chosen rows, as disruption budgets see all of them together."""
+        used = np.flatnonzero(taken.any(axis=0))
+        held = taken[:, used].T @ self._units
+        chosen = rows[used].tolist()
+        possible = {row: self._finder.victims.lower_on(self._weakest, row) for row in chosen}
+        pods = sorted((pod for on_row in possible.values() for pod in on_row), key=importance)
+        violating = dict(zip([pod.uid for pod in pods], self._finder.budgets.violations([pod.pod for pod in pods]), strict=True))
+        victims: dict[int, list[PodInfo]] = {}
+        for row, amounts in zip(chosen, held, strict=True):
+            there = possible[row]
+            if there and (left := dry_run.victims_beside(row, amounts, np.array([violating[pod.uid] for pod in there], np.uint8))):
+                victims[row] = [there[i] for i in left]
+        violations = sum(violating[pod.uid] for on_row in victims.values() for pod in on_row)
+        return _Choice(chosen, taken[:, used], victims, violations)
+
+    # What filters say
+
+    def _confirms(self, row: int, taken: NDArray[np.int64], victims: Sequence[PodInfo]) -> bool:
+        """Ask all filters about one pod of each class beside all others that go there, without the victims."""
+        node = self._cache.infos[row]
+        if node is None:
+            return False
+        there = [each.pods[:count] for each, count in zip(self._classes, taken.tolist(), strict=True)]
+        with self._cache.simulate(node, remove=victims):
+            for each, pods in zip(self._classes, there, strict=True):
+                if not pods:
+                    continue
+                others = [*pods[1:], *(pod for other in there if other is not pods for pod in other)]
+                with self._cache.simulate(node, add=others):
+                    ahead = self._nominator.ahead(pods[0], node.name)
+                    if refusal_with_nominated(each.preemptor._replace(pod=pods[0]), node, ahead) is not None:
+                        return False
+        return True
+
+    def _room(self, choice: _Choice) -> JobRoom:
+        names = {row: info.name for row in choice.rows if (info := self._cache.infos[row]) is not None}
+        nodes: dict[str, str] = {}
+        for each, taken in zip(self._classes, choice.taken.tolist(), strict=True):
+            pods = iter(each.pods)
+            for row, count in zip(choice.rows, taken, strict=True):
+                nodes.update((next(pods).uid, names[row]) for _ in range(count))
+        return JobRoom(nodes, {names[row]: victims for row, victims in choice.victims.items()})
+
+
+def least_cost(costs: Costs, count: int) -> NDArray[np.int64] | None:
+    """Return how many of `count` pods each row takes, so that the sum of costs[row, pods] is the least; None: there is no room for all.
+
+    Exact up to EXACT_PODS: in the order of rows where sums are equal.
+    """
+    taken = np.zeros(len(costs), np.int64)
+    slots = (costs[:, 1:] >= 0).sum(axis=1)
+    if slots.sum() < count:
+        return None
+    left = count
+    if left > EXACT_PODS:
+        pods = np.arange(1, costs.shape[1])
+        average = np.where(costs[:, 1:] < 0, np.inf, costs[:, 1:] / pods)
+        most = costs.shape[1] - 1 - average[:, ::-1].argmin(axis=1)  # the largest of equal ones
+        least = average[np.arange(len(costs)), most - 1]
+        for i in np.argsort(least, kind="stable").tolist():
+            if left - most[i] < EXACT_PODS or not np.isfinite(least[i]):
+                break
+            taken[i] = most[i]
+            left -= int(most[i])
+    rest = np.flatnonzero(taken == 0)
+    costs = np.ascontiguousarray(costs[rest, : left + 1])
+    # No more than `left` rows are used, so of the rows that take k pods only the `left` cheapest come into question.
+    best = [np.argsort(np.where(costs[:, k] < 0, HIGHEST_COST, costs[:, k]), kind="stable")[:left] for k in range(1, costs.shape[1])]
+    kept = np.unique(np.concatenate(best))
+    found = cheapest(np.ascontiguousarray(costs[kept]), left)
+    if found is None:  # rows that take more than are left would have been needed
+        return None
+    taken[rest[kept]] = found
+    surplus = int(taken.sum()) - count
+    for i in np.flatnonzero(taken)[::-1].tolist():  # it costs nothing, or fewer would have been chosen
+        fewer = min(surplus, int(taken[i]))
+        taken[i] -= fewer
+        surplus -= fewer
+    return taken
+
+
+def importance(pod: PodInfo) -> tuple[int, float]:
+    """Return what possible victims are sorted by, the most important first."""
+    return -pod.priority, started_at(pod)

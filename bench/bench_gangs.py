@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 from clusters import make_node
 from support.builders import pod
 from support.world import NoCluster
@@ -29,26 +30,34 @@ from koordsched.queue.queued_pod import QueuedPodInfo
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
 
 NODES, MEMBERS = 5_000, 5_000
-POINTS = ("preEnqueue", "preFilter", "reserve", "permit", "preBind", "postBind")
-CONFIG = {
-    "apiVersion": "kubescheduler.config.k8s.io/v1",
-    "kind": "KubeSchedulerConfiguration",
-    "profiles": [
-        {
-            "schedulerName": "default-scheduler",
-            "plugins": {point: {"enabled": [{"name": "Coscheduling"}]} for point in POINTS},
-        }
-    ],
-}
+POINTS = ("preEnqueue", "preFilter", "postFilter", "reserve", "permit", "preBind", "postBind")
+
+
+def configuration(preempts: bool) -> dict[str, Any]:
+    """Return a profile with Coscheduling."""
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [
+            {
+                "schedulerName": "default-scheduler",
+                "plugins": {
+                    **{point: {"enabled": [{"name": "Coscheduling"}]} for point in POINTS},
+                    "postFilter": {"enabled": [{"name": "Coscheduling"}], "disabled": [{"name": "*"}]},
+                },
+                "pluginConfig": [{"name": "Coscheduling", "args": {"enablePreemption": preempts}}],
+            }
+        ],
+    }
 
 
 @contextmanager
-def running() -> Iterator[tuple[Scheduler, asyncio.AbstractEventLoop]]:
+def running(preempts: bool = False) -> Iterator[tuple[Scheduler, asyncio.AbstractEventLoop]]:
     """Make a scheduler of 5,000 nodes on a loop that runs only when asked."""
     loop = asyncio.new_event_loop()
 
     async def make() -> Scheduler:
-        config = load_config_object(CONFIG, Environment())
+        config = load_config_object(configuration(preempts), Environment())
         scheduler = Scheduler(config, Dependencies(NoCluster(), RealClock(), random.Random(1), parse_flags([])))  # type: ignore[arg-type]
         for index in range(NODES):
             scheduler.cache.set_node(make_node(index).build())
@@ -60,14 +69,14 @@ def running() -> Iterator[tuple[Scheduler, asyncio.AbstractEventLoop]]:
         loop.close()
 
 
-def arrive(scheduler: Scheduler, gang: str, cpus: list[str]) -> None:
+def arrive(scheduler: Scheduler, gang: str, cpus: list[str], priority: int = 0) -> None:
     """Let a PodGroup and its members come, as their watches would report them."""
     metadata = ObjectMeta(name=gang, namespace="default", uid=f"group-{gang}")
     group = PodGroup(metadata=metadata, spec=PodGroupSpec(min_member=len(cpus)))
     scheduler._informers.of(POD_GROUP)._objects.apply(WatchEvent(ADDED, group))
     for number, cpu in enumerate(cpus):
         name = f"{gang}-{number:05d}"
-        made = pod(name).cpu(cpu).memory("512Mi").label(POD_GROUP_LABEL, gang).uid(f"uid-{name}").build()
+        made = pod(name).cpu(cpu).memory("512Mi").label(POD_GROUP_LABEL, gang).uid(f"uid-{name}").priority(priority).build()
         scheduler._informers.of(POD)._objects.apply(WatchEvent(ADDED, made))
 
 
@@ -109,6 +118,36 @@ def bench_gang_of_5000(benchmark: Any) -> None:
             assert info is not None
             benchmark.pedantic(lambda: take_turn(scheduler, info), rounds=1)
             assert len(scheduler.cache.pods) == MEMBERS
+            scheduler.cycle.binding.tasks.drop()
+
+        loop.run_until_complete(run())
+
+
+@pytest.mark.parametrize("varied", [False, True], ids=["alike", "varied"])
+def bench_gang_of_500_that_preempts(benchmark: Any, varied: bool) -> None:
+    """5,000 nodes full of pods of lower priority: room for all 500 with the fewest victims, in one turn."""
+    with running(preempts=True) as (scheduler, loop):
+
+        async def run() -> None:
+            random_ = random.Random(1)
+            for index in range(NODES):
+                sizes, left = [], 32
+                while left:
+                    sizes.append(min(left, random_.choice([1, 2, 4, 8]) if varied else 4))
+                    left -= sizes[-1]
+                for number, cpu in enumerate(sizes):
+                    name = f"low-{index}-{number}"
+                    made = pod(name).cpu(str(cpu)).memory("1Gi").priority(index % 50).uid(f"uid-{name}").on(f"node-{index:05d}")
+                    scheduler._informers.of(POD)._objects.apply(WatchEvent(ADDED, made.build()))
+            arrive(scheduler, "g", ["8"] * 500, priority=1000)
+
+            def turn() -> None:
+                info = scheduler.queue.take("default/g-00000")
+                assert info is not None
+                take_turn(scheduler, info)
+
+            benchmark.pedantic(turn, rounds=1)
+            assert len(scheduler.queue.nominator) == 500
             scheduler.cycle.binding.tasks.drop()
 
         loop.run_until_complete(run())

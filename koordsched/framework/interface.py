@@ -28,9 +28,10 @@ from numpy.typing import NDArray
 
 from koordsched._core.change import NodeChange
 from koordsched.config import extension_points
+from koordsched.framework.status import Code, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from koordsched._core.table import Request
     from koordsched.api.kinds import Kind
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from koordsched.config.extension_points import ExtensionPoint
     from koordsched.framework.cycle_state import CycleState, MetadataChanges
     from koordsched.framework.diagnosis import Diagnosis
-    from koordsched.framework.status import Status
     from koordsched.queue.events import EventHint
     from koordsched.queue.queued_pod import QueuedPodInfo
 
@@ -481,18 +481,26 @@ class GroupTurnPlugin(Plugin):
         member = f'due to member pod "{refusal.member}" ' if refusal.member else ""
         return f'gang "{refusal.gang}" is rejected {member}with reason "{refusal.message}", {refusal.placed} placed before'
 
+    def blocking_member(self, pod: PodInfo) -> str:
+        """Return the key of the member without which the popped pod's group cannot be placed, since its turn was refused for it; "": none.
+
+        As long as that member fits on no node, whatever pods of its own group are there, and `preempts_for_groups` says no of it, the group
+        is not tried again.
+        """
+        return ""
+
     def preempts_for_groups(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
-        """Answer whether to ask `group_post_filter` about a group of which this member fits nowhere."""
+        """Answer whether `group_post_filter` might help a group of which this member fits nowhere; in doubt yes."""
         return False
 
     async def group_post_filter(
-        self, pod: PodInfo, diagnosis: Diagnosis, members: Sequence[PodInfo]
+        self, pod: PodInfo, diagnosis: Diagnosis, members: Callable[[], Sequence[PodInfo]]
     ) -> tuple[PostFilterResult | None, Status | None]:
-        """Try to make room for all members, which are pending, or for none; the turn in which `pod` fitted nowhere is undone.
+        """Try to make room for all pending members or for none; the turn in which `pod` fitted nowhere is undone.
 
         The plugin nominates them but for `pod`, of which the nomination is returned, as by PostFilter. None as the status: success.
         """
-        return None, None
+        return None, Status(Code.UNSCHEDULABLE)
 
 
 class BindPlugin(Plugin):

@@ -4,7 +4,7 @@ Unschedulable pods wait in groups (`queued_pod.UnschedulableGroup`). `Mover.move
 1. none of the plugins that refused it registered the event (`hints.EventRegistry`); of a gated group: its gating plugin did not,
 2. it is active already, without a pending plugin; or the event's `Scope` covers none of its pods,
 3. a probe finds that its pods still fit on no node, or in an admission group that the plugin still refuses them (groups that move one by
-   one only, and not if a rejector registered the event without a hint),
+   one only, and not if a rejector registered the event without a hint), or that the gang of a pod that stands for it cannot be placed yet,
 4. the queueing hints of all plugins that registered the event answer Skip (`HintEvaluator`).
 A wildcard event skips 1, 3 and 4 and moves no gated pods.
 If preemption may help, but no node fits, a shape group moves when the backoff of its first pod is over (`backoff.PreemptionBackoff`).
@@ -146,6 +146,8 @@ class Mover:
             head = group.members.peek()
             if head is None or not (scope is ALL_PODS or _covers_any(scope, group, head)):
                 continue  # None: moved together with another group since the list was made
+            if not group.one_by_one and self._gang_still_refused(group, head):
+                continue
             outcome = FEASIBLE
             if group.one_by_one and (registrations[0].hint is not None or not _registered_without_hint(registrations, group)):
                 # Before the hints: after most events no node passes, and then the hints need not be called. What preemption could do costs
@@ -453,6 +455,16 @@ class Mover:
         if found[0] is INFEASIBLE:
             self._metrics.probe_skipped(info.profile)
         return found
+
+    def _gang_still_refused(self, group: UnschedulableGroup, head: QueuedPodInfo) -> bool:
+        """Answer whether the pod stands for a gang that is certain to be refused again."""
+        profile = self._queues.profiles[head.profile]
+        if not profile.group_plugin or group.gating_plugin or profile.group_plugin not in group.rejectors.unschedulable:
+            return False
+        if not profile.group_still_refused(head.pod_info):
+            return False
+        self._metrics.probe_skipped(head.profile)
+        return True
 
     def _refused_by_shape(self, info: QueuedPodInfo) -> bool:
         return refused_by_shape(info, nominated=info.uid in self._queues.nominator)

@@ -85,6 +85,12 @@ class QueueProfile(msgspec.Struct, frozen=True):
     admission: QueueAdmission | None = None
     """None: the profile has no admission plugins."""
 
+    group_plugin: str = ""
+    """The plugin that says which pods are placed all together or not at all; "" for none."""
+
+    group_still_refused: Callable[[PodInfo], bool] = lambda _pod: False
+    """Answer whether it is certain that the group of this pod, which that plugin refused, would be refused again. Must be incremental."""
+
 
 class QueueSettings(msgspec.Struct, frozen=True):
     """podInitialBackoffSeconds, podMaxBackoffSeconds, --pod-max-in-unschedulable-pods-duration, all in seconds; and a feature gate."""

@@ -77,7 +77,7 @@ class Cycle:
         self._sampler = Sampler(context.cache)
         self._restricted = RestrictedSearch(context.cache, self._nominated, self._sampler, context.random)
         self.binding = BindingCycles(context, failures, pods, extenders, checked=checked)
-        self._groups = GroupTurns(context, self, self.binding, failures, pods=pods, extenders=extenders)
+        self.groups = GroupTurns(context, self, self.binding, failures, pods=pods, extenders=extenders)
         self._choosing: list[NextPodPlugin] = []  # who may name the next pod, once it runs
 
     async def run(self) -> None:
@@ -171,7 +171,7 @@ class Cycle:
         return None
 
     async def _group_turn(self, attempt: Attempt, plugin: GroupTurnPlugin, gangs: Sequence[GangTurn]) -> None:
-        if not await self._groups.run(attempt, plugin, gangs):
+        if not await self.groups.run(attempt, plugin, gangs):
             rest = self.schedule(attempt.info, attempt)
             if rest is not None:
                 await rest

@@ -21,6 +21,7 @@ from koordsched.cache.cache import CacheError
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.interface import GroupRefusal
 from koordsched.framework.status import Code, Status
+from koordsched.log import get_logger
 from koordsched.queue.events import ASSIGNED_POD_DELETE, Scope
 from koordsched.scheduler.attempt import Attempt
 from koordsched.scheduler.extenders.asking import ExtenderQuestion
@@ -32,11 +33,14 @@ if TYPE_CHECKING:
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.framework.interface import GangTurn, GroupTurnPlugin, PostFilterResult
+    from koordsched.framework.profile import Profile
     from koordsched.scheduler.binding_cycle import BindingCycles
     from koordsched.scheduler.context import SchedulerContext
     from koordsched.scheduler.extenders.chain import ExtenderChain
     from koordsched.scheduler.failure import FailureHandler
     from koordsched.scheduler.origins import LivePods
+
+log = get_logger(__name__)
 
 TOO_FEW = "too few members can be tried"
 GONE = "the pod was deleted or bound by another scheduler meanwhile"
@@ -113,6 +117,20 @@ class GroupTurns:
             self._write_conditions(first, gangs, msgspec.structs.replace(refusal, message=own), others)
         return True
 
+    def still_refused(self, profile: Profile, pod: PodInfo) -> bool:
+        """Answer whether it is certain that the group of this pod, whose turn was refused, would be refused again. Incremental."""
+        try:
+            key = "" if profile.group_turn is None else profile.group_turn.blocking_member(pod)
+            info = self.context.queue.get(key) if key else None
+            responsible = None if info is None else self.context.profiles.get(info.profile)
+            if info is None or responsible is None or profile.group_turn is None or _wants_others(info.pod_info.pod):
+                return False
+            diagnosis = responsible.shapes.why_infeasible(info.pod_info)
+            return diagnosis is not None and not profile.group_turn.preempts_for_groups(info.pod_info, diagnosis)
+        except Exception:
+            log.exception("could not find out whether a waiting group can be placed", pod=pod.key)
+            return False
+
     async def _post_filter(
         self, turn: GroupTurn, plugin: GroupTurnPlugin, gangs: Sequence[GangTurn]
     ) -> tuple[PostFilterResult | None, str]:
@@ -120,12 +138,15 @@ class GroupTurns:
         failed, queue, first = turn.failed, self.context.queue, turn.first
         if failed is None or turn.code is Code.ERROR or not failed.diagnosis.plugins:
             return None, ""
+        members: list[PodInfo] = []
+
+        def pending() -> Sequence[PodInfo]:
+            attempts = (turn.attempt(key) for gang in gangs for key in gang.members)
+            members.extend(attempt.info.pod_info for attempt in attempts if attempt is not None)
+            return members
+
         trigger = failed.attempt.info.pod_info
-        if not plugin.preempts_for_groups(trigger, failed.diagnosis):
-            return None, ""
-        attempts = (turn.attempt(key) for gang in gangs for key in gang.members)
-        members = [attempt.info.pod_info for attempt in attempts if attempt is not None]
-        result, status = await plugin.group_post_filter(trigger, failed.diagnosis, members)
+        result, status = await plugin.group_post_filter(trigger, failed.diagnosis, pending)
         if status is None:
             queue.activate([first.info.pod_info])  # in flight: it is tried again after its backoff, as soon as its plugin lets it pass
         if result is not None and failed.attempt is not first:
@@ -302,3 +323,9 @@ class GroupTurn:
         self._binding.take_back(attempt)
         if attempt.pod.uid in self._nominations:
             self._context.queue.nominator.set(*self._nominations.pop(attempt.pod.uid))
+
+
+def _wants_others(pod: Pod) -> bool:
+    """Answer whether a node that refuses the pod might let it pass when other pods of its group are placed."""
+    affinity = pod.spec.affinity
+    return bool(pod.spec.topology_spread_constraints) or (affinity is not None and affinity.pod_affinity is not None)

@@ -318,6 +318,8 @@ class Scheduler:
                 probe_without_preemption=profile.probe_without_preemption,
                 unchanged_since_failure=profile.unchanged_since_failure,
                 admission=None if profile.admission is None else AdmissionProbes(profile, profile.admission, self._conditions),
+                group_plugin="" if profile.group_turn is None else profile.group_turn.name,
+                group_still_refused=partial(self._group_still_refused, profile),
             )
             for name, profile in self.profiles.items()
         }
@@ -325,6 +327,9 @@ class Scheduler:
     def _hints_of_extenders(self) -> dict[str, Sequence[EventHint]]:
         """Let every event retry the pods that an extender refused: what it looks at is not known."""
         return {EXTENDER: HINTS} if self._extenders is not None and self._extenders.choosing else {}
+
+    def _group_still_refused(self, profile: Profile, pod: PodInfo) -> bool:
+        return self.cycle.groups.still_refused(profile, pod)
 
     def _probe(self, profile: Profile, pod: PodInfo) -> ProbeResult:
         """Probe for a waiting pod; where the outcome is INFEASIBLE, report reasons that are new to the pods of its shape."""

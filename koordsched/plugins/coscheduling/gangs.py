@@ -49,6 +49,7 @@ class GangGroup:
         self.id = ",".join(ids)
         self.satisfied = False  # once any member was bound
         self.representative = ""  # the key of the pending member that stands for all in the queue
+        self.blocking = ""  # the key of the member for which the last turn was refused, as long as the group is what it was then
         self.waiting_on_permit: set[str] = set()  # uids
         self.binding: frozenset[str] = frozenset()  # uids of the members that Permit allowed together
         self.to_bind: set[str] = set()  # of these, those that are not bound yet
@@ -164,6 +165,7 @@ class Gangs:
         group = gang.group
         gang.waiting.discard(key)
         gang.bound.add(key)
+        group.blocking = ""
         first = not group.satisfied
         group.satisfied = True
         if group.representative == key:
@@ -199,7 +201,8 @@ class Gangs:
             return
         gang = self.by_id.get(id) or self._add_gang(id)
         key = f"{metadata.namespace}/{metadata.name}"
-        was_collected, was_initialised = gang.is_collected, gang.spec is not None
+        was_collected, was_initialised, was_ready = gang.is_collected, gang.spec is not None, key in gang.ready
+        before = gang.members.get(key)
         gang.members[key] = pod
         self._gang_of[metadata.uid] = gang
         if is_in_pod_group(metadata):
@@ -213,6 +216,8 @@ class Gangs:
             self._replace_representative(gang.group, key)
         if pod.spec.node_name:
             self.bind(gang, key, metadata.uid)
+        if before is None or was_ready != (key in gang.ready) or (gang.group.blocking == key and _wants_otherwise(before, pod)):
+            gang.group.blocking = ""
         if gang.is_collected != was_collected or (gang.spec is not None) != was_initialised:
             self.announce(gang.group)
         self._report(gang)
@@ -225,14 +230,18 @@ class Gangs:
         key = f"{pod.metadata.namespace}/{pod.metadata.name}"
         if key in gang.members and gang.members[key].metadata.uid != pod.metadata.uid:
             return  # a new pod has its name by now
+        was_collected = gang.is_collected
         gang.members.pop(key, None)
         gang.ready.discard(key)
         gang.waiting.discard(key)
         gang.bound.discard(key)
         group = gang.group
+        group.blocking = ""
         group.waiting_on_permit.discard(pod.metadata.uid)
         self._no_longer_bound(group, pod.metadata.uid)
         self._replace_representative(group, key)
+        if was_collected and not gang.is_collected:
+            self._withdraw_nominations(group)
         self._report(gang)
         if not gang.members and gang.id not in self._pod_groups:
             self._remove_gang(gang)
@@ -243,6 +252,17 @@ class Gangs:
             group.representative = ""
             self.announce(group)
 
+    def _withdraw_nominations(self, group: GangGroup) -> None:
+        """Give back the room that pods were evicted for: the group cannot be tried as it is now."""
+        nominator = self._handle.nominator
+        if not len(nominator):
+            return
+        for gang in self.in_group(group):
+            for member in gang.members.values():
+                nomination = nominator.nominations.get(member.metadata.uid)
+                if nomination is not None:
+                    self._handle.nominate(nomination.pod, "")
+
     # PodGroups
 
     def set_pod_group(self, pod_group: PodGroup) -> None:
@@ -250,6 +270,7 @@ class Gangs:
         id = _key(pod_group)  # noqa: A001
         gang = self.by_id.get(id) or self._add_gang(id)
         gang.of_pod_group = True
+        gang.group.blocking = ""
         self._initialise(gang, spec_of_pod_group(pod_group), pod_group)
         self.announce(gang.group)
         self._report(gang)
@@ -346,3 +367,9 @@ def gangs_of(handle: Handle) -> Gangs:
 
 def _key(pod_group: PodGroup) -> str:
     return f"{pod_group.metadata.namespace}/{pod_group.metadata.name}"
+
+
+def _wants_otherwise(before: Pod, now: Pod) -> bool:
+    """Answer whether a member may fit elsewhere than before because it has changed itself, and not only its status."""
+    old, new = before.metadata, now.metadata
+    return before.spec != now.spec or old.labels != new.labels or old.annotations != new.annotations

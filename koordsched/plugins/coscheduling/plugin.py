@@ -43,7 +43,7 @@ from koordsched.plugins.coscheduling.texts import GANG_NOT_FOUND, group_rejected
 from koordsched.queue.events import ActionType, ClusterEvent, EventHint, EventResource, QueueingHint
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
@@ -163,20 +163,26 @@ class Coscheduling(
     def group_refused(self, pod: PodInfo, refusal: GroupRefusal) -> str:
         gang = self._gangs.of(pod.uid)
         group = refusal.gang if gang is None else gang.group.id
+        if gang is not None:
+            gang.group.blocking = refusal.member
         return group_rejected(group, refusal.member, refusal.message, refusal.placed)
+
+    def blocking_member(self, pod: PodInfo) -> str:
+        gang = self._gangs.of(pod.uid)
+        return "" if gang is None else gang.group.blocking
 
     # Preemption: for a group as a whole, or for a pod that goes alone
 
     def preempts_for_groups(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
-        return self._engine is not None
+        return self._engine is not None and not diagnosis.admission_plugin and self._engine.may_help(pod, diagnosis)
 
     async def group_post_filter(
-        self, pod: PodInfo, diagnosis: Diagnosis, members: Sequence[PodInfo]
+        self, pod: PodInfo, diagnosis: Diagnosis, members: Callable[[], Sequence[PodInfo]]
     ) -> tuple[PostFilterResult | None, Status | None]:
+        if self._engine is None:
+            return None, NO_PREEMPTION
         refusal = refused_by_admission(pod, diagnosis)
-        if refusal is not None or self._engine is None:
-            return None, refusal
-        return await self._engine.preempt_for_job(Job(pod, diagnosis, members))
+        return (None, refusal) if refusal is not None else await self._engine.preempt_for_job(Job(pod, diagnosis, members()))
 
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
         """Preempt for a pod that goes alone, where that is enabled; else leave it to the plugins behind this one."""

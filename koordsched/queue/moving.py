@@ -146,7 +146,7 @@ class Mover:
             head = group.members.peek()
             if head is None or not (scope is ALL_PODS or _covers_any(scope, group, head)):
                 continue  # None: moved together with another group since the list was made
-            if not group.one_by_one and self._gang_still_refused(group, head):
+            if not group.one_by_one and self.gang_still_refused(group, head):
                 continue
             outcome = FEASIBLE
             if group.one_by_one and (registrations[0].hint is not None or not _registered_without_hint(registrations, group)):
@@ -456,7 +456,7 @@ class Mover:
             self._metrics.probe_skipped(info.profile)
         return found
 
-    def _gang_still_refused(self, group: UnschedulableGroup, head: QueuedPodInfo) -> bool:
+    def gang_still_refused(self, group: UnschedulableGroup, head: QueuedPodInfo) -> bool:
         """Answer whether the pod stands for a gang that is certain to be refused again."""
         profile = self._queues.profiles[head.profile]
         if not profile.group_plugin or group.gating_plugin or profile.group_plugin not in group.rejectors.unschedulable:

@@ -355,10 +355,15 @@ class SchedulingQueue:
         self._queues.enter_active(info, event.label)
 
     def _update_unschedulable(self, info: QueuedPodInfo, old: PodInfo, new: PodInfo) -> None:
-        """Evaluate the hints of the pod's own rejectors for each change. No probe: whoever changed the pod wants to see the result."""
+        """Evaluate the hints of the pod's own rejectors for each change. No probe: whoever changed the pod wants to see the result.
+
+        But a pod that stands for a gang goes on waiting where it is another member that has to fit: the condition that says so is a change.
+        """
         if not info.gated:
             self._queues.nominator.update(old, new)
         self._mover.update(info, new)
+        if info.group is not None and self._mover.gang_still_refused(info.group, info):
+            return
         for event in pod_update_events(old, new):
             if info.group is None:
                 return  # moved by an earlier event

@@ -4,6 +4,9 @@
                                                   |                                  else: undo, one requeue
                                                   +-- the next member sees the ones before it as assumed
 
+A turn that is refused for a member is tried again with that one, and those like it, first: what large members need small ones may have
+taken.
+
 The steps are those of a single pod (`cycle`). The other members stay in the queue, where they are, until the turn is committed; a turn that
 is undone changes nothing there, and only the pod that was popped is requeued. An undone turn is rewound in the node table: reserved and
 assumed pods are taken back, then the table's log and the versions of counts are what they were, so that no shape that had no part in the
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
+ORDERS = 4  # in which the members of a group are tried until one of them fits
 TOO_FEW = "too few members can be tried"
 GONE = "the pod was deleted or bound by another scheduler meanwhile"
 
@@ -78,19 +82,30 @@ class GroupTurns:
 
     async def run(self, first: Attempt, plugin: GroupTurnPlugin, gangs: Sequence[GangTurn]) -> bool:
         """Place the group of the popped pod, or nothing of it. False: the group has what it needs, the popped pod is still to be placed."""
-        turn = GroupTurn(self, first, plugin.name)
-        self.context.cache.table.begin_turn()
-        try:
-            refusal = await turn.place(gangs)
-        except BaseException as error:
+        refused: tuple[GroupTurn, GroupRefusal] | None = None  # the first one: it says why in the order that users know
+        order = gangs
+        for _ in range(ORDERS):
+            turn = GroupTurn(self, first, plugin.name)
+            self.context.cache.table.begin_turn()
+            try:
+                found = await turn.place(order)
+            except BaseException as error:
+                turn.undo()
+                if not isinstance(error, Exception):  # the scheduler stops while extenders are asked
+                    raise
+                self._failures.handle(self.cycle.failure_of(first, error))
+                return True
+            if found is None:
+                return turn.commit()
+            rewound = self.context.cache.table.in_turn
             turn.undo()
-            if not isinstance(error, Exception):  # the scheduler stops while extenders are asked
-                raise
-            self._failures.handle(self.cycle.failure_of(first, error))
-            return True
-        if refusal is None:
-            return turn.commit()
-        turn.undo()
+            refused = refused or (turn, found)
+            another = self._failed_first(turn, order) if rewound else None
+            if another is None:
+                break
+            order = another
+        assert refused is not None
+        turn, refusal = refused
         try:
             message = plugin.group_refused(first.pod, refusal)
             result, text = await self._post_filter(turn, plugin, gangs)
@@ -155,6 +170,30 @@ class GroupTurns:
             if stored is not None and stored.metadata.uid == trigger.uid:
                 self.context.status_writer.update(stored, PodStatusUpdate(nominated=result.nominated_node_name))
         return result, f"preempt success, alreadyWaitingForBound: 0/{len(members)}" if status is None else status.message
+
+    def _failed_first(self, turn: GroupTurn, gangs: Sequence[GangTurn]) -> Sequence[GangTurn] | None:
+        """Return the gangs with the member that fitted nowhere, and those like it, before all others; None: that is no other order.
+
+        Small members may have taken the room that only nodes for large ones have.
+        """
+        if turn.failed is None or turn.code is Code.ERROR:
+            return None
+        failed, first = turn.failed.attempt.info, turn.first.info
+        shape, resources = failed.pod_info.shape, failed.pod_info.resources
+
+        def is_like(key: str) -> bool:
+            info = first if key == first.key else self.context.queue.get(key)
+            if info is None:
+                return False
+            return info.pod_info.shape is shape and (shape is not None or info.pod_info.resources == resources)
+
+        ordered = []
+        for gang in gangs:
+            like = [key for key in gang.members if is_like(key)]
+            others = [key for key in gang.members if not is_like(key)]
+            ordered.append((not like, msgspec.structs.replace(gang, members=(*like, *others))))
+        found = [gang for _, gang in sorted(ordered, key=lambda each: each[0])]
+        return None if found == list(gangs) else found
 
     def _write_conditions(self, first: Attempt, gangs: Sequence[GangTurn], refusal: GroupRefusal, message: str) -> None:
         """Let the members that stayed in the queue say why they are pending, for autoscalers; the event is that of the popped pod alone.

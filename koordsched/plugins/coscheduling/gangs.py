@@ -165,7 +165,7 @@ class Gangs:
         group = gang.group
         gang.waiting.discard(key)
         gang.bound.add(key)
-        group.blocking = ""
+        self._unblock(group)
         first = not group.satisfied
         group.satisfied = True
         if group.representative == key:
@@ -179,6 +179,12 @@ class Gangs:
         group.to_bind.discard(uid)
         if not group.to_bind:
             group.binding = frozenset()
+
+    def _unblock(self, group: GangGroup) -> None:
+        """Let the group be tried again if its last turn was refused for a member: it is not the same group any more."""
+        if group.blocking:
+            group.blocking = ""
+            self.announce(group)
 
     def announce(self, group: GangGroup) -> None:
         """Let PreEnqueue be asked again about the members of a group that it holds back."""
@@ -214,10 +220,12 @@ class Gangs:
         else:
             gang.ready.discard(key)
             self._replace_representative(gang.group, key)
+        if before is not None and before.spec.scheduler_name != pod.spec.scheduler_name:
+            self._replace_representative(gang.group, key)  # it may be in no queue any more
         if pod.spec.node_name:
             self.bind(gang, key, metadata.uid)
         if before is None or was_ready != (key in gang.ready) or (gang.group.blocking == key and _wants_otherwise(before, pod)):
-            gang.group.blocking = ""
+            self._unblock(gang.group)
         if gang.is_collected != was_collected or (gang.spec is not None) != was_initialised:
             self.announce(gang.group)
         self._report(gang)
@@ -236,7 +244,7 @@ class Gangs:
         gang.waiting.discard(key)
         gang.bound.discard(key)
         group = gang.group
-        group.blocking = ""
+        self._unblock(group)
         group.waiting_on_permit.discard(pod.metadata.uid)
         self._no_longer_bound(group, pod.metadata.uid)
         self._replace_representative(group, key)
@@ -270,7 +278,7 @@ class Gangs:
         id = _key(pod_group)  # noqa: A001
         gang = self.by_id.get(id) or self._add_gang(id)
         gang.of_pod_group = True
-        gang.group.blocking = ""
+        gang.group.blocking = ""  # below all members are told
         self._initialise(gang, spec_of_pod_group(pod_group), pod_group)
         self.announce(gang.group)
         self._report(gang)

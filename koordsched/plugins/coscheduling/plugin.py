@@ -165,6 +165,7 @@ class Coscheduling(
         group = refusal.gang if gang is None else gang.group.id
         if gang is not None:
             gang.group.blocking = refusal.member
+            gang.group.representative = pod.key  # it goes on standing for the group, though it may have had a node for a moment
         return group_rejected(group, refusal.member, refusal.message, refusal.placed)
 
     def blocking_member(self, pod: PodInfo) -> str:

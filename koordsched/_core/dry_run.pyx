@@ -367,7 +367,7 @@ cdef class DryRun:
     def costs(
         self, const int32_t[::1] rows, const int64_t[:, ::1] held, const int64_t[::1] unit, Py_ssize_t most, bint none_allowed=False
     ):
-        """Return for each row and each k up to `most` what room for k times `unit` costs beside what is held there, -1 where there is none."""
+        """Return for each row and each k up to `most` what room for k times `unit` costs beside what is held, -1: there is none."""
         cdef Py_ssize_t i, j, k, p, row, begin, end
         cdef int64_t[2 * MOST_IDS] most_free
         cdef IndexedPod* pods
@@ -536,7 +536,7 @@ cdef class DryRun:
 
 
 def cheapest(const int64_t[:, ::1] costs, Py_ssize_t wanted):
-    """Return how many each row is to have room for, so that these are `wanted` or more and the sum of their costs is the least; None: none do.
+    """Return how many each row is to have room for, so that these are `wanted` or more for the least sum of costs; None: none do.
 
     costs: [row, k] for k, -1 where it has no room for that many. O(rows x wanted x steps of a row's costs).
     """

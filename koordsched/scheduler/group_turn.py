@@ -83,7 +83,7 @@ class GroupTurns:
     async def run(self, first: Attempt, plugin: GroupTurnPlugin, gangs: Sequence[GangTurn]) -> bool:
         """Place the group of the popped pod, or nothing of it. False: the group has what it needs, the popped pod is still to be placed."""
         refused: tuple[GroupTurn, GroupRefusal] | None = None  # the first one: it says why in the order that users know
-        order = gangs
+        order, tried = gangs, [tuple(gangs)]
         for _ in range(ORDERS):
             turn = GroupTurn(self, first, plugin.name)
             self.context.cache.table.begin_turn()
@@ -101,9 +101,10 @@ class GroupTurns:
             turn.undo()
             refused = refused or (turn, found)
             another = self._failed_first(turn, order) if rewound else None
-            if another is None:
+            if another is None or another in tried:
                 break
             order = another
+            tried.append(another)
         assert refused is not None
         turn, refusal = refused
         try:
@@ -171,7 +172,7 @@ class GroupTurns:
                 self.context.status_writer.update(stored, PodStatusUpdate(nominated=result.nominated_node_name))
         return result, f"preempt success, alreadyWaitingForBound: 0/{len(members)}" if status is None else status.message
 
-    def _failed_first(self, turn: GroupTurn, gangs: Sequence[GangTurn]) -> Sequence[GangTurn] | None:
+    def _failed_first(self, turn: GroupTurn, gangs: Sequence[GangTurn]) -> tuple[GangTurn, ...] | None:
         """Return the gangs with the member that fitted nowhere, and those like it, before all others; None: that is no other order.
 
         Small members may have taken the room that only nodes for large ones have.
@@ -192,8 +193,8 @@ class GroupTurns:
             like = [key for key in gang.members if is_like(key)]
             others = [key for key in gang.members if not is_like(key)]
             ordered.append((not like, msgspec.structs.replace(gang, members=(*like, *others))))
-        found = [gang for _, gang in sorted(ordered, key=lambda each: each[0])]
-        return None if found == list(gangs) else found
+        found = tuple(gang for _, gang in sorted(ordered, key=lambda each: each[0]))
+        return None if found == tuple(gangs) else found
 
     def _write_conditions(self, first: Attempt, gangs: Sequence[GangTurn], refusal: GroupRefusal, message: str) -> None:
         """Let the members that stayed in the queue say why they are pending, for autoscalers; the event is that of the popped pod alone.

@@ -71,7 +71,8 @@ class Cluster:
         self.there: dict[str, list[tuple[str, int, int]]] = {}  # (name, cpus, priority)
         for name in self.nodes:
             self.world.cache.set_node(node(name).cpu(str(CPUS)).build())
-            left, pods = CPUS, []
+            left = CPUS
+            pods: list[tuple[str, int, int]] = []
             while left and random.random() < 0.85:
                 cpus = random.randint(1, min(left, 4))
                 left -= cpus

@@ -278,7 +278,7 @@ class Gangs:
         id = _key(pod_group)  # noqa: A001
         gang = self.by_id.get(id) or self._add_gang(id)
         gang.of_pod_group = True
-        gang.group.blocking = ""  # below all members are told
+        gang.group.blocking = ""  # all its members are asked again below
         self._initialise(gang, spec_of_pod_group(pod_group), pod_group)
         self.announce(gang.group)
         self._report(gang)

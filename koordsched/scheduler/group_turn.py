@@ -34,6 +34,7 @@ from koordsched.scheduler.origins import PodStatusUpdate
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from koordsched.api.core import Pod
     from koordsched.api.podinfo import PodInfo
     from koordsched.framework.interface import GangTurn, GroupTurnPlugin, PostFilterResult
     from koordsched.framework.profile import Profile
@@ -166,7 +167,7 @@ class GroupTurns:
         if status is None:
             queue.activate([first.info.pod_info])  # in flight: it is tried again after its backoff, as soon as its plugin lets it pass
         if result is not None and failed.attempt is not first:
-            stored = self.pods.get(failed.attempt.info.key)
+            stored = self.pods.of(trigger)
             queue.nominate(trigger, result.nominated_node_name)
             if stored is not None and stored.metadata.uid == trigger.uid:
                 self.context.status_writer.update(stored, PodStatusUpdate(nominated=result.nominated_node_name))

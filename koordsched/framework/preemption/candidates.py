@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from koordsched.framework.preemption.estimate import CandidateEstimate, Preemptor
     from koordsched.framework.preemption.rules import PreemptionRules
     from koordsched.framework.preemption.victims_index import DisruptionBudgets, VictimsIndex
+    from koordsched.framework.row_refusals import Rows
     from koordsched.queue.nominator import Nominator
 
 log = get_logger(__name__)

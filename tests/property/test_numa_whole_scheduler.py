@@ -162,6 +162,7 @@ beginnings = st.lists(st.tuples(st.just("add pod"), numbers, numbers), min_size=
 @given(beginnings, st.lists(steps, min_size=1, max_size=10))
 @example([("add pod", 0, 0), ("add pod", 0, 0), ("add pod", 0, 0)], [("no topology", 0, 0), ("topology", 0, 1)])
 @example([("add pod", 1, 0), ("add pod", 1, 0), ("add pod", 1, 0)], [("delete pod", 0, 0)])
+@example([("add pod", 3, 0), ("add pod", 3, 0), ("add pod", 6, 2)], [("add pod", 0, 0)])  # CPUs in both zones make them shared ones
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_feasible_pod_is_parked_no_cpu_is_sold_twice_and_a_restart_changes_nothing(beginning: list[Step], changes: list[Step]) -> None:
     async def body(_clock: VirtualClock) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from koordsched.api.core import Pod
 from koordsched.api.kinds import NODE_RESOURCE_TOPOLOGY
+from koordsched.api.koordinator.pods import RESOURCE_STATUS
 from koordsched.framework.status import Code, unresolvable
 from koordsched.queue.events import ActionType, EventHint, EventResource, QueueingHint, cluster_event
 
@@ -43,6 +44,7 @@ class NumaHints:
             EventHint(
                 cluster_event(EventResource.CUSTOM, TOPOLOGY_CHANGES, NODE_RESOURCE_TOPOLOGY.plural_group), self.after_topology_change
             ),
+            EventHint(cluster_event(EventResource.ASSIGNED_POD, ActionType.ADD), self.after_pod_bound),
         )
 
     def after_pod_change(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
@@ -53,6 +55,12 @@ class NumaHints:
         if new.metadata.uid == pod.uid:
             return QueueingHint.QUEUE
         helps = bool(new.spec.node_name) and self._refusal(pod, new.spec.node_name) is None
+        return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+
+    def after_pod_bound(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
+        """Queue when the node would do since the other pod runs there: CPUs in several NUMA nodes make each of these a shared one (§9)."""
+        assert isinstance(new, Pod)
+        helps = RESOURCE_STATUS in new.metadata.annotations and self._refusal(pod, new.spec.node_name) is None
         return QueueingHint.QUEUE if helps else QueueingHint.SKIP
 
     def after_node_change(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:

@@ -471,6 +471,7 @@ def mask_of(masks: Any) -> int:
 def test_the_events_that_may_help_are_those_of_pods_nodes_and_topologies(plugin: NodeNUMAResource) -> None:
     nrt = cluster_event(EventResource.CUSTOM, ActionType.UPDATE_OTHER, "noderesourcetopologies.topology.node.k8s.io")
     happened = [
+        cluster_event(EventResource.ASSIGNED_POD, ActionType.ADD),
         cluster_event(EventResource.ASSIGNED_POD, ActionType.DELETE),
         cluster_event(EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE_POD_OTHER),
         cluster_event(EventResource.NODE, ActionType.ADD),
@@ -480,7 +481,7 @@ def test_the_events_that_may_help_are_those_of_pods_nodes_and_topologies(plugin:
         nrt,
     ]
     assert all(any(known.event.matches(event) for known in registered(plugin)) for event in happened)
-    assert not any(known.event.matches(cluster_event(EventResource.ASSIGNED_POD, ActionType.ADD)) for known in registered(plugin))
+    assert not any(known.event.matches(cluster_event(EventResource.UNSCHEDULABLE_POD, ActionType.ADD)) for known in registered(plugin))
 
 
 def test_what_helps_a_partner_helps_the_pods_that_it_wants(bench: NumaBench) -> None:

@@ -13,3 +13,9 @@ def filter_fit(table: NodeTable, request: Request, rows: NDArray[np.int32]) -> N
     than the row's allocatable. ValueError for more than MAX_IDS ids, IndexError for an id that the table has no column for.
     Without the GIL; O(rows x ids).
     """
+
+def fit_slots(table: NodeTable, request: Request, rows: NDArray[np.int32], most: int) -> NDArray[np.int32]:
+    """Return per row how many such requests it has room for, at most `most`. IndexError for an id that the table has no column for."""
+
+def fit_after(table: NodeTable, request: Request, rows: NDArray[np.int32], before: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return per row what `filter_fit` would answer if so many such requests (>= 0) were added to it before; bit 30 is never set."""

@@ -107,7 +107,7 @@ TOPICS: dict[str, dict[str, str]] = {
         "debug-diagnosis-worker-count": "pods that are diagnosed at once",
         "debug-filters": "log what the filters refuse",
         "debug-scores": "log the scores of that many best nodes",
-        "enable-network-topology-manager": "keep the cluster's network topology",
+        "enable-network-topology-manager": "read the ClusterNetworkTopology, by which gangs are placed, and write its status",
         "scheduler-monitor-period": "time between two looks for slow pods",
         "scheduling-timeout": "a pod that takes longer is slow",
         "scheduling-drop-unhandled-timeout": "when to forget a pod that was taken from the queue and not tried",

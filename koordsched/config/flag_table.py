@@ -147,7 +147,6 @@ NOT_ACTED_ON = {
     "debug-filters": KOORDINATORS,
     "debug-scores": KOORDINATORS,
     "emulated-version": "there is one version of every behaviour, Kubernetes 1.35's",
-    "enable-network-topology-manager": KOORDINATORS,
     "http2-max-streams-per-connection": "HTTP/1.1 is served",
     "log-flush-frequency": "lines are written as they come",
     "log-json-info-buffer-size": "lines are written as they come",

@@ -27,3 +27,4 @@ class Attempt(msgspec.Struct, eq=False):
     state: CycleState = NO_STATE  # from PreFilter on
     answer: ExtenderAnswer | None = None  # of the extenders, if they were asked
     node: str = ""  # once it is chosen
+    planned: str = ""  # the only node that it may go to, by the plan of its group

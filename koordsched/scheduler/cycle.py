@@ -231,7 +231,7 @@ class Cycle:
         asking = answer is not None or (self._extenders is not None and self._extenders.wants(pod))
         nominated, refused = None, NO_REFUSALS
         any_nominated = self._nominator.nominations or pod.pod.status.nominated_node_name
-        if any_nominated or profile.names_nodes or shape.restriction is not None:
+        if any_nominated or profile.names_nodes or shape.restriction is not None or attempt.planned:
             found = self._find_apart(attempt, shape, asking=asking)
             if found is not None and not isinstance(found, int):
                 return found
@@ -309,12 +309,14 @@ class Cycle:
             return None
         if restriction is not None and restriction.refusal is not None:
             return profile.shapes.diagnoses.of_restricted(shape, pod, restriction, NO_VERDICTS)
-        if profile.names_nodes:
+        if attempt.planned:
+            restriction = self._restricted.to_planned(attempt, restriction)
+        elif profile.names_nodes:
             chosen = self._restricted.choose(attempt, shape)
             if isinstance(chosen, Diagnosis):
                 return chosen
             restriction, preferred = chosen
-        if self._nominator.nominations or pod.pod.status.nominated_node_name:
+        if not attempt.planned and (self._nominator.nominations or pod.pod.status.nominated_node_name):
             nominated = self._nominated.own_row(profile, shape, pod, restriction)
         one = preferred if nominated is None else nominated
         if one is not None and not asking:

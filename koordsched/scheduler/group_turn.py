@@ -22,7 +22,9 @@ import msgspec
 
 from koordsched.cache.cache import CacheError
 from koordsched.framework.diagnosis import Diagnosis
+from koordsched.framework.group_plan import GroupPlanPlugin
 from koordsched.framework.interface import GroupRefusal
+from koordsched.framework.slots import NodeSlots, SlotCounter
 from koordsched.framework.status import Code, Status
 from koordsched.log import get_logger
 from koordsched.queue.events import ASSIGNED_POD_DELETE, Scope
@@ -30,9 +32,11 @@ from koordsched.scheduler.attempt import Attempt
 from koordsched.scheduler.extenders.asking import ExtenderQuestion
 from koordsched.scheduler.failure import UNSCHEDULABLE, Failure, bound_to
 from koordsched.scheduler.origins import PodStatusUpdate
+from koordsched.scheduler.planned_group import PlannedGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
+
 
     from koordsched.api.core import Pod
     from koordsched.api.podinfo import PodInfo
@@ -89,7 +93,10 @@ class GroupTurns:
             turn = GroupTurn(self, first, plugin.name)
             self.context.cache.table.begin_turn()
             try:
-                found = await turn.place(order)
+                if isinstance(plugin, GroupPlanPlugin) and plugin.has_plan(first.pod):
+                    found = await turn.place_as_planned(plugin, gangs)
+                else:
+                    found = await turn.place(order)
             except BaseException as error:
                 turn.undo()
                 if not isinstance(error, Exception):  # the scheduler stops while extenders are asked
@@ -236,6 +243,28 @@ class GroupTurn:
         self._refusing: frozenset[str] = frozenset()  # the plugins that refused the last member that could not be placed
         self.code = Code.UNSCHEDULABLE  # of the refusal
         self.failed: FailedSearch | None = None  # the last one
+        self.refused_by_node: Status | None = None  # why the planned node of the last member refused it
+
+    async def place_as_planned(self, plugin: GroupPlanPlugin, gangs: Sequence[GangTurn]) -> GroupRefusal | None:
+        """Place all members where the plugin wants them, or if that cannot be as many as each gang needs; return why that cannot be."""
+        attempts: dict[str, Attempt] = {}
+        needed: dict[str, Attempt] = {}
+        for gang in gangs:
+            found = {key: attempt for key in gang.members if (attempt := self.attempt(key)) is not None}
+            if len(found) < gang.needed:
+                return GroupRefusal(gang.name, "", TOO_FEW, 0)
+            attempts |= found
+            needed |= dict(list(found.items())[: gang.needed])
+        group = PlannedGroup(self, plugin, self.first, self._count_slots)
+        refusal = await group.place(attempts)
+        if refusal is not None and self.code is not Code.ERROR and len(needed) < len(attempts) and await group.place(needed) is None:
+            refusal = None
+        return refusal or self._gone()
+
+    def _count_slots(self, pod: PodInfo, most: int, group: Collection[str]) -> NodeSlots:
+        context = self._context
+        shapes = context.profiles[pod.pod.spec.scheduler_name].shapes
+        return SlotCounter(shapes, context.cache, context.queue.nominator).count(pod, most, group)
 
     async def place(self, gangs: Sequence[GangTurn]) -> GroupRefusal | None:
         """Place as many members of each gang as it needs; return why that cannot be."""
@@ -247,7 +276,7 @@ class GroupTurn:
                 attempt = self.attempt(key)
                 if attempt is None:
                     continue
-                message = await self._place_member(attempt)
+                message = await self.place_member(attempt)
                 if not message:
                     missing -= 1
                     continue
@@ -256,6 +285,10 @@ class GroupTurn:
                     return last
             if missing > 0:
                 return last or GroupRefusal(gang.name, "", TOO_FEW, len(self._placed))
+        return self._gone()
+
+    def _gone(self) -> GroupRefusal | None:
+        """Return that a placed member is not assumed any more."""
         for attempt in () if self._context.cache.table.in_turn else self._placed:  # extenders were awaited
             if not self._context.cache.is_assumed(attempt.info.uid):
                 self.code = Code.ERROR
@@ -275,11 +308,13 @@ class GroupTurn:
             return None
         return Attempt(info, info.pod_info, profile, self._context.clock.perf())
 
-    async def _place_member(self, attempt: Attempt) -> str:
-        """Find a node, assume the pod there and run Reserve; return why that failed, "" if it did not."""
+    async def place_member(self, attempt: Attempt, planned: str = "") -> str:
+        """Find a node, or take the planned one, assume the pod there and run Reserve; return why that failed, "" if it did not."""
         cycle, pod = self._cycle, attempt.pod
-        self._refusing = frozenset()
-        self.failed = None
+        self._refusing, self.refused_by_node, self.failed = frozenset(), None, None
+        attempt.planned = planned
+        if planned:
+            attempt.answer = None  # it was about another node
         try:
             found = cycle.search(attempt)
             if isinstance(found, ExtenderQuestion):
@@ -292,7 +327,10 @@ class GroupTurn:
             return cycle.failure_of(attempt, error).message
         if isinstance(found, Diagnosis):
             self._refusing = found.rejectors.all
-            self.failed = FailedSearch(attempt, found)
+            if not planned:
+                self.failed = FailedSearch(attempt, found)
+            elif found.pre_filter is None and (node := self._context.cache.node(planned)) is not None:
+                self.refused_by_node = found.status_of(node.row)
             return found.message
         assert not isinstance(found, ExtenderQuestion), "extenders were asked twice about one attempt"
         attempt.node = found
@@ -314,8 +352,9 @@ class GroupTurn:
         attempt.node = ""
         if not status.rejected:
             self.code = Code.ERROR
-        elif status.plugin:
-            self._refusing = frozenset({status.plugin})
+        else:
+            self._refusing = frozenset({status.plugin} - {""})
+            self.refused_by_node = status
         return status.message
 
     async def _ask_extenders(self, attempt: Attempt, question: ExtenderQuestion) -> bool:
@@ -349,16 +388,25 @@ class GroupTurn:
     def undo(self) -> None:
         """Take back what was placed, the last first, as if the turn had never been."""
         context, table = self._context, self._context.cache.table
-        placed = self._placed[::-1]
-        self._placed.clear()
-        for attempt in placed:
-            self._take_back(attempt)
+        placed = self.take_back_all()
         if table.in_turn:
             table.rewind_turn()
         else:  # pods may have been refused meanwhile for want of this room; to the group itself nothing new has happened
             scope = Scope(exclude_uid=self.first.info.uid)
             for attempt in placed:
                 context.queue.move_all(ASSIGNED_POD_DELETE, bound_to(attempt.pod.pod, attempt.node), None, scope)
+
+    def take_back_all(self) -> list[Attempt]:
+        """Take back all members that were placed, the last first, and return them. The turn goes on."""
+        placed = self._placed[::-1]
+        self._placed.clear()
+        for attempt in placed:
+            self._take_back(attempt)
+        return placed
+
+    def refusal(self, member: str, message: str) -> GroupRefusal:
+        """Return that this member could not be placed."""
+        return GroupRefusal("", member, message, len(self._placed), self._refusing)
 
     def _take_back(self, attempt: Attempt) -> None:
         self._binding.take_back(attempt)

@@ -17,7 +17,7 @@ import numpy as np
 from koordsched.config.extension_points import PRE_FILTER
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.restriction import Restriction, rows_named
-from koordsched.framework.row_refusals import NO_REFUSALS
+from koordsched.framework.row_refusals import NO_REFUSALS, NO_ROWS
 from koordsched.framework.sampling import nodes_to_find, uniform_index
 from koordsched.framework.status import SKIPS, PluginError, Status
 from koordsched.scheduler.extenders.asking import AllowedNodes
@@ -70,6 +70,15 @@ class RestrictedSearch:
             elif names.code is not SKIPS:
                 return self._refused(names, profile.prefer_nodes.name)
         return Choice(restriction)
+
+    def to_planned(self, attempt: Attempt, restriction: Restriction | None) -> Restriction:
+        """Return the restriction to the node that the plan of the pod's group has for it, to none if the pod may not go there."""
+        plugin = attempt.profile.group_turn
+        assert plugin is not None, "plans come from a plugin"
+        rows = rows_named(self._cache, (attempt.planned,))
+        if restriction is not None and not all(map(restriction.has, rows.tolist())):
+            rows = NO_ROWS
+        return Restriction(rows, (), chosen_by=plugin.name)
 
     def _find_one_node(self, attempt: Attempt, restriction: Restriction | None) -> str | Status:
         plugin, timings = attempt.profile.find_one_node, attempt.profile.timings

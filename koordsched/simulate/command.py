@@ -117,7 +117,7 @@ def simulate(options: SimulateOptions, config: SchedulerConfiguration, workload:
     """Run the simulation, with a progress bar where `err` is a terminal."""
     embedded = EmbeddedOptions(
         config=config,
-        flags=Flags(),
+        flags=Flags(enable_network_topology_manager=True),  # as Koordinator's chart has it
         seed=options.seed,
         lasting=workload.departs,
         suppressed=SUPPRESSED,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from koordsched.api.koordinator.network_topology import TOPOLOGY_SPEC, TopologySpec, topology_spec
 from koordsched.api.koordinator.reading import Malformed, read_annotation
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ class GangSpec(Struct, frozen=True):
     """What a gang wants.
 
     `waiting`: a Go duration; anything but a duration above 0 means the plugin's default timeout. `match_policy` "": the plugin's default.
-    `groups`: the ids of the gangs that are placed together with it, sorted; () for itself alone. `problems`: what could not be used and
-    what counts instead, a line each.
+    `groups`: the ids of the gangs that are placed together with it, sorted; () for itself alone. `topology`: how near each other its
+    members have to be; None: that does not matter. `problems`: what could not be used and what counts instead, a line each.
     """
 
     min_available: int
@@ -56,6 +57,7 @@ class GangSpec(Struct, frozen=True):
     strict: bool = True
     match_policy: str = ""
     groups: tuple[str, ...] = ()
+    topology: TopologySpec | None = None
     problems: tuple[str, ...] = ()
 
 
@@ -113,7 +115,14 @@ def _spec(annotations: Mapping[str, str], least: int, waiting: str) -> GangSpec:
             groups = tuple(sorted(read_annotation(annotations, GROUPS, tuple[str, ...]) or ()))
         except Malformed as malformed:
             problems.append(f"{malformed}; the gang alone counts")
-    return GangSpec(least, total, waiting, mode != NON_STRICT, policy, groups, tuple(problems))
+    topology = None
+    if TOPOLOGY_SPEC in annotations:
+        try:
+            topology, doubts = topology_spec(annotations)
+            problems += doubts
+        except Malformed as malformed:
+            problems.append(f"{malformed}; the members go to any nodes")
+    return GangSpec(least, total, waiting, mode != NON_STRICT, policy, groups, topology, tuple(problems))
 
 
 def _whole(text: str) -> int | None:

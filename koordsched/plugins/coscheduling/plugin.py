@@ -21,7 +21,6 @@ from koordsched.framework.cycle_state import annotate
 from koordsched.framework.interface import (
     AdmissionPlugin,
     GangTurn,
-    GroupTurnPlugin,
     PermitPlugin,
     PostBindPlugin,
     PostFilterPlugin,
@@ -40,6 +39,8 @@ from koordsched.plugins.coscheduling.gangs import NAME, Gang, gangs_of
 from koordsched.plugins.coscheduling.gated import GatedConditions
 from koordsched.plugins.coscheduling.preemption import preemption_rules
 from koordsched.plugins.coscheduling.texts import GANG_NOT_FOUND, group_rejected, represented, unreserved
+from koordsched.plugins.coscheduling.topology_attraction import selector_of
+from koordsched.plugins.coscheduling.topology_aware import TopologyAware
 from koordsched.queue.events import ActionType, ClusterEvent, EventHint, EventResource, QueueingHint
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ BOUND_TOGETHER = (GROUP_ID, MEMBER_COUNT, f"internal.{GROUP_ID}", f"internal.{ME
 class Coscheduling(
     PreEnqueuePlugin,
     AdmissionPlugin,
-    GroupTurnPlugin,
+    TopologyAware,
     PostFilterPlugin,
     ReservePlugin,
     PermitPlugin,
@@ -82,12 +83,11 @@ class Coscheduling(
     takes_time = False
 
     def __init__(self, args: CoschedulingArgs, handle: Handle) -> None:
-        self._gangs = gangs_of(handle)
+        super().__init__(handle, gangs_of(handle), aware=args.aware_network_topology)
         self._waiting_pods = handle.waiting_pods
         self._policy = args.default_match_policy
         self._timeout = args.default_timeout
         self._gated = handle.cache.shared.one(GatedConditions, lambda: GatedConditions(handle, self._gangs))
-        self._handle = handle
         self._engine = PreemptionEngine(handle, preemption_rules(self.name, self._gangs)) if args.enable_preemption else None
         handle.metrics.gauge_function(
             "scheduler_waiting_gang_group_number",
@@ -96,7 +96,7 @@ class Coscheduling(
         )
 
     def sign(self, pod: PodInfo) -> Hashable:
-        return () if self._engine is None else pod.pod.spec.preemption_policy
+        return None if self._engine is None else pod.pod.spec.preemption_policy, selector_of(pod)
 
     def events_to_register(self) -> Sequence[EventHint]:
         """Return all events: any plugin may have refused the member for which its group failed. Members held back are moved by none."""
@@ -158,7 +158,7 @@ class Coscheduling(
             needed = each.needed(self._policy)
             if needed > 0 and each.spec is not None:
                 turns.append(GangTurn(each.id, tuple(each.pending()), needed, each.spec.strict))
-        return turns or None
+        return turns or self.turn_of_one(gang, pod)
 
     def group_refused(self, pod: PodInfo, refusal: GroupRefusal) -> str:
         gang = self._gangs.of(pod.uid)
@@ -281,7 +281,8 @@ class Coscheduling(
     # Controller, HTTP
 
     def controllers(self) -> Sequence[Controller]:
-        return (Controller("podgroups", PodGroupController(self._handle, self._gangs).run),)
+        groups = Controller("podgroups", PodGroupController(self._handle, self._gangs).run)
+        return (groups, Controller("networktopology", self._topology.run)) if self._topology.enabled else (groups,)
 
     def routes(self) -> Sequence[Route]:
         return (

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 ALL_ATTEMPTED = "all pending pods is already been attempted"
 GANG_NOT_FOUND = "Gang not found"
+NO_TOPOLOGY = "no cluster network topology"
 
 
 def unknown_gang(gang: str, pod: str) -> str:
@@ -42,6 +43,13 @@ def group_rejected(group: str, member: str, reason: str, waiting: int) -> str:
 
 def unreserved(gang: str, pod_name: str) -> str:
     return f'Gang "{gang}" gets rejected due to Pod "{pod_name}" in Unreserve'
+
+
+def no_candidates(wanted: int, slots: Sequence[str], reasons: str, multiples: Sequence[str]) -> str:
+    """Return that no domain takes all members. slots: LAYER/NAME: SLOTS of each domain; multiples: LAYER=NUMBER; reasons: of the nodes."""
+    domains = ";".join(f"topology topologyNode {each}" for each in slots)
+    text = f"no candidate topology nodes can accommodate job, desiredOfferSlot: {wanted}, {domains}, {reasons}"
+    return f"{text}; podCountMultiple constraints: {', '.join(sorted(multiples))}" if multiples else text
 
 
 def _listed(ids: Sequence[str]) -> str:

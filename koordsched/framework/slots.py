@@ -1,0 +1,120 @@
+"""Slots: how many pods of a class each node takes, one beside the other, known of all nodes at once (coscheduling.md §17).
+
+For a group that has to be placed as a whole. Filters say which nodes take a first pod; how many more these take amounts say. Where only
+amounts decide (`exact`) these are the true numbers, else upper bounds: what CPUs, devices, spreading and the like leave of them shows when
+the pods are placed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from koordsched._core.fit import fit_after, fit_slots
+from koordsched.framework.diagnosis import count_reasons
+from koordsched.framework.row_refusals import NO_REFUSALS, NO_ROWS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Hashable
+
+    from numpy.typing import NDArray
+
+    from koordsched._core.table import NodeTable, Request
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.cache.cache import Cache
+    from koordsched.framework.diagnosis import Diagnosis
+    from koordsched.framework.row_refusals import Rows
+    from koordsched.framework.row_verdicts import FilterVerdicts
+    from koordsched.framework.shapes import Shapes
+    from koordsched.framework.simulation import NodeSimulation
+    from koordsched.queue.nominator import Nominator
+
+
+def pod_class(pod: PodInfo) -> Hashable:
+    """Return what pods of equal slots have in common."""
+    return pod.uid if pod.shape is None else (pod.shape, pod.priority)
+
+
+class NodeSlots(msgspec.Struct, frozen=True, eq=False):
+    """How many pods like this one nodes take. rows: those that pass the pod's filters, ascending; slots: of each.
+
+    exact: no more and no less, else no more. request: what each pod takes of a row; None where that does not say what is left for others.
+    """
+
+    pod: PodInfo
+    refused: Diagnosis  # of all other rows; `pre_filter` is set when the pod is refused whatever the node
+    rows: Rows = NO_ROWS
+    slots: NDArray[np.int32] = NO_ROWS
+    exact: bool = False
+    request: Request | None = None
+    simulation: NodeSimulation | None = None
+
+    def reasons(self, table: NodeTable, wanted: int) -> tuple[Counter[str], frozenset[str]]:
+        """Return how many nodes give which reason why they take fewer than so many pods, and the plugins of these reasons."""
+        counts, plugins = count_reasons(self.refused.refusals), set(self.refused.plugins)
+        fit = None if self.simulation is None else self.simulation.fit_filter(self.pod)
+        few = self.slots < wanted
+        if self.simulation is not None and fit is not None and few.any():
+            codes, nodes = np.unique(fit_after(table, fit.request, self.rows[few], self.slots[few]), return_counts=True)
+            for code, count in zip(codes.tolist(), nodes.tolist(), strict=True):
+                if code:
+                    plugins.add(fit.name)
+                    counts.update(dict.fromkeys(self.simulation.explain(fit.f, self.pod, code).reasons, count))
+        return counts, frozenset(plugins)
+
+
+class SlotCounter:
+    """Counts the slots of all nodes for pods of one profile."""
+
+    def __init__(self, shapes: Shapes, cache: Cache, nominator: Nominator) -> None:
+        self._shapes = shapes
+        self._cache = cache
+        self._nominator = nominator
+
+    def count(self, pod: PodInfo, most: int, group: Collection[str]) -> NodeSlots:
+        """Count the slots for pods like this one, at most so many a node; O(nodes whose facts have changed). PluginError.
+
+        Room is kept for nominated pods of the pod's priority or a higher one, but for those of the group (uids).
+        """
+        with self._shapes.view(pod):
+            return self._count(pod, most, group)
+
+    def _count(self, pod: PodInfo, most: int, group: Collection[str]) -> NodeSlots:
+        shapes, table = self._shapes, self._cache.table
+        shape = shapes.pre_filter(pod)
+        restriction = shape.restriction
+        verdicts: FilterVerdicts = shape.evaluation
+        if shape.pre_filtered.refusal is not None:
+            return NodeSlots(pod, shapes.diagnoses.refusals(shape, pod, NO_REFUSALS))
+        if restriction is not None:
+            found = shapes.filter_restricted(shape, pod, restriction)
+            rows, verdicts = found.feasible, found
+            refused = shapes.diagnoses.refusals_restricted(shape, pod, restriction, found, NO_REFUSALS)
+        else:
+            shapes.filter(shape, pod)
+            rows = shape.evaluation.feasible_rows()
+            refused = shapes.diagnoses.refusals(shape, pod, NO_REFUSALS)
+        requests = (plugin.fit_request(shape.state, pod) for plugin in shape.filters)
+        request = next((request for request in requests if request is not None), None)
+        simulation = shapes.simulation(shape, verdicts)
+        if request is None:
+            return NodeSlots(pod, refused, rows, np.full(len(rows), most, np.int32), simulation=simulation)
+        slots = fit_slots(table, request, rows, most)
+        if len(self._nominator):
+            self._keep_room(pod, request, rows, slots, group)
+        fit = simulation.fit_filter(pod)
+        exact = fit is not None and fit.alone
+        return NodeSlots(pod, refused, rows, slots, exact, None if fit is None else request, simulation)
+
+    def _keep_room(self, pod: PodInfo, request: Request, rows: Rows, slots: NDArray[np.int32], group: Collection[str]) -> None:
+        """Take from the slots what nominated pods need."""
+        nominated = np.intersect1d(rows, self._nominator.by_row().nonempty_rows())
+        for row, place in zip(nominated.tolist(), np.searchsorted(rows, nominated).tolist(), strict=True):
+            node = self._cache.infos[row]
+            others = [] if node is None else [other for other in self._nominator.ahead(pod, node.name) if other.uid not in group]
+            if node is not None and others:
+                with self._cache.simulate(node, add=others):
+                    slots[place] = fit_slots(self._cache.table, request, rows[place : place + 1], int(slots[place]))[0]

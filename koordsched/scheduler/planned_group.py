@@ -1,0 +1,92 @@
+"""The members of a group, placed as a plan says, in the turn of the group (`group_turn`, coscheduling.md §7).
+
+    plan -> each member: PreFilter .. Filter on its node, assume, Reserve -> all placed
+     ^          | a node refuses
+     +-- undo --+   the plan learns how many the node takes
+
+A plan rests on slots that may be too high where more than amounts decide. A pass over all members finds out about every node of the plan;
+each pass that ends without a placement lowers some slots, so that there is an end to it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Protocol
+
+from koordsched.framework.interface import GroupRefusal
+from koordsched.framework.slots import pod_class
+from koordsched.framework.status import Code
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from koordsched.framework.group_plan import GroupPlanPlugin, SlotCount
+    from koordsched.framework.status import Status
+    from koordsched.scheduler.attempt import Attempt
+
+MOST_TRIES = 10_000
+"""Members that are tried on planned nodes in one turn, beyond a first pass: what they take on the event loop is half a second."""
+PLAN_KEPT_CHANGING = "no plan stood the test of {tries} placements: {message}"
+
+
+class Turn(Protocol):
+    """The turn of a group, as far as a plan's placement knows it (`group_turn.GroupTurn`)."""
+
+    code: Code
+    refused_by_node: Status | None
+    """Why the planned node of the last member refused it; None: it was refused whatever its node."""
+
+    async def place_member(self, attempt: Attempt, planned: str = "") -> str:
+        """Place a member on the planned node; return why that failed, "" if it did not."""
+
+    def take_back_all(self) -> object:
+        """Take back all members that were placed."""
+
+    def refusal(self, member: str, message: str) -> GroupRefusal:
+        """Return the refusal of the group for want of a place for this member."""
+
+
+class PlannedGroup:
+    """The placement of members of one group by plans."""
+
+    def __init__(self, turn: Turn, plugin: GroupPlanPlugin, first: Attempt, count: SlotCount) -> None:
+        self._turn = turn
+        self._plugin = plugin
+        self._first = first
+        self._count = count
+
+    async def place(self, attempts: Mapping[str, Attempt]) -> GroupRefusal | None:
+        """Place all these members (by key), or none; return why that cannot be. PluginError."""
+        plan = self._plugin.plan(self._first.pod, [attempt.pod for attempt in attempts.values()], self._count)
+        if isinstance(plan, GroupRefusal):
+            return plan
+        tries = 0
+        while True:
+            nodes = plan.nodes()
+            if isinstance(nodes, GroupRefusal):
+                return nodes
+            complete, message = True, ""
+            full: set[tuple[str, object]] = set()  # nodes that refused a class of members
+            there: Counter[tuple[str, object]] = Counter()
+            for key, node in nodes.items():
+                attempt = attempts[key]
+                place = node, pod_class(attempt.pod)
+                if place in full:
+                    continue
+                tries += 1
+                refused = await self._turn.place_member(attempt, node)
+                if not refused:
+                    there[place] += 1
+                    continue
+                if self._turn.refused_by_node is None:
+                    refusal = self._turn.refusal(key, refused)
+                    self._turn.take_back_all()
+                    return refusal
+                complete, message = False, refused
+                full.add(place)
+                plan.refused(key, there[place], self._turn.refused_by_node)
+            if complete:
+                return None
+            self._turn.take_back_all()
+            if tries > MOST_TRIES + len(attempts):
+                return GroupRefusal("", self._first.info.key, PLAN_KEPT_CHANGING.format(tries=tries, message=message), 0)

@@ -131,8 +131,8 @@ cdef class MemberPlacement:
         self.slots = np.zeros(tree.domains, np.int64)
         self.existing = np.zeros(tree.domains, np.int64)
         self.score = np.zeros(tree.domains, np.int64)
-        self.children = tree.children.copy()
-        self.members = tree.members.copy()
+        self.children = np.array(tree.children)
+        self.members = np.array(tree.members)
         self.open_domain = np.zeros(tree.domains, np.uint8)
         self.open_row = np.zeros(tree.rows, np.uint8)
 
@@ -266,6 +266,9 @@ cdef class MemberPlacement:
         self._open(level, allowed)
         cdef Py_ssize_t at, best
         cdef int64_t placed
+        for at in range(self.tree.depth + 2):
+            if self.demand % self.multiple[at]:
+                return None  # no sum of such numbers
         for at in range(self.tree.depth + 1, level - 1, -1):
             while (best := self._best(at)) >= 0:
                 self.placed, self.is_broken = [], False

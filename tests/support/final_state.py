@@ -18,6 +18,8 @@ EVENTS = {
     ("Warning", "InvalidDevice", "Scheduling"): r".+",
     ("Warning", "InvalidNUMATopology", "Scheduling"): r".+",
     ("Warning", "InvalidAnnotation", "Scheduling"): r".+: .+",
+    ("Warning", "InvalidGang", "Scheduling"): r".+: .+",
+    ("Warning", "InvalidTopology", "Scheduling"): r"spec.networkTopologySpec: .+; .+",
 }
 """The note of each type, reason and action."""
 REASONS = {"Unschedulable", "SchedulerError", "SchedulingGated"}

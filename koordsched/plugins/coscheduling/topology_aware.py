@@ -22,7 +22,7 @@ from koordsched.log import get_logger
 from koordsched.plugins.coscheduling.texts import NO_TOPOLOGY
 from koordsched.plugins.coscheduling.topology import topology_of
 from koordsched.plugins.coscheduling.topology_attraction import SelectedPods, rank_rows, selector_of
-from koordsched.plugins.coscheduling.topology_plan import Surroundings, TopologyPlan, in_order
+from koordsched.plugins.coscheduling.topology_plan import PlacedPods, TopologyPlan, in_order
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -58,7 +58,7 @@ class TopologyAware(GroupPlanPlugin, PreScorePlugin, ScoreNodesPlugin):
         self._topology = topology_of(handle)
         self._selected = handle.cache.shared.one(SelectedPods, lambda: SelectedPods(handle.cache))
         self._groups: Mapping[str, PodGroup] = handle.informer(POD_GROUP).store
-        self._reported: set[str] = set()  # gangs that were told that their spec is ignored
+        self._reported: set[str] = set()  # gangs of which it was reported that their spec is ignored
 
     # The turn of a group
 
@@ -87,10 +87,10 @@ class TopologyAware(GroupPlanPlugin, PreScorePlugin, ScoreNodesPlugin):
         if gang is None or spec is None:
             raise LookupError(f"{first.key} is in no gang with a topology spec")
         plan = TopologyPlan(self._handle.cache, tree, spec, in_order(members), (first.key, self.name))
-        refusal = plan.prepare(count, self._surroundings(gang, selector_of(in_order(members)[0])))
+        refusal = plan.prepare(count, self._placed(gang, selector_of(in_order(members)[0])))
         return plan if refusal is None else refusal
 
-    def _surroundings(self, gang: Gang, value: str) -> Surroundings:
+    def _placed(self, gang: Gang, value: str) -> PlacedPods:
         """Return where members of the group are already, and other pods that attract members by this value of the selector."""
         existing = Counter(self._selected.rows_of(value)) if value else Counter()
         bound = []
@@ -103,7 +103,7 @@ class TopologyAware(GroupPlanPlugin, PreScorePlugin, ScoreNodesPlugin):
                 bound.append(state.node.row)
                 if not value or pod.metadata.annotations.get(TOPOLOGY_SELECTOR, "") != value:
                     existing[state.node.row] += 1
-        return Surroundings(existing, bound)
+        return PlacedPods(existing, bound)
 
     def _report_unaware(self, gang: Gang, first: PodInfo) -> None:
         """Say, once a gang, that its members go to any nodes."""

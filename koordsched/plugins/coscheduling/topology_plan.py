@@ -43,7 +43,7 @@ LISTED_DOMAINS = 32
 """Domains that a refusal lists; the sum of the others is one item."""
 
 
-class Surroundings(msgspec.Struct, frozen=True, eq=False):
+class PlacedPods(msgspec.Struct, frozen=True, eq=False):
     """Pods that are placed already. existing: how many pods attract the members, by row. bound: the rows of members of the group."""
 
     existing: Mapping[int, int]
@@ -91,7 +91,7 @@ class TopologyPlan:
         self._allowed: NDArray[np.uint8] | None = None
         self._placement: MemberPlacement | None = None
 
-    def prepare(self, count: SlotCount, surroundings: Surroundings) -> GroupRefusal | None:
+    def prepare(self, count: SlotCount, placed: PlacedPods) -> GroupRefusal | None:
         """Count slots; return the refusal if a member is refused whatever the node. PluginError."""
         uids = {pod.uid for pod in self._members}
         by_class: dict[Hashable, list[PodInfo]] = {}
@@ -105,7 +105,7 @@ class TopologyPlan:
             self._classes.append(_Class(pods, slots))
         multiples = [1] * (self._arrays.depth + 2)
         for layer, multiple in self._spec.multiples:
-            if layer in self._tree.levels:
+            if layer in self._tree.levels and not placed.bound:  # what is left of a gang is any number
                 multiples[self._tree.levels[layer]] = multiple
         classes = self._classes
         placement = MemberPlacement(
@@ -118,10 +118,10 @@ class TopologyPlan:
         )
         for klass, each in enumerate(classes):
             placement.set_most(klass, each.slots.rows, each.slots.slots)
-        if surroundings.existing:
-            rows = np.fromiter(surroundings.existing.keys(), np.int32, len(surroundings.existing))
-            placement.set_existing(rows, np.fromiter(surroundings.existing.values(), np.int64, len(rows)))
-        self._allowed = self._where_bound(surroundings.bound)
+        if placed.existing:
+            rows = np.fromiter(placed.existing.keys(), np.int32, len(placed.existing))
+            placement.set_existing(rows, np.fromiter(placed.existing.values(), np.int64, len(rows)))
+        self._allowed = self._where_bound(placed.bound)
         self._placement = placement
         return None
 

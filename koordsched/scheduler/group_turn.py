@@ -37,7 +37,6 @@ from koordsched.scheduler.planned_group import PlannedGroup
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-
     from koordsched.api.core import Pod
     from koordsched.api.podinfo import PodInfo
     from koordsched.framework.interface import GangTurn, GroupTurnPlugin, PostFilterResult

@@ -10,7 +10,7 @@ import random
 import time
 from typing import Any
 
-from bench_gangs import CONFIG, take_turn
+from bench_gangs import configuration, take_turn
 from clusters import make_node
 from support.builders import pod
 from support.world import NoCluster
@@ -44,9 +44,9 @@ SPEC = '{"gatherStrategy":[{"layer":"Block","strategy":"MustGather"}]}'
 
 
 def new_scheduler() -> Scheduler:
-    profile = CONFIG["profiles"][0]
-    args = [{"name": "Coscheduling", "args": {"awareNetworkTopology": True}}]
-    config = load_config_object({**CONFIG, "profiles": [{**profile, "pluginConfig": args}]}, Environment())  # type: ignore[dict-item]
+    settings = configuration(preempts=False)
+    settings["profiles"][0]["pluginConfig"] = [{"name": "Coscheduling", "args": {"awareNetworkTopology": True}}]
+    config = load_config_object(settings, Environment())
     flags = parse_flags(["--enable-network-topology-manager=true"])
     scheduler = Scheduler(config, Dependencies(NoCluster(), RealClock(), random.Random(1), flags))  # type: ignore[arg-type]
     spec = ClusterNetworkTopologySpec(LAYERS)

@@ -46,6 +46,7 @@ from koordsched.plugins.deviceshare.planning import follow_planning
 from koordsched.plugins.deviceshare.pod_demand import DeviceDemand, DeviceDemandCompiler, asks_for_devices, sign
 from koordsched.plugins.deviceshare.queueing_hints import DeviceQueueingHints
 from koordsched.plugins.deviceshare.reasons import explain
+from koordsched.plugins.deviceshare.reserved import ReservedDevices, demands_reservation, of_reservation, ways_to_take
 from koordsched.plugins.deviceshare.state import PodDevices, device_state
 from koordsched.plugins.deviceshare.templates import shared_templates
 
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from koordsched._core.device_facts import Allocated
+    from koordsched._core.device_request import DeviceAdjustment
     from koordsched._core.hint_source import NumaHintSource
     from koordsched._core.numa_facts import Hint
     from koordsched.api.koordinator.device_annotations import DeviceAllocations
@@ -95,6 +97,7 @@ class DeviceShare(
         self._cache = handle.cache
         self._state = device_state(handle)
         self._table = self._state.table
+        self._reserved = ReservedDevices(handle.cache, self._state)
         self.reads = self._state.change
         templates = args.gpu_shared_resource_templates_config
         found = shared_templates(handle, templates.config_map_namespace, templates.config_map_name) if templates.matched_resources else None
@@ -128,7 +131,11 @@ class DeviceShare(
 
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
         aligned = self.topology_manager.aligned(self, state, pod, nodes)
-        return self._filter(state.read(PRE_FILTER_STATE), nodes, None if aligned is None else aligned.view(np.bool_))
+        demand: DeviceDemand = state.read(PRE_FILTER_STATE)
+        codes = self._filter(demand, nodes, None if aligned is None else aligned.view(np.bool_))
+        if self._cache.credits.shown is not None and demand.adjustment is None:
+            self._reserved.check(pod, demand.request, nodes, codes)
+        return codes
 
     def _filter(self, demand: DeviceDemand, nodes: Nodes, aligned: Flags | None = None) -> Codes:
         designated = demand.adjustment is not None
@@ -179,26 +186,50 @@ class DeviceShare(
         node = self._cache.node(node_name)
         if node is None:
             return error(f'node "{node_name}" not found')
-        affinity = self.topology_manager.affinity(state, node_name) if self._aligns else None
+        placeholder = self._cache.credits.drawn_from(pod.uid)
+        if placeholder is None:
+            code = self._give(state, pod, demand, node, demand.adjustment)
+        else:
+            code = self._give_reserved(state, pod, demand, node, placeholder)
+        return explain(code, self._table, node_name) if code else None
+
+    def _give_reserved(self, state: CycleState, pod: PodInfo, demand: DeviceDemand, node: NodeInfo, placeholder: str) -> int:
+        """Allocate with what the pod's reservation has left; without it if that fails, unless the pod demands it."""
+        left = self._state.lend(placeholder)
+        try:
+            if left is None or demand.adjustment is not None:
+                return self._give(state, pod, demand, node, demand.adjustment)
+            code = 0
+            for way in ways_to_take(left, restricted=self._reserved.is_restricted(placeholder)):
+                code = self._give(state, pod, demand, node, way)
+                if not code:
+                    return 0
+        finally:
+            self._state.share(placeholder)
+        return of_reservation(code) if demands_reservation(pod) else self._give(state, pod, demand, node, None)
+
+    def _give(self, state: CycleState, pod: PodInfo, demand: DeviceDemand, node: NodeInfo, adjustment: DeviceAdjustment | None) -> int:
+        """Allocate the pod's devices on the node, and keep them for it; return why that is not possible, or 0."""
+        affinity = self.topology_manager.affinity(state, node.name) if self._aligns else None
         found = allocate(
             self._table,
             demand.request,
             node.row,
             self._scoring_on(node.row),
-            adjustment=demand.adjustment,
+            adjustment=adjustment,
             mask=None if affinity is None else affinity.mask,
             reserve=True,
         )
         if isinstance(found, int):
-            return explain(found, self._table, node_name)
+            return found
         if found:
             allocations = _allocations(found)
             reserved = PodDevices(pod.uid, pod.key, allocations, held_devices(allocations))
             state.write(RESERVE_STATE, reserved)
-            self._state.reserve(node_name, reserved)
+            self._state.reserve(node.name, reserved)
             if verbosity() >= RESERVE_VERBOSITY:
-                self._log_allocation(pod, node_name, demand, allocations)
-        return None
+                self._log_allocation(pod, node.name, demand, allocations)
+        return 0
 
     def _scoring_on(self, _row: int) -> DeviceScoring:
         """Return the scoring by which Reserve chooses devices on a node, where the pod is assumed already."""
@@ -241,6 +272,12 @@ class DeviceShare(
         return None if self._adapter is None else await self._adapter.adapt(state, pod, node_name, allocations)
 
     # Hints for the topology manager
+
+    def lend(self, placeholder: str) -> None:
+        self._state.lend(placeholder)
+
+    def share(self, placeholder: str) -> None:
+        self._state.share(placeholder)
 
     def wants(self, pod: PodInfo) -> bool:
         return self._aligns and asks_for_devices(pod)

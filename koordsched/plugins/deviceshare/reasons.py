@@ -19,6 +19,8 @@ INSUFFICIENT_DEVICES = "Insufficient {type} devices"
 INSUFFICIENT_VFS = "Insufficient {type} VirtualFunctions"
 SHARE_UNSUPPORTED = 'model "{model}" of vendor "{vendor}" does not support GPU Share'
 NO_HEALTHY_GPU = "fillGPUTotalMem failed: no healthy gpu device with minor {minor} of allocation"
+OF_RESERVATION = 1 << 5
+"""Set in codes of what a reservation lacks; below where their detail begins, above all reasons."""
 NO_NUMA_OF_DESIGNATED = unschedulable("Designated Allocation Lack NUMA Node ID")
 
 FIXED = {
@@ -44,6 +46,8 @@ def explain(code: int, table: DeviceTable, reserving: str = "") -> Status:
     That a designated GPU is not there, or not healthy, is an error in Reserve alone: as an answer of Filter, it would end the cycle for all
     nodes, as it does in the reference.
     """
+    if code & OF_RESERVATION:
+        return unschedulable(*[f"Reservation(s) {text}" for text in explain(code & ~OF_RESERVATION, table, reserving).reasons])
     reason, detail = reason_of(code), detail_of(code)
     match reason:
         case DeviceReason.NO_DEVICES:

@@ -9,22 +9,24 @@ One state serves the plugins of all profiles.
 The devices of a Device that is deleted stay, unhealthy, until its Node goes too: pods run on them. On a node without Device a device is
 known as long as a pod holds something of it. Every event about a Device, a Node or a pod is taken in here before the queue moves pods.
 
+A reservation holds of what its annotation says what the pods that draw on it have left (§8), so that nothing is counted twice.
+
 `DeviceCheck` compares all this with the objects, and mends what differs.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from koordsched._core.device_facts import NodeAccelerators
+from koordsched._core.device_facts import DEVICE_RESOURCE_NAMES, DEVICE_TYPE_NAMES, NodeAccelerators
 from koordsched._core.device_table import DeviceTable
 from koordsched.api.kinds import DEVICE, NODE
-from koordsched.api.koordinator.device_annotations import DEVICE_ALLOCATED, device_allocations, has_null_devices
+from koordsched.api.koordinator.device_annotations import DEVICE_ALLOCATED, AllocatedDevice, device_allocations, has_null_devices
 from koordsched.api.koordinator.reading import Malformed
 from koordsched.cache.plugin_state import PodFollower, RemovedPods, StateDifference
 from koordsched.cluster.event_series import EventText
@@ -103,11 +105,13 @@ class DeviceState(PodFollower):
         self._entries: dict[str, DeviceEntry] = {}
         self._where: dict[str, str] = {}  # by uid: the node where the pod's devices are
         self._aside: dict[str, PodDevices] = {}  # by uid: of pods that a simulation has removed
+        self._placeholders: dict[str, PodDevices] = {}  # by uid: all that their reservations hold; what owners took of it they hold
         self._holders = np.zeros(MIN_INDEXES, np.int32)  # by index: how many pods hold devices there
         self._problems = ProblemReporter(handle, INVALID_DEVICE_EVENT, "an object about devices is not right")
         handle.informer(NODE).add_handler(_Nodes(self, self._problems))
         handle.informer(DEVICE).add_handler(_Devices(self))
         handle.cache.follow(self)
+        handle.cache.credits.call_when_drawn(lambda _pod, placeholder: self.share(placeholder))
         handle.cache.checked.append(DeviceCheck(self, handle))
 
     # Reading
@@ -146,6 +150,10 @@ class DeviceState(PodFollower):
 
     def reserve(self, node_name: str, devices: PodDevices) -> None:
         """Let the pod hold this on the node, instead of what it held."""
+        self._hold(node_name, devices)
+        self._share_of(devices.uid)
+
+    def _hold(self, node_name: str, devices: PodDevices) -> None:
         before = self.pod(devices.uid)
         if before is not None:
             entry = self._entries[self._where[devices.uid]]
@@ -162,7 +170,69 @@ class DeviceState(PodFollower):
         if name is not None:
             entry = self._entries[name]
             self._take(entry, uid)
+            self._share_of(uid)
             self._drop_unknown(entry)
+
+    # Reservations
+
+    def reserved_on(self, placeholders: Iterable[str]) -> dict[int, list[str]]:
+        """Return which of these reservations have devices, by row."""
+        found: dict[int, list[str]] = {}
+        for uid in placeholders:
+            if uid in self._placeholders:
+                row = self._cache.row_of(uid)
+                if row is not None:
+                    found.setdefault(row, []).append(uid)
+        return found
+
+    def left(self, placeholder: str) -> PodDevices | None:
+        """Return what a reservation has left, None for one that has no devices."""
+        whole = self._placeholders.get(placeholder)
+        return None if whole is None else self.left_of(whole)
+
+    def left_of(self, whole: PodDevices) -> PodDevices:
+        """Return what the pods that draw on a reservation have left of all that it holds. O(devices of both)."""
+        taken = [held for uid in self._cache.credits.drawers(whole.uid) if (pod := self.pod(uid)) is not None for held in pod.held]
+        return _with(whole, allocations_without(whole.allocations, taken)) if taken else whole
+
+    def lend(self, placeholder: str) -> PodDevices | None:
+        """Let a reservation hold nothing until `share`, so that a pod that draws on it can be given of it; return what it has left."""
+        if placeholder in self._where:
+            self._take(self._entries[self._where[placeholder]], placeholder)
+        return self.left(placeholder)
+
+    def share(self, placeholder: str) -> None:
+        """Let a reservation hold what it has left."""
+        left, counted = self.left(placeholder), self._cache.pods.get(placeholder)
+        if left is None or counted is None or (counted.node.hidden is not None and placeholder in counted.node.hidden):
+            return
+        if left.allocations:
+            self._hold(counted.node.name, left)
+        elif placeholder in self._where:
+            self._take(self._entries[self._where[placeholder]], placeholder)
+
+    @contextmanager
+    def shown(self, placeholders: Iterable[str]) -> Iterator[None]:
+        """Let these reservations, which a view hides, hold what they have left."""
+        cache, holding = self._cache, []
+        simulating, cache.simulating = cache.simulating, True
+        try:
+            for uid in placeholders:
+                left = self.left(uid)
+                if left is not None and left.allocations:
+                    entry = self._entry(cache.pods[uid].node.name)
+                    self._put(entry, left)
+                    holding.append((entry, uid))
+            yield
+        finally:
+            for entry, uid in reversed(holding):
+                self._take(entry, uid)
+            cache.simulating = simulating
+
+    def _share_of(self, uid: str) -> None:
+        placeholder = self._cache.credits.drawn_from(uid)
+        if placeholder is not None:
+            self.share(placeholder)
 
     # Pods
 
@@ -171,15 +241,19 @@ class DeviceState(PodFollower):
             aside = self._aside.pop(pod.uid, None)
             if aside is not None:
                 self._put(self._entry(self._name(row, pod)), aside)
+                self._share_of(pod.uid)
         elif pod.pod.spec.node_name and DEVICE_ALLOCATED in pod.pod.metadata.annotations:
             self._read(pod, row)  # an assumed pod may still have the annotation of an earlier attempt
 
     def pod_removed(self, pod: PodInfo, row: int) -> None:
+        if pod.reservation is not None and not self._cache.simulating:
+            self._placeholders.pop(pod.uid, None)
         name = self._where.get(pod.uid)
         if name is None:
             return
         entry = self._entries[name]
         taken = self._take(entry, pod.uid)
+        self._share_of(pod.uid)
         if self._cache.simulating:
             self._aside[pod.uid] = taken
         else:
@@ -189,10 +263,14 @@ class DeviceState(PodFollower):
         """Devices are kept by the names of nodes."""
 
     def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
+        if new.uid in self._placeholders and new.reservation is not None and old.reservation is not None:
+            if new.reservation.spec.allocate_policy != old.reservation.spec.allocate_policy:
+                self._mark(self._entry(self._name(row, new)))
         text = new.pod.metadata.annotations.get(DEVICE_ALLOCATED)
-        known = self.pod(new.uid)
+        known = self.pod(new.uid) if new.reservation is None else self._placeholders.get(new.uid)
         if text is None:
-            if known is not None and old.pod.spec.node_name:
+            self._placeholders.pop(new.uid, None)
+            if old.pod.spec.node_name:
                 self.release(new.uid)  # one that is bound holds what it says; what is reserved stays until it is bound
         elif known is None or known.text != text:
             if old.pod.spec.node_name and old.pod.metadata.annotations.get(DEVICE_ALLOCATED) == text:
@@ -213,6 +291,9 @@ class DeviceState(PodFollower):
             return
         if has_null_devices(text):
             self._report_pod(pod, f"{DEVICE_ALLOCATED}: a device is null and is left out")
+        if pod.reservation is not None:
+            self._placeholders[pod.uid] = found
+            found = self.left_of(found)
         self.reserve(self._name(row, pod), found)
 
     def _report_pod(self, pod: PodInfo, problem: str) -> None:
@@ -372,6 +453,8 @@ class DeviceState(PodFollower):
             entry.deleted = entry.device is not None
         self._write(entry)
         self._mark(entry)
+        for uid in self._placeholders:
+            self.share(uid)
         self._drop_unknown(entry)
 
 
@@ -380,6 +463,35 @@ def allocated_devices(pod: PodInfo) -> PodDevices:
     annotations = pod.pod.metadata.annotations
     allocations = device_allocations(annotations) or {}
     return PodDevices(pod.uid, pod.key, allocations, held_devices(allocations), annotations.get(DEVICE_ALLOCATED, ""))
+
+
+def allocations_without(allocations: DeviceAllocations, taken: Sequence[HeldDevice]) -> DeviceAllocations:
+    """Return what is left of allocations: of each device what is not taken of it; devices of which nothing is left are left out."""
+    amounts: dict[tuple[str, int], dict[str, int]] = {}
+    vfs: dict[tuple[str, int], set[str]] = {}
+    for held in taken:
+        key = (DEVICE_TYPE_NAMES[held.type], held.minor)
+        of_device = amounts.setdefault(key, {})
+        for resource, amount in held.amounts.items():
+            name = DEVICE_RESOURCE_NAMES[resource]
+            of_device[name] = of_device.get(name, 0) + amount
+        vfs.setdefault(key, set()).update(held.vfs)
+    left: dict[str, list[AllocatedDevice]] = {}
+    for device_type, devices in allocations.items():
+        for device in devices:
+            used = amounts.get((device_type, device.minor))
+            if used is not None:
+                resources = {name: rest for name, amount in device.resources.items() if (rest := amount - used.get(name, 0)) > 0}
+                functions = tuple(vf for vf in device.vfs if vf.bus_id not in vfs[device_type, device.minor])
+                if not resources and not functions:
+                    continue
+                device = replace(device, resources=resources, vfs=functions)
+            left.setdefault(device_type, []).append(device)
+    return left
+
+
+def _with(devices: PodDevices, allocations: DeviceAllocations) -> PodDevices:
+    return replace(devices, allocations=allocations, held=held_devices(allocations))
 
 
 def _uncounted(entry: DeviceEntry, devices: PodDevices, problem: ValueError) -> PodDevices:
@@ -490,6 +602,8 @@ class DeviceCheck:
             if pod.pod.spec.node_name and DEVICE_ALLOCATED in pod.pod.metadata.annotations:
                 with suppress(Malformed):  # then what was recorded before holds
                     kept = allocated_devices(pod)
+                    if pod.reservation is not None:
+                        kept = self._state.left_of(kept)
             if kept is not None and kept.allocations:
                 found[uid] = kept
         return found

@@ -186,11 +186,16 @@ class NodeNUMAResource(
         placeholder = self._cache.credits.drawn_from(pod.uid)
         if placeholder is None:
             return self._reserve(state, pod, demand, node_name)
+        others = self.topology_manager.others(self, pod)
+        for other in others:
+            other.lend(placeholder)
         cpus = self._numa.lend(placeholder)
         try:
             return self._reserve(state, pod, demand, node_name, cpus, only=bool(cpus) and self._is_restricted(placeholder))
         finally:
             self._numa.share(placeholder)
+            for other in others:
+                other.share(placeholder)
 
     def _is_restricted(self, placeholder: str) -> bool:
         reservation = self._cache.pods[placeholder].info.reservation

@@ -1,0 +1,241 @@
+"""Devices that a reservation holds are its owners', and are counted once (deviceshare.md §8, §17 lines 19, 20)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.builders import PodBuilder, node
+from support.devices import Minors, allocation, device, gpus, holding
+from support.reservations import ReservationWorld, available, linked
+from support.world import Setup
+
+from koordsched.api.kinds import DEVICE, NODE
+from koordsched.api.koordinator.device_annotations import DEVICE_ALLOCATED
+from koordsched.api.koordinator.reservation_affinity import RESERVATION_AFFINITY
+from koordsched.api.koordinator.reservation_links import RESERVATION_IGNORED
+from koordsched.api.koordinator.reservations import Reservation
+from koordsched.cluster.port import ADDED, WatchEvent
+from koordsched.plugins.deviceshare.state import DeviceState
+
+PLUGINS = "{name: Reservation, weight: 5000}, {name: DeviceShare}"
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins:
+    multiPoint: {enabled: [%s]}
+"""
+FLAT = {"gpus": "2"}
+"""Two GPUs that are in no NUMA node and at no switch, so that nothing but their amounts decides."""
+
+
+def machine(plugins: str = PLUGINS, **fields: str) -> ReservationWorld:
+    """Return a world with one node, whose Device has these devices."""
+    world = ReservationWorld(Setup(CONFIG % plugins))
+    made = node("n0").cpu("64").memory("512Gi")
+    for resource in ("gpu", "rdma"):
+        made = made.allocatable(f"koordinator.sh/{resource}", "800")
+    built = made.build()
+    world.informer(NODE)._objects.apply(WatchEvent(ADDED, built))
+    world.cache.set_node(built)
+    world.informer(DEVICE)._objects.apply(WatchEvent(ADDED, device("n0", **(fields or FLAT))))
+    return world
+
+
+def reserving(name: str = "r", policy: str = "", rdma: dict[int, int] | None = None, **shares: int) -> Reservation:
+    """Return a reservation of these percents by minor of GPU, as in `g1=25`, and of RDMA interfaces."""
+    minors = {int(key[1:]): share for key, share in shares.items()}
+    written = allocation(gpu=minors, **({"rdma": rdma} if rdma else {}))
+    amounts = {"koordinator.sh/gpu": str(sum(minors.values()))} if minors else {}
+    if rdma:
+        amounts["koordinator.sh/rdma"] = str(sum(rdma.values()))
+    return available(name, "n0", amounts, allocatePolicy=policy, metadata={"annotations": {DEVICE_ALLOCATED: written}})
+
+
+def owner(name: str, percent: int, *, required: bool = False) -> PodBuilder:
+    builder = gpus(name, percent).uid(name).label("app", "x")
+    return builder.annotation(RESERVATION_AFFINITY, "{}") if required else builder
+
+
+def state_of(world: ReservationWorld) -> DeviceState:
+    state = world.cache.shared.find(DeviceState)
+    assert state is not None
+    return state
+
+
+def shares(world: ReservationWorld, uid: str) -> dict[int, int]:
+    """Return what is counted of the GPUs for the pod: percent by minor."""
+    held = state_of(world).pod(uid)
+    return {} if held is None else {one.minor: one.resources["koordinator.sh/gpu-core"] for one in held.allocations.get("gpu", ())}
+
+
+def minors(world: ReservationWorld, uid: str) -> Minors:
+    held = state_of(world).pod(uid)
+    return {} if held is None else {kind: [one.minor for one in devices] for kind, devices in held.allocations.items()}
+
+
+def test_an_owner_takes_what_is_reserved_of_a_card_and_free_shares_of_it_besides() -> None:
+    """§17 line 19: it would not get card 1 if it were not reserved."""
+    world = machine()
+    world.reservations.put(reserving(g1=25))
+    assert world.give(owner("a", 50).info()) == ("n0", "r")
+    assert shares(world, "a") == {1: 50}
+    assert shares(world, "uid-r") == {}
+
+
+def test_a_stranger_does_not_get_what_is_reserved() -> None:
+    world = machine()
+    world.reservations.put(reserving(g0=100, g1=25))
+    with pytest.raises(LookupError, match="Insufficient gpu devices"):
+        world.give(gpus("s", 80).uid("s").info())
+    world.give(gpus("s", 75).uid("s").info())
+    assert shares(world, "s") == {1: 75}
+
+
+def test_half_of_a_reserved_card_is_drawn_and_comes_back() -> None:
+    world = machine()
+    world.reservations.put(reserving(g1=100))
+    first = owner("a", 50).info()
+    world.give(first)
+    assert (shares(world, "a"), shares(world, "uid-r")) == ({1: 50}, {1: 50})
+    world.give(owner("b", 30).info())
+    assert (shares(world, "b"), shares(world, "uid-r")) == ({1: 30}, {1: 20})
+    world.take_back(first)
+    assert shares(world, "uid-r") == {1: 70}
+
+
+def test_cards_that_are_reserved_come_first_though_the_topology_prefers_others() -> None:
+    """§8: an owner gets its reservation's cards under every policy when they do."""
+    for policy in ("", "Aligned", "Restricted"):
+        world = machine(gpus="2x2x2,80Gi")
+        world.reservations.put(reserving(policy=policy, g5=100, g6=100))
+        world.give(owner("a", 200).info())
+        assert minors(world, "a") == {"gpu": [5, 6]}
+        assert shares(world, "uid-r") == {}
+
+
+def test_more_than_is_reserved_is_taken_of_free_cards() -> None:
+    world = machine()
+    world.reservations.put(reserving(policy="Aligned", g1=100))
+    world.give(owner("a", 200).info())
+    assert minors(world, "a") == {"gpu": [0, 1]}
+
+
+def test_a_restricted_reservation_gives_no_more_than_it_has_left() -> None:
+    """§17 line 20: three quarters of the card are free."""
+    world = machine(gpus="1")
+    world.reservations.put(reserving(policy="Restricted", g0=25))
+    with pytest.raises(LookupError, match=r"Reservation\(s\) Insufficient gpu devices"):
+        world.give(owner("a", 50, required=True).info())
+    world.give(owner("b", 25, required=True).info())
+    assert (shares(world, "b"), shares(world, "uid-r")) == ({0: 25}, {})
+
+
+def test_a_pod_that_demands_no_reservation_is_given_free_cards_where_its_restricted_one_is_in_pieces() -> None:
+    """The reservation has 100 % left, but of no card all; the node has a free card."""
+    world = machine(gpus="3")
+    world.reservations.put(reserving(policy="Restricted", g0=50, g1=50))
+    with pytest.raises(LookupError, match=r"Reservation\(s\) Insufficient gpu devices"):
+        world.give(owner("a", 100, required=True).info())
+    assert world.give(owner("b", 100).info()) == ("n0", "r")
+    assert minors(world, "b") == {"gpu": [2]}
+    assert shares(world, "uid-r") == {0: 50, 1: 50}
+
+
+def test_an_owner_gets_no_devices_of_another_of_its_reservations() -> None:
+    """D17: one card of each is not two of one."""
+    world = machine(gpus="3")
+    world.reservations.put(reserving("r", g0=100))
+    world.reservations.put(reserving("q", g1=100))
+    world.give(owner("a", 200).info())
+    held = minors(world, "a")["gpu"]
+    assert len({0, 1} & set(held)) == 1
+    assert 2 in held
+    left = next(uid for uid in ("uid-r", "uid-q") if shares(world, uid))
+    assert set(shares(world, left)).isdisjoint(held)
+    with pytest.raises(LookupError, match="Insufficient"):
+        world.give(gpus("s", 10).uid("s").info())
+
+
+def test_a_pod_that_ignores_reservations_gets_free_devices_alone() -> None:
+    world = machine()
+    world.reservations.put(reserving(g0=100, g1=60))
+    with pytest.raises(LookupError, match="Insufficient gpu devices"):
+        world.give(gpus("i", 50).uid("i").label("app", "x").label(RESERVATION_IGNORED, "true").info())
+    world.give(gpus("j", 40).uid("j").label("app", "x").label(RESERVATION_IGNORED, "true").info())
+    assert shares(world, "j") == {1: 40}
+
+
+def test_virtual_functions_of_a_reservation_are_its_owners() -> None:
+    world = machine(gpus="2", nics="1,4")
+    functions = json.loads(allocation(rdma={0: 1}))
+    first = state_of(world).device_ids("n0")
+    assert first is not None
+    vfs = [function.bus_id for info in state_of(world).devices["n0"].spec.devices if info.type == "rdma" for function in info.vf_groups[0].vfs]
+    functions["rdma"][0]["extension"] = {"vfs": [{"minor": -1, "busID": vfs[2]}]}
+    meta = {"annotations": {DEVICE_ALLOCATED: json.dumps(functions)}}
+    world.reservations.put(available("r", "n0", {"koordinator.sh/rdma": "1"}, metadata=meta))
+    asking = PodBuilder("a").uid("a").request("koordinator.sh/rdma", "1")
+    asking = asking.annotation("scheduling.koordinator.sh/device-allocate-hint", '{"rdma":{"vfSelector":{}}}')
+    world.give(asking.uid("s").info())
+    world.give(asking.label("app", "x").info())
+    stranger, drawn = state_of(world).pod("s"), state_of(world).pod("a")
+    assert stranger is not None
+    assert drawn is not None
+    assert [one.vfs for one in stranger.held] == [(vfs[0],)]
+    assert [one.vfs for one in drawn.held] == [(vfs[2],)]
+    assert minors(world, "uid-r") == {}
+
+
+def test_numa_nodes_are_chosen_for_an_owner_as_if_its_reservation_held_nothing() -> None:
+    """All cards are reserved: the hints of the topology manager must not find them taken when the owner's part is reserved."""
+    world = machine(f"{PLUGINS}, {{name: NodeNUMAResource}}", gpus="2x2x2,80Gi")
+    world.cache.set_node(
+        node("n0")
+        .cpu("64")
+        .memory("512Gi")
+        .allocatable("koordinator.sh/gpu", "800")
+        .label("node.koordinator.sh/numa-topology-policy", "SingleNUMANode")
+        .build()
+    )
+    world.reservations.put(reserving(**{f"g{minor}": 100 for minor in range(8)}))
+    world.give(owner("a", 400).info())
+    assert minors(world, "a") == {"gpu": [0, 1, 2, 3]}
+    assert set(shares(world, "uid-r")) == {4, 5, 6, 7}
+
+
+def test_after_a_restart_owner_and_reservation_hold_what_they_held() -> None:
+    """§17 line 27, whichever of both is known first; the standing check agrees, and finds what went wrong."""
+    for reservation_first in (True, False):
+        world = machine()
+        reservation = reserving(g0=100, g1=50)
+        bound = linked(holding(owner("a", 50), gpu={1: 50}), reservation, "n0")
+        if reservation_first:
+            world.reservations.put(reservation)
+        world.cache.set_pod(bound, "n0")
+        world.reservations.put(reservation)
+        state = state_of(world)
+        (check,) = (checked for checked in world.cache.checked if checked.name == "DeviceShare")
+        assert (shares(world, "a"), shares(world, "uid-r")) == ({1: 50}, {0: 100})
+        assert not list(check.differences("n0"))
+        state.release("uid-r")
+        assert list(check.differences("n0"))
+        check.rebuild("n0")
+        assert not list(check.differences("n0"))
+        world.cache.remove_pod("a")
+        assert shares(world, "uid-r") == {0: 100, 1: 50}
+        world.reservations.remove("uid-r")
+        assert shares(world, "uid-r") == {}
+        assert not list(check.differences("n0"))
+
+
+def test_a_reservation_whose_annotation_changes_holds_what_it_says() -> None:
+    world = machine()
+    world.reservations.put(reserving(g0=100))
+    world.give(owner("a", 50).info())
+    world.reservations.put(reserving(g0=100, g1=30))
+    assert shares(world, "uid-r") == {0: 50, 1: 30}
+    world.reservations.put(available("r", "n0", {"koordinator.sh/gpu": "100"}))
+    assert shares(world, "uid-r") == {}
+    assert shares(world, "a") == {0: 50}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.builders import PodBuilder, node
+from support.builders import PodBuilder, node, pod
 from support.devices import Minors, allocation, device, gpus, holding
 from support.reservations import ReservationWorld, available, linked
 from support.world import Setup
@@ -13,7 +13,7 @@ from support.world import Setup
 from koordsched.api.kinds import DEVICE, NODE
 from koordsched.api.koordinator.device_annotations import DEVICE_ALLOCATED
 from koordsched.api.koordinator.reservation_affinity import RESERVATION_AFFINITY
-from koordsched.api.koordinator.reservation_links import RESERVATION_IGNORED
+from koordsched.api.koordinator.reservation_links import RESERVATION_IGNORED, RESTRICTED_OPTIONS
 from koordsched.api.koordinator.reservations import Reservation
 from koordsched.cluster.port import ADDED, WatchEvent
 from koordsched.plugins.deviceshare.state import DeviceState
@@ -119,13 +119,15 @@ def test_more_than_is_reserved_is_taken_of_free_cards() -> None:
     world = machine()
     world.reservations.put(reserving(policy="Aligned", g1=100))
     world.give(owner("a", 200).info())
-    assert minors(world, "a") == {"gpu": [0, 1]}
+    assert minors(world, "a") == {"gpu": [1, 0]}
 
 
 def test_a_restricted_reservation_gives_no_more_than_it_has_left() -> None:
-    """§17 line 20: three quarters of the card are free."""
+    """§17 line 20: three quarters of the card are free. The plugin Reservation is told to compare cpu alone, and passes the pod."""
     world = machine(gpus="1")
-    world.reservations.put(reserving(policy="Restricted", g0=25))
+    annotations = {DEVICE_ALLOCATED: allocation(gpu={0: 25}), RESTRICTED_OPTIONS: '{"resources":["cpu"]}'}
+    amounts = {"cpu": "1", "koordinator.sh/gpu": "25"}
+    world.reservations.put(available("r", "n0", amounts, allocatePolicy="Restricted", metadata={"annotations": annotations}))
     with pytest.raises(LookupError, match=r"Reservation\(s\) Insufficient gpu devices"):
         world.give(owner("a", 50, required=True).info())
     world.give(owner("b", 25, required=True).info())
@@ -170,13 +172,11 @@ def test_a_pod_that_ignores_reservations_gets_free_devices_alone() -> None:
 def test_virtual_functions_of_a_reservation_are_its_owners() -> None:
     world = machine(gpus="2", nics="1,4")
     functions = json.loads(allocation(rdma={0: 1}))
-    first = state_of(world).device_ids("n0")
-    assert first is not None
     vfs = [function.bus_id for info in state_of(world).devices["n0"].spec.devices if info.type == "rdma" for function in info.vf_groups[0].vfs]
     functions["rdma"][0]["extension"] = {"vfs": [{"minor": -1, "busID": vfs[2]}]}
     meta = {"annotations": {DEVICE_ALLOCATED: json.dumps(functions)}}
     world.reservations.put(available("r", "n0", {"koordinator.sh/rdma": "1"}, metadata=meta))
-    asking = PodBuilder("a").uid("a").request("koordinator.sh/rdma", "1")
+    asking = pod("a").uid("a").request("koordinator.sh/rdma", "1")
     asking = asking.annotation("scheduling.koordinator.sh/device-allocate-hint", '{"rdma":{"vfSelector":{}}}')
     world.give(asking.uid("s").info())
     world.give(asking.label("app", "x").info())

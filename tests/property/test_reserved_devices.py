@@ -175,7 +175,7 @@ def available_shares(reservation: Reservation) -> Shares:
     return {one.minor: one.resources["koordinator.sh/gpu-core"] for one in found["gpu"]}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.sampled_from(LAYOUTS), events)
 def test_no_device_is_given_out_beyond_what_there_is(layout: str, history: list[tuple[Any, ...]]) -> None:
     made = History(layout)

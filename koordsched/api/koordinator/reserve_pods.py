@@ -26,6 +26,8 @@ RESERVATION_NAME = "scheduling.koordinator.sh/reservation-name"
 RESERVATION_NODE = "scheduling.koordinator.sh/reservation-node"
 IS_PRE_ALLOCATION = "scheduling.koordinator.sh/is-pre-allocation"
 """Annotations that reserve pods alone have: what they are, and which node the template names."""
+RESIZE_ALLOCATABLE = "scheduling.koordinator.sh/reservation-resize-allocatable"
+"""Annotation of Reservations: amounts that replace those of the template when it becomes Available (`{"resources": {..}}`)."""
 PRIORITY = "koordinator.sh/priority"
 """Label of Reservations: the priority of a reserve pod whose template has none."""
 

@@ -22,6 +22,7 @@ from koordsched.api.koordinator.device_annotations import (
     AllocatedVirtualFunction,
     device_allocations_text,
 )
+from koordsched.api.koordinator.reserve_pods import RESIZE_ALLOCATABLE
 from koordsched.config.args import MOST_ALLOCATED
 from koordsched.config.extension_points import FILTER
 from koordsched.framework.cycle_state import annotate
@@ -46,7 +47,7 @@ from koordsched.plugins.deviceshare.planning import follow_planning
 from koordsched.plugins.deviceshare.pod_demand import DeviceDemand, DeviceDemandCompiler, asks_for_devices, sign
 from koordsched.plugins.deviceshare.queueing_hints import DeviceQueueingHints
 from koordsched.plugins.deviceshare.reasons import explain
-from koordsched.plugins.deviceshare.reserved import ReservedDevices, demands_reservation, of_reservation, ways_to_take
+from koordsched.plugins.deviceshare.reserved import RESIZE_GATE, ReservedDevices, demands_reservation, of_reservation, resize_text, ways_to_take
 from koordsched.plugins.deviceshare.state import PodDevices, device_state
 from koordsched.plugins.deviceshare.templates import shared_templates
 
@@ -106,6 +107,7 @@ class DeviceShare(
         weights = {RESOURCES[spec.name]: spec.weight for spec in strategy.resources if spec.name in RESOURCES}
         self._scoring = DeviceScoring(weights, most=strategy.type == MOST_ALLOCATED)
         self._aligns = not args.disable_device_numa_topology_alignment
+        self._resizes = handle.gates[RESIZE_GATE]
         self._adapter = DevicePluginAdapter(handle) if handle.gates[GATE] else None
         follow_planning(handle)
 
@@ -269,6 +271,8 @@ class DeviceShare(
         text = device_allocations_text(allocations)
         self._state.written(replace(reserved, allocations=allocations, text=text))
         annotate(state, {DEVICE_ALLOCATED: text})
+        if self._resizes and pod.reservation is not None:
+            annotate(state, {RESIZE_ALLOCATABLE: resize_text(allocations)})
         return None if self._adapter is None else await self._adapter.adapt(state, pod, node_name, allocations)
 
     # Hints for the topology manager

@@ -5,17 +5,22 @@ Restricted these alone, of those types of which the reservation has any left. Wh
 it is given free devices like any pod. Devices of other reservations are never given.
 
 The view of an owner hides all its reservations, but a pod is given one. So Filter looks again at nodes where that makes a difference.
+
+A Reservation may ask for what only the chosen node decides: one device of each kind, or memory that is a ratio of the card. With the
+feature gate ResizePod what it was given replaces what it asked for, resource by resource, so that its owners find all of it (§10).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from koordsched._core.device_allocation import allocate
 from koordsched._core.device_facts import DeviceReason, DeviceType, reason_of
 from koordsched._core.device_request import DeviceAdjustment
+from koordsched.api.koordinator.device_annotations import resources_body
 from koordsched.api.koordinator.reservation_affinity import RESERVATION_AFFINITY
 from koordsched.api.koordinator.reservation_links import is_ignoring_reservations
 from koordsched.plugins.deviceshare.reasons import OF_RESERVATION
@@ -25,12 +30,14 @@ if TYPE_CHECKING:
 
     from koordsched._core.device_facts import DeviceResource
     from koordsched._core.device_request import DeviceRequest
+    from koordsched.api.koordinator.device_annotations import DeviceAllocations
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
     from koordsched.cache.nodes import Nodes
     from koordsched.framework.interface import Codes
     from koordsched.plugins.deviceshare.state import DeviceState, PodDevices
 
+RESIZE_GATE = "ResizePod"
 RESTRICTED = "Restricted"
 OF_NODES = frozenset((DeviceReason.NO_ISOLATION_PROVIDER, DeviceReason.SHARE_UNSUPPORTED, DeviceReason.NO_DEVICES, DeviceReason.NO_VFS))
 """Reasons that no reservation changes anything about."""
@@ -111,3 +118,13 @@ class ReservedDevices:
         with self._state.shown(placeholders):
             found = allocate(self._state.table, request, row)
         return found if isinstance(found, int) else 0
+
+
+def resize_text(allocated: DeviceAllocations) -> str:
+    """Write what a Reservation comes to hold as its annotation says it: the sum over all devices, by resource."""
+    total: dict[str, int] = {}
+    for devices in allocated.values():
+        for device in devices:
+            for resource, amount in device.resources.items():
+                total[resource] = total.get(resource, 0) + amount
+    return msgspec.json.encode({"resources": resources_body(total)}).decode()

@@ -15,7 +15,7 @@ from koordsched.api.core import PodTemplateSpec, ResourceList
 from koordsched.api.kinds import RESERVATION
 from koordsched.api.koordinator.reading import Malformed, read_annotation
 from koordsched.api.koordinator.reservation_status import available
-from koordsched.api.koordinator.reserve_pods import FAILED, SUCCEEDED, is_available, template_requests
+from koordsched.api.koordinator.reserve_pods import FAILED, RESIZE_ALLOCATABLE, SUCCEEDED, is_available, template_requests
 from koordsched.api.meta import Api
 from koordsched.api.quantity import QuantityError, nano
 from koordsched.backoff import Backoff
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 TRIES = 10
 FIRST_DELAY, LONGEST_DELAY = 0.1, 5.0  # seconds between two requests
 MAY_PASS = (Conflict, OutcomeUnknown, ServerError, TooManyRequests)
-RESIZE_ALLOCATABLE = "scheduling.koordinator.sh/reservation-resize-allocatable"
 
 NOT_ACTIVE = "reservation is not active"
 NOTHING_REQUESTED = "nothing is reserved: the template requests nothing, and its limits do not count"

@@ -1,4 +1,4 @@
-"""The gauge of nodes whose secondary devices are not well planned: deviceshare.md §14 and checklist item 28; resizing: §10."""
+"""The gauge of nodes whose secondary devices are not well planned: deviceshare.md §14 and checklist item 28."""
 
 from __future__ import annotations
 
@@ -7,20 +7,14 @@ from typing import TYPE_CHECKING
 from support.plugins import WatchingBench
 
 from koordsched.api.kinds import DEVICE
-from koordsched.api.koordinator.device_annotations import AllocatedDevice
 from koordsched.api.koordinator.devices import Device
 from koordsched.api.meta import ObjectMeta
 from koordsched.plugins.deviceshare.planning import follow_planning
-from koordsched.plugins.deviceshare.resize import resize_text, resized, summed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PLANNED = "node.koordinator.sh/secondary-device-well-planned"
-GIVEN = {
-    "gpu": [AllocatedDevice(minor, {"koordinator.sh/gpu-core": 100, "koordinator.sh/gpu-memory": 80 << 30}) for minor in (0, 1)],
-    "rdma": [AllocatedDevice(0, {"koordinator.sh/rdma": 1})],
-}
 
 
 class PlanningBench(WatchingBench):
@@ -57,15 +51,3 @@ def test_two_profiles_make_one_gauge() -> None:
     follow_planning(bench)
     bench.label("n1", {PLANNED: "false"})
     assert bench.shown() == {("n1",): 1}
-
-
-def test_a_reservation_comes_to_hold_all_that_its_pod_was_given() -> None:
-    assert summed(GIVEN) == {"koordinator.sh/gpu-core": 200, "koordinator.sh/gpu-memory": 160 << 30, "koordinator.sh/rdma": 1}
-    assert resized({"cpu": 4000, "koordinator.sh/gpu-core": 100}, GIVEN) == {
-        "cpu": 4000,
-        "koordinator.sh/gpu-core": 200,
-        "koordinator.sh/gpu-memory": 160 << 30,
-        "koordinator.sh/rdma": 1,
-    }
-    text = '{"resources":{"koordinator.sh/gpu-core":"200","koordinator.sh/gpu-memory":"160Gi","koordinator.sh/rdma":"1"}}'
-    assert resize_text(GIVEN) == text

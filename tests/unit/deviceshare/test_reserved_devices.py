@@ -7,15 +7,17 @@ import json
 import pytest
 from support.builders import PodBuilder, node, pod
 from support.devices import Minors, allocation, device, gpus, holding
+from support.numa import topology
 from support.reservations import ReservationWorld, available, linked
 from support.world import Setup
 
-from koordsched.api.kinds import DEVICE, NODE
-from koordsched.api.koordinator.device_annotations import DEVICE_ALLOCATED
+from koordsched.api.kinds import DEVICE, NODE, NODE_RESOURCE_TOPOLOGY
+from koordsched.api.koordinator.device_annotations import DEVICE_ALLOCATED, AllocatedDevice
 from koordsched.api.koordinator.reservation_affinity import RESERVATION_AFFINITY
 from koordsched.api.koordinator.reservation_links import RESERVATION_IGNORED, RESTRICTED_OPTIONS
 from koordsched.api.koordinator.reservations import Reservation
 from koordsched.cluster.port import ADDED, WatchEvent
+from koordsched.plugins.deviceshare.reserved import resize_text
 from koordsched.plugins.deviceshare.state import DeviceState
 
 PLUGINS = "{name: Reservation, weight: 5000}, {name: DeviceShare}"
@@ -30,13 +32,13 @@ FLAT = {"gpus": "2"}
 """Two GPUs that are in no NUMA node and at no switch, so that nothing but their amounts decides."""
 
 
-def machine(plugins: str = PLUGINS, **fields: str) -> ReservationWorld:
+def machine(plugins: str = PLUGINS, numa_policy: str = "", **fields: str) -> ReservationWorld:
     """Return a world with one node, whose Device has these devices."""
     world = ReservationWorld(Setup(CONFIG % plugins))
     made = node("n0").cpu("64").memory("512Gi")
     for resource in ("gpu", "rdma"):
         made = made.allocatable(f"koordinator.sh/{resource}", "800")
-    built = made.build()
+    built = (made.label("node.koordinator.sh/numa-topology-policy", numa_policy) if numa_policy else made).build()
     world.informer(NODE)._objects.apply(WatchEvent(ADDED, built))
     world.cache.set_node(built)
     world.informer(DEVICE)._objects.apply(WatchEvent(ADDED, device("n0", **(fields or FLAT))))
@@ -190,17 +192,11 @@ def test_virtual_functions_of_a_reservation_are_its_owners() -> None:
 
 def test_numa_nodes_are_chosen_for_an_owner_as_if_its_reservation_held_nothing() -> None:
     """All cards are reserved: the hints of the topology manager must not find them taken when the owner's part is reserved."""
-    world = machine(f"{PLUGINS}, {{name: NodeNUMAResource}}", gpus="2x2x2,80Gi")
-    world.cache.set_node(
-        node("n0")
-        .cpu("64")
-        .memory("512Gi")
-        .allocatable("koordinator.sh/gpu", "800")
-        .label("node.koordinator.sh/numa-topology-policy", "SingleNUMANode")
-        .build()
-    )
+    plugins = PLUGINS.replace("{name: DeviceShare}", "{name: NodeNUMAResource}, {name: DeviceShare}")
+    world = machine(plugins, "SingleNUMANode", gpus="2x2x2,80Gi")
+    world.informer(NODE_RESOURCE_TOPOLOGY)._objects.apply(WatchEvent(ADDED, topology("n0", "1x2x16x2", memory=512 << 30)))
     world.reservations.put(reserving(**{f"g{minor}": 100 for minor in range(8)}))
-    world.give(owner("a", 400).info())
+    world.give(owner("a", 400).cpu("8").info())
     assert minors(world, "a") == {"gpu": [0, 1, 2, 3]}
     assert set(shares(world, "uid-r")) == {4, 5, 6, 7}
 
@@ -239,3 +235,13 @@ def test_a_reservation_whose_annotation_changes_holds_what_it_says() -> None:
     world.reservations.put(available("r", "n0", {"koordinator.sh/gpu": "100"}))
     assert shares(world, "uid-r") == {}
     assert shares(world, "a") == {0: 50}
+
+
+def test_a_reservation_comes_to_hold_all_that_its_pod_was_given() -> None:
+    """§10, gate ResizePod."""
+    given = {
+        "gpu": [AllocatedDevice(minor, {"koordinator.sh/gpu-core": 100, "koordinator.sh/gpu-memory": 80 << 30}) for minor in (0, 1)],
+        "rdma": [AllocatedDevice(0, {"koordinator.sh/rdma": 1})],
+    }
+    text = '{"resources":{"koordinator.sh/gpu-core":"200","koordinator.sh/gpu-memory":"160Gi","koordinator.sh/rdma":"1"}}'
+    assert resize_text(given) == text

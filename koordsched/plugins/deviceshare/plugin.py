@@ -47,7 +47,14 @@ from koordsched.plugins.deviceshare.planning import follow_planning
 from koordsched.plugins.deviceshare.pod_demand import DeviceDemand, DeviceDemandCompiler, asks_for_devices, sign
 from koordsched.plugins.deviceshare.queueing_hints import DeviceQueueingHints
 from koordsched.plugins.deviceshare.reasons import explain
-from koordsched.plugins.deviceshare.reserved import RESIZE_GATE, ReservedDevices, demands_reservation, of_reservation, resize_text, ways_to_take
+from koordsched.plugins.deviceshare.reserved import (
+    RESIZE_GATE,
+    ReservedDevices,
+    demands_reservation,
+    of_reservation,
+    resize_text,
+    ways_to_take,
+)
 from koordsched.plugins.deviceshare.state import PodDevices, device_state
 from koordsched.plugins.deviceshare.templates import shared_templates
 

@@ -263,9 +263,11 @@ class DeviceState(PodFollower):
         """Devices are kept by the names of nodes."""
 
     def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
-        if new.uid in self._placeholders and new.reservation is not None and old.reservation is not None:
-            if new.reservation.spec.allocate_policy != old.reservation.spec.allocate_policy:
-                self._mark(self._entry(self._name(row, new)))
+        before, after = old.reservation, new.reservation
+        if before is not None and after is not None and before.spec.allocate_policy != after.spec.allocate_policy:
+            entry = self._entries.get(self._name(row, new))
+            if entry is not None:
+                self._mark(entry)
         text = new.pod.metadata.annotations.get(DEVICE_ALLOCATED)
         known = self.pod(new.uid) if new.reservation is None else self._placeholders.get(new.uid)
         if text is None:
@@ -466,7 +468,10 @@ def allocated_devices(pod: PodInfo) -> PodDevices:
 
 
 def allocations_without(allocations: DeviceAllocations, taken: Sequence[HeldDevice]) -> DeviceAllocations:
-    """Return what is left of allocations: of each device what is not taken of it; devices of which nothing is left are left out."""
+    """Return what is left of allocations: of each device what is not taken of it, 0 of a resource that is used up.
+
+    Devices of which nothing is left are left out.
+    """
     amounts: dict[tuple[str, int], dict[str, int]] = {}
     vfs: dict[tuple[str, int], set[str]] = {}
     for held in taken:
@@ -479,14 +484,15 @@ def allocations_without(allocations: DeviceAllocations, taken: Sequence[HeldDevi
     left: dict[str, list[AllocatedDevice]] = {}
     for device_type, devices in allocations.items():
         for device in devices:
+            rest = device
             used = amounts.get((device_type, device.minor))
             if used is not None:
-                resources = {name: rest for name, amount in device.resources.items() if (rest := amount - used.get(name, 0)) > 0}
+                resources = {name: max(amount - used.get(name, 0), 0) for name, amount in device.resources.items()}
                 functions = tuple(vf for vf in device.vfs if vf.bus_id not in vfs[device_type, device.minor])
-                if not resources and not functions:
+                if not any(resources.values()) and not functions:
                     continue
-                device = replace(device, resources=resources, vfs=functions)
-            left.setdefault(device_type, []).append(device)
+                rest = replace(device, resources=resources, vfs=functions)
+            left.setdefault(device_type, []).append(rest)
     return left
 
 

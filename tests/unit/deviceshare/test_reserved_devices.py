@@ -16,6 +16,7 @@ from koordsched.api.koordinator.device_annotations import DEVICE_ALLOCATED, Allo
 from koordsched.api.koordinator.reservation_affinity import RESERVATION_AFFINITY
 from koordsched.api.koordinator.reservation_links import RESERVATION_IGNORED, RESTRICTED_OPTIONS
 from koordsched.api.koordinator.reservations import Reservation
+from koordsched.api.podinfo import PodInfo
 from koordsched.cluster.port import ADDED, WatchEvent
 from koordsched.plugins.deviceshare.reserved import resize_text
 from koordsched.plugins.deviceshare.state import DeviceState
@@ -28,30 +29,27 @@ profiles:
 - plugins:
     multiPoint: {enabled: [%s]}
 """
-FLAT = {"gpus": "2"}
+FLAT = "2"
 """Two GPUs that are in no NUMA node and at no switch, so that nothing but their amounts decides."""
 
 
-def machine(plugins: str = PLUGINS, numa_policy: str = "", **fields: str) -> ReservationWorld:
+def machine(plugins: str = PLUGINS, numa_policy: str = "", layout: str = FLAT, nics: str = "") -> ReservationWorld:
     """Return a world with one node, whose Device has these devices."""
     world = ReservationWorld(Setup(CONFIG % plugins))
     made = node("n0").cpu("64").memory("512Gi")
-    for resource in ("gpu", "rdma"):
+    for resource in ("gpu", "gpu-core", "gpu-memory-ratio", "rdma"):
         made = made.allocatable(f"koordinator.sh/{resource}", "800")
     built = (made.label("node.koordinator.sh/numa-topology-policy", numa_policy) if numa_policy else made).build()
     world.informer(NODE)._objects.apply(WatchEvent(ADDED, built))
     world.cache.set_node(built)
-    world.informer(DEVICE)._objects.apply(WatchEvent(ADDED, device("n0", **(fields or FLAT))))
+    world.informer(DEVICE)._objects.apply(WatchEvent(ADDED, device("n0", gpus=layout, nics=nics) if nics else device("n0", gpus=layout)))
     return world
 
 
-def reserving(name: str = "r", policy: str = "", rdma: dict[int, int] | None = None, **shares: int) -> Reservation:
-    """Return a reservation of these percents by minor of GPU, as in `g1=25`, and of RDMA interfaces."""
+def reserving(name: str = "r", policy: str = "", **shares: int) -> Reservation:
+    """Return a reservation of these percents by minor of GPU, as in `g1=25`."""
     minors = {int(key[1:]): share for key, share in shares.items()}
-    written = allocation(gpu=minors, **({"rdma": rdma} if rdma else {}))
-    amounts = {"koordinator.sh/gpu": str(sum(minors.values()))} if minors else {}
-    if rdma:
-        amounts["koordinator.sh/rdma"] = str(sum(rdma.values()))
+    written, amounts = allocation(gpu=minors), {"koordinator.sh/gpu": str(sum(minors.values()))}
     return available(name, "n0", amounts, allocatePolicy=policy, metadata={"annotations": {DEVICE_ALLOCATED: written}})
 
 
@@ -110,7 +108,7 @@ def test_half_of_a_reserved_card_is_drawn_and_comes_back() -> None:
 def test_cards_that_are_reserved_come_first_though_the_topology_prefers_others() -> None:
     """§8: an owner gets its reservation's cards under every policy when they do."""
     for policy in ("", "Aligned", "Restricted"):
-        world = machine(gpus="2x2x2,80Gi")
+        world = machine(layout="2x2x2,80Gi")
         world.reservations.put(reserving(policy=policy, g5=100, g6=100))
         world.give(owner("a", 200).info())
         assert minors(world, "a") == {"gpu": [5, 6]}
@@ -125,8 +123,8 @@ def test_more_than_is_reserved_is_taken_of_free_cards() -> None:
 
 
 def test_a_restricted_reservation_gives_no_more_than_it_has_left() -> None:
-    """§17 line 20: three quarters of the card are free. The plugin Reservation is told to compare cpu alone, and passes the pod."""
-    world = machine(gpus="1")
+    """§17 line 20: three quarters of the card are free. The plugin Reservation compares cpu alone here, and passes the pod."""
+    world = machine(layout="1")
     annotations = {DEVICE_ALLOCATED: allocation(gpu={0: 25}), RESTRICTED_OPTIONS: '{"resources":["cpu"]}'}
     amounts = {"cpu": "1", "koordinator.sh/gpu": "25"}
     world.reservations.put(available("r", "n0", amounts, allocatePolicy="Restricted", metadata={"annotations": annotations}))
@@ -136,9 +134,26 @@ def test_a_restricted_reservation_gives_no_more_than_it_has_left() -> None:
     assert (shares(world, "b"), shares(world, "uid-r")) == ({0: 25}, {})
 
 
+def test_a_resource_of_a_card_that_is_used_up_is_not_taken_of_what_is_free() -> None:
+    """Half of the card is free, and of the reserved half the cores are used up."""
+    world = machine(layout="1")
+    annotations = {DEVICE_ALLOCATED: allocation(gpu={0: 50}), RESTRICTED_OPTIONS: '{"resources":["cpu"]}'}
+    amounts = {"cpu": "1", "koordinator.sh/gpu": "50"}
+    world.reservations.put(available("r", "n0", amounts, allocatePolicy="Restricted", metadata={"annotations": annotations}))
+
+    def asking(name: str, cores: int, ratio: int) -> PodInfo:
+        builder = pod(name).uid(name).label("app", "x").annotation(RESERVATION_AFFINITY, "{}")
+        return builder.request("koordinator.sh/gpu-core", str(cores)).request("koordinator.sh/gpu-memory-ratio", str(ratio)).info()
+
+    world.give(asking("a", 50, 20))
+    assert shares(world, "uid-r") == {0: 0}
+    with pytest.raises(LookupError, match=r"Reservation\(s\) Insufficient gpu devices"):
+        world.give(asking("b", 10, 10))
+
+
 def test_a_pod_that_demands_no_reservation_is_given_free_cards_where_its_restricted_one_is_in_pieces() -> None:
     """The reservation has 100 % left, but of no card all; the node has a free card."""
-    world = machine(gpus="3")
+    world = machine(layout="3")
     world.reservations.put(reserving(policy="Restricted", g0=50, g1=50))
     with pytest.raises(LookupError, match=r"Reservation\(s\) Insufficient gpu devices"):
         world.give(owner("a", 100, required=True).info())
@@ -148,8 +163,8 @@ def test_a_pod_that_demands_no_reservation_is_given_free_cards_where_its_restric
 
 
 def test_an_owner_gets_no_devices_of_another_of_its_reservations() -> None:
-    """D17: one card of each is not two of one."""
-    world = machine(gpus="3")
+    """reservation.md D17: one card of each is not two of one."""
+    world = machine(layout="3")
     world.reservations.put(reserving("r", g0=100))
     world.reservations.put(reserving("q", g1=100))
     world.give(owner("a", 200).info())
@@ -172,9 +187,10 @@ def test_a_pod_that_ignores_reservations_gets_free_devices_alone() -> None:
 
 
 def test_virtual_functions_of_a_reservation_are_its_owners() -> None:
-    world = machine(gpus="2", nics="1,4")
+    world = machine(layout="2", nics="1,4")
     functions = json.loads(allocation(rdma={0: 1}))
-    vfs = [function.bus_id for info in state_of(world).devices["n0"].spec.devices if info.type == "rdma" for function in info.vf_groups[0].vfs]
+    (nic,) = [info for info in state_of(world).devices["n0"].spec.devices if info.type == "rdma"]
+    vfs = [function.bus_id for function in nic.vf_groups[0].vfs]
     functions["rdma"][0]["extension"] = {"vfs": [{"minor": -1, "busID": vfs[2]}]}
     meta = {"annotations": {DEVICE_ALLOCATED: json.dumps(functions)}}
     world.reservations.put(available("r", "n0", {"koordinator.sh/rdma": "1"}, metadata=meta))
@@ -193,9 +209,9 @@ def test_virtual_functions_of_a_reservation_are_its_owners() -> None:
 def test_numa_nodes_are_chosen_for_an_owner_as_if_its_reservation_held_nothing() -> None:
     """All cards are reserved: the hints of the topology manager must not find them taken when the owner's part is reserved."""
     plugins = PLUGINS.replace("{name: DeviceShare}", "{name: NodeNUMAResource}, {name: DeviceShare}")
-    world = machine(plugins, "SingleNUMANode", gpus="2x2x2,80Gi")
+    world = machine(plugins, "SingleNUMANode", layout="2x2x2,80Gi")
     world.informer(NODE_RESOURCE_TOPOLOGY)._objects.apply(WatchEvent(ADDED, topology("n0", "1x2x16x2", memory=512 << 30)))
-    world.reservations.put(reserving(**{f"g{minor}": 100 for minor in range(8)}))
+    world.reservations.put(reserving(g0=100, g1=100, g2=100, g3=100, g4=100, g5=100, g6=100, g7=100))
     world.give(owner("a", 400).cpu("8").info())
     assert minors(world, "a") == {"gpu": [0, 1, 2, 3]}
     assert set(shares(world, "uid-r")) == {4, 5, 6, 7}

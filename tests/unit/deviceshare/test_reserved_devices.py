@@ -218,7 +218,7 @@ def test_numa_nodes_are_chosen_for_an_owner_as_if_its_reservation_held_nothing()
 
 
 def test_after_a_restart_owner_and_reservation_hold_what_they_held() -> None:
-    """§17 line 27, whichever of both is known first; the standing check agrees, and finds what went wrong."""
+    """deviceshare.md §17 line 27, whichever of both is known first; the standing check agrees, and finds what went wrong."""
     for reservation_first in (True, False):
         world = machine()
         reservation = reserving(g0=100, g1=50)
@@ -254,7 +254,7 @@ def test_a_reservation_whose_annotation_changes_holds_what_it_says() -> None:
 
 
 def test_a_reservation_comes_to_hold_all_that_its_pod_was_given() -> None:
-    """§10, gate ResizePod."""
+    """deviceshare.md §10, gate ResizePod."""
     given = {
         "gpu": [AllocatedDevice(minor, {"koordinator.sh/gpu-core": 100, "koordinator.sh/gpu-memory": 80 << 30}) for minor in (0, 1)],
         "rdma": [AllocatedDevice(0, {"koordinator.sh/rdma": 1})],

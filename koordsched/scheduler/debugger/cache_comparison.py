@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from koordsched.scheduler.debugger.comparison import Sources
     from koordsched.slices import Slices
 
+STEPS = 64
+"""So many steps of less than a microsecond are made before it is asked whether the slice is over."""
 QUEUED = "queued pod"
 """The kind of `Stale` that is a pod of which the queue has another state than the watch."""
 
@@ -42,11 +44,19 @@ QUEUED = "queued pod"
 async def compare_with_watch(
     sources: Sources, slices: Slices, nodes: Collection[str] | None = None, pods: Iterable[str] | None = None
 ) -> Comparison:
-    """Compare these nodes, by name, and these pods, by key; None: all. O(nodes + pods), O(pods) at least."""
+    """Compare these nodes, by name, and these pods, by key.
+
+    nodes None: all of them. pods None: those on these nodes, and those that are on none. O(nodes + pods), O(pods of the cluster) at least.
+    """
     compared = _CacheComparison(sources, slices)
     with slices:
-        await compared.compare_nodes(nodes)
-        await compared.compare_pods(pods)
+        by_node = await compared.pods_by_node(nodes)
+        await compared.compare_nodes(nodes, by_node)
+        if pods is None:
+            await compared.compare_pods([key for keys in by_node.values() for key in keys], sources.context.queue.waiting())
+            await compared.compare_cached_pods(nodes)
+        else:
+            await compared.compare_these_pods(set(pods))
     return compared.result()
 
 
@@ -88,18 +98,20 @@ class _CacheComparison:
 
     # Nodes
 
-    async def compare_nodes(self, names: Collection[str] | None) -> None:
-        by_node: dict[str, list[str]] = {}  # keys of the pods that were bound to a node when the comparison began
-        for key in list(self._pods):
-            pod = self._pods.get(key)
-            if pod is not None and pod.spec.node_name and (names is None or pod.spec.node_name in names):
+    async def pods_by_node(self, names: Collection[str] | None) -> dict[str, list[str]]:
+        """Return the keys of the pods that are bound to these nodes now, by node, and under "" of those that are bound to none."""
+        by_node: dict[str, list[str]] = {}
+        for number, key in enumerate([*self._pods, *self._live.reserve_pods]):
+            pod = self._live.at(key)
+            if pod is not None and (names is None or not pod.spec.node_name or pod.spec.node_name in names):
                 by_node.setdefault(pod.spec.node_name, []).append(key)
-            await self._slices.pause()
-        if names is None:
-            names = all_nodes(self._sources) | by_node.keys()
-        for name in names:
-            keys = by_node.get(name, ())
-            self._compare_node(name, keys)
+            if not number % STEPS:
+                await self._slices.pause()
+        return by_node
+
+    async def compare_nodes(self, names: Collection[str] | None, by_node: Mapping[str, Iterable[str]]) -> None:
+        for name in all_nodes(self._sources) | by_node.keys() - {""} if names is None else names:
+            self._compare_node(name, by_node.get(name, ()))
             await self._slices.pause()
 
     def _compare_node(self, name: str, keys: Iterable[str]) -> None:
@@ -144,25 +156,40 @@ class _CacheComparison:
 
     # Pods
 
-    async def compare_pods(self, keys: Iterable[str] | None) -> None:
-        queue = self._queue
-        for key in [*self._pods, *self._live.reserve_pods] if keys is None else list(keys):
+    async def compare_pods(self, keys: Iterable[str], waiting: Iterable[QueuedPodInfo]) -> None:
+        """Compare pods of the cluster with the cache and the queue, and pods of the queue with the cluster."""
+        for key in keys:
             if (pod := self._live.at(key)) is not None:
                 self._compare_pod(key, pod)
             await self._slices.pause()
-        waiting = queue.waiting() if keys is None else [info for key in keys if (info := queue.get(key)) is not None]
         for info in waiting:
-            if queue.get(info.key) is info:
+            if self._queue.get(info.key) is info:
                 self._compare_queued(info)
             await self._slices.pause()
-        wanted = None if keys is None else set(keys)
-        for uid in list(self._cache.pods):
-            state = self._cache.pods.get(uid)
-            if state is not None and (wanted is None or state.info.key in wanted):
-                known = self._live.of(state.info)
-                if known is None or known.metadata.uid != uid:
-                    self._redundant_pods.add(pod_name(state.info.key, uid))
+
+    async def compare_cached_pods(self, names: Collection[str] | None) -> None:
+        """See whether the pods that the cache counts on these nodes exist."""
+        for name in list(self._cache.nodes_by_name) if names is None else names:
+            if (info := self._cache.nodes_by_name.get(name)) is not None:
+                for uid, pod in info.pods.items():
+                    self._compare_cached_pod(uid, pod)
             await self._slices.pause()
+
+    async def compare_these_pods(self, keys: Collection[str]) -> None:
+        """Compare a few pods, by key, wherever they are."""
+        await self.compare_pods(keys, [info for key in keys if (info := self._queue.get(key)) is not None])
+        for number, uid in enumerate(list(self._cache.pods)):
+            state = self._cache.pods.get(uid)
+            if state is not None and state.info.key in keys:
+                self._compare_cached_pod(uid, state.info)
+            if not number % STEPS:
+                await self._slices.pause()
+
+    def _compare_cached_pod(self, uid: str, info: PodInfo) -> None:
+        """Note a pod that is counted on a node although it does not exist."""
+        known = self._live.of(info)
+        if known is None or known.metadata.uid != uid:
+            self._redundant_pods.add(pod_name(info.key, uid))
 
     def _compare_pod(self, key: str, pod: Pod) -> None:
         """Note a pod that is neither counted on a node nor in the queue although it has to be."""

@@ -312,3 +312,25 @@ async def test_a_comparison_of_some_nodes_and_pods_says_nothing_of_others(stage:
         assert (found.missed_pods, found.redundant_pods) == ((named(world, "big"),), ("default/dead (u-dead)", "default/x (u-x)"))
         assert found.wrong_nodes == ()
         assert [(wrong.node, wrong.column) for wrong in (await some({"n1"}, [])).wrong_nodes] == [("n1", "label rack")]
+
+
+async def test_with_some_nodes_go_their_pods_and_those_that_are_on_none(stage: Stage) -> None:
+    async with stage(damaged=True) as world:
+        await prepare(world)
+        await world.create(NODE, node_manifest("n2"))
+        await world.settle()
+        scheduler = world.scheduler
+        scheduler.queue.forget(known(scheduler.queue.get("default/big")).pod_info)
+        for name in ("n1", "n2"):
+            scheduler.cache.set_pod(pod(f"gone-{name}").uid(f"u-{name}").info(), name)
+        lost = uid(world, "bound")  # on n1
+        scheduler.cache.remove_pod(lost)
+
+        async def with_pods(nodes: set[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+            found = await compare_with_watch(scheduler._sources(), Slices(scheduler.clock.perf), nodes)
+            return found.missed_pods, found.redundant_pods
+
+        big = named(world, "big")
+        assert await with_pods({"n1"}) == (tuple(sorted((big, f"default/bound ({lost})"))), ("default/gone-n1 (u-n1)",))
+        assert await with_pods({"n2"}) == ((big,), ("default/gone-n2 (u-n2)",))
+        assert await with_pods(set()) == ((big,), ())

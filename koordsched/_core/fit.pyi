@@ -19,3 +19,6 @@ def fit_slots(table: NodeTable, request: Request, rows: NDArray[np.int32], most:
 
 def fit_after(table: NodeTable, request: Request, rows: NDArray[np.int32], before: NDArray[np.int32]) -> NDArray[np.int32]:
     """Return per row what `filter_fit` would answer if so many such requests (>= 0) were added to it before; bit 30 is never set."""
+
+def free_amounts(table: NodeTable, ids: list[int], rows: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return what is free of these resources, a line each, on each of the rows. IndexError for an id that the table has no column for."""

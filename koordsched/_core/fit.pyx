@@ -1,6 +1,7 @@
 """Whether requests fit rows: per row the set of amounts that are short, as bits in the order of the request's ids; and how many fit."""
 
 cimport numpy as cnp
+import numpy as np
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from koordsched._core.rows cimport Rows, codes_in, rows_of, zero_codes
@@ -92,3 +93,16 @@ def fit_after(NodeTable table not None, Request request not None, cnp.ndarray ro
             if free // request.amounts[j] <= before[i]:
                 out[i] |= 1 << j
     return codes
+
+
+def free_amounts(NodeTable table not None, list ids, cnp.ndarray rows not None):
+    cdef Rows asked = rows_of(rows)
+    cdef int64_t[:, ::1] out = np.zeros((len(ids), asked.count), np.int64)
+    cdef Py_ssize_t i, j, resource
+    for j in range(out.shape[0]):
+        resource = ids[j]
+        if not 0 <= resource < table.resources:
+            raise IndexError(f"resource {resource} of {table.resources}")
+        for i in range(asked.count):
+            out[j, i] = <int64_t> (<uint64_t> table.allocatable[resource, asked.at[i]] - <uint64_t> table.requested[resource, asked.at[i]])
+    return np.asarray(out)

@@ -51,6 +51,7 @@ class Admission:
         self._place = {name: place for place, name in enumerate(shapes.pre_filter_names)}  # of each PreFilter plugin of a shape
         self._asked = _in_order(plugins, self._place, timings)
         self._by_name = {asked.plugin.name: asked.plugin for asked in self._asked}
+        self._grouping = [asked.plugin for asked in self._asked if type(asked.plugin).admit_together is not AdmissionPlugin.admit_together]
         self.plugins = frozenset(self._by_name)
 
     # The scheduling cycle
@@ -88,6 +89,22 @@ class Admission:
         timings.filtered_at = 0.0  # Filter does not run in this cycle
         timings.ended(PRE_FILTER.label, status, started)
         return self._diagnosis(asked.plugin, pod, status)
+
+    def refusal_together(self, pods: Sequence[PodInfo]) -> tuple[int, Diagnosis] | None:
+        """Return which of these pods is the first that there is no room for beside those before it, and why; None: none is known.
+
+        PluginError if a plugin fails.
+        """
+        for plugin in self._grouping:
+            found = plugin.admit_together(pods)
+            if found is None:
+                continue
+            index, status = found
+            if not status.rejected:
+                text = f'running PreFilter plugin "{plugin.name}": {status.message}'
+                raise PluginError(Status(status.code, (text,), plugin.name), PRE_FILTER.label)
+            return index, self._diagnosis(plugin, pods[index], status)
+        return None
 
     def _shape_refuses(self, pod: PodInfo, asked: _Asked, *, ended: bool) -> bool:
         """Answer whether the refusal that counts is that of another PreFilter plugin.

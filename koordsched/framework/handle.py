@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from koordsched.clock import Clock
     from koordsched.cluster.event_series import EventText
     from koordsched.cluster.informer import Informer
+    from koordsched.cluster.object_store import Handler
     from koordsched.cluster.port import Cluster
     from koordsched.config.features import FeatureGates
     from koordsched.config.flag_table import Flags
@@ -119,6 +120,12 @@ class Handle(Protocol):
 
         field_selector: the objects that the plugin needs, where a cluster has many others of the kind (ConfigMaps). It may see others all
         the same, if another plugin needs them.
+        """
+
+    def follow_reserve_pods(self, handler: Handler[Pod]) -> None:
+        """Report the pods that stand for Reservations and every change of them, as those of pods are, before the scheduler takes note.
+
+        None is reported where no profile binds Reservations. To be called while the plugin is made only.
         """
 
     def add_transformer(self, transformer: Transformer) -> None:

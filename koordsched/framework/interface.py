@@ -158,6 +158,13 @@ class AdmissionPlugin(Plugin):
         Decides, but takes nothing (that is Reserve's): the queue asks too, before it moves a pod that waits. O(1), no await.
         """
 
+    def admit_together(self, pods: Sequence[PodInfo]) -> tuple[int, Status] | None:
+        """Refuse pods of a group that are placed together: which of them is the first for which there is no room beside those before it.
+
+        None: there is room for all, or that shows only when each has been admitted and reserved. Asked before any of them is placed.
+        """
+        return None
+
     @abstractmethod
     def admission_key(self, pod: PodInfo) -> Hashable | None:
         """Name what the answer depends on besides the pod: its gang or quota. None: nothing that could be announced.

@@ -8,6 +8,7 @@ and in a sampled cycle each plugin is. A point without plugins is neither run no
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from koordsched._core.change import ChangeKindError
@@ -59,6 +60,8 @@ from koordsched.framework.status import SKIP, SKIPS, Code, Status, internal_erro
 from koordsched.framework.timings import PRE_BIND_PRE_FLIGHT, SUCCESS, UNRESERVE, CycleTimings, FrameworkMetrics, Sampling
 from koordsched.framework.topologymanager import share_topology_manager
 from koordsched.log import get_logger
+from koordsched.queue.events import ASSIGNED_POD_ADD
+from koordsched.queue.hints import hints_for
 from koordsched.queue.profile import FEASIBLE, INFEASIBLE, NEEDS_PREEMPTION, ProbeOutcome, ProbeResult
 
 if TYPE_CHECKING:
@@ -156,6 +159,13 @@ class Profile:
         at_pre_filter = at(PRE_FILTER)
         admits = any(isinstance(plugin, AdmissionPlugin) for plugin in at_pre_filter)
         self.admission = Admission(at_pre_filter, self.shapes, handle.cache, self.timings) if admits else None
+
+    @cached_property
+    def helped_by_arrivals(self) -> frozenset[str]:
+        """The plugins that may let a pod pass because another one was placed: those that registered this event, and those that registered
+        nothing."""
+        table = hints_for(self.refusing)
+        return frozenset(name for name, hints in table.items() if any(hint.event.matches(ASSIGNED_POD_ADD) for hint in hints))
 
     def _first(self, plugins: list[P], role: str) -> P | None:
         """Return the plugin that plays a role which only one can play, and say which others do not (frameworkext.md §4)."""

@@ -2,20 +2,22 @@
 
 For a group that has to be placed as a whole. Filters say which nodes take a first pod; how many more these take amounts say. Where only
 amounts decide (`exact`) these are the true numbers, else upper bounds: what CPUs, devices, spreading and the like leave of them shows when
-the pods are placed.
+the pods are placed. All nodes together may take too few (`SlotCounter.shortage`): that is certain but for filters that pods which come may
+move to let others pass, such as affinity to pods of the same group.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
 
 from koordsched._core.fit import fit_after, fit_slots
 from koordsched.framework.diagnosis import count_reasons
-from koordsched.framework.row_refusals import NO_REFUSALS, NO_ROWS
+from koordsched.framework.row_refusals import NO_REFUSALS, NO_ROWS, RowRefusals
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable
@@ -66,6 +68,13 @@ class NodeSlots(msgspec.Struct, frozen=True, eq=False):
         return counts, frozenset(plugins)
 
 
+class Shortage(NamedTuple):
+    """All nodes together take so many pods of a class and no more; the diagnosis says why no node takes one beside them."""
+
+    slots: int
+    diagnosis: Diagnosis
+
+
 class SlotCounter:
     """Counts the slots of all nodes for pods of one profile."""
 
@@ -73,6 +82,50 @@ class SlotCounter:
         self._shapes = shapes
         self._cache = cache
         self._nominator = nominator
+
+    def shortage(self, pod: PodInfo, wanted: int, group: Collection[str], helped: Collection[str]) -> Shortage | None:
+        """Return that all nodes together take fewer than so many pods like this one; None: they may take as many. PluginError.
+
+        group: as of `count`. helped: the plugins that may let a pod pass once others have come (`Profile.helped_by_arrivals`).
+        O(nodes whose facts have changed) where enough nodes take one pod each, as a rule.
+        """
+        with self._shapes.view(pod):
+            return self._shortage(pod, wanted, group, helped)
+
+    def _shortage(self, pod: PodInfo, wanted: int, group: Collection[str], helped: Collection[str]) -> Shortage | None:
+        shapes, diagnoses = self._shapes, self._shapes.diagnoses
+        shape = shapes.pre_filter(pod)
+        restriction, found = shape.restriction, None
+        if shape.pre_filtered.refusal is not None:
+            refused = diagnoses.refusals(shape, pod, NO_REFUSALS)
+            return None if refused.plugins.intersection(helped) else Shortage(0, refused)
+        if restriction is not None:
+            found = shapes.filter_restricted(shape, pod, restriction)
+        feasible = shapes.filter(shape, pod) if found is None else len(found.feasible)
+        if feasible >= wanted and not len(self._nominator):
+            return None
+        rows = shape.evaluation.feasible_rows() if found is None else found.feasible
+        few, total = NO_REFUSALS, 0
+        if feasible:
+            requests = [(f, plugin.fit_request(shape.state, pod)) for f, plugin in enumerate(shape.filters)]
+            f, request = next((pair for pair in requests if pair[1] is not None), (0, None))
+            if request is None:
+                return None
+            slots = fit_slots(self._cache.table, request, rows, wanted)
+            if len(self._nominator):
+                self._keep_room(pod, request, rows, slots, group)
+            total = int(slots.sum())
+            if total >= wanted:
+                return None
+            codes = fit_after(self._cache.table, request, rows, slots)
+            if not codes.all():  # nominated pods keep the room, and why is not known here
+                return None
+            few = RowRefusals.of_codes(rows, codes, partial(shapes.simulation(shape, found).explain, f, pod))
+        if found is None or restriction is None:
+            refused = diagnoses.refusals(shape, pod, few)
+        else:
+            refused = diagnoses.refusals_restricted(shape, pod, restriction, found, few)
+        return None if refused.plugins.intersection(helped) else Shortage(total, refused)
 
     def count(self, pod: PodInfo, most: int, group: Collection[str]) -> NodeSlots:
         """Count the slots for pods like this one, at most so many a node; O(nodes whose facts have changed). PluginError.

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from koordsched.api.meta import Object
     from koordsched.clock import Clock
     from koordsched.cluster.event_recorder import EventRecorder
+    from koordsched.cluster.object_store import Handler
     from koordsched.cluster.port import Cluster
     from koordsched.config.flags import Flags
     from koordsched.framework.profile import Profile
@@ -119,6 +120,7 @@ class SchedulerContext:
         self.metrics = Metrics(MetricRules.of(dependencies.flags.disabled_metrics, dependencies.flags.allow_metric_labels))
         self.status_writer = StatusWriter(dependencies.cluster, dependencies.clock, dependencies.random)
         self.reserve_pods: dict[str, Pod] = {}  # by key: of the Reservations that wait for a node or have one
+        self.reserve_pod_handlers: list[Handler[Pod]] = []  # of plugins, called before the scheduler's own
         self.profiles: dict[str, Profile] = {}  # by scheduler name, as are
         self.recorders: dict[str, EventRecorder] = {}
         self.bind_slots = asyncio.Semaphore(MAX_BINDS_IN_FLIGHT)

@@ -1,11 +1,12 @@
 """The turn of a group: pods that are placed all together or not at all, in one turn of the scheduling loop (coscheduling.md §4).
 
-    first member popped -> for each member: PreFilter .. Score, assume, Reserve -> enough of every gang:  commit: each to Permit and binding
-                                                  |                                  else: undo, one requeue
-                                                  +-- the next member sees the ones before it as assumed
+    first member popped -> is there room at all? -> for each member: PreFilter .. Score, assume, Reserve -> enough of every gang: commit:
+                              | no: one requeue                          |                                  each to Permit and binding
+                                                                         |                                  else: undo, one requeue
+                                                                         +-- the next member sees the ones before it as assumed
 
-A turn that is refused for a member is tried again with that one, and those like it, first: what large members need small ones may have
-taken.
+Whether quotas and slots are enough is known before anything is assumed (`group_demand`). Members that are not all alike and found no room
+one after the other are tried once more where a search packs them (`group_packing`): small ones may have taken what large ones need.
 
 The steps are those of a single pod (`cycle`). The other members stay in the queue, where they are, until the turn is committed; a turn that
 is undone changes nothing there, and only the pod that was popped is requeued. An undone turn is rewound in the node table: reserved and
@@ -16,6 +17,7 @@ is undone as single pods are. PostFilter is not run: evicting pods for one membe
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
@@ -24,18 +26,20 @@ from koordsched.cache.cache import CacheError
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.group_plan import GroupPlanPlugin
 from koordsched.framework.interface import GroupRefusal
-from koordsched.framework.slots import NodeSlots, SlotCounter
+from koordsched.framework.slots import NodeSlots, SlotCounter, pod_class
 from koordsched.framework.status import Code, Status
 from koordsched.log import get_logger
 from koordsched.queue.events import ASSIGNED_POD_DELETE, Scope
 from koordsched.scheduler.attempt import Attempt
 from koordsched.scheduler.extenders.asking import ExtenderQuestion
 from koordsched.scheduler.failure import UNSCHEDULABLE, Failure, bound_to
+from koordsched.scheduler.group_demand import GroupDemand
+from koordsched.scheduler.group_packing import GroupPacking
 from koordsched.scheduler.origins import PodStatusUpdate
 from koordsched.scheduler.planned_group import PlannedGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from koordsched.api.core import Pod
     from koordsched.api.podinfo import PodInfo
@@ -49,7 +53,6 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
-ORDERS = 4  # in which the members of a group are tried until one of them fits
 TOO_FEW = "too few members can be tried"
 GONE = "the pod was deleted or bound by another scheduler meanwhile"
 
@@ -86,37 +89,21 @@ class GroupTurns:
 
     async def run(self, first: Attempt, plugin: GroupTurnPlugin, gangs: Sequence[GangTurn]) -> bool:
         """Place the group of the popped pod, or nothing of it. False: the group has what it needs, the popped pod is still to be placed."""
-        refused: tuple[GroupTurn, GroupRefusal] | None = None  # the first one: it says why in the order that users know
-        order, tried = gangs, [tuple(gangs)]
-        for _ in range(ORDERS):
-            turn = GroupTurn(self, first, plugin.name)
-            self.context.cache.table.begin_turn()
-            try:
-                if isinstance(plugin, GroupPlanPlugin) and plugin.has_plan(first.pod):
-                    found = await turn.place_as_planned(plugin, gangs)
-                else:
-                    found = await turn.place(order)
-            except BaseException as error:
-                turn.undo()
-                if not isinstance(error, Exception):  # the scheduler stops while extenders are asked
-                    raise
-                self._failures.handle(self.cycle.failure_of(first, error))
-                return True
-            if found is None:
-                return turn.commit()
-            rewound = self.context.cache.table.in_turn
+        turn = GroupTurn(self, first, plugin.name)
+        first.info.group_demand = None
+        try:
+            refusal = await self._place(turn, plugin, gangs)
+        except BaseException as error:
             turn.undo()
-            refused = refused or (turn, found)
-            another = self._failed_first(turn, order) if rewound else None
-            if another is None or another in tried:
-                break
-            order = another
-            tried.append(another)
-        assert refused is not None
-        turn, refusal = refused
+            if not isinstance(error, Exception):  # the scheduler stops while extenders are asked
+                raise
+            self._failures.handle(self.cycle.failure_of(first, error))
+            return True
+        if refusal is None:
+            return turn.commit()
         try:
             message = plugin.group_refused(first.pod, refusal)
-            result, text = await self._post_filter(turn, plugin, gangs)
+            result, text = await self._post_filter(turn, plugin, gangs, refusal.placed)
         except Exception as error:  # noqa: BLE001  # it is logged there
             self._failures.handle(self.cycle.failure_of(first, error))
             return True
@@ -140,24 +127,74 @@ class GroupTurns:
             self._write_conditions(first, gangs, msgspec.structs.replace(refusal, message=own), others)
         return True
 
+    async def _place(self, turn: GroupTurn, plugin: GroupTurnPlugin, gangs: Sequence[GangTurn]) -> GroupRefusal | None:
+        """Place as many members of each gang as it needs; return why that cannot be, with nothing placed. PluginError."""
+        first, table = turn.first, self.context.cache.table
+        if isinstance(plugin, GroupPlanPlugin) and plugin.has_plan(first.pod):
+            table.begin_turn()
+            refusal = await turn.place_as_planned(plugin, gangs)
+            if refusal is not None:
+                turn.undo()
+            return refusal
+        demand = first.info.group_demand = GroupDemand(gangs, turn.pending, self.context.profiles)
+        if (refusal := turn.why_no_room(demand)) is not None:
+            return refusal
+        table.begin_turn()
+        refusal = await turn.place(gangs)
+        if refusal is None:
+            return None
+        rewound = table.in_turn
+        turn.undo()
+        if not rewound or not demand.is_mixed or not turn.lacks_room:
+            return refusal
+        second = GroupTurn(self, first, plugin.name)
+        table.begin_turn()
+        try:
+            if await second.place_packed(gangs) is None:
+                turn.take_over(second)
+                return None
+        except BaseException:
+            second.undo()
+            raise
+        second.undo()
+        return refusal
+
     def still_refused(self, profile: Profile, pod: PodInfo) -> bool:
         """Answer whether it is certain that the group of this pod, whose turn was refused, would be refused again. Incremental."""
+        context, plugin = self.context, profile.group_turn
         try:
-            key = "" if profile.group_turn is None else profile.group_turn.blocking_member(pod)
-            info = self.context.queue.get(key) if key else None
-            responsible = None if info is None else self.context.profiles.get(info.profile)
-            if info is None or responsible is None or profile.group_turn is None or _wants_others(info.pod_info.pod):
+            key = "" if plugin is None else plugin.blocking_member(pod)
+            info = context.queue.get(key) if key else None
+            responsible = None if info is None else context.profiles.get(info.profile)
+            if plugin is None or info is None or responsible is None:
                 return False
-            diagnosis = responsible.shapes.why_infeasible(info.pod_info)
-            return diagnosis is not None and not profile.group_turn.preempts_for_groups(info.pod_info, diagnosis)
+            member, diagnosis = info.pod_info, None
+            if not _wants_others(member.pod):
+                diagnosis = responsible.shapes.why_infeasible(member)
+            if diagnosis is None:  # it would fit alone; not so, perhaps, beside the others
+                first = context.queue.get(pod.key)
+                demand = None if first is None else first.group_demand
+                short = demand.shortfall(context, self._waiting) if isinstance(demand, GroupDemand) else None
+                if short is None:
+                    return False
+                member, diagnosis = short.pod, short.diagnosis
+            return not plugin.preempts_for_groups(member, diagnosis)
         except Exception:
             log.exception("could not find out whether a waiting group can be placed", pod=pod.key)
             return False
 
+    def _waiting(self, key: str) -> PodInfo | None:
+        """Return a member that waits, as it is now."""
+        info = self.context.queue.get(key)
+        return None if info is None else info.pod_info
+
     async def _post_filter(
-        self, turn: GroupTurn, plugin: GroupTurnPlugin, gangs: Sequence[GangTurn]
+        self, turn: GroupTurn, plugin: GroupTurnPlugin, gangs: Sequence[GangTurn], placed: int
     ) -> tuple[PostFilterResult | None, str]:
-        """Let the plugin make room for all pending members; return the nomination of the member that failed, and what is to be reported."""
+        """Let the plugin make room for all pending members; return the nomination of the member that failed, and what is to be reported.
+
+        placed: so many members had a node, or room for one, before one failed.
+        """
         failed, queue, first = turn.failed, self.context.queue, turn.first
         if failed is None or turn.code is Code.ERROR or not failed.diagnosis.plugins:
             return None, ""
@@ -177,31 +214,7 @@ class GroupTurns:
             queue.nominate(trigger, result.nominated_node_name)
             if stored is not None and stored.metadata.uid == trigger.uid:
                 self.context.status_writer.update(stored, PodStatusUpdate(nominated=result.nominated_node_name))
-        return result, f"preempt success, alreadyWaitingForBound: 0/{len(members)}" if status is None else status.message
-
-    def _failed_first(self, turn: GroupTurn, gangs: Sequence[GangTurn]) -> tuple[GangTurn, ...] | None:
-        """Return the gangs with the member that fitted nowhere, and those like it, before all others; None: that is no other order.
-
-        Small members may have taken the room that only nodes for large ones have.
-        """
-        if turn.failed is None or turn.code is Code.ERROR:
-            return None
-        failed, first = turn.failed.attempt.info, turn.first.info
-        shape, resources = failed.pod_info.shape, failed.pod_info.resources
-
-        def is_like(key: str) -> bool:
-            info = first if key == first.key else self.context.queue.get(key)
-            if info is None:
-                return False
-            return info.pod_info.shape is shape and (shape is not None or info.pod_info.resources == resources)
-
-        ordered = []
-        for gang in gangs:
-            like = [key for key in gang.members if is_like(key)]
-            others = [key for key in gang.members if not is_like(key)]
-            ordered.append((not like, msgspec.structs.replace(gang, members=(*like, *others))))
-        found = tuple(gang for _, gang in sorted(ordered, key=lambda each: each[0]))
-        return None if found == tuple(gangs) else found
+        return result, f"preempt success, alreadyWaitingForBound: {placed}/{len(members)}" if status is None else status.message
 
     def _write_conditions(self, first: Attempt, gangs: Sequence[GangTurn], refusal: GroupRefusal, message: str) -> None:
         """Let the members that stayed in the queue say why they are pending, for autoscalers; the event is that of the popped pod alone.
@@ -254,11 +267,37 @@ class GroupTurn:
                 return GroupRefusal(gang.name, "", TOO_FEW, 0)
             attempts |= found
             needed |= dict(list(found.items())[: gang.needed])
-        group = PlannedGroup(self, plugin, self.first, self._count_slots)
-        refusal = await group.place(attempts)
-        if refusal is not None and self.code is not Code.ERROR and len(needed) < len(attempts) and await group.place(needed) is None:
-            refusal = None
+        refusal = await self._place_plan(plugin, attempts)
+        if refusal is not None and self.code is not Code.ERROR and len(needed) < len(attempts):
+            refusal = refusal if await self._place_plan(plugin, needed) is not None else None
         return refusal or self._gone()
+
+    async def _place_plan(self, plugin: GroupPlanPlugin, attempts: Mapping[str, Attempt]) -> GroupRefusal | None:
+        plan = plugin.plan(self.first.pod, [attempt.pod for attempt in attempts.values()], self._count_slots)
+        return plan if isinstance(plan, GroupRefusal) else await PlannedGroup(self, self.first).place(plan, attempts)
+
+    async def place_packed(self, gangs: Sequence[GangTurn]) -> GroupRefusal | None:
+        """Place as many members of each gang as it needs where a search packs them; return that it found no placement."""
+        attempts = {key: attempt for gang in gangs for key in gang.members if (attempt := self.attempt(key)) is not None}
+        pods = {key: attempt.pod for key, attempt in attempts.items()}
+        uids = {pod.uid for pod in pods.values()}
+        numbers = Counter(pod_class(pod) for pod in pods.values())
+        examples = {pod_class(pod): pod for pod in pods.values()}
+        slots = {of: self._count_slots(pod, numbers[of], uids) for of, pod in examples.items()}
+        return await PlannedGroup(self, self.first).place(GroupPacking(self._context.cache, gangs, pods, slots), attempts)
+
+    def why_no_room(self, demand: GroupDemand) -> GroupRefusal | None:
+        """Return that quotas or all nodes together have no room for the group; None: nothing speaks against trying. PluginError."""
+        short = demand.shortfall(self._context, self.pending)
+        attempt = None if short is None else self.attempt(short.key)
+        if short is None or attempt is None:
+            return None
+        self.failed, self._refusing = FailedSearch(attempt, short.diagnosis), short.diagnosis.rejectors.all
+        return GroupRefusal(short.gang, short.key, short.diagnosis.message, short.before, self._refusing)
+
+    def take_over(self, other: GroupTurn) -> None:
+        """Let the members that another turn of the group has placed be those of this one."""
+        self._placed, self._nominations = other._placed, other._nominations
 
     def _count_slots(self, pod: PodInfo, most: int, group: Collection[str]) -> NodeSlots:
         context = self._context
@@ -293,6 +332,18 @@ class GroupTurn:
                 self.code = Code.ERROR
                 return GroupRefusal("", attempt.info.key, GONE, len(self._placed))
         return None
+
+    def pending(self, key: str) -> PodInfo | None:
+        """Return a member that is pending; whether it may be tried, `attempt` says."""
+        if key == self.first.info.key:
+            return self.first.pod
+        info = self._context.queue.get(key)
+        return None if info is None else info.pod_info
+
+    @property
+    def lacks_room(self) -> bool:
+        """Whether the turn was refused for want of room for a member that is admitted."""
+        return self.failed is not None and self.code is not Code.ERROR and not self.failed.diagnosis.admission_plugin
 
     def attempt(self, key: str) -> Attempt | None:
         """Begin a member's attempt; None if it is not pending, is being deleted, or another plugin keeps it out of the active queue."""

@@ -20,7 +20,7 @@ from koordsched.framework.status import Code
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from koordsched.framework.group_plan import GroupPlanPlugin, SlotCount
+    from koordsched.framework.group_plan import GroupPlan
     from koordsched.framework.status import Status
     from koordsched.scheduler.attempt import Attempt
 
@@ -49,17 +49,12 @@ class Turn(Protocol):
 class PlannedGroup:
     """The placement of members of one group by plans."""
 
-    def __init__(self, turn: Turn, plugin: GroupPlanPlugin, first: Attempt, count: SlotCount) -> None:
+    def __init__(self, turn: Turn, first: Attempt) -> None:
         self._turn = turn
-        self._plugin = plugin
         self._first = first
-        self._count = count
 
-    async def place(self, attempts: Mapping[str, Attempt]) -> GroupRefusal | None:
-        """Place all these members (by key), or none; return why that cannot be. PluginError."""
-        plan = self._plugin.plan(self._first.pod, [attempt.pod for attempt in attempts.values()], self._count)
-        if isinstance(plan, GroupRefusal):
-            return plan
+    async def place(self, plan: GroupPlan, attempts: Mapping[str, Attempt]) -> GroupRefusal | None:
+        """Place the members (by key) as the plan says, or none; return why that cannot be. PluginError."""
         tries = 0
         while True:
             nodes = plan.nodes()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from koordsched.cache.nodes import NodeInfo
     from koordsched.cluster.event_series import EventText
     from koordsched.cluster.informer import Informer
+    from koordsched.cluster.object_store import Handler
     from koordsched.config.flag_table import Flags
     from koordsched.framework.handle import PreemptionExtenders
     from koordsched.framework.simulation import NodeSimulation
@@ -59,6 +60,9 @@ class PluginHandle:
 
     def informer(self, kind: Kind, field_selector: str = "") -> Informer[Any]:
         return self._context.informers.of(kind, field_selector)
+
+    def follow_reserve_pods(self, handler: Handler[Pod]) -> None:
+        self._context.reserve_pod_handlers.append(handler)
 
     def add_transformer(self, transformer: Transformer) -> None:
         self._context.informers.add_transformer(transformer)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from koordsched.api.core import PodSpec
 from koordsched.api.koordinator.reserve_pods import DEFAULT_SCHEDULER, ReservePod, has_ended, problem_of, reserve_pod
 from koordsched.api.quantity import QuantityError
-from koordsched.cluster.object_store import Arrival
+from koordsched.cluster.object_store import Arrival, FinalState
 from koordsched.log import get_logger
 from koordsched.queue.event_detection import pod_update_events
 from koordsched.queue.events import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE
@@ -22,19 +22,23 @@ from koordsched.scheduler.origins import PodStatusUpdate, origin_of, reservation
 if TYPE_CHECKING:
     from koordsched.api.core import Pod
     from koordsched.api.koordinator.reservations import Reservation
-    from koordsched.cluster.object_store import FinalState
+    from koordsched.cluster.object_store import Handler
     from koordsched.scheduler.context import SchedulerContext
 
 log = get_logger(__name__)
 
 
 class ReservationHandler:
-    """Reports changes of Reservations as changes of the pods that stand for them. One that is invalid or has ended has none."""
+    """Reports changes of Reservations as changes of the pods that stand for them. One that is invalid or has ended has none.
+
+    Handlers of plugins are called before the pod comes into the queue or leaves it.
+    """
 
     def __init__(self, context: SchedulerContext) -> None:
         self._context = context
         self._pods = _ReservePodHandler(context)
         self._live = context.reserve_pods
+        self._handlers: list[Handler[Pod]] = [*context.reserve_pod_handlers, self._pods]
         self._keys: dict[str, str] = {}  # by uid of a Reservation: the key of its pod
 
     def on_add(self, reservation: Reservation, arrival: Arrival) -> None:
@@ -42,8 +46,7 @@ class ReservationHandler:
         if known is not None and (pod is None or not _is_same(known, pod)):
             self._delete(known)
         if pod is not None:
-            self._put(pod)
-            self._pods.on_add(pod, arrival)
+            self._add(pod, arrival)
 
     def on_update(self, old: Reservation, new: Reservation) -> None:
         if old.metadata.uid != new.metadata.uid:
@@ -53,11 +56,11 @@ class ReservationHandler:
         if known is None or pod is None or not _is_same(known, pod):
             self._delete(known)
             if pod is not None:
-                self._put(pod)
-                self._pods.on_add(pod, Arrival.LATER)
+                self._add(pod, Arrival.LATER)
         else:
             self._put(pod)
-            self._pods.on_update(known, pod)
+            for handler in self._handlers:
+                handler.on_update(known, pod)
 
     def on_delete(self, reservation: Reservation, _final_state: FinalState) -> None:
         self._pods.forget_problem(reservation.metadata.uid)
@@ -72,10 +75,16 @@ class ReservationHandler:
         key = self._keys[pod.metadata.uid] = f"{pod.metadata.namespace}/{pod.metadata.name}"
         self._live[key] = pod
 
+    def _add(self, pod: Pod, arrival: Arrival) -> None:
+        self._put(pod)
+        for handler in self._handlers:
+            handler.on_add(pod, arrival)
+
     def _delete(self, pod: Pod | None) -> None:
         if pod is not None:
             del self._live[self._keys.pop(pod.metadata.uid)]
-            self._pods.remove(pod)
+            for handler in self._handlers:
+                handler.on_delete(pod, FinalState.KNOWN)
 
     def _pod_of(self, reservation: Reservation) -> ReservePod | None:
         """Make the pod of a Reservation; None if there is to be none."""
@@ -124,9 +133,6 @@ class _ReservePodHandler(PodHandler):
 
     def _report_unreadable(self, pod: Pod, error: QuantityError) -> None:
         self.report_problem(pod, str(error))
-
-    def remove(self, pod: Pod) -> None:
-        self._delete(pod)
 
     def _add_bound(self, pod: Pod) -> None:
         """Move pods that its affinity may help, and those of its owners to which what it holds is free from now on (D20)."""

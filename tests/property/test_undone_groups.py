@@ -39,6 +39,7 @@ from koordsched.framework.interface import ReservePlugin
 from koordsched.framework.shapes import Shapes
 from koordsched.framework.status import Status, unschedulable
 from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
+from koordsched.scheduler.group_demand import GroupDemand
 
 if TYPE_CHECKING:
     from koordsched.api.core import Pod
@@ -257,7 +258,8 @@ async def play(sequence: list[Step], *, undone: bool, strict: bool) -> tuple[lis
         "Refuses": lambda _args, _handle: Refuses(),
         "Owners": lambda _args, _handle: Owners(),
     }
-    with mock.patch.dict(koordsched.plugins.REGISTRY, plugins):
+    refused_by_placing = mock.patch.object(GroupDemand, "shortfall", lambda *_: None)  # else most groups are refused before any turn
+    with mock.patch.dict(koordsched.plugins.REGISTRY, plugins), refused_by_placing:
         config = load_config_object(CONFIG, Environment(catalogue=CATALOGUE))
         world = AnsweringCluster(asyncio.get_running_loop(), EmbeddedOptions(config=config, flags=Flags(), seed=1, lasting=True))  # type: ignore[arg-type]
         world._random = FirstOfTies()

@@ -56,6 +56,9 @@ class PluginBench(RecordedActions):
     def informer(self, kind: Kind, field_selector: str = "") -> Informer[Any]:
         return self.informers.of(kind, field_selector)
 
+    def follow_reserve_pods(self, handler: Any) -> None:
+        """There are no Reservations here."""
+
     def add_transformer(self, transformer: Transformer) -> None:
         self.informers.add_transformer(transformer)
 

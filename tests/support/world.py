@@ -167,6 +167,9 @@ class World(RecordedActions):
     def simulation(self, pod: PodInfo) -> NodeSimulation:
         return self.profile.shapes.simulation_for(self.signed(pod))
 
+    def follow_reserve_pods(self, handler: Any) -> None:
+        """There are no Reservations here."""
+
     def add_transformer(self, transformer: Transformer) -> None:
         self.informers.add_transformer(transformer)
 

@@ -23,12 +23,13 @@ import numpy as np
 from koordsched.framework.preemption.candidates import Released, refusal_of, refusal_with_nominated
 from koordsched.framework.preemption.estimate import Preemptor, resolvable_nodes
 from koordsched.framework.preemption.job_by_amounts import AmountsClass, JobRoom, RoomByAmounts, importance
+from koordsched.framework.slots import pod_class
 from koordsched.framework.status import Status, unschedulable
 from koordsched.log import get_logger
 from koordsched.queue.nominator import takes_only_amounts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -109,20 +110,17 @@ class JobSearch:
                 return self._refusal(room)
         with ExitStack() as placed:
             for count, pod in enumerate(job.pods):
-                if not self._place(classes[self._class_of(pod)], pod, placed):
+                if not self._place(classes[pod_class(pod)], pod, placed):
                     return self._refusal(count)
             return self._reprieve(to_release)
 
     # Which rows come into question
 
-    def _class_of(self, pod: PodInfo) -> object:
-        return pod.uid if pod.shape is None else (pod.shape, pod.priority)
-
-    def _classes(self) -> dict[object, _Class]:
+    def _classes(self) -> dict[Hashable, _Class]:
         """Sort the pods into classes, each with the rows that have room for it or might have without some pods there."""
-        classes: dict[object, _Class] = {}
+        classes: dict[Hashable, _Class] = {}
         for pod in self._job.pods:
-            key = self._class_of(pod)
+            key = pod_class(pod)
             made = classes.get(key)
             if made is None:
                 simulation = self._handle.simulation(pod)

@@ -2,7 +2,7 @@
 
 - `gangs.py`          which gangs there are, their members, and which gangs go together; follows pods and PodGroups
 - `plugin.py`         what is asked about a member at each extension point
-- `texts.py`          what users read
+- `reasons.py`        what users read
 - `topology*.py`     where members go in the network: `network_tree.py` has its domains, `topology.py` keeps them and their status,
                       `topology_plan.py` plans a group, `topology_attraction.py` ranks nodes by pods that attract others,
                       `topology_aware.py` is what is asked of these at extension points

@@ -1,4 +1,7 @@
-"""The PodGroup controller: phases and counts in the status of PodGroups (coscheduling.md §9). On the leader only."""
+"""The PodGroup controller: phases and counts in the status of PodGroups (coscheduling.md §9). On the leader only.
+
+A Reservation that is a member is scheduled once it has a node, and has ended once it has succeeded or failed; it never runs.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from koordsched.api.kinds import POD, POD_GROUP
+from koordsched.api.kinds import POD, POD_GROUP, RESERVATION
 from koordsched.api.koordinator.gangs import PodGroup, PodGroupStatus
+from koordsched.api.koordinator.reserve_pods import ReservePod
 from koordsched.clock import parse_rfc3339, rfc3339
 from koordsched.cluster.port import ClusterError, NotFound, Patch, Ref
 from koordsched.framework.controllers import WorkQueue
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
 
 PENDING, PRE_SCHEDULING, SCHEDULING, SCHEDULED = "Pending", "PreScheduling", "Scheduling", "Scheduled"
 RUNNING, FAILED, FINISHED = "Running", "Failed", "Finished"
+SUCCEEDED = "Succeeded"  # a phase of members, as is Failed
 ABANDONED_SECONDS = 48 * 3600.0
 """A group that began to be scheduled more than this after its creation, and of which nothing runs, is no longer looked at."""
 
@@ -80,14 +85,18 @@ class PodGroupController:
         for uid, pod in before.items():
             if uid in members or uid in ended:
                 continue
+            if isinstance(pod, ReservePod):
+                ref = Ref(RESERVATION, "", pod.reservation.metadata.name)
+            else:
+                ref = Ref(POD, pod.metadata.namespace, pod.metadata.name)
             try:
-                found: Any = await self._cluster.get(Ref(POD, pod.metadata.namespace, pod.metadata.name))
+                found: Any = await self._cluster.get(ref)
             except NotFound:
                 continue
             except ClusterError:
                 self._counted[key] = {**self._counted[key], uid: pod}
                 raise
-            if found.metadata.uid == uid and found.status.phase in {"Succeeded", "Failed"}:
+            if found.metadata.uid == uid and found.status.phase in {SUCCEEDED, FAILED}:
                 ended[uid] = found.status.phase
 
     def _is_settled(self, group: PodGroup) -> bool:
@@ -113,8 +122,8 @@ class PodGroupController:
             return replace(status, phase=PENDING)
         phases = [pod.status.phase for pod in gang.members.values()]
         running = phases.count("Running")
-        succeeded = list(ended.values()).count("Succeeded")
-        failed = list(ended.values()).count("Failed")
+        succeeded = list(ended.values()).count(SUCCEEDED)
+        failed = list(ended.values()).count(FAILED)
         scheduled = len(gang.bound) + len(ended)
         start = status.schedule_start_time
         if scheduled < least:

@@ -1,7 +1,7 @@
 """Gangs: which there are, their members, and which gangs are placed together (coscheduling.md §3).
 
-`Gangs` follows pods and PodGroups, and is one for all profiles: members of one gang may belong to several. Nothing of it is kept on the
-cluster; after a restart it is what pods and PodGroups say, and members that waited are pending again.
+`Gangs` follows pods, the pods that stand for Reservations, and PodGroups, and is one for all profiles: members of one gang may belong to
+several. Nothing of it is kept on the cluster; after a restart it is what these objects say, and members that waited are pending again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from koordsched.api.koordinator.gang_membership import (
 )
 from koordsched.cluster.event_series import EventText
 from koordsched.log import get_logger
-from koordsched.plugins.coscheduling.texts import incomplete_group, not_initialised, unknown_gang
+from koordsched.plugins.coscheduling.reasons import incomplete_group, not_initialised, unknown_gang
 from koordsched.queue.events import ActionType, AdmissionKey, EventResource, cluster_event
 
 if TYPE_CHECKING:
@@ -109,7 +109,9 @@ class Gangs:
         self._problems: dict[str, tuple[str, ...]] = {}  # by gang: what was reported
         self._followers: list[Callable[[Gang], None]] = []
         handle.informer(POD_GROUP).add_handler(_PodGroupHandler(self))
-        handle.informer(POD).add_handler(_PodHandler(self))
+        pods = _PodHandler(self)
+        handle.informer(POD).add_handler(pods)
+        handle.follow_reserve_pods(pods)
         self._pod_groups: Mapping[str, PodGroup] = handle.informer(POD_GROUP).store
 
     def follow(self, follower: Callable[[Gang], None]) -> None:
@@ -224,7 +226,7 @@ class Gangs:
             self._replace_representative(gang.group, key)  # it may be in no queue any more
         if pod.spec.node_name:
             self.bind(gang, key, metadata.uid)
-        if before is None or was_ready != (key in gang.ready) or (gang.group.blocking == key and _wants_otherwise(before, pod)):
+        if before is None or was_ready != (key in gang.ready) or (gang.group.blocking and _wants_otherwise(before, pod)):
             self._unblock(gang.group)
         if gang.is_collected != was_collected or (gang.spec is not None) != was_initialised:
             self.announce(gang.group)

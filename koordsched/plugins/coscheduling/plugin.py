@@ -38,7 +38,7 @@ from koordsched.plugins.coscheduling.endpoint import GangView
 from koordsched.plugins.coscheduling.gangs import NAME, Gang, gangs_of
 from koordsched.plugins.coscheduling.gated import GatedConditions
 from koordsched.plugins.coscheduling.preemption import preemption_rules
-from koordsched.plugins.coscheduling.texts import GANG_NOT_FOUND, group_rejected, represented, unreserved
+from koordsched.plugins.coscheduling.reasons import GANG_NOT_FOUND, group_rejected, represented, unreserved
 from koordsched.plugins.coscheduling.topology_attraction import selector_of
 from koordsched.plugins.coscheduling.topology_aware import TopologyAware
 from koordsched.queue.events import ActionType, ClusterEvent, EventHint, EventResource, QueueingHint
@@ -81,6 +81,7 @@ class Coscheduling(
     name = NAME
     before_pre_filter = True
     takes_time = False
+    pre_binds_reservations = True
 
     def __init__(self, args: CoschedulingArgs, handle: Handle) -> None:
         super().__init__(handle, gangs_of(handle), aware=args.aware_network_topology)

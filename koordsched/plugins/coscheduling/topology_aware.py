@@ -19,7 +19,7 @@ from koordsched.framework.group_plan import GroupPlanPlugin
 from koordsched.framework.interface import GangTurn, GroupRefusal, Normalize, PreScorePlugin, ScoreNodesPlugin
 from koordsched.framework.status import SKIP
 from koordsched.log import get_logger
-from koordsched.plugins.coscheduling.texts import NO_TOPOLOGY
+from koordsched.plugins.coscheduling.reasons import NO_TOPOLOGY
 from koordsched.plugins.coscheduling.topology import topology_of
 from koordsched.plugins.coscheduling.topology_attraction import SelectedPods, rank_rows, selector_of
 from koordsched.plugins.coscheduling.topology_plan import PlacedPods, TopologyPlan, in_order

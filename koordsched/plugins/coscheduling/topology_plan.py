@@ -23,7 +23,7 @@ from koordsched.framework.diagnosis import fit_error
 from koordsched.framework.interface import GroupRefusal
 from koordsched.framework.slots import pod_class
 from koordsched.plugins.coscheduling.network_tree import OUTSIDE
-from koordsched.plugins.coscheduling.texts import no_candidates
+from koordsched.plugins.coscheduling.reasons import no_candidates
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence

@@ -22,6 +22,7 @@ from koordsched.plugins.elasticquota.changes import PLUGIN
 from koordsched.plugins.elasticquota.check import QuotaCheck
 from koordsched.plugins.elasticquota.endpoint import QuotaEndpoint
 from koordsched.plugins.elasticquota.gauges import register_gauges
+from koordsched.plugins.elasticquota.group_admission import first_over_limit
 from koordsched.plugins.elasticquota.metrics import QuotaLatencies
 from koordsched.plugins.elasticquota.objects_controller import BuiltInQuotas, QuotaStatusWriter
 from koordsched.plugins.elasticquota.preemption import NO_VICTIMS_IN_QUOTA, QuotaVictims, quota_rules
@@ -87,6 +88,18 @@ class ElasticQuotaPlugin(AdmissionPlugin, PostFilterPlugin, ReservePlugin, Contr
                 manager.kernel.wait(counted.quota.row)
                 return refused_by_hook(*refused)
         return self._admit_to_ancestors(counted) if self._checks_parents else None
+
+    def admit_together(self, pods: Sequence[PodInfo]) -> tuple[int, Status] | None:
+        """Refuse a group in one check a quota, where nothing but the quotas' own limits decides; else its pods are asked about singly."""
+        if not self._is_plain:
+            return None
+        counted = [self._pods.get(pod.uid) for pod in pods]  # pods of Reservations take nothing of a quota
+        managers = {each.quota.manager for each in counted if each is not None}
+        if any(manager.is_dropped or manager.kernel.guarantees for manager in managers):
+            return None  # a tree that is gone refuses each; guarantees follow what is used
+        for manager in managers:
+            manager.up_to_date()
+        return first_over_limit(counted)
 
     def _admit_to_ancestors(self, counted: CountedPod) -> Status | None:
         manager = counted.quota.manager

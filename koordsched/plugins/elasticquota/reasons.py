@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koordsched._core.quota import OVER_LIMIT, OVER_MIN
+from koordsched._core.quota import OVER_LIMIT, OVER_MIN, QuotaPod, QuotaRequest
 from koordsched.api.koordinator.quota_definitions import amount_text, runtime_text
 from koordsched.framework.status import error, unschedulable
 
@@ -30,16 +30,22 @@ NO_ANCESTOR_TEXT = "Could not find the elasticQuota {name}, quotaNameTopo: {topo
 EMPTY = "<empty>"
 
 
-def over_own_limit(counted: CountedPod, refusal: int) -> Status:
-    """Refuse a pod whose own quota has no room; refusal: OVER_LIMIT or OVER_MIN."""
-    quota = counted.quota
+def over_own_limit(counted: CountedPod, refusal: int, held: Mapping[str, int] | None = None) -> Status:
+    """Refuse a pod whose own quota has no room; refusal: OVER_LIMIT or OVER_MIN. held: what pods of its group take before it."""
+    quota, kernel = counted.quota, counted.quota.manager.kernel
     if refusal == OVER_MIN:
-        text, limit, used = OVER_MIN_TEXT, shown(quota.definition.min), shown(quota.amounts("fixed_used"))
+        text, limit, used = OVER_MIN_TEXT, shown(quota.definition.min), quota.amounts("fixed_used")
     else:
-        text, limit, used = OVER_LIMIT_TEXT, _limit(quota), shown(quota.amounts("used"))
-    over = quota.manager.kernel.exceeded(counted.entry, quota.row, refusal)
+        text, limit, used = OVER_LIMIT_TEXT, _limit(quota), quota.amounts("used")
+    entry = counted.entry
+    if held:
+        limited = quota.definition.max
+        used = {name: used.get(name, 0) + held.get(name, 0) for name in used.keys() | (held.keys() & limited.keys())}
+        together = {name: held.get(name, 0) + counted.requests.get(name, 0) for name in held.keys() | counted.requests.keys()}
+        entry = QuotaPod(quota.row, QuotaRequest(kernel, together), fixed=entry.fixed)
+    over = kernel.exceeded(entry, quota.row, refusal)
     return unschedulable(
-        text.format(name=quota.name, limit=limit, used=used, request=shown(counted.limited_requests()), over=_dimensions(over))
+        text.format(name=quota.name, limit=limit, used=shown(used), request=shown(counted.limited_requests()), over=_dimensions(over))
     )
 
 

@@ -25,27 +25,21 @@ if TYPE_CHECKING:
 class Shortfall(NamedTuple):
     """The first member that has no room beside those before it, and why. before: how many those are."""
 
-    key: str
-    gang: str
     pod: PodInfo
+    gang: str
     diagnosis: Diagnosis
     before: int
-
-
-class _Member(NamedTuple):
-    key: str
-    gang: str
-    pod: PodInfo
 
 
 class _ClassDemand:
     """Members that are equal to filters."""
 
-    __slots__ = ("least", "places", "profile")
+    __slots__ = ("gang", "least", "of_gang", "places", "profile")
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self.places: list[int] = []  # of its members in the order of all
+        self.gang, self.of_gang = -1, 0  # how many members the gang has that was looked at last
         self.least = 0  # so many of them are placed, whichever members their gangs take
 
 
@@ -54,25 +48,32 @@ class GroupDemand:
 
     def __init__(self, gangs: Sequence[GangTurn], pods: Callable[[str], PodInfo | None], profiles: Mapping[str, Profile]) -> None:
         """pods: returns a member that is pending, by its key."""
-        self._members: list[_Member] = []
+        self._pods: list[PodInfo] = []
+        self._gangs: list[tuple[int, str]] = []  # where the members of each begin, and its name
         self._together: dict[str, list[int]] = {}  # by profile: members that are all placed or none
         self._classes: dict[Hashable, _ClassDemand] = {}
-        for gang in gangs:
-            found = [(key, pod) for key in gang.members if (pod := pods(key)) is not None and pod.pod.spec.scheduler_name in profiles]
-            counts: dict[Hashable, int] = {}
-            for key, pod in found:
-                profile, place, of = profiles[pod.pod.spec.scheduler_name], len(self._members), pod_class(pod)
-                made = self._classes.get(of)
-                if made is None:
-                    made = self._classes[of] = _ClassDemand(profile)
+        for number, gang in enumerate(gangs):
+            found = [pod for key in gang.members if (pod := pods(key)) is not None and pod.pod.spec.scheduler_name in profiles]
+            self._gangs.append((len(self._pods), gang.name))
+            spare = max(0, len(found) - gang.needed)
+            for place, pod in enumerate(found, len(self._pods)):
+                made = self._class_of(pod, profiles)
+                if made.gang != number:
+                    made.gang, made.of_gang = number, 0
                 made.places.append(place)
-                counts[of] = counts.get(of, 0) + 1
-                if gang.needed >= len(found):
-                    self._together.setdefault(profile.name, []).append(place)
-                self._members.append(_Member(key, gang.name, pod))
-            for of, count in counts.items():
-                self._classes[of].least += max(0, count - max(0, len(found) - gang.needed))
-        self._uids = frozenset(member.pod.uid for member in self._members)
+                made.of_gang += 1
+                if made.of_gang > spare:
+                    made.least += 1
+                if not spare:
+                    self._together.setdefault(made.profile.name, []).append(place)
+            self._pods += found
+
+    def _class_of(self, pod: PodInfo, profiles: Mapping[str, Profile]) -> _ClassDemand:
+        of = pod_class(pod)
+        found = self._classes.get(of)
+        if found is None:
+            found = self._classes[of] = _ClassDemand(profiles[pod.pod.spec.scheduler_name])
+        return found
 
     @property
     def is_mixed(self) -> bool:
@@ -87,7 +88,7 @@ class GroupDemand:
         found: tuple[int, Diagnosis] | None = None
         for name, places in self._together.items():
             admission = context.profiles[name].admission
-            refused = None if admission is None else admission.refusal_together([self._members[place].pod for place in places])
+            refused = None if admission is None else admission.refusal_together([self._pods[place] for place in places])
             if refused is not None and (found is None or places[refused[0]] < found[0]):
                 found = places[refused[0]], refused[1]
         if found is None and context.cache.table.live_count:
@@ -95,17 +96,18 @@ class GroupDemand:
         if found is None:
             return None
         place, diagnosis = found
-        member = self._members[place]
-        return Shortfall(member.key, member.gang, member.pod, diagnosis, place)
+        gang = next(name for begin, name in reversed(self._gangs) if begin <= place)
+        return Shortfall(self._pods[place], gang, diagnosis, place)
 
     def _too_few_slots(self, context: SchedulerContext, pods: Callable[[str], PodInfo | None]) -> tuple[int, Diagnosis] | None:
         found: tuple[int, Diagnosis] | None = None
+        group = {pod.uid for pod in self._pods} if len(context.queue.nominator) else ()
         for made in self._classes.values():
-            pod = pods(self._members[made.places[0]].key) if made.least else None  # as it is now
+            pod = pods(self._pods[made.places[0]].key) if made.least else None  # as it is now
             if pod is None:
                 continue
             counter = SlotCounter(made.profile.shapes, context.cache, context.queue.nominator)
-            short = counter.shortage(pod, made.least, self._uids, made.profile.helped_by_arrivals)
+            short = counter.shortage(pod, made.least, group, made.profile.helped_by_arrivals)
             if short is not None and (found is None or made.places[short.slots] < found[0]):
                 found = made.places[short.slots], short.diagnosis
         return found

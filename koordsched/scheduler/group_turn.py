@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
+MEMBERS_TO_CHECK = 8
+"""A first turn of fewer members knows as soon whether there is room for them by placing them."""
 TOO_FEW = "too few members can be tried"
 GONE = "the pod was deleted or bound by another scheduler meanwhile"
 
@@ -136,15 +138,17 @@ class GroupTurns:
             if refusal is not None:
                 turn.undo()
             return refusal
-        demand = first.info.group_demand = GroupDemand(gangs, turn.pending, self.context.profiles)
-        if (refusal := turn.why_no_room(demand)) is not None:
-            return refusal
+        if sum(gang.needed for gang in gangs) >= MEMBERS_TO_CHECK or first.info.attempts > 1:
+            demand = first.info.group_demand = GroupDemand(gangs, turn.pending, self.context.profiles)
+            if (refusal := turn.why_no_room(demand)) is not None:
+                return refusal
         table.begin_turn()
         refusal = await turn.place(gangs)
         if refusal is None:
             return None
         rewound = table.in_turn
         turn.undo()
+        demand = first.info.group_demand = GroupDemand(gangs, turn.pending, self.context.profiles)
         if not rewound or not demand.is_mixed or not turn.lacks_room:
             return refusal
         second = GroupTurn(self, first, plugin.name)
@@ -289,11 +293,11 @@ class GroupTurn:
     def why_no_room(self, demand: GroupDemand) -> GroupRefusal | None:
         """Return that quotas or all nodes together have no room for the group; None: nothing speaks against trying. PluginError."""
         short = demand.shortfall(self._context, self.pending)
-        attempt = None if short is None else self.attempt(short.key)
+        attempt = None if short is None else self.attempt(short.pod.key)
         if short is None or attempt is None:
             return None
         self.failed, self._refusing = FailedSearch(attempt, short.diagnosis), short.diagnosis.rejectors.all
-        return GroupRefusal(short.gang, short.key, short.diagnosis.message, short.before, self._refusing)
+        return GroupRefusal(short.gang, short.pod.key, short.diagnosis.message, short.before, self._refusing)
 
     def take_over(self, other: GroupTurn) -> None:
         """Let the members that another turn of the group has placed be those of this one."""

@@ -258,7 +258,7 @@ async def play(sequence: list[Step], *, undone: bool, strict: bool) -> tuple[lis
         "Refuses": lambda _args, _handle: Refuses(),
         "Owners": lambda _args, _handle: Owners(),
     }
-    refused_by_placing = mock.patch.object(GroupDemand, "shortfall", lambda *_: None)  # else most groups are refused before any turn
+    refused_by_placing = mock.patch.object(GroupDemand, "shortfall", return_value=None)  # else most groups are refused before any turn
     with mock.patch.dict(koordsched.plugins.REGISTRY, plugins), refused_by_placing:
         config = load_config_object(CONFIG, Environment(catalogue=CATALOGUE))
         world = AnsweringCluster(asyncio.get_running_loop(), EmbeddedOptions(config=config, flags=Flags(), seed=1, lasting=True))  # type: ignore[arg-type]

@@ -132,6 +132,8 @@ class Gangs:
             return unknown_gang(gang.id, pod)
         if gang.spec is None:
             return not_initialised(gang.id, pod)
+        if gang.is_collected and len(gang.group.ids) == 1 and gang.group.ids[0] == gang.id:
+            return ""  # as a rule, and it is asked for each member
         known = [self.by_id.get(id) for id in gang.group.ids]  # noqa: A001
         if all(each is not None and each.is_collected for each in known):
             return ""

@@ -2,7 +2,7 @@
 
 kubelet calls a device plugin without the pod's name. By these annotations the device plugins of some vendors find the pod that is meant,
 and hand out the devices that the scheduler chose. Where a vendor's cannot distinguish two pods, a lock on the Node (`node_locks`) lets one
-pod at a time be bound there.
+pod at a time be bound there. A Reservation takes no lock: nothing runs for it, so no device plugin would ever release it.
 
 Annotations of an earlier attempt that this one does not write are removed (*Here:* the reference leaves them, so that a pod may carry the
 annotations of two vendors).
@@ -146,20 +146,20 @@ class DevicePluginAdapter:
                 labels[HAMI_NODE] = node_name
             vendor = device.metadata.labels.get(GPU_VENDOR, "")
             try:
-                annotations |= await self._for_vendor(vendor, device, given, pod.pod, now)
+                annotations |= await self._for_vendor(vendor, device, given, pod, now)
             except (AdaptationError, LockRefused) as refused:
                 return error(f"failed to adapt for GPU device plugin of vendor {shown(vendor)}: {refused}")
         earlier, earlier_labels = written_before(pod.pod)
         annotate(state, earlier | annotations, earlier_labels | labels)
         return None
 
-    async def _for_vendor(self, vendor: str, device: Device, given: Sequence[AllocatedDevice], pod: Pod, now: str) -> dict[str, str]:
-        """Return the annotations for a vendor's device plugin, once the Node is locked if it has to be."""
+    async def _for_vendor(self, vendor: str, device: Device, given: Sequence[AllocatedDevice], pod: PodInfo, now: str) -> dict[str, str]:
+        """Return the annotations for a vendor's device plugin, once the Node is locked for the pod if it has to be."""
         written = FORMATS.get(vendor)
         if written is None:
             return {}
         annotations = written.annotations(given, device.metadata.labels.get(GPU_MODEL, ""), now)
-        if written.lock:
+        if written.lock and pod.reservation is None:
             try:
                 await self._locks.lock(device.metadata.name, written.lock, pod)
             except LockRefused as refused:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 from support.builders import pod
 from support.plugins import WatchingBench
+from support.reservations import available
 from support.virtual_loop import run_virtual
 
 from koordsched.api.core import Node
@@ -15,6 +16,7 @@ from koordsched.api.kinds import DEVICE, NODE, POD
 from koordsched.api.koordinator.device_annotations import AllocatedDevice
 from koordsched.api.koordinator.devices import Device
 from koordsched.api.meta import ObjectMeta
+from koordsched.api.podinfo import PodInfo
 from koordsched.cluster.memory.cluster import MemoryCluster
 from koordsched.cluster.port import Ref
 from koordsched.framework.cycle_state import CycleState, noted_changes
@@ -24,6 +26,7 @@ from koordsched.plugins.deviceshare.adaptation import DevicePluginAdapter
 if TYPE_CHECKING:
     from support.builders import PodBuilder
 
+    from koordsched.api.koordinator.reservations import Reservation
     from koordsched.clock import VirtualClock
     from koordsched.framework.cycle_state import Annotations
     from koordsched.framework.status import Status
@@ -56,8 +59,9 @@ def adapt(
     device_type: str = "gpu",
     held: dict[str, str] = FREE,
     known: tuple[PodBuilder, ...] = (),
+    reserving: Reservation | None = None,
 ) -> Adapted:
-    """Adapt for devices on n1. vendor: None: the node has no Device. held: the Node's annotations before."""
+    """Adapt for devices on n1. vendor: None: the node has no Device. held: the Node's annotations before. reserving: instead of a pod."""
 
     async def body(clock: VirtualClock) -> Adapted:
         cluster = MemoryCluster(clock, random=Random(1))
@@ -71,10 +75,10 @@ def adapt(
         if vendor is not None:
             labels = {"node.koordinator.sh/gpu-vendor": vendor, "node.koordinator.sh/gpu-model": model}
             bench.came(DEVICE, Device(metadata=ObjectMeta(name="n1", resource_version="1", labels=labels)))
-        state, info = CycleState(), builder.info()
+        state, info = CycleState(), builder.info() if reserving is None else PodInfo.of_reservation(reserving)
         status = await DevicePluginAdapter(bench).adapt(state, info, "n1", {device_type: given})
         noted = noted_changes(state, info.pod)
-        assert [changes.seen for changes in noted] == [info.pod] * len(noted)
+        assert [changes.seen for changes in noted] == [info.reservation or info.pod] * len(noted)
         after = (await cluster.get(Ref(NODE, "", "n1"))).metadata.annotations
         return Adapted(status, noted[0].annotations if noted else {}, noted[0].labels if noted else {}, after)
 
@@ -152,6 +156,11 @@ def test_a_locked_node_is_an_error() -> None:
     assert adapt(gpu(0), vendor="metax", held=held, known=(pod("other", "ml"),)) == (error(why), {}, {}, held)
     assert adapt(gpu(0), vendor="metax", held=held).status is None
     assert adapt(gpu(0), vendor="cambricon", held=held, known=(pod("other", "ml"),)).status is None
+
+
+def test_a_reservation_takes_no_lock_since_no_device_plugin_would_release_it() -> None:
+    adapted = adapt(gpu(0, 5, GIBI), vendor="cambricon", reserving=available("r", "n1", {}))
+    assert adapted.node == {}
 
 
 def test_gpus_of_a_node_whose_device_has_gone_are_an_error() -> None:

@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+from msgspec.structs import replace
 from support.builders import pod
 from support.plugins import WatchingBench
 from support.virtual_loop import run_virtual
@@ -26,6 +27,15 @@ if TYPE_CHECKING:
 
 KEY = "hami.io/mutex.lock"
 OURS = pod("ours", "ml")
+FIRST, SECOND, THIRD = pod("first", "ml"), pod("second", "ml"), pod("third", "ml")
+HELD = "2025-12-31T23:59:00Z,default,other"  # a minute before the stage's clock begins
+
+
+class TimedBench(WatchingBench):
+    """A bench on which what is to be called later is called."""
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_later(seconds, call)
 
 
 class Stage(NamedTuple):
@@ -44,10 +54,17 @@ class Stage(NamedTuple):
         """Let another scheduler write the lock, which no watch has shown yet."""
         await self.cluster.patch(Ref(NODE, "", "n1"), Patch({"metadata": {"annotations": {KEY: text}}}))
 
+    def watch_lock(self, text: str | None) -> None:
+        """Let the watch show the Node with this lock."""
+        node = self.bench.informer(NODE).store["n1"]
+        annotations = {} if text is None else {KEY: text}
+        version = str(int(node.metadata.resource_version) + 100)
+        self.bench.came(NODE, replace(node, metadata=replace(node.metadata, annotations=annotations, resource_version=version)))
+
     async def refusal(self, builder: PodBuilder = OURS) -> str:
         """Try to take the lock; return why it is refused, "" when it is taken."""
         try:
-            await self.locks.lock("n1", KEY, builder.build())
+            await self.locks.lock("n1", KEY, builder.info())
         except LockRefused as refused:
             return str(refused)
         return ""
@@ -61,7 +78,7 @@ def on_stage(body: Callable[[Stage], Awaitable[None]], held: str | None = None, 
         annotations = {} if held is None else {KEY: held}
         created = await cluster.create(NODE, {"metadata": {"name": "n1", "annotations": annotations}})
         assert isinstance(created, Node)
-        bench = WatchingBench(cluster=cluster)
+        bench = TimedBench(cluster=cluster)
         bench.clock = clock
         bench.came(NODE, created)
         for builder in known:
@@ -108,7 +125,7 @@ def test_a_lock_holds_five_minutes_for_a_living_other_pod(held: str, refused: st
 
 def test_locks_of_two_vendors_do_not_concern_each_other() -> None:
     async def body(stage: Stage) -> None:
-        await stage.locks.lock("n1", "cambricon.com/dsmlu.lock", OURS.build())
+        await stage.locks.lock("n1", "cambricon.com/dsmlu.lock", OURS.info())
         assert await stage.refusal(pod("second")) == ""
 
     on_stage(body, None, OURS)
@@ -199,3 +216,101 @@ def test_all_profiles_share_the_mutexes() -> None:
         assert node_locks(stage.bench) is stage.locks
 
     on_stage(body)
+
+
+# The line: pods that were refused are activated when the lock is gone
+
+
+def activated(stage: Stage) -> list[str]:
+    return [said.removeprefix("activate ml/") for said in stage.bench.said if said.startswith("activate ")]
+
+
+def test_the_first_in_line_is_activated_when_the_lock_is_released_and_the_next_one_at_the_next_release() -> None:
+    async def body(stage: Stage) -> None:
+        for waiting in (FIRST, SECOND):
+            assert await stage.refusal(waiting) == 'node "n1" has been locked'
+        stage.watch_lock(locked(stage, "default,other", seconds_ago=1))
+        assert activated(stage) == []
+        stage.watch_lock(None)
+        assert activated(stage) == ["first"]
+        stage.watch_lock(locked(stage, "ml,first"))
+        assert activated(stage) == ["first"]
+        stage.watch_lock(None)
+        assert activated(stage) == ["first", "second"]
+        stage.watch_lock(None)
+        assert activated(stage) == ["first", "second"]
+
+    on_stage(body, HELD, pod("other"), FIRST, SECOND)
+
+
+def test_a_pod_that_gets_the_lock_after_its_backoff_is_no_longer_in_line() -> None:
+    async def body(stage: Stage) -> None:
+        assert await stage.refusal(FIRST)
+        await stage.annotate("")
+        await stage.cluster.patch(Ref(NODE, "", "n1"), Patch({"metadata": {"annotations": {KEY: None}}}))
+        stage.bench.came(NODE, await stage.cluster.get(Ref(NODE, "", "n1")))
+        stage.bench.said.clear()
+        assert await stage.refusal(FIRST) == ""
+        stage.watch_lock(None)
+        assert activated(stage) == []
+
+    on_stage(body, HELD, pod("other"), FIRST)
+
+
+def test_a_pod_in_line_is_activated_when_the_holder_is_deleted() -> None:
+    async def body(stage: Stage) -> None:
+        assert await stage.refusal(FIRST)
+        stage.bench.went(POD, "default/bystander")
+        assert activated(stage) == []
+        stage.bench.went(POD, "default/other")
+        assert activated(stage) == ["first"]
+
+    on_stage(body, HELD, pod("other"), pod("bystander"), FIRST)
+
+
+def test_a_pod_in_line_is_activated_when_the_lock_is_five_minutes_old() -> None:
+    """HELD is a minute old: 240 s are left, and times of locks are whole seconds."""
+
+    async def body(stage: Stage) -> None:
+        assert await stage.refusal(FIRST)
+        await asyncio.sleep(240.5)
+        assert activated(stage) == []
+        await asyncio.sleep(1.0)
+        assert activated(stage) == ["first"]
+
+    on_stage(body, HELD, pod("other"), FIRST)
+
+
+def test_a_lock_that_was_renewed_holds_five_minutes_from_then_on() -> None:
+    async def body(stage: Stage) -> None:
+        assert await stage.refusal(FIRST)
+        await asyncio.sleep(200)
+        stage.watch_lock(locked(stage, "default,other"))
+        await asyncio.sleep(290)
+        assert activated(stage) == []
+        await asyncio.sleep(12)
+        assert activated(stage) == ["first"]
+
+    on_stage(body, HELD, pod("other"), FIRST)
+
+
+def test_the_line_passes_over_pods_that_were_deleted_or_bound_elsewhere() -> None:
+    async def body(stage: Stage) -> None:
+        for waiting in (FIRST, SECOND, THIRD):
+            assert await stage.refusal(waiting)
+        stage.bench.went(POD, "ml/first")
+        stage.bench.came(POD, SECOND.on("n2").resource_version("2").build())
+        stage.watch_lock(None)
+        assert activated(stage) == ["third"]
+
+    on_stage(body, HELD, pod("other"), FIRST, SECOND, THIRD)
+
+
+def test_all_in_line_are_activated_when_the_node_goes() -> None:
+    async def body(stage: Stage) -> None:
+        for waiting in (FIRST, SECOND):
+            assert await stage.refusal(waiting)
+        stage.bench.went(NODE, "n1")
+        assert activated(stage) == ["first", "second"]
+
+    on_stage(body, HELD, pod("other"), FIRST, SECOND)

@@ -17,7 +17,7 @@ from clusters import CHART_PROFILE, cluster, fresh
 from support.builders import node, pod
 from support.device_tables import GPU, LEAST, RDMA, T8, DeviceNodes, gpu_demand, gpus, nic, nic_demand, request
 from support.devices import device, holding
-from support.world import Setup
+from support.world import Setup, World
 
 from koordsched._core.device_allocation import allocate
 from koordsched._core.device_facts import PartitionDemand
@@ -76,17 +76,50 @@ def bench_one_row_again(benchmark: Any, half_used: DeviceNodes, kind: str) -> No
     benchmark.pedantic(kernels, rounds=5000, warmup_rounds=50)
 
 
-def bench_attempt_to_preempt(benchmark: Any) -> None:
-    """All GPUs are taken, by 20,000 pods of two each; a more important pod of two has to evict one of them."""
+def taken(pods_a_card: int) -> World:
+    """Return a cluster on which all GPUs are taken, by pods of two of them (0), or by so many pods of a part of each."""
     world = cluster(0, Setup(CHART_PROFILE))
     state = device_state(world)
     for index in range(NODES):
         name = f"node-{index}"
         world.cache.set_node(node(name).cpu("96").memory("512Gi").pods(110).allocatable("koordinator.sh/gpu", "800").build())
         state.set_device(device(name, gpus="2x2x2,80Gi"))
-    for index in range(4 * NODES):
-        name, first = f"node-{index % NODES}", index // NODES * 2
-        made = fresh(pod(f"low-{index}")).request("koordinator.sh/gpu", "200").started(f"2026-01-01T00:{index % 60:02d}:00Z")
-        world.cache.set_pod(holding(made, gpu=[first, first + 1]).on(name).info(counted_on_node=True), name)
-    attempts = Attempts(world, pod("high").priority(10).request("koordinator.sh/gpu", "200"), "Coscheduling")
+        for first in range(0, 8, 2):
+            minors = [first] * pods_a_card + [first + 1] * pods_a_card if pods_a_card else [first]
+            for part, minor in enumerate(minors):
+                low = fresh(pod(f"low-{index}-{minor}-{part}")).started(f"2026-01-01T00:{(index + minor) % 60:02d}:{part:02d}Z")
+                if pods_a_card:
+                    percent = 100 // pods_a_card
+                    low = holding(low, gpu={minor: percent}).request("koordinator.sh/gpu", str(percent))
+                else:
+                    low = holding(low, gpu=[minor, minor + 1]).request("koordinator.sh/gpu", "200")
+                world.cache.set_pod(low.on(name).info(counted_on_node=True), name)
+    return world
+
+
+def bench_attempt_to_preempt(benchmark: Any) -> None:
+    """All GPUs are taken, by 20,000 pods of two each; a more important pod of two has to evict one of them."""
+    attempts = Attempts(taken(0), pod("high").priority(10).request("koordinator.sh/gpu", "200"), "Coscheduling")
     benchmark.pedantic(attempt, setup=attempts.next, rounds=100, warmup_rounds=1)
+
+
+@pytest.fixture(scope="module")
+def halves() -> World:
+    return taken(2)
+
+
+def bench_attempt_to_preempt_where_amounts_do_not_decide(benchmark: Any, halves: World) -> None:
+    """80,000 pods, two halves on each GPU, and a whole one is wanted: the victims that amounts ask for are on two GPUs, on every node."""
+    attempts = Attempts(halves, pod("high").priority(10).request("koordinator.sh/gpu", "100"), "Coscheduling")
+    benchmark.pedantic(attempt, setup=attempts.next, rounds=100, warmup_rounds=1)
+
+
+def bench_first_attempt_to_preempt(benchmark: Any, halves: World) -> None:
+    """The same for requests that differ: nothing is known yet, and the dry run begins with all rows."""
+    attempts = iter(range(1, 1000))
+
+    def first() -> Any:
+        asked = pod("high").priority(10 + next(attempts)).request("koordinator.sh/gpu", "100")
+        return Attempts(halves, asked, "Coscheduling").next()
+
+    benchmark.pedantic(attempt, setup=first, rounds=30, warmup_rounds=1)

@@ -11,3 +11,6 @@ from koordsched._core.rows cimport Rows
 cdef void check_rows(
     DeviceTable table, DeviceRequest request, Rows rows, bint reserve, const uint8_t* aligned, int32_t* codes
 ) noexcept nogil
+
+# Return the same for one node, by its index, as Filter asks.
+cdef int32_t check_index(DeviceTable table, DeviceRequest request, Py_ssize_t index) noexcept nogil

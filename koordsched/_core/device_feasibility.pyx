@@ -58,22 +58,38 @@ cdef void check_rows(
     DeviceTable table, DeviceRequest request, Rows rows, bint reserve, const uint8_t* aligned, int32_t* codes
 ) noexcept nogil:
     cdef Py_ssize_t i, index
-    cdef int type = request.types[0]
-    cdef bint by_labels = request.shared, one_type = request.type_count == 1 and not request.for_all[type] and not request.takes_vfs
-    cdef bint pairs = _is_plain_pair(request)
+    cdef bint by_labels = request.shared, one_type = _asks_one_type(request), pairs = _is_plain_pair(request)
     for i in range(rows.count):
         index = index_of(table, rows.at[i])
         codes[i] = check_labels(table, request, index) if by_labels else PASS
         if codes[i] != PASS or not table.node[index].flags & HAS_ENTRY or (aligned != NULL and aligned[i]):
             continue
-        if pairs and _is_pair_on_switches(table, request, index):
-            codes[i] = PASS
-        elif not one_type:
-            codes[i] = _check(table, request, index, reserve)
-        elif table.node[index].cells[type].count == 0:
-            codes[i] = NO_DEVICES | type << DETAIL_BITS
-        else:
-            codes[i] = _check_type(table, request, index, type, fitting_of(table, request, index, type), request.count[type])
+        codes[i] = _check_devices(table, request, index, reserve, one_type, pairs)
+
+
+cdef int32_t check_index(DeviceTable table, DeviceRequest request, Py_ssize_t index) noexcept nogil:
+    cdef int32_t code = check_labels(table, request, index)
+    if code != PASS or not table.node[index].flags & HAS_ENTRY:
+        return code
+    return _check_devices(table, request, index, False, _asks_one_type(request), _is_plain_pair(request))
+
+
+cdef inline int32_t _check_devices(
+    DeviceTable table, DeviceRequest request, Py_ssize_t index, bint reserve, bint one_type, bint pairs
+) noexcept nogil:
+    """Return the code of a node whose labels let the pod pass. one_type, pairs: what the two functions below say of the request."""
+    cdef int type = request.types[0]
+    if pairs and _is_pair_on_switches(table, request, index):
+        return PASS
+    if not one_type:
+        return _check(table, request, index, reserve)
+    if table.node[index].cells[type].count == 0:
+        return NO_DEVICES | type << DETAIL_BITS
+    return _check_type(table, request, index, type, fitting_of(table, request, index, type), request.count[type])
+
+
+cdef inline bint _asks_one_type(DeviceRequest request) noexcept nogil:
+    return request.type_count == 1 and not request.for_all[request.types[0]] and not request.takes_vfs
 
 
 cdef bint _is_plain_pair(DeviceRequest request) noexcept nogil:

@@ -164,6 +164,9 @@ cdef class DeviceTable:
     cdef int _take(self, int type, Cells* cells, int count) except -1
     cdef int _widen(self, int type, Py_ssize_t capacity) except -1
 
+# Return an amount within 0 and the largest one that is counted.
+cdef int64_t cut_amount(object amount) except? -1
+
 cdef inline Py_ssize_t index_of(DeviceTable table, Py_ssize_t row) noexcept nogil:
     """Return the index of a row's node, 0 when nothing was ever known of it."""
     cdef Py_ssize_t index = table.nodes.attribute[table.index_attribute, row]

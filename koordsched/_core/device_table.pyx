@@ -149,7 +149,7 @@ cdef class DeviceTable:
             for resource, amount in amounts.items():
                 r = resource - first_resource(type)
                 if 0 <= r < resources_of(type):
-                    columns.used[r * columns.capacity + cell] += sign * _cut(amount)
+                    columns.used[r * columns.capacity + cell] += sign * cut_amount(amount)
             columns.holds[cell] += sign
             if vfs:
                 self._hold_vfs(index, type, minor, vfs, sign)
@@ -291,8 +291,8 @@ cdef class DeviceTable:
         for resource, amount in device.totals.items():
             r = resource - first
             if 0 <= r < resources_of(type):
-                columns.total[r * columns.capacity + cell] = _cut(amount)
-                sums[2 * r] += _cut(amount)
+                columns.total[r * columns.capacity + cell] = cut_amount(amount)
+                sums[2 * r] += cut_amount(amount)
         return 0
 
     cdef void settle(self, Py_ssize_t index, int type, Py_ssize_t cell) noexcept nogil:
@@ -646,7 +646,7 @@ cdef class DeviceTable:
 cdef int64_t MAX_INT64 = 0x7fffffffffffffff
 
 
-cdef int64_t _cut(object amount) except? -1:
+cdef int64_t cut_amount(object amount) except? -1:
     return max(0, min(amount, LARGEST_AMOUNT))
 
 

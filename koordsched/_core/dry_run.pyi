@@ -5,10 +5,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koordsched._core.pod_index import PodIndex
+from koordsched._core.removal_filter import RemovalFilter
 from koordsched._core.table import Request
 
 class DryRun:
-    """Which pods a preemptor of this priority and request would evict on each row, if amounts alone decide. O(rows that changed) a refresh.
+    """Which pods a preemptor of this priority and request would evict on each row, if amounts decide. O(rows that changed) a refresh.
 
     On each row all pods of lower priority in the group are removed; if the request fits then, as many as possible are put back: first those
     whose eviction violates a disruption budget, then the others, each in the index's order. Those that cannot be put back are the victims.
@@ -22,10 +23,12 @@ class DryRun:
         request: Request,
         group: int = 0,
         release: Sequence[tuple[int, int]] = (),
+        other: RemovalFilter | None = None,
     ) -> None:
         """index: the pods on the rows, which are the possible victims. nominated: pods that count on their row, too, for a preemptor of
         the same or a lower priority, without being victims. group: that of the pods that may be evicted. release: (resource, amount) that
-        the victims of a row must release besides; which they release is the same for every row."""
+        the victims of a row must release besides; which they release is the same for every row. other: a filter that has to pass the
+        row, too, whenever amounts do."""
 
     @property
     def priority(self) -> int: ...
@@ -38,8 +41,11 @@ class DryRun:
         """Bring all rows up to date. Comes before everything else."""
 
     def codes(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return per row 0 (it fits), -1 (no possible victim), -2 (no node), -3 (its possible victims do not release enough) or
-        filter_fit's code without all possible victims."""
+        """Return per row 0 (it fits), -1 (no possible victim), -2 (no node), -3 (its possible victims do not release enough), filter_fit's
+        code without all possible victims, or where amounts suffice then -4 (the other filter refuses it) or -5 (that one does not know)."""
+
+    def refusals(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the other filter's code of each row without all possible victims; only where `codes` is -4 does it mean anything."""
 
     def best(self, rows: NDArray[np.int32], order: NDArray[np.int32]) -> int:
         """Return the best of these rows that fit, -1 when none does.

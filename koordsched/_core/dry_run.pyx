@@ -1,4 +1,7 @@
-"""The dry run of preemption on all rows at once, by amounts alone: the victims of each row, and how the rows compare."""
+"""The dry run of preemption on all rows at once: the victims of each row, and how the rows compare.
+
+Amounts decide, and one filter more if the preemptor has one that says what it would answer while pods are removed (`RemovalFilter`).
+"""
 
 import numpy as np
 
@@ -16,7 +19,8 @@ cdef int64_t VIOLATION = <int64_t> 1 << 46  # added for each victim that violate
 cdef class DryRun:
 
     def __init__(
-        self, PodIndex index not None, PodIndex nominated not None, int32_t priority, Request request not None, int32_t group=0, release=()
+        self, PodIndex index not None, PodIndex nominated not None, int32_t priority, Request request not None, int32_t group=0, release=(),
+        RemovalFilter other=None,
     ):
         cdef Py_ssize_t j
         if request.ids.shape[0] > MOST_IDS:
@@ -29,6 +33,7 @@ cdef class DryRun:
         self.priority = priority
         self.group = group
         self.request = request
+        self.other = other
         self.width = request.ids.shape[0]
         self.wide = self.width + len(release)
         self.largest = request.largest
@@ -111,6 +116,7 @@ cdef class DryRun:
         cdef Py_ssize_t capacity = self.index.table.capacity
         self.capacity = capacity
         self.code = np.full(capacity, ABSENT, np.int32)
+        self.refusal = np.zeros(1 if self.other is None else capacity, np.int32)
         PyMem_Free(self.rank)
         self.rank = NULL  # or it would be freed twice if the next line fails
         self.rank = <Rank*> PyMem_Calloc(capacity, sizeof(Rank))
@@ -148,7 +154,7 @@ cdef class DryRun:
         for i in range(self.width, self.wide):
             if self.free[i] < 0:
                 self.code[row] = OVER_LIMIT
-        if self.code[row] != FITS:
+        if self.code[row] != FITS or (self.other is not None and not self._other_passes(row, pods, begin, end)):
             return 0
         self._find_violating(pods, begin, end)
         for i in range(begin, end):
@@ -157,8 +163,32 @@ cdef class DryRun:
         for i in range(begin, end):
             if not self.violating[i]:
                 self._reprieve(pods, i)
+        if self.other is not None:
+            for i in range(begin, end):
+                if self.victim[i]:
+                    self.other.put_back(i)
+            self.other.end()
         self._sum_up(row, pods, begin, end)
         return 0
+
+    cdef bint _other_passes(self, Py_ssize_t row, IndexedPod* pods, Py_ssize_t begin, Py_ssize_t end) except -1:
+        """Remove all possible victims for the other filter; if it does not pass the row then, note why and put them back."""
+        cdef Py_ssize_t i
+        if not self.other.begin(row):
+            self.code[row] = UNKNOWN
+            return False
+        for i in range(begin, end):
+            if self._removable(&pods[i]):
+                self.other.remove(i)
+        self.refusal[row] = self.other.code()
+        if not self.refusal[row]:
+            return True
+        self.code[row] = REFUSED
+        for i in range(begin, end):
+            if self._removable(&pods[i]):
+                self.other.put_back(i)
+        self.other.end()
+        return False
 
     cdef void _begin_row(self, Py_ssize_t row) noexcept:
         # What is free as long as no pod is removed.
@@ -243,9 +273,15 @@ cdef class DryRun:
         if not self._removable(&pods[i]):
             return
         self._shift(&pods[i], -1)
-        if not self._fits():
-            self._shift(&pods[i], 1)
-            self.victim[i] = 1
+        if self._fits():
+            if self.other is None:
+                return
+            self.other.put_back(i)
+            if self.other.code() == 0:
+                return
+            self.other.remove(i)
+        self._shift(&pods[i], 1)
+        self.victim[i] = 1
 
     cdef void _sum_up(self, Py_ssize_t row, IndexedPod* pods, Py_ssize_t begin, Py_ssize_t end) noexcept:
         cdef Py_ssize_t i
@@ -273,7 +309,7 @@ cdef class DryRun:
         return self.wide > self.width
 
     def codes(self, const int32_t[::1] rows):
-        """Return FITS, NO_VICTIM, ABSENT, OVER_LIMIT or the code of filter_fit for each row."""
+        """Return FITS, NO_VICTIM, ABSENT, OVER_LIMIT, REFUSED, UNKNOWN or the code of filter_fit for each row."""
         cdef Py_ssize_t i
         answer = np.empty(rows.shape[0], np.int32)
         cdef int32_t[::1] view = answer
@@ -281,6 +317,17 @@ cdef class DryRun:
             if rows[i] < 0 or rows[i] >= self.capacity:
                 raise IndexError(f"row {rows[i]} of {self.capacity}")
             view[i] = self.code[rows[i]]
+        return answer
+
+    def refusals(self, const int32_t[::1] rows):
+        """Return the other filter's code of each row; it means something where the row's code is REFUSED."""
+        cdef Py_ssize_t i
+        answer = np.empty(rows.shape[0], np.int32)
+        cdef int32_t[::1] view = answer
+        for i in range(rows.shape[0]):
+            if rows[i] < 0 or rows[i] >= self.refusal.shape[0]:
+                raise IndexError(f"row {rows[i]} of {self.refusal.shape[0]}")
+            view[i] = self.refusal[rows[i]]
         return answer
 
     def best(self, const int32_t[::1] rows, const int32_t[::1] order):

@@ -33,6 +33,8 @@ from koordsched.framework.status import Code, Status
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
+    from koordsched._core.pod_index import PodIndex
+    from koordsched._core.removal_filter import RemovalFilter
     from koordsched._core.table import Request
     from koordsched.api.kinds import Kind
     from koordsched.api.podinfo import PodInfo
@@ -249,9 +251,6 @@ class FilterNodesPlugin(Plugin):
     follows_pods: bool = False
     """Whether pods on a node matter to it by state of its own alone, which follows simulations (`PodFollower`): `reads` need not name
     USAGE then, and pods that hold nothing of that state cost it nothing."""
-    removals_only_help: bool = False
-    """Whether a node that passes goes on to pass when pods leave it. Preemption then looks only at nodes where the victims that amounts ask
-    for might do, instead of trying sets of victims on every node that `affected_by_removals` names."""
 
     @abstractmethod
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
@@ -272,6 +271,12 @@ class FilterNodesPlugin(Plugin):
         """Return on which rows the answer could be another one if any of the pods that run there were gone; None: on all.
 
         codes: the answers as they are. Only asked of filters for which pods on nodes matter; preemption tries such rows one by one.
+        """
+        return None
+
+    def removal_filter(self, state: CycleState, pod: PodInfo, victims: PodIndex) -> RemovalFilter | None:
+        """Return the kernel that answers as this filter would if pods of the index were removed, so that preemption works out all rows at
+        once; None: it tries rows one by one. Only asked of filters that follow pods, and to which pods that are nominated do not matter.
         """
         return None
 

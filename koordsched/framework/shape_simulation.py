@@ -18,12 +18,13 @@ from koordsched._core.change import NodeChange
 from koordsched.config.extension_points import PRE_FILTER
 from koordsched.framework.interface import PreFilterResult
 from koordsched.framework.row_refusals import NO_ROWS, RowRefusals, Rows
-from koordsched.framework.simulation import FitFilter, NodeSimulation, OtherVerdicts
+from koordsched.framework.simulation import DryRunFilter, FitFilter, NodeSimulation, OtherVerdicts
 from koordsched.framework.status import Code, PluginError, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
+    from koordsched._core.pod_index import PodIndex
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
     from koordsched.cache.nodes import NodeInfo
@@ -155,11 +156,19 @@ class ShapeSimulation(NodeSimulation):
                 return FitFilter(f, plugin.name, request, alone=not any(map(self._all.depend_on_pods, others)))
         return None
 
-    def other_verdicts(self, f: int, pod: PodInfo, rows: Rows) -> OtherVerdicts:
+    def dry_run_filter(self, pod: PodInfo, fit: FitFilter, victims: PodIndex) -> DryRunFilter | None:
+        for f, plugin in enumerate(self._shape.filters):
+            if f > fit.f and plugin.follows_pods:
+                kernel = plugin.removal_filter(self._shape.state, pod, victims)
+                if kernel is not None:
+                    others = (other for g, other in enumerate(self._shape.filters) if g not in {f, fit.f})
+                    return DryRunFilter(f, kernel, alone=not any(map(self._all.depend_on_pods, others)))
+        return None
+
+    def other_verdicts(self, f: int, pod: PodInfo, rows: Rows, known: Collection[int] = (), until: int | None = None) -> OtherVerdicts:
         found = OtherVerdicts()
-        unconfirmed = np.zeros(len(rows), np.bool_)
-        for g, plugin in enumerate(self._shape.filters):
-            if g == f or not len(rows) or (g < f and not self._all.depend_on_pods(plugin)):
+        for g, plugin in enumerate(self._shape.filters[:until]):
+            if g == f or g in known or not len(rows) or (g < f and not self._all.depend_on_pods(plugin)):
                 continue
             with self._view():
                 codes = plugin.filter_nodes(self._shape.state, pod, self._all.cache.select(rows)) if g > f else None
@@ -168,16 +177,11 @@ class ShapeSimulation(NodeSimulation):
             affected = self.affected_by_removals(g, pod, rows, codes)
             if not codes.any() and not affected.any():
                 continue  # as a rule
-            if plugin.removals_only_help:
-                unconfirmed |= affected
-                kept = affected | (codes == 0)
-            else:
-                found.uncertain.append(rows[affected])
-                kept = ~affected & (codes == 0)
+            found.uncertain.append(rows[affected])
             refused = ~affected & (codes != 0)
             found.refused.append(RowRefusals.of_codes(rows[refused], codes[refused], partial(self.explain, g, pod)))
-            rows, unconfirmed = rows[kept], unconfirmed[kept]
-        found.passing, found.unconfirmed = rows[~unconfirmed], rows[unconfirmed]
+            rows = rows[~affected & (codes == 0)]
+        found.passing = rows
         return found
 
     def affected_by_removals(self, f: int, pod: PodInfo, rows: Rows, codes: Codes) -> Flags:

@@ -12,12 +12,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from koordsched._core.removal_filter import RemovalFilter
 from koordsched._core.table import Request
 from koordsched.framework.row_refusals import NO_ROWS, RowRefusals, Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
+    from koordsched._core.pod_index import PodIndex
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import NodeInfo
     from koordsched.framework.status import Status
@@ -32,13 +34,20 @@ class FitFilter(NamedTuple):
     alone: bool  # pods on nodes matter to no other filter
 
 
+class DryRunFilter(NamedTuple):
+    """A filter that the dry run of preemption asks besides comparing amounts; it runs after the one that does."""
+
+    f: int
+    kernel: RemovalFilter
+    alone: bool  # pods on nodes matter to no filter but these two
+
+
 class OtherVerdicts(msgspec.Struct):
     """What filters say of rows that another filter is the first to refuse."""
 
     passing: Rows = NO_ROWS  # they pass all other filters, whichever pods there are removed
     refused: list[RowRefusals] = msgspec.field(default_factory=list)  # they stay refused, whichever pods there are removed
     uncertain: list[Rows] = msgspec.field(default_factory=list)  # it depends on which pods are removed: see `simulate_on_node`
-    unconfirmed: Rows = NO_ROWS  # it depends on that, but of filters that removals only help
 
 
 class NodeSimulation(Protocol):
@@ -75,8 +84,14 @@ class NodeSimulation(Protocol):
     def fit_filter(self, pod: PodInfo) -> FitFilter | None:
         """Return the filter that compares a request with what is free; None when no such filter runs."""
 
-    def other_verdicts(self, f: int, pod: PodInfo, rows: Rows) -> OtherVerdicts:
-        """Return what the other filters say of rows that filter f is the first to refuse, if pods are removed until f lets them pass."""
+    def dry_run_filter(self, pod: PodInfo, fit: FitFilter, victims: PodIndex) -> DryRunFilter | None:
+        """Return the filter that can be asked while pods of the index are removed; None when no such filter runs."""
+
+    def other_verdicts(self, f: int, pod: PodInfo, rows: Rows, known: Collection[int] = (), until: int | None = None) -> OtherVerdicts:
+        """Return what the other filters say of rows that filter f is the first to refuse, if pods are removed until f lets them pass.
+
+        known: filters whose answers then are known already. until: only filters that run before this one are asked.
+        """
 
     def affected_by_removals(self, f: int, pod: PodInfo, rows: Rows, codes: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Return on which rows filter f, which answers codes now, could answer otherwise if pods that run there were removed."""

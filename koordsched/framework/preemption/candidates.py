@@ -3,8 +3,7 @@
 kube-scheduler tries nodes from a random one on until a tenth of them, at least a hundred, are candidates. Here all nodes count that can be
 judged by amounts (`estimate`), and the others in the order of what they can be worth at best:
 
-- For rows judged by amounts the kernel has the victims and how they rank; the best one is a minimum over columns. Unconfirmed rows take
-  part in that, and where the best row is one, all filters are asked whether these victims do.
+- For rows judged by amounts the kernel has the victims and how they rank; the best one is a minimum over columns.
 - Every other row is simulated with all filters. Whatever these demand, the evicted pods must make room for the pod's request, so some
   victim has at least the priority that `lower_bounds` names, and one violates a budget if `lower_bounds` says so. Rows are simulated in
   the order of these bounds, and no more once no bound is better than the best candidate so far: (violations, highest priority) of any
@@ -28,7 +27,6 @@ from koordsched.framework.diagnosis import Refusal, count_reasons, fit_error
 from koordsched.framework.preemption.estimate import Estimator
 from koordsched.framework.preemption.rules import NOT_HELPFUL, NOTHING
 from koordsched.framework.preemption.victims_index import is_of_daemon_set, started_at
-from koordsched.framework.row_refusals import NO_ROWS
 from koordsched.framework.status import PluginError, Status, error, unschedulable
 from koordsched.log import get_logger
 
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
     from koordsched.framework.preemption.estimate import CandidateEstimate, Preemptor
     from koordsched.framework.preemption.rules import PreemptionRules
     from koordsched.framework.preemption.victims_index import DisruptionBudgets, VictimsIndex
-    from koordsched.framework.row_refusals import Rows
     from koordsched.queue.nominator import Nominator
 
 log = get_logger(__name__)
@@ -61,9 +58,6 @@ oldest of the most important victims started, position in the order of nodes. `_
 Bound = tuple[int, int, int, int]  # of the first four
 
 WEIGHT = 1 << 31
-MOST_REFUTED = 16
-"""Nodes on which the victims that amounts ask for turn out not to do, before it is left at that: each of them costs a tenth of a
-millisecond (bench/bench_deviceshare.py::bench_attempt_to_preempt)."""
 
 
 class PreemptionCandidate(msgspec.Struct, frozen=True):
@@ -165,21 +159,17 @@ class CandidateFinder:
             return self.rules.no_victims
         return PreemptionCandidate(row, [lower[i] for i in sorted(victims)], sum(violating[i] for i in victims))
 
-    def confirms(self, preemptor: Preemptor, candidate: PreemptionCandidate, *, expected: bool = True) -> bool:
-        """Ask all filters whether the pod would fit without the victims: no pod is to be evicted for an estimate alone.
-
-        expected: it is a mistake if it would not.
-        """
+    def confirms(self, preemptor: Preemptor, candidate: PreemptionCandidate) -> bool:
+        """Ask all filters whether the pod would fit without the victims: no pod is to be evicted for an estimate alone."""
         node = self._cache.infos[candidate.row]
         if node is None:
             return False
         ahead = self._nominator.ahead(preemptor.pod, node.name)
         refusal = preemptor.simulation.simulate_on_node(preemptor.pod, node, add=ahead, remove=candidate.victims)
-        if refusal is not None and expected:
-            log.error(
-                "preemption expected room that the filters do not see", pod=preemptor.pod.key, node=node.name, refusal=refusal.message
-            )
-        return refusal is None
+        if refusal is None:
+            return True
+        log.error("preemption expected room that the filters do not see", pod=preemptor.pod.key, node=node.name, refusal=refusal.message)
+        return False
 
     # Choice
 
@@ -220,6 +210,9 @@ class _Search:
     def best(self, enough: int) -> PreemptionCandidate | None:
         """Return the best candidate, None when there is none. PluginError when a node could not be asked about and no other is one."""
         found, estimate = self._best_by_amounts(), self._estimate
+        if found is not None and not self._finder.confirms(self._preemptor, found):
+            estimate.to_simulate = np.concatenate((estimate.to_simulate, estimate.by_amounts))
+            found = None
         if not len(estimate.to_simulate):
             return found
         known = None if found is None else self._finder.rank(found)
@@ -239,7 +232,6 @@ class _Search:
 
     def all(self, most: int) -> list[PreemptionCandidate]:
         dry_run, found = self._estimate.dry_run, []
-        self._leave_to_simulation(self._estimate.unconfirmed)
         if dry_run is not None:
             found = [PreemptionCandidate(row, *dry_run.victims(row)) for row in self._estimate.by_amounts.tolist()]
         simulated = (self._simulated(row) for row, _ in self._by_bound())
@@ -255,39 +247,11 @@ class _Search:
         return found
 
     def _best_by_amounts(self) -> PreemptionCandidate | None:
-        """Return the best candidate of those for which the dry run's victims do, confirmed by all filters.
-
-        Where it only expects that they do it is asked about MOST_REFUTED nodes at most, the best ones, before all others are simulated.
-        What is better by amounts than the one returned has been simulated, or is left to be.
-        """
-        dry_run, estimate = self._estimate.dry_run, self._estimate
-        refuted = 0
-        while dry_run is not None:
-            rows = np.concatenate((estimate.by_amounts, estimate.unconfirmed))
-            row = dry_run.best(rows, self._finder.positions()) if len(rows) else -1
-            if row < 0:
-                return None
-            found = PreemptionCandidate(row, *dry_run.victims(row))
-            expected = row in estimate.by_amounts
-            try:
-                if self._finder.confirms(self._preemptor, found, expected=expected):
-                    return found
-            except PluginError:
-                if expected:
-                    raise
-            if expected:
-                estimate.to_simulate = np.concatenate((estimate.to_simulate, estimate.by_amounts))
-                estimate.by_amounts = NO_ROWS
-                continue
-            refuted += 1
-            self._leave_to_simulation(np.array([row], np.int32) if refuted < MOST_REFUTED else estimate.unconfirmed)
-        return None
-
-    def _leave_to_simulation(self, rows: Rows) -> None:
-        """Let these rows, which are unconfirmed, be simulated."""
-        estimate = self._estimate
-        estimate.unconfirmed = estimate.unconfirmed[~np.isin(estimate.unconfirmed, rows)]
-        estimate.to_simulate = np.concatenate((estimate.to_simulate, rows))
+        dry_run, rows = self._estimate.dry_run, self._estimate.by_amounts
+        if dry_run is None or not len(rows):
+            return None
+        row = dry_run.best(rows, self._finder.positions())
+        return None if row < 0 else PreemptionCandidate(row, *dry_run.victims(row))
 
     def _by_bound(self) -> Iterator[tuple[int, Bound]]:
         """Yield the rows to simulate with lower bounds of their rank, ascending."""

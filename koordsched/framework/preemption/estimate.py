@@ -4,10 +4,8 @@ Only nodes that refuse the pod with Unschedulable count. Each of them is one of:
 
 - by amounts: the filter that refuses it only compares amounts, all others let it pass, and none of them would answer otherwise if any pods
   of the node were removed (`affected_by_removals`). The dry run's victims are then exact, since the same amounts decide at every step of
-  the reprieve. Pods that are nominated for the node are amounts too, as long as other filters do not depend on pods at all.
-- unconfirmed: as by amounts, but for filters that removals only help (`FilterNodesPlugin.removals_only_help`) and that the removal of some
-  pods may change. Where they pass without the dry run's victims these are exact, too: with fewer pods removed amounts refuse, and with
-  these they pass at every step of the reprieve.
+  the reprieve. Pods that are nominated for the node are amounts too, as long as other filters do not depend on pods at all. One filter more
+  may refuse it, or change its answer, if the dry run can ask it at every step (`FilterNodesPlugin.removal_filter`).
 - to simulate: anything else that might work. All filters have to be asked (`candidates`).
 - without victims: no pod there may be evicted for it.
 - refused: it is known without asking why the node refuses the pod even without all possible victims; with that refusal.
@@ -29,25 +27,28 @@ from koordsched.framework.status import Code
 from koordsched.queue.nominator import NO_ROW
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from koordsched._core.removal_filter import RemovalFilter
     from koordsched._core.table import Request
     from koordsched.api.podinfo import PodInfo
     from koordsched.framework.diagnosis import Diagnosis
     from koordsched.framework.preemption.rules import PreemptionRules
     from koordsched.framework.preemption.victims_index import VictimsIndex
-    from koordsched.framework.simulation import FitFilter, NodeSimulation
+    from koordsched.framework.simulation import DryRunFilter, FitFilter, NodeSimulation
     from koordsched.framework.status import Status
     from koordsched.queue.nominator import Nominator
 
 NO_VICTIM = -1  # among the dry run's codes
 OVER_LIMIT = -3
+REFUSED = -4
+UNKNOWN = -5
 NOTHING: Sequence[tuple[int, int]] = ()
 MOST_RELEASED = 30  # resources; the kernel's limit
 MAX_BYTES = 32 << 20
-BYTES_A_ROW = 40
+BYTES_A_ROW = 44
 
 
 class Preemptor(NamedTuple):
@@ -64,7 +65,6 @@ class CandidateEstimate:
     def __init__(self, dry_run: DryRun | None, without_victims: int = 0) -> None:
         self.dry_run = dry_run  # None: no filter says what amounts the pod needs
         self.by_amounts: Rows = NO_ROWS
-        self.unconfirmed: Rows = NO_ROWS
         self.to_simulate: Rows = NO_ROWS
         self.without_victims = without_victims
         self.refused: list[tuple[Status, int]] = []  # refusals and how many nodes give them
@@ -72,7 +72,7 @@ class CandidateEstimate:
     @property
     def possible(self) -> bool:
         """Whether there may be a candidate."""
-        return bool(len(self.by_amounts) or len(self.unconfirmed) or len(self.to_simulate))
+        return bool(len(self.by_amounts) or len(self.to_simulate))
 
 
 class Estimator:
@@ -82,7 +82,7 @@ class Estimator:
         self._victims = victims
         self._nominator = nominator
         self._rules = rules
-        self._dry_runs: dict[tuple[int, Request, int, Sequence[tuple[int, int]]], DryRun] = {}
+        self._dry_runs: dict[tuple[int, Request, int, Sequence[tuple[int, int]], RemovalFilter | None], DryRun] = {}
         self._rebuilt = victims.rebuilt
 
     def estimate(self, preemptor: Preemptor, to_release: Mapping[str, int] | None = None) -> CandidateEstimate:
@@ -96,33 +96,43 @@ class Estimator:
             return CandidateEstimate(None, without_victims=resolvable)
         table, nominated = self._victims.bring_up_to_date().table, self._nominator.by_row()
         fit = simulation.fit_filter(pod)
+        other = None if fit is None else simulation.dry_run_filter(pod, fit, self._victims.index)
         if to_release is None:
             to_release = self._victims.to_release((pod,))
         columns_known = not to_release or (self._in_columns(to_release) and not self._rules.in_vain)
-        estimate = CandidateEstimate(None if fit is None else self.dry_run(pod, fit.request, to_release if columns_known else {}))
+        dry_run = None
+        if fit is not None:
+            kernel = None if other is None else other.kernel
+            dry_run = self.dry_run(pod, fit.request, to_release if columns_known else {}, kernel)
+        estimate = CandidateEstimate(dry_run)
         inexact = set(self._nominator.rows_beyond_amounts())
         own = self._nominator.row_of(pod.uid)
         if own != NO_ROW:
             inexact.add(own)
-        others_matter = nominated.nonempty_rows() if fit is not None and not fit.alone else NO_ROWS
-        exceptions = _Inexact(np.array(list(inexact), np.int32), others_matter, everywhere=not columns_known)
+        alone = fit is None or fit.alone or (other is not None and other.alone)
+        exceptions = _Inexact(
+            np.array(list(inexact), np.int32), NO_ROWS if alone else nominated.nonempty_rows(), everywhere=not columns_known
+        )
         sorting = _Sorting(preemptor, estimate, exceptions, table.capacity, self._rules.over_limit)
         if diagnosis.pre_filter is not None:
             sorting.simulate(table.live_rows() if simulation.rows is None else simulation.rows)
         else:
-            sorting.sort_refused_by_filters(fit)
-        sorting.sort_exceptions(fit)
+            sorting.sort_refused_by_filters(fit, other)
+        sorting.sort_exceptions(fit, other)
         return estimate
 
-    def dry_run(self, pod: PodInfo, request: Request, to_release: Mapping[str, int]) -> DryRun:
-        """Return the dry run for the pod's priority and group and these amounts, as of now. The index must be up to date."""
+    def dry_run(self, pod: PodInfo, request: Request, to_release: Mapping[str, int], other: RemovalFilter | None = None) -> DryRun:
+        """Return the dry run for the pod's priority and group and these amounts, as of now. The index must be up to date.
+
+        other: what is asked besides comparing amounts.
+        """
         victims = self._victims
         if self._rebuilt != victims.rebuilt:
             self._rebuilt = victims.rebuilt
             self._dry_runs.clear()
         resources = victims.columns.resources
         release = tuple(sorted([(resources[name], amount) for name, amount in to_release.items()])) if to_release else NOTHING
-        key = (pod.priority, request, victims.group_for(pod), release)
+        key = (pod.priority, request, victims.group_for(pod), release, other)
         found = self._dry_runs.pop(key, None)
         if found is None:
             most = max(4, MAX_BYTES // (BYTES_A_ROW * victims.index.table.capacity))
@@ -143,7 +153,7 @@ class _Inexact(NamedTuple):
     """Where the dry run does not know what decides.
 
     rows: it is wrong about nominated pods there: one is the preemptor itself, or means more than amounts. nominated: rows where nominated
-    pods may matter to other filters than the one that compares amounts. everywhere: it lacks amounts that have to be released.
+    pods may matter to other filters than those that it knows. everywhere: it lacks amounts that have to be released.
     """
 
     rows: Rows
@@ -163,25 +173,25 @@ class _Sorting:
         self._over_limit = over_limit
         self._limited = estimate.dry_run is not None and estimate.dry_run.limited
 
-    def sort_refused_by_filters(self, fit: FitFilter | None) -> None:
+    def sort_refused_by_filters(self, fit: FitFilter | None, other: DryRunFilter | None) -> None:
         """Sort the rows that the shape's filters refuse."""
         for (g, code), rows in self._simulation.unschedulable_rows(self._pod).items():
             if fit is None:
                 self.simulate(rows)
-            elif g == fit.f:
-                self._compare_amounts(g, self._exact(rows))
+            elif g == fit.f or (other is not None and g == other.f):
+                self._take_over(g, self._exact(rows), fit, other)
             else:
                 affected = self._simulation.affected_by_removals(g, self._pod, rows, np.full(len(rows), code, np.int32))
                 self.simulate(rows[affected])
                 self._refuse_for_good(g, code, self._exact(rows[~affected]), fit)
 
-    def sort_exceptions(self, fit: FitFilter | None) -> None:
+    def sort_exceptions(self, fit: FitFilter | None, other: DryRunFilter | None) -> None:
         """Sort the rows of which something else is true than what the shape's filters say: nominated pods or extenders refuse."""
         for status, rows in self._diagnosis.exceptions.groups():
             if status.code is not Code.UNSCHEDULABLE:
                 continue
             if fit is not None and status.plugin == fit.name:
-                self._compare_amounts(fit.f, self._exact(rows))
+                self._take_over(fit.f, self._exact(rows), fit, other)
             else:
                 self.simulate(rows)
 
@@ -189,7 +199,7 @@ class _Sorting:
         """Leave these rows to the filters, except where there is no possible victim."""
         dry_run = self._estimate.dry_run
         if dry_run is not None and len(rows):
-            rows = rows[self._codes(dry_run, rows) >= 0]
+            rows = rows[_are_possible(self._codes(dry_run, rows))]
         self._estimate.to_simulate = np.concatenate((self._estimate.to_simulate, rows))
 
     def _exact(self, rows: Rows) -> Rows:
@@ -211,19 +221,28 @@ class _Sorting:
         among = flags[rows]
         return (rows[~among], rows[among]) if among.any() else (rows, NO_ROWS)
 
-    def _compare_amounts(self, f: int, rows: Rows) -> None:
-        """Take over the dry run's answer for rows that filter f refuses, where no other filter is affected by removals."""
+    def _take_over(self, f: int, rows: Rows, fit: FitFilter, other: DryRunFilter | None) -> None:
+        """Take over the dry run's answer for rows that filter f, which it knows, is the first to refuse."""
+        dry_run, estimate, known = self._estimate.dry_run, self._estimate, {fit.f}
+        assert dry_run is not None
+        codes = self._codes(dry_run, rows)
+        self._refuse_short(fit.f, rows, codes)
+        if other is not None:
+            known.add(other.f)
+            estimate.to_simulate = np.concatenate((estimate.to_simulate, rows[codes == UNKNOWN]))
+            refused = self._pass_others(f, rows[codes == REFUSED], known, until=other.f)
+            self._refuse(RowRefusals.of_codes(refused, dry_run.refusals(refused), partial(self._simulation.explain, other.f, self._pod)))
+        estimate.by_amounts = np.concatenate((estimate.by_amounts, self._pass_others(f, rows[codes == 0], known)))
+
+    def _pass_others(self, f: int, rows: Rows, known: Collection[int], until: int | None = None) -> Rows:
+        """Return those of the rows that the filters besides the known ones pass whatever is removed; note what the others are."""
         estimate = self._estimate
-        assert estimate.dry_run is not None
-        codes = self._codes(estimate.dry_run, rows)
-        self._refuse_short(f, rows, codes)
-        fitting, nominated = self._split(rows[codes == 0], self._inexact.nominated)
-        others = self._simulation.other_verdicts(f, self._pod, fitting)
+        exact, nominated = self._split(rows, self._inexact.nominated)
+        others = self._simulation.other_verdicts(f, self._pod, exact, known, until)
         for refusals in others.refused:
             self._refuse(refusals)
         estimate.to_simulate = np.concatenate((estimate.to_simulate, nominated, *others.uncertain))
-        estimate.by_amounts = np.concatenate((estimate.by_amounts, others.passing))
-        estimate.unconfirmed = np.concatenate((estimate.unconfirmed, others.unconfirmed))
+        return others.passing
 
     def _refuse_for_good(self, g: int, code: int, rows: Rows, fit: FitFilter) -> None:
         """Note rows where filter g refuses whatever pods are removed; before it nominated pods may leave too little room."""
@@ -232,7 +251,7 @@ class _Sorting:
         if g > fit.f:
             self._refuse_short(fit.f, rows, codes)
             codes = codes[codes <= 0]
-        count = int((codes >= 0).sum())
+        count = int(_are_possible(codes).sum())
         if count:
             self._estimate.refused.append((self._simulation.explain(g, self._pod, code), count))
 
@@ -251,6 +270,11 @@ class _Sorting:
 
     def _refuse(self, refusals: RowRefusals) -> None:
         self._estimate.refused += [(status, len(rows)) for status, rows in refusals.groups()]
+
+
+def _are_possible(codes: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Answer where pods may be evicted, and would release enough."""
+    return (codes >= 0) | (codes <= REFUSED)
 
 
 def resolvable_nodes(diagnosis: Diagnosis) -> int:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from koordsched._core.device_allocation import allocate
 from koordsched._core.device_facts import DEVICE_RESOURCE_NAMES, DEVICE_TYPE_NAMES
 from koordsched._core.device_filter import filter_devices, score_devices
+from koordsched._core.device_removals import DeviceRemovals
 from koordsched._core.device_score import DeviceScoring
 from koordsched.api.koordinator.device_annotations import (
     DEVICE_ALLOCATED,
@@ -65,6 +66,8 @@ if TYPE_CHECKING:
     from koordsched._core.device_request import DeviceAdjustment
     from koordsched._core.hint_source import NumaHintSource
     from koordsched._core.numa_facts import Hint
+    from koordsched._core.pod_index import PodIndex
+    from koordsched._core.removal_filter import RemovalFilter
     from koordsched.api.koordinator.device_annotations import DeviceAllocations
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import NodeInfo, Nodes
@@ -99,7 +102,6 @@ class DeviceShare(
     pre_binds_reservations = True
     normalize = Normalize.DEFAULT
     follows_pods = True
-    removals_only_help = True
 
     def __init__(self, args: DeviceShareArgs, handle: Handle) -> None:
         self._cache = handle.cache
@@ -155,6 +157,10 @@ class DeviceShare(
 
     def affected_by_removals(self, state: CycleState, pod: PodInfo, nodes: Nodes, codes: Codes) -> Flags | None:
         return self._state.holding(nodes.rows)
+
+    def removal_filter(self, state: CycleState, pod: PodInfo, victims: PodIndex) -> RemovalFilter | None:
+        demand: DeviceDemand = state.read(PRE_FILTER_STATE)
+        return None if demand.adjustment is not None else DeviceRemovals(self._state.holdings(victims), demand.request)
 
     def _demand(self, state: CycleState, pod: PodInfo) -> DeviceDemand | None:
         """Return the pod's demand, None without devices. It is compiled here where the profile does not run the plugin's PreFilter."""

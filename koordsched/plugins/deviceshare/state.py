@@ -24,6 +24,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from koordsched._core.device_facts import DEVICE_RESOURCE_NAMES, DEVICE_TYPE_NAMES, NodeAccelerators
+from koordsched._core.device_removals import DeviceHoldings
 from koordsched._core.device_table import DeviceTable
 from koordsched.api.kinds import DEVICE, NODE
 from koordsched.api.koordinator.device_annotations import DEVICE_ALLOCATED, AllocatedDevice, device_allocations, has_null_devices
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from koordsched._core.device_facts import HeldDevice
+    from koordsched._core.pod_index import PodIndex
     from koordsched.api.core import Node
     from koordsched.api.koordinator.device_annotations import DeviceAllocations
     from koordsched.api.koordinator.devices import Device
@@ -107,6 +109,7 @@ class DeviceState(PodFollower):
         self._aside: dict[str, PodDevices] = {}  # by uid: of pods that a simulation has removed
         self._placeholders: dict[str, PodDevices] = {}  # by uid: all that their reservations hold; what owners took of it they hold
         self._holders = np.zeros(MIN_INDEXES, np.int32)  # by index: how many pods hold devices there
+        self._holdings: dict[PodIndex, DeviceHoldings] = {}
         self._problems = ProblemReporter(handle, INVALID_DEVICE_EVENT, "an object about devices is not right")
         handle.informer(NODE).add_handler(_Nodes(self, self._problems))
         handle.informer(DEVICE).add_handler(_Devices(self))
@@ -134,6 +137,27 @@ class DeviceState(PodFollower):
         """Return on which rows pods hold devices."""
         indexes = self._cache.table.attributes_of(self.table.index_attribute, rows)
         return self._holders[np.where(indexes < len(self._holders), indexes, 0)] > 0
+
+    def holdings(self, pods: PodIndex) -> DeviceHoldings:
+        """Return what the pods of an index of victims hold, compiled. Indexes are there as long as the cache."""
+        found = self._holdings.get(pods)
+        if found is None:
+            found = self._holdings[pods] = DeviceHoldings(self.table, pods, self._held_by)
+        return found
+
+    def _held_by(self, row: int, pods: Sequence[PodInfo]) -> Sequence[Sequence[HeldDevice]] | None:
+        """Return what each of these pods of a row holds; None where more happens when one leaves than that this is free.
+
+        A node without Device forgets its devices then, and what a pod has drawn of a reservation is the reservation's again.
+        """
+        info = self._cache.infos[row]
+        entry = None if info is None else self._entries.get(info.name)
+        if entry is None or not entry.pods:
+            return [()] * len(pods)
+        drawn_from = self._cache.credits.drawn_from
+        if entry.device is None or (self._placeholders and any(drawn_from(uid) is not None for uid in entry.pods)):
+            return None
+        return [() if (held := entry.pods.get(pod.uid)) is None else held.held for pod in pods]
 
     def device_ids(self, node_name: str) -> Mapping[tuple[str, int], str] | None:
         """Return the ids of a node's devices by type and minor; None when it has no Device."""

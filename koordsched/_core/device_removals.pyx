@@ -1,0 +1,200 @@
+"""What Filter says of a node's devices while preemption removes pods from it and puts them back.
+
+The columns of the node are changed and changed back, so that Filter's own code answers, whatever is asked for. What a pod holds is compiled
+once for all requests, so that to remove it is a few subtractions (bench_deviceshare.py::bench_first_attempt_to_preempt).
+"""
+
+from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Realloc
+from libc.stdint cimport int8_t, int32_t
+from libc.string cimport memset
+
+from koordsched._core.device_feasibility cimport check_index
+from koordsched._core.device_table cimport (
+    IS_LISTED,
+    DeviceColumns,
+    NodeShape,
+    cut_amount,
+    first_resource,
+    index_of,
+    position,
+    resources_of,
+)
+
+
+cdef class DeviceHoldings:
+
+    def __init__(self, DeviceTable table not None, PodIndex pods not None, held_by not None):
+        self.table = table
+        self.pods = pods
+        self.held_by = held_by
+        self.log = LogReader(pods.table)
+        self.pods_position = pods.log_end
+
+    def __dealloc__(self):
+        cdef Py_ssize_t row
+        for row in range(self.capacity):
+            self._forget(row)
+        PyMem_Free(self.rows)
+
+    cdef const RowHoldings* of(self, Py_ssize_t row) except NULL:
+        cdef RowHoldings* rows
+        if not self.log.is_current() or self.pods_position != self.pods.log_end:
+            self._forget_changed()
+        if row >= self.capacity:
+            rows = <RowHoldings*> PyMem_Realloc(self.rows, (self.pods.table.capacity + row) * sizeof(RowHoldings))
+            if rows == NULL:
+                raise MemoryError
+            memset(rows + self.capacity, 0, (self.pods.table.capacity + row - self.capacity) * sizeof(RowHoldings))
+            self.rows = rows
+            self.capacity = self.pods.table.capacity + row
+        if not self.rows[row].is_compiled:
+            self._compile(row)
+        return &self.rows[row]
+
+    cdef int _forget_changed(self) except -1:
+        cdef Py_ssize_t i
+        cdef int32_t[::1] changed
+        cdef UndoneTurn undone
+        found = self.pods.table.changes_since(self.log.position) if self.log.reaches() else None
+        if found is None or self.pods.log_end - self.pods_position > LOG_ROWS:
+            for i in range(self.capacity):
+                self._forget(i)
+        else:
+            undone = self.log.undone
+            if undone is not None:
+                for i in range(undone.rows.shape[0]):
+                    self._forget(undone.rows[i])
+            changed = found[0]
+            for i in range(changed.shape[0]):
+                self._forget(changed[i])
+            for i in range(self.pods_position, self.pods.log_end):
+                self._forget(self.pods.log[i & (LOG_ROWS - 1)])
+        self.log.done()
+        self.pods_position = self.pods.log_end
+        return 0
+
+    cdef void _forget(self, Py_ssize_t row) noexcept:
+        if row < self.capacity:
+            PyMem_Free(self.rows[row].first)
+            PyMem_Free(self.rows[row].cells)
+            PyMem_Free(self.rows[row].vfs)
+            memset(&self.rows[row], 0, sizeof(RowHoldings))
+
+    cdef int _compile(self, Py_ssize_t row) except -1:
+        cdef RowHoldings* found = &self.rows[row]
+        cdef Py_ssize_t i, index = index_of(self.table, row), cell = 0
+        cdef int count = self.pods.counts[row] if row < self.pods.capacity else 0
+        cdef int type, r, at, v, vfs_end = 0
+        cdef HeldCell* written
+        cdef const NodeShape* shape = &self.table.shape[index]
+        self._forget(row)
+        held = self.held_by(row, [<object> self.pods.pods[row][i].pod for i in range(count)])
+        if held is not None and not all([self._is_listed(index, device) for devices in held for device in devices]):
+            held = None
+        if held is None:
+            found.is_compiled = True
+            return 0
+        found.first = <int32_t*> PyMem_Calloc(count + 1, sizeof(int32_t))
+        found.cells = <HeldCell*> PyMem_Calloc(sum([len(devices) for devices in held]) + 1, sizeof(HeldCell))
+        found.vfs = <int32_t*> PyMem_Calloc(sum([len(device.vfs) for devices in held for device in devices]) + 1, sizeof(int32_t))
+        if found.first == NULL or found.cells == NULL or found.vfs == NULL:
+            raise MemoryError
+        for i in range(count):
+            for device in held[i]:
+                type = device.type
+                at = <int> (self.table.find(index, type, device.minor) - self.table.node[index].cells[type].start)
+                written = &found.cells[cell]
+                written.type = type
+                written.at = at
+                for resource, amount in device.amounts.items():
+                    r = resource - first_resource(type)
+                    if 0 <= r < resources_of(type):
+                        written.resource[written.named] = <int8_t> r
+                        written.amount[written.named] = cut_amount(amount)
+                        written.named += 1
+                written.vfs = vfs_end
+                if device.vfs and shape.vf_start[type] != NULL:
+                    for v in range(shape.vf_start[type][at], shape.vf_start[type][at + 1]):
+                        if self.table.bus_names[shape.vfs[type][v].bus] in device.vfs:
+                            found.vfs[vfs_end] = v
+                            vfs_end += 1
+                written.vfs_end = vfs_end
+                cell += 1
+            found.first[i + 1] = <int32_t> cell
+        found.count = count
+        found.is_known = found.is_compiled = True
+        return 0
+
+    cdef bint _is_listed(self, Py_ssize_t index, held):
+        # Of a device that no Device object lists no trace is left when the last pod that holds it is gone.
+        cdef Py_ssize_t cell = self.table.find(index, held.type, held.minor)
+        return cell >= 0 and self.table.columns[<int> held.type].state[cell] & IS_LISTED != 0
+
+
+cdef class DeviceRemovals(RemovalFilter):
+
+    def __init__(self, DeviceHoldings holdings not None, DeviceRequest request not None):
+        self.holdings = holdings
+        self.request = request
+
+    def __eq__(self, other):
+        if not isinstance(other, DeviceRemovals):
+            return NotImplemented
+        return self.holdings is (<DeviceRemovals> other).holdings and self.request is (<DeviceRemovals> other).request
+
+    def __hash__(self):
+        return hash((DeviceRemovals, id(self.holdings), id(self.request)))
+
+    cdef bint begin(self, Py_ssize_t row) except -1:
+        cdef int type
+        self.row = self.holdings.of(row)
+        self.index = index_of(self.holdings.table, row)
+        self.request.prepare(self.holdings.table)
+        for type in range(TYPES):
+            self.touched[type] = 0
+        self.is_changed = True
+        return self.row.is_known
+
+    cdef void remove(self, Py_ssize_t i) noexcept:
+        self._move(i, -1)
+
+    cdef void put_back(self, Py_ssize_t i) noexcept:
+        self._move(i, 1)
+
+    cdef void _move(self, Py_ssize_t i, int sign) noexcept:
+        cdef DeviceTable table = self.holdings.table
+        cdef const HeldCell* held
+        cdef DeviceColumns* columns
+        cdef Py_ssize_t k, cell
+        cdef int r, v
+        for k in range(self.row.first[i], self.row.first[i + 1]):
+            held = &self.row.cells[k]
+            columns = &table.columns[held.type]
+            cell = table.node[self.index].cells[held.type].start + held.at
+            for r in range(held.named):
+                columns.used[held.resource[r] * columns.capacity + cell] += sign * held.amount[r]
+            for v in range(held.vfs, held.vfs_end):
+                table.shape[self.index].vfs[held.type][self.row.vfs[v]].used += sign
+            self.touched[held.type] |= position(held.at)
+            self.is_changed = True
+
+    cdef int32_t code(self) noexcept:
+        if self.is_changed:
+            self._settle()
+            self.last = check_index(self.holdings.table, self.request, self.index)
+        return self.last
+
+    cdef void end(self) noexcept:
+        self._settle()
+
+    cdef void _settle(self) noexcept:
+        cdef DeviceTable table = self.holdings.table
+        cdef int type, at
+        for type in range(TYPES):
+            at = 0
+            while self.touched[type] >> at:
+                if self.touched[type] >> at & 1:
+                    table.settle(self.index, type, table.node[self.index].cells[type].start + at)
+                at += 1
+            self.touched[type] = 0
+        self.is_changed = False

@@ -1,0 +1,17 @@
+# What a filter other than that of amounts says of a row while preemption removes pods from it and puts them back (framework.md §7.4).
+#
+# A columnar filter with state of its own derives a kernel from RemovalFilter, and the dry run asks it at each step of the reprieve. The
+# kernel may change live columns of the row between `begin` and `end`, as nothing else runs then.
+
+from libc.stdint cimport int32_t
+
+cdef class RemovalFilter:
+    # Begin with a row, as it is. False: only the filter itself can say what it would answer there, and nothing else is called.
+    cdef bint begin(self, Py_ssize_t row) except -1
+    # Remove the row's i-th pod of the index of victims, and put it back.
+    cdef void remove(self, Py_ssize_t i) noexcept
+    cdef void put_back(self, Py_ssize_t i) noexcept
+    # Return the filter's code for the row as it is now, 0: it passes.
+    cdef int32_t code(self) noexcept
+    # Leave the row. All pods have been put back.
+    cdef void end(self) noexcept

@@ -36,6 +36,7 @@ def exchange(filename: str, pairs: list[tuple[CodeType, CodeType]]) -> int:
     """Give every living function with an old code its new one; return how many there were."""
     by_place = {(old.co_qualname, old.co_firstlineno): (old, new) for old, new in pairs}
     count = 0
+    gc.unfreeze()  # else what was frozen is not among the objects
     for living in gc.get_objects():
         if type(living) is not FunctionType or living.__code__.co_filename != filename:
             continue
@@ -43,4 +44,5 @@ def exchange(filename: str, pairs: list[tuple[CodeType, CodeType]]) -> int:
         if new is not None and living.__code__ == old:
             living.__code__ = new
             count += 1
+    gc.freeze()
     return count

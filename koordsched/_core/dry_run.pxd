@@ -23,6 +23,12 @@ cdef struct Rank:  # how a row's victims compare: the smaller the better, a fiel
     int32_t of_daemon_sets  # victims that can run on no other row
     double age              # minus the start time, in seconds, of the oldest victim of the highest priority
 
+cdef struct LowerPods:  # pods[begin:end] of a row: those of lower priority than the preemptor's, the most important first
+    IndexedPod* pods
+    Py_ssize_t begin
+    Py_ssize_t end
+    Py_ssize_t possible     # how many of them may be victims
+
 cdef class DryRun:
     cdef readonly PodIndex index        # the possible victims
     cdef readonly PodIndex nominated    # pods that count on their row if their priority is not lower
@@ -56,18 +62,17 @@ cdef class DryRun:
 
     cdef int _prepare(self) except -1
     cdef int _row(self, Py_ssize_t row) except -1
-    cdef bint _other_passes(self, Py_ssize_t row, IndexedPod* pods, Py_ssize_t begin, Py_ssize_t end) except -1
+    cdef bint _other_passes(self, Py_ssize_t row, LowerPods lower) except -1
     cdef void _reserve_for_nominated(self, Py_ssize_t row) noexcept
-    cdef Py_ssize_t _first_lower(self, Py_ssize_t row) noexcept
+    cdef LowerPods _lower_pods(self, Py_ssize_t row) noexcept
+    cdef LowerPods _evict_all(self, Py_ssize_t row) noexcept
+    cdef void _evict(self, LowerPods lower) noexcept
     cdef bint _removable(self, IndexedPod* pod) noexcept
     cdef int32_t _shortage(self) noexcept
     cdef void _begin_row(self, Py_ssize_t row) noexcept
     cdef bint _fits(self) noexcept
     cdef void _shift(self, IndexedPod* pod, int sign) noexcept
-    cdef void _find_violating(self, IndexedPod* pods, Py_ssize_t begin, Py_ssize_t end) noexcept
+    cdef void _find_violating(self, LowerPods lower) noexcept
     cdef void _reprieve(self, IndexedPod* pods, Py_ssize_t i) noexcept
-    cdef void _evict_all(self, Py_ssize_t row, IndexedPod* pods, Py_ssize_t begin, Py_ssize_t end) noexcept
-    cdef int64_t _cost(
-        self, IndexedPod* pods, Py_ssize_t begin, Py_ssize_t end, const int64_t* held, const int64_t* unit, int64_t k
-    ) noexcept
-    cdef void _sum_up(self, Py_ssize_t row, IndexedPod* pods, Py_ssize_t begin, Py_ssize_t end) noexcept
+    cdef int64_t _cost(self, LowerPods lower, const int64_t* held, const int64_t* unit, int64_t k) noexcept
+    cdef void _sum_up(self, Py_ssize_t row, LowerPods lower) noexcept

@@ -127,68 +127,85 @@ cdef class DryRun:
 
     cdef int _row(self, Py_ssize_t row) except -1:
         """Evict all pods of lower priority from the row, then reprieve as many as possible."""
-        cdef PodIndex index = self.index
-        cdef NodeTable table = index.table
-        cdef Py_ssize_t begin = 0, end = 0, i, removable = 0
-        cdef IndexedPod* pods = NULL
+        cdef Py_ssize_t i
+        cdef LowerPods lower
         if not 0 <= row < self.capacity:
             raise IndexError(f"row {row} of {self.capacity}")
-        if not table.live[row]:
+        if not self.index.table.live[row]:
             self.code[row] = ABSENT
             return 0
-        if row < index.capacity:
-            pods = index.pods[row]
-            end = index.counts[row]
-            begin = self._first_lower(row)
-        self._begin_row(row)
-        if row < self.nominated.capacity and self.nominated.counts[row]:
-            self._reserve_for_nominated(row)
-        for i in range(begin, end):
-            if self._removable(&pods[i]):
-                self._shift(&pods[i], 1)
-                removable += 1
-        if removable == 0:
+        lower = self._evict_all(row)
+        if lower.possible == 0:
             self.code[row] = NO_VICTIM
             return 0
         self.code[row] = self._shortage()
         for i in range(self.width, self.wide):
             if self.free[i] < 0:
                 self.code[row] = OVER_LIMIT
-        if self.code[row] != FITS or (self.other is not None and not self._other_passes(row, pods, begin, end)):
+        if self.code[row] != FITS or (self.other is not None and not self._other_passes(row, lower)):
             return 0
-        self._find_violating(pods, begin, end)
-        for i in range(begin, end):
+        self._find_violating(lower)
+        for i in range(lower.begin, lower.end):
             if self.violating[i]:
-                self._reprieve(pods, i)
-        for i in range(begin, end):
+                self._reprieve(lower.pods, i)
+        for i in range(lower.begin, lower.end):
             if not self.violating[i]:
-                self._reprieve(pods, i)
+                self._reprieve(lower.pods, i)
         if self.other is not None:
-            for i in range(begin, end):
+            for i in range(lower.begin, lower.end):
                 if self.victim[i]:
                     self.other.put_back(i)
             self.other.end()
-        self._sum_up(row, pods, begin, end)
+        self._sum_up(row, lower)
         return 0
 
-    cdef bint _other_passes(self, Py_ssize_t row, IndexedPod* pods, Py_ssize_t begin, Py_ssize_t end) except -1:
+    cdef bint _other_passes(self, Py_ssize_t row, LowerPods lower) except -1:
         """Remove all possible victims for the other filter; if it does not pass the row then, note why and put them back."""
         cdef Py_ssize_t i
         if not self.other.begin(row):
             self.code[row] = UNKNOWN
             return False
-        for i in range(begin, end):
-            if self._removable(&pods[i]):
+        for i in range(lower.begin, lower.end):
+            if self._removable(&lower.pods[i]):
                 self.other.remove(i)
         self.refusal[row] = self.other.code()
         if not self.refusal[row]:
             return True
         self.code[row] = REFUSED
-        for i in range(begin, end):
-            if self._removable(&pods[i]):
+        for i in range(lower.begin, lower.end):
+            if self._removable(&lower.pods[i]):
                 self.other.put_back(i)
         self.other.end()
         return False
+
+    cdef LowerPods _evict_all(self, Py_ssize_t row) noexcept:
+        # Set free[] to what is free beside nominated pods when all possible victims of the row are gone.
+        cdef LowerPods lower = self._lower_pods(row)
+        self._begin_row(row)
+        if row < self.nominated.capacity and self.nominated.counts[row]:
+            self._reserve_for_nominated(row)
+        self._evict(lower)
+        return lower
+
+    cdef LowerPods _lower_pods(self, Py_ssize_t row) noexcept:
+        cdef PodIndex index = self.index
+        cdef LowerPods lower
+        cdef Py_ssize_t i
+        memset(&lower, 0, sizeof(LowerPods))
+        if row < index.capacity:
+            lower.pods = index.pods[row]
+            lower.end = index.counts[row]
+            while lower.begin < lower.end and self.priorities[lower.pods[lower.begin].kind] >= self.priority:
+                lower.begin += 1
+        for i in range(lower.begin, lower.end):
+            lower.possible += self._removable(&lower.pods[i])
+        return lower
+
+    cdef void _evict(self, LowerPods lower) noexcept:
+        cdef Py_ssize_t i
+        for i in range(lower.begin, lower.end):
+            if self._removable(&lower.pods[i]):
+                self._shift(&lower.pods[i], 1)
 
     cdef void _begin_row(self, Py_ssize_t row) noexcept:
         # What is free as long as no pod is removed.
@@ -216,14 +233,6 @@ cdef class DryRun:
             for j in range(self.width):
                 self.free[j] -= amounts[self.ids[j]]
 
-    cdef Py_ssize_t _first_lower(self, Py_ssize_t row) noexcept:
-        # Return the index of the first pod of the row whose priority is lower than the preemptor's.
-        cdef IndexedPod* pods = self.index.pods[row]
-        cdef Py_ssize_t i = 0, count = self.index.counts[row]
-        while i < count and self.priorities[pods[i].kind] >= self.priority:
-            i += 1
-        return i
-
     cdef void _shift(self, IndexedPod* pod, int sign) noexcept:
         cdef Py_ssize_t j
         cdef const int64_t* amounts = self.amounts + pod.kind * self.stride
@@ -246,19 +255,20 @@ cdef class DryRun:
                 code |= 1 << j
         return code
 
-    cdef void _find_violating(self, IndexedPod* pods, Py_ssize_t begin, Py_ssize_t end) noexcept:
+    cdef void _find_violating(self, LowerPods lower) noexcept:
         # Set violating[begin:end]: with all of them evicted, the most important first, which evictions exceed a disruption budget.
         cdef PodIndex index = self.index
+        cdef IndexedPod* pods = lower.pods
         cdef Py_ssize_t i, k
         cdef int32_t budget
         cdef bint covered = False
-        for i in range(begin, end):
+        for i in range(lower.begin, lower.end):
             self.violating[i] = 0
             covered |= pods[i].budgets != 0
         if not covered:
             return
         self.left[:] = index.allowed
-        for i in range(begin, end):
+        for i in range(lower.begin, lower.end):
             if not self._removable(&pods[i]):
                 continue
             for k in range(index.set_begin[pods[i].budgets], index.set_begin[pods[i].budgets + 1]):
@@ -283,12 +293,13 @@ cdef class DryRun:
         self._shift(&pods[i], 1)
         self.victim[i] = 1
 
-    cdef void _sum_up(self, Py_ssize_t row, IndexedPod* pods, Py_ssize_t begin, Py_ssize_t end) noexcept:
+    cdef void _sum_up(self, Py_ssize_t row, LowerPods lower) noexcept:
+        cdef IndexedPod* pods = lower.pods
         cdef Py_ssize_t i
         cdef int32_t priority
         cdef Rank rank
         memset(&rank, 0, sizeof(Rank))
-        for i in range(begin, end):
+        for i in range(lower.begin, lower.end):
             if not self.victim[i]:
                 continue
             priority = self.priorities[pods[i].kind]
@@ -349,16 +360,14 @@ cdef class DryRun:
     def victims(self, Py_ssize_t row):
         """Return (victims, the most important first; how many violate a disruption budget) of a row that fits."""
         cdef Py_ssize_t i
+        cdef LowerPods lower
         self.index.table.check_row(row)
         self._prepare()
         self._row(row)
         if self.code[row] != FITS:
             raise LookupError(f"row {row} does not fit")
-        pods = [
-            <object> self.index.pods[row][i].pod
-            for i in range(self._first_lower(row), self.index.counts[row])
-            if self.victim[i]
-        ]
+        lower = self._lower_pods(row)
+        pods = [<object> lower.pods[i].pod for i in range(lower.begin, lower.end) if self.victim[i]]
         return pods, self.rank[row].violations
 
     def ranks(self, const int32_t[::1] rows):
@@ -383,9 +392,8 @@ cdef class DryRun:
 
     def slots(self, const int32_t[::1] rows):
         """Return how many such requests each row would have room for without its possible victims."""
-        cdef Py_ssize_t i, j, k, row
+        cdef Py_ssize_t i, j, row
         cdef int64_t fewest
-        cdef IndexedPod* pods
         answer = np.zeros(rows.shape[0], np.int64)
         cdef int64_t[::1] slots = answer
         self._prepare()
@@ -394,14 +402,7 @@ cdef class DryRun:
             self.index.table.check_row(row)
             if not self.index.table.live[row]:
                 continue
-            self._begin_row(row)
-            if row < self.nominated.capacity and self.nominated.counts[row]:
-                self._reserve_for_nominated(row)
-            if row < self.index.capacity:
-                pods = self.index.pods[row]
-                for k in range(self._first_lower(row), self.index.counts[row]):
-                    if self._removable(&pods[k]):
-                        self._shift(&pods[k], 1)
+            self._evict_all(row)
             fewest = MOST_SLOTS
             for j in range(self.width):
                 if self.free[j] <= 0:
@@ -415,9 +416,9 @@ cdef class DryRun:
         self, const int32_t[::1] rows, const int64_t[:, ::1] held, const int64_t[::1] unit, Py_ssize_t most, bint none_allowed=False
     ):
         """Return for each row and each k up to `most` what room for k times `unit` costs beside what is held, -1: there is none."""
-        cdef Py_ssize_t i, j, k, p, row, begin, end
+        cdef Py_ssize_t i, j, k, p, row
         cdef int64_t[2 * MOST_IDS] most_free
-        cdef IndexedPod* pods
+        cdef LowerPods lower
         if held.shape[0] != rows.shape[0] or held.shape[1] != self.width or unit.shape[0] != self.width:
             raise ValueError(f"amounts of {held.shape[1]} and {unit.shape[0]} resources, of {held.shape[0]} rows")
         answer = np.full((rows.shape[0], most + 1), -1, np.int64)
@@ -428,22 +429,11 @@ cdef class DryRun:
             self.index.table.check_row(row)
             if not self.index.table.live[row]:
                 continue
-            begin = end = 0
-            pods = NULL
-            if row < self.index.capacity:
-                pods = self.index.pods[row]
-                end = self.index.counts[row]
-                begin = self._first_lower(row)
-            self._begin_row(row)
-            if row < self.nominated.capacity and self.nominated.counts[row]:
-                self._reserve_for_nominated(row)
-            for p in range(begin, end):
-                if self._removable(&pods[p]):
-                    self._shift(&pods[p], 1)
-            self._find_violating(pods, begin, end)
+            lower = self._evict_all(row)
+            self._find_violating(lower)
             if none_allowed:
-                for p in range(begin, end):
-                    self.violating[p] = pods[p].budgets != 0
+                for p in range(lower.begin, lower.end):
+                    self.violating[p] = lower.pods[p].budgets != 0
             for j in range(self.width):
                 most_free[j] = self.free[j]
             for k in range(most + 1):
@@ -452,22 +442,21 @@ cdef class DryRun:
                     if self.free[j] < 0 and (held[i, j] or k * unit[j]):
                         break
                 else:
-                    cost[i, k] = self._cost(pods, begin, end, &held[i, 0], &unit[0], k)
+                    cost[i, k] = self._cost(lower, &held[i, 0], &unit[0], k)
                     continue
                 break
         return answer
 
-    cdef int64_t _cost(
-        self, IndexedPod* pods, Py_ssize_t begin, Py_ssize_t end, const int64_t* held, const int64_t* unit, int64_t k
-    ) noexcept:
+    cdef int64_t _cost(self, LowerPods lower, const int64_t* held, const int64_t* unit, int64_t k) noexcept:
         # Put back what fits beside what is held, those that violate a budget first; add up what is left. free[]: without all of them.
+        cdef IndexedPod* pods = lower.pods
         cdef Py_ssize_t p, j
         cdef int turn
         cdef bint fits
         cdef int64_t cost = 0
         cdef const int64_t* amounts
         for turn in range(2):
-            for p in range(begin, end):
+            for p in range(lower.begin, lower.end):
                 if not self._removable(&pods[p]) or self.violating[p] == turn:
                     continue
                 amounts = self.amounts + pods[p].kind * self.stride
@@ -488,41 +477,30 @@ cdef class DryRun:
 
         violating: of each of them, the most important first; those are put back before the others.
         """
-        cdef Py_ssize_t i, j, p, begin = 0, end = 0
+        cdef Py_ssize_t i, j, p
         cdef int turn
         cdef bint fits
-        cdef IndexedPod* pods = NULL
+        cdef LowerPods lower
         cdef const int64_t* amounts
         if held.shape[0] != self.width:
             raise ValueError(f"amounts of {held.shape[0]} resources: {self.width} count")
         self.index.table.check_row(row)
         self._prepare()
-        if row < self.index.capacity:
-            pods = self.index.pods[row]
-            end = self.index.counts[row]
-            begin = self._first_lower(row)
-        self._begin_row(row)
-        if row < self.nominated.capacity and self.nominated.counts[row]:
-            self._reserve_for_nominated(row)
+        lower = self._evict_all(row)
+        if violating.shape[0] != lower.possible:
+            raise ValueError(f"{violating.shape[0]} answers about {lower.possible} pods")
         for j in range(self.width):
             self.free[j] -= held[j]
-        i = 0
-        for p in range(begin, end):
-            if self._removable(&pods[p]):
-                self._shift(&pods[p], 1)
-                i += 1
-        if violating.shape[0] != i:
-            raise ValueError(f"{violating.shape[0]} answers about {i} pods")
         victims = []
         for turn in range(2):
             i = -1
-            for p in range(begin, end):
-                if not self._removable(&pods[p]):
+            for p in range(lower.begin, lower.end):
+                if not self._removable(&lower.pods[p]):
                     continue
                 i += 1
                 if violating[i] == turn:
                     continue
-                amounts = self.amounts + pods[p].kind * self.stride
+                amounts = self.amounts + lower.pods[p].kind * self.stride
                 fits = True
                 for j in range(self.width):
                     if held[j] and amounts[self.ids[j]] > self.free[j]:
@@ -541,8 +519,8 @@ cdef class DryRun:
         Both hold whatever other filters demand: without violations the preemptor fits only if it does once all pods that do not violate a
         budget are gone; and if it does not fit once all pods of a priority and below are gone, some victim has a higher one.
         """
-        cdef Py_ssize_t i, k, begin, end, row
-        cdef IndexedPod* pods
+        cdef Py_ssize_t i, k, row
+        cdef LowerPods lower
         violations = np.zeros(rows.shape[0], np.int32)
         priorities = np.zeros(rows.shape[0], np.int32)
         cdef int32_t[::1] violation = violations, priority = priorities
@@ -552,34 +530,27 @@ cdef class DryRun:
             self._row(row)
             if self.code[row] != FITS:
                 continue
-            pods = self.index.pods[row]
-            begin = self._first_lower(row)
-            end = self.index.counts[row]
-            self._evict_all(row, pods, begin, end)
+            # Nominated pods are left out: with them the bounds would be tighter, and without them they hold as well.
+            lower = self._lower_pods(row)
+            self._begin_row(row)
+            self._evict(lower)
             # Put the pods back, the highest priority first: the first priority of which not all pods fit again is the bound.
-            k = begin
-            while k < end:
-                priority[i] = self.priorities[pods[k].kind]
-                while k < end and self.priorities[pods[k].kind] == priority[i]:
-                    if self._removable(&pods[k]):
-                        self._shift(&pods[k], -1)
+            k = lower.begin
+            while k < lower.end:
+                priority[i] = self.priorities[lower.pods[k].kind]
+                while k < lower.end and self.priorities[lower.pods[k].kind] == priority[i]:
+                    if self._removable(&lower.pods[k]):
+                        self._shift(&lower.pods[k], -1)
                     k += 1
                 if not self._fits():
                     break
-            self._evict_all(row, pods, begin, end)
-            for k in range(begin, end):
-                if self.violating[k] and self._removable(&pods[k]):
-                    self._shift(&pods[k], -1)
+            self._begin_row(row)
+            self._evict(lower)
+            for k in range(lower.begin, lower.end):
+                if self.violating[k] and self._removable(&lower.pods[k]):
+                    self._shift(&lower.pods[k], -1)
             violation[i] = not self._fits()
         return violations, priorities
-
-    cdef void _evict_all(self, Py_ssize_t row, IndexedPod* pods, Py_ssize_t begin, Py_ssize_t end) noexcept:
-        # Nominated pods are left out: with them the bounds would be tighter, and without them they hold as well.
-        cdef Py_ssize_t i
-        self._begin_row(row)
-        for i in range(begin, end):
-            if self._removable(&pods[i]):
-                self._shift(&pods[i], 1)
 
 
 def cheapest(const int64_t[:, ::1] costs, Py_ssize_t wanted):

@@ -61,7 +61,6 @@ class EventResource(Enum):
     STORAGE_CLASS = "storage.k8s.io/StorageClass"
     VOLUME_ATTACHMENT = "storage.k8s.io/VolumeAttachment"
     RESOURCE_CLAIM = "ResourceClaim"
-    RESOURCE_SLICE = "ResourceSlice"
     DEVICE_CLASS = "DeviceClass"
     CUSTOM = "Custom"
     WILDCARD = "*"

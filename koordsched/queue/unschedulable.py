@@ -1,8 +1,7 @@
 """The unschedulable and gated pods, in their groups (`queued_pod.UnschedulableGroup`), found by key, by event and by announcement.
 
 An event finds groups through their subscriptions: a group is not looked at if none of its rejectors registered the event. An announcement
-finds the groups that wait under its key, and no other. Only `SubQueues`
-adds and removes pods.
+finds the groups that wait under its key, and no other. Only `SubQueues` adds and removes pods.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from koordsched.cluster.event_series import EventText
 from koordsched.framework.diagnosis import fit_error
-from koordsched.framework.status import Code, Status, internal_error
+from koordsched.framework.status import error, internal_error
 from koordsched.framework.waiting import WaitingPod
 from koordsched.log import get_logger
 from koordsched.queue.events import ASSIGNED_POD_DELETE, Scope
@@ -22,6 +22,7 @@ from koordsched.scheduler.failure import CLEAR_NOMINATION, SCHEDULER_NAME_UNMATC
 
 if TYPE_CHECKING:
     from koordsched.framework.cycle_state import CycleState
+    from koordsched.framework.status import Status
     from koordsched.scheduler.attempt import Attempt
     from koordsched.scheduler.context import SchedulerContext
     from koordsched.scheduler.extenders.chain import ExtenderChain
@@ -163,10 +164,10 @@ class BindingCycles:
         """Look at the pod as the cluster has it by now (frameworkext.md §4 item 11). None: it may be bound."""
         stored = (self._pods.pods if attempt.pod.reservation is None else self._pods.reserve_pods).get(attempt.info.key)
         if stored is None or stored.metadata.uid != attempt.info.uid:
-            return Status(Code.ERROR, (f'pod "{attempt.pod.pod.metadata.name}" not found',))
+            return error(f'pod "{attempt.pod.pod.metadata.name}" not found')
         if stored.spec.scheduler_name != attempt.info.profile:
-            return Status(Code.ERROR, (SCHEDULER_NAME_UNMATCHED,))
-        return Status(Code.ERROR, (POD_IS_BEING_DELETED,)) if stored.metadata.deletion_timestamp is not None else None
+            return error(SCHEDULER_NAME_UNMATCHED)
+        return error(POD_IS_BEING_DELETED) if stored.metadata.deletion_timestamp is not None else None
 
     async def _wait_on_permit(self, waiting: WaitingPod) -> Status | None:
         begun = self._context.clock.now()

@@ -12,7 +12,8 @@ The steps are those of a single pod (`cycle`). The other members stay in the que
 is undone changes nothing there, and only the pod that was popped is requeued. An undone turn is rewound in the node table: reserved and
 assumed pods are taken back, then the table's log and the versions of counts are what they were, so that no shape that had no part in the
 turn is evaluated again. Nothing awaits in a turn but extenders; what others do meanwhile cannot be rewound, so a turn that asks extenders
-is undone as single pods are. PostFilter is not run: evicting pods for one member is in vain as long as the others fit nowhere.
+is undone as single pods are. PostFilter is not run for a member, since evicting pods for it is in vain as long as the others fit nowhere:
+when the turn is undone the group's plugin may make room for all of them (`GroupTurnPlugin.group_post_filter`).
 """
 
 from __future__ import annotations

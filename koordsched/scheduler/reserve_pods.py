@@ -129,7 +129,8 @@ class _ReservePodHandler(PodHandler):
         report(self._context, pod, PodStatusUpdate(UNSCHEDULABLE, problem))
 
     def forget_problem(self, uid: str) -> None:
-        self._problems.pop(uid, None)
+        if self._problems.pop(uid, None) is not None:
+            self._context.status_writer.forget(uid)
 
     def _report_unreadable(self, pod: Pod, error: QuantityError) -> None:
         self.report_problem(pod, str(error))

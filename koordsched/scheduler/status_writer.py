@@ -1,9 +1,10 @@
-"""Writes why a pod is pending into its PodScheduled condition, and nominations, without making the scheduler wait (framework.md §6).
+"""Writes why pods and Reservations are pending into their conditions, and nominations, without the scheduler's waiting (framework.md §6).
 
-An update of a pod replaces one that was not written yet, so a pod costs one request however often it is tried meanwhile; what is on the
-cluster already is not written again. One pod's writes are in order, different pods' go in parallel, and binds come first. A write that
-fails is tried again for as long as the pod is pending: without the condition no autoscaler adds a node for it. A write that was refused
-for a reason that does not look as if it would pass is tried again rarely.
+What is written where is the origin's matter (`origins`); to the writer a Reservation is its reserve pod. An update of a pod replaces one
+that was not written yet, so a pod costs one request however often it is tried meanwhile; what is on the cluster already is not written
+again. One pod's writes are in order, different pods' go in parallel, and binds come first. A write that fails is tried again for as long as
+the pod is pending: without the condition no autoscaler adds a node for it. A write that was refused for a reason that does not look as if
+it would pass is tried again rarely.
 """
 
 from __future__ import annotations

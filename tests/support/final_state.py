@@ -6,14 +6,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from koordsched.api.kinds import EVENT, POD
+from koordsched.api.kinds import EVENT, POD, RESERVATION
 from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.metrics.collectors import BucketCounts
 from koordsched.scheduler.scheduler import Scheduler
 
 EVENTS = {
     ("Warning", "FailedScheduling", "Scheduling"): r".+",
-    ("Normal", "Scheduled", "Binding"): r"Successfully assigned \S+/\S+ to \S+",
+    ("Normal", "Scheduled", "Binding"): r"Successfully assigned (\S+/)?\S+ to \S+",
     ("Normal", "Preempted", "Preempting"): r"Preempted by pod \S+ on node \S+",
     ("Warning", "InvalidDevice", "Scheduling"): r".+",
     ("Warning", "InvalidNUMATopology", "Scheduling"): r".+",
@@ -48,7 +48,8 @@ async def _check_cache(scheduler: Scheduler) -> None:
     """Compare cache and queue with what the watches say, and look for what is kept of pods that are gone."""
     found = await scheduler.debugger.compare_with_watch()
     assert found.ok, f"the cache is not what the watches say: {found}"
-    cache, known = scheduler.cache, {pod.metadata.uid for pod in scheduler.pods.values()}
+    reservations = [informer.store for informer in scheduler._informers if informer.kind is RESERVATION]
+    cache, known = scheduler.cache, {obj.metadata.uid for store in (scheduler.pods, *reservations) for obj in store.values()}
     assert cache.assumed_count == sum(state.assumed for state in cache.pods.values())
     assert scheduler.status_writer._known <= known, "conditions of pods that are gone"
     nominated = {uid for pods in scheduler.queue.nominator.nodes.values() for uid in pods}

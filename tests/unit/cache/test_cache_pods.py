@@ -206,12 +206,14 @@ def test_removing_an_unknown_node_or_a_ghost_is_nothing() -> None:
 def test_a_simulation_counts_the_pods_inside_and_leaves_no_trace() -> None:
     cache = cache_with("n1")
     bind(cache, pod("there").cpu("1").host_port(80), "n1")
-    before, info = described(cache), cache.nodes_by_name["n1"]
+    before, info, end = described(cache), cache.nodes_by_name["n1"], cache.table.log_end
     with cache.simulate(info, add=[WEB.host_port(80).info(), pod("db").cpu("1").host_port(5432).info()]):
         assert used(cache, "n1") == (3, 2500)
         assert len(info.pods) == 3
         assert ports_in_use(cache) == [80, 5432]
+        assert cache.table.log_end == end
     assert described(cache) == before
+    assert cache.table.log_end == end
     assert list(info.pods) == ["uid-default-there"]
     assert ports_in_use(cache) == [80]
 

@@ -78,6 +78,19 @@ def test_a_credit_may_be_granted_before_its_placeholder_is_counted_and_revoked(w
     assert len(world.cache.credits) == 2
 
 
+def test_placeholders_that_an_owner_loses_one_after_the_other_are_no_longer_hidden(world: World) -> None:
+    for name in ("more", "again"):
+        world.cache.set_pod(pod(name).uid(name).on("n1").info(counted_on_node=True), "n1")
+        world.cache.credits.grant("x", name)
+    info = world.cache.nodes_by_name["n1"]
+    seen = []
+    for lost in ("more", "held", ""):
+        with world.cache.view("x"):
+            seen.append(sorted(info.pods))
+        world.cache.credits.revoke("x", lost)
+    assert seen == [[], ["more"], ["held", "more"]]
+
+
 def test_a_view_leaves_columns_ports_and_log_as_they_were(world: World) -> None:
     table, ports = world.cache.table, world.columns.host_ports
     before = {name: column.tolist() for name, column in table.columns().items()}

@@ -508,3 +508,22 @@ def test_nodes_of_which_nothing_else_is_said_are_those_that_evictions_cannot_hel
     refused = refusal_of(3, Counter({NO_VICTIMS: 2, OVER_LIMIT: 0}))
     assert refused.message == f"0/3 nodes are available: 1 {NOT_HELPFUL.message}, 2 {NO_VICTIMS.message}."
     assert refusal_of(2, Counter({NO_VICTIMS: 2})).message == f"0/2 nodes are available: 2 {NO_VICTIMS.message}."
+
+
+def test_pods_on_nodes_that_are_not_known_are_no_victims_however_they_change() -> None:
+    bench = Bench((1, full("low")), nodes=1)
+    preemptor = bench.preemptor()
+    assert bench.may_evict(preemptor) == {"n1": ["low"]}
+    lost = full("lost").on("unknown")
+    for made in (lost, lost.label("a", "b")):
+        bench.world.cache.set_pod(made.info(counted_on_node=True), "unknown")
+    assert bench.may_evict(preemptor) == {"n1": ["low"]}
+    bench.world.cache.remove_pod("uid-default-lost")
+    assert bench.may_evict(preemptor) == {"n1": ["low"]}
+
+
+def test_as_long_as_no_pod_has_failed_no_change_is_noted() -> None:
+    bench = Bench((1, full("low")))
+    bench.run("n1", full("low").label("a", "b"))
+    bench.world.cache.remove_pod("uid-default-low")
+    assert bench.victims._noted == []

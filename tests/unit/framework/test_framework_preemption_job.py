@@ -405,3 +405,34 @@ async def test_a_trigger_that_may_not_preempt_does_not_and_neither_does_one_that
     assert status is not None
     assert status.message == 'preemption: pods "job-0" not found'
     await asyncio.sleep(0)
+
+
+async def test_what_amounts_do_not_know_of_nominated_pods_is_asked_of_all_filters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """n1 has room by amounts for the job beside the nominated pod, whose port the job's pods want too."""
+    cluster = Cluster(monkeypatch, others={"n2": 5, "n3": 6})
+    ahead = cluster.world.signed(pod("ahead").host_port(80).priority(10).info())
+    cluster.world.nominator.set(ahead, "n1")
+    pods = cluster.waiting(*[made.host_port(80) for made in members(2)])
+    assert (await cluster.attempt(pods))[0] == PostFilterResult("n2")
+    assert cluster.nominations(pods)[1] == "n3"
+    await cluster.finish()
+
+
+async def test_a_node_that_amounts_rule_out_for_a_nominated_pod_may_take_the_job_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a nominated pod with a port the dry run counts the amounts, though it is of the job itself and goes with it."""
+    cluster = Cluster(monkeypatch, others={})
+    pods = cluster.waiting(*[made.host_port(80 + i) for i, made in enumerate(members(2, cpu="2"))])
+    assert (await cluster.attempt(pods))[0] == PostFilterResult("n1")
+    assert cluster.nominations(pods)[1] == "n1"
+    await cluster.finish()
+
+
+async def test_the_refusal_says_for_how_many_pods_there_is_room_where_they_are_placed_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(monkeypatch, others={"n2": 5})
+    pods = cluster.waiting(*[made.host_port(80) for made in members(3, cpu="1")])
+    result, status = await cluster.attempt(pods)
+    assert result == PostFilterResult("")
+    assert status is not None
+    reason = "2 node(s) didn't have free ports for the requested pod ports"
+    assert status.message == f"preemption: room can be made for 2 of 3 pods: 0/2 nodes are available: {reason}."
+    assert cluster.world.spawned == []

@@ -83,3 +83,21 @@ def test_no_pod_is_evicted_if_no_node_takes_the_pod(world: World) -> None:
     found = room(world, 4000, high(world, "8"))
     assert isinstance(found, Status)
     assert "Insufficient cpu" in found.message
+
+
+def test_a_node_is_not_taken_whose_room_is_nominated_for_a_pod_that_comes_first(world: World) -> None:
+    world.nominator.set(world.signed(pod("ahead").cpu("2").priority(10).info()), "n3")
+    # n3 has room for two more cores; the victims on n1 and n2 leave two each.
+    node_name, victims = names(room(world, 4000, high(world, "2")))
+    assert (node_name, victims) == ("n3", {"n1": ["a"], "n2": ["b"]})
+    world.nominator.set(world.signed(pod("more").cpu("1").priority(10).info()), "n3")
+    node_name, _ = names(room(world, 4000, high(world, "2")))
+    assert node_name in {"n1", "n2"}
+    found = room(world, 4000, high(world, "4"))
+    assert isinstance(found, Status)
+    assert "3 Insufficient cpu" in found.message
+
+
+def test_of_the_nominated_pods_those_of_lower_priority_do_not_count(world: World) -> None:
+    world.nominator.set(world.signed(pod("behind").cpu("4").priority(8).info()), "n3")
+    assert names(room(world, 4000, high(world, "4")))[0] == "n3"

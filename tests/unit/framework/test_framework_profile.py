@@ -95,6 +95,19 @@ def test_the_first_refusal_in_order_answers_but_the_named_one_is_asked_before() 
     assert profile_of(preEnqueue=[Refusing("A", None)]).run_pre_enqueue(POD, "") is None
 
 
+def test_what_a_plugin_of_pre_enqueue_alone_reads_of_a_pod_is_part_of_its_signature() -> None:
+    """Pods that wait together are moved together: what gates one has to gate them all."""
+
+    class Reading(Refusing):
+        signs = ("pod.spec.tolerations",)
+
+    made = profile_of(preEnqueue=[Reading("A", None)])
+    one, same, other = (pod(name).tolerates(key).info() for name, key in (("p", "a"), ("q", "a"), ("r", "b")))
+    keys = [made.shapes.key(info) for info in (one, same, other)]
+    assert keys[0] is keys[1]
+    assert keys[0] is not keys[2]
+
+
 # PostFilter
 
 NOMINATE = PostFilterResult("n1")

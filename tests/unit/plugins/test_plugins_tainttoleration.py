@@ -11,7 +11,7 @@ from koordsched.cache.nodes import Nodes
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.interface import Normalize
 from koordsched.framework.status import unresolvable
-from koordsched.framework.tolerations import first_untolerated
+from koordsched.framework.tolerations import Tolerances, first_untolerated
 from koordsched.plugins.tainttoleration.plugin import TaintToleration
 from koordsched.queue.events import ActionType, EventResource, QueueingHint
 
@@ -152,3 +152,18 @@ def test_a_part_of_the_rows_is_answered_in_their_order() -> None:
     nodes: Nodes = bench.cache.nodes()
     part = nodes.select(nodes.rows[[2, 1]])
     assert (TaintToleration(bench).filter_nodes(CycleState(), pod().info(), part) > 0).tolist() == [True, False]
+
+
+def test_each_new_taint_makes_what_was_compiled_outdated() -> None:
+    bench = PluginBench(node("n").taint("a", "NoSchedule"))
+    tolerances = bench.cache.columns.shared.find(Tolerances) or Tolerances(bench.columns)
+    versions = []
+    for key in ("b", "c", "d"):
+        tolerances.refresh()
+        versions.append(tolerances.version)
+        bench.cache.set_node(node(f"n-{key}").taint(key, "NoSchedule").build())
+    tolerances.refresh()
+    versions.append(tolerances.version)
+    assert len(set(versions)) == 4
+    tolerances.refresh()
+    assert tolerances.version == versions[-1], "nothing has changed"

@@ -75,7 +75,7 @@ def test_a_plugin_that_registers_nothing_waits_for_everything_kube_scheduler_wat
         EventResource.DEVICE_CLASS,
     ):
         assert [known.hint for known in registry.all_plugins.matching(ClusterEvent(resource, ActionType.UPDATE))] == [None]
-    assert not registry.registered(ClusterEvent(EventResource.RESOURCE_SLICE, ActionType.ADD))
+    assert not registry.registered(ClusterEvent(EventResource.VOLUME_ATTACHMENT, ActionType.ADD))
     assert not registry.registered(ClusterEvent(EventResource.CUSTOM, ActionType.ADD, kind="devices.scheduling.koordinator.sh"))
 
 

@@ -65,6 +65,26 @@ def test_a_node_that_fits_ends_the_waiting() -> None:
     assert bench.queue.pop() is None
 
 
+def test_a_group_that_a_node_made_active_is_not_made_active_again_when_its_backoff_is_over() -> None:
+    """Else its pods would be tried under the event of that attempt at preemption, and none be made after their next failure."""
+    bench = preemptible(3)
+    happen(bench)
+    bench.profile.passing = True
+    happen(bench)
+    p0 = bench.pop()
+    activations = p0.popped_at
+    pass_to(bench, 1002.0)
+    p1 = bench.pop()
+    assert p1.popped_at == activations
+    bench.profile.passing = False
+    for info in (p0, p1):
+        bench.fail("Fit", info=info)
+    happen(bench)
+    bench.fail_all("Fit")
+    happen(bench)
+    assert bench.queue.next_flush() is not None, "it awaits preemption again"
+
+
 def test_for_a_group_that_awaits_preemption_its_effect_is_not_estimated_again() -> None:
     bench = preemptible()
     happen(bench)

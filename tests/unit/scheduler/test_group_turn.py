@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from support.fakes import Fake, FakeFilter, Late, config_with, embedded, factory, node_manifest, pod_manifest
 from support.gangs import Gangs, member
 from support.stages import begin, bound_to, condition, metric, nodes_of_pods, ref
@@ -285,3 +286,16 @@ async def test_a_member_that_goes_while_extenders_are_asked_about_it_is_not_plac
         )
         assert world.scheduler.cache.assumed_count == 0
         world.scheduler.queue.check_invariants()
+
+
+async def test_a_group_whose_blocking_member_is_gone_is_tried_again(gangs: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with gangs() as world:
+        await begin(world, member("a"), member("b", cpu="9"), member("c"))
+        scheduler = world.scheduler
+        profile, waiting = scheduler.profiles["default-scheduler"], scheduler.queue.get("default/a")
+        assert waiting is not None
+        for key, refused in (("default/b", True), ("default/c", False), ("default/gone", False), ("", False)):
+            monkeypatch.setattr(Gangs, "blocking_member", lambda _self, _pod, key=key: key)
+            with capture_logs() as logs:
+                assert scheduler.cycle.groups.still_refused(profile, waiting.pod_info) is refused
+            assert logs == []

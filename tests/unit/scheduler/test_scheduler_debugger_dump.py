@@ -149,6 +149,9 @@ async def test_a_limit_bounds_what_is_shown_but_not_the_counts(stage: Stage) -> 
             2,
             (),
         )
+        world.scheduler.queue.nominate(known(world.scheduler.queue.get("default/huge")).pod_info, "n0")
+        assert (await debugger.cache(2, Slices(perf_counter))).nominated == {"n1": ("default/big",), "n0": ("default/huge",)}
+        assert (await debugger.cache(1, Slices(perf_counter))).nominated == {"n1": ("default/big",)}
         unschedulable = (await debugger.queue(1, Slices(perf_counter))).unschedulable
         assert (unschedulable.total, len(unschedulable.pods)) == (2, 1)
 

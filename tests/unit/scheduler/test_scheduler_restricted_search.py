@@ -22,7 +22,7 @@ from koordsched.config import REFERENCE, Environment
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.handle import Handle
-from koordsched.framework.interface import FilterNodesPlugin, Normalize, Plugin, PreFilterResult
+from koordsched.framework.interface import UNSIGNABLE, FilterNodesPlugin, Normalize, Plugin, PreFilterResult
 from koordsched.framework.profile import PluginFactory, Profile
 from koordsched.framework.shape import RestrictedShapeKey
 from koordsched.framework.status import SKIP, Code, PluginError, Status, unschedulable
@@ -317,6 +317,41 @@ def test_a_probe_looks_at_the_nodes_of_the_restriction_and_keeps_the_reasons_whi
     second = bench.shapes.why_infeasible(waiting)
     assert second is not None
     assert second.message == "0/6 nodes are available: 1 full, 1 worse, 4 node(s) didn't satisfy plugin(s) [Only]."
+
+
+def test_what_only_a_nominated_pod_keeps_from_a_restricted_pod_is_no_reason_to_be_kept() -> None:
+    """The nomination ends without a change of the node; the pod is then to be tried, and not returned as refused already."""
+    world, only = World(), Only()
+    world.cache.set_node(node("n1").cpu("4").build())
+    world.cache.set_node(node("n2").cpu("4").build())
+    fit = world.profile.made["NodeResourcesFit"]
+    assert isinstance(fit, FilterNodesPlugin)
+    profile = Profile(profile_config(preFilter=[only, fit], filter=[fit]), registry_of(only, fit), world)
+
+    def find(made: PodBuilder) -> tuple[PodInfo, str | Diagnosis]:
+        info = made.info()
+        info.shape = profile.shapes.key(info)
+        return info, world.search.find(profile, info)[1]
+
+    world.nominator.set(pod("vip").uid("vip").priority(10).cpu("3").info(), "n1")
+    info, found = find(asks(ONLY, "n1").cpu("2"))
+    assert isinstance(found, Diagnosis)
+    assert "1 Insufficient cpu" in found.message
+    assert profile.shapes.unchanged_diagnosis(info) is None
+    world.nominator.remove("vip")
+    assert profile.shapes.unchanged_diagnosis(info) is None
+    assert find(asks(ONLY, "n1", "again").cpu("2"))[1] == "n1"
+
+
+def test_a_restricted_pod_that_no_plugin_signs_is_refused_with_its_reasons() -> None:
+    unsigned = FakePreFilter("U")
+    unsigned.signature = UNSIGNABLE
+    bench = Bench(pre_filter=unsigned)
+    bench.refuse("n0", "n2")
+    info = bench.sign(asks(ONLY, "n0,n2"))
+    assert info.shape is None
+    for _ in range(2):
+        assert bench.message(asks(ONLY, "n0,n2")) == "0/6 nodes are available: 2 full, 4 node(s) didn't satisfy plugin(s) [Only]."
 
 
 def test_what_is_known_of_a_restricted_pod_ends_with_it() -> None:

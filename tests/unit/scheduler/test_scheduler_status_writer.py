@@ -354,6 +354,18 @@ async def test_a_conflict_with_other_writers_is_tried_again(clock: VirtualClock)
     assert bench.writer.failed == 0
 
 
+async def test_conflicts_in_a_row_are_given_up_after_the_fifth_try(clock: VirtualClock) -> None:
+    bench = Bench(clock)
+    made = await bench.pod()
+    bench.fail(error=lambda: Conflict("the object has been modified"))
+    async with running(bench.writer.run()):
+        bench.writer.update(made, FULL)
+        await asyncio.sleep(60)
+        assert (bench.patches, bench.writer.failed, bench.writer.idle) == (5, 1, True)
+        await asyncio.sleep(REFUSED_SECONDS - 50)
+        assert bench.patches == 10, "then once more, rarely"
+
+
 async def test_nominating_keeps_the_word_that_waits(clock: VirtualClock) -> None:
     bench = Bench(clock)
     made = await bench.pod()

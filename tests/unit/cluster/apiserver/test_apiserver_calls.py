@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from koordsched.api.kinds import EVENT, LEASE, NODE, POD
-from koordsched.cluster.apiserver.calls import Call, Calls, Pool
+from koordsched.api.kinds import EVENT, LEASE, NODE, POD, Kind
+from koordsched.api.meta import Unstructured
+from koordsched.cluster.apiserver.calls import Call, Calls, Pool, all_path
 from koordsched.cluster.apiserver.limiter import Priority
 from koordsched.cluster.apiserver.settings import ConnectionSettings
 from koordsched.cluster.port import Binding, Invalid, Patch, PatchType, Ref
@@ -80,3 +81,9 @@ def test_every_request_but_a_watch_has_a_time_limit_and_a_watch_one_for_silence(
 @pytest.mark.parametrize(("call", "needed"), [(BIND, False), (DELETE, False), (STATUS, True), (LIST, True)])
 def test_of_binds_and_deletions_only_the_status_counts(call: Call, needed: bool) -> None:
     assert call.needs_answer is needed
+
+
+@pytest.mark.parametrize(("group", "path"), [("", "/api/v1/things"), ("g.io", "/apis/g.io/v1/things")])
+def test_kinds_of_the_core_group_have_a_root_of_their_own(group: str, path: str) -> None:
+    kind = Kind(group, "v1", "Thing", "things", namespaced=True, struct=Unstructured)
+    assert all_path(kind) == path

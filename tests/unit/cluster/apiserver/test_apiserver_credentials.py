@@ -264,3 +264,10 @@ async def test_an_issuer_that_gives_nothing_is_named(server: Any) -> None:
         await source.fetch()
     with pytest.raises(CredentialError, match=r"^w: the id-token is used up and there is no refresh-token$"):
         await Oidc("w", OidcSettings(server.url, "id", "secret")).fetch()
+
+
+async def test_a_plugin_that_gives_a_certificate_alone_gives_no_authorization(tmp_path: Path) -> None:
+    status = {"clientCertificateData": "cert", "clientKeyData": "key"}
+    answer = json.dumps({"apiVersion": EXEC, "kind": "ExecCredential", "status": status})
+    found = await plugin(tmp_path, f"print({answer!r})").fetch()
+    assert (found.authorization, found.certificate, found.key, found.expires) == ("", b"cert", b"key", None)

@@ -189,7 +189,12 @@ def test_the_current_contexts_cluster_and_user_are_taken(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("server", "cluster", "expected"),
-    [("h:6443", {}, "http://h:6443"), ("h", {"insecure_skip_tls_verify": True}, "https://h"), ("https://h/", {}, "https://h")],
+    [
+        ("h:6443", {}, "http://h:6443"),
+        ("h", {"insecure_skip_tls_verify": True}, "https://h"),
+        ("https://h/", {}, "https://h"),
+        ("https://X", {}, "https://X"),
+    ],
 )
 def test_an_address_without_a_scheme_is_completed_as_client_go_does(kubeconfig: Any, server: str, cluster: Any, expected: str) -> None:
     assert read_kubeconfig(kubeconfig(server, **cluster)).server == expected

@@ -13,7 +13,7 @@ from aiohttp import StreamReader, web
 from structlog.testing import capture_logs
 
 from koordsched.api.kinds import NODE, POD
-from koordsched.cluster.port import ADDED, BOOKMARK, DELETED, MODIFIED, Gone, NotFound, ServerError, TooManyRequests
+from koordsched.cluster.port import ADDED, BOOKMARK, DELETED, MODIFIED, ClusterError, Gone, NotFound, ServerError, TooManyRequests
 
 if TYPE_CHECKING:
     from koordsched.api.kinds import Kind
@@ -186,6 +186,22 @@ async def test_a_streaming_list_names_what_cannot_be_read(server: Any, connected
     page = await api.list(NODE)
     assert [obj.metadata.name for obj in page.items] == ["a"]
     assert page.unreadable == ["b"]
+    assert api.traffic.unreadable == {"nodes": 1}
+
+
+async def test_a_streaming_list_that_ends_too_early_is_read_in_pages_this_time(server: Any, connected: Any) -> None:
+    api = await connected(master=server.url, streaming_lists=True)
+    server.answer = Stream(event("ADDED", "a", "2"))
+    with capture_logs() as logs, pytest.raises(ClusterError):  # the answer is no page either
+        await api.list(NODE)
+    assert logs == [
+        {
+            "event": "no streaming list this time; listing in pages",
+            "log_level": "info",
+            "kind": "nodes",
+            "error": "nodes: the stream of all objects ended before all had come",
+        }
+    ]
 
 
 async def test_an_ordinary_bookmark_does_not_end_a_streaming_list(server: Any, connected: Any) -> None:

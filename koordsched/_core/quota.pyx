@@ -303,16 +303,26 @@ cdef class QuotaTree:
     ):
         cdef Py_ssize_t k, at
         cdef nano_t amount
+        cdef uint8_t before, has
         self.check(row)
         for name in (*most, *least):
             self.add_resource(name)
-        self.flag[row] = (self.flag[row] & (WAITS | IS_ROW)) | GREW | (LENDS if lends else 0) | (IS_BUILT_IN if built_in else 0)
-        self.any_grown = True
+        self.flag[row] = (self.flag[row] & (WAITS | GREW | IS_ROW)) | (LENDS if lends else 0) | (IS_BUILT_IN if built_in else 0)
         for name, k in self.resources.items():
             at = k * self.capacity + row
-            self.has[at] = (self.has[at] & HAS_RUNTIME) | (HAS_MAX if name in most else 0) | (HAS_MIN if name in least else 0)
-            self.cell(row, k)[MAX] = from_python(most.get(name, 0))
-            self.cell(row, k)[MIN] = from_python(least.get(name, 0))
+            before = self.has[at]
+            has = (HAS_MAX if name in most else 0) | (HAS_MIN if name in least else 0)
+            if before & ~has & (HAS_MAX | HAS_MIN):
+                self.grew(row)  # what is not limited any more
+            self.has[at] = (before & HAS_RUNTIME) | has
+            amount = from_python(most.get(name, 0))
+            if before & has & HAS_MAX and amount > self.cell(row, k)[MAX] and not self.by_runtime:
+                self.grew(row)
+            self.cell(row, k)[MAX] = amount
+            amount = from_python(least.get(name, 0))
+            if before & has & HAS_MIN and amount > self.cell(row, k)[MIN]:
+                self.grew(row)
+            self.cell(row, k)[MIN] = amount
             self.least[at] = whole(self.cell(row, k)[MIN], k)
             amount = from_python(weight.get(name, 0))
             self.cell(row, k)[WEIGHT] = amount
@@ -325,7 +335,11 @@ cdef class QuotaTree:
             self.check(row)
             if parent != NONE:
                 self.check(parent)
-            self.parent[row] = parent if row != ROOT else NONE
+            if row == ROOT or self.parent[row] == parent:
+                continue
+            self.parent[row] = parent
+            if self.checks_parents:
+                self.grew(row)  # other ancestors limit it
         self.put_in_order()
         for row in range(self.top):
             used += self.flag[row] & IS_ROW
@@ -397,30 +411,29 @@ cdef class QuotaTree:
         cdef Py_ssize_t i, k, row = pod.row
         cdef nano_t delta
         self.check(row)
-        with nogil:
-            for i in range(request.count):
-                k = request.resource[i]
-                if not self.has[k * self.capacity + row] & HAS_MAX:
-                    continue
-                delta = request.amount[i] if sign > 0 else -request.amount[i]
-                if used:
-                    self.cell(row, k)[SELF_USED] += delta
+        for i in range(request.count):
+            k = request.resource[i]
+            if not self.has[k * self.capacity + row] & HAS_MAX:
+                continue
+            delta = request.amount[i] if sign > 0 else -request.amount[i]
+            if used:
+                self.cell(row, k)[SELF_USED] += delta
+                if pod.fixed:
+                    self.cell(row, k)[SELF_FIXED_USED] += delta
+                if not self.unsummed:
+                    self.use_more(row, k, delta, pod.fixed)
+            else:
+                self.cell(row, k)[SELF_REQUEST] += delta
+                if pod.fixed:
+                    self.cell(row, k)[SELF_FIXED_REQUEST] += delta
+                if not self.unsummed:
+                    self.request_more(row, k, delta)
                     if pod.fixed:
-                        self.cell(row, k)[SELF_FIXED_USED] += delta
-                    if not self.unsummed:
-                        self.use_more(row, k, delta, pod.fixed)
-                else:
-                    self.cell(row, k)[SELF_REQUEST] += delta
-                    if pod.fixed:
-                        self.cell(row, k)[SELF_FIXED_REQUEST] += delta
-                    if not self.unsummed:
-                        self.request_more(row, k, delta)
-                        if pod.fixed:
+                        self.cell(row, k)[FIXED_REQUEST] += delta
+                        while self.parent[row] != NONE:
+                            row = self.parent[row]
                             self.cell(row, k)[FIXED_REQUEST] += delta
-                            while self.parent[row] != NONE:
-                                row = self.parent[row]
-                                self.cell(row, k)[FIXED_REQUEST] += delta
-                            row = pod.row
+                        row = pod.row
         return 0
 
     def add(self, QuotaPod pod not None):
@@ -897,7 +910,7 @@ cdef class QuotaTree:
         cdef bint differs
         self.refresh()
         found = []
-        for row in range(1, self.top):
+        for row in range(self.top):
             if not self.flag[row] & IS_ROW:
                 continue
             differs = False

@@ -48,11 +48,16 @@ class Both:
             self.set_quota(name, ModelQuota(ROOT, max={"cpu": UNLIMITED, "memory": UNLIMITED}))
 
     def set_quota(self, name: str, quota: ModelQuota) -> None:
-        """Add or replace a quota; a parent that is not there, or would make a circle, counts as none."""
+        """Add or replace a quota; a parent that is not there, or would make a circle, counts as none.
+
+        Its pods are counted anew where it limits other resources than before.
+        """
         if name not in self.rows:
             self.rows[name] = self.tree.add_quota()
         self.written_parents[name] = quota.parent
-        concerned = [key for key, pod in self.model.pods.items() if pod.quota == name]
+        before = self.model.quotas.get(name)
+        recounts = before is None or before.max.keys() != quota.max.keys()
+        concerned = [key for key, pod in self.model.pods.items() if pod.quota == name and recounts]
         for key in concerned:
             self.tree.remove(self.pods[key])
         self.model.quotas[name] = quota
@@ -297,3 +302,98 @@ def test_a_pod_is_admitted_where_the_model_has_room(
         assert refusal == (1 if exceeded else 2 if over_min else 0)
         if refusal:
             assert both.tree.exceeded(pod, both.rows[name], refusal) == (exceeded or over_min)
+
+
+class Waiting:
+    """A tree in which a pod of every quota that has no room for it waits."""
+
+    def __init__(self, both: Both, asked: dict[str, int], *, fixed: bool) -> None:
+        self.both = both
+        self.pods = {
+            name: QuotaPod(both.rows[name], QuotaRequest(both.tree, asked), fixed=fixed) for name in both.rows.keys() & set(NAMES)
+        }
+        self.waiting = {name for name in self.pods if self.is_refused(name)}
+        both.tree.take_grown()  # what grew before the first was refused
+        self.waiting = {name for name in self.pods if self.is_refused(name)}
+
+    def is_refused(self, name: str) -> bool:
+        tree, pod = self.both.tree, self.pods[name]
+        return bool(tree.admit(pod)) or (tree.checks_parents and tree.full_ancestor(pod) != -1)
+
+    def room(self, name: str) -> dict[str, tuple[int | None, int, int | None, int]]:
+        """Return by resource the limit, what is used of it, min, and what non-preemptible pods use. None: unlimited."""
+        model, tree, row = self.both.model, self.both.tree, self.both.rows[name]
+        limit = tree.runtimes(row) if tree.by_runtime else model.quotas[name].max
+        used, fixed_used, least = model.used(name), model.used(name, fixed=True), model.quotas[name].min
+        return {key: (limit.get(key), used.get(key, 0), least.get(key), fixed_used.get(key, 0)) for key in RESOURCES}
+
+    def path(self, name: str) -> tuple[str, ...]:
+        """Return the quotas that limit a pod of this one; last the root, or "" where the last one is an orphan."""
+        found = [name]
+        while self.both.tree.checks_parents and found[-1] not in {"", ROOT}:
+            found.append(self.both.model.quotas[found[-1]].parent)
+        return tuple(found)
+
+
+def grew(before: tuple[int | None, int, int | None, int], after: tuple[int | None, int, int | None, int]) -> bool:
+    def rose(limit: int | None, now: int | None) -> bool:
+        return limit is not None and (now is None or now > limit)
+
+    return rose(before[0], after[0]) or after[1] < before[1] or rose(before[2], after[2]) or after[3] < before[3]
+
+
+@pytest.mark.parametrize("by_runtime", [True, False])
+@pytest.mark.parametrize("checks_parents", [True, False])
+@given(
+    shape=st.lists(quotas, min_size=2, max_size=6),
+    pods=st.lists(st.tuples(st.integers(0, 5), requests, st.booleans(), st.booleans()), max_size=8),
+    asked=requests,
+    fixed=st.booleans(),
+    total=lists,
+    data=st.data(),
+)
+@settings(max_examples=60, deadline=None)
+def test_room_is_reported_to_quotas_where_it_grew_and_to_all_whose_pods_are_admitted_now(
+    by_runtime: bool,
+    checks_parents: bool,
+    shape: list[ModelQuota],
+    pods: list[tuple[int, dict[str, int], bool, bool]],
+    asked: dict[str, int],
+    fixed: bool,
+    total: dict[str, int],
+    data: st.DataObject,
+) -> None:
+    both = Both()
+    both.tree = QuotaTree(by_runtime=by_runtime, checks_parents=checks_parents)
+    both.rows = {ROOT: 0}
+    both.model.quotas.clear()
+    both.written_parents.clear()
+    both.set_total(total)
+    for name, quota in zip(NAMES, shape, strict=False):
+        both.set_quota(name, quota)
+    for number, (i, requested, assigned, is_fixed) in enumerate(pods):
+        both.add_pod(f"p{number}", ModelPod(NAMES[i % len(shape)], requested, assigned, is_fixed))
+    waits = Waiting(both, asked, fixed=fixed)
+    names = sorted(waits.pods)
+    before, paths = {name: waits.room(name) for name in names}, {name: waits.path(name) for name in names}
+    change = data.draw(st.sampled_from(("quota", "total", *(("pod goes", "unassign") if pods else ()))))
+    if change == "quota":
+        name, quota = data.draw(st.sampled_from(names)), data.draw(quotas)
+        was = both.model.quotas[name]
+        both.set_quota(name, ModelQuota(quota.parent, dict.fromkeys(was.max, 0) | {k: v for k, v in quota.max.items() if k in was.max}))
+    elif change == "total":
+        both.set_total(data.draw(lists))
+    elif change == "pod goes":
+        both.remove_pod(data.draw(st.sampled_from(sorted(both.pods))))
+    else:
+        both.assign(data.draw(st.sampled_from(sorted(both.pods))), assigned=False)
+    rows = set(both.tree.take_grown())
+    reported = {name for name in names if both.rows[name] in rows}
+    assert reported <= waits.waiting
+    for name in waits.waiting:
+        if not waits.is_refused(name):
+            assert name in reported
+    for name in reported:
+        path = waits.path(name)
+        where = [(above, key) for above in path if above not in {"", ROOT} for key in RESOURCES]
+        assert path != paths[name] or any(grew(before[above][key], waits.room(above)[key]) for above, key in where), name

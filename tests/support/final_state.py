@@ -20,6 +20,7 @@ EVENTS = {
     ("Warning", "InvalidAnnotation", "Scheduling"): r".+: .+",
     ("Warning", "InvalidGang", "Scheduling"): r".+: .+",
     ("Warning", "InvalidTopology", "Scheduling"): r"spec.networkTopologySpec: .+; .+",
+    ("Warning", "InvalidElasticQuota", "Scheduling"): r".+: .+",
 }
 """The note of each type, reason and action."""
 REASONS = {"Unschedulable", "SchedulerError", "SchedulingGated"}

@@ -3,7 +3,8 @@
 1. the label, whatever else is true; 2. the quota whose name and namespace are the pod's namespace; 3. a quota that lists the pod's
 namespace, of several the first by name (DEV-10); 4. the default quota. With the gate DisableDefaultQuota there is the label alone.
 
-Pods are indexed by label or namespace, whichever decides about them, so that a change of a quota costs what its own pods cost.
+Pods are indexed by label or namespace, whichever decides about them, so that a change of a quota costs what its own pods cost. Those whose
+label names a quota that is known are that quota's, and need no place in the index.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
 
 
 class PodAssociation:
-    """The rules over the quotas that are known, and the pods by label and by namespace."""
+    """The rules over the quotas that are known, and by label and by namespace the pods that a quota which comes or changes may concern."""
 
     def __init__(self, quotas: Mapping[str, Quota], *, label_only: bool) -> None:
         self._quotas = quotas
         self._label_only = label_only
         self._listed: dict[str, list[str]] = {}  # by namespace: the names of the quotas that list it, sorted
-        self._by_label: dict[str, dict[str, None]] = {}  # keys of pods
+        self._by_label: dict[str, dict[str, None]] = {}  # uids of pods whose label names no known quota
         self._by_namespace: dict[str, dict[str, None]] = {}  # of those without a label
 
     def quota_of(self, pod: Pod) -> Quota | None:
@@ -61,24 +62,30 @@ class PodAssociation:
 
     # Pods
 
-    def add_pod(self, pod: Pod, key: str) -> None:
+    def add_pod(self, pod: Pod, quota: Quota | None) -> None:
+        """Index a pod. quota: to which it belongs."""
         label = pod.metadata.labels.get(QUOTA_NAME)
+        if label and quota is not None and label == quota.name:
+            return
         pods, name = (self._by_label, label) if label else (self._by_namespace, pod.metadata.namespace)
         among = pods.get(name)
         if among is None:
-            pods[name] = {key: None}
+            pods[name] = {pod.metadata.uid: None}
         else:
-            among[key] = None
+            among[pod.metadata.uid] = None
 
-    def remove_pod(self, pod: Pod, key: str) -> None:
+    def remove_pod(self, pod: Pod, quota: Quota | None) -> None:
+        """Forget a pod as it was indexed: with these labels, while it belonged to this quota."""
         label = pod.metadata.labels.get(QUOTA_NAME)
+        if label and quota is not None and label == quota.name:
+            return
         pods, name = (self._by_label, label) if label else (self._by_namespace, pod.metadata.namespace)
         among = pods.get(name, {})
-        among.pop(key, None)
+        among.pop(pod.metadata.uid, None)
         if not among:
             pods.pop(name, None)
 
     def concerned(self, labels: Iterable[str], namespaces: Iterable[str]) -> list[str]:
-        """Return the keys of the pods with one of these labels, and of those without a label in one of these namespaces."""
-        found = [key for label in labels for key in self._by_label.get(label, ())]
-        return found + [key for namespace in namespaces for key in self._by_namespace.get(namespace, ())]
+        """Return the uids of indexed pods: those with one of these labels, and those without a label in one of these namespaces."""
+        found = [uid for label in labels for uid in self._by_label.get(label, ())]
+        return found + [uid for namespace in namespaces for uid in self._by_namespace.get(namespace, ())]

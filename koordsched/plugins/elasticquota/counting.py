@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koordsched.api.kinds import POD
 from koordsched.api.koordinator.quota_definitions import is_non_preemptible
 from koordsched.api.quantity import QuantityError
 from koordsched.api.resources import exact_requests
@@ -32,6 +31,7 @@ class PodCounting:
 
     def __init__(self, handle: Handle, association: PodAssociation, hooks: Hooks, changes: TreeChanges) -> None:
         self.pods: dict[str, CountedPod] = {}  # by uid
+        self._without_quota: dict[str, Pod] = {}  # by uid: pods that belong to no quota (DisableDefaultQuota)
         self.moves = 0  # how often pods were found to belong to another quota than before
         self._association = association
         self._hooks = hooks
@@ -43,7 +43,6 @@ class PodCounting:
         self._with_overhead = not gates["ElasticQuotaIgnorePodOverhead"]
         self._ignores_terminating = gates["ElasticQuotaIgnoreTerminatingPod"]
         self._ignores_terminating_at_once = gates["ElasticQuotaImmediateIgnoreTerminatingPod"]
-        self._watched_pods: Mapping[str, Pod] = handle.informer(POD).store
 
     # Reading
 
@@ -61,7 +60,7 @@ class PodCounting:
         if quota is None:
             return None
         requests = exact_requests(pod.pod, with_overhead=self._with_overhead)
-        return CountedPod(pod.pod, quota, requests, quota.manager.entry(quota, requests, fixed=is_non_preemptible(pod.pod)))
+        return CountedPod(pod.pod, pod.uid, quota, requests, quota.manager.entry(quota, requests, fixed=is_non_preemptible(pod.pod)))
 
     def has_leaving_pods(self, pod: PodInfo) -> bool:
         """Answer whether assigned pods of the pod's quota are being deleted."""
@@ -86,13 +85,19 @@ class PodCounting:
         elif counted.pod.metadata.labels == metadata.labels:
             self._update(counted, pod, counted.quota, fixed=counted.entry.fixed)  # what quotas say is followed by `associate`
         else:
-            self._update(counted, pod, self._association.quota_of(pod), fixed=is_non_preemptible(pod))
+            before, quota = counted.pod, self._association.quota_of(pod)
+            self._update(counted, pod, quota, fixed=is_non_preemptible(pod))
+            if counted.pod is pod:  # it stays in its quota, with other labels
+                self._association.remove_pod(before, quota)
+                self._association.add_pod(pod, quota)
 
     def remove_pod(self, uid: str) -> None:
         counted = self.pods.get(uid)
         if counted is not None:
             self._uncount(counted)
             self._changes.after_event(counted.quota.manager)
+        else:
+            self._forget_without_quota(uid)
 
     def recount(self, pod: Pod) -> None:
         """Count a pod anew, whatever is known of it."""
@@ -101,16 +106,18 @@ class PodCounting:
             self._uncount(counted)
         self._add(pod, self._association.quota_of(pod))
 
-    def associate(self, labels: Iterable[str], namespaces: Iterable[str]) -> None:
+    def associate(self, uids: Iterable[str]) -> None:
         """Find out anew to which quotas these pods belong, and let those of them that wait do so under their new quotas."""
         moved = set()
-        for key in self._association.concerned(labels, namespaces):
-            pod = self._watched_pods.get(key)
-            if pod is None or (pod.metadata.deletion_timestamp is not None and self._is_ignored(pod)):
-                continue
-            quota, uid = self._association.quota_of(pod), pod.metadata.uid
+        for uid in uids:
             counted = self.pods.get(uid)
-            if counted is None:
+            pod = self._without_quota.get(uid) if counted is None else counted.pod
+            if pod is None:
+                continue
+            quota = self._association.quota_of(pod)
+            if counted is not None and pod.metadata.deletion_timestamp is not None and self._is_ignored(pod):
+                self._uncount(counted)  # its time has passed since its last event
+            elif counted is None:
                 self._add(pod, quota)
                 if uid in self.pods:
                     moved.add(uid)
@@ -122,16 +129,21 @@ class PodCounting:
 
     def _add(self, pod: Pod, quota: Quota | None, *, assigned: bool = False) -> None:
         """Count a pod that does not count yet. assigned: it is, though the cluster does not say that it is bound."""
+        uid = pod.metadata.uid
+        if self._without_quota:
+            self._forget_without_quota(uid)
         if quota is None:
+            self._without_quota[uid] = pod
+            self._association.add_pod(pod, None)
             return
         try:
             requests = exact_requests(pod, with_overhead=self._with_overhead)
         except QuantityError:
             return  # reported where the pod is left out for it
+        self._association.add_pod(pod, quota)
         manager = quota.manager
         entry = manager.entry(quota, requests, fixed=is_non_preemptible(pod))
-        counted = CountedPod(pod, quota, requests, entry)
-        uid = counted.uid
+        counted = CountedPod(pod, uid, quota, requests, entry)
         self.pods[uid] = quota.pods[uid] = counted
         manager.kernel.add(entry)
         if pod.spec.node_name:
@@ -140,7 +152,13 @@ class PodCounting:
             self._assign(counted)
             if self._has_hooks:
                 self._hooks.pod_updated(quota, None, pod)
-        self._changes.after_event(manager)
+        if manager.kernel.waiting or not manager.is_noted:
+            self._changes.after_event(manager)
+
+    def _forget_without_quota(self, uid: str) -> None:
+        pod = self._without_quota.pop(uid, None)
+        if pod is not None:
+            self._association.remove_pod(pod, None)
 
     def _update(self, counted: CountedPod, pod: Pod, quota: Quota | None, *, fixed: bool) -> bool:
         """Take over a change of a pod that counts; answer whether it belongs to another quota than before."""
@@ -188,6 +206,7 @@ class PodCounting:
             if self._has_hooks:
                 self._hooks.pod_updated(counted.quota, counted.pod, None)
         counted.quota.manager.kernel.remove(counted.entry)
+        self._association.remove_pod(counted.pod, counted.quota)
         del self.pods[counted.uid], counted.quota.pods[counted.uid]
 
     def _is_ignored(self, pod: Pod) -> bool:

@@ -84,11 +84,10 @@ def summary(quota: Quota, *, include_pods: bool) -> dict[str, Any]:
     for key, column in SUMMARY_COLUMNS.items():
         body[key] = _texts(quota.amounts(column))
     body["runtime"] = {name: runtime_text(name, amount) for name, amount in sorted(quota.runtimes().items())}
-    body["podCache"] = (
-        {pod.key: {"isAssigned": pod.entry.assigned, "resource": _texts(dict(pod.requests))} for pod in quota.pods.values()}
-        if include_pods
-        else {}
-    )
+    if include_pods and quota.pods:  # as the reference has it: else there is no such key
+        body["podCache"] = {
+            pod.key: {"isAssigned": pod.entry.assigned, "resource": _texts(dict(pod.requests))} for pod in quota.pods.values()
+        }
     return body
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from koordsched._core.quota import QuotaPod, QuotaRequest, QuotaTree
 from koordsched.api.koordinator.quota_definitions import DEFAULT_QUOTA, ROOT_QUOTA, SYSTEM_QUOTA, QuotaDefinition
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 ROOT_ROW = 0
 ORPHAN = -1
 BUILT_IN = frozenset({SYSTEM_QUOTA, DEFAULT_QUOTA})
+NOT_OF_ROOTS = frozenset({"child_request", "guaranteed"})
+"""Columns of the kernel that the reference leaves empty for a root quota."""
 MANY_QUOTAS = 50
 """When more quotas than this moved, all are linked anew."""
 MOST_REQUESTS = 8192
@@ -60,6 +64,8 @@ class Quota:
 
     def amounts(self, column: str) -> Amounts:
         """Return a column of the kernel for this quota, in nano-units."""
+        if self.row == ROOT_ROW and column in NOT_OF_ROOTS:
+            return {}
         return self.manager.up_to_date().amounts(column, self.row)
 
     def runtimes(self) -> Amounts:
@@ -70,18 +76,16 @@ class Quota:
         return self.runtimes() if self.manager.kernel.by_runtime else self.amounts("max")
 
 
-class CountedPod:
-    """A pod that counts in a quota, as the kernel has it."""
+class CountedPod(msgspec.Struct, eq=False):
+    """A pod that counts in a quota. requests: exact, of every resource that it names. entry: the kernel's record of it.
+    is_bound: the cluster says so."""
 
-    __slots__ = ("entry", "is_bound", "pod", "quota", "requests", "uid")
-
-    def __init__(self, pod: Pod, quota: Quota, requests: Mapping[str, int], entry: QuotaPod) -> None:
-        self.pod = pod
-        self.uid = pod.metadata.uid
-        self.quota = quota
-        self.requests = requests  # exact, of every resource that the pod names
-        self.entry = entry
-        self.is_bound = False  # the cluster says so
+    pod: Pod
+    uid: str
+    quota: Quota
+    requests: Mapping[str, int]
+    entry: QuotaPod
+    is_bound: bool = False
 
     @property
     def key(self) -> str:
@@ -120,6 +124,7 @@ class QuotaManager:
         self.moved: set[str] = set()  # quotas that came, went, or have another parent or min since `link`
         self._children: dict[str, dict[str, None]] = {}  # names by what is written as their parent
         self._requests: dict[int, tuple[Mapping[str, int], QuotaRequest]] = {}  # by id of the mapping, which is kept
+        self.claims: dict[str, Amounts] = {}  # what the tree has, by the name of the quota that says so
         self.circles: frozenset[str] = frozenset()  # quotas that are their own ancestors by what they say
         self.call_when_linked: Callable[[QuotaManager, Iterable[Quota]], None] = lambda _manager, _quotas: None
 
@@ -163,6 +168,7 @@ class QuotaManager:
         del self.quotas[quota.name], self._by_row[quota.row]
         self.kernel.remove_quota(quota.row)
         self._leave_parent(quota.name, quota.definition.parent)
+        self.claims.pop(quota.name, None)
         self.moved.add(quota.name)
 
     def _leave_parent(self, name: str, parent: str) -> None:
@@ -173,6 +179,10 @@ class QuotaManager:
 
     def _write(self, quota: Quota) -> None:
         definition, known = quota.definition, len(self.kernel.resources)
+        if definition.tree_total is None:
+            self.claims.pop(quota.name, None)
+        else:
+            self.claims[quota.name] = definition.tree_total
         self.kernel.set_quota(
             quota.row,
             most=definition.max,

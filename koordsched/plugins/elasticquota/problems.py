@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 INVALID_QUOTA_EVENT = "InvalidElasticQuota"
-IN_OBJECT, IN_TREE = "object", "tree"
+IN_OBJECT, IN_TREE, IN_TOTAL = "object", "tree", "total"
+PLACES = (IN_OBJECT, IN_TREE, IN_TOTAL)
 
 
 class QuotaProblems:
-    """The mistakes that are known, by object: in it, and in its place in the tree."""
+    """The mistakes that are known, by object: in it, in its place in the tree, and in what it says that the tree has."""
 
     def __init__(self, handle: Handle, quotas: Mapping[str, Quota]) -> None:
         """quotas: those of all trees, by name, to be read."""
@@ -34,10 +35,10 @@ class QuotaProblems:
         """Return what is wrong with the quota's object."""
         quota.manager.up_to_date()
         namespace = "" if quota.obj is None else quota.obj.metadata.namespace
-        return tuple([text for where in (IN_OBJECT, IN_TREE) for text in self._known.get((quota.name, namespace, where), ())])
+        return tuple([text for where in PLACES for text in self._known.get((quota.name, namespace, where), ())])
 
     def report(self, obj: ElasticQuota, problems: list[str], where: str = IN_OBJECT) -> None:
-        """Take over all mistakes of one kind; report those that are new. where: IN_OBJECT or IN_TREE."""
+        """Take over all mistakes of one kind; report those that are new. where: one of PLACES."""
         name, namespace = obj.metadata.name, obj.metadata.namespace
         known = self._known.get((name, namespace, where), ())
         if known == tuple(problems):
@@ -55,8 +56,8 @@ class QuotaProblems:
 
     def forget(self, obj: ElasticQuota) -> None:
         """Forget the mistakes of an object that is gone."""
-        self.report(obj, [])
-        self.report(obj, [], IN_TREE)
+        for where in PLACES:
+            self.report(obj, [], where)
 
     def report_places(self, manager: QuotaManager, quotas: Iterable[Quota]) -> None:
         """Report what is wrong with these quotas as parents and children."""

@@ -7,6 +7,7 @@ follows from an event `changes`'.
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 from koordsched.api.kinds import ELASTIC_QUOTA, NODE, POD
@@ -18,7 +19,7 @@ from koordsched.plugins.elasticquota.counting import PodCounting
 from koordsched.plugins.elasticquota.hooks import Hooks, QuotaUpdate
 from koordsched.plugins.elasticquota.manager import Quota, QuotaManager
 from koordsched.plugins.elasticquota.node_totals import NodeTotals
-from koordsched.plugins.elasticquota.problems import IN_TREE, QuotaProblems
+from koordsched.plugins.elasticquota.problems import IN_TOTAL, IN_TREE, QuotaProblems
 
 if TYPE_CHECKING:
     from koordsched.api.core import Node, Pod
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from koordsched.plugins.elasticquota.metrics import QuotaLatencies
 
 DEFAULT_TREE = ""
-TIMED = 10
+TIMED = 100
 """Of so many events of pods one is timed."""
 
 
@@ -92,6 +93,7 @@ class QuotaState:
             if owner is not None and obj is not owner:
                 self.problems.report(obj, [f"the name is taken by the older quota {owner.metadata.namespace}/{name}"])
                 self.problems.report(obj, [], IN_TREE)
+                self.problems.report(obj, [], IN_TOTAL)
         quota = self.quotas.get(name)
         if owner is not None:
             self._define(name, quota, owner)
@@ -107,6 +109,8 @@ class QuotaState:
         if quota is not None and quota.manager.tree_id != tree_id:
             problems.append(f"the tree id is fixed while the quota exists: {quota.manager.tree_id!r}, not {tree_id!r}")
         self.problems.report(obj, problems)
+        if definition.tree_total is None:
+            self.problems.report(obj, [], IN_TOTAL)
         changes = before != definition
         if not changes and quota is not None and home == obj.metadata.namespace and not self.hooks.wants_update(quota, definition, obj):
             quota.obj = obj
@@ -125,7 +129,7 @@ class QuotaState:
         if before is None or home != obj.metadata.namespace:
             namespaces.add(name)
         self._set_totals()
-        self.counting.associate([name] if before is None else [], namespaces)
+        self.counting.associate(self.association.concerned([name] if before is None else [], namespaces))
         self.changes.after_event(quota.manager)
 
     def _undefine(self, quota: Quota) -> None:
@@ -135,18 +139,17 @@ class QuotaState:
         if quota.name in ALWAYS_THERE:
             quota.obj = None
             manager.redefine(quota, self._built_in(quota.name))
-            self.counting.associate((), self.association.set_namespaces(quota.name, before.namespaces, ()))
+            self.counting.associate(self.association.concerned((), self.association.set_namespaces(quota.name, before.namespaces, ())))
             self.changes.after_event(manager)
             return
         update = QuotaUpdate(before, None, obj, {})
         self.hooks.quota_updated("pre_quota_update", manager, update)
         del self.quotas[quota.name]
-        namespaces = self.association.set_namespaces(quota.name, before.namespaces, ())
-        namespaces.add(quota.name)
-        self.counting.associate([quota.name], namespaces)
+        self.association.set_namespaces(quota.name, before.namespaces, ())
+        self.counting.associate(list(quota.pods))
         manager.remove(quota)
         self.hooks.quota_updated("post_quota_update", manager, update)
-        if before.tree_total is not None and manager is not self.default:
+        if before.tree_total is not None and manager is not self.default and not manager.claims:
             manager.is_dropped = True
         if manager is not self.default and len(manager.quotas) == 1:
             del self.managers[manager.tree_id]
@@ -186,19 +189,21 @@ class QuotaState:
             self.changes.after_event(manager)
 
     def _set_totals(self) -> None:
-        """Share out what nodes offer: to trees what their roots say, to the default tree the rest."""
+        """Share out what nodes offer: to trees what their roots say, to the default tree the rest. Of several roots the first by name counts."""
         rest = self.nodes.sum()
         for manager in self.managers.values():
             if manager is self.default:
                 continue
-            total: Amounts = {}
-            for quota in manager:
-                if quota.definition.tree_total is not None:
-                    total = quota.definition.tree_total
-                    if not quota.definition.ignores_default_tree:
-                        for name, amount in total.items():
-                            rest[name] = rest.get(name, 0) - amount
-                    break
+            names = sorted(manager.claims)
+            total = manager.claims[names[0]] if names else {}
+            if names and not self.quotas[names[0]].definition.ignores_default_tree:
+                for name, amount in total.items():
+                    rest[name] = rest.get(name, 0) - amount
+            for name in names:
+                obj = self.quotas[name].obj
+                assert obj is not None
+                others = [f"annotation total-resource: what the tree {manager.tree_id!r} has is said by its root {names[0]}"]
+                self.problems.report(obj, [] if name == names[0] else others, IN_TOTAL)
             manager.set_total(total)
         self.default.set_total(rest)
 
@@ -232,45 +237,30 @@ class _NodeHandler:
 
 
 class _PodHandler:
-    """One event in ten is timed: reading the clock twice is a tenth of an event's cost."""
+    """Few events are timed: what one costs more then is as much as the event itself."""
 
     def __init__(self, state: QuotaState) -> None:
         self._counting = state.counting
-        self._association = state.association
         self._latencies = state.latencies
         self._perf = state.perf
-        self._untimed = 0  # events until the next one that is timed
+        self._is_timed = cycle((True, *[False] * (TIMED - 1))).__next__
 
     def on_add(self, obj: Pod, _arrival: Arrival) -> None:
-        started = self._started()
-        self._association.add_pod(obj, f"{obj.metadata.namespace}/{obj.metadata.name}")
+        started = self._perf() if self._is_timed() else None
         self._counting.set_pod(obj)
         if started is not None:
             self._latencies.pod_added(self._perf() - started)
 
     def on_update(self, old: Pod, new: Pod) -> None:
-        started = self._started()
-        if old.metadata.labels != new.metadata.labels or old.metadata.uid != new.metadata.uid:
-            key = f"{old.metadata.namespace}/{old.metadata.name}"
-            self._association.remove_pod(old, key)
-            self._association.add_pod(new, key)
-            if old.metadata.uid != new.metadata.uid:
-                self._counting.remove_pod(old.metadata.uid)
+        started = self._perf() if self._is_timed() else None
+        if old.metadata.uid != new.metadata.uid:
+            self._counting.remove_pod(old.metadata.uid)
         self._counting.set_pod(new)
         if started is not None:
             self._latencies.pod_updated(self._perf() - started)
 
     def on_delete(self, obj: Pod, _final_state: FinalState) -> None:
-        started = self._started()
-        self._association.remove_pod(obj, f"{obj.metadata.namespace}/{obj.metadata.name}")
+        started = self._perf() if self._is_timed() else None
         self._counting.remove_pod(obj.metadata.uid)
         if started is not None:
             self._latencies.pod_deleted(self._perf() - started)
-
-    def _started(self) -> float | None:
-        """Return when the event began, if it is to be timed."""
-        self._untimed -= 1
-        if self._untimed >= 0:
-            return None
-        self._untimed = TIMED - 1
-        return self._perf()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from msgspec.structs import replace
 from support.builders import node, pod
@@ -9,6 +11,8 @@ from support.quotas import START, QuotaBench, of_quota, quota
 
 from koordsched.api.core import Pod
 from koordsched.api.kinds import ELASTIC_QUOTA, NODE
+from koordsched.api.koordinator.quota_definitions import QuotaDefinition
+from koordsched.api.koordinator.quotas import ElasticQuota
 from koordsched.clock import rfc3339
 from koordsched.config.koordinator_args import HookPluginConf
 from koordsched.framework.cycle_state import CycleState
@@ -16,7 +20,8 @@ from koordsched.framework.handle import SettingsError
 from koordsched.framework.status import SKIP
 from koordsched.plugins.elasticquota import hooks as hooks_module
 from koordsched.plugins.elasticquota.association import PodAssociation
-from koordsched.plugins.elasticquota.hooks import QuotaHook
+from koordsched.plugins.elasticquota.gauges import spec_values, status_values
+from koordsched.plugins.elasticquota.hooks import QuotaHook, QuotaUpdate
 from koordsched.plugins.elasticquota.manager import Quota
 from koordsched.plugins.elasticquota.objects_controller import QuotaStatusWriter
 from koordsched.plugins.elasticquota.revoke import OverUseRevoke
@@ -108,10 +113,25 @@ def test_a_pod_that_goes_moves_pods_of_its_quota_and_of_no_other(bench: QuotaBen
         assert bench.refusal(of_quota(pod(f"waits-{name}"), name).cpu("1"))
     bench.remove_pod("runs-a")
     assert bench.announced == ["a"]
-    bench.remove_pod("waits-b")
+    bench.pod(of_quota(pod("also-waits"), "b").cpu("1"))
+    bench.remove_pod("also-waits")
     assert bench.announced == ["a"]
     bench.quota("b", most={"cpu": "2"})
     assert bench.announced == ["a", "b"]
+
+
+def test_a_change_of_a_quota_that_makes_no_room_moves_none_of_its_pods(bench: QuotaBench) -> None:
+    spec: dict[str, dict[str, str]] = {"most": {"cpu": "2"}, "least": {"cpu": "1"}}
+    bench.quota("a", **spec)  # type: ignore[arg-type]
+    bench.pod(of_quota(pod("runs"), "a").cpu("2").on("n"))
+    waits = of_quota(pod("waits"), "a").cpu("1")
+    bench.pod(waits)
+    assert bench.refusal(waits)
+    bench.quota("a", **spec, annotations={"namespaces": '["x"]', "shared-weight": '{"cpu":"7"}'}, is_parent="true")  # type: ignore[arg-type]
+    bench.quota("a", most={"cpu": "1"}, least={"cpu": "1"})
+    assert bench.announced == []
+    bench.quota("a", most={"cpu": "3"}, least={"cpu": "1"})
+    assert bench.announced == ["a"]
 
 
 def test_more_nodes_move_the_pods_that_lacked_runtime(bench: QuotaBench) -> None:
@@ -208,6 +228,18 @@ def test_a_changed_mapping_of_namespaces_concerns_its_own_pods_only(bench: Quota
     assert (bench.amount("used", "a"), bench.amount("used", "koordinator-default-quota")) == ("2", "5")
 
 
+@pytest.mark.parametrize("by_runtime", [True, False])
+def test_max_limits_the_default_and_the_system_quota_where_runtimes_are_turned_off(by_runtime: bool) -> None:
+    most = {"cpu": "1"}
+    bench = QuotaBench(enable_runtime_quota=by_runtime, default_quota_group_max=most, system_quota_group_max=most)
+    bench.set(node("n").cpu("9"))
+    for name in ("default", "system"):
+        waits = of_quota(pod(name), f"koordinator-{name}-quota").cpu("2")
+        bench.pod(waits)
+        text = f"Insufficient quotas, quotaName: koordinator-{name}-quota, runtime: cpu:1, used: <empty>, pod's request: cpu:2"
+        assert bench.refusal(waits) == ("" if by_runtime else f"{text}, exceedDimensions: [cpu]")
+
+
 def test_without_a_default_quota_only_labels_count() -> None:
     bench = QuotaBench(gates=("DisableDefaultQuota",))
     bench.quota("x", most={"cpu": "0"}, namespace="x")
@@ -296,6 +328,51 @@ def test_a_terminating_pod_counts_as_the_gates_say() -> None:
         assert bench.amount("used", "a") == ("1" if not gates else "")
 
 
+def test_a_pod_whose_time_has_passed_goes_with_its_quota() -> None:
+    bench = QuotaBench(gates=("ElasticQuotaIgnoreTerminatingPod",))
+    bench.quota("p", most={"cpu": "9"}, is_parent="true")
+    bench.quota("a", most={"cpu": "9"}, parent="p")
+    bench.pod(of_quota(pod("p"), "a").cpu("1").on("n").deleted_at(rfc3339(START + 5)))
+    assert bench.amount("used", "a") == "1"
+    bench.hand.time = START + 6
+    bench.remove_quota("a")  # no event of the pod has come since
+    assert (bench.amount("used", "p"), bench.amount("used", "koordinator-default-quota")) == ("", "")
+    bench.quota("b", most={"cpu": "9"}, parent="p")
+    bench.remove_pod("p")
+    assert bench.amount("used", "b") == bench.amount("request", "p") == ""
+
+
+def test_pods_without_a_quota_count_in_the_one_that_comes() -> None:
+    bench = QuotaBench(gates=("DisableDefaultQuota",))
+    bench.pod(of_quota(pod("waits"), "a").cpu("1"))
+    bench.pod(of_quota(pod("runs"), "a").cpu("2").on("n"))
+    bench.pod(of_quota(pod("gone"), "a").cpu("4"))
+    bench.pod(of_quota(pod("other"), "a").cpu("8"))
+    bench.remove_pod("gone")
+    bench.pod(of_quota(pod("other"), "b").cpu("8"))
+    bench.quota("a", most={"cpu": "9"})
+    assert (bench.amount("request", "a"), bench.amount("used", "a")) == ("3", "2")
+    bench.remove_quota("a")
+    bench.pod(of_quota(pod("runs"), "b").cpu("2").on("n"))
+    bench.quota("b", most={"cpu": "9"})
+    bench.quota("a", most={"cpu": "9"})
+    assert [bench.amount(column, name) for name in "ab" for column in ("request", "used")] == ["1", "", "10", "2"]
+
+
+def test_a_pod_of_another_label_is_found_under_it(bench: QuotaBench) -> None:
+    """Whether its quota is known or not, and though both labels mean the default quota."""
+    runs = pod("p").cpu("2").on("n")
+    bench.pod(of_quota(runs, "late"))
+    bench.pod(of_quota(runs, "later"))
+    bench.quota("late", most={"cpu": "9"})
+    assert (bench.amount("used", "late"), bench.amount("used", "koordinator-default-quota")) == ("", "2")
+    bench.quota("later", most={"cpu": "9"})
+    assert bench.amount("used", "later") == "2"
+    bench.pod(runs)
+    bench.quota("own", most={"cpu": "9"}, annotations={"namespaces": '["default"]'})
+    assert (bench.amount("used", "later"), bench.amount("used", "own")) == ("", "2")
+
+
 def test_overhead_counts_unless_a_gate_leaves_it_out() -> None:
     for gates, request in (((), "3"), (("ElasticQuotaIgnorePodOverhead",), "2")):
         bench = QuotaBench(gates=gates)
@@ -352,8 +429,11 @@ def test_what_is_wrong_with_a_quota_is_reported_once_and_concerns_no_other(bench
         "quota.scheduling.koordinator.sh/namespaces",
     ]
     assert "Insufficient quotas" in bench.refusal(of_quota(pod("q"), "bad").cpu("1"))
+    assert [said.partition(": ")[0] for said in bench.said] == ["malformed ElasticQuota", "InvalidElasticQuota bad"], "once"
+    assert bench.said[1].removeprefix("InvalidElasticQuota bad: ") == "; ".join(problems)
     bench.quota("bad", most={"cpu": "5"})
     assert bench.state.problems.of(bench.state.quotas["bad"]) == ()
+    assert len(bench.said) == 2, "what is right again is no event"
 
 
 def test_quotas_that_are_their_own_ancestors_get_what_they_ask_for_up_to_their_min(bench: QuotaBench) -> None:
@@ -366,6 +446,39 @@ def test_quotas_that_are_their_own_ancestors_get_what_they_ask_for_up_to_their_m
     bench.quota("b", most={"cpu": "9"}, least={"cpu": "2"})
     assert bench.state.problems.of(bench.state.quotas["a"]) == ()
     assert bench.amount("runtime", "b") == "9"
+
+
+def test_a_parent_in_another_tree_is_reported() -> None:
+    bench = QuotaBench(gates=("MultiQuotaTree",))
+    bench.quota("p", most={"cpu": "9"}, is_parent="true", tree_id="one")
+    bench.quota("c", most={"cpu": "9"}, least={"cpu": "2"}, parent="p", tree_id="two")
+    bench.pod(of_quota(pod("x"), "c").cpu("5"))
+    assert bench.amount("runtime", "c") == "2"
+    assert bench.said[-1] == "InvalidElasticQuota c: parent p: is in the tree 'one', so the quota gets what it asks for up to its min"
+
+
+def test_of_two_roots_of_a_tree_the_first_by_name_counts_in_whatever_order_they_come() -> None:
+    for names in (("r1", "r2"), ("r2", "r1")):
+        bench = QuotaBench(gates=("MultiQuotaTree",))
+        bench.set(node("n").cpu("50"))
+        bench.quota("a", most={"cpu": "100"})
+        bench.pod(of_quota(pod("p"), "a").cpu("100"))
+        for name in names:
+            total = {"total-resource": '{"cpu":"20"}' if name == "r1" else '{"cpu":"7"}'}
+            bench.quota(name, most={"cpu": "100"}, annotations=total, tree_id="t", is_root="true", is_parent="true")
+        bench.quota("c", most={"cpu": "100"}, parent="r1", tree_id="t")
+        bench.pod(of_quota(pod("q"), "c").cpu("60"))
+        assert (bench.amount("runtime", "a"), bench.amount("runtime", "c")) == ("30", "20")
+        problem = "annotation total-resource: what the tree 't' has is said by its root r1"
+        assert bench.state.problems.of(bench.state.quotas["r2"]) == (problem,)
+        assert f"InvalidElasticQuota r2: {problem}" in bench.said
+        assert bench.state.problems.of(bench.state.quotas["r1"]) == ()
+        bench.remove_quota("r1")
+        assert bench.state.problems.of(bench.state.quotas["r2"]) == ()
+        assert bench.amount("runtime", "a") == "43"
+        bench.remove_quota("r2")
+        assert bench.amount("runtime", "a") == "50"
+        assert bench.refusal(of_quota(pod("q"), "c").cpu("60")).startswith("Could not find the specified ElasticQuotaManager")
 
 
 def test_children_whose_min_is_more_than_their_parents_are_reported(bench: QuotaBench) -> None:
@@ -394,6 +507,24 @@ def test_a_built_in_quota_stays_without_its_object(bench: QuotaBench) -> None:
 
 
 # What is written
+
+
+def test_what_is_used_of_the_root_is_written_too(bench: QuotaBench) -> None:
+    """As in the reference, which keeps neither a child request nor a guarantee of it."""
+    writer = QuotaStatusWriter(bench, bench.state)
+    made = quota("koordinator-root-quota", namespace="koordinator-system", is_parent="true")
+    bench.came(ELASTIC_QUOTA, made)
+    bench.quota("a", most={"cpu": "5"})
+    kernel = bench.state.default.up_to_date()
+    kernel.take_changed()
+    bench.pod(of_quota(pod("p"), "a").cpu("1500m").on("n"))
+    root = bench.state.default.root
+    assert root.row in kernel.take_changed()
+    patch = writer.patch(root, made)
+    assert patch == {
+        "metadata": {"annotations": {"quota.scheduling.koordinator.sh/request": '{"cpu":"1500m"}'}},
+        "status": {"used": {"cpu": "1500m"}},
+    }
 
 
 def test_the_status_is_written_when_it_differs_and_zeros_make_no_difference(bench: QuotaBench) -> None:
@@ -428,6 +559,40 @@ def test_the_status_is_written_when_it_differs_and_zeros_make_no_difference(benc
     assert again["metadata"]["annotations"][prefix + "request"] == '{"cpu":"0"}'
 
 
+# Gauges
+
+
+def test_gauges_show_every_field_and_none_of_a_deleted_quota() -> None:
+    bench = QuotaBench(gates=("MultiQuotaTree",))
+    bench.set(node("n").cpu("50"))
+    total = {"total-resource": '{"cpu":"20"}', "unschedulable-resource": '{"cpu":"4500m","memory":"1Gi"}'}
+    bench.quota("r", most={"cpu": "30"}, least={"cpu": "2"}, annotations=total, tree_id="t", is_root="true", is_parent="true")
+    bench.quota("q", most={"cpu": "9"}, least={"cpu": "1"}, parent="r", tree_id="t", annotations={"shared-weight": '{"cpu":"3"}'})
+    bench.pod(of_quota(pod("p"), "q").cpu("1500m").label(PREEMPTIBLE, "false").on("n"))
+    shown = status_values(bench.state)
+    assert {labels[5]: value for labels, value in shown.items() if labels[:5] == ("q", "cpu", "t", "false", "r")} == {
+        **dict.fromkeys(("request", "child-request", "non-preemptible-request", "non-preemptible-used", "used", "runtime"), 1500.0),
+        "min": 1000.0,
+        "max": 9000.0,
+        "sharedWeight": 3000.0,
+    }
+    root = ("t", "true", "koordinator-root-quota", "unschedulable-resource")
+    assert (shown["r", "cpu", *root], shown["r", "memory", *root]) == (4500.0, 2.0**30)
+    assert spec_values(bench.state) == {labels: value for labels, value in shown.items() if labels[5] in {"min", "max"}}
+    bench.remove_quota("q")
+    assert {labels[0] for labels in (*status_values(bench.state), *spec_values(bench.state))} == {"r"}
+
+
+def test_latencies_are_observed_by_operation(bench: QuotaBench) -> None:
+    bench.quota("a", most={"cpu": "9"})
+    for number in range(101):  # one in a hundred is timed, the first to begin with
+        bench.pod(of_quota(pod(f"p{number}"), "a").cpu("1"))
+    bench.remove_quota("a")
+    latency = bench.metrics._own["scheduler_elastic_quota_process_latency"]
+    counts = {labels[0]: sum(value.counts) for family in latency.collect() for labels, value in family.samples}
+    assert {operation: count for operation, count in counts.items() if count} == {"UpdateQuota": 1, "OnPodAdd": 2, "DeleteQuota": 1}
+
+
 # Hooks
 
 
@@ -444,6 +609,98 @@ def test_a_hook_refuses_pods(monkeypatch: pytest.MonkeyPatch) -> None:
     bench.set(node("n").cpu("9"))
     bench.pod(of_quota(pod("p"), "a").cpu("1"))
     assert bench.refusal(of_quota(pod("p"), "a").cpu("1")) == "CheckPod failed for hook plugin closed, err: a is closed"
+
+
+class Noting(QuotaHook):
+    """Notes what it is called for; its own annotation says what it saw last."""
+
+    def __init__(self, quotas: Mapping[str, Quota], key: str, args: str) -> None:
+        super().__init__(quotas, key, args)
+        self.noted: list[str] = []
+
+    def is_quota_updated(self, old: Quota, new: QuotaDefinition, obj: ElasticQuota) -> bool:
+        return obj.metadata.annotations.get("size") != (old.obj.metadata.annotations.get("size") if old.obj else None)
+
+    def pre_quota_update(self, update: QuotaUpdate) -> None:
+        update.shared["known"] = update.obj.metadata.name in self.quotas
+        self.noted.append(f"pre {_step(update)} {update.obj.metadata.name}")
+
+    def post_quota_update(self, update: QuotaUpdate) -> None:
+        is_known = update.obj.metadata.name in self.quotas
+        self.noted.append(f"post {_step(update)}: known {update.shared['known']} -> {is_known}")
+
+    def on_pod_updated(self, quota: str, old: Pod | None, new: Pod | None) -> None:
+        self.noted.append(f"pod of {quota}: {'-' if old is None else old.metadata.name} -> {'-' if new is None else new.metadata.name}")
+
+    def update_quota_status(self, obj: ElasticQuota, annotations: Mapping[str, str]) -> Mapping[str, str] | None:
+        return {"last": self.noted[-1]}
+
+
+def _step(update: QuotaUpdate) -> str:
+    return "add" if update.old is None else "remove" if update.new is None else "change"
+
+
+@pytest.fixture
+def noting(monkeypatch: pytest.MonkeyPatch) -> tuple[QuotaBench, Noting]:
+    """Return a bench with that hook, once it has been asked for what it noted of the start."""
+    made: list[Noting] = []
+
+    def make(quotas: Mapping[str, Quota], key: str, args: str) -> Noting:
+        made.append(Noting(quotas, key, args))
+        return made[-1]
+
+    monkeypatch.setattr(hooks_module, "installed_factories", lambda: {"noting": make})
+    bench = QuotaBench(hook_plugins=(HookPluginConf(key="k", factory_key="noting", factory_args="x"),))
+    bench.set(node("n").cpu("9"))
+    return bench, made[0]
+
+
+def test_hooks_are_called_around_changes_of_quotas_and_nothing_else(noting: tuple[QuotaBench, Noting]) -> None:
+    bench, hook = noting
+    bench.quota("a", most={"cpu": "9"})
+    bench.quota("a", most={"cpu": "9"}, annotations={"runtime": "{}"})
+    assert hook.noted == ["pre add a", "post add: known False -> True"], "what the scheduler writes is no change"
+    hook.noted.clear()
+    bench.quota("a", most={"cpu": "8"})
+    made = quota("a", most={"cpu": "8"})
+    bench.came(ELASTIC_QUOTA, replace(made, metadata=replace(made.metadata, annotations={"size": "L"})))
+    bench.remove_quota("a")
+    assert hook.noted == [
+        "pre change a",
+        "post change: known True -> True",
+        "pre change a",  # the hook wants it, though the definition is the same
+        "post change: known True -> True",
+        "pre remove a",
+        "post remove: known True -> False",
+    ]
+
+
+def test_hooks_are_called_for_assigned_pods(noting: tuple[QuotaBench, Noting]) -> None:
+    bench, hook = noting
+    bench.quota("a", most={"cpu": "9"})
+    hook.noted.clear()
+    waits = of_quota(pod("p"), "a").cpu("1")
+    bench.pod(waits)
+    assert hook.noted == [], "it is not assigned"
+    reserve(bench, waits)
+    unreserve(bench, waits)
+    bench.pod(waits.on("n"))
+    bench.pod(waits.on("n").annotation("of no", "concern"))
+    bench.remove_pod("p")
+    assert [noted.removeprefix("pod of a: ") for noted in hook.noted] == ["- -> p", "p -> -", "- -> p", "p -> p", "p -> -"]
+
+
+def test_hooks_write_annotations_beside_the_numbers(noting: tuple[QuotaBench, Noting]) -> None:
+    bench, hook = noting
+    writer = QuotaStatusWriter(bench, bench.state)
+    made = quota("a", most={"cpu": "9"})
+    bench.came(ELASTIC_QUOTA, made)
+    patch = writer.patch(bench.state.quotas["a"], made)
+    assert patch == {"metadata": {"annotations": {"last": "post add: known False -> True"}}}
+    made = replace(made, metadata=replace(made.metadata, annotations=patch["metadata"]["annotations"]))
+    assert writer.patch(bench.state.quotas["a"], made) is None
+    hook.noted.append("later")
+    assert writer.patch(bench.state.quotas["a"], made) == {"metadata": {"annotations": {"last": "later"}}}
 
 
 def test_hooks_that_cannot_be_made_end_the_start(monkeypatch: pytest.MonkeyPatch) -> None:

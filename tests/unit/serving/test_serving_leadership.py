@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import msgspec
 import pytest
+from support.elected import LEASE_REF, Leases
 from support.fakes import Controlled, config_with, factory, node_manifest, pod_manifest
 from support.serving import FakeServer, Served, serving, signal_self, until
 
@@ -29,39 +30,9 @@ if TYPE_CHECKING:
 
     from koordsched.clock import Clock
 
-LEASE_REF = Ref(LEASE, "kube-system", "kube-scheduler")
 TIMES = {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "100ms"}
 TERM = 2.1
 STALL = 1.5  # long enough to be said, too short to cost the lease
-
-
-class Leases(MemoryCluster):
-    """The API server as the elector sees it."""
-
-    def __init__(self) -> None:
-        super().__init__(RealClock(), random=Random(2))
-        self.settings: ConnectionSettings | None = None
-        self.closed = False
-
-    async def close(self) -> None:
-        self.closed = True
-
-    async def check(self) -> None:
-        pass
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        """What the Lease says; nothing while there is none."""
-        try:
-            found: dict[str, Any] = self.raw(LEASE_REF)["spec"]
-        except NotFound:
-            return {}
-        return found
-
-    async def hold(self, holder: str) -> None:
-        """Let another scheduler hold the lease."""
-        spec = {"holderIdentity": holder, "leaseDurationSeconds": 3600}
-        await self.create(LEASE, {"metadata": {"namespace": "kube-system", "name": "kube-scheduler"}, "spec": spec})
 
 
 class ElectedServer(FakeServer):

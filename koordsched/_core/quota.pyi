@@ -41,6 +41,7 @@ class QuotaTree:
     waiting: int
     guarantees: bool
     by_runtime: bool
+    checks_parents: bool
     whole_devices: frozenset[str]
     rows: int
     fills: int

@@ -725,7 +725,7 @@ cdef class QuotaTree:
             return
         self.runtime[at] = now
         self.has[at] = (self.has[at] & ~HAS_RUNTIME) | (HAS_RUNTIME if limits else 0)
-        if now > before or not limits:
+        if limited and (now > before or not limits):
             self.grew(row)
         if self.first[row] != self.first[row + 1]:
             self.mark(row, k)

@@ -128,14 +128,15 @@ def exact_requests(pod: Pod, *, with_overhead: bool = True) -> Mapping[str, int]
     """
     spec = pod.spec
     own = spec.containers
-    if (
-        len(own) == 1
-        and not spec.init_containers
-        and not spec.overhead
-        and spec.resources is None
-        and len(own[0].resources.requests) < MANY_WRITTEN
-    ):
-        return _exact_requests_of_one(tuple(own[0].resources.requests.items()))
+    if len(own) == 1 and not spec.init_containers and not spec.overhead and spec.resources is None:
+        requests = own[0].resources.requests
+        asked, exact = _latest.answer
+        if requests == asked:
+            return exact
+        if len(requests) < MANY_WRITTEN:
+            exact = _exact_requests_of_one(tuple(requests.items()))
+            _latest.answer = requests, exact
+            return exact
     containers = tuple([tuple(container.resources.requests.items()) for container in spec.containers])
     inits = tuple([(is_sidecar(container), _written(container)) for container in spec.init_containers])
     overhead = tuple(spec.overhead.items()) if with_overhead and spec.overhead else ()
@@ -143,6 +144,18 @@ def exact_requests(pod: Pod, *, with_overhead: bool = True) -> Mapping[str, int]
     written = sum(map(len, containers)) + sum(len(written) for _, written in inits) + len(overhead) + len(pod_level)
     work_out = _exact_requests_of if written <= MANY_WRITTEN else _exact_requests_of.__wrapped__
     return work_out(containers, inits, overhead, pod_level)
+
+
+class _Latest:
+    """What was worked out last for a pod of one container. Pods of one template come one after the other."""
+
+    __slots__ = ("answer",)
+
+    def __init__(self) -> None:
+        self.answer: tuple[ResourceList, Exact] = {}, {}
+
+
+_latest = _Latest()
 
 
 @lru_cache(maxsize=16384)

@@ -139,7 +139,7 @@ class Endpoints:
         if path == CONFIGZ_PATH:
             return self._configuration()
         if path.startswith(APIS_PATH):
-            return await self._shown.answer((path, request.method == "GET", self._leads), partial(self._of_plugins, request))
+            return await self._shown.answer((request.uri, request.method == "GET", self._leads), partial(self._of_plugins, request))
         return await self._debug.answer(request) if path.startswith(DEBUG_PATH) else NOT_FOUND
 
     @property

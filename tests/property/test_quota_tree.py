@@ -309,9 +309,7 @@ class Waiting:
 
     def __init__(self, both: Both, asked: dict[str, int], *, fixed: bool) -> None:
         self.both = both
-        self.pods = {
-            name: QuotaPod(both.rows[name], QuotaRequest(both.tree, asked), fixed=fixed) for name in both.rows.keys() & set(NAMES)
-        }
+        self.pods = {name: QuotaPod(both.rows[name], QuotaRequest(both.tree, asked), fixed=fixed) for name in both.rows.keys() & set(NAMES)}
         self.waiting = {name for name in self.pods if self.is_refused(name)}
         both.tree.take_grown()  # what grew before the first was refused
         self.waiting = {name for name in self.pods if self.is_refused(name)}
@@ -345,24 +343,23 @@ def grew(before: tuple[int | None, int, int | None, int], after: tuple[int | Non
 @pytest.mark.parametrize("by_runtime", [True, False])
 @pytest.mark.parametrize("checks_parents", [True, False])
 @given(
-    shape=st.lists(quotas, min_size=2, max_size=6),
-    pods=st.lists(st.tuples(st.integers(0, 5), requests, st.booleans(), st.booleans()), max_size=8),
-    asked=requests,
-    fixed=st.booleans(),
-    total=lists,
+    world=st.tuples(
+        st.lists(quotas, min_size=2, max_size=6),
+        st.lists(st.tuples(st.integers(0, 5), requests, st.booleans(), st.booleans()), max_size=8),
+        lists,
+    ),
+    waiting=st.tuples(requests, st.booleans()),
     data=st.data(),
 )
 @settings(max_examples=60, deadline=None)
 def test_room_is_reported_to_quotas_where_it_grew_and_to_all_whose_pods_are_admitted_now(
     by_runtime: bool,
     checks_parents: bool,
-    shape: list[ModelQuota],
-    pods: list[tuple[int, dict[str, int], bool, bool]],
-    asked: dict[str, int],
-    fixed: bool,
-    total: dict[str, int],
+    world: tuple[list[ModelQuota], list[tuple[int, dict[str, int], bool, bool]], dict[str, int]],
+    waiting: tuple[dict[str, int], bool],
     data: st.DataObject,
 ) -> None:
+    (shape, pods, total), (asked, fixed) = world, waiting
     both = Both()
     both.tree = QuotaTree(by_runtime=by_runtime, checks_parents=checks_parents)
     both.rows = {ROOT: 0}

@@ -52,13 +52,10 @@ NAMES = {quota_model.DEFAULT: "koordinator-default-quota", quota_model.SYSTEM: "
 
 Step = tuple[str, int, int]
 numbers = st.integers(0, 7)
+PODS_CHANGE = ("add pod", "add pod", "delete pod", "finish pod", "relabel pod")
+QUOTAS_CHANGE = ("max", "move quota", "namespaces", "delete quota", "create quota")
 steps = st.tuples(
-    st.sampled_from(
-        ["add pod", "add pod", "delete pod", "finish pod", "relabel pod", "max", "move quota", "namespaces", "delete quota", "create quota"]
-        + ["resize", "break", "wait", "kill the leader", "stop the leader"]
-    ),
-    numbers,
-    numbers,
+    st.sampled_from((*PODS_CHANGE, *QUOTAS_CHANGE, "resize", "break", "wait", "kill the leader", "stop the leader")), numbers, numbers
 )
 
 
@@ -74,7 +71,7 @@ class Story:
 
     def _new_scheduler(self) -> tuple[Scheduler, Client]:
         client = Client(self._world.cluster)
-        dependencies = Dependencies(client, self._world.clock, Random(1), Flags())  # type: ignore[arg-type]
+        dependencies = Dependencies(client, self._world.clock, Random(1), Flags())
         return Scheduler(load_config_object(CONFIG), dependencies), client
 
     async def begin(self) -> None:
@@ -178,12 +175,14 @@ def model_of(world: AnsweringCluster) -> QuotaModel:
 
 
 def quota_of(pod: dict[str, Any], quotas: dict[str, Any]) -> str:
-    label, namespace = pod["metadata"].get("labels", {}).get(PREFIX + "name"), pod["metadata"]["namespace"]
+    label: str = pod["metadata"].get("labels", {}).get(PREFIX + "name", "")
+    namespace: str = pod["metadata"]["namespace"]
     if label:
         return label if label in quotas else quota_model.DEFAULT
     if namespace in quotas and quotas[namespace]["metadata"]["namespace"] == namespace:
         return namespace
-    listed = [name for name, raw in quotas.items() if f'"{namespace}"' in raw["metadata"].get("annotations", {}).get(PREFIX + "namespaces", "")]
+    lists = {name: raw["metadata"].get("annotations", {}).get(PREFIX + "namespaces", "") for name, raw in quotas.items()}
+    listed = [name for name, text in lists.items() if f'"{namespace}"' in text]
     return min(listed, default=quota_model.DEFAULT)
 
 

@@ -23,7 +23,6 @@ from koordsched.plugins.elasticquota.problems import IN_TOTAL, IN_TREE, QuotaPro
 
 if TYPE_CHECKING:
     from koordsched.api.core import Node, Pod
-    from koordsched.api.koordinator.quota_definitions import Amounts
     from koordsched.api.koordinator.quotas import ElasticQuota
     from koordsched.cluster.object_store import Arrival, FinalState
     from koordsched.config.koordinator_args import ElasticQuotaArgs
@@ -189,7 +188,10 @@ class QuotaState:
             self.changes.after_event(manager)
 
     def _set_totals(self) -> None:
-        """Share out what nodes offer: to trees what their roots say, to the default tree the rest. Of several roots the first by name counts."""
+        """Share out what nodes offer: to trees what their roots say, to the default tree the rest.
+
+        Of several roots of a tree the first by name counts.
+        """
         rest = self.nodes.sum()
         for manager in self.managers.values():
             if manager is self.default:

@@ -18,6 +18,7 @@ from koordsched.config.koordinator_args import HookPluginConf
 from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.handle import SettingsError
 from koordsched.framework.status import SKIP
+from koordsched.metrics.collectors import BucketCounts
 from koordsched.plugins.elasticquota import hooks as hooks_module
 from koordsched.plugins.elasticquota.association import PodAssociation
 from koordsched.plugins.elasticquota.gauges import spec_values, status_values
@@ -121,13 +122,13 @@ def test_a_pod_that_goes_moves_pods_of_its_quota_and_of_no_other(bench: QuotaBen
 
 
 def test_a_change_of_a_quota_that_makes_no_room_moves_none_of_its_pods(bench: QuotaBench) -> None:
-    spec: dict[str, dict[str, str]] = {"most": {"cpu": "2"}, "least": {"cpu": "1"}}
-    bench.quota("a", **spec)  # type: ignore[arg-type]
+    most, least = {"cpu": "2"}, {"cpu": "1"}
+    bench.quota("a", most=most, least=least)
     bench.pod(of_quota(pod("runs"), "a").cpu("2").on("n"))
     waits = of_quota(pod("waits"), "a").cpu("1")
     bench.pod(waits)
     assert bench.refusal(waits)
-    bench.quota("a", **spec, annotations={"namespaces": '["x"]', "shared-weight": '{"cpu":"7"}'}, is_parent="true")  # type: ignore[arg-type]
+    bench.quota("a", most=most, least=least, annotations={"namespaces": '["x"]', "shared-weight": '{"cpu":"7"}'}, is_parent="true")
     bench.quota("a", most={"cpu": "1"}, least={"cpu": "1"})
     assert bench.announced == []
     bench.quota("a", most={"cpu": "3"}, least={"cpu": "1"})
@@ -589,7 +590,8 @@ def test_latencies_are_observed_by_operation(bench: QuotaBench) -> None:
         bench.pod(of_quota(pod(f"p{number}"), "a").cpu("1"))
     bench.remove_quota("a")
     latency = bench.metrics._own["scheduler_elastic_quota_process_latency"]
-    counts = {labels[0]: sum(value.counts) for family in latency.collect() for labels, value in family.samples}
+    samples = [sample for family in latency.collect() for sample in family.samples]
+    counts = {labels[0]: sum(value.counts) for labels, value in samples if isinstance(value, BucketCounts)}
     assert {operation: count for operation, count in counts.items() if count} == {"UpdateQuota": 1, "OnPodAdd": 2, "DeleteQuota": 1}
 
 

@@ -19,8 +19,8 @@ import koordsched.plugins
 from koordsched.api.kinds import EVENT, LEASE, NODE, POD
 from koordsched.clock import RealClock
 from koordsched.cluster.apiserver import ConnectionSettings
-from koordsched.cluster.memory import Fault, MemoryCluster
-from koordsched.cluster.port import Binding, NotFound, Patch, Ref, ServerError
+from koordsched.cluster.memory import Fault
+from koordsched.cluster.port import Binding, Patch, ServerError
 from koordsched.log import Style, get_logger, write_logs
 from koordsched.server.heartbeat import BEAT_SECONDS, RENEW_SECONDS, STALL_SECONDS, Heartbeat
 from koordsched.server.leadership import Campaign, Leadership

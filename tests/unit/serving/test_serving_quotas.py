@@ -78,13 +78,14 @@ async def test_a_standby_follows_in_silence_and_leads_with_the_numbers_that_ther
     await server.create(NODE, node_manifest("n1", cpu="1000"))
     await server.create(ELASTIC_QUOTA, {"metadata": {"name": "a", "namespace": "default"}, "spec": {"max": {"cpu": "2"}}})
     first, connecting = Client(server), Connecting(server)
-    leader = Scheduler(CONFIG, Dependencies(first, RealClock(), Random(3), Flags()))  # type: ignore[arg-type]
+    leader = Scheduler(CONFIG, Dependencies(first, RealClock(), Random(3), Flags()))
     await leader.start()
     await connecting.leases.hold("other")
     async with serving(server, config=CONFIG, connect=connecting, exit_at_once=list[int]().append) as served:
         await served.ready()
         await create_pods(server, "p0", "p1", "p2", "p3", "p4")
-        await until(lambda: written(server) == {"request": '{"cpu":"5"}', "child-request": '{"cpu":"5"}', "runtime": '{"cpu":"2"}', "used": "2"})
+        five = '{"cpu":"5"}'
+        await until(lambda: written(server) == {"request": five, "child-request": five, "runtime": '{"cpu":"2"}', "used": "2"})
         gone = min(bound(server))
         await server.delete(Ref(POD, "default", gone))
         await until(lambda: len(bound(server)) == 2 and written(server)["request"] == '{"cpu":"4"}')
@@ -98,7 +99,7 @@ async def test_a_standby_follows_in_silence_and_leads_with_the_numbers_that_ther
         before = first.written.copy()
         await connecting.leases.patch(LEASE_REF, Patch({"spec": {"holderIdentity": ""}}))
         await until(lambda: served.answers_with(f"{QUOTAS}/a", 200))
-        summary = await shown(served)
+        summary = await shown(served)  # with pods, though the answer without them has just been given
         assert (summary["used"], summary["request"], summary["runtime"]) == ({"cpu": "2"}, {"cpu": "4"}, {"cpu": "2"})
         assert {name for name, pod in summary["podCache"].items() if pod["isAssigned"]} == {f"default/{name}" for name in bound(server)}
         assert len(summary["podCache"]) == 4

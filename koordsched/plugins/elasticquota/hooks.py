@@ -120,7 +120,7 @@ class Hooks:
 
     def pod_updated(self, quota: Quota, old: Pod | None, new: Pod | None) -> None:
         for hook in self.of(quota.manager):
-            self._call(hook, "on_pod_updated", hook.on_pod_updated, quota.name, old, new)
+            self._call(hook, "on_pod_update", hook.on_pod_updated, quota.name, old, new)
 
     def annotations(self, quota: Quota, obj: ElasticQuota, annotations: Mapping[str, str]) -> dict[str, str]:
         """Return what the hooks add to a quota's annotations."""

@@ -689,6 +689,9 @@ def test_hooks_are_called_for_assigned_pods(noting: tuple[QuotaBench, Noting]) -
     bench.pod(waits.on("n"))
     bench.pod(waits.on("n").annotation("of no", "concern"))
     bench.remove_pod("p")
+    latency = bench.metrics._own["scheduler_elastic_quota_hook_plugin_latency"]
+    observed = {labels for family in latency.collect() for labels, _ in family.samples}
+    assert observed == {("k", operation) for operation in ("pre_quota_update", "post_quota_update", "on_pod_update")}
     assert [noted.removeprefix("pod of a: ") for noted in hook.noted] == ["- -> p", "p -> -", "- -> p", "p -> p", "p -> -"]
 
 

@@ -52,7 +52,8 @@ class Handler(Protocol[H_contra]):
     """Who wants to know of changes. Calls are synchronous, between two awaits of the informer: a handler must be quick.
 
     A change may come twice, as `on_add` of an object that is known too: after a handler raised, and where a comparison with the cluster
-    found that a change had been lost. A repeated call must do no harm.
+    found that a change had been lost. A repeated call must do no harm. An object that was deleted and created again is two: its end comes
+    before its beginning, never as an update.
     """
 
     def on_add(self, obj: H_contra, arrival: Arrival) -> None: ...

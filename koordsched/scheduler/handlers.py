@@ -21,7 +21,6 @@ from koordsched.api.kinds import (
 from koordsched.api.podinfo import PodInfo
 from koordsched.api.quantity import QuantityError
 from koordsched.cluster.event_series import EventText
-from koordsched.cluster.object_store import Arrival
 from koordsched.log import get_logger
 from koordsched.queue.event_detection import node_events, pod_update_events
 from koordsched.queue.events import (
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from koordsched.api.core import Node, Pod
     from koordsched.api.kinds import Kind
     from koordsched.api.meta import Object
-    from koordsched.cluster.object_store import FinalState
+    from koordsched.cluster.object_store import Arrival, FinalState
     from koordsched.framework.interface import Plugin
     from koordsched.queue.events import ClusterEvent
     from koordsched.scheduler.context import SchedulerContext
@@ -112,10 +111,7 @@ class PodHandler:
             self._add_pending(pod)
 
     def on_update(self, old: Pod, new: Pod) -> None:
-        if old.metadata.uid != new.metadata.uid:  # deleted and created again between two events
-            self._delete(old)
-            self.on_add(new, Arrival.LATER)
-        elif old.spec.node_name:
+        if old.spec.node_name:
             self._update_bound(old, new)
         elif new.spec.node_name:
             self._was_bound(old, new)

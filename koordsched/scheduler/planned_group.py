@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from koordsched.framework.interface import GroupRefusal
 from koordsched.framework.slots import pod_class
-from koordsched.framework.status import Code
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +31,6 @@ PLAN_KEPT_CHANGING = "no plan stood the test of {tries} placements: {message}"
 class Turn(Protocol):
     """The turn of a group, as far as a plan's placement knows it (`group_turn.GroupTurn`)."""
 
-    code: Code
     refused_by_node: Status | None
     """Why the planned node of the last member refused it; None: it was refused whatever its node."""
 

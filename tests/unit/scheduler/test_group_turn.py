@@ -299,3 +299,27 @@ async def test_a_group_whose_blocking_member_is_gone_is_tried_again(gangs: Make,
             with capture_logs() as logs:
                 assert scheduler.cycle.groups.still_refused(profile, waiting.pod_info) is refused
             assert logs == []
+
+
+async def test_a_turn_in_which_something_breaks_is_undone_and_the_popped_pod_says_so(gangs: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with gangs() as world:
+        assume, table = world.scheduler.cache.assume_pod, world.scheduler.cache.table
+
+        def break_at_b(made: PodInfo, name: str) -> None:
+            if made.key == "default/b":
+                raise RuntimeError("out of order")
+            assume(made, name)
+
+        monkeypatch.setattr(world.scheduler.cache, "assume_pod", break_at_b)
+        await begin(world, member("a"), member("b"), member("c"))
+        assert not any(nodes_of_pods(world).values())
+        reason, message = condition(world, "a")
+        assert reason == "SchedulerError"
+        assert "out of order" in message
+        assert (condition(world, "b"), condition(world, "c")) == (("", ""), ("", ""))
+        assert world.scheduler.cache.pods == {}
+        assert not table.in_turn
+        world.scheduler.queue.check_invariants()
+        monkeypatch.setattr(world.scheduler.cache, "assume_pod", assume)
+        await asyncio.sleep(30)
+        assert all(nodes_of_pods(world).values())

@@ -17,6 +17,7 @@ from koordsched.api.core import Pod
 from koordsched.api.kinds import EVENT, NODE, POD
 from koordsched.api.meta import Object
 from koordsched.api.podinfo import PodInfo
+from koordsched.cache.cache import CacheError
 from koordsched.cluster.object_store import Arrival
 from koordsched.cluster.port import Ref
 from koordsched.framework.cycle_state import CycleState
@@ -249,3 +250,34 @@ async def test_a_pod_that_another_profile_gets_while_it_is_tried_is_queued_as_it
         await begin(world)
         assert meanwhile.journal == ["reserve Meanwhile", "unreserve Meanwhile"]
         assert nodes_of_pods(world) == {"p": "n1"}
+
+
+async def test_what_becomes_of_the_pods_of_other_schedulers_changes_nothing(stage: Stage) -> None:
+    async with stage() as world:
+        await begin(world, pod_manifest("other", "9", schedulerName="another-scheduler"), pod_manifest("big", "9"))
+        before = [(info.key, info.attempts, info.place) for info in world.scheduler.queue.waiting()]
+        written = world.cluster.calls["patch status", POD]
+        await world.patch(ref("other"), {"metadata": {"labels": {"v": "2"}}})
+        await world.settle()
+        assert [(info.key, info.attempts, info.place) for info in world.scheduler.queue.waiting()] == before
+        assert world.cluster.calls["patch status", POD] == written
+        assert {raw["regarding"]["name"] for raw in world.cluster.raws(EVENT)} == {"big"}
+
+
+async def test_a_pod_that_cannot_be_assumed_says_why_and_is_tried_again(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stage() as world:
+        assume = world.scheduler.cache.assume_pod
+        answers = ["pod p is counted on n7"]
+
+        def refuse_once(made: PodInfo, name: str) -> None:
+            if answers:
+                raise CacheError(answers.pop())
+            assume(made, name)
+
+        monkeypatch.setattr(world.scheduler.cache, "assume_pod", refuse_once)
+        await begin(world)
+        assert condition(world) == ("SchedulerError", "pod p is counted on n7")
+        assert metric(world, 'scheduler_schedule_attempts_total{profile="default-scheduler",result="error"}') == 1
+        assert world.scheduler.cache.pods == {}
+        await asyncio.sleep(5)
+        assert bound_to(world) == "n1"

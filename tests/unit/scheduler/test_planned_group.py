@@ -77,7 +77,7 @@ def attempts(*names: str, cpu: str = "1") -> dict[str, Attempt]:
     found = {}
     for name in names:
         info = pod(name).cpu(cpu).info()
-        info.shape = "s"  # type: ignore[assignment] # any value that equal pods share
+        info.shape = "s"  # any value that equal pods share
         queued: Any = type("Queued", (), {"key": info.key})
         found[info.key] = Attempt(queued, info, nothing, 0.0)
     return found
@@ -107,7 +107,7 @@ async def test_a_node_that_takes_fewer_is_learned_once_a_pass_and_the_members_ar
 
 async def test_members_that_are_not_alike_are_tried_on_a_node_that_refused_another() -> None:
     members = attempts("a", "b") | attempts("c", cpu="2")
-    list(members.values())[2].pod.shape = "other"  # type: ignore[assignment]
+    list(members.values())[2].pod.shape = "other"
     turn, plan = Turn({"n1": 1, "n2": 3}), Plan({"n1": 3, "n2": 3}, list(members))
     assert await placed(turn, plan, members) is None
     assert turn.tried[:3] == ["a n1", "b n1", "c n1"]

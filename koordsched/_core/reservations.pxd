@@ -5,6 +5,12 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from koordsched._core.table cimport NodeTable, Request
 
 
+cdef class Shortages:
+    cdef dict _codes    # (node bits, reservation bits, tag) -> code, from 1 on
+    cdef list _known    # [code]
+
+    cdef int32_t code(self, uint32_t node, uint32_t reservation, int64_t tag) except -1
+
 cdef class ReservationTable:
     cdef NodeTable table
     cdef readonly Py_ssize_t capacity    # slots

@@ -47,8 +47,6 @@ cdef class Matched:
 
 @cython.final
 cdef class Shortages:
-    cdef dict _codes   # (node bits, reservation bits, tag) -> code, from 1 on
-    cdef list _known
 
     def __init__(self):
         self._codes = {}

@@ -225,6 +225,20 @@ class Cache:
             self._take(info.uid, state)
         self._put(info, node_name, assumed=False)
 
+    def resize_pod(self, info: PodInfo) -> None:
+        """Count a pod by other amounts or ports from now on, assumed or not. What followers keep of it otherwise stays."""
+        state = self.pods[info.uid]
+        node, before = state.node, state.info
+        if not node.shares_row:
+            self.table.subtract(node.row, state.request)
+            if before.ports:
+                self.columns.host_ports.free(node.row, before.ports)
+        state.info, state.request = info, self.columns.request(info.resources)
+        self._count(node, info, state.request)
+        node.counted[info.uid] = info
+        for follower in self._followers:
+            follower.pod_replaced(before, info, node.row)
+
     def remove_pod(self, uid: str) -> None:
         state = self.pods.get(uid)
         if state is not None:

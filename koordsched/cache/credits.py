@@ -65,14 +65,19 @@ class Credits:
         """Call the hook with the uid of each pod that has become a placeholder, or is none any more (`is_placeholder`)."""
         self._hooks.append(hook)
 
-    def grant(self, owner: Hashable, placeholder: str) -> None:
-        """Let what the pod with this uid holds belong to the owner, whether or not the pod is counted already."""
+    def grant(self, owner: Hashable, placeholder: str, *, runs: bool = False) -> None:
+        """Let what the pod with this uid holds belong to the owner, whether or not the pod is counted already.
+
+        runs: it is a pod of the cluster, which the owner may take over as it is; for all others it is a pod like any.
+        """
         owned = self._owners.get(owner)
         if owned is None:
             owned = self._owners[owner] = OwnerView(self._counted, self, owner)
         if placeholder not in owned.placeholders:
-            owned.placeholders[placeholder] = None
+            owned.placeholders[placeholder] = runs
             owned.version = self._counted.table.next_stamp()
+            if runs:
+                return
             owners = self._owned[placeholder] = self._owned.get(placeholder, 0) + 1
             if owners == 1:
                 self._changed(placeholder)
@@ -82,14 +87,15 @@ class Credits:
         owned = self._owners.get(owner)
         if owned is None or placeholder not in owned.placeholders:
             return
-        del owned.placeholders[placeholder]
+        runs = owned.placeholders.pop(placeholder)
         owned.version = self._counted.table.next_stamp()
+        if not owned.placeholders:
+            del self._owners[owner]
+        if runs:
+            return
         self._owned[placeholder] -= 1
         if not self._owned[placeholder]:
             del self._owned[placeholder]
-        if not owned.placeholders:
-            del self._owners[owner]
-        if not self.is_placeholder(placeholder):
             self._changed(placeholder)
 
     # What pods take of placeholders
@@ -160,7 +166,7 @@ class OwnerView:
 
     def __init__(self, counted: CountedPods, all_credits: Credits, owner: Hashable) -> None:
         self.owner = owner
-        self.placeholders: dict[str, None] = {}
+        self.placeholders: dict[str, bool] = {}  # by uid: whether it is a pod of the cluster
         self.version = 0  # another one after each change of `placeholders`
         self.stamp = 0  # another one whenever the view may hide something else than before
         self._counted = counted

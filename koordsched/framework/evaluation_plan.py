@@ -74,6 +74,9 @@ class EvaluationPlan:
         self.filter_reads = {plugin.name: int(plugin.reads) for plugin in self.filters}
         self.scorer_reads = array("I", [int(plugin.reads) for plugin, _ in self.scorers])
         self.scorer_modes = array("i", [plugin.normalize.value for plugin, _ in self.scorers])
+        self.scorer_modes_of_reservations = array(
+            "i", [(plugin.normalize if plugin.normalizes_reservations else Normalize.NONE).value for plugin, _ in self.scorers]
+        )
         self.scorer_weights = array("q", [weight for _, weight in self.scorers])
         self.custom_normalizers = [s for s, (plugin, _) in enumerate(self.scorers) if plugin.normalize is Normalize.CUSTOM]
         self.feasible_dependent = {plugin.name for plugin, _ in self.scorers if plugin.depends_on_feasible}

@@ -149,12 +149,12 @@ class Handle(Protocol):
     def activate(self, pods: Iterable[PodInfo]) -> None:
         """Move pods that wait to the active queue, whether or not they back off."""
 
-    def announce(self, event: ClusterEvent, key: AdmissionKey | None = None) -> None:
+    def announce(self, event: ClusterEvent, key: AdmissionKey | None = None, *, regarding: Object | None = None) -> None:
         """Say that the plugin's state has changed, so that it answers otherwise already for pods that wait or are being tried.
 
         key: for pods under this admission key: they are tried again one by one as far as the plugin lets them pass. Pods under other keys
-        cost nothing. None: for pods that were refused by plugins that registered the event; hints get no objects. State beside the node
-        table has an event of its own kind, so that it concerns no pod that waits for something else.
+        cost nothing. None: for pods that were refused by plugins that registered the event; hints get the object that it regards as the old
+        one. State beside the node table has an event of its own kind, so that it concerns no pod that waits for something else.
         """
 
     def nominate(self, pod: PodInfo, node_name: str) -> None:

@@ -340,6 +340,8 @@ class ScoreNodesPlugin(Plugin):
     extension_point = extension_points.SCORE
     reads: NodeChange = NodeChange.ALL
     normalize: Normalize = Normalize.NONE
+    normalizes_reservations: bool = True
+    """Whether raw scores of reserve pods are normalised like those of pods; if not, they are 0..100 already."""
     depends_on_feasible: bool = False
 
     @abstractmethod

@@ -116,7 +116,7 @@ class RowEvaluator:
 
 def normalized(plugin: ScoreNodesPlugin, state: CycleState, pod: PodInfo, nodes: Nodes, scores: Scores) -> Scores:
     """Return raw scores as 0..100 over these nodes alone."""
-    if plugin.normalize is Normalize.NONE:
+    if plugin.normalize is Normalize.NONE or (pod.reservation is not None and not plugin.normalizes_reservations):
         return scores
     if plugin.normalize is Normalize.CUSTOM:
         return plugin.normalize_scores(state, pod, nodes, scores)

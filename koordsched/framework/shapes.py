@@ -237,7 +237,8 @@ class Shapes:
             return
         skipped = frozenset(shape.pre_filtered.skipped)
         shape.filters, reads, shape.evaluated = self._active_filters.get(skipped) or self._filters_without(skipped)
-        shape.evaluation.configure(reads, plan.scorer_reads, plan.scorer_modes, plan.scorer_weights)
+        modes = plan.scorer_modes if pod.reservation is None else plan.scorer_modes_of_reservations
+        shape.evaluation.configure(reads, plan.scorer_reads, modes, plan.scorer_weights)
 
     def _filters_without(self, skipped: frozenset[str]) -> ActiveFilters:
         """Work out which filters are left once these are skipped, once for all shapes: plugins skip in few combinations."""

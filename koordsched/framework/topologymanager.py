@@ -113,10 +113,10 @@ class NumaHintProvider(Plugin):
     def allocate(self, state: CycleState, pod: PodInfo, node: NodeInfo, affinity: NumaAffinity) -> Status | None:
         """Try to allocate within the affinity, without taking anything; return why it cannot be done, if so."""
 
-    def lend(self, placeholder: str) -> None:
-        """Give hints until `share` as if this reservation (the uid of what stands for it) held nothing: its owner is being aligned."""
+    def lend(self, uid: str) -> None:
+        """Give hints until `share` as if this reservation, or a pod that one takes over, held nothing: an owner, or it, is being aligned."""
 
-    def share(self, placeholder: str) -> None:
+    def share(self, uid: str) -> None:
         """Let the reservation hold again what the pods that draw on it have left."""
 
 

@@ -93,9 +93,9 @@ class PluginHandle:
     def activate(self, pods: Iterable[PodInfo]) -> None:
         self._queue.activate(pods)
 
-    def announce(self, event: ClusterEvent, key: AdmissionKey | None = None) -> None:
+    def announce(self, event: ClusterEvent, key: AdmissionKey | None = None, *, regarding: Object | None = None) -> None:
         if key is None:
-            self._queue.move_all(event, None, None)
+            self._queue.move_all(event, regarding, None)
         else:
             self._queue.announce(event, key)
 

@@ -52,8 +52,10 @@ from koordsched.plugins.deviceshare.reserved import (
     RESIZE_GATE,
     ReservedDevices,
     demands_reservation,
+    missing_of,
     of_reservation,
     resize_text,
+    way_to_include,
     ways_to_take,
 )
 from koordsched.plugins.deviceshare.state import PodDevices, device_state
@@ -202,7 +204,10 @@ class DeviceShare(
         if node is None:
             return error(f'node "{node_name}" not found')
         placeholder = self._cache.credits.drawn_from(pod.uid)
-        if placeholder is None:
+        adopted = list(self._cache.credits.drawers(pod.uid)) if pod.reservation is not None else []
+        if adopted:
+            code = self._give_around(state, pod, demand, node, adopted)
+        elif placeholder is None:
             code = self._give(state, pod, demand, node, demand.adjustment)
         else:
             code = self._give_reserved(state, pod, demand, node, placeholder)
@@ -222,6 +227,22 @@ class DeviceShare(
         finally:
             self._state.share(placeholder)
         return of_reservation(code) if demands_reservation(pod) else self._give(state, pod, demand, node, None)
+
+    def _give_around(self, state: CycleState, pod: PodInfo, demand: DeviceDemand, node: NodeInfo, adopted: Sequence[str]) -> int:
+        """Allocate the devices of a Reservation with all that the pods hold which it takes over: they keep them, it holds the rest."""
+        held = [devices for uid in adopted if (devices := self._state.lend(uid)) is not None]
+        try:
+            code = self._give(state, pod, demand, node, demand.adjustment or way_to_include(held))
+            found = self._state.pod(pod.uid)
+            if not code and found is not None:
+                code = missing_of(found, held)
+                if code:
+                    self._state.release(pod.uid)
+                self._state.lend_all(pod.uid)
+            return of_reservation(code) if code else 0
+        finally:
+            for uid in (*adopted, pod.uid):
+                self._state.share(uid)
 
     def _give(self, state: CycleState, pod: PodInfo, demand: DeviceDemand, node: NodeInfo, adjustment: DeviceAdjustment | None) -> int:
         """Allocate the pod's devices on the node, and keep them for it; return why that is not possible, or 0."""
@@ -290,11 +311,11 @@ class DeviceShare(
 
     # Hints for the topology manager
 
-    def lend(self, placeholder: str) -> None:
-        self._state.lend(placeholder)
+    def lend(self, uid: str) -> None:
+        self._state.lend(uid)
 
-    def share(self, placeholder: str) -> None:
-        self._state.share(placeholder)
+    def share(self, uid: str) -> None:
+        self._state.share(uid)
 
     def wants(self, pod: PodInfo) -> bool:
         return self._aligns and asks_for_devices(pod)

@@ -67,6 +67,33 @@ def ways_to_take(left: PodDevices, *, restricted: bool) -> Sequence[DeviceAdjust
     return DeviceAdjustment(only=amounts, only_vfs=vfs), DeviceAdjustment(preferred=amounts)
 
 
+def way_to_include(held: Sequence[PodDevices]) -> DeviceAdjustment:
+    """Return how a Reservation's devices may be taken that takes over pods with these: theirs have to be among them."""
+    minors: dict[DeviceType, set[int]] = {}
+    for devices in held:
+        for device in devices.held:
+            minors.setdefault(device.type, set()).add(device.minor)
+    return DeviceAdjustment(preferred=minors, included=minors)
+
+
+def missing_of(given: PodDevices, held: Sequence[PodDevices]) -> int:
+    """Return the code that says that what a Reservation was given is not all that these pods hold of the same types; 0: it is."""
+    amounts: dict[tuple[DeviceType, int], dict[DeviceResource, int]] = {}
+    for device in (device for devices in held for device in devices.held):
+        total = amounts.setdefault((device.type, device.minor), {})
+        for resource, amount in device.amounts.items():
+            total[resource] = total.get(resource, 0) + amount
+    types = {device.type for device in given.held}
+    of_given = {(device.type, device.minor): device.amounts for device in given.held}
+    complete = all(
+        of_given.get(place, {}).get(resource, 0) >= amount
+        for place, total in amounts.items()
+        if place[0] in types
+        for resource, amount in total.items()
+    )
+    return 0 if complete else int(DeviceReason.NOT_INCLUDED)
+
+
 class ReservedDevices:
     """Filter's answers for pods that match reservations."""
 

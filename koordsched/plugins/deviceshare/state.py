@@ -108,6 +108,7 @@ class DeviceState(PodFollower):
         self._where: dict[str, str] = {}  # by uid: the node where the pod's devices are
         self._aside: dict[str, PodDevices] = {}  # by uid: of pods that a simulation has removed
         self._placeholders: dict[str, PodDevices] = {}  # by uid: all that their reservations hold; what owners took of it they hold
+        self._lent: dict[str, tuple[str, PodDevices]] = {}  # by uid: of pods that are being taken over, with their node
         self._holders = np.zeros(MIN_INDEXES, np.int32)  # by index: how many pods hold devices there
         self._holdings: dict[PodIndex, DeviceHoldings] = {}
         self._problems = ProblemReporter(handle, INVALID_DEVICE_EVENT, "an object about devices is not right")
@@ -219,21 +220,36 @@ class DeviceState(PodFollower):
         taken = [held for uid in self._cache.credits.drawers(whole.uid) if (pod := self.pod(uid)) is not None for held in pod.held]
         return _with(whole, allocations_without(whole.allocations, taken)) if taken else whole
 
-    def lend(self, placeholder: str) -> PodDevices | None:
-        """Let a reservation hold nothing until `share`, so that a pod that draws on it can be given of it; return what it has left."""
-        if placeholder in self._where:
-            self._take(self._entries[self._where[placeholder]], placeholder)
-        return self.left(placeholder)
+    def lend(self, uid: str) -> PodDevices | None:
+        """Let a reservation, or a pod that one takes over, hold nothing until `share`, so that others can be given of it; what it has."""
+        name = self._where.get(uid)
+        if name is not None:
+            taken = self._take(self._entries[name], uid)
+            if uid not in self._placeholders:
+                self._lent[uid] = (name, taken)
+        lent = self._lent.get(uid)
+        return self.left(uid) if lent is None else lent[1]
 
-    def share(self, placeholder: str) -> None:
-        """Let a reservation hold what it has left."""
-        left, counted = self.left(placeholder), self._cache.pods.get(placeholder)
-        if left is None or counted is None or (counted.node.hidden is not None and placeholder in counted.node.hidden):
+    def lend_all(self, uid: str) -> None:
+        """Let what a reservation was given be all that it holds, and its pods hold part of it: after `share` of these and of itself."""
+        whole = self.pod(uid)
+        if whole is not None:
+            self._placeholders[uid] = whole
+            self.lend(uid)
+
+    def share(self, uid: str) -> None:
+        """Let a reservation hold what it has left, and a pod what it lent."""
+        lent = self._lent.pop(uid, None)
+        if lent is not None:
+            self._put(self._entry(lent[0]), lent[1])
+            return
+        left, counted = self.left(uid), self._cache.pods.get(uid)
+        if left is None or counted is None or (counted.node.hidden is not None and uid in counted.node.hidden):
             return
         if left.allocations:
             self._hold(counted.node.name, left)
-        elif placeholder in self._where:
-            self._take(self._entries[self._where[placeholder]], placeholder)
+        elif uid in self._where:
+            self._take(self._entries[self._where[uid]], uid)
 
     @contextmanager
     def shown(self, placeholders: Iterable[str]) -> Iterator[None]:

@@ -32,7 +32,7 @@ from koordsched.plugins.nodenumaresource.endpoint import SERVER_ERROR, describe
 from koordsched.plugins.nodenumaresource.filtering import STRICT, NumaFilter
 from koordsched.plugins.nodenumaresource.pod_demand import CompiledDemand, DemandCompiler, sign
 from koordsched.plugins.nodenumaresource.queueing_hints import GONE, NumaHints
-from koordsched.plugins.nodenumaresource.reasons import MISSING_ZONES
+from koordsched.plugins.nodenumaresource.reasons import MISSING_ZONES, NOT_ENOUGH_CPUS
 from koordsched.plugins.nodenumaresource.state import numa_state
 
 if TYPE_CHECKING:
@@ -185,7 +185,8 @@ class NodeNUMAResource(
             return None
         placeholder = self._cache.credits.drawn_from(pod.uid)
         if placeholder is None:
-            return self._reserve(state, pod, demand, node_name)
+            adopted = list(self._cache.credits.drawers(pod.uid)) if pod.reservation is not None else []
+            return self._reserve_around(state, pod, demand, node_name, adopted) if adopted else self._reserve(state, pod, demand, node_name)
         others = self.topology_manager.others(self, pod)
         for other in others:
             other.lend(placeholder)
@@ -196,6 +197,29 @@ class NodeNUMAResource(
             self._numa.share(placeholder)
             for other in others:
                 other.share(placeholder)
+
+    def _reserve_around(self, state: CycleState, pod: PodInfo, demand: CompiledDemand, node_name: str, adopted: Sequence[str]) -> Status | None:
+        """Give a reserve pod its part with all CPUs of the pods that its Reservation takes over: they keep them, it holds the rest."""
+        others = self.topology_manager.others(self, pod)
+        cpus = 0
+        for uid in adopted:
+            cpus |= self._numa.lend(uid)
+            for other in others:
+                other.lend(uid)
+        try:
+            status = self._reserve(state, pod, demand, node_name, cpus)
+            if status is None:
+                held = self._numa.allocation(pod.uid)
+                if held is not None and held.cpus and cpus & ~held.cpus:
+                    self._numa.release(pod.uid)
+                    status = unschedulable(f"Reservation(s) {NOT_ENOUGH_CPUS}")
+                self._numa.lend_all(pod.uid)
+            return status
+        finally:
+            for uid in (*adopted, pod.uid):
+                self._numa.share(uid)
+                for other in others:
+                    other.share(uid)
 
     def _is_restricted(self, placeholder: str) -> bool:
         reservation = self._cache.pods[placeholder].info.reservation

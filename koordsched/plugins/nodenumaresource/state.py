@@ -55,6 +55,7 @@ class NumaState(PodFollower):
         self.change = handle.cache.change_kinds.register("NodeNUMAResource")  # with which the row is marked
         self._aside: dict[str, PodAllocation] = {}  # by uid: of pods that a simulation has removed
         self._placeholders: dict[str, PodAllocation] = {}  # by uid: all that their reservations hold; what owners took of it they hold
+        self._lent: dict[str, tuple[str, PodAllocation]] = {}  # by uid: of pods that are being taken over, with their node
         self._pod_level = False
         follow_topologies(handle, self)
         handle.cache.follow(self)
@@ -107,24 +108,37 @@ class NumaState(PodFollower):
 
     # Reservations
 
-    def lend(self, placeholder: str) -> int:
-        """Let a reservation hold nothing until `share`, so that a pod that draws on it can be given of it; the CPUs that it has left."""
-        name, left = self._where.get(placeholder), self.allocation(placeholder)
+    def lend(self, uid: str) -> int:
+        """Let a reservation, or a pod that one takes over, hold nothing until `share`, so that others can be given of it; its CPUs."""
+        name, left = self._where.get(uid), self.allocation(uid)
         if name is None or left is None:
             return 0
-        self._take(name, placeholder)
+        self._take(name, uid)
+        if uid not in self._placeholders:
+            self._lent[uid] = (name, left)
         return left.cpus
 
-    def share(self, placeholder: str) -> None:
-        """Let a reservation hold what the pods that draw on it have left of it."""
-        whole, counted = self._placeholders.get(placeholder), self._cache.pods.get(placeholder)
-        if whole is None or counted is None or (counted.node.hidden is not None and placeholder in counted.node.hidden):
+    def lend_all(self, uid: str) -> None:
+        """Let what a reservation was given be all that it holds, and its pods hold part of it: after `share` of these and of itself."""
+        whole = self.allocation(uid)
+        if whole is not None:
+            self._placeholders[uid] = whole
+            self.lend(uid)
+
+    def share(self, uid: str) -> None:
+        """Let a reservation hold what the pods that draw on it have left of it, and a pod what it lent."""
+        lent = self._lent.pop(uid, None)
+        if lent is not None:
+            self._put(*lent)
+            return
+        whole, counted = self._placeholders.get(uid), self._cache.pods.get(uid)
+        if whole is None or counted is None or (counted.node.hidden is not None and uid in counted.node.hidden):
             return
         left = self.left_of(whole)
         if left.cpus or left.amounts:
             self._hold(counted.node.name, left)
-        elif placeholder in self._where:
-            self._take(self._where[placeholder], placeholder)
+        elif uid in self._where:
+            self._take(self._where[uid], uid)
 
     def left_of(self, whole: PodAllocation) -> PodAllocation:
         """Return what is left of all that a reservation holds."""

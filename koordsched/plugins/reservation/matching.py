@@ -91,6 +91,23 @@ class OwnerSpec:
     def matches(self, pod: Pod) -> bool:
         return any(item.matches(pod) for item in self._items)
 
+    @property
+    def selectors(self) -> list[LabelSelectorMatcher]:
+        """Return the label selectors of the items that have one."""
+        return [item.selector for item in self._items if item.selector is not None]
+
+
+def owner_spec(key: bytes, owners: tuple[ReservationOwner, ...]) -> OwnerSpec:
+    """Compile a specification of owners. SelectorError."""
+    items = []
+    for i, owner in enumerate(owners):
+        try:
+            selector = None if owner.label_selector is None else label_selector_matcher(owner.label_selector)
+        except SelectorError as error:
+            raise SelectorError(f"spec.owners[{i}].labelSelector: {error}") from None
+        items.append(_Item(owner.object, owner.controller, selector))
+    return OwnerSpec(key, tuple(items))
+
 
 class OwnerIndex:
     """The specifications of owners that any reservation has."""
@@ -109,14 +126,7 @@ class OwnerIndex:
         found = self._specs.get(key)
         if found is not None:
             return found, False
-        items = []
-        for i, owner in enumerate(owners):
-            try:
-                selector = None if owner.label_selector is None else label_selector_matcher(owner.label_selector)
-            except SelectorError as error:
-                raise SelectorError(f"spec.owners[{i}].labelSelector: {error}") from None
-            items.append(_Item(owner.object, owner.controller, selector))
-        found = self._specs[key] = OwnerSpec(key, tuple(items))
+        found = self._specs[key] = owner_spec(key, owners)
         for need in found.needs:
             self._by_need.setdefault(need, {})[found] = None
             kind = _kind(need)
@@ -238,8 +248,11 @@ class Classified(NamedTuple):
 MATCHES = Classified(Outcome.MATCHED)
 
 
-def classify(demand: Demand, reservation: ReservationInfo, node_labels: Mapping[str, str]) -> Classified:
-    """Return what becomes of a matchable reservation for a pod that is one of its owners: the first step that decides (§7)."""
+def classify(demand: Demand, reservation: ReservationInfo, node_labels: Mapping[str, str], *, runs: bool = False) -> Classified:
+    """Return what becomes of a matchable reservation for a pod that is one of its owners: the first step that decides (§7).
+
+    runs: the pod runs already, so that it does not matter whether the reservation takes new owners.
+    """
     if demand.ignores:
         return MATCHES
     affinity = demand.affinity
@@ -248,7 +261,7 @@ def classify(demand: Demand, reservation: ReservationInfo, node_labels: Mapping[
             return Classified(Outcome.NAME_UNMATCHED)
         return MATCHES if _matches_exactly(demand, reservation) else Classified(Outcome.NOT_EXACT)
     tolerations = () if affinity is None else affinity.tolerations
-    if (reservation.unschedulable or reservation.terminating) and not _tolerates(tolerations, UNSCHEDULABLE_TAINT):
+    if not runs and (reservation.unschedulable or reservation.terminating) and not _tolerates(tolerations, UNSCHEDULABLE_TAINT):
         return Classified(Outcome.UNSCHEDULABLE)
     if affinity is not None:
         for taint in reservation.taints:

@@ -31,10 +31,12 @@ from koordsched.framework.interface import (
 )
 from koordsched.framework.routes import Route, RoutesPlugin
 from koordsched.framework.status import SKIP, Code, Status, error, unschedulable
+from koordsched.plugins.reservation.adoption import Adoption
 from koordsched.plugins.reservation.diagnosis import reservation_reasons
 from koordsched.plugins.reservation.links import ReservationLinks
 from koordsched.plugins.reservation.nomination import nominate
 from koordsched.plugins.reservation.objects import reservation_objects
+from koordsched.plugins.reservation.preallocation import NEW_CANDIDATES, helps_to_pre_allocate
 from koordsched.plugins.reservation.reasons import (
     NO_MATCH,
     NO_RESERVATION_FITS,
@@ -44,7 +46,7 @@ from koordsched.plugins.reservation.reasons import (
     short_node,
     short_reservation,
 )
-from koordsched.plugins.reservation.state import CreditOwner, reservation_state
+from koordsched.plugins.reservation.state import reservation_state
 from koordsched.queue.events import ActionType, EventHint, EventResource, cluster_event
 
 if TYPE_CHECKING:
@@ -59,6 +61,8 @@ if TYPE_CHECKING:
     from koordsched.framework.handle import Handle
     from koordsched.framework.interface import Codes, PostFilterResult, Scores
     from koordsched.plugins.reservation.matching import Matcher
+    from koordsched.plugins.reservation.preallocation import PreAllocatorName
+    from koordsched.plugins.reservation.state import CreditOwner
 
 PLUGIN = "Reservation"
 PREPARED = "PreFilterReservation"  # the Prepared of a pod that matches reservations
@@ -97,7 +101,9 @@ class ReservationPlugin(
     name = PLUGIN
     reads = NodeChange.USAGE | NodeChange.CAPACITY
     takes_time = False
+    pre_binds_reservations = True
     normalize = Normalize.DEFAULT
+    normalizes_reservations = False
     depends_on_feasible = True
 
     def __init__(self, args: ReservationArgs, handle: Handle) -> None:
@@ -106,11 +112,12 @@ class ReservationPlugin(
         self._state = reservation_state(handle)
         self._links = ReservationLinks(handle)
         self._objects = reservation_objects(handle, args)
+        self._adoption = Adoption(handle, args.pre_allocation_config, self._state, self._links)
 
     # What is read of pods
 
-    def owner_of(self, pod: PodInfo) -> CreditOwner | None:
-        return self._state.owner_of(pod)
+    def owner_of(self, pod: PodInfo) -> CreditOwner | PreAllocatorName | None:
+        return self._state.owner_of(pod) if pod.reservation is None else self._adoption.owner_of(pod)
 
     def sign(self, pod: PodInfo) -> Hashable:
         """Return what is read of reserve pods: of other pods all is in the owner of their credits, and in their requests."""
@@ -137,7 +144,7 @@ class ReservationPlugin(
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> PreFilterResult | Status | None:
         if pod.reservation is not None:
-            return None
+            return self._adoption.pre_filter(state, pod)
         matcher = self._matcher(pod)
         if matcher is None:
             return SKIP
@@ -154,7 +161,7 @@ class ReservationPlugin(
 
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
         if pod.reservation is not None:
-            return self._filter_for_reservation(pod, nodes)
+            return self._filter_for_reservation(state, pod, nodes)
         prepared: Prepared = state.read(PREPARED)
         matcher = prepared.matcher
         if matcher.demand.ignores:
@@ -170,9 +177,13 @@ class ReservationPlugin(
             return 0
         return sum(hash((name, amount)) for info in matcher.matched.values() for name, amount in info.allocated.items()) & 0x7FFFFFFF
 
-    def _filter_for_reservation(self, pod: PodInfo, nodes: Nodes) -> Codes:
-        """Keep a reserve pod to the node that its template names, and from nodes with reservations of another policy."""
-        codes = np.zeros(len(nodes.rows), np.int32)
+    def _filter_for_reservation(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes:
+        """Keep a reserve pod to the node that its template names, and from nodes with reservations of another policy.
+
+        And from those where the pods that it may take over leave it no room.
+        """
+        found = self._adoption.codes(state, nodes)
+        codes = np.zeros(len(nodes.rows), np.int32) if found is None else np.where(found, found + len(RESERVE_POD_REASONS), 0)
         assert pod.reservation is not None
         conflicts = self._state.conflicts(pod.reservation.spec.allocate_policy)
         if conflicts:
@@ -186,7 +197,8 @@ class ReservationPlugin(
 
     def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
         if pod.reservation is not None:
-            return RESERVE_POD_REASONS[code - 1]
+            others = len(RESERVE_POD_REASONS)
+            return RESERVE_POD_REASONS[code - 1] if code <= others else self._adoption.explain(state, code - others)
         prepared: Prepared = state.read(PREPARED)
         short_nodes, short, _ = prepared.shortages.of(code)
         if not short_nodes and not short:
@@ -224,13 +236,17 @@ class ReservationPlugin(
     # Score
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        if pod.reservation is not None:
+            return None if self._adoption.is_scored(state) else SKIP
         prepared: Prepared | None = state.read(PREPARED)
-        if pod.reservation is not None or prepared is None or prepared.matcher.demand.ignores:
+        if prepared is None or prepared.matcher.demand.ignores:
             return SKIP
         state.write(PREFERRED, self._state.table.first_by_order(nodes.rows, self._state.pairs(prepared.matcher)))
         return None
 
     def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
+        if pod.reservation is not None:
+            return self._adoption.scores(state, nodes)
         prepared: Prepared = state.read(PREPARED)
         matcher = prepared.matcher
         scores = self._state.table.scores(prepared.request, nodes.rows, self._state.pairs(matcher), required=matcher.demand.required)
@@ -243,6 +259,8 @@ class ReservationPlugin(
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         """Choose the reservation of an owner, and let the owner draw on it: other plugins reserve on what is left."""
+        if pod.reservation is not None:
+            return self._adoption.reserve(state, pod, node_name)
         prepared: Prepared | None = state.read(PREPARED)
         if prepared is None or prepared.matcher.demand.ignores:
             return None
@@ -255,6 +273,7 @@ class ReservationPlugin(
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
         if pod.reservation is not None:
+            self._adoption.unreserve(state, pod)
             return
         self._state.end_draw(pod.uid)
         written: str | None = state.read(WRITTEN)
@@ -264,6 +283,8 @@ class ReservationPlugin(
     # PreBind
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        if pod.reservation is not None:
+            return None if self._adoption.has_links_to_write(state, pod) else SKIP
         if self._state.reservation_of(pod.uid) is not None or RESERVATION_ALLOCATED in pod.pod.metadata.annotations:
             return None
         return SKIP
@@ -273,6 +294,8 @@ class ReservationPlugin(
 
         What an attempt has left that failed is removed.
         """
+        if pod.reservation is not None:
+            return await self._adoption.pre_bind(state, pod, node_name)
         info = self._state.reservation_of(pod.uid)
         annotate(state, {RESERVATION_ALLOCATED: None if info is None else allocated_text(info.name, info.uid)})
         if info is not None:
@@ -296,6 +319,7 @@ class ReservationPlugin(
         changes = ActionType.ADD | ActionType.UPDATE | ActionType.DELETE
         return (
             EventHint(cluster_event(EventResource.POD, ActionType.DELETE)),
+            EventHint(NEW_CANDIDATES, helps_to_pre_allocate),
             EventHint(cluster_event(EventResource.CUSTOM, changes, "reservations.scheduling.koordinator.sh")),
         )
 

@@ -9,6 +9,12 @@ NO_RESERVATION_FITS = unschedulable("node(s) no reservation(s) to meet the requi
 NOT_PINNED = unresolvable("node(s) didn't match the nodeName specified by reservation")
 POLICY_CONFLICT = unresolvable("node(s) reservation allocate policy conflict")
 
+# Of Reservations that take over running pods (§13).
+UNSUPPORTED = unresolvable("node(s) reservation pre allocation is unsupported with current attributes")
+CLUSTER_MODE_DISABLED = unresolvable("reservation requires cluster mode pre-allocation which is disabled")
+NO_CANDIDATES = unresolvable("node(s) no pod match reservation with pre allocation required")
+NO_CANDIDATE_FITS = unschedulable("node(s) no pod(s) to meet the pre-allocation requirements")
+
 NO_TARGET = "cannot find target reservation"
 TERMINATING = "target reservation is terminating"
 ALLOCATED_ALREADY = "reservation has allocateOnce enabled and has already been allocated"

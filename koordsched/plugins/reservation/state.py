@@ -3,7 +3,8 @@
 An Available reservation is counted by the cache as a placeholder: a pod with the reservation's uid that uses what the owners have left of
 it, at least 0 of each resource. Strangers find that taken; owners do not see it, since each is the credit of every `Matcher` whose pods
 match it (docs/decisions/0013). Everything follows from Reservations and from pods: which reservation a bound pod was given is in an
-annotation of it, and of a pod that is being bound it is noted here (`draw`). Objects may come in any order.
+annotation of it, and of a pod that is being bound it is noted here (`draw`). Of a reservation that takes over running pods, and is about to
+get its node, the same is noted (`adopt`). Objects may come in any order.
 
 One object for all profiles. Called by informers' handlers, the cache and the cycle; nothing awaits.
 """
@@ -95,13 +96,15 @@ class ReservationState(PodFollower):
         """nodes: by name, whose labels affinities read."""
         self.by_uid: dict[str, ReservationInfo] = {}
         self.changed: list[Callable[[str], None]] = []
+        self.relabelled: list[Callable[[str], None]] = []  # called with the name of a node with other labels
         self.orders = 0  # counts changes of a known reservation's order
         self.table = ReservationTable(cache.table)
         self._cache = cache
-        self._nodes = nodes
+        self.nodes = nodes
         self._by_name: dict[str, ReservationInfo] = {}
         self._by_node: dict[str, dict[str, ReservationInfo]] = {}
-        self._links: dict[str, dict[str, PodInfo]] = {}  # by uid of a reservation that is not here: its owners by uid
+        self._links: dict[str, dict[str, PodInfo]] = {}  # by uid of a reservation that is not here, or on another node: its owners by uid
+        self._adopting: dict[str, ReservationInfo] = {}  # by uid: assumed, with pods that it takes over
         self._index = OwnerIndex()
         self._specs: dict[str, OwnerSpec] = {}  # by uid of a reservation
         self._owners: WeakValueDictionary[Hashable, CreditOwner] = WeakValueDictionary()
@@ -127,7 +130,14 @@ class ReservationState(PodFollower):
     def reservation_of(self, pod_uid: str) -> ReservationInfo | None:
         """Return the reservation that the pod was given, if it is here."""
         drawn = self._cache.credits.drawn_from(pod_uid)
-        return None if drawn is None else self.by_uid.get(drawn)
+        return None if drawn is None else self._known(drawn)
+
+    def _known(self, uid: str) -> ReservationInfo | None:
+        return self.by_uid.get(uid) or self._adopting.get(uid)
+
+    def linked_to(self, uid: str) -> list[PodInfo]:
+        """Return the pods whose annotation names a reservation that is not here: what an attempt to take them over has left."""
+        return list(self._links.get(uid, {}).values())
 
     # Reservations
 
@@ -145,15 +155,26 @@ class ReservationState(PodFollower):
         if known is not None and known.node_name != status.node_name:
             self.remove(uid)
             known = None
+        adopting = self._adopting.get(uid)
+        if adopting is not None and adopting.node_name != status.node_name:
+            self.end_adoption(uid)
+            adopting = None
         if known is None:
             known = self.by_uid[uid] = ReservationInfo(reservation, pod)
             known.slot = self.table.acquire()
             self._by_name[known.name] = known
             self._by_node.setdefault(known.node_name, {})[uid] = known
-            for owner in self._links.pop(uid, {}).values():
-                known.owners[owner.uid] = owner
-                known.count(owner, 1)
-                self._cache.credits.draw(owner.uid, uid)
+            if adopting is not None:
+                del self._adopting[uid]
+                for owner in adopting.owners.values():
+                    known.owners[owner.uid] = owner
+                    known.count(owner, 1)
+            for owner in self.linked_to(uid):
+                if self._is_on(owner, known.node_name):
+                    self._unlink(owner)
+                    known.owners[owner.uid] = owner
+                    known.count(owner, 1)
+                    self._cache.credits.draw(owner.uid, uid)
         else:
             order = known.order
             known.read(reservation, pod)
@@ -284,6 +305,32 @@ class ReservationState(PodFollower):
         info.count(info.owners.pop(pod_uid), -1)
         self._owners_changed(info)
 
+    def adopt(self, pod: PodInfo, node_name: str, owners: Sequence[PodInfo]) -> None:
+        """Let a reservation, whose reserve pod is assumed on the node, take over these pods of the node.
+
+        The reserve pod is counted with what they have left of it from now on.
+        """
+        assert pod.reservation is not None
+        info = self._adopting[pod.uid] = ReservationInfo(pod.reservation, pod)
+        info.node_name = node_name
+        for owner in owners:
+            self._unlink(owner)
+            info.owners[owner.uid] = owner
+            info.count(owner, 1)
+            self._cache.credits.draw(owner.uid, info.uid)
+        self._cache.resize_pod(info.left())
+
+    def end_adoption(self, uid: str) -> bool:
+        """Let the pods go that the reservation has taken over; False: there is nothing to undo, since it has got its node meanwhile."""
+        info = self._adopting.pop(uid, None)
+        if info is None:
+            return False
+        for owner in info.owners.values():
+            self._cache.credits.end_draw(owner.uid)
+            if RESERVATION_ALLOCATED in owner.pod.metadata.annotations:
+                self._link(owner)
+        return True
+
     def _take(self, info: ReservationInfo, pod: PodInfo) -> None:
         info.owners[pod.uid] = pod
         info.count(pod, 1)
@@ -295,6 +342,8 @@ class ReservationState(PodFollower):
             self._recount(info)
             if info.allocate_once:
                 self._match(info)
+        elif info.uid in self._adopting:
+            self._cache.resize_pod(info.left())
         for hook in self.changed:
             hook(info.uid)
 
@@ -310,17 +359,21 @@ class ReservationState(PodFollower):
         uid = allocated_reservation(pod.pod.metadata.annotations)
         if not uid:
             return
-        drawn = self._cache.credits.drawn_from(pod.uid)
-        if drawn == uid and uid in self.by_uid:
-            self.by_uid[uid].owners[pod.uid] = pod
+        drawn, info = self._cache.credits.drawn_from(pod.uid), self._known(uid)
+        if drawn == uid and info is not None:
+            info.owners[pod.uid] = pod
             return
         if drawn is not None:
             self.end_draw(pod.uid)
-        info = self.by_uid.get(uid)
-        if info is None:
+        if info is None or not self._is_on(pod, info.node_name):
             self._links.setdefault(uid, {})[pod.uid] = pod
         else:
             self._take(info, pod)
+
+    def _is_on(self, pod: PodInfo, node_name: str) -> bool:
+        """Answer whether the pod is on the reservation's node: an annotation that an attempt on another node has left counts for nothing."""
+        counted = self._cache.pods.get(pod.uid)
+        return counted is not None and counted.node.name == node_name
 
     def pod_removed(self, pod: PodInfo, row: int) -> None:
         if self._cache.simulating:
@@ -452,13 +505,15 @@ class ReservationState(PodFollower):
 
     def node_labels(self, node_name: str) -> Mapping[str, str]:
         """Return the labels of a node that affinities read."""
-        node = self._nodes.get(node_name)
+        node = self.nodes.get(node_name)
         return {} if node is None else node.metadata.labels
 
     def match_again(self, node_name: str) -> None:
         """Match the reservations of a node again, whose labels have changed."""
         for info in self.on_node(node_name):
             self._match(info)
+        for hook in self.relabelled:
+            hook(node_name)
 
     def pairs(self, matcher: Matcher) -> Matched:
         """Return rows and slots of the reservations that the matcher's pods match. O(these) after a change."""

@@ -26,8 +26,8 @@ class PreAllocatable:
     ) -> None:
         """request: of the reserve pod. limits: by name, what its owners may have together; they take other resources from the node.
 
-        most: owners that it may have, None: any number. weights: resources that it holds, those that no row offers included. ValueError when
-        a request has more than 30 resources.
+        most: owners that it may have, None: any number. weights: resources that it holds, those that no row offers included.
+        ValueError when a request has more than 30 resources.
         """
 
     multiple: bool
@@ -50,7 +50,7 @@ class PreAllocatable:
         """Return how full the chosen pod makes it, 0 without one; with `multiple` 100 divided by one more than the pods. As `filter`."""
 
     def choose(self, row: int) -> tuple[list[int] | None, int, int]:
-        """Return which pods of the row a Reservation takes over, in their order, where its reserve pod is counted already, outside of views.
+        """Return which pods of the row a Reservation takes over, in their order; outside of views, its reserve pod is counted already.
 
-        None: the Reservation does not fit; then bits of the request's entries of which the row is short, and of which pods ask for too much.
+        None: it does not fit; then bits of the request's entries of which the row is short, and of which pods ask for too much.
         """

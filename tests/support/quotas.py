@@ -19,6 +19,7 @@ from support.plugins import WatchingBench
 from support.queueing import HandClock
 
 if TYPE_CHECKING:
+    from koordsched.api.meta import Object
     from collections.abc import Mapping
 
     from koordsched.api.core import Pod, Quantity
@@ -79,7 +80,7 @@ class QuotaBench(WatchingBench):
         self.plugin = ElasticQuotaPlugin(quota_args(**fields), self)
         self.state = self.plugin._state
 
-    def announce(self, event: ClusterEvent, key: AdmissionKey | None = None) -> None:
+    def announce(self, event: ClusterEvent, key: AdmissionKey | None = None, *, regarding: Object | None = None) -> None:
         assert key is not None
         self.announced.append(str(key.key))
 

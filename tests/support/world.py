@@ -81,7 +81,7 @@ class RecordedActions:
     def activate(self, pods: Iterable[PodInfo]) -> None:
         self.said += [f"activate {pod.key}" for pod in pods]
 
-    def announce(self, event: ClusterEvent, key: AdmissionKey | None = None) -> None:
+    def announce(self, event: ClusterEvent, key: AdmissionKey | None = None, *, regarding: Object | None = None) -> None:
         self.said.append(f"announce {event.label}" if key is None else f"announce {event.label} to {key.plugin} {key.key}")
 
     def nominate(self, pod: PodInfo, node_name: str) -> None:

@@ -198,7 +198,9 @@ class NodeNUMAResource(
             for other in others:
                 other.share(placeholder)
 
-    def _reserve_around(self, state: CycleState, pod: PodInfo, demand: CompiledDemand, node_name: str, adopted: Sequence[str]) -> Status | None:
+    def _reserve_around(
+        self, state: CycleState, pod: PodInfo, demand: CompiledDemand, node_name: str, adopted: Sequence[str]
+    ) -> Status | None:
         """Give a reserve pod its part with all CPUs of the pods that its Reservation takes over: they keep them, it holds the rest."""
         others = self.topology_manager.others(self, pod)
         cpus = 0

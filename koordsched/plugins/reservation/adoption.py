@@ -118,7 +118,7 @@ class Adoption:
         if adopted is None:
             return
         if self._state.end_adoption(pod.uid) and adopted.written:
-            self._handle.spawn(self._links.remove_all([owner.pod for owner in adopted.written], pod.uid))
+            self._handle.spawn(self._links.take_back([owner.pod for owner in adopted.written], pod.uid))
 
     # PreBind
 
@@ -127,7 +127,10 @@ class Adoption:
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         """Let each pod say whose it is, and no others: what an earlier attempt has written is removed first."""
-        adopted: Adopted = state.read(ADOPTED) or Adopted([], [])
+        async with self._links.lock(pod.uid):
+            return await self._write_links(state.read(ADOPTED) or Adopted([], []), pod, node_name)
+
+    async def _write_links(self, adopted: Adopted, pod: PodInfo, node_name: str) -> Status | None:
         assert pod.reservation is not None
         meta = pod.reservation.metadata
         others = [owner.pod for owner in self._state.linked_to(pod.uid)]

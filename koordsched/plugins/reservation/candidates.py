@@ -1,9 +1,9 @@
 """Running pods that Reservations may take over (pre-allocation, reservation.md §13), found by their labels.
 
-Pods that run are kept by their labels from the moment on when the first Reservation looks for some. Which of them one kind of Reservation may
-take over is a `CandidateSet`: in the mode Default those that its owners' selectors and all else of its owners match, in the mode Cluster
-those with a label. A pod that has a part of another Reservation is none of them until that ends. A set follows the pods for as long as
-a Reservation looks at it.
+Pods that run are kept by their labels from the moment on when the first Reservation looks for some. Which of them one kind of Reservation
+may take over is a `CandidateSet`: in the mode Default those that the selectors of its owners, and all else of them, match; in the mode
+Cluster those with a label. A pod that has a part of another Reservation is none of them until that ends. A set follows the pods for as long
+as a Reservation looks at it.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class RunningPods(PodFollower):
     """The running pods by labels, and the sets of candidates in use. Begins to follow the pods when it is asked for a set first."""
 
     def __init__(self, cache: Cache, gained: Callable[[PodInfo, bool], None]) -> None:
-        """gained: called with a pod that a Reservation may take over now, and whether it ran before, so that its room is found free now."""
+        """gained: called with a pod that may be taken over now, and whether it ran before, so that its room is found free now."""
         self._cache = cache
         self._gained = gained
         self._classes: dict[tuple[Pair, ...], _LabelClass] = {}
@@ -145,8 +145,8 @@ class RunningPods(PodFollower):
 
     # Sets
 
-    def use(self, rule: CandidateRule, user: CandidateUser) -> CandidateSet:
-        """Let a user follow the set of a rule until `leave`, and take in what is there. O(pods with a label that the rule needs)."""
+    def set_of(self, rule: CandidateRule) -> CandidateSet:
+        """Return the set of a rule, which is kept while somebody uses it. O(pods with a label that the rule needs) for a new one."""
         if not self._following:
             self._following = True
             self._cache.follow(self)
@@ -159,15 +159,13 @@ class RunningPods(PodFollower):
                     known.sets.append(found)
                     for pod in known.pods.values():
                         self._decide(found, pod, grown=True)
+        return found
+
+    def use(self, found: CandidateSet, user: CandidateUser) -> None:
+        """Let a user follow a set until `leave`, and take in what is there."""
         found.users[user] = None
         for candidate in found.candidates.values():
             user.put(candidate)
-        return found
-
-    def choosy(self, rule: CandidateRule) -> bool:
-        """Answer whether a candidate of the rule asks something of Reservations, as far as its set is in use."""
-        found = self._sets.get(rule.key)
-        return found is not None and found.choosy > 0
 
     def leave(self, found: CandidateSet, user: CandidateUser) -> None:
         found.users.pop(user, None)
@@ -245,8 +243,9 @@ class RunningPods(PodFollower):
     def _drawn(self, uid: str, _placeholder: str) -> None:
         """A pod began or ceased to have a part of a Reservation."""
         known = self._class_of.get(uid)
-        for found in () if known is None else known.sets:
-            self._decide(found, known.pods[uid], grown=False)
+        if known is not None:
+            for found in known.sets:
+                self._decide(found, known.pods[uid], grown=False)
 
     def _decide(self, found: CandidateSet, pod: PodInfo, *, grown: bool) -> None:
         """Find out whether a pod whose labels are selected is a candidate. grown: its node uses more than before, by this pod."""
@@ -265,9 +264,10 @@ class RunningPods(PodFollower):
         candidate = found.candidates[pod.uid] = Candidate(pod, row, found.rule.order(pod.pod), demand if asks else None)
         if asks:
             found.choosy += 1
-            if found.choosy == 1:
+            if found.choosy == 1 and found.users:
                 self._cache.signatures.changed(_is_pre_allocating)
-        if any([user.put(candidate) for user in list(found.users)]):
+        takers = [user for user in found.users if user.put(candidate)]
+        if takers:
             self._gained(pod, not grown)
 
     def _remove(self, found: CandidateSet, uid: str) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, cast
+from weakref import WeakValueDictionary
 
 from koordsched.api.kinds import POD
 from koordsched.api.koordinator.reservation_links import RESERVATION_ALLOCATED, allocated_reservation, allocated_text
@@ -33,13 +34,29 @@ class ReservationLinks:
     def __init__(self, handle: Handle) -> None:
         self._cluster = handle.cluster
         self._random = handle.random
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by uid of a reservation that takes over pods
+
+    def lock(self, uid: str) -> asyncio.Lock:
+        """Return what is held while links to a reservation that takes over pods are written or removed.
+
+        So that what a failed attempt takes back is gone before the next one writes it anew.
+        """
+        found = self._locks.get(uid)
+        if found is None:
+            found = self._locks[uid] = asyncio.Lock()
+        return found
 
     async def remove(self, pod: Pod, uid: str) -> None:
         """Remove the annotation that names this reservation, unless the pod is on a node or another pod by now."""
         await self._change(pod, lambda stored: not stored.spec.node_name and _link_of(stored) == uid, None)
 
+    async def take_back(self, pods: Iterable[Pod], uid: str) -> None:
+        """Remove the annotation that names this reservation from pods that an attempt would have taken over."""
+        async with self.lock(uid):
+            await self.remove_all(pods, uid)
+
     async def remove_all(self, pods: Iterable[Pod], uid: str) -> str:
-        """Remove the annotation that names this reservation from pods that run and were not taken over; why that failed, "" if it did not."""
+        """Remove the annotation that names this reservation from pods that run; why that failed, "" if it did not."""
         problems = [await self._change(pod, lambda stored: _link_of(stored) == uid, None) for pod in pods]
         return "; ".join(problem for problem in problems if problem)
 

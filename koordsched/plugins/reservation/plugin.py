@@ -320,6 +320,7 @@ class ReservationPlugin(
         return (
             EventHint(cluster_event(EventResource.POD, ActionType.DELETE)),
             EventHint(NEW_CANDIDATES, helps_to_pre_allocate),
+            EventHint(cluster_event(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE), helps_to_pre_allocate),
             EventHint(cluster_event(EventResource.CUSTOM, changes, "reservations.scheduling.koordinator.sh")),
         )
 

@@ -1,8 +1,8 @@
 """Pre-allocation: a Reservation takes over pods that run already, and is Available at once (reservation.md §13).
 
-To its reserve pod the candidates are not there, as placeholders are not to owners: each kind of such Reservations has a `PreAllocator`, which
-is the owner of credits of their reserve pods. So every filter asks whether the Reservation fits where they leave room; here it is asked
-whether those that it may take over leave enough. In Reserve these become its owners (`ReservationState.adopt`): what they use counts once.
+To its reserve pod the candidates are not there, as placeholders are not to owners: each kind of such Reservations has a `PreAllocator`,
+which is the owner of credits of their reserve pods. So every filter asks whether the Reservation fits where they leave room; here it is
+asked whether those that it may take over leave enough. In Reserve these become its owners (`ReservationState.adopt`): what they use counts once.
 In PreBind each pod gets the annotation that says so, before the Reservation gets its node. When that fails, or the process dies in between,
 the annotations count for nothing, and the next attempt takes them off pods that it does not choose.
 """
@@ -31,7 +31,7 @@ from koordsched.plugins.reservation.reasons import (
     short_node,
     short_reservation,
 )
-from koordsched.queue.events import ASSIGNED_POD_DELETE, ActionType, EventHint, EventResource, QueueingHint, cluster_event
+from koordsched.queue.events import ASSIGNED_POD_DELETE, ActionType, EventResource, QueueingHint, cluster_event
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -63,7 +63,9 @@ class PreAllocator:
     names_it: pods that ask something of Reservations are compared with this one's name and labels; else these are left out.
     """
 
-    def __init__(self, cache: Cache, nodes: Mapping[str, Node], credit_key: str, pod: PodInfo, *, names_it: bool, prefers_none: bool) -> None:
+    def __init__(
+        self, cache: Cache, nodes: Mapping[str, Node], credit_key: str, pod: PodInfo, *, names_it: bool, prefers_none: bool
+    ) -> None:
         reservation = pod.reservation
         assert reservation is not None
         self.credit_key = credit_key
@@ -213,13 +215,13 @@ class PreAllocations:
         if reservation is None or not reservation.spec.pre_allocation or self.problem_of(pod, config) is not None:
             return None
         spec, meta = reservation.spec, reservation.metadata
-        rule = self._rule(pod, config)
-        names_it = self._running.choosy(rule)
+        candidates = self._running.set_of(self._rule(pod, config))
+        names_it = candidates.choosy > 0
         named = (meta.name, tuple(sorted(meta.labels.items())), spec.taints) if names_it else None
         labels = pod.pod.metadata.labels
         how = (spec.allocate_once, spec.pre_allocation_policy.enable_multiple, labels.get(PRE_ALLOCATION_REQUIRED) == "true")
         held = (pod.resources, meta.annotations.get(RESTRICTED_OPTIONS), meta.annotations.get(NODE_RESERVATION))
-        key = (rule.key, how, held, named, config.prefer_no_pre_allocated_pods)
+        key = (candidates.rule.key, how, held, named, config.prefer_no_pre_allocated_pods)
         found = self._names.get(key)
         if found is None:
             self._forget_ended()
@@ -229,7 +231,8 @@ class PreAllocations:
                 self._cache, self._nodes, credit_key, pod, names_it=names_it, prefers_none=config.prefer_no_pre_allocated_pods
             )
             finalize(found, self._ended.append, credit_key)
-            self._sets[credit_key] = self._running.use(rule, allocator)
+            self._sets[credit_key] = candidates
+            self._running.use(candidates, allocator)
         return found
 
     def problem_of(self, pod: PodInfo, config: PreAllocationConfig) -> Status | None:
@@ -271,7 +274,7 @@ class PreAllocations:
 
     # Pods that wait
 
-    def _pod_gained(self, pod: PodInfo, ran: bool) -> None:  # noqa: FBT001  # a callback
+    def _pod_gained(self, pod: PodInfo, ran: bool) -> None:
         if not self._gained:
             self._handle.call_later(0.0, self._announce)  # not now: the cache is reporting the pod
         known = self._gained.get(pod.uid)

@@ -371,7 +371,7 @@ class ReservationState(PodFollower):
             self._take(info, pod)
 
     def _is_on(self, pod: PodInfo, node_name: str) -> bool:
-        """Answer whether the pod is on the reservation's node: an annotation that an attempt on another node has left counts for nothing."""
+        """Answer whether the pod is on the reservation's node: what an attempt on another node has written counts for nothing."""
         counted = self._cache.pods.get(pod.uid)
         return counted is not None and counted.node.name == node_name
 

@@ -25,7 +25,7 @@ cdef class PreAllocatable:
     cdef int64_t weights            # resources that count for the score
     cdef readonly bint multiple     # it may take over several pods
     cdef readonly bint required     # it must take over a pod
-    cdef readonly bint prefers_none # it takes over none where it fits without
+    cdef readonly bint prefers_none  # it takes over none where it fits without
     cdef uint8_t[::1] chosen        # [pod of the row]; of the last row looked at: 1 for a pod that it takes over
 
     cdef int _check(self) except -1

@@ -4,7 +4,7 @@ import numpy as np
 
 cimport cython
 cimport numpy as cnp
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from koordsched._core.reservations cimport Shortages
 from koordsched._core.rows cimport Rows, codes_in, rows_of, scores_in, zero_codes, zero_scores

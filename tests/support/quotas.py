@@ -19,11 +19,11 @@ from support.plugins import WatchingBench
 from support.queueing import HandClock
 
 if TYPE_CHECKING:
-    from koordsched.api.meta import Object
     from collections.abc import Mapping
 
     from koordsched.api.core import Pod, Quantity
     from koordsched.api.koordinator.quotas import ElasticQuota
+    from koordsched.api.meta import Object
     from koordsched.queue.events import ClusterEvent
 
 VERSIONS = count(1)

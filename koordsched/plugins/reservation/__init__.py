@@ -7,5 +7,8 @@
 - `diagnosis.py`  why the reservations of a pod that fits nowhere are of no use to it
 - `nomination.py` which of its reservations a pod is given on the chosen node
 - `links.py`      the annotation that says which reservation a pod was given
+- `candidates.py`    running pods that a reservation may take over, by their labels
+- `preallocation.py` which of them a kind of reservations takes over
+- `adoption.py`      what is asked about such a reservation at each extension point
 - `plugin.py`     what is asked about a pod at each extension point
 """

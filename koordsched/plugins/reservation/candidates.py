@@ -101,7 +101,7 @@ class Candidate(NamedTuple):
 
 
 class CandidateUser(Protocol):
-    """Who looks at a set."""
+    """What looks at a set: a pre-allocator."""
 
     def put(self, candidate: Candidate) -> bool:
         """Take in a candidate; answer whether it may be taken over."""
@@ -146,7 +146,7 @@ class RunningPods(PodFollower):
     # Sets
 
     def set_of(self, rule: CandidateRule) -> CandidateSet:
-        """Return the set of a rule, which is kept while somebody uses it. O(pods with a label that the rule needs) for a new one."""
+        """Return the set of a rule, which is kept as long as it has users. O(pods with a label that the rule needs) for a new one."""
         if not self._following:
             self._following = True
             self._cache.follow(self)

@@ -316,7 +316,7 @@ class ReservationPlugin(
         return (Route("nodeReservations/:nodeName", self._objects.endpoint.on_node),)
 
     def events_to_register(self) -> Sequence[EventHint]:
-        changes = ActionType.ADD | ActionType.UPDATE | ActionType.DELETE
+        changes = ActionType.ADD | ActionType.UPDATE_OTHER | ActionType.DELETE
         return (
             EventHint(cluster_event(EventResource.POD, ActionType.DELETE)),
             EventHint(NEW_CANDIDATES, helps_to_pre_allocate),

@@ -2,7 +2,7 @@
 
 To its reserve pod the candidates are not there, as placeholders are not to owners: each kind of such Reservations has a `PreAllocator`,
 which is the owner of credits of their reserve pods. So every filter asks whether the Reservation fits where they leave room; here it is
-asked whether those that it may take over leave enough. In Reserve these become its owners (`ReservationState.adopt`): what they use counts once.
+asked whether those that it may take over leave enough. In Reserve these become its owners (`ReservationState.adopt`), and count once.
 In PreBind each pod gets the annotation that says so, before the Reservation gets its node. When that fails, or the process dies in between,
 the annotations count for nothing, and the next attempt takes them off pods that it does not choose.
 """
@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 
 CLUSTER = "Cluster"
 PRE_ALLOCATION_REQUIRED = "scheduling.koordinator.sh/pre-allocation-required"
-NEW_CANDIDATES = cluster_event(EventResource.CUSTOM, ActionType.ADD, "pre-allocatable pods")
+NEW_CANDIDATES = cluster_event(EventResource.CUSTOM, ActionType.UPDATE_POD_LABEL, "reservations.scheduling.koordinator.sh")
+"""There are new pods to take over. It concerns no pod that waits for a change of a Reservation (`UPDATE_OTHER`)."""
 
 
 class PreAllocatorName(str):
@@ -205,7 +206,7 @@ class PreAllocations:
         self._allocators: dict[str, PreAllocator] = {}  # by credit key
         self._sets: dict[str, CandidateSet] = {}  # by credit key
         self._ended: list[str] = []  # credit keys of those that nothing holds any more
-        self._gained: dict[str, tuple[PodInfo, bool]] = {}  # by uid: what waiting reserve pods have not been told of
+        self._gained: dict[str, tuple[PodInfo, bool]] = {}  # by uid: what is to be announced to waiting reserve pods
         self._serial = count(1)
         handle.cache.columns.call_when_renewed(self._renewed)
 

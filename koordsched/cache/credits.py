@@ -11,11 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from koordsched._core.view import RowView, TableView
+from koordsched.api.resources import PodResources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable
 
     from koordsched._core.table import NodeTable
+    from koordsched.api.podinfo import PodInfo
 
 
 class CountedPods(Protocol):
@@ -39,7 +41,8 @@ class Credits:
         self._owners: dict[Hashable, OwnerView] = {}
         self._owned: dict[str, int] = {}  # by uid of a placeholder: how many owners it has
         self.shown: OwnerView | None = None
-        self._hooks: list[Callable[[str], None]] = []
+        self.overdrawn: set[str] = set()  # placeholders of which pods took more than there was of some resource; to be read only
+        self._returned: dict[str, frozenset[str] | None] = {}  # by uid of a pod that draws: what goes back to its placeholder; None: all
         self._drawn: dict[str, str] = {}  # by uid of a pod: the placeholder that it draws on
         self._drawers: dict[str, dict[str, None]] = {}  # by uid of a placeholder: the pods that draw on it
         self._draw_hooks: list[Callable[[str, str], None]] = []
@@ -61,10 +64,6 @@ class Credits:
         """Answer whether what the pod holds belongs to an owner."""
         return uid in self._owned
 
-    def call(self, hook: Callable[[str], None]) -> None:
-        """Call the hook with the uid of each pod that has become a placeholder, or is none any more (`is_placeholder`)."""
-        self._hooks.append(hook)
-
     def grant(self, owner: Hashable, placeholder: str, *, runs: bool = False) -> None:
         """Let what the pod with this uid holds belong to the owner, whether or not the pod is counted already.
 
@@ -76,11 +75,8 @@ class Credits:
         if placeholder not in owned.placeholders:
             owned.placeholders[placeholder] = runs
             owned.version = self._counted.table.next_stamp()
-            if runs:
-                return
-            owners = self._owned[placeholder] = self._owned.get(placeholder, 0) + 1
-            if owners == 1:
-                self._changed(placeholder)
+            if not runs:
+                self._owned[placeholder] = self._owned.get(placeholder, 0) + 1
 
     def revoke(self, owner: Hashable, placeholder: str) -> None:
         """Let it belong to the owner no longer."""
@@ -96,17 +92,21 @@ class Credits:
         self._owned[placeholder] -= 1
         if not self._owned[placeholder]:
             del self._owned[placeholder]
-            self._changed(placeholder)
 
     # What pods take of placeholders
 
-    def draw(self, pod: str, placeholder: str) -> None:
-        """Note that the pod (by uid) takes what it holds out of the placeholder, and out of no other."""
-        if self._drawn.get(pod) == placeholder:
+    def draw(self, pod: str, placeholder: str, resources: frozenset[str] | None = None) -> None:
+        """Note that the pod (by uid) takes what it holds out of the placeholder, and out of no other.
+
+        resources: those that go back to the placeholder when the pod ends; None: all.
+        """
+        if self._drawn.get(pod) == placeholder and self._returned[pod] == resources:
             return
-        self.end_draw(pod)
-        self._drawn[pod] = placeholder
-        self._drawers.setdefault(placeholder, {})[pod] = None
+        if self._drawn.get(pod) != placeholder:
+            self.end_draw(pod)
+            self._drawn[pod] = placeholder
+            self._drawers.setdefault(placeholder, {})[pod] = None
+        self._returned[pod] = resources
         for hook in self._draw_hooks:
             hook(pod, placeholder)
 
@@ -115,12 +115,31 @@ class Credits:
         placeholder = self._drawn.pop(pod, None)
         if placeholder is None:
             return
+        del self._returned[pod]
         drawers = self._drawers[placeholder]
         del drawers[pod]
         if not drawers:
             del self._drawers[placeholder]
         for hook in self._draw_hooks:
             hook(pod, placeholder)
+
+    def set_overdrawn(self, placeholder: str, *, overdrawn: bool) -> None:
+        """Note whether the pods that draw on the placeholder took more of a resource than there was: what one frees depends on others."""
+        if overdrawn == (placeholder in self.overdrawn):
+            return
+        (self.overdrawn.add if overdrawn else self.overdrawn.discard)(placeholder)
+        for pod in self.drawers(placeholder):
+            for hook in self._draw_hooks:
+                hook(pod, placeholder)
+
+    def freed_by(self, pod: PodInfo) -> PodResources:
+        """Return what pods that are no owners of its placeholder find free when this pod ends: at most that much where it is overdrawn."""
+        placeholder = self._drawn.get(pod.uid)
+        if placeholder is None or placeholder in self.overdrawn:
+            return pod.resources
+        returned = self._returned[pod.uid]
+        requests = pod.resources.requests
+        return PodResources({} if returned is None else {name: requests[name] for name in requests if name not in returned}, 0, 0, 0, 0)
 
     def drawn_from(self, pod: str) -> str | None:
         """Return the placeholder that the pod draws on."""
@@ -130,13 +149,13 @@ class Credits:
         """Return the pods that draw on the placeholder."""
         return self._drawers.get(placeholder, {})
 
+    def drawn_on(self) -> Collection[str]:
+        """Return the placeholders on which pods draw."""
+        return self._drawers.keys()
+
     def call_when_drawn(self, hook: Callable[[str, str], None]) -> None:
         """Call the hook with (pod, placeholder) when a pod begins or ceases to draw on it."""
         self._draw_hooks.append(hook)
-
-    def _changed(self, uid: str) -> None:
-        for hook in self._hooks:
-            hook(uid)
 
     def forget_compiled(self) -> None:
         """Compile all views anew, because columns were renewed."""

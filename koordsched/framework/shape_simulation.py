@@ -146,8 +146,8 @@ class ShapeSimulation(NodeSimulation):
                 self._unschedulable = {}
         return self._unschedulable
 
-    def fit_filter(self, pod: PodInfo) -> FitFilter | None:
-        if self._shape.owner is not None:
+    def fit_filter(self, pod: PodInfo, *, besides_credits: bool = False) -> FitFilter | None:
+        if self._shape.owner is not None and not besides_credits:
             return None  # what `FitFilter` is for compares amounts of the nodes as they are
         for f, plugin in enumerate(self._shape.filters):
             request = plugin.fit_request(self._shape.state, pod)
@@ -164,6 +164,14 @@ class ShapeSimulation(NodeSimulation):
                     others = (other for g, other in enumerate(self._shape.filters) if g not in {f, fit.f})
                     return DryRunFilter(f, kernel, alone=not any(map(self._all.depend_on_pods, others)))
         return None
+
+    def rows_with_credits(self) -> list[int]:
+        owned, rows = self._all.cache.credits.of(self._shape.owner), []
+        for uid in () if owned is None else owned.placeholders:
+            row = self._all.cache.row_of(uid)
+            if row is not None:
+                rows.append(row)
+        return rows
 
     def other_verdicts(self, f: int, pod: PodInfo, rows: Rows, known: Collection[int] = (), until: int | None = None) -> OtherVerdicts:
         found = OtherVerdicts()

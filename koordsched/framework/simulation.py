@@ -81,8 +81,14 @@ class NodeSimulation(Protocol):
     def unschedulable_rows(self, pod: PodInfo) -> Mapping[tuple[int, int], Rows]:
         """Return the rows that filters refuse with Unschedulable, by filter and code; computed once."""
 
-    def fit_filter(self, pod: PodInfo) -> FitFilter | None:
-        """Return the filter that compares a request with what is free; None when no such filter runs."""
+    def fit_filter(self, pod: PodInfo, *, besides_credits: bool = False) -> FitFilter | None:
+        """Return the filter that compares a request with what is free; None when no such filter runs, or the pod has credits.
+
+        besides_credits: also for a pod with credits, of which the caller does not compare amounts on `rows_with_credits`.
+        """
+
+    def rows_with_credits(self) -> list[int]:
+        """Return the rows that the pod's owner of credits sees otherwise than the table has them."""
 
     def dry_run_filter(self, pod: PodInfo, fit: FitFilter, victims: PodIndex) -> DryRunFilter | None:
         """Return the filter that can be asked while pods of the index are removed; None when no such filter runs."""

@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.affinity import Far, Near, selector, term, with_affinity
 from support.builders import PodBuilder, node, pod
+from support.preemption import by_filters, outcome
 from support.world import World
 
 from koordsched.api.core import PodAffinityTerm, TopologySpreadConstraint
 from koordsched.api.kinds import POD
 from koordsched.api.podinfo import PodInfo
 from koordsched.framework.diagnosis import Diagnosis
-from koordsched.framework.preemption.candidates import CandidateFinder, PreemptionCandidate, refusal_of
+from koordsched.framework.preemption.candidates import CandidateFinder, PreemptionCandidate
 from koordsched.framework.preemption.estimate import Preemptor
-from koordsched.framework.status import Code, Status
 from koordsched.plugins.defaultpreemption.plugin import DefaultPreemption
 
 NODES = 9
@@ -86,27 +86,6 @@ class Bench:
         return (made, found) if isinstance(found, Diagnosis) else None
 
 
-def by_filters(bench: Bench, preemptor: Preemptor) -> PreemptionCandidate | Status:
-    """Return what asking all filters about each node that refuses the pod finds."""
-    refused: Counter[Status] = Counter()
-    found: list[PreemptionCandidate] = []
-    for row in bench.world.cache.table.live_rows().tolist():
-        status = preemptor.diagnosis.status_of(row)
-        if status is not None and status.code is Code.UNSCHEDULABLE:
-            simulated = bench.finder.select_victims(preemptor, row)
-            if isinstance(simulated, PreemptionCandidate):
-                found.append(simulated)
-            else:
-                refused[simulated] += 1
-    return min(found, key=bench.finder.rank) if found else refusal_of(preemptor.diagnosis.total_nodes, refused)
-
-
-def outcome(found: PreemptionCandidate | Status) -> object:
-    if isinstance(found, Status):
-        return found.message
-    return found.row, [victim.uid for victim in found.victims], found.violations
-
-
 seen: Counter[str] = Counter()
 
 
@@ -122,7 +101,7 @@ def test_the_estimate_leads_to_the_candidate_that_all_filters_give_for_each_node
         assert diagnosis.simulation is not None
         preemptor = Preemptor(made, diagnosis, diagnosis.simulation)
         found = bench.finder.best(preemptor, NODES)
-        assert outcome(found) == outcome(by_filters(bench, preemptor))
+        assert outcome(found) == outcome(by_filters(bench.finder, bench.world, preemptor))
         seen["candidate" if isinstance(found, PreemptionCandidate) else "refusal"] += 1
 
 

@@ -1,7 +1,8 @@
-"""Preemption on one node, with an API that takes evictions."""
+"""Preemption on one node, with an API that takes evictions; and what asking all filters about every node finds."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,9 @@ from koordsched.framework.cycle_state import CycleState
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.interface import PostFilterResult
 from koordsched.framework.preemption import eviction
-from koordsched.framework.status import Status
+from koordsched.framework.preemption.candidates import CandidateFinder, PreemptionCandidate, refusal_of
+from koordsched.framework.preemption.estimate import Preemptor
+from koordsched.framework.status import Code, Status
 from koordsched.plugins.defaultpreemption.plugin import DefaultPreemption
 from support.builders import node, pod
 from support.world import World
@@ -96,3 +99,24 @@ class PreemptionBench:
 
 
 EVICTED = PodCondition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler")
+
+
+def by_filters(finder: CandidateFinder, world: World, preemptor: Preemptor) -> PreemptionCandidate | Status:
+    """Return what asking all filters about each node that refuses the pod finds."""
+    refused: Counter[Status] = Counter()
+    found: list[PreemptionCandidate] = []
+    for row in world.cache.table.live_rows().tolist():
+        status = preemptor.diagnosis.status_of(row)
+        if status is not None and status.code is Code.UNSCHEDULABLE:
+            simulated = finder.select_victims(preemptor, row)
+            if isinstance(simulated, PreemptionCandidate):
+                found.append(simulated)
+            else:
+                refused[simulated] += 1
+    return min(found, key=finder.rank) if found else refusal_of(preemptor.diagnosis.total_nodes, refused)
+
+
+def outcome(found: PreemptionCandidate | Status) -> object:
+    if isinstance(found, Status):
+        return found.message
+    return found.row, [victim.uid for victim in found.victims], found.violations

@@ -263,7 +263,7 @@ class _Search:
                 yield row, (0, -WEIGHT, 0, 1)
             return
         violations, priorities = dry_run.lower_bounds(rows)
-        fits = dry_run.codes(rows) == 0
+        fits = (dry_run.codes(rows) == 0) & ~np.isin(rows, self._estimate.unbounded)
         violations[~fits], priorities[~fits] = 0, -WEIGHT  # nothing is known there: the pod itself may be nominated for the row
         positions = self._finder.positions()[rows]
         for i in np.lexsort((positions, priorities, violations)).tolist():

@@ -23,6 +23,8 @@ from koordsched.framework.status import Code, PluginError, Status, error, unreso
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from koordsched.api.koordinator.reservations import Reservation
+    from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
     from koordsched.framework.diagnosis import Diagnosis
     from koordsched.framework.handle import Handle
@@ -40,8 +42,10 @@ CLEAR_NOMINATION = PostFilterResult("")
 class PreemptionEngine:
     """Preempts for one pod, or one job, after the other, by the rules of one plugin. To be made with the plugin."""
 
-    def __init__(self, handle: Handle, rules: PreemptionRules) -> None:
+    def __init__(self, handle: Handle, rules: PreemptionRules, reservations: Mapping[str, Reservation] | None = None) -> None:
+        """reservations: those of the cluster, by name, for a plugin that preempts for reserve pods as well."""
         self._handle = handle
+        self._reservations: Mapping[str, Reservation] = {} if reservations is None else reservations
         self._rules = rules
         self._eligible = rules.eligible
         self._pods = handle.informer(POD).store
@@ -182,7 +186,10 @@ class PreemptionEngine:
 
     def _missing(self, pod: PodInfo) -> Status | None:
         """Return the error that the pod is gone, or is another one by now."""
-        stored = self._pods.get(pod.key)
+        if pod.reservation is None:
+            stored: Object | None = self._pods.get(pod.key)
+        else:
+            stored = self._reservations.get(pod.reservation.metadata.name)
         if stored is None or stored.metadata.uid != pod.uid:
             return error(f'pods "{pod.pod.metadata.name}" not found')
         return None

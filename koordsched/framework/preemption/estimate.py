@@ -66,6 +66,7 @@ class CandidateEstimate:
         self.dry_run = dry_run  # None: no filter says what amounts the pod needs
         self.by_amounts: Rows = NO_ROWS
         self.to_simulate: Rows = NO_ROWS
+        self.unbounded: Rows = NO_ROWS  # among `to_simulate`: the dry run bounds nothing there, the preemptor sees other amounts
         self.without_victims = without_victims
         self.refused: list[tuple[Status, int]] = []  # refusals and how many nodes give them
 
@@ -95,7 +96,7 @@ class Estimator:
         if not resolvable or not self._victims.any_below(pod.priority):
             return CandidateEstimate(None, without_victims=resolvable)
         table, nominated = self._victims.bring_up_to_date().table, self._nominator.by_row()
-        fit = simulation.fit_filter(pod)
+        fit = simulation.fit_filter(pod, besides_credits=True)
         other = None if fit is None else simulation.dry_run_filter(pod, fit, self._victims.index)
         if to_release is None:
             to_release = self._victims.to_release((pod,))
@@ -105,7 +106,10 @@ class Estimator:
             kernel = None if other is None else other.kernel
             dry_run = self.dry_run(pod, fit.request, to_release if columns_known else {}, kernel)
         estimate = CandidateEstimate(dry_run)
-        inexact = set(self._nominator.rows_beyond_amounts())
+        drawn = self._victims.rows_drawn_on(overdrawn=other is None)
+        with_credits = simulation.rows_with_credits()
+        estimate.unbounded = np.array(with_credits if other is None else [*with_credits, *drawn], np.int32)
+        inexact = {*self._nominator.rows_beyond_amounts(), *drawn, *with_credits}
         own = self._nominator.row_of(pod.uid)
         if own != NO_ROW:
             inexact.add(own)

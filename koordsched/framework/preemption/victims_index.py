@@ -58,7 +58,9 @@ class VictimsIndexes:
 
 
 class VictimsIndex(PodFollower):
-    """The pods that could be evicted by a rule: not those that hold capacity for an owner (`cache.credits`), which no request deletes.
+    """The pods that could be evicted by a rule: not reserve pods, which no request deletes (reservation.md D10).
+
+    A pod that draws on a placeholder (`cache.credits`) counts with what its end frees for others than the placeholder's owners.
 
     As long as no pod failed while pods of lower priority were on nodes, only the number of pods per priority is kept: that costs a plain
     pod a tenth of a microsecond. From the first such failure on, changes are noted and brought into the index at the next one; when too
@@ -76,13 +78,14 @@ class VictimsIndex(PodFollower):
         self._groups: dict[Hashable, int] = {ALL: 0}  # numbers of groups
         self._priorities: defaultdict[int, int] = defaultdict(int)  # priority -> pods on nodes
         self._noted: list[tuple[PodInfo, int, bool]] = []  # pod, row, whether it came
+        self._redrawn: dict[str, None] = {}  # uids of pods that free something else than when they were brought into the index
         self._complete = False  # the index holds all pods but for what is noted
         self._structure = -1
         self._allowances = -1
         self._generation = cache.columns.generation
         self._excluded: set[str] = set()  # by uid
         cache.follow(self)
-        cache.credits.call(self._placeholder_changed)
+        cache.credits.call_when_drawn(self._draw_changed)
 
     def any_below(self, priority: int) -> bool:
         """Answer whether some pod on a node has a lower priority. O(distinct priorities)."""
@@ -97,7 +100,7 @@ class VictimsIndex(PodFollower):
 
     def may_evict(self, pod: PodInfo, victim: PodInfo) -> bool:
         """Answer whether the pod may evict that one."""
-        if victim.priority >= pod.priority or self._cache.credits.is_placeholder(victim.uid):
+        if victim.priority >= pod.priority or victim.reservation is not None:
             return False
         rule = self._rule
         if not rule.grouped:
@@ -124,6 +127,15 @@ class VictimsIndex(PodFollower):
         self._excluded.add(uid)
         self.index.exclude(state.node.row, state.info)
 
+    def rows_drawn_on(self, *, overdrawn: bool) -> list[int]:
+        """Return the rows with a placeholder on which pods draw; overdrawn: those alone that held less than what is drawn.
+
+        There it depends on the other pods what a victim frees; elsewhere on what: the index knows it of amounts alone.
+        """
+        owned = self._cache.credits
+        rows = (self._cache.row_of(placeholder) for placeholder in (owned.overdrawn if overdrawn else owned.drawn_on()))
+        return [row for row in rows if row is not None]
+
     def bring_up_to_date(self) -> PodIndex:
         """Bring all that was noted into the index, and return it."""
         generation, version = self._cache.columns.generation, self._rule.version()
@@ -134,6 +146,7 @@ class VictimsIndex(PodFollower):
             self._groups = {ALL: 0}
             self.rebuilt += 1
             self._noted = []
+            self._redrawn = {}
             self._complete = True
             self.index.clear()
             for state in self._cache.pods.values():
@@ -145,15 +158,22 @@ class VictimsIndex(PodFollower):
                 self._add(pod, row)
             else:
                 self.index.remove(row, pod)
+        redrawn, self._redrawn = self._redrawn, {}
+        for uid in redrawn:
+            drawing = self._cache.pods.get(uid)
+            if drawing is not None and self._is_node(drawing.node.row):
+                self.index.remove(drawing.node.row, drawing.info)
+                self._add(drawing.info, drawing.node.row)
         if self._allowances != self._budgets.allowances:
             self._allowances = self._budgets.allowances
             self._budgets.write(self.index)
         return self.index
 
     def _add(self, pod: PodInfo, row: int) -> None:
-        request, budgets = self._cache.columns.request(pod.resources), self._budgets.covering(pod.pod)
+        request = self._cache.columns.request(self._cache.credits.freed_by(pod))
+        budgets = self._budgets.covering(pod.pod)
         number = 0
-        if self._cache.credits.is_placeholder(pod.uid):
+        if pod.reservation is not None:
             number = NO_GROUP
         elif self._rule.grouped:
             group = self._rule.group(pod)
@@ -167,18 +187,19 @@ class VictimsIndex(PodFollower):
     def pod_added(self, pod: PodInfo, row: int) -> None:
         if self._cache.simulating:
             return
-        if not self._cache.credits.is_placeholder(pod.uid):
+        if pod.reservation is None:
             self._priorities[pod.priority] += 1
         if self._complete and self._is_node(row):
             self._noted.append((pod, row, True))
             if len(self._noted) > MAX_NOTED:
                 self._complete = False
                 self._noted = []
+                self._redrawn = {}
 
     def pod_removed(self, pod: PodInfo, row: int) -> None:
         if self._cache.simulating:
             return
-        if not self._cache.credits.is_placeholder(pod.uid):
+        if pod.reservation is None:
             self._priorities[pod.priority] -= 1
         if self._excluded:
             self._excluded.discard(pod.uid)
@@ -195,20 +216,16 @@ class VictimsIndex(PodFollower):
     def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
         if self._complete and self._is_node(row):
             self._noted += ((old, row, False), (new, row, True))
-        if old.priority != new.priority and not self._cache.credits.is_placeholder(new.uid):
+        if old.priority != new.priority and new.reservation is None:
             self._priorities[old.priority] -= 1
             self._priorities[new.priority] += 1
 
     def without(self, pods: Sequence[PodInfo], row: int) -> None:
         """Placeholders are no victims."""
 
-    def _placeholder_changed(self, uid: str) -> None:
-        state = self._cache.pods.get(uid)
-        if state is None:
-            return
-        self._priorities[state.info.priority] += -1 if self._cache.credits.is_placeholder(uid) else 1
-        if self._complete and self._is_node(state.node.row):
-            self._noted += ((state.info, state.node.row, False), (state.info, state.node.row, True))
+    def _draw_changed(self, uid: str, _placeholder: str) -> None:
+        if self._complete:
+            self._redrawn[uid] = None
 
     def _is_node(self, row: int) -> bool:
         """Answer whether the row is that of one node. Pods on unknown nodes, which share a row, cannot make room."""

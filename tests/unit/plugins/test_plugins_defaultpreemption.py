@@ -14,6 +14,7 @@ from support.builders import node, pod
 from support.preemption import Answers
 from support.preemption import EvictionApi as Api
 from support.preemption import PreemptionBench as Bench
+from support.reservations import available
 from support.world import Setup, World
 
 from koordsched.api.groups import PodDisruptionBudget, PodDisruptionBudgetSpec
@@ -134,33 +135,34 @@ async def test_faults_that_pass_and_pods_that_are_gone_are_no_failure(answers: A
     assert bench.world.said[-1] == "evicted: success"
 
 
-async def test_what_holds_capacity_for_an_owner_is_no_victim(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is no pod to delete: a placeholder stands for capacity that has an owner (reservation.md D10)."""
+async def test_what_stands_for_a_reservation_is_no_victim(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no pod to delete, whether or not some pod may own a part of the Reservation (reservation.md D10)."""
     bench = Bench(api := Api(), monkeypatch)
-    credits_ = bench.world.cache.credits
-    credits_.grant("x", "uid-default-low")  # before the victims are looked at for the first time, and after that
+    cache = bench.world.cache
+    for name in ("low", "mid"):
+        cache.remove_pod(f"uid-default-{name}")
+    early, late = (PodInfo.of_reservation(available(name, "n1", {"cpu": "2"})) for name in ("early", "late"))
+    assert early.priority == 2**31 - 1
+    early.priority = late.priority = 0
+    cache.set_pod(early, "n1")  # before the victims are looked at for the first time, and after that
+    cache.credits.grant("x", early.uid)
+    bench.run("low", 0)
     high = bench.high()
     finder = bench.plugin.engine.finder
     assert isinstance(bench.world.find(high), Diagnosis)
-    assert [each.uid for each in bench.victims(high)] == ["uid-default-mid"]
-    credits_.grant("y", "uid-default-mid")
+    assert [each.uid for each in bench.victims(high)] == ["uid-default-low"]
+    bench.gone("low")
+    cache.set_pod(late, "n1")
     assert bench.victims(high) == []
     assert not finder.victims.any_below(high.priority)
     result, status = await bench.preempt(high)
     assert result is None or not result.nominated_node_name
     assert status is not None
     assert "No preemption victims found for incoming pod" in status.message
-    credits_.grant("y", "uid-default-low")
-    credits_.revoke("x", "uid-default-low")
-    assert bench.victims(high) == [], "it is y's still"
-    credits_.revoke("y", "uid-default-low")
-    assert [each.uid for each in bench.victims(high)] == ["uid-default-low"]
-    bench.world.cache.remove_pod("uid-default-low")
-    credits_.revoke("y", "uid-default-mid")
-    bench.world.cache.remove_pod("uid-default-mid")
-    assert not finder.victims.any_below(high.priority)
-    assert bench.victims(high) == []
     assert api.calls == []
+    cache.remove_pod(late.uid)
+    cache.remove_pod(early.uid)
+    assert not finder.victims.any_below(high.priority)
 
 
 async def test_a_deletion_refused_because_others_wrote_at_the_same_time_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ cdef class Shortages:
 
 cdef class ReservationTable:
     cdef NodeTable table
+    cdef public bint skips_fit           # where a pod matches one reservation of a row, only that is asked, not the row
     cdef readonly Py_ssize_t capacity    # slots
     cdef readonly Py_ssize_t resources   # columns of the arrays below; by resource ids of the node table
     cdef int64_t[:, ::1] left            # [slot, resource]; what its placeholder holds on the row: counted in `requested` there

@@ -24,6 +24,9 @@ class Shortages:
 class ReservationTable:
     """What is left of reservations, by slot; amounts by resource ids of the node table."""
 
+    skips_fit: bool
+    """Where a pod matches one reservation of a row, only that is asked: NodeResourcesFit has compared the row's amounts. False at first."""
+
     def __init__(self, table: NodeTable) -> None: ...
     @property
     def capacity(self) -> int: ...

@@ -70,6 +70,7 @@ cdef class ReservationTable:
 
     def __init__(self, NodeTable table not None):
         self.table = table
+        self.skips_fit = False
         self.capacity = 0
         self.resources = 0
         self._free = []
@@ -199,6 +200,8 @@ cdef class ReservationTable:
                 if not required and not self._touches(matched._slots[p], request.ids):
                     continue
                 self._short(request, row, matched._slots[begin:end], matched._slots[p], &node, &inside)
+                if self.skips_fit and end - begin == 1:
+                    node = 0
                 if not node and not inside:
                     fits = True
                     break
@@ -246,6 +249,8 @@ cdef class ReservationTable:
                 if not required and not self._touches(slot, request.ids):
                     continue
                 self._short(request, asked.at[i], matched._slots[begin:end], slot, &node, &inside)
+                if self.skips_fit and end - begin == 1:
+                    node = 0
                 if node or inside:
                     continue
                 order = self.order[slot]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
+from koordsched.api.koordinator.operating_pods import is_operating
 from koordsched.api.koordinator.reserve_pods import ReservePod, reserve_pod
 from koordsched.api.resources import PodResources, host_ports, pod_resources
 from koordsched.api.sharing import MANY_NAMES, names_in
@@ -63,6 +64,11 @@ class PodInfo:
         if found is not None and found.ports == self.ports:
             self.ports = found.ports
         _LONG_PORTS[key] = self
+
+    @property
+    def lends(self) -> bool:
+        """Whether what the pod holds is for owners of a reservation: that for which it stands, or which it is itself."""
+        return self.reservation is not None or is_operating(self.pod)
 
     @property
     def names_much(self) -> bool:

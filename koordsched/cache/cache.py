@@ -80,6 +80,7 @@ class Cache:
         self.signatures = Signatures()
         self.credits = Credits(self)
         self.columns.call_when_renewed(self.credits.forget_compiled)
+        self._sized: dict[str, PodInfo] = {}  # by uid: pods of the cluster that are counted with other amounts than they request
         self._unknown_row = NO_ROW  # of nodes that are known from bound pods alone; NO_ROW while there is none
         self._unknown = 0  # how many these are
         self.columns.recount_with(self._recount)
@@ -213,6 +214,8 @@ class Cache:
 
     def set_pod(self, info: PodInfo, node_name: str) -> None:
         """Count a pod that the cluster shows bound to node_name: an assumed one is confirmed, a changed one replaced."""
+        if self._sized and info.uid in self._sized:
+            info = self._sized[info.uid].with_pod(info.pod)
         state = self.pods.get(info.uid)
         if state is not None:
             if state.node.name != node_name and not state.assumed:
@@ -239,7 +242,21 @@ class Cache:
         for follower in self._followers:
             follower.pod_replaced(before, info, node.row)
 
+    def size_pod(self, info: PodInfo, node_name: str) -> None:
+        """Count a pod of the cluster by these amounts and ports, also when it is seen changed, until `unsize_pod`."""
+        self._sized[info.uid] = info
+        self.set_pod(info, node_name)
+
+    def unsize_pod(self, uid: str) -> None:
+        """Let the pod be counted by what it requests from the next change of it on."""
+        self._sized.pop(uid, None)
+
+    def sized_pod(self, uid: str) -> PodInfo | None:
+        """Return by what a pod is counted instead of what it requests; None: it is counted by that."""
+        return self._sized.get(uid)
+
     def remove_pod(self, uid: str) -> None:
+        self._sized.pop(uid, None)
         state = self.pods.get(uid)
         if state is not None:
             self._take(uid, state)

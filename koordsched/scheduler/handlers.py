@@ -18,6 +18,7 @@ from koordsched.api.kinds import (
     STORAGE_CLASS,
     VOLUME_ATTACHMENT,
 )
+from koordsched.api.koordinator.operating_pods import is_operating, lends_otherwise
 from koordsched.api.podinfo import PodInfo
 from koordsched.api.quantity import QuantityError
 from koordsched.cluster.event_series import EventText
@@ -151,6 +152,8 @@ class PodHandler:
             started = self._perf()
             self._context.queue.move_all(event, old, new)
             self._handling(event.label).observe(setting + self._perf() - started)
+        if is_operating(new) and lends_otherwise(old, new):
+            self._context.queue.move_all(ASSIGNED_POD_DELETE, new, None)  # its owners may find free what it holds (reservation.md D20)
 
     def _assumed(self, pod: Pod) -> PodInfo | None:
         """Return the facts of a pod that this scheduler bound; they hold still as long as none of its containers has a status."""

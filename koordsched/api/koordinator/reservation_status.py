@@ -45,16 +45,24 @@ def unschedulable(reservation: Reservation, message: str, now: str) -> Json:
     return _patch(reservation, {"conditions": _with(reservation, condition)})
 
 
-def available(reservation: Reservation, node: str, allocatable: ResourceList, now: str, *, scheduled: str = "", ready: str = "") -> Json:
-    """Give the Reservation its node and what it holds there. scheduled, ready: messages of the two conditions, for what is odd about it."""
+def available(reservation: Reservation, node: str, allocatable: ResourceList, now: str, *, scheduled: str = "") -> Json:
+    """Give the Reservation its node and what it holds there. scheduled: the condition's message, for what is odd about it."""
     conditions = (
         ReservationCondition(SCHEDULED, "True", IS_SCHEDULED, scheduled, now, now),
-        ReservationCondition(READY, "True", IS_AVAILABLE, ready, now, now),
+        ReservationCondition(READY, "True", IS_AVAILABLE, "", now, now),
     )
     status: Json = {"phase": "Available", "nodeName": node, "conditions": [msgspec.to_builtins(each) for each in conditions]}
     if allocatable or reservation.status.allocatable:
         status["allocatable"] = replaced(reservation.status.allocatable, allocatable)
     return _patch(reservation, status)
+
+
+def of_no_use(reservation: Reservation, message: str, now: str) -> Json | None:
+    """Say in the condition of an Available Reservation why it is of no use; "": it is of use. None: the condition says so already."""
+    ready = condition_of(reservation, READY)
+    if ready is None or ready.status != "True" or ready.message == message:
+        return None
+    return _patch(reservation, {"conditions": _with(reservation, replace(ready, message=message, last_probe_time=now))})
 
 
 def expired(reservation: Reservation, message: str, now: str) -> Json:

@@ -286,7 +286,7 @@ class DeviceState(PodFollower):
             self._read(pod, row)  # an assumed pod may still have the annotation of an earlier attempt
 
     def pod_removed(self, pod: PodInfo, row: int) -> None:
-        if pod.reservation is not None and not self._cache.simulating:
+        if pod.lends and not self._cache.simulating:
             self._placeholders.pop(pod.uid, None)
         name = self._where.get(pod.uid)
         if name is None:
@@ -309,7 +309,7 @@ class DeviceState(PodFollower):
             if entry is not None:
                 self._mark(entry)
         text = new.pod.metadata.annotations.get(DEVICE_ALLOCATED)
-        known = self.pod(new.uid) if new.reservation is None else self._placeholders.get(new.uid)
+        known = self.pod(new.uid) if not new.lends else self._placeholders.get(new.uid)
         if text is None:
             self._placeholders.pop(new.uid, None)
             if old.pod.spec.node_name:
@@ -333,7 +333,7 @@ class DeviceState(PodFollower):
             return
         if has_null_devices(text):
             self._report_pod(pod, f"{DEVICE_ALLOCATED}: a device is null and is left out")
-        if pod.reservation is not None:
+        if pod.lends:
             self._placeholders[pod.uid] = found
             found = self.left_of(found)
         self.reserve(self._name(row, pod), found)
@@ -648,7 +648,7 @@ class DeviceCheck:
             if pod.pod.spec.node_name and DEVICE_ALLOCATED in pod.pod.metadata.annotations:
                 with suppress(Malformed):  # then what was recorded before holds
                     kept = allocated_devices(pod)
-                    if pod.reservation is not None:
+                    if pod.lends:
                         kept = self._state.left_of(kept)
             if kept is not None and kept.allocations:
                 found[uid] = kept

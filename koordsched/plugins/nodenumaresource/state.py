@@ -189,7 +189,7 @@ class NumaState(PodFollower):
             if self._cache.simulating:
                 self._aside[pod.uid] = allocation
             self._share_of(pod.uid)
-        if pod.reservation is not None and not self._cache.simulating:
+        if pod.lends and not self._cache.simulating:
             self._placeholders.pop(pod.uid, None)
 
     def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:
@@ -231,7 +231,7 @@ class NumaState(PodFollower):
             return
         if written is None:
             return
-        if pod.reservation is None:
+        if not pod.lends:
             self.reserve(self._name(row, pod), written)
         else:
             self._placeholders[pod.uid] = written
@@ -389,7 +389,7 @@ class NumaCheck:
                     written = written_allocation(pod)
                 except Malformed:
                     written = None
-            if written is not None and pod.reservation is not None:
+            if written is not None and pod.lends:
                 written = self._state.left_of(written)
             allocation = written or (None if kept is None else kept.pods.get(uid))
             if allocation is not None and (allocation.cpus or allocation.amounts):

@@ -10,5 +10,6 @@
 - `candidates.py`    running pods that a reservation may take over, by their labels
 - `preallocation.py` which of them a kind of reservations takes over
 - `adoption.py`      what is asked about such a reservation at each extension point
+- `preemption.py` evicting pods of lower priority for pods and for Reservations
 - `plugin.py`     what is asked about a pod at each extension point
 """

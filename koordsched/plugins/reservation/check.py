@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from koordsched.api.koordinator.operating_pods import is_operating, operating_reservation
 from koordsched.api.koordinator.reservation_links import allocated_reservation
 from koordsched.api.koordinator.reserve_pods import is_active, problem_of
 from koordsched.cache.plugin_state import StateDifference
@@ -12,6 +13,7 @@ from koordsched.plugins.reservation.info import same_amounts
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from koordsched.api.core import Pod
     from koordsched.api.koordinator.reservations import Reservation
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
@@ -31,13 +33,14 @@ class ReservationCheck:
         self._reservations = reservations
 
     def names(self) -> Iterable[str]:
-        """Return the names of the nodes that have, or should have, reservations."""
+        """Return the names of the nodes that have, or should have, reservations; pods in operating mode are looked for on these alone."""
         return {info.node_name for info in self._state.by_uid.values()} | {
             r.status.node_name for r in self._reservations.values() if _counts(r)
         }
 
     def differences(self, node: str) -> Iterator[StateDifference]:
         actual = {r.metadata.uid: r for r in self._reservations.values() if r.status.node_name == node and _counts(r)}
+        actual |= {pod.metadata.uid: operating_reservation(pod) for pod in self._operating(node)}
         known = {info.uid: info for info in self._state.on_node(node)}
         for uid in sorted(actual.keys() | known.keys()):
             info, reservation = known.get(uid), actual.get(uid)
@@ -45,6 +48,11 @@ class ReservationCheck:
                 yield StateDifference(f"reservation {uid}", info is not None, reservation is not None)
                 continue
             yield from self._differences(info, reservation)
+
+    def _operating(self, node: str) -> list[Pod]:
+        """Return the pods in operating mode that are bound to the node."""
+        info = self._cache.nodes_by_name.get(node)
+        return [pod.pod for pod in info.pods.values() if pod.pod.spec.node_name and is_operating(pod.pod)] if info is not None else []
 
     def _differences(self, info: ReservationInfo, reservation: Reservation) -> Iterator[StateDifference]:
         ours, theirs = info.reservation.metadata.resource_version, reservation.metadata.resource_version
@@ -64,8 +72,8 @@ class ReservationCheck:
         if allocated != info.allocated:
             yield StateDifference(f"allocated of reservation {info.name}", info.allocated, allocated)
         counted = self._cache.pods.get(info.uid)
-        if (counted is not None) != info.available:
-            yield StateDifference(f"reservation {info.name} is counted", counted is not None, info.available)
+        if (counted is not None) != info.held:
+            yield StateDifference(f"reservation {info.name} is counted", counted is not None, info.held)
         elif counted is not None and not same_amounts(counted.info, left := info.left()):
             yield StateDifference(f"left of reservation {info.name}", counted.info.resources.requests, left.resources.requests)
 
@@ -84,6 +92,8 @@ class ReservationCheck:
         for reservation in self._reservations.values():
             if reservation.status.node_name == node and _counts(reservation):
                 self._state.put(reservation)
+        for pod in self._operating(node):
+            self._state.put_pod(pod)
         for owner, uid in assumed:
             self._state.draw(owner, uid)
 

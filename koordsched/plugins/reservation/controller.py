@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from koordsched.api.core import ObjectReference
 from koordsched.api.kinds import NODE, POD, RESERVATION
-from koordsched.api.koordinator.reservation_links import RESERVATION_ALLOCATED, allocated_reservation
-from koordsched.api.koordinator.reservation_status import EXPIRED, HAS_SUCCEEDED, expired, is_expired, owned
+from koordsched.api.koordinator.reservation_links import RESERVATION_ALLOCATED, RESTRICTED_OPTIONS, allocated_reservation
+from koordsched.api.koordinator.reservation_status import EXPIRED, HAS_SUCCEEDED, expired, is_expired, of_no_use, owned
 from koordsched.api.koordinator.reserve_pods import SUCCEEDED, has_ended
 from koordsched.api.quantity import QuantityError, format_of, nano, quantity_text
 from koordsched.api.resources import exact_requests
@@ -66,7 +66,8 @@ class ReservationKeeper:
     def on_update(self, old: Reservation, new: Reservation) -> None:
         before, after = old.status, new.status
         same = old.spec == new.spec and (before.phase, before.node_name) == (after.phase, after.node_name)
-        if not same or before.allocatable != after.allocatable or old.metadata.uid != new.metadata.uid:
+        read = [reservation.metadata.annotations.get(RESTRICTED_OPTIONS) for reservation in (old, new)]
+        if not same or read[0] != read[1] or before.allocatable != after.allocatable or old.metadata.uid != new.metadata.uid:
             self._add(new)
 
     def on_delete(self, reservation: Reservation, _final_state: FinalState) -> None:
@@ -76,11 +77,12 @@ class ReservationKeeper:
 
     def node_deleted(self, name: str) -> None:
         for info in list(self._state.on_node(name)):
-            self._add(info.reservation)
+            if not info.operating:
+                self._add(info.reservation)
 
     def _owners_changed(self, uid: str) -> None:
         info = self._state.by_uid.get(uid)
-        if info is not None:
+        if info is not None and not info.operating:
             self._add(info.reservation)
 
     def _add(self, reservation: Reservation) -> None:
@@ -122,6 +124,8 @@ class ReservationKeeper:
             log.info("a Reservation has expired", reservation=reservation.metadata.name, why=why)
             return None
         if node:
+            if await self._write_problem(reservation):
+                return 0.0  # the rest with the version that this has made
             await self._write_owners(reservation)
         return None if due is None else min(due - now, LONGEST_SLEEP)
 
@@ -138,6 +142,16 @@ class ReservationKeeper:
         used_up = reservation.spec.allocate_once
         await self._patch(reservation, owned(reservation, owners, allocated, rfc3339(self._clock.now()), used_up=used_up))
 
+    async def _write_problem(self, reservation: Reservation) -> bool:
+        """Write why the Reservation is of no use, or that it is of use again; answer whether there was anything to write."""
+        info, unreadable = self._state.by_uid.get(reservation.metadata.uid), self._unreadable.get(reservation.metadata.uid)
+        problems = [] if info is None or not info.problem else [f"no pod can use it: {info.problem}"]
+        problems += [] if unreadable is None else [f"it does not expire: {unreadable}"]
+        body = of_no_use(reservation, "; ".join(problems), rfc3339(self._clock.now()))
+        if body is not None:
+            await self._patch(reservation, body)
+        return body is not None
+
     async def _patch(self, reservation: Reservation, body: dict[str, object]) -> None:
         await self._cluster.patch(Ref(RESERVATION, "", reservation.metadata.name), Patch(body, PatchType.MERGE, "status"))
 
@@ -145,6 +159,7 @@ class ReservationKeeper:
         """Return when the Reservation expires and why; None: never. `expires` counts only beside a ttl that is not 0."""
         spec, created = reservation.spec, reservation.metadata.creation_timestamp
         found: list[tuple[float, str]] = []
+        reported = self._unreadable.pop(reservation.metadata.uid, "")
         try:
             ttl = None if spec.ttl is None else Duration.parse(spec.ttl)
             if ttl is not None and not ttl:
@@ -154,17 +169,14 @@ class ReservationKeeper:
             if spec.expires is not None:
                 found.append((parse_rfc3339(spec.expires), f"it was to expire at {spec.expires}"))
         except (DurationError, ValueError) as mistake:
-            self._report_unreadable(reservation, str(mistake))
+            self._report_unreadable(reservation, f"spec.ttl or spec.expires: {mistake}", reported)
         return min(found) if found else (None, "")
 
-    def _report_unreadable(self, reservation: Reservation, problem: str) -> None:
-        uid = reservation.metadata.uid
-        if self._unreadable.get(uid) != problem:
-            self._unreadable[uid] = problem
+    def _report_unreadable(self, reservation: Reservation, problem: str, reported: str) -> None:
+        self._unreadable[reservation.metadata.uid] = problem
+        if problem != reported:
             log.warning("a Reservation's ttl or time of expiry cannot be read", reservation=reservation.metadata.name, problem=problem)
-            self._handle.event_on(
-                reservation, EventText("Warning", "InvalidExpiration", "Scheduling", f"spec.ttl or spec.expires: {problem}")
-            )
+            self._handle.event_on(reservation, EventText("Warning", "InvalidExpiration", "Scheduling", problem))
 
     # After the end
 

@@ -42,7 +42,7 @@ def _item(info: ReservationInfo) -> Json:
         "name": info.name,
         "namespace": info.pod.pod.metadata.namespace,
         "uid": info.uid,
-        "kind": "Reservation",
+        "kind": "Pod" if info.operating else "Reservation",
         "available": info.available,
         "allocateOnce": info.allocate_once,
         "allocatable": _texts(info.allocatable),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koordsched.api.koordinator.node_reservation import NODE_RESERVATION, NodeReservation
+from koordsched.api.koordinator.operating_pods import has_current_owner
 from koordsched.api.koordinator.reading import Malformed, read_annotation
 from koordsched.api.koordinator.reservation_links import reservation_order, restricted_options
 from koordsched.api.quantity import QuantityError, milli_value, value
@@ -24,6 +25,7 @@ class ReservationInfo:
     """A reservation on a node. Amounts by name: cpu in milli, others in whole units.
 
     `pod` stands for all of it; `counted` is what the cache counts of it: that pod with what its owners have left, None while nothing is.
+    `operating`: it is a pod of the cluster, which is `pod` then.
     """
 
     __slots__ = (
@@ -36,6 +38,7 @@ class ReservationInfo:
         "has_owners",
         "name",
         "node_name",
+        "operating",
         "order",
         "owners",
         "pod",
@@ -49,9 +52,12 @@ class ReservationInfo:
         "terminating",
         "uid",
         "unschedulable",
+        "used",
     )
 
     def __init__(self, reservation: Reservation, pod: PodInfo) -> None:
+        """pod: what stands for it; a pod of the cluster where the reservation was made of that."""
+        self.operating = pod.reservation is None
         self.uid = reservation.metadata.uid
         self.name = reservation.metadata.name
         self.node_name = reservation.status.node_name
@@ -76,12 +82,14 @@ class ReservationInfo:
         self.policy = spec.allocate_policy
         self.order = reservation_order(meta.labels)
         self.created = meta.creation_timestamp or ""
+        self.used = self.operating and has_current_owner(meta.annotations)
         try:
-            self.allocatable = amounts_of(status.allocatable) if self.available else dict(pod.resources.requests)
+            of_status = self.available and not self.operating
+            self.allocatable = amounts_of(status.allocatable) if of_status else dict(pod.resources.requests)
         except QuantityError as error:
             self.problem, self.allocatable = f"status.allocatable: {error}", {}
         names = frozenset(self.allocatable)
-        if self.policy == RESTRICTED:
+        if self.policy == RESTRICTED or self.operating:
             try:
                 names &= frozenset(restricted_options(meta.annotations)) or names
             except Malformed as error:
@@ -95,7 +103,23 @@ class ReservationInfo:
     @property
     def matchable(self) -> bool:
         """Whether pods may become owners: there is capacity, and an AllocateOnce reservation has no owner yet (D2)."""
-        return self.available and not self.problem and self.has_owners and not (self.allocate_once and self.owners)
+        is_free = not (self.allocate_once and self.owners) and not self.used
+        return self.available and not self.problem and self.has_owners and is_free
+
+    @property
+    def held(self) -> bool:
+        """Whether the cache counts what owners have left of it: not of one that waits; always of a pod, which is there in any case."""
+        return self.available or self.operating
+
+    @property
+    def returned(self) -> frozenset[str]:
+        """The resources that an owner's end gives back to the reservation, so that strangers do not find them free."""
+        return self.resource_names if self.held else frozenset()
+
+    @property
+    def overdrawn(self) -> bool:
+        """Whether owners have taken more of a resource than there is, from what is free besides (Default, Aligned)."""
+        return any(taken > self.allocatable.get(name, 0) for name, taken in self.allocated.items())
 
     def count(self, owner: PodInfo, sign: int) -> None:
         """Add what an owner takes (1), or take it off again (-1)."""

@@ -24,11 +24,13 @@ def nominate(state: ReservationState, matcher: Matcher, request: Request, row: i
     if required and len(matched) == 1:
         return matched[0]
     table = state.table
-    fitting = [
-        info
-        for info in matched
-        if (required or table.touches(info.slot, request)) and table.fits(info.slot, request, row, counted=True) == (0, 0)
-    ]
+    skips_fit = table.skips_fit and len(matched) == 1
+    fitting = []
+    for info in matched:
+        if required or table.touches(info.slot, request):
+            node, inside = table.fits(info.slot, request, row, counted=True)
+            if not inside and (skips_fit or not node):
+                fitting.append(info)
     if not fitting:
         return None
     ordered = [info for info in fitting if info.order]

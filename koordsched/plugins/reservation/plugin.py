@@ -12,6 +12,7 @@ import numpy as np
 
 from koordsched._core.change import NodeChange
 from koordsched._core.reservations import Shortages
+from koordsched.api.koordinator.operating_pods import OPERATING_MODE, is_operating
 from koordsched.api.koordinator.reservation_links import RESERVATION_ALLOCATED, allocated_text
 from koordsched.api.koordinator.reserve_pods import RESERVATION_NODE
 from koordsched.framework.controllers import Controller, ControllersPlugin
@@ -33,10 +34,12 @@ from koordsched.framework.routes import Route, RoutesPlugin
 from koordsched.framework.status import SKIP, Code, Status, error, unschedulable
 from koordsched.plugins.reservation.adoption import Adoption
 from koordsched.plugins.reservation.diagnosis import reservation_reasons
+from koordsched.plugins.reservation.info import ALIGNED
 from koordsched.plugins.reservation.links import ReservationLinks
 from koordsched.plugins.reservation.nomination import nominate
 from koordsched.plugins.reservation.objects import reservation_objects
 from koordsched.plugins.reservation.preallocation import NEW_CANDIDATES, helps_to_pre_allocate
+from koordsched.plugins.reservation.preemption import ReservationPreemption
 from koordsched.plugins.reservation.reasons import (
     NO_MATCH,
     NO_RESERVATION_FITS,
@@ -59,7 +62,7 @@ if TYPE_CHECKING:
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.diagnosis import Diagnosis
     from koordsched.framework.handle import Handle
-    from koordsched.framework.interface import Codes, PostFilterResult, Scores
+    from koordsched.framework.interface import Codes, Flags, PostFilterResult, Scores
     from koordsched.plugins.reservation.matching import Matcher
     from koordsched.plugins.reservation.preallocation import PreAllocatorName
     from koordsched.plugins.reservation.state import CreditOwner
@@ -69,6 +72,7 @@ PREPARED = "PreFilterReservation"  # the Prepared of a pod that matches reservat
 PREFERRED = "PreScoreReservation"  # the row of the reservation with the smallest order, -1 where none has one
 WRITTEN = "PreBindReservation"  # the uid of the reservation in the annotation of this pod
 RESERVE_POD_REASONS = (NOT_PINNED, POLICY_CONFLICT)  # by code, from 1 on
+OPERATING_CONFLICT = 1 << 30  # the code of POLICY_CONFLICT for pods in operating mode, whose other codes are those of `Shortages`
 PREFERRED_SCORE = 1000
 NO_ROW = -1
 
@@ -113,6 +117,8 @@ class ReservationPlugin(
         self._links = ReservationLinks(handle)
         self._objects = reservation_objects(handle, args)
         self._adoption = Adoption(handle, args.pre_allocation_config, self._state, self._links)
+        self._preemption = ReservationPreemption(self.name, args, handle) if args.enable_preemption else None
+        self.post_filters_reservations = args.enable_preemption
 
     # What is read of pods
 
@@ -122,9 +128,14 @@ class ReservationPlugin(
     def sign(self, pod: PodInfo) -> Hashable:
         """Return what is read of reserve pods: of other pods all is in the owner of their credits, and in their requests."""
         reservation = pod.reservation
+        signed: Hashable
         if reservation is None:
-            return pod.resources if self._state.owner_of(pod) is not None else None
-        return pod.resources, pod.pod.metadata.annotations.get(RESERVATION_NODE), reservation.spec.allocate_policy
+            signed = pod.resources if self._state.owner_of(pod) is not None else None
+        else:
+            signed = pod.resources, pod.pod.metadata.annotations.get(RESERVATION_NODE), reservation.spec.allocate_policy
+        if pod.pod.metadata.labels and is_operating(pod.pod):
+            signed = signed, OPERATING_MODE
+        return signed if self._preemption is None else (signed, pod.pod.spec.preemption_policy)
 
     def has_version(self, pod: PodInfo) -> bool:
         return False
@@ -146,12 +157,13 @@ class ReservationPlugin(
         if pod.reservation is not None:
             return self._adoption.pre_filter(state, pod)
         matcher = self._matcher(pod)
+        none = None if is_operating(pod.pod) else SKIP
         if matcher is None:
-            return SKIP
+            return none
         if matcher.error:
             return error(matcher.error)
         if not matcher.matched:
-            return NO_MATCH if matcher.demand.required else SKIP
+            return NO_MATCH if matcher.demand.required else none
         state.write(PREPARED, Prepared(matcher, self._cache.columns.request(pod.resources), pod.resources.requests))
         if not matcher.demand.required:
             return None
@@ -162,14 +174,22 @@ class ReservationPlugin(
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
         if pod.reservation is not None:
             return self._filter_for_reservation(state, pod, nodes)
-        prepared: Prepared = state.read(PREPARED)
-        matcher = prepared.matcher
-        if matcher.demand.ignores:
-            return None
-        tag = self._tag(matcher)
-        return self._state.table.filter(
-            prepared.request, nodes.rows, self._state.pairs(matcher), prepared.shortages, tag, required=matcher.demand.required
-        )
+        prepared: Prepared | None = state.read(PREPARED)
+        codes = None
+        if prepared is not None and not prepared.matcher.demand.ignores:
+            matcher, tag = prepared.matcher, self._tag(prepared.matcher)
+            codes = self._state.table.filter(
+                prepared.request, nodes.rows, self._state.pairs(matcher), prepared.shortages, tag, required=matcher.demand.required
+            )
+        if is_operating(pod.pod):
+            codes = np.zeros(len(nodes.rows), np.int32) if codes is None else codes
+            codes[self._conflicting(ALIGNED, nodes)] = OPERATING_CONFLICT
+        return codes
+
+    def _conflicting(self, policy: str, nodes: Nodes) -> Flags:
+        """Return on which rows there are reservations of a policy beside which this one must not be."""
+        rows = [node.row for name in self._state.conflicts(policy) if (node := self._cache.node(name)) is not None]
+        return np.isin(nodes.rows, np.array(rows, np.int32))
 
     def _tag(self, matcher: Matcher) -> int:
         """Return a number that stands for the amounts that a reason names, where the pod names its reservation."""
@@ -185,20 +205,28 @@ class ReservationPlugin(
         found = self._adoption.codes(state, nodes)
         codes = np.zeros(len(nodes.rows), np.int32) if found is None else np.where(found, found + len(RESERVE_POD_REASONS), 0)
         assert pod.reservation is not None
-        conflicts = self._state.conflicts(pod.reservation.spec.allocate_policy)
-        if conflicts:
-            rows = [node.row for name in conflicts if (node := self._cache.node(name)) is not None]
-            codes[np.isin(nodes.rows, np.array(rows, np.int32))] = 2
+        codes[self._conflicting(pod.reservation.spec.allocate_policy, nodes)] = 2
         pinned = pod.pod.metadata.annotations.get(RESERVATION_NODE)
         if pinned:
             node = self._cache.node(pinned)
             codes[nodes.rows != (NO_ROW if node is None else node.row)] = 1
         return codes
 
+    def affected_by_removals(self, state: CycleState, pod: PodInfo, nodes: Nodes, codes: Codes) -> Flags | None:
+        """Return the rows with reservations of the pod, whose owners matter. No pod does for a reserve pod, unless it takes pods over."""
+        if pod.reservation is not None:
+            return None if self._adoption.is_scored(state) else np.zeros(len(nodes.rows), np.bool_)
+        prepared: Prepared | None = state.read(PREPARED)
+        if prepared is None:
+            return np.zeros(len(nodes.rows), np.bool_)
+        return np.isin(nodes.rows, self._state.pairs(prepared.matcher).rows)
+
     def explain(self, state: CycleState, pod: PodInfo, code: int) -> Status:
         if pod.reservation is not None:
             others = len(RESERVE_POD_REASONS)
             return RESERVE_POD_REASONS[code - 1] if code <= others else self._adoption.explain(state, code - others)
+        if code == OPERATING_CONFLICT:
+            return POLICY_CONFLICT
         prepared: Prepared = state.read(PREPARED)
         short_nodes, short, _ = prepared.shortages.of(code)
         if not short_nodes and not short:
@@ -221,12 +249,28 @@ class ReservationPlugin(
     # PostFilter
 
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
-        return None, self.expected_refusal(pod, diagnosis)
+        """Preempt for the pod where that is enabled; else, and where it does not help, say why its reservations are of no use to it."""
+        if self._preemption is None:
+            return None, self._useless_reservations(pod, diagnosis)
+        result, refusal = await self._preemption.preempt(pod, diagnosis)
+        return result, None if refusal is None else self._with_reservations(refusal, pod, diagnosis)
 
     def may_help(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
-        return False
+        return self._preemption is not None and self._preemption.may_help(pod, diagnosis)
 
     def expected_refusal(self, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
+        if self._preemption is None:
+            return self._useless_reservations(pod, diagnosis)
+        refusal = self._preemption.expected_refusal(pod, diagnosis)
+        return None if refusal is None else self._with_reservations(refusal, pod, diagnosis)
+
+    def _with_reservations(self, refusal: Status, pod: PodInfo, diagnosis: Diagnosis) -> Status:
+        """Add what happened to the pod's reservations to what preemption says, unless that is the last word."""
+        if refusal.code is not Code.UNSCHEDULABLE:
+            return refusal
+        return Status(Code.UNSCHEDULABLE, (*refusal.reasons, *self._useless_reservations(pod, diagnosis).reasons))
+
+    def _useless_reservations(self, pod: PodInfo, diagnosis: Diagnosis) -> Status:
         matcher = self._matcher(pod)
         if matcher is None:
             return Status(Code.UNSCHEDULABLE)
@@ -321,6 +365,7 @@ class ReservationPlugin(
             EventHint(cluster_event(EventResource.POD, ActionType.DELETE)),
             EventHint(NEW_CANDIDATES, helps_to_pre_allocate),
             EventHint(cluster_event(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE), helps_to_pre_allocate),
+            EventHint(cluster_event(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)),
             EventHint(cluster_event(EventResource.CUSTOM, changes, "reservations.scheduling.koordinator.sh")),
         )
 

@@ -24,7 +24,7 @@ from koordsched.cluster.port import ClusterError, Conflict, NotFound, OutcomeUnk
 from koordsched.framework.status import Status, error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from koordsched.api.koordinator.reservations import Reservation
     from koordsched.api.podinfo import PodInfo
@@ -45,13 +45,11 @@ class _Resized(Api):
 class ReservationBinder:
     """Gives Reservations their nodes."""
 
-    def __init__(self, handle: Handle, problem_of: Callable[[str], str]) -> None:
-        """problem_of: says, by the uid of a Reservation, why no pod will ever match it; "" if nothing is wrong."""
+    def __init__(self, handle: Handle) -> None:
         self._cluster = handle.cluster
         self._clock = handle.clock
         self._random = handle.random
         self._store: Mapping[str, Reservation] = handle.informer(RESERVATION).store
-        self._problem_of = problem_of
 
     async def bind(self, pod: PodInfo, node: str) -> Status | None:
         """Make the Reservation of a reserve pod Available on the node."""
@@ -98,9 +96,7 @@ class ReservationBinder:
             requests[resource] = amount
         limits = any(container.resources.limits for container in (*template.spec.containers, *template.spec.init_containers))
         scheduled = NOTHING_REQUESTED if limits and not requests else ""
-        problem = self._problem_of(reservation.metadata.uid)
-        ready = f"no pod can use it: {problem}" if problem else ""
-        return available(reservation, node, requests, rfc3339(self._clock.now()), scheduled=scheduled, ready=ready)
+        return available(reservation, node, requests, rfc3339(self._clock.now()), scheduled=scheduled)
 
 
 def _outcome(reservation: Reservation, uid: str, node: str) -> str | None:

@@ -20,6 +20,7 @@ import numpy as np
 from koordsched._core.change import NodeChange
 from koordsched._core.reservations import Matched, ReservationTable
 from koordsched.api.kinds import NODE
+from koordsched.api.koordinator.operating_pods import operating_reservation
 from koordsched.api.koordinator.reservation_affinity import RESERVATION_AFFINITY
 from koordsched.api.koordinator.reservation_links import RESERVATION_ALLOCATED, RESERVATION_IGNORED, allocated_reservation
 from koordsched.api.podinfo import PodInfo
@@ -34,7 +35,7 @@ from koordsched.plugins.reservation.reasons import ALLOCATED_ALREADY, NO_TARGET,
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
-    from koordsched.api.core import Node
+    from koordsched.api.core import Node, Pod
     from koordsched.api.koordinator.reservations import Reservation
     from koordsched.cache.cache import Cache
     from koordsched.cluster.object_store import Arrival, FinalState
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
-OMIT_NODE_LABELS = "OmitNodeLabelsForReservation"
+OMIT_NODE_LABELS, SKIP_FIT = "OmitNodeLabelsForReservation", "SkipReservationFitsNode"
 USAGE = int(NodeChange.USAGE)
 IDLE_SPECS = 64  # specifications without a reservation that are kept at least: pods are signed again when some are forgotten
 
@@ -62,6 +63,7 @@ def reservation_state(handle: Handle) -> ReservationState:
     def make() -> ReservationState:
         nodes = handle.informer(NODE)
         state = ReservationState(handle.cache, {} if handle.gates[OMIT_NODE_LABELS] else nodes.store)
+        state.table.skips_fit = handle.gates[SKIP_FIT]
         if not handle.gates[OMIT_NODE_LABELS]:
             nodes.add_handler(NodeLabels(state))
         return state
@@ -101,7 +103,7 @@ class ReservationState(PodFollower):
         self.table = ReservationTable(cache.table)
         self._cache = cache
         self.nodes = nodes
-        self._by_name: dict[str, ReservationInfo] = {}
+        self._by_name: dict[str, dict[str, ReservationInfo]] = {}  # by uid: pods in operating mode may have the name of a Reservation
         self._by_node: dict[str, dict[str, ReservationInfo]] = {}
         self._links: dict[str, dict[str, PodInfo]] = {}  # by uid of a reservation that is not here, or on another node: its owners by uid
         self._adopting: dict[str, ReservationInfo] = {}  # by uid: assumed, with pods that it takes over
@@ -113,16 +115,13 @@ class ReservationState(PodFollower):
         self._ignoring: dict[Matcher, None] = {}
         self._ended: list[str] = []  # credit keys of matchers that nothing holds any more
         self._pairs: dict[str, tuple[int, Matched]] = {}  # by credit key: of which version of the matcher
+        self._resized: dict[str, PodInfo] = {}  # by uid, while a simulation runs: what was counted of a reservation before it
         self._idle: dict[OwnerSpec, None] = {}
         self._serial = count(1)
         cache.columns.call_when_renewed(self._write_all)
         cache.follow(self)
 
     # Reading
-
-    def find(self, name: str) -> ReservationInfo | None:
-        """Return the reservation of this name that is on a node."""
-        return self._by_name.get(name)
 
     def on_node(self, node_name: str) -> Collection[ReservationInfo]:
         return self._by_node.get(node_name, {}).values()
@@ -143,14 +142,27 @@ class ReservationState(PodFollower):
 
     def put(self, reservation: Reservation) -> None:
         """Take in a reservation that is on a node and active, or a change of it. One whose amounts cannot be read is left out."""
-        self._forget_ended()
-        uid, status = reservation.metadata.uid, reservation.status
+        uid = reservation.metadata.uid
         try:
             pod = PodInfo.of_reservation(reservation)
         except QuantityError as error:
             log.error("reservation left out: its amounts cannot be read", name=reservation.metadata.name, path=error.path, err=str(error))
             self.remove(uid)
             return
+        self._take_in(reservation, pod)
+
+    def put_pod(self, pod: Pod) -> None:
+        """Take in a pod in operating mode that is on a node, or a change of it. One whose amounts cannot be read is left out."""
+        try:
+            info = PodInfo(pod, counted_on_node=True)
+        except QuantityError:  # which the handler of pods reports
+            self.remove(pod.metadata.uid)
+            return
+        self._take_in(operating_reservation(pod), info)
+
+    def _take_in(self, reservation: Reservation, pod: PodInfo) -> None:
+        self._forget_ended()
+        uid, status = reservation.metadata.uid, reservation.status
         known = self.by_uid.get(uid)
         if known is not None and known.node_name != status.node_name:
             self.remove(uid)
@@ -162,7 +174,7 @@ class ReservationState(PodFollower):
         if known is None:
             known = self.by_uid[uid] = ReservationInfo(reservation, pod)
             known.slot = self.table.acquire()
-            self._by_name[known.name] = known
+            self._by_name.setdefault(known.name, {})[uid] = known
             self._by_node.setdefault(known.node_name, {})[uid] = known
             if adopting is not None:
                 del self._adopting[uid]
@@ -174,13 +186,14 @@ class ReservationState(PodFollower):
                     self._unlink(owner)
                     known.owners[owner.uid] = owner
                     known.count(owner, 1)
-                    self._cache.credits.draw(owner.uid, uid)
         else:
             order = known.order
             known.read(reservation, pod)
             self.orders += order != known.order
+        for owner_uid in known.owners:
+            self._cache.credits.draw(owner_uid, uid, known.returned)
         self._set_spec(known)
-        if known.available:
+        if known.held:
             self._recount(known, renewed=True)
         elif known.counted is not None:
             self._cache.remove_pod(uid)
@@ -188,11 +201,16 @@ class ReservationState(PodFollower):
         self._match(known)
 
     def remove(self, uid: str) -> None:
-        """Forget a reservation that has ended: its placeholder goes, its owners stay where they are."""
+        """Forget a reservation that has ended: its placeholder goes, its owners stay where they are.
+
+        A pod in operating mode that is none any more is counted as other pods are, by the handler that is called next.
+        """
         info = self.by_uid.pop(uid, None)
         if info is None:
             return
-        if self._by_name.get(info.name) is info:
+        named = self._by_name[info.name]
+        del named[uid]
+        if not named:
             del self._by_name[info.name]
         on_node = self._by_node[info.node_name]
         del on_node[uid]
@@ -206,9 +224,12 @@ class ReservationState(PodFollower):
             self._cache.credits.end_draw(owner.uid)
             if RESERVATION_ALLOCATED in owner.pod.metadata.annotations:
                 self._links.setdefault(uid, {})[owner.uid] = owner
+        self._cache.credits.set_overdrawn(uid, overdrawn=False)
         self.table.release(info.slot)
         info.slot = NO_SLOT
-        if info.counted is not None:
+        if info.operating:
+            self._cache.unsize_pod(uid)
+        elif info.counted is not None:
             self._cache.remove_pod(uid)
 
     def _set_spec(self, info: ReservationInfo) -> None:
@@ -247,12 +268,13 @@ class ReservationState(PodFollower):
     def _recount(self, info: ReservationInfo, *, renewed: bool = False) -> None:
         """Let the cache count what is left of an available reservation. renewed: the object has changed."""
         self._write(info)
+        self._cache.credits.set_overdrawn(info.uid, overdrawn=info.overdrawn)
         left = info.left()
         if info.counted is None or renewed or not same_amounts(info.counted, left):
             if info.counted is not None and same_amounts(info.counted, left):
                 left.resources = info.counted.resources  # the row stays as it is
             info.counted = left
-            self._cache.set_pod(left, info.node_name)
+            (self._cache.size_pod if info.operating else self._cache.set_pod)(left, info.node_name)
         else:
             self._mark(info)
 
@@ -334,11 +356,11 @@ class ReservationState(PodFollower):
     def _take(self, info: ReservationInfo, pod: PodInfo) -> None:
         info.owners[pod.uid] = pod
         info.count(pod, 1)
-        self._cache.credits.draw(pod.uid, info.uid)
+        self._cache.credits.draw(pod.uid, info.uid, info.returned)
         self._owners_changed(info)
 
     def _owners_changed(self, info: ReservationInfo) -> None:
-        if info.available:
+        if info.held:
             self._recount(info)
             if info.allocate_once:
                 self._match(info)
@@ -411,6 +433,8 @@ class ReservationState(PodFollower):
 
     def _simulate(self, pod: PodInfo, *, present: bool) -> None:
         """Let what an owner leaves return to its reservation while a simulation runs, and take it off again."""
+        if pod.uid in self.by_uid:
+            self._simulate_itself(self.by_uid[pod.uid], present=present)
         info = self.reservation_of(pod.uid)
         if info is None or info.counted is None or (pod.uid in info.owners) == present:
             return
@@ -422,8 +446,18 @@ class ReservationState(PodFollower):
         self._write(info)
         left = info.left()
         if not same_amounts(info.counted, left):
+            former = self._resized.setdefault(info.uid, info.counted)
+            if same_amounts(former, left):  # taken back: what follows pods knows the object that was there before
+                left = self._resized.pop(info.uid)
             info.counted = left
             self._cache.resize_quietly(left)
+
+    def _simulate_itself(self, info: ReservationInfo, *, present: bool) -> None:
+        """Let owners have nothing of a reservation while its own pod is gone in a simulation: it was evicted."""
+        if present:
+            self._write(info)
+        elif self._cache.credits.shown is None:  # a view hides it: then it is there
+            self.table.write(info.slot, {}, {}, {}, {}, None, info.order, 0)
 
     # Matching
 
@@ -453,8 +487,7 @@ class ReservationState(PodFollower):
             candidates: list[ReservationInfo] = list(self.by_uid.values())
         elif demand.name:
             self._of_name.setdefault(demand.name, {})[matcher] = None
-            named = self._by_name.get(demand.name)
-            candidates = [] if named is None else [named]
+            candidates = list(self._by_name.get(demand.name, {}).values())
         else:
             for spec in matcher.specs:
                 spec.matchers[matcher] = None

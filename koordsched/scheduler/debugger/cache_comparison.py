@@ -141,7 +141,8 @@ class _CacheComparison:
                 continue
             try:
                 if pod.spec.node_name == name:
-                    pods[uid] = PodInfo(pod, counted_on_node=True)
+                    sized = self._cache.sized_pod(uid)  # in operating mode: what is left of it is compared by the plugin
+                    pods[uid] = PodInfo(pod, counted_on_node=True) if sized is None else sized.with_pod(pod)
                 elif not pod.spec.node_name and state is not None and state.assumed and state.node.name == name:
                     pods[uid] = PodInfo(state.info.pod)
                     assumed.add(uid)

@@ -25,6 +25,7 @@ cdef class Evaluation:
     cdef uint64_t[CHANGE_KINDS] code_readers   # [kind of change] the filters whose answers it makes unknown
     cdef uint64_t[CHANGE_KINDS] score_readers  # [kind of change] the scorers
     cdef uint64_t forgotten                 # bit f: filter f is to be asked again in the next round, whatever is known
+    cdef list other                         # rows to be asked about in the next round, whatever the log says
     cdef Py_ssize_t late                    # the first filter that was forgotten when the round began, or -1
     cdef Py_ssize_t waiting                 # Scratch.dirty[waiting:] are rows that no filter before `late` has to be asked about
     cdef bint derivable                     # what is known is not written yet: it follows from Verdicts.failed and scored

@@ -52,6 +52,7 @@ cdef class Evaluation:
         self.scratch = scratch
         self.verdicts = Verdicts(scratch)
         self.ranking = Ranking(scratch, self.verdicts)
+        self.other = []
 
     def configure(self, filter_reads, scorer_reads, modes, weights):
         """Forget everything and answer for these filters and scorers from now on. Arrays are kept and must not change."""
@@ -90,6 +91,10 @@ cdef class Evaluation:
         for i in range(self.log.position, self.table.log_end):
             place = i & (LOG_SIZE - 1)
             self._dirty(self.table.log_row[place], self.table.log_change[place])
+        if self.other:
+            for row in self.other:
+                self._dirty(row, self.reads & ~CHANGE_EXISTENCE)
+            self.other = []
         self.log.done()
         self.settled = False
         self.verdicts.begin(self.table.live)
@@ -99,7 +104,7 @@ cdef class Evaluation:
 
     def is_current(self):
         """Answer whether nothing has changed since the last round, so that none is needed."""
-        if not self.settled or self.forgotten or not self.log.is_current():
+        if not self.settled or self.forgotten or self.other or not self.log.is_current():
             return False
         self.scratch.begin_unchanged(self.verdicts)
         self.verdicts.verdict_changed = self.verdicts.feasible_changed = False
@@ -109,12 +114,18 @@ cdef class Evaluation:
 
     def behind(self):
         """Return how many rows may have to be asked about before the columns are up to date, at most."""
-        cdef int64_t entries = self.table.log_end - self.log.position
+        cdef int64_t entries = self.table.log_end - self.log.position + len(self.other)
         if not self.settled or self.forgotten or self.table.capacity != self.verdicts.capacity or not 0 <= entries <= LOG_SIZE:
             return self.table.live_count
         if self.log.tentative and self.log.rewinds != self.table.rewinds:
             return self.table.live_count  # what was undone since is for the next round to find out: the log's reader says it once
         return min(entries, self.table.live_count)
+
+    def show_other(self, list rows not None):
+        """Ask again about these rows in the next round: their contents are other ones without a change in the table's log."""
+        for row in rows:
+            self.table.check_row(row)
+        self.other = self.other + rows
 
     cdef void _start_over(self):
         # Begin a round in which everything is unknown.
@@ -128,6 +139,7 @@ cdef class Evaluation:
         self.derivable = True
         self.scored = 0
         self.forgotten = 0
+        self.other = []
         self.overdue = 0
         self.late = NO_FILTER
         self._extend()

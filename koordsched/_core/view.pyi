@@ -4,7 +4,12 @@ from typing import Protocol
 from koordsched._core.table import NodeTable, Request
 
 class Part(Protocol):
-    """What is kept of a row beside the table, and can be shown without some pods."""
+    """What is kept of a row beside the table, and can be shown without some pods.
+
+    counts_alone: it is read by plugins alone that name versions for the pods that it matters to (`Plugin.version`).
+    """
+
+    counts_alone: bool
 
     def hide(self) -> None:
         """Let the pods not be there."""
@@ -44,6 +49,10 @@ class RowView:
     def uids(self) -> frozenset[str]:
         """The pods."""
 
+    @property
+    def counts_alone(self) -> bool:
+        """Whether nothing else is hidden than amounts, ports, and what `Part.counts_alone` says so of."""
+
 class TableView:
     """Rows without some of their pods, hidden and restored in one call. O(rows)."""
 
@@ -54,6 +63,9 @@ class TableView:
     def rows(self) -> list[RowView]: ...
     def outdated(self) -> list[int]:
         """Return the places in `rows` of those that are no longer valid, ascending."""
+
+    def counts_alone(self) -> bool:
+        """Answer whether all rows say so (`RowView.counts_alone`)."""
 
     def hide(self) -> bool:
         """Hide the pods of all rows; False, with nothing done, if some row is no longer valid. What a part raises leaves nothing hidden."""

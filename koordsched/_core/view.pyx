@@ -21,6 +21,10 @@ cdef class RowView:
         self.bits = list(bits)
         self.parts = list(parts)
         self.stamp = table.touched[row]
+        self.counts_alone = True
+        for part in self.parts:
+            if not part.counts_alone:
+                self.counts_alone = False
 
     cdef bint is_current(self) noexcept:
         return self.stamp == self.table.touched[self.row]
@@ -68,6 +72,13 @@ cdef class TableView:
     def outdated(self):
         cdef Py_ssize_t i
         return [i for i in range(len(self.rows)) if not (<RowView> self.rows[i]).is_current()]
+
+    def counts_alone(self):
+        cdef Py_ssize_t i
+        for i in range(len(self.rows)):
+            if not (<RowView> self.rows[i]).counts_alone:
+                return False
+        return True
 
     def hide(self):
         cdef Py_ssize_t i, done = 0, count = len(self.rows)

@@ -233,6 +233,13 @@ def _pod_resources(total: Exact, nonzero: Exact, scoring: Exact) -> PodResources
     requests = {name: _rounded(name, amount) for name, amount in total.items() if amount and _counts(name)}
     nonzero_cpu, nonzero_memory = millis(nonzero.get("cpu", 0)), units(nonzero.get("memory", 0))
     scoring_cpu, scoring_memory = millis(scoring.get("cpu", 0)), units(scoring.get("memory", 0))
+    return shared_resources(requests, nonzero_cpu, nonzero_memory, scoring_cpu, scoring_memory)
+
+
+def shared_resources(
+    requests: dict[str, int], nonzero_cpu: int, nonzero_memory: int, scoring_cpu: int, scoring_memory: int
+) -> PodResources:
+    """Return the one object of these amounts."""
     names = sorted(requests)
     key: tuple[str | int, ...] = (*names, *[requests[name] for name in names], nonzero_cpu, nonzero_memory, scoring_cpu, scoring_memory)
     found = _KNOWN.get(key)

@@ -380,13 +380,21 @@ class Cache:
         return None if state is None or state.node.shares_row or uid not in state.node.counted else state.node.row
 
     def row_without(self, row: int, uids: Iterable[str]) -> RowView:
-        node, states = self.infos[row], [self.pods[uid] for uid in uids]
+        node, hidden = self.infos[row], frozenset(uids)
         assert node is not None
-        pods = [state.info for state in states]
-        bits, parts = self.columns.host_ports.without(row, [pod.ports for pod in pods if pod.ports])
-        parts += [part for follower in self._followers if (part := follower.without(pods, row)) is not None]
-        uids_hidden = frozenset([pod.uid for pod in pods])
-        return RowView(self.table, row, node, uids_hidden, [state.request for state in states], bits, parts)
+        pods, requests, ports = [], [], []
+        for uid in hidden:
+            state = self.pods[uid]
+            pods.append(state.info)
+            requests.append(state.request)
+            if state.info.ports:
+                ports.append(state.info.ports)
+        bits, parts = self.columns.host_ports.without(row, ports) if ports else ([], [])
+        for follower in self._followers:
+            part = follower.without(pods, row)
+            if part is not None:
+                parts.append(part)
+        return RowView(self.table, row, node, hidden, requests, bits, parts)
 
     def _put_quietly(self, node: NodeInfo, pod: PodInfo) -> None:
         self.table.add_quietly(node.row, self.columns.request(pod.resources))

@@ -64,19 +64,28 @@ class Credits:
         """Answer whether what the pod holds belongs to an owner."""
         return uid in self._owned
 
-    def grant(self, owner: Hashable, placeholder: str, *, runs: bool = False) -> None:
-        """Let what the pod with this uid holds belong to the owner, whether or not the pod is counted already.
+    def grant(self, owner: Hashable, *placeholders: str, runs: bool = False) -> None:
+        """Let what the pods with these uids hold belong to the owner, whether or not they are counted already.
 
-        runs: it is a pod of the cluster, which the owner may take over as it is; for all others it is a pod like any.
+        runs: they are pods of the cluster, which the owner may take over as they are; for all others they are pods like any.
         """
-        owned = self._owners.get(owner)
+        if not placeholders:
+            return
+        owned, number = self._owners.get(owner), self._owned
         if owned is None:
             owned = self._owners[owner] = OwnerView(self._counted, self, owner)
-        if placeholder not in owned.placeholders:
-            owned.placeholders[placeholder] = runs
+        for placeholder in placeholders:
+            if placeholder not in owned.placeholders:
+                owned.placeholders[placeholder] = runs
+                if not runs:
+                    number[placeholder] = number.get(placeholder, 0) + 1
+        owned.version = self._counted.table.next_stamp()
+
+    def renew(self, owner: Hashable) -> None:
+        """Let what is known of the owner's pods be found out anew: something else about its placeholders has changed."""
+        owned = self._owners.get(owner)
+        if owned is not None:
             owned.version = self._counted.table.next_stamp()
-            if not runs:
-                self._owned[placeholder] = self._owned.get(placeholder, 0) + 1
 
     def revoke(self, owner: Hashable, placeholder: str) -> None:
         """Let it belong to the owner no longer."""
@@ -177,8 +186,10 @@ class OwnerView:
         "_credits",
         "_depth",
         "_missing",
+        "counts_alone",
         "owner",
         "placeholders",
+        "row_numbers",
         "stamp",
         "version",
     )
@@ -188,6 +199,8 @@ class OwnerView:
         self.placeholders: dict[str, bool] = {}  # by uid: whether it is a pod of the cluster
         self.version = 0  # another one after each change of `placeholders`
         self.stamp = 0  # another one whenever the view may hide something else than before
+        self.row_numbers: list[int] = []  # those that the view changes, as of the last entry
+        self.counts_alone = True  # whether it hides only what `RowView.counts_alone` speaks of
         self._counted = counted
         self._credits = all_credits
         self._compiled = TableView(())
@@ -237,23 +250,29 @@ class OwnerView:
 
     def _compile(self) -> None:
         """Find out where the placeholders are; what is known of rows without them is kept as far as it holds."""
-        outdated = set(self._compiled.outdated())
-        known = {row.row: row for i, row in enumerate(self._compiled.rows) if i not in outdated}
+        counted = self._counted
+        known: dict[int, RowView] = {}
+        if self._compiled.rows:
+            outdated = set(self._compiled.outdated())
+            known = {row.row: row for i, row in enumerate(self._compiled.rows) if i not in outdated}
         uids_by_row: dict[int, list[str]] = {}
         self._missing = []
         for uid in self.placeholders:
-            row = self._counted.row_of(uid)
+            row = counted.row_of(uid)
             if row is None:
                 self._missing.append(uid)
+            elif row in uids_by_row:
+                uids_by_row[row].append(uid)
             else:
-                uids_by_row.setdefault(row, []).append(uid)
+                uids_by_row[row] = [uid]
         rows = []
         for row, uids in uids_by_row.items():
             found = known.get(row)
-            rows.append(found if found is not None and found.uids == frozenset(uids) else self._counted.row_without(row, uids))
+            rows.append(found if found is not None and found.uids == frozenset(uids) else counted.row_without(row, uids))
         self._compiled = TableView(rows)
         self._compiled_version = self.version
-        self.stamp = self._counted.table.next_stamp()
+        self.row_numbers = list(uids_by_row)
+        self._note_change()
 
     def _refresh(self) -> None:
         """Compile the rows again that have changed since."""
@@ -264,4 +283,8 @@ class OwnerView:
                 self._compile()
                 return
             compiled.replace(i, counted.row_without(row.row, row.uids))
-        self.stamp = counted.table.next_stamp()
+        self._note_change()
+
+    def _note_change(self) -> None:
+        self.counts_alone = self._compiled.counts_alone()
+        self.stamp = self._counted.table.next_stamp()

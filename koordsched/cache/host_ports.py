@@ -144,6 +144,8 @@ class HostPorts:
 class HiddenUsers:
     """Some of the pods beyond the first that use a list of ports on a row, in views."""
 
+    counts_alone = True
+
     def __init__(self, ports: PortList, row: int, left: int) -> None:
         """left: how many pods beyond the first a view shows."""
         self._others = ports.others

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from koordsched.api.podinfo import PodInfo
@@ -49,6 +49,8 @@ class PodFollower(Protocol):
 
 class RemovedPods:
     """Hides pods from a follower as a simulation does: they are removed, and added again."""
+
+    counts_alone = False
 
     def __init__(self, follower: PodFollower, pods: Sequence[PodInfo], row: int) -> None:
         self._follower = follower
@@ -97,6 +99,24 @@ class CheckedState(Protocol):
 
 Concerns = Callable[[PodInfo], bool]
 """Answers whether a pod's signature may differ from what it was."""
+
+
+Need = tuple[str, ...]
+"""What a pod has: a label as (key, value), or its name, uid, or the name or uid of one of its owners as ("", kind, value)."""
+
+NAME, UID, OWNER_NAME, OWNER_UID = "name", "uid", "owner name", "owner uid"
+"""The kinds of a Need that is no label."""
+
+
+class PodsWith:
+    """Concerns that only pods can be of which one need at least holds: the pods that wait are found by it."""
+
+    def __init__(self, needs: Collection[Need], concerns: Concerns) -> None:
+        self.needs = needs
+        self._concerns = concerns
+
+    def __call__(self, pod: PodInfo) -> bool:
+        return self._concerns(pod)
 
 
 class Signatures:

@@ -225,6 +225,8 @@ class PodCounts(PodFollower):
 class HiddenClasses:
     """Pods of some classes on a row, in views."""
 
+    counts_alone = True
+
     def __init__(self, counts: PodCounts, classes: list[tuple[PodClass, int]], row: int) -> None:
         """classes: with how many pods of each."""
         self._counts = counts

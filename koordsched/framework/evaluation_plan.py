@@ -79,7 +79,7 @@ class EvaluationPlan:
         )
         self.scorer_weights = array("q", [weight for _, weight in self.scorers])
         self.custom_normalizers = [s for s, (plugin, _) in enumerate(self.scorers) if plugin.normalize is Normalize.CUSTOM]
-        self.feasible_dependent = {plugin.name for plugin, _ in self.scorers if plugin.depends_on_feasible}
+        self.feasible_dependent = [plugin for plugin, _ in self.scorers if plugin.depends_on_feasible]
         choosing: list[Plugin] = [*plugins.pre_filter, *plugins.filter]
         ranking: list[Plugin] = [*plugins.pre_score, *(plugin for plugin, _ in plugins.score)]
         self.skips_by_feasible = {plugin.name for plugin in self.pre_scorers if plugin.skips_by_feasible}
@@ -90,6 +90,7 @@ class EvaluationPlan:
         signers = _distinct([*plugins.pre_enqueue, *choosing, *ranking])
         computing = [plugin for plugin in signers if _overrides(plugin, "sign") or not plugin.signs]
         self._signs = [plugin.sign for plugin in computing]
+        self.credits = plugins.credits
         self.owner_of = None if plugins.credits is None else plugins.credits.owner_of
         if self.owner_of is not None:
             self._signs.append(self.owner_of)  # the last part of a shape's key
@@ -161,6 +162,9 @@ class PerNodeScore(ScoreNodesPlugin):
 
     def sign(self, pod: PodInfo) -> Hashable:
         return self.plugin.sign(pod)
+
+    def depends_on_feasible_for(self, pod: PodInfo) -> bool:
+        return self.plugin.depends_on_feasible_for(pod)
 
     def version(self, pod: PodInfo) -> Hashable:
         return self.plugin.version(pod)

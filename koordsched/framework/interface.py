@@ -80,6 +80,8 @@ class Plugin(ABC):
     signs: Sequence[str] = ()
     """Attributes of a PodInfo, such as "pod.spec.tolerations", for a plugin that reads nothing else of a pod: read once for all plugins
     that name them. A plugin that has to work out what it reads overrides `sign` instead."""
+    versions_of_nodes: bool = False
+    """Whether versions depend on nodes alone, not on the pods on them: such a plugin has nothing to do with whose view is shown."""
 
     def sign(self, pod: PodInfo) -> Hashable:
         """Return all that this plugin reads of the pod, or UNSIGNABLE. Pods with equal signatures get equal answers."""
@@ -344,6 +346,10 @@ class ScoreNodesPlugin(Plugin):
     """Whether raw scores of reserve pods are normalised like those of pods; if not, they are 0..100 already."""
     depends_on_feasible: bool = False
 
+    def depends_on_feasible_for(self, pod: PodInfo) -> bool:
+        """Answer whether it does for pods of this signature. Asked once a shape, where `depends_on_feasible` is set."""
+        return True
+
     @abstractmethod
     def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores | None:
         """Return a raw int64 score per row of nodes.rows. None: all are 0."""
@@ -360,6 +366,10 @@ class ScorePlugin(Plugin):
     reads: NodeChange = NodeChange.ALL
     normalize: Normalize = Normalize.NONE
     depends_on_feasible: bool = False
+
+    def depends_on_feasible_for(self, pod: PodInfo) -> bool:
+        """Answer whether it does for pods of this signature. Asked once a shape, where `depends_on_feasible` is set."""
+        return True
 
     @abstractmethod
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int | Status: ...
@@ -428,6 +438,18 @@ class CreditPlugin(Plugin):
     def owner_of(self, pod: PodInfo) -> Hashable | None:
         """Return the owner whose capacity the pod may use besides what is free, None without one. Part of the signature: pods of two
         owners never share a shape. When it changes for a pod, report that to `Cache.signatures`."""
+
+    def alike(self, owner: Hashable) -> Hashable | None:
+        """Name what owners have in common whose pods, if equal otherwise, get the same answers about every row without placeholders of theirs.
+
+        Columns go round among such owners while these have few placeholders (`Shapes.shared`): for each one this plugin's PreFilter runs
+        again, and the rows of its placeholders are asked about again. None: not among them.
+        """
+        return None
+
+    def may_share(self, owner: Hashable) -> bool:
+        """Answer whether this plugin's answers about a row depend on nothing but that row now, for an owner that is alike to others."""
+        return True
 
 
 class NextPod(msgspec.Struct, frozen=True):

@@ -39,7 +39,7 @@ NO_KEYS: RestrictionKeys = ()
 class Restriction:
     """The rows that a pod may go to, as long as `Restrictions.is_current` says so."""
 
-    __slots__ = ("existence", "named", "of_pod", "plugins", "refusal", "rows", "status", "versions")
+    __slots__ = ("_outside", "existence", "named", "of_pod", "plugins", "refusal", "rows", "versions")
 
     def __init__(self, rows: Rows, plugins: Collection[str], refusal: Status | None = None, chosen_by: str = "") -> None:
         """chosen_by: the plugin that decided on the only node for one pod; the text about all other nodes does not name it."""
@@ -47,10 +47,15 @@ class Restriction:
         self.plugins = frozenset((*plugins, chosen_by) if chosen_by else plugins)  # that restrict
         self.of_pod = chosen_by != ""  # else all pods of a shape and of equal keys are restricted so
         self.refusal = refusal  # why there is no node at all, as PreFilter says it; None: there may be one
-        self.status = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}]")  # of all other nodes
+        self._outside = plugins
         self.existence = 0  # NodeTable.existence, when the rows were found
         self.named: object = None  # the names by which PreFilter restricts the shape
         self.versions: Sequence[Hashable] = ()  # of the plugins that restrict apart from the shape
+
+    @property
+    def status(self) -> Status:
+        """The refusal of all other nodes."""
+        return unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(self._outside))}]")
 
     def has(self, row: int) -> bool:
         """Answer whether the pod may go to the row."""

@@ -11,6 +11,7 @@ from koordsched.framework.status import Status
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
+    from collections.abc import Set as AbstractSet
     from weakref import WeakKeyDictionary
 
     from koordsched._core.evaluation import Evaluation
@@ -24,12 +25,13 @@ if TYPE_CHECKING:
 class ShapeKey:
     """The identity of a shape: one object for equal signatures, so that looking it up hashes no strings."""
 
-    __slots__ = ("__weakref__", "is_large", "parts", "reported")
+    __slots__ = ("__weakref__", "is_large", "parts", "reported", "shared")
 
     def __init__(self, parts: tuple[Hashable, ...], *, is_large: bool = False) -> None:
         self.parts = parts
         self.is_large = is_large  # its pods name so much that nothing about them may be kept longer than they are
         self.reported: dict[int, str] = {}  # by priority: the message that the waiting pods of this shape have in their conditions
+        self.shared: ShapeKey | None = None  # of columns that owners of credits share, while that may find a node for these pods
 
 
 class RestrictedShapeKey(ShapeKey):
@@ -80,6 +82,7 @@ class Shape:
         "diagnosis",
         "evaluated",
         "evaluation",
+        "feasible_dependent",
         "filters",
         "named",
         "normalized",
@@ -93,6 +96,9 @@ class Shape:
         "score_versioned",
         "score_versions",
         "scorers",
+        "shared",
+        "shown",
+        "shown_rows",
         "stale_scores",
         "state",
         "versioned",
@@ -105,11 +111,15 @@ class Shape:
 
         self.owner: Hashable | None = None  # whose view of the nodes the columns are of (`Cache.view`); None: as they are
         self.credits = 0  # version of the owner's credits when the shape was prepared
+        self.shared = False  # `owner` and `credits` are those of the last pod
+        self.shown = 0  # of shared columns: `OwnerView.stamp` of the last pod's view
+        self.shown_rows: list[int] = []  # ... the rows that it changed
         self.prepared = False  # PreFilter has run and the evaluation is configured
         self.versioned: list[Plugin] = []  # those of EvaluationPlan.versioned that have versions for such pods
         self.score_versioned: list[Plugin] = []
         self.versions: list[Hashable] = []  # of `versioned`, when they last answered PreFilter
         self.pre_filtered = PreFiltered()
+        self.feasible_dependent: AbstractSet[str] = frozenset()  # scorers whose scores depend on which other nodes are feasible
         self.filters: list[FilterNodesPlugin] = []
         self.evaluated: list[CounterChild] = []  # of each filter: how many nodes it was asked about
         self.diagnosis: Diagnosis | None = None  # of the last failure, while no verdict has changed since

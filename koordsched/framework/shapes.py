@@ -58,8 +58,9 @@ if TYPE_CHECKING:
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
+    from koordsched.cache.credits import OwnerView
     from koordsched.framework.evaluation_plan import EvaluationPlan
-    from koordsched.framework.interface import FilterNodesPlugin
+    from koordsched.framework.interface import CreditPlugin, FilterNodesPlugin
     from koordsched.framework.restriction import Restriction, RestrictionKeys
     from koordsched.framework.row_verdicts import FilterVerdicts
     from koordsched.framework.simulation import NodeSimulation
@@ -69,6 +70,9 @@ if TYPE_CHECKING:
     """Filters that are not skipped, what each reads, and where each counts the nodes it is asked about. Shared: not to be changed."""
 
 __all__ = ["Shape", "ShapeKey", "Shapes"]
+
+MOST_SHARED_ROWS = 8  # of an owner's placeholders: with more of them its own columns are less work than asking about these rows each time
+NO_NAMES: frozenset[str] = frozenset()
 
 log = get_logger(__name__)
 
@@ -109,10 +113,24 @@ class Shapes:
             if UNSIGNABLE in parts:
                 return None
             found = self._keys[parts] = ShapeKey(parts, is_large=pod.names_much)
+            if self.have_owners and parts[-1] is not None:
+                found.shared = self._shared_key(parts)
         if self._restricts:
             keys = self._restrictions.keys(pod)
             if keys is not None:
                 return self._restricted_key(found, keys)
+        return found
+
+    def _shared_key(self, parts: tuple[Hashable, ...]) -> ShapeKey | None:
+        """Return the key of columns for all owners that are alike (`CreditPlugin.alike`), for pods that are equal otherwise."""
+        assert self._plan.credits is not None
+        alike = self._plan.credits.alike(parts[-1])
+        if alike is None:
+            return None
+        parts = (*parts[:-1], alike)
+        found = self._keys.get(parts)
+        if found is None:
+            found = self._keys[parts] = ShapeKey(parts)
         return found
 
     def _restricted_key(self, columns: ShapeKey, keys: RestrictionKeys | Status) -> RestrictedShapeKey:
@@ -162,6 +180,66 @@ class Shapes:
         else:
             shape.restriction = None
         return shape
+
+    def shared(self, pod: PodInfo) -> Shape | None:
+        """Return columns that the pod's owner of credits shares with others, with PreFilter answered; None: the pod has to have its own.
+
+        They are what `pre_filter` has until another pod is looked at, so they serve to find a node: what is to be asked later of a pod that
+        finds none is asked of columns of its own (`share_no_more`). To be called within the pod's view. PluginError.
+        """
+        key, view, plugin = pod.shape, self._cache.credits.shown, self._plan.credits
+        if key.__class__ is not ShapeKey or key.shared is None or view is None:
+            return None
+        if len(view.row_numbers) > MOST_SHARED_ROWS or not view.counts_alone or plugin is None or not plugin.may_share(key.parts[-1]):
+            return None
+        shape = self._kept.use(key.shared)
+        if shape is None:
+            shape = self._new_shape(key.shared)
+            shape.shared = True
+        try:
+            if shape.prepared:
+                alike = self._change_owner(shape, key.parts[-1], pod, view, plugin)
+            else:
+                self._prepare(shape, pod)
+                shape.shown_rows, shape.shown = view.row_numbers, view.stamp
+                alike = shape.pre_filtered.refusal is None and all(plugin.versions_of_nodes for plugin in shape.versioned)
+            if not alike or not all(each.versions_of_nodes or each.score_version(pod) is None for each in shape.score_versioned):
+                shape.prepared = False
+                self.share_no_more(pod)
+                return None
+            shape.restriction = None
+            if shape.pre_filtered.node_names is not None:
+                self._restrict(shape, pod, NO_KEYS)
+        except BaseException:
+            shape.prepared = False
+            raise
+        return shape
+
+    def share_no_more(self, pod: PodInfo) -> None:
+        """Let pods that are equal to this one have columns of their own."""
+        assert isinstance(pod.shape, ShapeKey)
+        pod.shape.shared = None
+
+    def _change_owner(self, shape: Shape, owner: Hashable, pod: PodInfo, view: OwnerView, plugin: CreditPlugin) -> bool:
+        """Let shared columns be those of another owner, or of another state of its placeholders; False when they cannot be."""
+        if shape.owner is owner and shape.shown == view.stamp:
+            return True
+        evaluation = shape.evaluation
+        evaluation.show_other(shape.shown_rows)
+        evaluation.show_other(view.row_numbers)
+        shape.shown_rows, shape.shown = view.row_numbers, view.stamp
+        shape.owner, shape.credits = owner, view.version
+        shape.state = shape.state.clone()
+        found = self._pre_filters.get(plugin.name)
+        if found is None:
+            return True
+        asked, evaluations = found
+        outcome = asked.pre_filter(shape.state, pod, self._cache.nodes())
+        evaluations.count += 1
+        if isinstance(outcome, Status):
+            return False
+        shape.pre_filtered.restrict(plugin.name, outcome)
+        return True
 
     def _keys_apart(self, pod: PodInfo) -> tuple[ShapeKey | None, RestrictionKeys]:
         """Return the key of the pod's shape, None if it has none, and what restrictions apart from the shape depend on. PluginError."""
@@ -226,6 +304,8 @@ class Shapes:
         shape.versioned = [plugin for plugin in plan.versioned if plugin.has_version(pod)]
         shape.score_versioned = [plugin for plugin in plan.score_versioned if plugin.has_score_version(pod)]
         shape.versions = [plugin.version(pod) for plugin in shape.versioned]
+        dependent = plan.feasible_dependent
+        shape.feasible_dependent = {plugin.name for plugin in dependent if plugin.depends_on_feasible_for(pod)} if dependent else NO_NAMES
         shape.diagnosis = shape.restricted = None
         shape.apart = 0
         shape.pre_scored = False
@@ -317,11 +397,12 @@ class Shapes:
     def filter_restricted(self, shape: Shape, pod: PodInfo, restriction: Restriction) -> RowVerdicts:
         """Return what the filters say of the rows of a restriction of the pod, none if it refuses the pod as a whole.
 
-        The filters are asked about these rows alone until that would have been as much work as bringing the columns up to date.
+        The filters are asked about these rows alone until that would have been as much work as bringing the columns up to date; shared
+        columns are kept up to date.
         """
         rows, evaluation = restriction.rows, shape.evaluation
         try:
-            if shape.apart + len(rows) <= evaluation.behind():
+            if not shape.shared and shape.apart + len(rows) <= evaluation.behind():
                 shape.apart += len(rows)
                 return self._rows.verdicts(shape, pod, rows)
             self.filter(shape, pod)
@@ -352,9 +433,8 @@ class Shapes:
     def _feasible_changed(self, shape: Shape) -> None:
         """Forget what depends on which nodes are feasible."""
         shape.normalized = False
-        plan = self._plan
-        if plan.feasible_dependent and shape.pre_scored:
-            names = (plan.feasible_dependent - shape.score_skipped) | plan.skips_by_feasible
+        if (shape.feasible_dependent or self._plan.skips_by_feasible) and shape.pre_scored:
+            names = (shape.feasible_dependent - shape.score_skipped) | self._plan.skips_by_feasible
             if names:
                 _forget_scores(shape, names)
 
@@ -461,8 +541,7 @@ class Shapes:
 
     def _scores_are_of_rows(self, shape: Shape) -> bool:
         """Answer whether raw scores of a row stay the same whichever other rows are feasible, as far as is known before PreScore."""
-        plan = self._plan
-        return not plan.skips_by_feasible and (not shape.pre_scored or plan.feasible_dependent <= shape.score_skipped)
+        return not self._plan.skips_by_feasible and (not shape.pre_scored or shape.feasible_dependent <= shape.score_skipped)
 
     def _normalize(self, shape: Shape, pod: PodInfo) -> None:
         """Let plugins normalise that do it by themselves: over all feasible nodes."""

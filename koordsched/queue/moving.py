@@ -210,12 +210,12 @@ class Mover:
         old = info.pod_info
         same_shape = old.shape == pod.shape and old.priority == pod.priority and not info.gated
         if same_shape and info.group is not None and info.group.by_shape == self._refused_by_shape(info):
-            info.pod_info = pod
+            self._queues.exchange(info, pod)
             if not (info.admission_plugin or info.group.admission_keys) or self._queues.group_key(info) == info.group.key:
                 self._queues.replace(info, pod)
                 info.skippable = info.group.one_by_one
                 return
-        info.pod_info = pod
+        self._queues.exchange(info, pod)
         info.skippable = False
         self.regroup(info)
 

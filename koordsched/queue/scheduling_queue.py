@@ -42,10 +42,11 @@ from koordsched.queue.queued_pod import (
 from koordsched.queue.sub_queues import SubQueues
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 
     from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
+    from koordsched.cache.plugin_state import Need
     from koordsched.clock import Clock
     from koordsched.queue.events import AdmissionKey
     from koordsched.queue.nominator import Nominator
@@ -136,15 +137,15 @@ class SchedulingQueue:
             self._queues.mark(info, NOWHERE, "Deleted")
             self._mover.release_probe_pod(info)
 
-    def reshape(self, shape_of: Callable[[QueuedPodInfo], Hashable | None]) -> None:
+    def reshape(self, shape_of: Callable[[QueuedPodInfo], Hashable | None], needs: Collection[Need] | None = None) -> None:
         """Give every pod, in flight or not, the shape that it has now; one whose shape or admission key changed changes its group.
 
-        O(pods).
+        needs: only pods of which one of these holds are looked at in the queues. O(pods that are looked at, pods in flight).
         """
         for info in self._inflight:
             if self._queues.profiles[info.profile].admission is not None:
                 self._inflight.record(ObservedEvent(REGROUPED, None, None), Scope(only_uid=info.uid))
-        for info in [*self._queues, *self._inflight]:
+        for info in [*(self._queues if needs is None else self._queues.index.having(needs)), *self._inflight]:
             shape = shape_of(info)
             if shape is not info.pod_info.shape:
                 info.pod_info.shape = shape

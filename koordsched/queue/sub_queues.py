@@ -17,6 +17,7 @@ from koordsched.queue.heap import PodHeap
 from koordsched.queue.hints import EventRegistry
 from koordsched.queue.queued_pod import ACTIVE, BACKOFF, GATED, NOWHERE, UNSCHEDULABLE
 from koordsched.queue.unschedulable import UnschedulablePods
+from koordsched.queue.waiting_index import WaitingIndex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -67,6 +68,7 @@ class SubQueues:
         self.profiles = profiles
         self._metrics = metrics
         self._pods: dict[str, QueuedPodInfo] = {}  # by key, in whichever queue
+        self.index = WaitingIndex(self._pods)
         self._sequence = 0
         self._transitions: deque[tuple[float, str, QueuePlace, str]] = deque(maxlen=HISTORY)  # a Transition costs 1 us to make
 
@@ -95,9 +97,18 @@ class SubQueues:
         """Compute the pod's sort key anew. A heap that holds the pod does not notice: add the pod to it again."""
         info.sort_key = self.profiles[info.profile].sort_key(info)
 
+    def exchange(self, info: QueuedPodInfo, pod_info: PodInfo) -> None:
+        """Give a pod its new state; in a queue it is sorted as it was."""
+        indexed = self.index.asked and info.key in self._pods
+        if indexed:
+            self.index.remove(info)
+        info.pod_info = pod_info
+        if indexed:
+            self.index.add(info)
+
     def replace(self, info: QueuedPodInfo, pod_info: PodInfo) -> None:
         """Give a pending pod its new state and order in the queue that it is in."""
-        info.pod_info = pod_info
+        self.exchange(info, pod_info)
         self.sort(info)
         if info.place is ACTIVE:
             self.active.add(info.sort_key, info)
@@ -191,14 +202,14 @@ class SubQueues:
         """Remove the pod from the queue that it is in."""
         self._withdraw(info)
         info.place = NOWHERE
-        del self._pods[info.key]
+        self._drop(info)
 
     def remove_head(self) -> QueuedPodInfo | None:
         """Remove and return the first active pod or, if there is none, the refused pod whose backoff ends first."""
         info = self.active.pop()
         if info is not None:
             info.place = NOWHERE
-            del self._pods[info.key]
+            self._drop(info)
             return info
         info = self.backoff.pop_early()
         if info is not None:
@@ -252,7 +263,14 @@ class SubQueues:
     def _join(self, info: QueuedPodInfo) -> UnschedulableGroup:
         return self.unschedulable.join(info, nominated=info.uid in self.nominator)
 
+    def _drop(self, info: QueuedPodInfo) -> None:
+        del self._pods[info.key]
+        if self.index.asked:
+            self.index.remove(info)
+
     def _arrive(self, info: QueuedPodInfo, place: QueuePlace, event: str) -> None:
+        if self.index.asked and info.key not in self._pods:
+            self.index.add(info)
         self._pods[info.key] = info
         self.mark(info, place, event)
 

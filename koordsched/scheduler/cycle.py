@@ -220,7 +220,12 @@ class Cycle:
             diagnosis = profile.admission.refusal(pod)
             if diagnosis is not None:
                 return diagnosis
-        shape = shapes.pre_filter(pod)
+        any_nominated = self._nominator.nominations or pod.pod.status.nominated_node_name
+        shape = None
+        if shapes.have_owners and not any_nominated and not attempt.planned and self._extenders is None:
+            shape = shapes.shared(pod)
+        if shape is None:
+            shape = shapes.pre_filter(pod)
         attempt.state = shape.state
         node_count = self._cache.table.live_count
         if node_count == 0:
@@ -230,9 +235,10 @@ class Cycle:
         # One node or a few: that which was nominated for the pod, and what plugins prefer or restrict it to.
         asking = answer is not None or (self._extenders is not None and self._extenders.wants(pod))
         nominated, refused = None, NO_REFUSALS
-        any_nominated = self._nominator.nominations or pod.pod.status.nominated_node_name
         if any_nominated or profile.names_nodes or shape.restriction is not None or attempt.planned:
             found = self._find_apart(attempt, shape, asking=asking)
+            if shape.shared and isinstance(found, Diagnosis):
+                return self._find_by_own_columns(attempt)
             if found is not None and not isinstance(found, int):
                 return found
             nominated = found
@@ -243,6 +249,8 @@ class Cycle:
         if any_nominated:
             refused = self._nominated.refusals(profile, shape, pod, shape.evaluation)
         refused_count = 0 if refused is NO_REFUSALS else len(refused)
+        if shape.shared and not feasible_count:
+            return self._find_by_own_columns(attempt)
         if answer is None and nominated is None and feasible_count <= refused_count:
             return shapes.diagnoses.of_shape(shape, pod, refused)
         evaluation = shape.evaluation
@@ -289,6 +297,11 @@ class Cycle:
         finally:
             if left_out is not None:
                 shapes.reinstate(shape, left_out)
+
+    def _find_by_own_columns(self, attempt: Attempt) -> str | Diagnosis | ExtenderQuestion:
+        """Find out why there is no node for a pod that shared columns: what is asked about it later is answered by its own."""
+        attempt.profile.shapes.share_no_more(attempt.pod)
+        return self.find_node(attempt)
 
     def _name(self, row: int) -> str:
         """Return the name of the row's node."""

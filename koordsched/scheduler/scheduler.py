@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from koordsched.api.kinds import NODE, POD, RESERVATION
+from koordsched.cache.plugin_state import PodsWith
 from koordsched.cluster.event_body import EventSource
 from koordsched.cluster.event_recorder import EventRecorder, RecorderOptions
 from koordsched.config.catalogue import REFERENCE
@@ -347,7 +348,7 @@ class Scheduler:
             pod, profile = info.pod_info, self.profiles.get(info.profile)
             return profile.shapes.key(pod) if profile is not None and concerns(pod) else pod.shape
 
-        self.queue.reshape(shape_of)
+        self.queue.reshape(shape_of, concerns.needs if isinstance(concerns, PodsWith) else None)
 
     def _queue_settings(self, dependencies: Dependencies) -> QueueSettings:
         return QueueSettings(

@@ -53,7 +53,7 @@ class Asked(NamedTuple):
     """A request, as far as it decides what becomes of it."""
 
     verb: str  # bind, watch, list, get, create, patch, update, delete
-    resource: str
+    resource: str  # with its subresource, as pods/status, but for bind
 
 
 class Weather:
@@ -200,6 +200,8 @@ def asked_by(request: web.BaseRequest) -> Asked:
     resource = rest[0] if rest else request.path
     if rest[2:] == ["binding"]:
         return Asked("bind", resource)
+    if len(rest) > 2:
+        resource = f"{resource}/{rest[2]}"
     if request.method == "GET":
         if request.query.get("watch") == "true":
             return Asked("watch", resource)

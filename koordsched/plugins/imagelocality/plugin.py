@@ -37,6 +37,7 @@ Worth = tuple[tuple[int, int], ...]  # bit column and value of each image that s
 class ImageLocality(ScoreNodesPlugin):
     name = "ImageLocality"
     reads = NodeChange.IMAGES
+    versions_of_nodes = True
 
     def __init__(self, handle: Handle) -> None:
         self._columns = handle.columns

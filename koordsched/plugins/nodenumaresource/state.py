@@ -323,6 +323,8 @@ class NumaState(PodFollower):
 class HiddenAllocations:
     """The allocations of some pods of a node, in views: the node is known by another object then, which does not have them."""
 
+    counts_alone = False
+
     def __init__(self, state: NumaState, node: NodeAllocations, uids: Sequence[str]) -> None:
         self._state = state
         self._node = node

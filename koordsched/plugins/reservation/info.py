@@ -9,7 +9,7 @@ from koordsched.api.koordinator.operating_pods import has_current_owner
 from koordsched.api.koordinator.reading import Malformed, read_annotation
 from koordsched.api.koordinator.reservation_links import reservation_order, restricted_options
 from koordsched.api.quantity import QuantityError, milli_value, value
-from koordsched.api.resources import DEFAULT_MEMORY, DEFAULT_MILLI_CPU, PodResources
+from koordsched.api.resources import DEFAULT_MEMORY, DEFAULT_MILLI_CPU, shared_resources
 
 if TYPE_CHECKING:
     from koordsched.api.core import ResourceList
@@ -143,7 +143,7 @@ class ReservationInfo:
         cpu = max(whole.nonzero_cpu - taken.get("cpu", DEFAULT_MILLI_CPU), 0)
         memory = max(whole.nonzero_memory - taken.get("memory", DEFAULT_MEMORY), 0)
         left = pod.with_pod(pod.pod)
-        left.resources = PodResources(requests, cpu, memory, cpu, memory)
+        left.resources = shared_resources(requests, cpu, memory, cpu, memory)
         if pod.ports:
             used = {port for owner in self.owners.values() for port in owner.ports}
             left.ports = tuple(port for port in pod.ports if port not in used)
@@ -152,8 +152,7 @@ class ReservationInfo:
 
 def same_amounts(one: PodInfo, other: PodInfo) -> bool:
     """Answer whether two pods are counted alike."""
-    a, b = one.resources, other.resources
-    return one.ports == other.ports and a.requests == b.requests and a.nonzero_cpu == b.nonzero_cpu and a.nonzero_memory == b.nonzero_memory
+    return one.resources is other.resources and one.ports == other.ports
 
 
 def amounts_of(resources: ResourceList) -> dict[str, int]:

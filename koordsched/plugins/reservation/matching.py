@@ -17,6 +17,7 @@ from koordsched.api.koordinator.reading import Malformed
 from koordsched.api.koordinator.reservation_affinity import RESERVATION_AFFINITY, ReservationAffinity, reservation_affinity
 from koordsched.api.koordinator.reservation_links import EXACT_MATCH, RESERVATION_IGNORED, exact_match, is_ignoring_reservations
 from koordsched.api.selectors import LabelSelectorMatcher, SelectorError, label_selector_matcher, requirement_error, requirement_matches
+from koordsched.cache.plugin_state import NAME, OWNER_NAME, OWNER_UID, UID, PodsWith
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from koordsched.api.koordinator.reservations import ReservationController, ReservationOwner
     from koordsched.api.meta import LabelSelectorRequirement
     from koordsched.api.podinfo import PodInfo
+    from koordsched.cache.plugin_state import Concerns, Need
     from koordsched.plugins.reservation.info import ReservationInfo
 
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
@@ -61,16 +63,16 @@ class _Item(NamedTuple):
             for owner in meta.owner_references
         )
 
-    def need(self) -> Hashable:
-        """Return what a pod has to have to match, as `_offers` names it; None when there is nothing that an index could find it by."""
+    def need(self) -> Need | None:
+        """Return what a pod has to have to match; None when there is nothing that an index could find it by."""
         if self.object is not None and self.object.uid:
-            return "uid", self.object.uid
+            return "", UID, self.object.uid
         if self.object is not None and self.object.name:
-            return "name", self.object.name
+            return "", NAME, self.object.name
         if self.controller is not None and self.controller.uid:
-            return "controller", self.controller.uid
+            return "", OWNER_UID, self.controller.uid
         if self.controller is not None and self.controller.name:
-            return "controller name", self.controller.name
+            return "", OWNER_NAME, self.controller.name
         if self.selector is not None and self.selector.equal:
             return self.selector.equal[0]
         return None
@@ -114,8 +116,8 @@ class OwnerIndex:
 
     def __init__(self) -> None:
         self._specs: dict[bytes, OwnerSpec] = {}
-        self._by_need: dict[Hashable, dict[OwnerSpec, None]] = {}
-        self._kinds: dict[str, int] = {}  # how many specifications need something other than a label, by what it is
+        self._by_need: dict[Need | None, dict[OwnerSpec, None]] = {}
+        self._others = 0  # how often something other than a label is needed
 
     def __len__(self) -> int:
         return len(self._specs)
@@ -129,8 +131,7 @@ class OwnerIndex:
         found = self._specs[key] = owner_spec(key, owners)
         for need in found.needs:
             self._by_need.setdefault(need, {})[found] = None
-            kind = _kind(need)
-            self._kinds[kind] = self._kinds.get(kind, 0) + 1
+            self._others += not _is_label(need)
         return found, True
 
     def drop(self, spec: OwnerSpec) -> None:
@@ -141,7 +142,7 @@ class OwnerIndex:
             del specs[spec]
             if not specs:
                 del self._by_need[need]
-            self._kinds[_kind(need)] -= 1
+            self._others -= not _is_label(need)
 
     def matching(self, pod: Pod) -> tuple[OwnerSpec, ...]:
         """Return the specifications that the pod matches. O(its labels and controllers, and the specifications that need one of these)."""
@@ -152,7 +153,7 @@ class OwnerIndex:
         for need in pod.metadata.labels.items():
             if need in by_need:
                 found += by_need[need]
-        if len(self._kinds) > 1 or "label" not in self._kinds:
+        if self._others:
             for offer in self._offers(pod):
                 found += by_need.get(offer, ())
         if not found:
@@ -160,19 +161,30 @@ class OwnerIndex:
         return tuple([spec for spec in dict.fromkeys(found) if spec.matches(pod)])
 
     @staticmethod
-    def _offers(pod: Pod) -> Iterator[Hashable]:
+    def _offers(pod: Pod) -> Iterator[Need | None]:
         meta = pod.metadata
         yield None
-        yield "uid", meta.uid
-        yield "name", meta.name
+        yield "", UID, meta.uid
+        yield "", NAME, meta.name
         for owner in meta.owner_references:
-            yield "controller", owner.uid
-            yield "controller name", owner.name
+            yield "", OWNER_UID, owner.uid
+            yield "", OWNER_NAME, owner.name
 
 
-def _kind(need: Hashable) -> str:
-    other = {"uid", "name", "controller", "controller name"}
-    return str(need[0]) if isinstance(need, tuple) and need[0] in other else "label" if need is not None else "anything"
+def _is_label(need: Need | None) -> bool:
+    return need is not None and len(need) == 2
+
+
+def concerned_by(specs: Iterable[OwnerSpec]) -> Concerns:
+    """Return which pods are signed differently when these specifications come or go."""
+    of_any = tuple(specs)
+    needs = {need for spec in of_any for need in spec.needs}
+
+    def concerned(pod: PodInfo) -> bool:
+        return any(spec.matches(pod.pod) for spec in of_any)
+
+    known = {need for need in needs if need is not None}
+    return PodsWith(known, concerned) if len(known) == len(needs) else concerned
 
 
 class Outcome(Enum):
@@ -284,6 +296,8 @@ def _tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
 
 
 def _selects(affinity: ReservationAffinity, reservation: ReservationInfo, node_labels: Mapping[str, str]) -> bool:
+    if not affinity.reservation_selector and affinity.required_during_scheduling_ignored_during_execution is None:
+        return True
     labels = {**node_labels, **reservation.reservation.metadata.labels}
     if any(labels.get(key) != value for key, value in affinity.reservation_selector.items()):
         return False
@@ -319,7 +333,7 @@ class Matcher:
     credit_key: the name of their credits. error: why the pods' annotations cannot be read; they match nothing then.
     """
 
-    __slots__ = ("credit_key", "demand", "error", "matched", "specs", "version")
+    __slots__ = ("credit_key", "demand", "error", "matched", "ordered", "specs", "version")
 
     def __init__(self, credit_key: str, specs: tuple[OwnerSpec, ...], demand: Demand, error: str = "") -> None:
         self.credit_key = credit_key
@@ -327,6 +341,7 @@ class Matcher:
         self.demand = demand
         self.error = error
         self.matched: dict[str, ReservationInfo] = {}  # by uid
+        self.ordered = 0  # how many of these have an order
         self.version = 0  # counts changes of `matched`
 
 

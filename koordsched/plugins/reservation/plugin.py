@@ -6,7 +6,7 @@ and which nodes a reserve pod may go to. Reference: plugins/reservation of Koord
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -82,11 +82,11 @@ class Prepared:
 
     __slots__ = ("matcher", "request", "requests", "shortages")
 
-    def __init__(self, matcher: Matcher, request: Request, requests: Mapping[str, int]) -> None:
+    def __init__(self, matcher: Matcher, request: Request, requests: Mapping[str, int], shortages: Shortages) -> None:
         self.matcher = matcher
         self.request = request
         self.requests = requests  # by name, as in `PodResources`
-        self.shortages = Shortages()
+        self.shortages = shortages
 
 
 class ReservationPlugin(
@@ -140,14 +140,26 @@ class ReservationPlugin(
     def has_version(self, pod: PodInfo) -> bool:
         return False
 
-    def score_version(self, pod: PodInfo) -> Hashable:
-        """Return what names the preferred node besides which reservations match and where the pod fits."""
-        return self._state.orders
+    def depends_on_feasible_for(self, pod: PodInfo) -> bool:
+        """Only an order lets what one node scores depend on others. When it changes, credits are renewed."""
+        if pod.reservation is not None:
+            return True
+        matcher = self._matcher(pod)
+        return matcher is not None and matcher.ordered > 0
 
-    def has_score_version(self, pod: PodInfo) -> bool:
-        return self._state.owner_of(pod) is not None
+    def alike(self, owner: Hashable) -> Hashable | None:
+        if not isinstance(owner, CreditOwner):
+            return None
+        demand = owner.matcher.demand
+        return None if demand.ignores else ("owners", demand.required)
+
+    def may_share(self, owner: Hashable) -> bool:
+        return not cast(CreditOwner, owner).matcher.ordered
 
     def _matcher(self, pod: PodInfo) -> Matcher | None:
+        shown = self._cache.credits.shown
+        if shown is not None and pod.reservation is None:
+            return self._state.matcher(shown.owner)
         owner = self._state.owner_of(pod)
         return None if owner is None else owner.matcher
 
@@ -164,7 +176,9 @@ class ReservationPlugin(
             return error(matcher.error)
         if not matcher.matched:
             return NO_MATCH if matcher.demand.required else none
-        state.write(PREPARED, Prepared(matcher, self._cache.columns.request(pod.resources), pod.resources.requests))
+        known: Prepared | None = state.read(PREPARED)  # of another owner with whom columns are shared: they hold codes of its shortages
+        shortages = Shortages() if known is None else known.shortages
+        state.write(PREPARED, Prepared(matcher, self._cache.columns.request(pod.resources), pod.resources.requests, shortages))
         if not matcher.demand.required:
             return None
         return PreFilterResult(frozenset([info.node_name for info in matcher.matched.values()]))
@@ -188,8 +202,7 @@ class ReservationPlugin(
 
     def _conflicting(self, policy: str, nodes: Nodes) -> Flags:
         """Return on which rows there are reservations of a policy beside which this one must not be."""
-        rows = [node.row for name in self._state.conflicts(policy) if (node := self._cache.node(name)) is not None]
-        return np.isin(nodes.rows, np.array(rows, np.int32))
+        return np.isin(nodes.rows, self._state.conflict_rows(policy))
 
     def _tag(self, matcher: Matcher) -> int:
         """Return a number that stands for the amounts that a reason names, where the pod names its reservation."""

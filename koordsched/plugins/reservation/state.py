@@ -28,12 +28,15 @@ from koordsched.api.quantity import QuantityError
 from koordsched.api.selectors import SelectorError
 from koordsched.cache.plugin_state import PodFollower
 from koordsched.log import get_logger
-from koordsched.plugins.reservation.info import DEFAULT, NO_SLOT, ReservationInfo, same_amounts
-from koordsched.plugins.reservation.matching import Matcher, Outcome, OwnerIndex, classify, demand_key, matcher_of
+from koordsched.plugins.reservation.info import NO_SLOT, ReservationInfo, same_amounts
+from koordsched.plugins.reservation.matching import Matcher, Outcome, OwnerIndex, classify, concerned_by, demand_key, matcher_of
+from koordsched.plugins.reservation.policies import PoliciesOfNodes
 from koordsched.plugins.reservation.reasons import ALLOCATED_ALREADY, NO_TARGET, TERMINATING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from koordsched.api.core import Node, Pod
     from koordsched.api.koordinator.reservations import Reservation
@@ -99,7 +102,6 @@ class ReservationState(PodFollower):
         self.by_uid: dict[str, ReservationInfo] = {}
         self.changed: list[Callable[[str], None]] = []
         self.relabelled: list[Callable[[str], None]] = []  # called with the name of a node with other labels
-        self.orders = 0  # counts changes of a known reservation's order
         self.table = ReservationTable(cache.table)
         self._cache = cache
         self.nodes = nodes
@@ -117,6 +119,7 @@ class ReservationState(PodFollower):
         self._pairs: dict[str, tuple[int, Matched]] = {}  # by credit key: of which version of the matcher
         self._resized: dict[str, PodInfo] = {}  # by uid, while a simulation runs: what was counted of a reservation before it
         self._idle: dict[OwnerSpec, None] = {}
+        self._policies = PoliciesOfNodes()
         self._serial = count(1)
         cache.columns.call_when_renewed(self._write_all)
         cache.follow(self)
@@ -189,7 +192,8 @@ class ReservationState(PodFollower):
         else:
             order = known.order
             known.read(reservation, pod)
-            self.orders += order != known.order
+            if order != known.order:
+                self._order_changed(known, order)
         for owner_uid in known.owners:
             self._cache.credits.draw(owner_uid, uid, known.returned)
         self._set_spec(known)
@@ -250,7 +254,7 @@ class ReservationState(PodFollower):
         spec.reservations[info.uid] = info
         self._idle.pop(spec, None)
         if is_new:
-            self._cache.signatures.changed(lambda pod: spec.matches(pod.pod))
+            self._cache.signatures.changed(concerned_by((spec,)))
 
     def _leave(self, info: ReservationInfo, spec: OwnerSpec) -> None:
         spec.reservations.pop(info.uid, None)
@@ -263,7 +267,7 @@ class ReservationState(PodFollower):
             ended, self._idle = list(self._idle), {}
             for idle in ended:
                 self._index.drop(idle)
-            self._cache.signatures.changed(lambda pod: any(idle.matches(pod.pod) for idle in ended))
+            self._cache.signatures.changed(concerned_by(ended))
 
     def _recount(self, info: ReservationInfo, *, renewed: bool = False) -> None:
         """Let the cache count what is left of an available reservation. renewed: the object has changed."""
@@ -271,8 +275,6 @@ class ReservationState(PodFollower):
         self._cache.credits.set_overdrawn(info.uid, overdrawn=info.overdrawn)
         left = info.left()
         if info.counted is None or renewed or not same_amounts(info.counted, left):
-            if info.counted is not None and same_amounts(info.counted, left):
-                left.resources = info.counted.resources  # the row stays as it is
             info.counted = left
             (self._cache.size_pod if info.operating else self._cache.set_pod)(left, info.node_name)
         else:
@@ -461,6 +463,19 @@ class ReservationState(PodFollower):
 
     # Matching
 
+    def _order_changed(self, info: ReservationInfo, before: int) -> None:
+        for matcher in self._matchers_of(info):
+            if info.uid in matcher.matched:
+                matcher.ordered += (info.order != 0) - (before != 0)
+                self._cache.credits.renew(matcher.credit_key)
+
+    def _matchers_of(self, info: ReservationInfo) -> list[Matcher]:
+        """Return the matchers that may match a reservation."""
+        found = [*self._of_name.get(info.name, ()), *self._ignoring]
+        if info.uid in self._specs:
+            found += self._specs[info.uid].matchers
+        return found
+
     def owner_of(self, pod: PodInfo) -> CreditOwner | None:
         """Return the owner of the credits that the pod may use; None for strangers, which no specification of owners matches."""
         if pod.reservation is not None:
@@ -474,6 +489,10 @@ class ReservationState(PodFollower):
         if found is None:
             found = self._begin(key, specs, pod)
         return found
+
+    def matcher(self, credit_key: str) -> Matcher:
+        """Return the matcher whose owner of credits has this name. KeyError when it has ended."""
+        return self._matchers[credit_key]
 
     def _begin(self, key: Hashable, specs: tuple[OwnerSpec, ...], pod: PodInfo) -> CreditOwner:
         self._forget_ended()
@@ -492,8 +511,10 @@ class ReservationState(PodFollower):
             for spec in matcher.specs:
                 spec.matchers[matcher] = None
             candidates = [info for spec in matcher.specs for info in spec.reservations.values()]
-        for info in candidates:
-            self._decide(matcher, info)
+        found_matched = [info for info in candidates if self._matches(matcher, info)]
+        matcher.matched = {info.uid: info for info in found_matched}
+        matcher.ordered = sum(info.order != 0 for info in found_matched)
+        self._cache.credits.grant(credit_key, *matcher.matched)
         return found
 
     def _forget_ended(self) -> None:
@@ -513,17 +534,15 @@ class ReservationState(PodFollower):
 
     def _match(self, info: ReservationInfo) -> None:
         """Find out anew which matchers match a reservation. O(these matchers)."""
-        concerned = [*self._of_name.get(info.name, ()), *self._ignoring]
-        if info.uid in self._specs:
-            concerned += self._specs[info.uid].matchers
-        for matcher in concerned:
-            self._decide(matcher, info)
+        for matcher in self._matchers_of(info):
+            self._set_matched(matcher, info, matched=self._matches(matcher, info))
+        self._policies.note(info)
         self._mark(info)
 
-    def _decide(self, matcher: Matcher, info: ReservationInfo) -> None:
-        matched = info.matchable and (matcher.demand.ignores or self._specs.get(info.uid) in matcher.specs)
-        matched = matched and classify(matcher.demand, info, self.node_labels(info.node_name)).outcome is Outcome.MATCHED
-        self._set_matched(matcher, info, matched=matched)
+    def _matches(self, matcher: Matcher, info: ReservationInfo) -> bool:
+        if not info.matchable or not (matcher.demand.ignores or self._specs.get(info.uid) in matcher.specs):
+            return False
+        return classify(matcher.demand, info, self.node_labels(info.node_name)).outcome is Outcome.MATCHED
 
     def _set_matched(self, matcher: Matcher, info: ReservationInfo, *, matched: bool) -> None:
         if matched == (info.uid in matcher.matched):
@@ -531,9 +550,11 @@ class ReservationState(PodFollower):
         matcher.version += 1
         if matched:
             matcher.matched[info.uid] = info
+            matcher.ordered += info.order != 0
             self._cache.credits.grant(matcher.credit_key, info.uid)
         else:
             del matcher.matched[info.uid]
+            matcher.ordered -= info.order != 0
             self._cache.credits.revoke(matcher.credit_key, info.uid)
 
     def node_labels(self, node_name: str) -> Mapping[str, str]:
@@ -553,17 +574,17 @@ class ReservationState(PodFollower):
         known = self._pairs.get(matcher.credit_key)
         if known is not None and known[0] == matcher.version:
             return known[1]
-        cache, infos = self._cache, list(matcher.matched.values())
+        cache, infos = self._cache, matcher.matched.values()
         rows = np.array([-1 if (row := cache.row_of(info.uid)) is None else row for info in infos], np.int32)
         slots = np.array([info.slot for info in infos], np.int32)
-        order = np.argsort(rows, kind="stable")
-        order = order[rows[order] >= 0]
-        found = Matched(rows[order], slots[order])
+        if len(infos) != 1 or rows[0] < 0:
+            order = np.argsort(rows, kind="stable")
+            order = order[rows[order] >= 0]
+            rows, slots = rows[order], slots[order]
+        found = Matched(rows, slots)
         self._pairs[matcher.credit_key] = (matcher.version, found)
         return found
 
-    def conflicts(self, policy: str) -> set[str]:
-        """Return the nodes with a reservation that one of this policy must not be beside: one of both is Default, the other not."""
-        return {
-            info.node_name for info in self.by_uid.values() if info.policy != policy and DEFAULT in {info.policy, policy} and info.matchable
-        }
+    def conflict_rows(self, policy: str) -> NDArray[np.int32]:
+        """Return the rows of nodes with a reservation that one of this policy must not be beside. O(these nodes) after a change."""
+        return self._policies.conflicting(policy, self._cache)

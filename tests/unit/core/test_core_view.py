@@ -18,6 +18,8 @@ LARGE = Request([0, 1], [1, 2000], 2000, 200)
 class Shown:
     """Stands for a node, and for a part that writes down what it is asked for."""
 
+    counts_alone = False
+
     def __init__(self, log: list[str] | None = None, name: str = "", *, fails: bool = False) -> None:
         self.hidden: frozenset[str] | None = None
         self.log = [] if log is None else log

@@ -1,0 +1,59 @@
+"""On which nodes there are reservations of which policy: one of Default must not be beside one of another (reservation.md §5)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from koordsched.framework.restriction import rows_named
+from koordsched.plugins.reservation.info import DEFAULT
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from koordsched.cache.cache import Cache
+    from koordsched.plugins.reservation.info import ReservationInfo
+
+    Rows = NDArray[np.int32]
+
+
+class PoliciesOfNodes:
+    """Counts matchable reservations by node, those of policy Default apart from others."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}  # by whether the policy is Default: by node, > 0
+        self._counted: dict[str, tuple[bool, str]] = {}  # by uid: where a reservation is counted
+        self._version = 0  # counts changes of which nodes there are
+        self._rows: dict[bool, tuple[tuple[int, int], Rows]] = {}  # as of which version, and of which nodes in the cache
+
+    def note(self, info: ReservationInfo) -> None:
+        """Take over whether a reservation is matchable now."""
+        now = (info.policy == DEFAULT, info.node_name) if info.matchable else None
+        before = self._counted.get(info.uid)
+        if now == before:
+            return
+        if before is not None:
+            del self._counted[info.uid]
+            self._count(before, -1)
+        if now is not None:
+            self._counted[info.uid] = now
+            self._count(now, 1)
+
+    def _count(self, place: tuple[bool, str], amount: int) -> None:
+        default, node = place
+        nodes = self._nodes[default]
+        nodes[node] += amount
+        if not nodes[node]:
+            del nodes[node]
+        if nodes.get(node, 0) in {0, amount}:
+            self._version += 1
+
+    def conflicting(self, policy: str, cache: Cache) -> Rows:
+        """Return the rows of nodes with a reservation of Default where the policy is another, else of those with one of another."""
+        default = policy != DEFAULT
+        of = (self._version, cache.table.existence)
+        known = self._rows.get(default)
+        if known is None or known[0] != of:
+            known = self._rows[default] = (of, rows_named(cache, self._nodes[default]))
+        return known[1]

@@ -1,0 +1,185 @@
+"""kill -9 at every step of a Reservation's life: nothing is sold twice, nothing is lost, and the next process goes on where the last ended.
+
+Each death has a node of its own, of 2 CPUs: a Reservation of 1 there, for an owner of 0.6, and strangers of 1, 1 and 0.4. What is right at
+the end is plain: the owner is on the node and linked; one of the large strangers is, since the other one fits only into what is reserved;
+the small one is where the Reservation was used up by its first owner, and waits where what is left is kept for more owners.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from support.controlplane.plane import ControlPlane
+from support.controlplane.rest import Rest
+from support.fatal_requests import Deaths, Step, dying
+from support.live import PODS, Running, create_node, nodes_of_pods, reason, until
+
+RESERVATIONS = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
+KEY = "scheduling.koordinator.sh/"
+LINK, AFFINITY = KEY + "reservation-allocated", KEY + "reservation-affinity"
+PROFILE = {"plugins": {"multiPoint": {"enabled": [{"name": "Reservation"}]}}}
+OF_THE_RESERVATION, OF_ITS_OWNER = "the Reservation", "its owner"
+EACH = int(os.environ.get("KOORDSCHED_KILLS", "1"))  # kills at each step
+RESERVED, OWNERS, LARGE, SMALL = 1000, 600, 1000, 400  # milli-CPUs
+
+
+class Death(NamedTuple):
+    """A step of a life. of: whose creation leads to it."""
+
+    of: str
+    step: Step
+
+
+LIFE = (
+    Death(OF_THE_RESERVATION, Step("a node is chosen, nothing written", "patch", "reservations/status", carried_out=False)),
+    Death(OF_THE_RESERVATION, Step("reserved", "patch", "reservations/status", carried_out=True)),
+    Death(OF_ITS_OWNER, Step("owner chosen", "patch", "pods", carried_out=False)),
+    Death(OF_ITS_OWNER, Step("annotation written", "patch", "pods", carried_out=True)),
+    Death(OF_ITS_OWNER, Step("annotation written, about to bind", "bind", "pods", carried_out=False)),
+    Death(OF_ITS_OWNER, Step("bound", "bind", "pods", carried_out=True)),
+    Death(OF_ITS_OWNER, Step("bound, its status not written", "patch", "reservations/status", carried_out=False)),
+    Death(OF_ITS_OWNER, Step("succeeded", "patch", "reservations/status", carried_out=True)),
+)
+
+
+class Life(NamedTuple):
+    """What one death is about: names of a node and of what is meant for it. once: whether the first owner uses the Reservation up."""
+
+    name: str
+    once: bool
+
+    def pod(self, kind: str) -> str:
+        return f"{self.name}-{kind}"
+
+
+def create_reservation(rest: Rest, life: Life) -> None:
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": f"{RESERVED}m"}}}
+    spec = {
+        "owners": [{"labelSelector": {"matchLabels": {"app": life.name}}}],
+        "ttl": "0s",
+        "allocateOnce": life.once,
+        "allocatePolicy": "Restricted",
+        "template": {"spec": {"schedulerName": "default-scheduler", "containers": [container], "nodeSelector": {"of": life.name}}},
+    }
+    body = {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Reservation", "metadata": {"name": life.name}, "spec": spec}
+    rest.create(RESERVATIONS, body)
+
+
+def create_pod(rest: Rest, life: Life, kind: str, milli: int, **metadata: Any) -> None:
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": f"{milli}m"}}}
+    spec = {"schedulerName": "default-scheduler", "containers": [container], "nodeSelector": {"of": life.name}}
+    rest.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": life.pod(kind), **metadata}, "spec": spec})
+
+
+def create_owner(rest: Rest, life: Life) -> None:
+    create_pod(rest, life, "owner", OWNERS, labels={"app": life.name}, annotations={AFFINITY: "{}"})
+
+
+def reservation(rest: Rest, life: Life) -> Any:
+    return rest.get(f"{RESERVATIONS}/{life.name}")
+
+
+def is_available(rest: Rest, life: Life) -> bool:
+    return bool(reservation(rest, life).get("status", {}).get("phase") == "Available")
+
+
+def milli(text: str) -> int:
+    return int(text[:-1]) if text.endswith("m") else 1000 * int(text)
+
+
+def assert_nothing_is_sold_twice(rest: Rest) -> None:
+    """Count pods and Reservations on their nodes, from nothing but what the API server has."""
+    pods = [pod for pod in rest.get(PODS)["items"] if pod["spec"].get("nodeName")]
+    taken: dict[str, int] = {}
+    given: dict[str, list[int]] = {}  # by the Reservation's uid: what its owners have
+    for pod in pods:
+        amount = milli(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"])
+        node, link = pod["spec"]["nodeName"], pod["metadata"].get("annotations", {}).get(LINK)
+        taken[node] = taken.get(node, 0) + amount
+        if link:
+            given.setdefault(json.loads(link)["uid"], []).append(amount)
+    for each in rest.get(RESERVATIONS)["items"]:
+        name, phase, owners = each["metadata"]["name"], each.get("status", {}).get("phase"), given.get(each["metadata"]["uid"], [])
+        assert sum(owners) <= RESERVED, f"{name} gave more than it has"
+        assert len(owners) <= 1, f"the owners of {name}: there is one pod only that may be"
+        assert phase != "Succeeded" or owners, f"{name} has succeeded without an owner"
+        if phase == "Available":
+            node = each["status"]["nodeName"]
+            taken[node] = taken.get(node, 0) + RESERVED - sum(owners)
+    assert {node: milli for node, milli in taken.items() if milli > 2 * RESERVED} == {}
+
+
+def die(deaths: Deaths, rest: Rest, death: Death, life: Life) -> None:
+    """Let the process die at a step of a life, and see what it leaves."""
+    create_node(rest, life.name, "2", of=life.name)
+    running = deaths.start()
+    running.await_readiness()
+    if death.of is OF_THE_RESERVATION:
+        deaths.die_at(death.step, running, lambda: create_reservation(rest, life))
+    else:
+        create_reservation(rest, life)
+        until(lambda: is_available(rest, life))
+        deaths.die_at(death.step, running, lambda: create_owner(rest, life))
+    assert_nothing_is_sold_twice(rest)
+
+
+def go_on(rest: Rest, death: Death, life: Life) -> None:
+    """Create what the death has left out. The large strangers come before the small one, which might take their place."""
+    if death.of is OF_THE_RESERVATION:
+        create_owner(rest, life)
+    for kind in ("large-0", "large-1"):
+        create_pod(rest, life, kind, LARGE)
+
+
+def is_right(rest: Rest, life: Life) -> bool:
+    """Answer whether owner and Reservation are what they have to be; of strangers see `assert_strangers`."""
+    found, owner = reservation(rest, life), rest.get(f"{PODS}/{life.pod('owner')}")
+    status, meta = found.get("status", {}), owner["metadata"]
+    link = json.loads(meta.get("annotations", {}).get(LINK, "{}"))
+    return bool(
+        owner["spec"].get("nodeName") == life.name
+        and link.get("uid") == found["metadata"]["uid"]
+        and status.get("phase") == ("Succeeded" if life.once else "Available")
+        and [each["uid"] for each in status.get("currentOwners", [])] == [meta["uid"]]
+        and milli(status.get("allocated", {}).get("cpu", "0")) == OWNERS
+    )
+
+
+def assert_strangers(rest: Rest, life: Life) -> None:
+    nodes = nodes_of_pods(rest)
+    assert sorted(nodes[life.pod(f"large-{number}")] for number in range(2)) == ["", life.name]
+    until(lambda: bool(nodes_of_pods(rest)[life.pod("small")]) == life.once and (life.once or reason(rest, life.pod("small"))))
+
+
+def shown(running: Running, life: Life) -> dict[str, list[str]]:
+    """Return which pods the scheduler knows as owners of the Reservations on the node, by the Reservations' names."""
+    status, text = running.served.get(f"/apis/v1/plugins/Reservation/nodeReservations/{life.name}")
+    assert status == 200, text
+    return {item["name"]: [pod["Name"] for pod in item.get("assignedPods", [])] for item in json.loads(text).get("items", [])}
+
+
+@pytest.mark.parametrize("once", [False, True])
+def test_a_reservation_survives_a_kill_at_every_step(plane: ControlPlane, tmp_path: Path, once: bool) -> None:
+    rest = plane.rest()
+    lives: list[tuple[Death, Life]] = []
+    with dying(plane, tmp_path, PROFILE) as deaths:
+        for number in range(EACH):
+            for place, death in enumerate(LIFE):
+                life = Life(f"life-{place}-{number}", once)
+                die(deaths, rest, death, life)
+                lives.append((death, life))
+                go_on(rest, death, life)
+        running = deaths.start()
+        until(lambda: all(is_right(rest, life) for _, life in lives))
+        for _, life in lives:
+            until(lambda life=life: sum(bool(nodes_of_pods(rest)[life.pod(f"large-{i}")]) for i in range(2)) == 1)
+            create_pod(rest, life, "small", SMALL)
+        for _, life in lives:
+            assert_strangers(rest, life)
+            assert shown(running, life) == ({} if once else {life.name: [life.pod("owner")]})
+        assert_nothing_is_sold_twice(rest)
+        deaths.end(running)

@@ -38,8 +38,10 @@ class Evaluation:
         """Return how many rows may have to be asked about before the columns are up to date, at most."""
 
     def show_other(self, rows: list[int]) -> None:
-        """Ask again about these rows in the next round, each by whoever reads anything of rows: their contents are other ones without a change
-        in the table's log. IndexError."""
+        """Ask whoever reads anything of rows about these again in the next round: their contents are others, and the log does not say so.
+
+        IndexError.
+        """
 
     def forget_filter(self, f: int) -> None:
         """Ask filter f about every row that no earlier filter refuses in the next round. IndexError when there is no such filter."""

@@ -440,7 +440,7 @@ class CreditPlugin(Plugin):
         owners never share a shape. When it changes for a pod, report that to `Cache.signatures`."""
 
     def alike(self, owner: Hashable) -> Hashable | None:
-        """Name what owners have in common whose pods, if equal otherwise, get the same answers about every row without placeholders of theirs.
+        """Name what owners have in common whose pods, equal otherwise, get the same answers about every row without placeholders of theirs.
 
         Columns go round among such owners while these have few placeholders (`Shapes.shared`): for each one this plugin's PreFilter runs
         again, and the rows of its placeholders are asked about again. None: not among them.

@@ -172,7 +172,7 @@ class OwnerIndex:
 
 
 def _is_label(need: Need | None) -> bool:
-    return need is not None and len(need) == 2
+    return need is not None and need[0] != ""
 
 
 def concerned_by(specs: Iterable[OwnerSpec]) -> Concerns:

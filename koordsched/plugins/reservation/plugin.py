@@ -154,12 +154,12 @@ class ReservationPlugin(
         return None if demand.ignores else ("owners", demand.required)
 
     def may_share(self, owner: Hashable) -> bool:
-        return not cast(CreditOwner, owner).matcher.ordered
+        return not cast("CreditOwner", owner).matcher.ordered
 
     def _matcher(self, pod: PodInfo) -> Matcher | None:
         shown = self._cache.credits.shown
         if shown is not None and pod.reservation is None:
-            return self._state.matcher(shown.owner)
+            return self._state.matcher(str(shown.owner))
         owner = self._state.owner_of(pod)
         return None if owner is None else owner.matcher
 

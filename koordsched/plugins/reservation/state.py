@@ -368,16 +368,19 @@ class ReservationState(PodFollower):
                 self._match(info)
         elif info.uid in self._adopting:
             self._cache.resize_pod(info.left())
+        self._call_hooks(info.uid)
+
+    def _call_hooks(self, uid: str) -> None:
         for hook in self.changed:
-            hook(info.uid)
+            hook(uid)
 
     # PodFollower
 
     def pod_added(self, pod: PodInfo, row: int) -> None:
         if self._cache.simulating:
             self._simulate(pod, present=True)
-        elif RESERVATION_ALLOCATED in pod.pod.metadata.annotations and pod.reservation is None:
-            self._link(pod)
+        elif RESERVATION_ALLOCATED in pod.pod.metadata.annotations and pod.reservation is None and pod.pod.spec.node_name:
+            self._link(pod)  # an assumed pod may have the annotation of an attempt that ended, with a former process maybe
 
     def _link(self, pod: PodInfo) -> None:
         uid = allocated_reservation(pod.pod.metadata.annotations)
@@ -386,6 +389,7 @@ class ReservationState(PodFollower):
         drawn, info = self._cache.credits.drawn_from(pod.uid), self._known(uid)
         if drawn == uid and info is not None:
             info.owners[pod.uid] = pod
+            self._call_hooks(uid)  # it is bound now, which a status may have to say
             return
         if drawn is not None:
             self.end_draw(pod.uid)

@@ -13,7 +13,7 @@ cdef class RowView:
     cdef list requests              # Request objects that count on the row, one a pod
     cdef list bits                  # bit columns that only these pods have set there
     cdef list parts                 # what else hides and restores
-    cdef readonly bint counts_alone # whether nothing is hidden but amounts, ports, and what plugins count with versions
+    cdef readonly bint counts_alone  # whether nothing is hidden but amounts, ports, and what plugins count with versions
     cdef int64_t stamp              # the table's `touched` of the row when this was made
 
     cdef bint is_current(self) noexcept

@@ -51,7 +51,7 @@ def owner(world: ReservationWorld, ask: tuple[str, str, str], uid: str = "asked"
 def play(world: ReservationWorld, what: str, *details: Any) -> None:
     match what, details:
         case "reserve", (serial, app, node_name, policy, once, order):
-            known = world.reservations.find(f"r{serial}")
+            known = world.reservations.by_uid.get(f"uid-r{serial}")
             at = node_name if known is None else known.node_name
             labels = {"scheduling.koordinator.sh/reservation-order": order} if order else {}
             spec = {"allocatePolicy": policy, "allocateOnce": once, "metadata": {"labels": labels}}

@@ -49,7 +49,7 @@ from koordsched.plugins.reservation.reasons import (
     short_node,
     short_reservation,
 )
-from koordsched.plugins.reservation.state import reservation_state
+from koordsched.plugins.reservation.state import CreditOwner, reservation_state
 from koordsched.queue.events import ActionType, EventHint, EventResource, cluster_event
 
 if TYPE_CHECKING:
@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     from koordsched.framework.interface import Codes, Flags, PostFilterResult, Scores
     from koordsched.plugins.reservation.matching import Matcher
     from koordsched.plugins.reservation.preallocation import PreAllocatorName
-    from koordsched.plugins.reservation.state import CreditOwner
 
 PLUGIN = "Reservation"
 PREPARED = "PreFilterReservation"  # the Prepared of a pod that matches reservations

@@ -118,8 +118,8 @@ class History:
                 }
             case "linked", (serial, which, name, node_name):
                 self.play("gone", serial)
-                if name not in self.reservations:
-                    return
+                if name not in self.reservations or self.reservations[name][2] != node_name:
+                    return  # a link to a reservation of another node counts for nothing
                 uid = f"p{serial}"
                 info = linked(ASKING[which].uid(uid), available(name, node_name, {}), node_name)
                 world.cache.set_pod(info, node_name)

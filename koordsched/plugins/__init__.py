@@ -104,6 +104,7 @@ def tooling() -> Sequence[Tooling]:
     from koordsched.plugins.elasticquota import tooling as elasticquota  # noqa: PLC0415
     from koordsched.plugins.loadaware import tooling as loadaware  # noqa: PLC0415
     from koordsched.plugins.nodenumaresource import tooling as nodenumaresource  # noqa: PLC0415
+    from koordsched.plugins.reservation import tooling as reservation  # noqa: PLC0415
 
     packages = (
         schedulinggates,
@@ -119,6 +120,7 @@ def tooling() -> Sequence[Tooling]:
         deviceshare,
         elasticquota,
         coscheduling,
+        reservation,
     )
     return [package.TOOLING for package in packages]
 

@@ -16,11 +16,12 @@ from koordsched.api.kinds import (
     PERSISTENT_VOLUME_CLAIM,
     POD,
     PRIORITY_CLASS,
+    RESERVATION,
     STORAGE_CLASS,
     Kind,
 )
 from koordsched.clock import parse_rfc3339
-from koordsched.manifests.completion import complete_claim, complete_node, complete_pod, complete_volume, mapping
+from koordsched.manifests.completion import complete_claim, complete_node, complete_pod, complete_reservation, complete_volume, mapping
 from koordsched.manifests.documents import read_documents
 from koordsched.manifests.objects import Manifest, Rejection, flatten, recognise
 from koordsched.plugins import tooling
@@ -54,6 +55,9 @@ def load_manifests(files: Iterable[str], profiles: list[str]) -> Workload:
                     workload.rejected.append(manifest)
                 elif manifest is None or _is_finished(manifest):
                     continue
+                elif manifest.kind is RESERVATION:
+                    completed = complete_reservation(manifest.body, profiles[0])
+                    workload.existing.append(Manifest(manifest.origin, RESERVATION, completed))
                 elif manifest.kind is not POD:
                     workload.existing.append(manifest)
                 elif mapping(manifest.body.get("spec")).get("nodeName"):

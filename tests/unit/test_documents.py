@@ -166,9 +166,9 @@ def test_texts_of_rules_that_the_page_explains_are_those_of_the_rules() -> None:
     assert [text for text in quoted if not any(re.fullmatch(pattern, text) for pattern in patterns)] == []
 
 
-def test_the_example_of_pre_allocation_does_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["test", str(ROOT / "examples" / "reservation" / "pre-allocation.yaml")]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "2 passed, 0 failed"
+def test_examples_of_reservations_do_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["test", str(ROOT / "examples" / "reservation")]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "4 passed, 0 failed"
 
 
 def test_examples_of_quotas_do_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:

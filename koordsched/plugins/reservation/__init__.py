@@ -11,5 +11,7 @@
 - `preallocation.py` which of them a kind of reservations takes over
 - `adoption.py`      what is asked about such a reservation at each extension point
 - `preemption.py` evicting pods of lower priority for pods and for Reservations
+- `policies.py`   on which nodes there are reservations of which policy
 - `plugin.py`     what is asked about a pod at each extension point
+- `tooling.py`    the table of reservations in `simulate`
 """

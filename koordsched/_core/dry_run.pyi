@@ -90,3 +90,10 @@ def cheapest(costs: NDArray[np.int64], wanted: int) -> NDArray[np.int32] | None:
 
     costs: [row, k], as `DryRun.costs` answers. Of equal sums the earlier rows are taken. O(rows x wanted x steps of a row's costs).
     """
+
+def least_sums(costs: NDArray[np.int64], wanted: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return the least cost of each number of pods up to `wanted` on all items, and how many each item has of them.
+
+    costs: [item, k]; -1 where it cannot have k. sums[j]: -1 where j cannot be reached. taken[i, j]: of the item i where the items up to it
+    have j; of equal sums the earlier items have more. O(items x wanted x k).
+    """

@@ -591,6 +591,30 @@ def cheapest(const int64_t[:, ::1] costs, Py_ssize_t wanted):
     return taken_array
 
 
+def least_sums(const int64_t[:, ::1] costs, Py_ssize_t wanted):
+    """Return the least cost of each number of pods up to `wanted` on all items, and how many each item has of them.
+
+    costs: [item, k]; -1 where it cannot have k. sums[j]: -1 where j cannot be reached. taken[i, j]: of the item i where the items up to it
+    have j. O(items x wanted x k).
+    """
+    cdef Py_ssize_t items = costs.shape[0], most = costs.shape[1] - 1, i, j, k
+    cdef int64_t cost, found
+    sums_array = np.full(wanted + 1, -1, np.int64)
+    taken_array = np.zeros((items, wanted + 1), np.int32)
+    cdef int64_t[::1] sums = sums_array
+    cdef int32_t[:, ::1] taken = taken_array
+    sums[0] = 0
+    with nogil:
+        for i in range(items):
+            for j in range(wanted, 0, -1):  # descending: sums[] of fewer is still that of the items before
+                for k in range(1, min(most, j) + 1):
+                    cost, found = costs[i, k], sums[j - k]
+                    if cost >= 0 and found >= 0 and (sums[j] < 0 or found + cost < sums[j]):
+                        sums[j] = found + cost
+                        taken[i, j] = <int32_t> k
+    return sums_array, taken_array
+
+
 cdef bint _is_less(const Rank* a, const Rank* b) noexcept nogil:
     if a.violations != b.violations:
         return a.violations < b.violations

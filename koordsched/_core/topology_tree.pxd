@@ -43,10 +43,8 @@ cdef class MemberPlacement:
     cdef int64_t[::1] taken                # [resource] scratch: what members take of the row at hand; 0 in between
     cdef int64_t[::1] row_slots            # [row] how many members it takes if it is filled first
     cdef int64_t[::1] row_existing         # [row] pods that attract the members
-    cdef int64_t[::1] row_score            # [row]
     cdef int64_t[::1] slots                # [domain] sums over the rows, rounded down to multiples from below to above
     cdef int64_t[::1] existing             # [domain]
-    cdef int64_t[::1] score                # [domain]
     cdef int32_t[::1] children             # as TopologyTree.children; the order within a segment changes
     cdef int32_t[::1] members              # as TopologyTree.members, likewise
     cdef uint8_t[::1] open_domain          # [domain] 1: all its members may be in it

@@ -66,9 +66,6 @@ class MemberPlacement:
     def set_existing(self, rows: NDArray[np.int32], counts: NDArray[np.int64]) -> None:
         """Set how many pods attract the members to these rows. A row may be named twice."""
 
-    def set_scores(self, rows: NDArray[np.int32], scores: NDArray[np.int64]) -> None:
-        """Set the rows' scores, which decide between domains that are equal otherwise: the higher, the better."""
-
     def roll_up(self) -> None:
         """Count the slots of all rows and domains. O(domains + rows)."""
 

@@ -127,10 +127,8 @@ cdef class MemberPlacement:
         self.most = np.zeros((self.classes, tree.rows), np.int32)
         self.row_slots = np.zeros(tree.rows, np.int64)
         self.row_existing = np.zeros(tree.rows, np.int64)
-        self.row_score = np.zeros(tree.rows, np.int64)
         self.slots = np.zeros(tree.domains, np.int64)
         self.existing = np.zeros(tree.domains, np.int64)
-        self.score = np.zeros(tree.domains, np.int64)
         self.children = np.array(tree.children)
         self.members = np.array(tree.members)
         self.open_domain = np.zeros(tree.domains, np.uint8)
@@ -156,10 +154,6 @@ cdef class MemberPlacement:
     def set_existing(self, const int32_t[::1] rows, const int64_t[::1] counts):
         self.row_existing = self._by_row(rows, counts)
         self.existing = self.tree.sums(self.row_existing)
-
-    def set_scores(self, const int32_t[::1] rows, const int64_t[::1] scores):
-        self.row_score = self._by_row(rows, scores)
-        self.score = self.tree.sums(self.row_score)
 
     cdef _by_row(self, const int32_t[::1] rows, const int64_t[::1] values):
         cdef Py_ssize_t i
@@ -323,7 +317,7 @@ cdef class MemberPlacement:
 
     cdef bint _is_better(self, Py_ssize_t a, Py_ssize_t b, bint rows) noexcept:
         # Compare two candidates of one level: more existing pods, then fewer slots, each their own and then those of what they are in,
-        # then a higher score, then the name.
+        # then the name.
         cdef TopologyTree tree = self.tree
         cdef Py_ssize_t above_a, above_b
         if rows:
@@ -345,11 +339,7 @@ cdef class MemberPlacement:
                 return self.slots[x] < self.slots[y]
             x, y = tree.parent[x], tree.parent[y]
         if rows:
-            if self.row_score[a] != self.row_score[b]:
-                return self.row_score[a] > self.row_score[b]
             return tree.row_rank[a] < tree.row_rank[b]
-        if self.score[a] != self.score[b]:
-            return self.score[a] > self.score[b]
         return tree.rank[a] < tree.rank[b]
 
     cdef int64_t _fill_domain(self, Py_ssize_t domain, int64_t limit) except -1:
@@ -389,21 +379,17 @@ cdef class MemberPlacement:
     # A segment as a heap, of which only what comes first is needed
 
     cdef bint _comes_first(self, int32_t a, int32_t b, bint rows) noexcept:
-        # Compare two rows or domains of one domain: more existing pods, more slots, a higher score, the name.
+        # Compare two rows or domains of one domain: more existing pods, more slots, the name.
         if rows:
             if self.row_existing[a] != self.row_existing[b]:
                 return self.row_existing[a] > self.row_existing[b]
             if self.row_slots[a] != self.row_slots[b]:
                 return self.row_slots[a] > self.row_slots[b]
-            if self.row_score[a] != self.row_score[b]:
-                return self.row_score[a] > self.row_score[b]
             return self.tree.row_rank[a] < self.tree.row_rank[b]
         if self.existing[a] != self.existing[b]:
             return self.existing[a] > self.existing[b]
         if self.slots[a] != self.slots[b]:
             return self.slots[a] > self.slots[b]
-        if self.score[a] != self.score[b]:
-            return self.score[a] > self.score[b]
         return self.tree.rank[a] < self.tree.rank[b]
 
     cdef Py_ssize_t _make_heap(self, int32_t[::1] items, Py_ssize_t begin, Py_ssize_t end, bint rows) noexcept:

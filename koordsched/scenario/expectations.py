@@ -107,11 +107,11 @@ def check_disjoint(seen: Seen, expect: Expect) -> Iterator[Mismatch]:
 
 def check_events(seen: Seen, expect: Expect) -> Iterator[Mismatch]:
     for rule in expect.events:
-        found = list(events_about(seen, rule.pod))
+        found = list(events_about(seen, rule.kind, rule.name))
         if not any(reason == rule.reason and rule.contains in note for reason, note in found):
             wanted = f"{rule.reason}{f' with {rule.contains!r}' if rule.contains else ''}"
             listed = "; ".join(f"{reason}: {note}" for reason, note in found[-3:]) or "no event"
-            yield Mismatch(f"events of {rule.pod}", wanted, listed)
+            yield Mismatch(f"events of {rule.name}", wanted, listed)
 
 
 def check_http(seen: Seen, expect: Expect) -> Iterator[Mismatch]:

@@ -141,11 +141,13 @@ def _events(reader: StrictReader, value: Any, path: str) -> tuple[EventRule, ...
 
 
 def _event(reader: StrictReader, value: Any, path: str) -> EventRule:
-    fields = reader.mapping(value, path, ("pod", "reason", "contains"), required=("pod", "reason"))
+    name, kind = ("name", ("kind",)) if isinstance(value, dict) and "kind" in value else ("pod", ())
+    fields = reader.mapping(value, path, (*kind, name, "reason", "contains"), required=(name, "reason"))
     return EventRule(
-        pod=pod_key(reader.text(fields.get("pod", ""), join(path, "pod"))),
+        name=pod_key(reader.text(fields.get(name, ""), join(path, name))),
         reason=reader.text(fields.get("reason", ""), join(path, "reason")),
         contains=reader.text(fields.get("contains", ""), join(path, "contains")),
+        kind=reader.text(fields.get("kind", "Pod"), join(path, "kind")),
     )
 
 

@@ -70,11 +70,12 @@ class LabelRule(Model):
 
 
 class EventRule(Model):
-    """An event about the pod with this reason and text must have been emitted."""
+    """An event about the object (namespace/name, a pod unless `kind` says otherwise) with this reason and text must have been emitted."""
 
-    pod: str
+    name: str
     reason: str
     contains: str = ""
+    kind: str = "Pod"
 
 
 class HttpRule(Model):

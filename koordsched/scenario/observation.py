@@ -95,11 +95,11 @@ def state(pod: Json | None) -> str:
     return f"not bound: {said[0]}: {said[1]}" if said else "not bound and not tried"
 
 
-def events_about(seen: Seen, pod: str) -> Iterable[tuple[str, str]]:
-    """Yield reason and text of the events about a pod (ns/name), in either API's form of an event."""
+def events_about(seen: Seen, kind: str, name: str) -> Iterable[tuple[str, str]]:
+    """Yield reason and text of the events about an object (ns/name), in either API's form of an event."""
     for event in seen.events:
         subject = event.get("regarding") or event.get("involvedObject") or {}
-        if subject.get("kind", "Pod") == "Pod" and f"{subject.get('namespace', '')}/{subject.get('name', '')}" == pod:
+        if subject.get("kind", "Pod") == kind and f"{subject.get('namespace', '')}/{subject.get('name', '')}" == name:
             yield event.get("reason", ""), event.get("note") or event.get("message") or ""
 
 

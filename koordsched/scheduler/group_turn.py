@@ -106,7 +106,7 @@ class GroupTurns:
             return turn.commit()
         try:
             message = plugin.group_refused(first.pod, refusal)
-            result, text = await self._post_filter(turn, plugin, gangs, refusal.placed)
+            result, text = await self._post_filter(turn, refusal, plugin, gangs)
         except Exception as error:  # noqa: BLE001  # it is logged there
             self._failures.handle(self.cycle.failure_of(first, error))
             return True
@@ -194,14 +194,13 @@ class GroupTurns:
         return None if info is None else info.pod_info
 
     async def _post_filter(
-        self, turn: GroupTurn, plugin: GroupTurnPlugin, gangs: Sequence[GangTurn], placed: int
+        self, turn: GroupTurn, refusal: GroupRefusal, plugin: GroupTurnPlugin, gangs: Sequence[GangTurn]
     ) -> tuple[PostFilterResult | None, str]:
-        """Let the plugin make room for all pending members; return the nomination of the member that failed, and what is to be reported.
-
-        placed: so many members had a node, or room for one, before one failed.
-        """
+        """Let the plugin make room for all pending members; return the nomination of the member that failed, and what is to be reported."""
         failed, queue, first = turn.failed, self.context.queue, turn.first
-        if failed is None or turn.code is Code.ERROR or not failed.diagnosis.plugins:
+        if refusal.diagnosis is not None:
+            failed = FailedSearch(first, refusal.diagnosis)
+        if failed is None or turn.code is Code.ERROR or not refusal.plugins:
             return None, ""
         members: list[PodInfo] = []
 
@@ -219,7 +218,7 @@ class GroupTurns:
             queue.nominate(trigger, result.nominated_node_name)
             if stored is not None and stored.metadata.uid == trigger.uid:
                 self.context.status_writer.update(stored, PodStatusUpdate(nominated=result.nominated_node_name))
-        return result, f"preempt success, alreadyWaitingForBound: {placed}/{len(members)}" if status is None else status.message
+        return result, f"preempt success, alreadyWaitingForBound: {refusal.placed}/{len(members)}" if status is None else status.message
 
     def _write_conditions(self, first: Attempt, gangs: Sequence[GangTurn], refusal: GroupRefusal, message: str) -> None:
         """Let the members that stayed in the queue say why they are pending, for autoscalers; the event is that of the popped pod alone.

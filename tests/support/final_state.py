@@ -21,6 +21,7 @@ EVENTS = {
     ("Warning", "InvalidGang", "Scheduling"): r".+: .+",
     ("Warning", "InvalidTopology", "Scheduling"): r"spec.networkTopologySpec: .+; .+",
     ("Warning", "InvalidElasticQuota", "Scheduling"): r".+: .+",
+    ("Warning", "TopologyIgnored", "Scheduling"): r".+: .+",
 }
 """The note of each type, reason and action."""
 REASONS = {"Unschedulable", "SchedulerError", "SchedulingGated"}

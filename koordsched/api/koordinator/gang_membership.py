@@ -67,6 +67,13 @@ def gang_name(metadata: ObjectMeta) -> str:
     return labels.get(POD_GROUP_LABEL) or labels.get(LIGHTWEIGHT_LABEL) or metadata.annotations.get(GANG_NAME, "")
 
 
+def names_of_gangs(metadata: ObjectMeta) -> dict[str, str]:
+    """Return the gangs that the object names, by label or annotation; the first one counts."""
+    labels, annotations = metadata.labels, metadata.annotations
+    found = {key: labels.get(key, "") for key in (POD_GROUP_LABEL, LIGHTWEIGHT_LABEL)} | {GANG_NAME: annotations.get(GANG_NAME, "")}
+    return {key: name for key, name in found.items() if name}
+
+
 def is_in_pod_group(metadata: ObjectMeta) -> bool:
     """Answer whether a PodGroup alone says what the member's gang wants."""
     return bool(metadata.labels.get(POD_GROUP_LABEL))

@@ -7,7 +7,8 @@ An engine for plugins at PostFilter. A plugin makes one with its rules, and hand
 - `engine`: one attempt in the order of the reference: eligible, candidates, extenders, choice, evictions, nominations.
 - `candidates`: which nodes could be made free for a pod, the exact victims on each, and which candidate is the best.
 - `job`: the same for several pods that need a node each, all or none.
-- `job_by_amounts`: the cheapest nodes for them where amounts decide.
+- `regions`: sets of nodes of which one has to take the whole job.
+- `job_by_amounts`: the cheapest nodes for it where amounts decide.
 - `limit`: victims on any nodes, for a pod that the limit of its group keeps out.
 - `estimate`: what is known of all nodes without asking filters, on the kernel `_core.dry_run`.
 - `victims_index`: the pods on nodes by priority and group, and the disruption budgets that cover them.

@@ -9,6 +9,8 @@ The possible victims are those of the job's pod of the lowest priority: no pod g
 amounts alone decide about a class of equal pods, a node that refused one refuses the others, and how many it takes is a division; that
 there is too little room for the whole job is then known without a simulation. Else every pod begins with the node that was asked last, and
 all nodes are asked before it is given up: what a filter answers may depend on where the job's other pods went.
+
+A job that has to be in one region, a domain of the network, is tried in one after the other; the one with the fewest victims is chosen.
 """
 
 from __future__ import annotations
@@ -22,14 +24,15 @@ import numpy as np
 
 from koordsched.framework.preemption.candidates import Released, refusal_of, refusal_with_nominated
 from koordsched.framework.preemption.estimate import Preemptor, resolvable_nodes
-from koordsched.framework.preemption.job_by_amounts import AmountsClass, JobRoom, RoomByAmounts, importance
+from koordsched.framework.preemption.job_by_amounts import EXACT_PODS, AmountsClass, JobRoom, RoomByAmounts, importance
+from koordsched.framework.row_refusals import NO_ROWS
 from koordsched.framework.slots import pod_class
 from koordsched.framework.status import Status, unschedulable
 from koordsched.log import get_logger
 from koordsched.queue.nominator import takes_only_amounts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -38,22 +41,28 @@ if TYPE_CHECKING:
     from koordsched.framework.diagnosis import Diagnosis
     from koordsched.framework.handle import Handle
     from koordsched.framework.preemption.candidates import CandidateFinder
+    from koordsched.framework.preemption.regions import Region
     from koordsched.framework.row_refusals import Rows
     from koordsched.framework.simulation import FitFilter
 
 log = get_logger(__name__)
 
+MOST_FOUND = 8
+"""Regions with room that are compared where nodes have to be tried one after the other."""
+MOST_ASKED = 5_000
+"""Nodes that are asked there before it is left at the regions tried so far: half a second of the event loop."""
+
 
 class Job(msgspec.Struct, frozen=True):
     """Pods that each need a node, in the order in which they are placed. The trigger is the one that failed, for what `diagnosis` says.
 
-    cost: returns what making room costs on each of these rows, the smallest first; None: as candidates of one pod compare.
+    regions: of which one has to take all pods, where costs are equal the first; None: pods go to any nodes.
     """
 
     trigger: PodInfo
     diagnosis: Diagnosis
     pods: Sequence[PodInfo]
-    cost: Callable[[Rows], NDArray[np.int64]] | None = None
+    regions: Sequence[Region] | None = None
 
 
 class _Class:
@@ -64,12 +73,31 @@ class _Class:
         self.possible = rows
         self.fit = fit
         self.pods: list[PodInfo] = []
-        self.rows: list[int] = []  # in order, where one after the other is tried
+        self._sorted: Rows = NO_ROWS  # in the order in which they are tried
+        self._place: NDArray[np.int32] = NO_ROWS  # by row, in that order; -1 for rows that are not in it
         self.slots: Mapping[int, int] | None = None  # how many of them each row takes, where nothing else decides; None: other things may
+        self.rows: list[int] = []  # that are tried now
         self.next = 0  # index of the row to begin with
 
     def of(self, pod: PodInfo) -> Preemptor:
         return self.preemptor._replace(pod=pod)
+
+    def sort(self, rows: Rows, capacity: int) -> None:
+        """Let these rows be tried, in this order. capacity: of rows."""
+        self._sorted = rows
+        self._place = np.full(capacity, -1, np.int32)
+        self._place[rows] = np.arange(len(rows), dtype=np.int32)
+
+    def try_in(self, region: Region | None) -> None:
+        """Let only the rows of this region be tried from now on; None: all."""
+        places = None if region is None else np.sort(self._place[region.rows])
+        self.rows = (self._sorted if places is None else self._sorted[places[places >= 0]]).tolist()
+        self.next = 0
+
+    @property
+    def room(self) -> int:
+        """How many of the pods the rows that are tried now take at most, as far as slots say."""
+        return len(self.pods) if self.slots is None else min(len(self.pods), sum(self.slots[row] for row in self.rows))
 
 
 class _Place:
@@ -92,7 +120,9 @@ class JobSearch:
         self._weakest = min(job.pods, key=lambda pod: pod.priority)
         self._local = True  # whether what filters say of a node is the same whatever happens on other nodes
         self._places: dict[int, _Place] = {}  # by row
+        self._placed: list[tuple[int, ExitStack]] = []  # for each pod that has a place, in their order, its row and what takes it back
         self._refused: dict[int, Status] = {}  # by row, of the pod at hand
+        self._asked = 0  # nodes
 
     def room(self) -> JobRoom | Status:
         """Return a place for every pod with the victims, or the refusal. Pods of the job must not be nominated. PluginError."""
@@ -102,17 +132,38 @@ class JobSearch:
         finder.victims.bring_up_to_date()
         classes = self._classes()
         to_release = finder.victims.to_release(job.pods)  # before anything is simulated
-        if not to_release and job.cost is None and (found := self._by_amounts(list(classes.values()))) is not None:
+        if not to_release and (found := self._by_amounts(list(classes.values()))) is not None:
             return found
         for made in classes.values():
             self._sort_rows(made)
-            if made.slots is not None and (room := sum(made.slots.values())) < len(made.pods):
-                return self._refusal(room)
-        with ExitStack() as placed:
-            for count, pod in enumerate(job.pods):
-                if not self._place(classes[pod_class(pod)], pod, placed):
-                    return self._refusal(count)
-            return self._reprieve(to_release)
+        best: JobRoom | Status | None = None
+        regions = most = 0  # with room; pods that one without room takes
+        for region in (None,) if job.regions is None else job.regions:
+            count, made_room = self._room_in(region, classes, to_release)
+            if isinstance(made_room, JobRoom):
+                regions += 1
+                if not isinstance(best, JobRoom) or made_room.rank < best.rank:
+                    best = made_room
+            elif best is None or (not isinstance(best, JobRoom) and count > most):
+                best, most = made_room, count
+            if regions == MOST_FOUND or self._asked > MOST_ASKED:
+                break
+        return self._refusal(0) if best is None else best
+
+    def _room_in(
+        self, region: Region | None, classes: Mapping[Hashable, _Class], to_release: Mapping[str, int]
+    ) -> tuple[int, JobRoom | Status]:
+        """Return for how many pods room can be made in the region, and a place for every pod or the refusal. PluginError."""
+        self._refused = {}
+        for made in classes.values():
+            made.try_in(region)
+            if made.room < len(made.pods):
+                return made.room, self._refusal(made.room)
+        try:
+            count = self._fill(region, classes, len(self._job.pods))
+            return count, self._refusal(count) if count < len(self._job.pods) else self._reprieve(to_release)
+        finally:
+            self._take_back(0)
 
     # Which rows come into question
 
@@ -131,10 +182,14 @@ class JobSearch:
         return classes
 
     def _by_amounts(self, classes: Sequence[_Class]) -> JobRoom | None:
-        if not self._local:
+        job = self._job
+        if not self._local or any(each.fit is None for each in classes):
+            return None
+        multiples = any(region.has_multiples for region in job.regions or ())
+        if multiples and (len(classes) > 1 or len(job.pods) > EXACT_PODS):  # multiples are of all classes together
             return None
         found = [AmountsClass(each.preemptor, each.fit, each.possible, each.pods) for each in classes if each.fit is not None]
-        return RoomByAmounts(self._handle, self._finder, self._weakest, found).find() if len(found) == len(classes) else None
+        return RoomByAmounts(self._handle, self._finder, self._weakest, found, job.regions).find()
 
     def _sort_rows(self, made: _Class) -> None:
         """Sort the rows by cost, those with room first, without those that amounts rule out."""
@@ -153,14 +208,28 @@ class JobSearch:
             rows = rows[possible]
             violations, highest, total, count, agents, age = dry_run.ranks(rows)
             keys = (positions[rows], age, agents, count, total, highest, violations, count > 0)
-        if self._job.cost is not None:
-            keys = (positions[rows], self._job.cost(rows))
-        made.rows = rows[np.lexsort(keys)].tolist()
+        made.sort(rows[np.lexsort(keys)], self._cache.table.capacity)
 
     # Placing
 
-    def _place(self, pods: _Class, pod: PodInfo, placed: ExitStack) -> bool:
-        """Place the pod on the first row that takes it; `placed` takes it back."""
+    def _fill(self, region: Region | None, classes: Mapping[Hashable, _Class], limit: int) -> int:
+        """Place up to so many of the pods that have no place yet, as many as the multiples of the region allow. Return how many."""
+        begin = len(self._placed)
+        if region is not None and region.divided:
+            for part in region.parts_or_rows():
+                self._fill(part, classes, limit - (len(self._placed) - begin))
+        else:
+            for made in classes.values():
+                made.try_in(region)
+            for pod in self._job.pods[begin : begin + limit]:
+                if not self._place(classes[pod_class(pod)], pod):
+                    break
+        while region is not None and region.has_multiples and not region.keeps_multiples(Counter(row for row, _ in self._placed[begin:])):
+            self._take_back(len(self._placed) - 1)
+        return len(self._placed) - begin
+
+    def _place(self, pods: _Class, pod: PodInfo) -> bool:
+        """Place the pod on the first row that takes it."""
         self._refused = {}
         for _ in range(len(pods.rows)):
             if pods.next == len(pods.rows):
@@ -168,12 +237,12 @@ class JobSearch:
                     return False
                 pods.next = 0
             row = pods.rows[pods.next]
-            if self._takes(pods, pod, row, placed):
+            if self._takes(pods, pod, row):
                 return True
             pods.next += 1
         return False
 
-    def _takes(self, pods: _Class, pod: PodInfo, row: int, placed: ExitStack) -> bool:
+    def _takes(self, pods: _Class, pod: PodInfo, row: int) -> bool:
         """Place the pod on this row if it fits there."""
         cache, place = self._cache, self._places.get(row)
         with ExitStack() as tried:
@@ -183,15 +252,25 @@ class JobSearch:
                 place = _Place(node, self._finder.victims.lower_on(self._weakest, row))
                 tried.enter_context(cache.simulate(node, remove=place.possible))
             if not self._surely_takes(pods, place, row):
+                self._asked += 1
                 refusal = refusal_with_nominated(pods.of(pod), place.node, self._handle.nominator.ahead(pod, place.node.name))
                 if refusal is not None:
                     self._refused[row] = refusal
                     return False
             tried.enter_context(cache.simulate(place.node, add=[pod]))
-            placed.push(tried.pop_all())
+            self._placed.append((row, tried.pop_all()))
         self._places[row] = place
         place.members.append((pods, pod))
         return True
+
+    def _take_back(self, count: int) -> None:
+        """Take back the last pods that have a place, until so many are left."""
+        while len(self._placed) > count:
+            row, placed = self._placed.pop()
+            placed.close()
+            self._places[row].members.pop()
+            if not self._places[row].members:
+                del self._places[row]
 
     def _surely_takes(self, pods: _Class, place: _Place, row: int) -> bool:
         """Answer whether a division says that one more fits: the node has taken such pods, and no others. It is asked again at the end."""
@@ -211,6 +290,7 @@ class JobSearch:
             return self._refusal(len(self._job.pods), finder.rules.over_limit)
         violating = finder.budgets.violations([pod.pod for pod, _ in possible])
         victims: dict[str, list[tuple[int, PodInfo]]] = {}
+        violations = 0
         with ExitStack() as reprieved:
             for i in sorted(range(len(possible)), key=lambda i: not violating[i]):
                 pod, place = possible[i]
@@ -222,11 +302,13 @@ class JobSearch:
                             released.put_back(pod)
                             continue
                 victims.setdefault(place.node.name, []).append((i, pod))
+                violations += violating[i]
             if not all(map(self._all_fit, self._places.values())):
                 log.error("preemption foresaw room for a job that the filters do not see", pod=self._job.trigger.key)
                 return self._refusal(0)
         nodes = {pod.uid: place.node.name for place in self._places.values() for _, pod in place.members}
-        return JobRoom(nodes, {name: [pod for _, pod in sorted(found, key=lambda pair: pair[0])] for name, found in victims.items()})
+        chosen = {name: [pod for _, pod in sorted(found, key=lambda pair: pair[0])] for name, found in victims.items()}
+        return JobRoom(nodes, chosen, violations)
 
     def _all_fit(self, changed: _Place) -> bool:
         """Answer whether all pods of the job fit where they are, after one node has changed."""

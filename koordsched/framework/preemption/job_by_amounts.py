@@ -6,6 +6,8 @@ victims that violate a disruption budget, then the fewest victims, then those of
 several classes each is placed beside the ones before it. The filters have the last word: all of them are asked about every node that was
 chosen, and a node that refuses is left out of the next try.
 
+A job that has to be in one region goes to the one where that costs least; in it to the smallest region in which it costs no more.
+
 It knows pods that mean nothing but amounts to each other, and filters that answer about a node whatever runs on others; else, and where it
 finds no room, `job` goes from node to node.
 """
@@ -20,10 +22,11 @@ import numpy as np
 from koordsched._core.dry_run import DryRun, cheapest
 from koordsched._core.table import Request
 from koordsched.framework.preemption.candidates import refusal_with_nominated
+from koordsched.framework.preemption.regions import least_cost_in
 from koordsched.framework.preemption.victims_index import started_at
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from koordsched.framework.handle import Handle
     from koordsched.framework.preemption.candidates import CandidateFinder
     from koordsched.framework.preemption.estimate import Preemptor
+    from koordsched.framework.preemption.regions import Region
     from koordsched.framework.row_refusals import Rows
     from koordsched.framework.simulation import FitFilter
 
@@ -43,13 +47,28 @@ TRIES = 4  # each leaves out the nodes that filters refused in the one before
 EXACT_PODS = 512
 """Of a class with more pods the others go, as long as there are more, to the nodes where a pod costs least on average."""
 HIGHEST_COST = 1 << 62
+MOST_REGIONS = 512
+"""So many regions with room, those first where room is cheapest, are looked at; each takes a tenth of a millisecond."""
+EXACT_REGIONS = 64
+"""So many of them, the cheapest ones, are compared by their victims; what budgets that several nodes share say of these shows only then."""
+
+EQUAL_REGIONS = 8  # of equal cost, in each of which the smallest part is looked for that costs no more
 
 
 class JobRoom(msgspec.Struct, frozen=True):
-    """A node for each pod, by uid, and the victims of the nodes that have any, the most important first."""
+    """A node for each pod, by uid, and the victims of the nodes that have any, the most important first.
+
+    violations: how many victims violate a disruption budget.
+    """
 
     nodes: Mapping[str, str]
     victims: Mapping[str, Sequence[PodInfo]]
+    violations: int
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """What to compare by; the smallest wins."""
+        return self.violations, sum(map(len, self.victims.values()))
 
 
 class AmountsClass(NamedTuple):
@@ -74,10 +93,27 @@ class _Choice(NamedTuple):
         return self.violations, sum(map(len, self.victims.values()))
 
 
-class RoomByAmounts:
-    """The search for one job. weakest: its pod of the lowest priority, which says what may be a victim."""
+class _Distribution(NamedTuple):
+    """How many pods of each class, taken[c, i], go to rows[i], and the sum of costs."""
 
-    def __init__(self, handle: Handle, finder: CandidateFinder, weakest: PodInfo, classes: Sequence[AmountsClass]) -> None:
+    rows: Rows
+    taken: NDArray[np.int64]
+    cost: int
+
+
+class RoomByAmounts:
+    """The search for one job."""
+
+    def __init__(
+        self,
+        handle: Handle,
+        finder: CandidateFinder,
+        weakest: PodInfo,
+        classes: Sequence[AmountsClass],
+        regions: Sequence[Region] | None,
+    ) -> None:
+        """weakest: the job's pod of the lowest priority, which says what may be a victim. regions: of which one takes all pods."""
+        self._regions = regions
         self._cache = handle.cache
         self._nominator = handle.nominator
         self._finder = finder
@@ -86,6 +122,9 @@ class RoomByAmounts:
         asked = [each.fit.request.amounts_by_id for each in classes]
         self._ids = list(dict.fromkeys(id for amounts in asked for id in amounts))  # noqa: A001  # a resource's number
         self._units = np.array([[amounts.get(id, 0) for id in self._ids] for amounts in asked], np.int64)  # noqa: A001
+        self._possible = np.zeros((len(classes), self._cache.table.capacity), np.bool_)  # [class, row]
+        for c, each in enumerate(classes):
+            self._possible[c, each.rows] = True
 
     def find(self) -> JobRoom | None:
         """Return room for all pods, None where none was found. The index must be up to date. PluginError."""
@@ -112,46 +151,113 @@ class RoomByAmounts:
 
     def _choose(self, dry_run: DryRun, rows: Rows) -> _Choice | None:
         """Return the best choice; budgets that several nodes share count once all victims are known, so a second one spares all budgets."""
-        choice = self._cheapest(dry_run, rows, none_allowed=False)
-        if choice is None or not choice.violations:
-            return choice
-        sparing = self._cheapest(dry_run, rows, none_allowed=True)
-        return choice if sparing is None or choice.rank <= sparing.rank else sparing
+        best: _Choice | None = None
+        for none_allowed in (False, True):
+            spared = True  # whether no budget is violated
+            for found in self._cheapest(dry_run, rows, none_allowed=none_allowed):
+                choice = self._with_victims(dry_run, found)
+                if best is None or choice.rank < best.rank:
+                    best = choice
+                if not choice.violations:
+                    break  # what follows costs more
+                spared = False
+            if spared:
+                break
+        return best
 
-    def _cheapest(self, dry_run: DryRun, rows: Rows, *, none_allowed: bool) -> _Choice | None:
+    def _cheapest(self, dry_run: DryRun, rows: Rows, *, none_allowed: bool) -> Sequence[_Distribution]:
+        """Return where the pods may go, by cost: in each region, where the job has to be in one."""
+        if self._regions is None:
+            found = self._distribute(dry_run, rows, None, none_allowed=none_allowed)
+            return () if found is None else (found,)
+        order = np.full(self._possible.shape[1], len(rows), np.int32)  # by row
+        order[rows] = np.arange(len(rows), dtype=np.int32)
+
+        def within(region: Region) -> _Distribution | None:
+            places = np.sort(order[region.rows])
+            return self._distribute(dry_run, rows[places[places < len(rows)]], region, none_allowed=none_allowed)
+
+        distributed: list[tuple[_Distribution, int]] = []  # and the region's index
+        least = HIGHEST_COST
+        for bound, i in self._by_bound(dry_run, rows, order, none_allowed=none_allowed):
+            if (bound > least and len(distributed) >= EXACT_REGIONS) or len(distributed) == MOST_REGIONS:
+                break
+            found = within(self._regions[i])
+            if found is not None:
+                distributed.append((found, i))
+                least = min(least, found.cost)
+        distributed.sort(key=lambda pair: (pair[0].cost, pair[1]))
+        if distributed:
+            equal = [(found, self._regions[i]) for found, i in distributed[:EQUAL_REGIONS] if found.cost == least]
+            best = [_smallest(found, region, within, 0) for found, region in equal]
+            distributed[0] = max(best, key=lambda pair: pair[0])[1], distributed[0][1]
+        return [found for found, _ in distributed[:EXACT_REGIONS]]
+
+    def _by_bound(self, dry_run: DryRun, rows: Rows, order: NDArray[np.int32], *, none_allowed: bool) -> list[tuple[float, int]]:
+        """Return the regions, by index, that have room for each class alone, with lower bounds of what the job costs there, ascending."""
+        regions = self._regions or ()
+        bounds = np.zeros(len(regions))
+        roomy = np.ones(len(regions), np.bool_)
+        for c, each in enumerate(self._classes):
+            mine = np.flatnonzero(self._possible[c, rows])
+            costs = self._costs(dry_run, c, rows[mine], np.zeros((len(mine), len(self._ids)), np.int64), none_allowed=none_allowed)
+            slots, average = np.zeros(len(rows) + 1, np.int64), np.full(len(rows) + 1, np.inf)  # the last one: for rows that are not there
+            slots[mine] = (costs[:, 1:] >= 0).sum(axis=1)
+            average[mine] = np.where(costs[:, 1:] < 0, np.inf, costs[:, 1:] / np.arange(1, costs.shape[1])).min(axis=1)
+            for i, region in enumerate(regions):
+                places = order[region.rows]
+                roomy[i] &= slots[places].sum() >= len(each.pods)
+                bounds[i] += len(each.pods) * average[places].min(initial=np.inf) if roomy[i] else 0
+        return [(float(bounds[i]), i) for i in np.argsort(bounds, kind="stable").tolist() if roomy[i]]
+
+    def _distribute(self, dry_run: DryRun, rows: Rows, region: Region | None, *, none_allowed: bool) -> _Distribution | None:
         """Place class after class, as the job has them or else the largest first."""
         orders = [list(range(len(self._classes)))]
         if len(orders[0]) > 1:
             largest = self._units.max(axis=0)
             orders.append(sorted(orders[0], key=lambda c: -float((self._units[c] / np.maximum(largest, 1)).max())))
         for order in orders:
-            taken = self._taken(dry_run, rows, order, none_allowed=none_allowed)
-            if taken is not None:
-                return self._with_victims(dry_run, rows, taken)
+            found = self._in_order(dry_run, rows, region, order, none_allowed=none_allowed)
+            if found is not None:
+                return found
         return None
 
-    def _taken(self, dry_run: DryRun, rows: Rows, order: Sequence[int], *, none_allowed: bool) -> NDArray[np.int64] | None:
-        """Return how many pods of each class go to each row, None if there is no room for all."""
+    def _in_order(
+        self, dry_run: DryRun, rows: Rows, region: Region | None, order: Sequence[int], *, none_allowed: bool
+    ) -> _Distribution | None:
         taken = np.zeros((len(self._classes), len(rows)), np.int64)
         held = np.zeros((len(rows), len(self._ids)), np.int64)
+        total = 0
         for c in order:
             unit, count = self._units[c], len(self._classes[c].pods)
-            mine = np.flatnonzero(np.isin(rows, self._classes[c].rows))
-            most = min(count, FIRST_PODS)
-            costs = dry_run.costs(rows[mine], held[mine], unit, most, none_allowed)
-            while most < count and (costs[:, -1] >= 0).any():
-                most = min(count, 4 * most)
-                costs = dry_run.costs(rows[mine], held[mine], unit, most, none_allowed)
-            costs = np.where(costs < 0, -1, np.minimum(costs - costs[:, :1], HIGHEST_COST // count))
-            found = least_cost(costs, count)
+            mine = np.flatnonzero(self._possible[c, rows])
+            costs = self._costs(dry_run, c, rows[mine], held[mine], none_allowed=none_allowed)
+            if region is None or not region.has_multiples:
+                found = least_cost(costs, count)
+            else:
+                places = np.full(self._possible.shape[1], -1, np.int32)
+                places[rows[mine]] = np.arange(len(mine), dtype=np.int32)
+                found = least_cost_in(region, costs, places, count)
             if found is None:
                 return None
             taken[c, mine] = found
             held[mine] += found[:, None] * unit
-        return taken
+            total += int(costs[np.arange(len(mine)), found].sum())
+        return _Distribution(rows, taken, total)
 
-    def _with_victims(self, dry_run: DryRun, rows: Rows, taken: NDArray[np.int64]) -> _Choice:
+    def _costs(self, dry_run: DryRun, c: int, rows: Rows, held: NDArray[np.int64], *, none_allowed: bool) -> Costs:
+        """Return [i, k]: what room for k pods of a class costs on rows[i] beside what is held there; -1: there is none."""
+        unit, count = self._units[c], len(self._classes[c].pods)
+        most = min(count, FIRST_PODS)
+        costs = dry_run.costs(rows, held, unit, most, none_allowed)
+        while most < count and (costs[:, -1] >= 0).any():
+            most = min(count, 4 * most)
+            costs = dry_run.costs(rows, held, unit, most, none_allowed)
+        return np.where(costs < 0, -1, np.minimum(costs - costs[:, :1], HIGHEST_COST // count))
+
+    def _with_victims(self, dry_run: DryRun, found: _Distribution) -> _Choice:
         """Find the victims on the chosen rows, as disruption budgets see all of them together."""
+        rows, taken = found.rows, found.taken
         used = np.flatnonzero(taken.any(axis=0))
         held = taken[:, used].T @ self._units
         chosen = rows[used].tolist()
@@ -192,7 +298,18 @@ class RoomByAmounts:
             pods = iter(each.pods)
             for row, count in zip(choice.rows, taken, strict=True):
                 nodes.update((next(pods).uid, names[row]) for _ in range(count))
-        return JobRoom(nodes, {names[row]: victims for row, victims in choice.victims.items()})
+        return JobRoom(nodes, {names[row]: victims for row, victims in choice.victims.items()}, choice.violations)
+
+
+def _smallest(
+    found: _Distribution, region: Region, within: Callable[[Region], _Distribution | None], depth: int
+) -> tuple[int, _Distribution]:
+    """Return the distribution in the smallest part of the region that costs no more, and how many parts down that is."""
+    for part in region.parts:
+        smaller = within(part)
+        if smaller is not None and smaller.cost == found.cost:
+            return _smallest(smaller, part, within, depth + 1)
+    return depth, found
 
 
 def least_cost(costs: Costs, count: int) -> NDArray[np.int64] | None:

@@ -15,30 +15,26 @@ from koordsched.api.koordinator.gang_membership import (
     GangSpec,
     gang_name,
     is_in_pod_group,
+    names_of_gangs,
     rank_of,
     spec_of_member,
     spec_of_pod_group,
 )
-from koordsched.cluster.event_series import EventText
-from koordsched.log import get_logger
+from koordsched.plugins.coscheduling.problems import GangProblems, competing_sources
 from koordsched.plugins.coscheduling.reasons import incomplete_group, not_initialised, unknown_gang
 from koordsched.queue.events import ActionType, AdmissionKey, EventResource, cluster_event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from koordsched.api.core import Pod
     from koordsched.api.koordinator.gangs import PodGroup
-    from koordsched.api.meta import Object
     from koordsched.cluster.object_store import Arrival, FinalState
     from koordsched.framework.handle import Handle
-
-log = get_logger(__name__)
 
 NAME = "Coscheduling"
 GANG_CHANGED = cluster_event(EventResource.CUSTOM, ActionType.UPDATE_OTHER, "gangs.coscheduling")
 """A gang is complete now, or its members are held back for another reason than before."""
-PROBLEM_EVENT = "InvalidGang"
 
 
 class GangGroup:
@@ -106,7 +102,7 @@ class Gangs:
         self.groups: dict[tuple[str, ...], GangGroup] = {}
         self._handle = handle
         self._gang_of: dict[str, Gang] = {}  # by uid of the member
-        self._problems: dict[str, tuple[str, ...]] = {}  # by gang: what was reported
+        self.problems = GangProblems(handle)
         self._followers: list[Callable[[Gang], None]] = []
         handle.informer(POD_GROUP).add_handler(_PodGroupHandler(self))
         pods = _PodHandler(self)
@@ -137,9 +133,13 @@ class Gangs:
         known = [self.by_id.get(id) for id in gang.group.ids]  # noqa: A001
         if all(each is not None and each.is_collected for each in known):
             return ""
-        missing = [id for id, each in zip(gang.group.ids, known, strict=True) if each is None]  # noqa: A001
+        missing = self.missing_of(gang.group)
         uninitialised = [each.id for each in known if each is not None and each.spec is None]
         return incomplete_group(gang.group.ids, missing, uninitialised, gang.id, pod)
+
+    def missing_of(self, group: GangGroup) -> list[str]:
+        """Return the gangs that the group names and of which there is neither a pod nor a PodGroup."""
+        return [id for id in group.ids if id not in self.by_id]  # noqa: A001
 
     # What the cycle does with members
 
@@ -215,10 +215,14 @@ class Gangs:
         before = gang.members.get(key)
         gang.members[key] = pod
         self._gang_of[metadata.uid] = gang
+        if before is None:
+            self.problems.member_added(id, pod)
+            if not self.problems.knows(id, "sources"):
+                self._find_competing(gang, (pod,))
         if is_in_pod_group(metadata):
             gang.of_pod_group = True
         elif gang.spec is None and not gang.of_pod_group and (spec := spec_of_member(metadata)) is not None:
-            self._initialise(gang, spec, pod)
+            self._initialise(gang, spec)
         if pod.spec.node_name or not (pod.spec.scheduling_gates or metadata.deletion_timestamp):
             gang.ready.add(key)
         else:
@@ -283,7 +287,8 @@ class Gangs:
         gang = self.by_id.get(id) or self._add_gang(id)
         gang.of_pod_group = True
         gang.group.blocking = ""  # all its members are asked again below
-        self._initialise(gang, spec_of_pod_group(pod_group), pod_group)
+        self._find_competing(gang, gang.members.values())
+        self._initialise(gang, spec_of_pod_group(pod_group))
         self.announce(gang.group)
         self._report(gang)
 
@@ -309,7 +314,7 @@ class Gangs:
 
     def _remove_gang(self, gang: Gang) -> None:
         self.by_id.pop(gang.id, None)
-        self._problems.pop(gang.id, None)
+        self.problems.forget(gang.id)
         if not any(True for _ in self.in_group(gang.group)):
             self.groups.pop(gang.group.ids, None)
         else:
@@ -321,7 +326,7 @@ class Gangs:
             found = self.groups[ids] = GangGroup(ids)
         return found
 
-    def _initialise(self, gang: Gang, spec: GangSpec, source: Object) -> None:
+    def _initialise(self, gang: Gang, spec: GangSpec) -> None:
         """Take over what a gang wants. The group that it belongs to is the one that was named first."""
         if gang.spec is None and spec.groups and spec.groups != gang.group.ids:
             alone = gang.group
@@ -330,12 +335,20 @@ class Gangs:
             if alone.ids == (gang.id,):
                 self.groups.pop(alone.ids, None)
         gang.spec = spec
-        if self._problems.get(gang.id, ()) == spec.problems:
-            return
-        self._problems[gang.id] = spec.problems
-        if spec.problems:
-            log.warning("a gang says something that cannot be used", gang=gang.id, problems=list(spec.problems))
-            self._handle.event_on(source, EventText("Warning", PROBLEM_EVENT, "Scheduling", "; ".join(spec.problems)))
+        self.problems.report(gang.id, "spec", "; ".join(spec.problems), gang.members)
+
+    def _find_competing(self, gang: Gang, pods: Iterable[Pod]) -> None:
+        """Report the first member that says of its gang what another source says otherwise, also on the other PodGroups that it names."""
+        pod_group = self._pod_groups.get(gang.id)
+        for pod in pods:
+            text = competing_sources(pod, pod_group)
+            if text:
+                for name in dict.fromkeys(names_of_gangs(pod.metadata).values()):
+                    id = f"{pod.metadata.namespace}/{name}"  # noqa: A001
+                    if id == gang.id or id in self._pod_groups:
+                        self.problems.report(id, "sources", text, gang.members if id == gang.id else {})
+                return
+        self.problems.report(gang.id, "sources", "", {})
 
     def _report(self, gang: Gang) -> None:
         for follower in self._followers:

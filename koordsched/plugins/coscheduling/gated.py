@@ -1,16 +1,19 @@
 """Why members are held back, in their conditions: PodScheduled=False with the reason SchedulingGated (coscheduling.md §13, D9).
 
 Members of a gang come one after the other within moments, so a condition is written only when a member is still held back after a second.
+Then a gang that its group names and of which nothing is known is also reported on the PodGroup.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from koordsched.api.koordinator.gang_membership import GROUPS
+
 if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.framework.handle import Handle
-    from koordsched.plugins.coscheduling.gangs import Gangs
+    from koordsched.plugins.coscheduling.gangs import Gang, Gangs
 
 DELAY_SECONDS = 1.0
 
@@ -34,7 +37,13 @@ class GatedConditions:
     def _write(self) -> None:
         self._due = False
         wanted, self._wanted = self._wanted, {}
+        gangs: dict[str, Gang] = {}
         for uid, (pod, problem) in wanted.items():
             gang = self._gangs.of(uid)
             if gang is not None and pod.key in gang.ready and self._gangs.why_incomplete(gang, pod.key) == problem:
                 self._handle.report_gated(pod, problem)
+                gangs[gang.id] = gang
+        for gang in gangs.values():
+            missing = self._gangs.missing_of(gang.group)
+            text = f"{GROUPS}: there is neither a pod nor a PodGroup of {', '.join(missing)}, for which the gang waits" if missing else ""
+            self._gangs.problems.report(gang.id, "groups", text, gang.members)

@@ -184,7 +184,10 @@ class Coscheduling(
         if self._engine is None:
             return None, NO_PREEMPTION
         refusal = refused_by_admission(pod, diagnosis)
-        return (None, refusal) if refusal is not None else await self._engine.preempt_for_job(Job(pod, diagnosis, members()))
+        if refusal is not None:
+            return None, refusal
+        pods = members()
+        return await self._engine.preempt_for_job(Job(pod, diagnosis, pods, self.regions_for(pod, pods)))
 
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
         """Preempt for a pod that goes alone, where that is enabled; else leave it to the plugins behind this one."""

@@ -45,7 +45,8 @@ class NetworkTopology:
         self._tree: NetworkTree | None = None
         self._rows: dict[str, int] = {}  # by node name: its row in the tree
         self._stale: set[str] = set()  # names of nodes that have changed
-        self._problem = ""
+        self.problem = ""
+        """Why the layers that the object has now make no tree, "" if they do."""
         self._generation = 0  # counts trees
         self._work: WorkQueue[str] = WorkQueue("status of the ClusterNetworkTopology")
         self._nodes: Mapping[str, Node] = {}
@@ -96,14 +97,14 @@ class NetworkTopology:
             layers = layers_of(topology.spec.network_topology_spec)
         except LayerError as error:
             problem = str(error)
-            if problem != self._problem:
+            if problem != self.problem:
                 instead = "there is no tree" if self._tree is None else "the tree before stays"
                 text = f"spec.networkTopologySpec: {problem}; {instead}"
                 log.warning("a ClusterNetworkTopology cannot be used", object=OBJECT, problem=text)
                 self._handle.event_on(topology, EventText("Warning", PROBLEM_EVENT, "Scheduling", text))
-            self._problem = problem
+            self.problem = problem
             return
-        self._problem = ""
+        self.problem = ""
         if self._tree is None or self._tree.layers != layers:
             self._tree, self._rows, self._stale = NetworkTree(layers), {}, set(self._nodes)
             self._generation += 1
@@ -119,7 +120,7 @@ class NetworkTopology:
 
     async def _write_status(self, name: str) -> None:
         tree, topology = self.tree, self._objects.get(name)
-        if tree is None or topology is None or self._problem:
+        if tree is None or topology is None or self.problem:
             return
         wanted = tuple(status_of(tree))
         if wanted == topology.status.detail_status:

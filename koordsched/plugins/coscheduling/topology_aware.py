@@ -11,36 +11,34 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from koordsched.api.kinds import POD_GROUP
 from koordsched.api.koordinator.network_topology import TOPOLOGY_SELECTOR, TOPOLOGY_SPEC
-from koordsched.cluster.event_series import EventText
 from koordsched.framework.diagnosis import fit_error
 from koordsched.framework.group_plan import GroupPlanPlugin
 from koordsched.framework.interface import GangTurn, GroupRefusal, Normalize, PreScorePlugin, ScoreNodesPlugin
 from koordsched.framework.status import SKIP
-from koordsched.log import get_logger
+from koordsched.plugins.coscheduling.problems import TOPOLOGY_IGNORED
 from koordsched.plugins.coscheduling.reasons import NO_TOPOLOGY
-from koordsched.plugins.coscheduling.topology import topology_of
+from koordsched.plugins.coscheduling.topology import OBJECT, topology_of
 from koordsched.plugins.coscheduling.topology_attraction import SelectedPods, rank_rows, selector_of
-from koordsched.plugins.coscheduling.topology_plan import PlacedPods, TopologyPlan, in_order
+from koordsched.plugins.coscheduling.topology_plan import Gathering, PlacedPods, TopologyPlan, in_order
+from koordsched.plugins.coscheduling.topology_regions import regions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Sequence
 
-    from koordsched.api.koordinator.gangs import PodGroup
+    from koordsched.api.koordinator.network_topology import TopologySpec
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import Nodes
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.group_plan import GroupPlan, SlotCount
     from koordsched.framework.handle import Handle
     from koordsched.framework.interface import Scores
+    from koordsched.framework.preemption.regions import Region
     from koordsched.framework.status import Status
     from koordsched.plugins.coscheduling.gangs import Gang, Gangs
 
-log = get_logger(__name__)
-
+UNAWARE = f"{TOPOLOGY_SPEC}: awareNetworkTopology is false in the scheduler's configuration; the members go to any nodes"
 RANKS_STATE = "Coscheduling/ranks"  # (rows, ranks)
-UNAWARE_EVENT = "TopologyIgnored"
 
 
 class TopologyAware(GroupPlanPlugin, PreScorePlugin, ScoreNodesPlugin):
@@ -57,8 +55,6 @@ class TopologyAware(GroupPlanPlugin, PreScorePlugin, ScoreNodesPlugin):
         self._aware = aware
         self._topology = topology_of(handle)
         self._selected = handle.cache.shared.one(SelectedPods, lambda: SelectedPods(handle.cache))
-        self._groups: Mapping[str, PodGroup] = handle.informer(POD_GROUP).store
-        self._reported: set[str] = set()  # gangs of which it was reported that their spec is ignored
 
     # The turn of a group
 
@@ -66,8 +62,8 @@ class TopologyAware(GroupPlanPlugin, PreScorePlugin, ScoreNodesPlugin):
         gang = self._gangs.of(first.uid)
         if gang is None or gang.spec is None or gang.spec.topology is None:
             return False
-        if not self._aware:
-            self._report_unaware(gang, first)
+        text = "" if self._aware else UNAWARE
+        self._gangs.problems.report(gang.id, "unaware", text, gang.members, TOPOLOGY_IGNORED)
         return self._aware
 
     def turn_of_one(self, gang: Gang, pod: PodInfo) -> Sequence[GangTurn] | None:
@@ -79,16 +75,37 @@ class TopologyAware(GroupPlanPlugin, PreScorePlugin, ScoreNodesPlugin):
         return (GangTurn(gang.id, (pod.key,), 1, spec.strict),) if placed else None
 
     def plan(self, first: PodInfo, members: Sequence[PodInfo], count: SlotCount) -> GroupPlan | GroupRefusal:
-        gang, tree = self._gangs.of(first.uid), self._topology.tree
-        if tree is None:
-            text = fit_error(self._handle.cache.table.live_count, {}, NO_TOPOLOGY)
-            return GroupRefusal("", first.key, text, 0, frozenset({self.name}))
+        gang, ordered = self._gangs.of(first.uid), in_order(members)
         spec = None if gang is None or gang.spec is None else gang.spec.topology
         if gang is None or spec is None:
             raise LookupError(f"{first.key} is in no gang with a topology spec")
-        plan = TopologyPlan(self._handle.cache, tree, spec, in_order(members), (first.key, self.name))
-        refusal = plan.prepare(count, self._placed(gang, selector_of(in_order(members)[0])))
+        gathering = self._gathering(gang, spec, ordered)
+        problem = self._topology.problem
+        layers = f"{TOPOLOGY_SPEC}: the layers of ClusterNetworkTopology {OBJECT} make no tree: {problem}" if problem else ""
+        if problem and gathering is not None:
+            layers += "; those that it had before count"
+        self._gangs.problems.report(gang.id, "layers", layers, gang.members)
+        if gathering is None:
+            text = fit_error(self._handle.cache.table.live_count, {}, f"{NO_TOPOLOGY}: {problem}" if problem else NO_TOPOLOGY)
+            return GroupRefusal("", first.key, text, 0, frozenset({self.name}))
+        nominator = self._handle.nominator
+        nominated = {pod.key: node for pod in ordered if (node := nominator.node_of(pod.uid))}
+        plan = TopologyPlan(self._handle.cache, gathering, ordered, (first.key, self.name), nominated)
+        refusal = plan.prepare(count)
         return plan if refusal is None else refusal
+
+    def regions_for(self, first: PodInfo, members: Sequence[PodInfo]) -> Sequence[Region] | None:
+        """Return the domains of which one has to take all these members of the group of the popped pod; None: they go to any nodes."""
+        gang = self._gangs.of(first.uid)
+        spec = None if gang is None or gang.spec is None else gang.spec.topology
+        if not self._aware or gang is None or spec is None:
+            return None
+        gathering = self._gathering(gang, spec, in_order(members))
+        return () if gathering is None else regions_of(gathering, len(members))
+
+    def _gathering(self, gang: Gang, spec: TopologySpec, ordered: Sequence[PodInfo]) -> Gathering | None:
+        tree = self._topology.tree
+        return None if tree is None else Gathering(tree, spec, self._placed(gang, selector_of(ordered[0])))
 
     def _placed(self, gang: Gang, value: str) -> PlacedPods:
         """Return where members of the group are already, and other pods that attract members by this value of the selector."""
@@ -104,15 +121,6 @@ class TopologyAware(GroupPlanPlugin, PreScorePlugin, ScoreNodesPlugin):
                 if not value or pod.metadata.annotations.get(TOPOLOGY_SELECTOR, "") != value:
                     existing[state.node.row] += 1
         return PlacedPods(existing, bound)
-
-    def _report_unaware(self, gang: Gang, first: PodInfo) -> None:
-        """Say, once a gang, that its members go to any nodes."""
-        if gang.id in self._reported:
-            return
-        self._reported.add(gang.id)
-        problem = f"{TOPOLOGY_SPEC}: awareNetworkTopology is false in the scheduler's configuration; the members go to any nodes"
-        log.warning("the topology spec of a gang is ignored", gang=gang.id, problem=problem)
-        self._handle.event_on(self._groups.get(gang.id, first.pod), EventText("Warning", UNAWARE_EVENT, "Scheduling", problem))
 
     # PreScore, Score
 

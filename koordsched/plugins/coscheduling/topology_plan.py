@@ -7,6 +7,7 @@
 4. members to nodes, by index or name                          here
 
 A node that refuses a member when it is placed (its CPUs, devices or the like leave less than amounts say) has fewer slots from then on.
+Where that leads nowhere, members that are nominated go to their nodes if these are such a domain: preemption found room there for all.
 """
 
 from __future__ import annotations
@@ -50,15 +51,55 @@ class PlacedPods(msgspec.Struct, frozen=True, eq=False):
     bound: Sequence[int]
 
 
-def gather_level(tree: NetworkTree, spec: TopologySpec) -> tuple[int, str]:
-    """Return the level, and its layer, in one domain of which all members have to be: of several the one nearest to the nodes.
+class Gathering:
+    """What a topology spec asks for in the tree as it is now."""
 
-    Without one the root. UNKNOWN_LEVEL: the topology has no such layer.
+    def __init__(self, tree: NetworkTree, spec: TopologySpec, placed: PlacedPods) -> None:
+        self.tree = tree
+        self.spec = spec
+        self.placed = placed
+        self.level = gather_level(tree, spec)
+        """In one domain of which all members have to be; UNKNOWN_LEVEL if there is no such layer."""
+        self.multiples = [1] * (tree.arrays.depth + 2)
+        """For each level, rows included, what the number of members of a domain has to be a multiple of."""
+        for layer, multiple in spec.multiples:
+            if layer in tree.levels and not placed.bound:  # what is left of a gang is any number
+                self.multiples[tree.levels[layer]] = multiple
+        self.allowed = self._where_bound()
+        """Flags of the domains of the level, those that most of the bound members are in; None: none is bound in the tree."""
+
+    def _where_bound(self) -> NDArray[np.uint8] | None:
+        if self.level <= 0:
+            return None
+        domains = Counter(domain for row in self.placed.bound if (domain := self.tree.domain_of(row, self.level)) != OUTSIDE)
+        if not domains:
+            return None
+        most, arrays = max(domains.values()), self.tree.arrays
+        flags = np.zeros(arrays.rows if self.level > arrays.depth else arrays.domains, np.uint8)
+        flags[[domain for domain, members in domains.items() if members == most]] = 1
+        return flags
+
+    def allows(self, rows: Sequence[int]) -> bool:
+        """Answer whether members may be on these rows, a row for each of them."""
+        if self.level == UNKNOWN_LEVEL:
+            return False
+        domains = {self.tree.domain_of(row, self.level) for row in rows}
+        if len(domains) != 1 or OUTSIDE in domains or (self.allowed is not None and not self.allowed[domains.pop()]):
+            return False
+        return all(
+            members % multiple == 0
+            for level, multiple in enumerate(self.multiples)
+            for members in Counter(self.tree.domain_of(row, level) for row in rows).values()
+            if multiple > 1
+        )
+
+
+def gather_level(tree: NetworkTree, spec: TopologySpec) -> int:
+    """Return the level in one domain of which all members have to be: of several the one nearest to the nodes, without any the root's.
+
+    UNKNOWN_LEVEL: the topology has no such layer.
     """
-    if not spec.must_gather:
-        return 0, ""
-    layer = max(spec.must_gather, key=lambda layer: tree.levels.get(layer, UNKNOWN_LEVEL))
-    return tree.levels.get(layer, UNKNOWN_LEVEL), layer
+    return max((tree.levels.get(layer, UNKNOWN_LEVEL) for layer in spec.must_gather), default=0)
 
 
 class _Class:
@@ -74,24 +115,32 @@ class TopologyPlan:
     """The plan for some members of one group (`GroupPlan`)."""
 
     def __init__(
-        self, cache: Cache, tree: NetworkTree, spec: TopologySpec, members: Sequence[PodInfo], refused_as: tuple[str, str]
+        self,
+        cache: Cache,
+        gathering: Gathering,
+        members: Sequence[PodInfo],
+        refused_as: tuple[str, str],
+        nominated: Mapping[str, str],
     ) -> None:
-        """members: in the order of `in_order`. refused_as: the member, by key, and the plugin that a refusal of the group names."""
+        """members: in the order of `in_order`. refused_as: the member, by key, and the plugin that a refusal of the group names.
+
+        nominated: nodes of members, by key.
+        """
         self._cache = cache
-        self._tree = tree
-        self._arrays = tree.arrays
-        self._spec = spec
+        self._gathering = gathering
+        self._tree = gathering.tree
+        self._arrays = self._tree.arrays
         self._members = members
         self._first, self._plugin = refused_as
-        self.level, self.layer = gather_level(tree, spec)
+        self._nominated = nominated
+        self.level = gathering.level
         self._classes: list[_Class] = []
         self._class_of: dict[str, int] = {}  # by key of the member
         self._rows: dict[str, int] = {}  # by key of the member: of the last plan
         self._refused: dict[int, Status] = {}  # by row: why it has fewer slots than amounts say
-        self._allowed: NDArray[np.uint8] | None = None
         self._placement: MemberPlacement | None = None
 
-    def prepare(self, count: SlotCount, placed: PlacedPods) -> GroupRefusal | None:
+    def prepare(self, count: SlotCount) -> GroupRefusal | None:
         """Count slots; return the refusal if a member is refused whatever the node. PluginError."""
         uids = {pod.uid for pod in self._members}
         by_class: dict[Hashable, list[PodInfo]] = {}
@@ -103,39 +152,22 @@ class TopologyPlan:
                 return GroupRefusal("", pods[0].key, slots.refused.message, 0, slots.refused.rejectors.all)
             self._class_of |= dict.fromkeys((pod.key for pod in pods), len(self._classes))
             self._classes.append(_Class(pods, slots))
-        multiples = [1] * (self._arrays.depth + 2)
-        for layer, multiple in self._spec.multiples:
-            if layer in self._tree.levels and not placed.bound:  # what is left of a gang is any number
-                multiples[self._tree.levels[layer]] = multiple
-        classes = self._classes
+        classes, placed = self._classes, self._gathering.placed
         placement = MemberPlacement(
             self._arrays,
             self._cache.table,
             [each.slots.request for each in classes],
             [len(each.members) for each in classes],
             sorted(range(len(classes)), key=lambda klass: classes[klass].total),  # what few nodes take comes first
-            multiples,
+            self._gathering.multiples,
         )
         for klass, each in enumerate(classes):
             placement.set_most(klass, each.slots.rows, each.slots.slots)
         if placed.existing:
             rows = np.fromiter(placed.existing.keys(), np.int32, len(placed.existing))
             placement.set_existing(rows, np.fromiter(placed.existing.values(), np.int64, len(rows)))
-        self._allowed = self._where_bound(placed.bound)
         self._placement = placement
         return None
-
-    def _where_bound(self, bound: Sequence[int]) -> NDArray[np.uint8] | None:
-        """Return flags of the domains of the level that most of the bound members are in; None: none is bound in the tree."""
-        if self.level <= 0:
-            return None
-        domains = Counter(domain for row in bound if (domain := self._tree.domain_of(row, self.level)) != OUTSIDE)
-        if not domains:
-            return None
-        most = max(domains.values())
-        flags = np.zeros(self._arrays.rows if self.level > self._arrays.depth else self._arrays.domains, np.uint8)
-        flags[[domain for domain, members in domains.items() if members == most]] = 1
-        return flags
 
     # GroupPlan
 
@@ -144,13 +176,23 @@ class TopologyPlan:
         placement = self._placement
         assert placement is not None, "it was prepared"
         placement.roll_up()
-        found = None if self.level == UNKNOWN_LEVEL else placement.find(self.level, self._allowed)
+        found = None if self.level == UNKNOWN_LEVEL else placement.find(self.level, self._gathering.allowed)
         if found is None:
-            return self._refusal(placement)
+            return self._as_nominated() or self._refusal(placement)
         waiting = [iter(each.members) for each in self._classes]
         self._rows = {next(waiting[klass]).key: row for row, klass, count in found for _ in range(count)}
         names = {row: self._tree.name_of(self._arrays.depth + 1, row) for row, _, _ in found}
         return {key: names[row] for key, row in self._rows.items()}
+
+    def _as_nominated(self) -> Mapping[str, str]:
+        """Return the nodes for which the members are nominated, if these are a place for all; tried once."""
+        nominated, self._nominated = self._nominated, {}
+        nodes = {pod.key: self._cache.node(nominated.get(pod.key, "")) for pod in self._members}
+        rows = {key: node.row for key, node in nodes.items() if node is not None}
+        if len(rows) < len(nodes) or not self._gathering.allows(list(rows.values())):
+            return {}
+        self._rows = rows
+        return {key: nominated[key] for key in rows}
 
     def refused(self, member: str, before: int, status: Status) -> None:
         assert self._placement is not None, "it was prepared"
@@ -172,17 +214,19 @@ class TopologyPlan:
         for status in self._refused.values():
             reasons.update(status.reasons)
             plugins.add(status.plugin)
-        multiples = [f"{layer}={multiple}" for layer, multiple in self._spec.multiples]
+        multiples = [f"{layer}={multiple}" for layer, multiple in self._gathering.spec.multiples]
         message = no_candidates(len(self._members), self._slots(placement), fit_error(total, reasons), multiples)
-        return GroupRefusal("", self._first, fit_error(total, {}, message), 0, frozenset(plugins - {""}))
+        first = self._class_of.get(self._first)
+        diagnosis = None if first is None or self.level == UNKNOWN_LEVEL else self._classes[first].slots.refused
+        return GroupRefusal("", self._first, fit_error(total, {}, message), 0, frozenset(plugins - {""}), diagnosis)
 
     def _slots(self, placement: MemberPlacement) -> list[str]:
         """Return the domains of the layer with their slots, as texts: those with the most slots if there are many."""
         if self.level == UNKNOWN_LEVEL:
             return []
         domains, slots = placement.slots_of_level(self.level)
-        if self._allowed is not None:
-            allowed = self._allowed[domains] != 0
+        if self._gathering.allowed is not None:
+            allowed = self._gathering.allowed[domains] != 0
             domains, slots = domains[allowed], slots[allowed]
         shown = np.argsort(-slots, kind="stable")[:LISTED_DOMAINS]
         layer = self._tree.layer_name(self.level)

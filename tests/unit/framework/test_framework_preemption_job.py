@@ -25,6 +25,7 @@ from koordsched.framework.interface import FilterPlugin, PostFilterResult
 from koordsched.framework.preemption.engine import Outcome, PreemptionEngine
 from koordsched.framework.preemption.job import Job, JobSearch
 from koordsched.framework.preemption.job_by_amounts import JobRoom
+from koordsched.framework.preemption.regions import Region
 from koordsched.framework.preemption.rules import NO_VICTIMS, OVER_LIMIT, PreemptionRules, VictimRule
 from koordsched.framework.status import Status, error, unschedulable
 from koordsched.plugins import REGISTRY
@@ -105,12 +106,50 @@ async def test_several_pods_of_a_job_share_a_node_and_no_more_victims_go_than_th
     assert {call.split()[1] for call in cluster.api.calls} == {"low", "on-n2"}
 
 
-async def test_a_user_may_say_what_making_room_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+def rows_of(cluster: Cluster, *names: str) -> Any:
+    return np.array(sorted(cluster.world.cache.nodes_by_name[name].row for name in names), np.int32)
+
+
+async def test_a_job_is_in_one_region_that_with_the_fewest_victims(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(monkeypatch, others={"n2": 5, "n3": 3, "n4": 7})
+    pods = cluster.waiting(*members(2))
+    # n1 and n3 are the cheapest nodes, but n1 has two victims, and n3 is in a region with it.
+    regions = [Region(rows_of(cluster, "n1", "n3")), Region(rows_of(cluster, "n2", "n4"))]
+    result, _ = await cluster.attempt(pods, regions=regions)
+    assert result is not None
+    assert {result.nominated_node_name, cluster.nominations(pods)[1]} == {"n2", "n4"}
+    await cluster.finish()
+
+
+async def test_no_region_has_room_although_the_cluster_has(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(monkeypatch, others={"n2": 5, "n3": 3})
     pods = cluster.waiting(*members(2))
-    costs = {cluster.world.cache.nodes_by_name[name].row: cost for name, cost in (("n1", 7), ("n2", 1), ("n3", 4))}
-    result, _ = await cluster.attempt(pods, cost=lambda rows: np.array([costs[row] for row in rows.tolist()], np.int64))
-    assert (result, cluster.nominations(pods)[1]) == (PostFilterResult("n2"), "n3")
+    regions = [Region(rows_of(cluster, name)) for name in ("n1", "n2", "n3")]
+    result, status = await cluster.attempt(pods, regions=regions)
+    assert result == PostFilterResult("")
+    assert status is not None
+    assert status.message.startswith("preemption: room can be made for 1 of 2 pods: ")
+    assert cluster.world.spawned == []
+
+
+async def test_without_regions_in_question_nothing_is_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(monkeypatch, others={})
+    pods = cluster.waiting(*members(1))
+    result, status = await cluster.attempt(pods, regions=[])
+    assert result == PostFilterResult("")
+    assert status is not None
+    assert status.message.startswith("preemption: room can be made for 0 of 1 pods: ")
+
+
+async def test_in_a_region_the_smallest_part_is_used_that_costs_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(monkeypatch, others={"n2": 5, "n3": 5, "n4": 5, "n5": 5})
+    pods = cluster.waiting(*members(2))
+    parts = [Region(rows_of(cluster, "n1", "n2")), Region(rows_of(cluster, "n3")), Region(rows_of(cluster, "n4", "n5"))]
+    whole = Region(rows_of(cluster, "n1", "n2", "n3", "n4", "n5"), parts)
+    result, _ = await cluster.attempt(pods, regions=[whole])
+    assert result is not None
+    # Any two of n2 to n5 cost the same.
+    assert {result.nominated_node_name, cluster.nominations(pods)[1]} == {"n4", "n5"}
     await cluster.finish()
 
 

@@ -116,7 +116,7 @@ def test_every_expectation_is_read(tmp_path: Path) -> None:
         distinctnodes=(("default/a", "default/b"),),
         samelabel=(LabelRule(key="zone", pods=("default/a", "default/b")),),
         disjoint=("default/a", "default/b"),
-        events=(EventRule(pod="default/a", reason="Scheduled"),),
+        events=(EventRule(name="default/a", reason="Scheduled"),),
         http=(HttpRule(path="/healthz", contains="ok"),),
         within=10.0,
     )

@@ -88,6 +88,7 @@ class NetworkTree:
         self._ids: dict[Path, int] = {(): 0}
         self._paths: list[Path | None] = [()]  # by id; None: the id is free
         self._nodes = [0]  # by id, how many are below
+        self._chains: list[tuple[int, ...]] = [(0,)]  # by id: the domains that it is in from the root down, and itself
         self._free: list[int] = []
         self._row_names: dict[int, str] = {}  # of rows in the tree
         self._row_domain: NDArray[np.int32] = np.full(0, OUTSIDE, np.int32)
@@ -101,8 +102,11 @@ class NetworkTree:
         labels = node.metadata.labels
         path: list[str] = []
         for layer in self.layers:
-            name = next((name for key in layer.labels if (name := labels.get(key))), "")
-            if not name:
+            for key in layer.labels:
+                name = labels.get(key)
+                if name:
+                    break
+            else:
                 if len(path) + 1 < len(self.layers):
                     return None
                 name = node.metadata.name
@@ -138,28 +142,34 @@ class NetworkTree:
 
     def _enter(self, path: Path) -> int:
         """Count one node more below the domain and those that it is in, which are made if need be."""
-        found = 0
-        for end in range(len(path) + 1):
-            known = self._ids.get(path[:end])
-            if known is None:
-                known = self._ids[path[:end]] = self._free.pop() if self._free else len(self._paths)
-                if known == len(self._paths):
-                    self._paths.append(None)
-                    self._nodes.append(0)
-                self._paths[known] = path[:end]
-            self._nodes[known] += 1
-            found = known
+        found = self._ids.get(path)
+        if found is None:
+            for end in range(len(path) + 1):
+                if path[:end] not in self._ids:
+                    self._add(path[:end])
+            found = self._ids[path]
+        for domain in self._chains[found]:
+            self._nodes[domain] += 1
         return found
+
+    def _add(self, path: Path) -> None:
+        """Add a domain without nodes to one that there is."""
+        if not self._free:
+            self._free.append(len(self._paths))
+            self._paths.append(None)
+            self._nodes.append(0)
+            self._chains.append(())
+        domain = self._ids[path] = self._free.pop()
+        self._paths[domain] = path
+        self._chains[domain] = (*self._chains[self._ids[path[:-1]]], domain)
 
     def _leave(self, domain: int) -> None:
         """Count one node less; domains without any are forgotten."""
-        path = self._paths[domain]
-        assert path is not None, "the row was in it"
-        for end in range(len(path) + 1):
-            each = self._ids[path[:end]]
+        for each in self._chains[domain]:
             self._nodes[each] -= 1
-            if end and not self._nodes[each]:
-                del self._ids[path[:end]]
+            path = self._paths[each]
+            if path and not self._nodes[each]:
+                del self._ids[path]
                 self._paths[each] = None
                 self._free.append(each)
 
@@ -206,6 +216,10 @@ class NetworkTree:
         known = np.minimum(rows, len(ranks) - 1)
         outside = (rows >= len(ranks)) | (self._row_domain[known] == OUTSIDE)
         return np.where(outside, len(ranks) + rows, ranks[known]).astype(np.int32)
+
+    def node_on(self, row: int) -> str:
+        """Return the name of the node that the row is in the tree for, "" for none."""
+        return self._row_names.get(row, "")
 
     def domain_of(self, row: int, level: int) -> int:
         """Return the domain of a level that a row is in, OUTSIDE for a row outside of the tree; of the lowest level the row itself."""

@@ -1,12 +1,13 @@
 """The cluster's network topology: the tree of the ClusterNetworkTopology named `default`, and its status (coscheduling.md §7.1).
 
-The tree follows the nodes: what was added, relabelled or deleted is taken in when the tree is next asked for. Layers that make no tree are
-reported once, on the object and in the log, and the tree before stays; so it does when the object is deleted. Only with
-`--enable-network-topology-manager`, which Koordinator's chart sets.
+The tree follows the nodes: what was added, relabelled or deleted is taken in when the event loop comes to it, some nodes at a time, or when
+the tree is asked for. Layers that make no tree are reported once, on the object and in the log, and the tree before stays; so it does when
+the object is deleted. Only with `--enable-network-topology-manager`, which Koordinator's chart sets.
 """
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,7 +22,7 @@ from koordsched.plugins.coscheduling.network_tree import LayerError, NetworkTree
 from koordsched.queue.events import ActionType, EventResource, cluster_event
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from koordsched.api.core import Node
     from koordsched.api.koordinator.gangs import ClusterNetworkTopology
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 OBJECT = "default"
+NODES_AT_ONCE = 500  # 2 to 4 ms of the event loop (bench/bench_topology.py)
 PROBLEM_EVENT = "InvalidTopology"
 TOPOLOGY_CHANGED = cluster_event(EventResource.CUSTOM, ActionType.UPDATE_OTHER, "clusternetworktopologies.coscheduling")
 """There is another tree than before."""
@@ -45,6 +47,7 @@ class NetworkTopology:
         self._tree: NetworkTree | None = None
         self._rows: dict[str, int] = {}  # by node name: its row in the tree
         self._stale: set[str] = set()  # names of nodes that have changed
+        self._due = False  # whether a call that takes them in is under way
         self.problem = ""
         """Why the layers that the object has now make no tree, "" if they do."""
         self._generation = 0  # counts trees
@@ -61,21 +64,39 @@ class NetworkTopology:
     @property
     def tree(self) -> NetworkTree | None:
         """The tree as of now, None where there is none. O(nodes that have changed)."""
-        tree = self._tree
-        if tree is None or not self._stale:
-            return tree
-        stale, self._stale = self._stale, set()
-        found = {name: self._cache.node(name) for name in stale}
+        if self._stale and self._tree is not None:
+            stale, self._stale = self._stale, set()
+            self._take_in(self._tree, stale)
+        return self._tree
+
+    def _take_in_some(self) -> None:
+        """Take in some of the nodes that have changed, and the others later."""
+        some = set(islice(self._stale, NODES_AT_ONCE))
+        self._stale -= some
+        if self._tree is not None:
+            self._take_in(self._tree, some)
+        self._due = bool(self._stale)
+        if self._due:
+            self._handle.call_later(0.0, self._take_in_some)
+
+    def _take_in(self, tree: NetworkTree, names: Iterable[str]) -> None:
+        found = {name: self._cache.node(name) for name in names}
         for name, info in found.items():  # rows that are free come before rows that are taken: they may be the same ones
             row = self._rows.get(name)
             if row is not None and (info is None or info.row != row):
-                tree.set_row(row, None)
+                if tree.node_on(row) == name:  # else another node has it already
+                    tree.set_row(row, None)
                 del self._rows[name]
         for name, info in found.items():
             if info is not None:
                 tree.set_row(info.row, info.node)
                 self._rows[name] = info.row
-        return tree
+
+    def _set_stale(self, names: Iterable[str]) -> None:
+        self._stale.update(names)
+        if not self._due:
+            self._due = True
+            self._handle.call_later(0.0, self._take_in_some)
 
     @property
     def version(self) -> tuple[int, int]:
@@ -86,7 +107,7 @@ class NetworkTopology:
     def node_changed(self, name: str) -> None:
         """Take note that a node may be in another domain than before, or in none."""
         if self._tree is not None:
-            self._stale.add(name)
+            self._set_stale((name,))
             self._work.add(OBJECT)
 
     def set_topology(self, topology: ClusterNetworkTopology) -> None:
@@ -106,7 +127,8 @@ class NetworkTopology:
             return
         self.problem = ""
         if self._tree is None or self._tree.layers != layers:
-            self._tree, self._rows, self._stale = NetworkTree(layers), {}, set(self._nodes)
+            self._tree, self._rows = NetworkTree(layers), {}
+            self._set_stale(self._nodes)
             self._generation += 1
             self._handle.announce(TOPOLOGY_CHANGED)
         self._work.add(OBJECT)

@@ -92,7 +92,9 @@ class PlanModel:
     def __init__(self, scheduler: Scheduler) -> None:
         self._infos = sorted(scheduler.cache.nodes_by_name.values(), key=lambda info: info.name)
         self._paths = {info.name: domains_of(info.node) for info in self._infos}
-        self._slots = {info.name: 0 if info.node.spec.taints else 32 // CPUS for info in self._infos}  # as `make_node` makes them
+        self._slots = {
+            info.name: 32 // CPUS if info.node is not None and not info.node.spec.taints else 0 for info in self._infos
+        }  # as `make_node` makes them
 
     def take(self, node: str) -> None:
         self._slots[node] -= 1

@@ -1,4 +1,4 @@
-"""What users are told of gangs that say something that cannot be used: events of the PodGroup and of members, and a line in the log.
+"""What is reported of gangs that say something that cannot be used: events of the PodGroup and of members, and a line in the log.
 
 Each text once, until it is another one. Of large gangs only the first members have an event.
 """
@@ -43,7 +43,7 @@ class GangProblems:
         self._handle = handle
         self._pod_groups: Mapping[str, PodGroup] = handle.informer(POD_GROUP).store
         self._texts: dict[str, dict[str, tuple[str, str]]] = {}  # by gang and topic: reason and text, as they were reported
-        self._told: dict[str, set[str]] = {}  # by gang: uids of members that have events
+        self._reported: dict[str, set[str]] = {}  # by gang: uids of members that have events
 
     def report(self, gang: str, topic: str, text: str, members: Mapping[str, Pod], reason: str = INVALID) -> None:
         """Report this on the PodGroup of a gang (by id) and on its members. topic: what the text replaces; "": that there is no problem."""
@@ -57,10 +57,10 @@ class GangProblems:
         pod_group = self._pod_groups.get(gang)
         if pod_group is not None:
             self._event(pod_group, reason, text)
-        told = self._told.setdefault(gang, set())
+        reported = self._reported.setdefault(gang, set())
         for pod in members.values():
-            if len(told) < MOST_MEMBERS or pod.metadata.uid in told:
-                told.add(pod.metadata.uid)
+            if len(reported) < MOST_MEMBERS or pod.metadata.uid in reported:
+                reported.add(pod.metadata.uid)
                 self._event(pod, reason, text)
 
     def knows(self, gang: str, topic: str) -> bool:
@@ -72,9 +72,9 @@ class GangProblems:
         texts = self._texts.get(gang)
         if texts is None:
             return
-        told = self._told.setdefault(gang, set())
-        if len(told) < MOST_MEMBERS:
-            told.add(pod.metadata.uid)
+        reported = self._reported.setdefault(gang, set())
+        if len(reported) < MOST_MEMBERS:
+            reported.add(pod.metadata.uid)
             for reason, text in texts.values():
                 if text:
                     self._event(pod, reason, text)
@@ -82,7 +82,7 @@ class GangProblems:
     def forget(self, gang: str) -> None:
         """Forget a gang that is gone."""
         self._texts.pop(gang, None)
-        self._told.pop(gang, None)
+        self._reported.pop(gang, None)
 
     def _event(self, regarding: Object, reason: str, text: str) -> None:
         if isinstance(regarding, ReservePod):

@@ -64,11 +64,14 @@ class Killing(NamedTuple):
 
 
 @contextmanager
-def killing(plane: ControlPlane, folder: Path, profile: Mapping[str, Any], *, qps: int, seed: int) -> Iterator[Killing]:
+def killing(
+    plane: ControlPlane, folder: Path, profile: Mapping[str, Any], *, qps: int, seed: int, flags: tuple[str, ...] = ()
+) -> Iterator[Killing]:
     """Prepare a scheduler with one profile and this many requests a second, as the service account of config/rbac.yaml."""
     rest: Rest = plane.rest()
     with service_account(rest, MANIFESTS) as token, Placements(plane.kubeconfig()) as placements:
         profiles = [{"schedulerName": "default-scheduler", **profile}]
         connection = {"qps": qps, "burst": qps // 2}
-        launch = Launch(plane, folder, plane.kubeconfig(by_token(token)), connection=connection, config={"profiles": profiles})
+        kubeconfig = plane.kubeconfig(by_token(token))
+        launch = Launch(plane, folder, kubeconfig, flags=flags, connection=connection, config={"profiles": profiles})
         yield Killing(launch, placements, Random(seed))

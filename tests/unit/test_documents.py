@@ -53,6 +53,7 @@ def test_a_documents_scenario_passes(text: str, tmp_path: Path, capsys: pytest.C
         (DOCS / "colocation.md", "`koord-scheduler simulate examples/colocation`", "colocation"),
         (ROOT / "docs/plugins/loadaware.md", "`koord-scheduler simulate examples/loadaware`", "loadaware"),
         (ROOT / "docs/plugins/elasticquota.md", "examples/quota-manifests/tree` prints:", "quota-manifests/tree"),
+        (ROOT / "docs/plugins/coscheduling.md", "`koord-scheduler simulate examples/coscheduling`", "coscheduling"),
     ],
 )
 def test_a_document_shows_what_its_example_prints(document: Path, before: str, example: str, capsys: pytest.CaptureFixture[str]) -> None:

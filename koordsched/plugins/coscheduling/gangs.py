@@ -103,6 +103,8 @@ class Gangs:
         self._handle = handle
         self._gang_of: dict[str, Gang] = {}  # by uid of the member
         self.problems = GangProblems(handle)
+        self.unfinished: dict[str, Gang] = {}
+        """Gangs of the network, by id, of which some members are bound and others still pending: these have to go near the bound ones."""
         self._followers: list[Callable[[Gang], None]] = []
         handle.informer(POD_GROUP).add_handler(_PodGroupHandler(self))
         pods = _PodHandler(self)
@@ -148,12 +150,14 @@ class Gangs:
         gang.waiting.add(key)
         if gang.group.representative == key:
             gang.group.representative = ""
+        self._note_whether_finished(gang)
 
     def unreserve(self, gang: Gang, key: str, uid: str) -> None:
         """Take note that a member has lost its node."""
         gang.waiting.discard(key)
         gang.group.waiting_on_permit.discard(uid)
         self._no_longer_bound(gang.group, uid)
+        self._note_whether_finished(gang)
 
     def let_go(self, group: GangGroup) -> None:
         """Take note that all members of the group that have nodes are bound together from now on."""
@@ -314,6 +318,7 @@ class Gangs:
 
     def _remove_gang(self, gang: Gang) -> None:
         self.by_id.pop(gang.id, None)
+        self.unfinished.pop(gang.id, None)
         self.problems.forget(gang.id)
         if not any(True for _ in self.in_group(gang.group)):
             self.groups.pop(gang.group.ids, None)
@@ -350,7 +355,15 @@ class Gangs:
                 return
         self.problems.report(gang.id, "sources", "", {})
 
+    def _note_whether_finished(self, gang: Gang) -> None:
+        pending = len(gang.ready) - len(gang.waiting) - len(gang.bound)
+        if pending > 0 and gang.bound and gang.id in self.by_id and gang.spec is not None and gang.spec.topology is not None:
+            self.unfinished[gang.id] = gang
+        elif gang.id in self.unfinished:
+            del self.unfinished[gang.id]
+
     def _report(self, gang: Gang) -> None:
+        self._note_whether_finished(gang)
         for follower in self._followers:
             follower(gang)
 

@@ -7,6 +7,7 @@ PreScore, Score     pods with a `network-topology-selector` go near the pods of 
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +21,7 @@ from koordsched.plugins.coscheduling.problems import TOPOLOGY_IGNORED
 from koordsched.plugins.coscheduling.reasons import NO_TOPOLOGY
 from koordsched.plugins.coscheduling.topology import OBJECT, topology_of
 from koordsched.plugins.coscheduling.topology_attraction import SelectedPods, rank_rows, selector_of
-from koordsched.plugins.coscheduling.topology_plan import Gathering, PlacedPods, TopologyPlan, in_order
+from koordsched.plugins.coscheduling.topology_plan import Gathering, PlacedPods, TopologyPlan, gather_level, in_order
 from koordsched.plugins.coscheduling.topology_regions import regions_of
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from koordsched.api.koordinator.network_topology import TopologySpec
     from koordsched.api.podinfo import PodInfo
+    from koordsched.cache.cache import PodState
     from koordsched.cache.nodes import Nodes
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.group_plan import GroupPlan, SlotCount
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from koordsched.plugins.coscheduling.gangs import Gang, Gangs
 
 UNAWARE = f"{TOPOLOGY_SPEC}: awareNetworkTopology is false in the scheduler's configuration; the members go to any nodes"
+MOST_UNFINISHED = 16
+"""So many gangs are looked at that are half bound and need room near their members."""
 RANKS_STATE = "Coscheduling/ranks"  # (rows, ranks)
 
 
@@ -105,7 +109,21 @@ class TopologyAware(GroupPlanPlugin, PreScorePlugin, ScoreNodesPlugin):
 
     def _gathering(self, gang: Gang, spec: TopologySpec, ordered: Sequence[PodInfo]) -> Gathering | None:
         tree = self._topology.tree
-        return None if tree is None else Gathering(tree, spec, self._placed(gang, selector_of(ordered[0])))
+        if tree is None:
+            return None
+        gathering = Gathering(tree, spec, self._placed(gang, selector_of(ordered[0])))
+        unfinished = (each for each in self._gangs.unfinished.values() if each.group is not gang.group)
+        for each in islice(unfinished, MOST_UNFINISHED):
+            if each.spec is not None and each.spec.topology is not None:
+                bound = [state.node.row for key in each.bound if (state := self._state_of(each, key)) is not None]
+                level = gather_level(tree, each.spec.topology)
+                gathering.spare(bound, level, len(each.ready) - len(each.waiting) - len(each.bound))
+        return gathering
+
+    def _state_of(self, gang: Gang, key: str) -> PodState | None:
+        """Return what the cache knows of a member that has a node; None if it has none in the table."""
+        state = self._handle.cache.pods.get(gang.members[key].metadata.uid)
+        return None if state is None or state.node.shares_row else state
 
     def _placed(self, gang: Gang, value: str) -> PlacedPods:
         """Return where members of the group are already, and other pods that attract members by this value of the selector."""
@@ -113,9 +131,8 @@ class TopologyAware(GroupPlanPlugin, PreScorePlugin, ScoreNodesPlugin):
         bound = []
         for each in self._gangs.in_group(gang.group):
             for key in each.waiting | each.bound:
-                pod = each.members[key]
-                state = self._handle.cache.pods.get(pod.metadata.uid)
-                if state is None or state.node.shares_row:
+                pod, state = each.members[key], self._state_of(each, key)
+                if state is None:
                     continue
                 bound.append(state.node.row)
                 if not value or pod.metadata.annotations.get(TOPOLOGY_SELECTOR, "") != value:

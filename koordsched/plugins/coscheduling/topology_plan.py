@@ -67,6 +67,20 @@ class Gathering:
                 self.multiples[tree.levels[layer]] = multiple
         self.allowed = self._where_bound()
         """Flags of the domains of the level, those that most of the bound members are in; None: none is bound in the tree."""
+        self.spared: list[tuple[NDArray[np.int32], int]] = []
+        """Rows of a domain, and how many slots there members of a half-bound gang need: left to them if there is other room."""
+
+    def spare(self, bound: Sequence[int], level: int, members: int) -> None:
+        """Leave room for so many members of another gang in the domain of the level where it has members on these rows."""
+        domains = Counter(domain for row in bound if (domain := self.tree.domain_of(row, max(level, 0))) != OUTSIDE)
+        if level <= 0 or not domains:
+            return
+        domain, _ = domains.most_common(1)[0]
+        if level > self.tree.arrays.depth:
+            rows = np.array([domain], np.int32)
+        else:
+            rows = np.flatnonzero(self.tree.ancestors(self.tree.row_domains)[level] == domain).astype(np.int32)
+        self.spared.append((rows, members))
 
     def _where_bound(self) -> NDArray[np.uint8] | None:
         if self.level <= 0:
@@ -138,6 +152,8 @@ class TopologyPlan:
         self._class_of: dict[str, int] = {}  # by key of the member
         self._rows: dict[str, int] = {}  # by key of the member: of the last plan
         self._refused: dict[int, Status] = {}  # by row: why it has fewer slots than amounts say
+        self._lowered: list[tuple[int, int, int]] = []  # (class, row, most): what rows take less than amounts say
+        self._is_sparing = False  # whether room is left to other gangs
         self._placement: MemberPlacement | None = None
 
     def prepare(self, count: SlotCount) -> GroupRefusal | None:
@@ -161,13 +177,31 @@ class TopologyPlan:
             sorted(range(len(classes)), key=lambda klass: classes[klass].total),  # what few nodes take comes first
             self._gathering.multiples,
         )
-        for klass, each in enumerate(classes):
-            placement.set_most(klass, each.slots.rows, each.slots.slots)
         if placed.existing:
             rows = np.fromiter(placed.existing.keys(), np.int32, len(placed.existing))
             placement.set_existing(rows, np.fromiter(placed.existing.values(), np.int64, len(rows)))
         self._placement = placement
+        self._set_slots(sparing=True)
         return None
+
+    def _set_slots(self, *, sparing: bool) -> None:
+        """Set how many members rows take. sparing: without the room that is left to other gangs, in members of this one."""
+        placement = self._placement
+        assert placement is not None, "it was prepared"
+        self._is_sparing = sparing and bool(self._gathering.spared)
+        for klass, each in enumerate(self._classes):
+            slots = each.slots.slots
+            if self._is_sparing:
+                by_row = np.zeros(self._arrays.rows, np.int32)
+                known = each.slots.rows < len(by_row)
+                by_row[each.slots.rows[known]] = slots[known]
+                for rows, members in self._gathering.spared:
+                    before = np.cumsum(by_row[rows]) - by_row[rows]
+                    by_row[rows] -= np.clip(members - before, 0, by_row[rows]).astype(np.int32)
+                slots = np.where(known, by_row[np.where(known, each.slots.rows, 0)], slots).astype(np.int32)
+            placement.set_most(klass, each.slots.rows, slots)
+        for klass, row, most in self._lowered:
+            placement.lower(klass, row, most)
 
     # GroupPlan
 
@@ -177,6 +211,9 @@ class TopologyPlan:
         assert placement is not None, "it was prepared"
         placement.roll_up()
         found = None if self.level == UNKNOWN_LEVEL else placement.find(self.level, self._gathering.allowed)
+        if found is None and self._is_sparing:
+            self._set_slots(sparing=False)
+            return self.nodes()
         if found is None:
             return self._as_nominated() or self._refusal(placement)
         waiting = [iter(each.members) for each in self._classes]
@@ -197,7 +234,8 @@ class TopologyPlan:
     def refused(self, member: str, before: int, status: Status) -> None:
         assert self._placement is not None, "it was prepared"
         row = self._rows[member]
-        self._placement.lower(self._class_of[member], row, before)
+        self._lowered.append((self._class_of[member], row, before))
+        self._placement.lower(*self._lowered[-1])
         self._refused[row] = status
 
     # Texts

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.fakes import SCHEDULER, embedded, node_manifest, pod_manifest
+from support.coscheduling import coscheduling_config
+from support.fakes import embedded, node_manifest, pod_manifest
 from support.stages import nodes_of_pods
 from support.virtual_loop import run_virtual
 
@@ -17,21 +18,7 @@ from koordsched.api.koordinator.gang_membership import GROUPS, MODE, NON_STRICT,
 from koordsched.clock import VirtualClock
 from koordsched.cluster.memory.faults import Fault
 from koordsched.cluster.port import ServerError
-from koordsched.config import Environment, load_config_object
 from koordsched.plugins.coscheduling.gangs import Gangs
-
-POINTS = ("preEnqueue", "preFilter", "reserve", "permit", "preBind", "postBind")
-CONFIG = {
-    "apiVersion": "kubescheduler.config.k8s.io/v1",
-    "kind": "KubeSchedulerConfiguration",
-    "profiles": [
-        {
-            "schedulerName": SCHEDULER,
-            "plugins": {point: {"enabled": [{"name": "Coscheduling"}]} for point in POINTS}
-            | {"preBind": {"enabled": [{"name": "Coscheduling"}, {"name": "DefaultPreBind"}]}},
-        }
-    ],
-}
 
 
 class Group(NamedTuple):
@@ -71,7 +58,7 @@ def test_gangs_are_bound_whole_or_not_at_all_and_who_fits_goes(found: list[Group
     those would fit by itself into the room that is left."""
 
     async def play(_clock: VirtualClock) -> None:
-        async with embedded(asyncio.get_running_loop(), load_config_object(CONFIG, Environment())) as world:
+        async with embedded(asyncio.get_running_loop(), coscheduling_config()) as world:
             for i, room in enumerate(rooms):
                 await world.create(NODE, node_manifest(f"n{i}", str(room)))
             if faulty:

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.fakes import SCHEDULER, embedded, node_manifest, pod_manifest
+from support.coscheduling import coscheduling_config, coscheduling_profile
+from support.fakes import embedded, node_manifest, pod_manifest
 from support.stages import nodes_of_pods
 from support.virtual_loop import run_virtual
 
@@ -18,22 +19,10 @@ from koordsched.api.koordinator.gang_membership import POD_GROUP_LABEL
 from koordsched.api.koordinator.network_topology import TOPOLOGY_SPEC
 from koordsched.clock import VirtualClock
 from koordsched.cluster.port import Ref
-from koordsched.config import Environment, load_config_object
 from koordsched.config.flag_table import Flags
 
-POINTS = ("preEnqueue", "preFilter", "preScore", "score", "reserve", "permit", "preBind", "postBind")
-CONFIG = {
-    "apiVersion": "kubescheduler.config.k8s.io/v1",
-    "kind": "KubeSchedulerConfiguration",
-    "profiles": [
-        {
-            "schedulerName": SCHEDULER,
-            "plugins": {point: {"enabled": [{"name": "Coscheduling"}]} for point in POINTS}
-            | {"preBind": {"enabled": [{"name": "Coscheduling"}, {"name": "DefaultPreBind"}]}},
-            "pluginConfig": [{"name": "Coscheduling", "args": {"awareNetworkTopology": True}}],
-        }
-    ],
-}
+CONFIG = coscheduling_config(coscheduling_profile(awareNetworkTopology=True))
+PREEMPTING = coscheduling_config(coscheduling_profile(awareNetworkTopology=True, enablePreemption=True))
 TOPOLOGY = {
     "metadata": {"name": "default"},
     "spec": {
@@ -87,7 +76,7 @@ def test_a_mustgather_gang_is_in_one_domain_of_its_layer_or_waits(
     """In the end no gang of equal members waits that fits into what is left of a domain of its layer."""
 
     async def play(_clock: VirtualClock) -> None:
-        async with embedded(asyncio.get_running_loop(), load_config_object(CONFIG, Environment()), flags=FLAGS) as world:
+        async with embedded(asyncio.get_running_loop(), CONFIG, flags=FLAGS) as world:
             await world.create(CLUSTER_NETWORK_TOPOLOGY, TOPOLOGY)
             for i, (spine, block, cpu) in enumerate(nodes):
                 await world.create(NODE, node_manifest(f"n{i}", str(cpu), spine=spine, block=block))
@@ -121,9 +110,59 @@ def test_a_mustgather_gang_is_in_one_domain_of_its_layer_or_waits(
     run_virtual(play)
 
 
+gang_alone = st.builds(
+    TopologyGang,
+    st.lists(st.sampled_from((1, 1, 2, 3)), min_size=1, max_size=5).map(tuple),
+    st.sampled_from(("Spine", "Block")),
+    st.booleans(),
+)
+pods_of_low_priority = st.lists(st.tuples(st.integers(0, 7), st.integers(1, 3), st.booleans()), max_size=10)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(gang_alone, machines, pods_of_low_priority)
+def test_no_pod_is_evicted_for_a_gang_that_is_not_bound_then(gang: TopologyGang, nodes: list[tuple[str, str, int]], others: Any) -> None:
+    """Whatever decides about its members: what the victims leave is a place for all of them, in one domain."""
+
+    async def play(_clock: VirtualClock) -> None:
+        async with embedded(asyncio.get_running_loop(), PREEMPTING, flags=FLAGS) as world:
+            await world.create(CLUSTER_NETWORK_TOPOLOGY, TOPOLOGY)
+            for i, (spine, block, cpu) in enumerate(nodes):
+                await world.create(NODE, node_manifest(f"n{i}", str(cpu), spine=spine, block=block))
+            used, ports, there = Counter[int](), set[int](), 0
+            for number, (index, cpu, port) in enumerate(others):
+                i = index % len(nodes)
+                if used[i] + cpu > nodes[i][2] or (port and i in ports):
+                    continue
+                used[i] += cpu
+                there += 1
+                manifest = pod_manifest(f"low-{number}", str(cpu))
+                manifest["spec"] |= {"nodeName": f"n{i}", "priority": 1}
+                if port:
+                    ports.add(i)
+                    manifest["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80}]
+                await world.create(POD, manifest)
+            await world.start()
+            for kind, manifest in manifests(0, gang):
+                if kind is POD:
+                    manifest["spec"]["priority"] = 100
+                await world.create(kind, manifest)
+            await world.settle()
+            await asyncio.sleep(300.0)
+            placed = nodes_of_pods(world)
+            where = [placed[f"p0-{member}"] for member in range(len(gang.cpus))]
+            left = sum(name.startswith("low-") for name in placed)
+            assert all(where) or not any(where)
+            assert all(where) or left == there, f"{there - left} of {there} were evicted for nothing"
+            domains = {nodes[int(name[1:])][: 1 if gang.layer == "Spine" else 2] for name in where if name}
+            assert len(domains) <= 1
+
+    run_virtual(play)
+
+
 def test_every_refusal_of_a_topology_and_of_a_spec_is_reported_where_its_author_looks() -> None:
     async def play(_clock: VirtualClock) -> None:
-        async with embedded(asyncio.get_running_loop(), load_config_object(CONFIG, Environment()), flags=FLAGS) as world:
+        async with embedded(asyncio.get_running_loop(), CONFIG, flags=FLAGS) as world:
             await world.create(CLUSTER_NETWORK_TOPOLOGY, TOPOLOGY)
             await world.create(NODE, node_manifest("n0", "4", spine="x", block="a"))
             await world.start()

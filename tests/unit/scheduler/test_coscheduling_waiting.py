@@ -7,14 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from support.coscheduling import coscheduling_config, coscheduling_profile
 from support.fakes import SCHEDULER, embedded, node_manifest, pod_manifest
 from support.stages import condition, metric, nodes_of_pods, ref
 
 from koordsched.api.kinds import NODE, POD
-from koordsched.config import Environment, load_config_object
 from koordsched.embedded.cluster import EmbeddedCluster
 
-POINTS = ("preEnqueue", "preFilter", "postFilter", "reserve", "permit", "preBind", "postBind")
 GANG = "gang.scheduling.koordinator.sh"
 SKIPPED = 'koord_scheduler_probe_skipped_total{profile="default-scheduler"}'
 
@@ -22,13 +21,8 @@ SKIPPED = 'koord_scheduler_probe_skipped_total{profile="default-scheduler"}'
 @asynccontextmanager
 async def world_of(*, preempts: bool = False, others: tuple[str, ...] = ()) -> AsyncIterator[EmbeddedCluster]:
     """Make a cluster with Coscheduling and nothing on it. others: names of further profiles that are the same."""
-    plugins: dict[str, Any] = {point: {"enabled": [{"name": "Coscheduling"}]} for point in POINTS}
-    plugins["postFilter"]["disabled"] = [{"name": "*"}]
-    plugins["preBind"]["enabled"].append({"name": "DefaultPreBind"})
-    args = [{"name": "Coscheduling", "args": {"enablePreemption": preempts}}]
-    profiles = [{"schedulerName": name, "plugins": plugins, "pluginConfig": args} for name in (SCHEDULER, *others)]
-    config = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": profiles}
-    async with embedded(asyncio.get_running_loop(), load_config_object(config, Environment())) as world:
+    profiles = [coscheduling_profile(name, enablePreemption=preempts) for name in (SCHEDULER, *others)]
+    async with embedded(asyncio.get_running_loop(), coscheduling_config(*profiles)) as world:
         yield world
 
 

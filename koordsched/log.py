@@ -72,9 +72,11 @@ class Logger:
         import structlog  # noqa: PLC0415  # see the module's docstring
 
         if _quiet:
+            _leave_out_locals()
             return structlog.wrap_logger(structlog.PrintLogger(sys.stderr)).bind(**self._fields)
         if self._bound is None or self._style is not _style:
             self._style = _style
+            _leave_out_locals()
             self._bound = structlog.get_logger(self._name) if _style is None else _styled(_style, self._name)
             self._bound = self._bound.bind(**self._fields)
         return self._bound
@@ -83,6 +85,15 @@ class Logger:
 _quiet = False
 _verbosity = 0
 _style: Style | None = None  # None: structlog's own
+
+
+def _leave_out_locals() -> None:
+    """Let structlog write tracebacks without the values of variables: a scheduler's are the whole cluster, which takes minutes to write."""
+    import structlog  # noqa: PLC0415  # see the module's docstring
+
+    for processor in structlog.get_config()["processors"]:
+        if isinstance(processor, structlog.dev.ConsoleRenderer):
+            processor.exception_formatter = structlog.dev.plain_traceback
 
 
 def get_logger(name: str) -> Logger:

@@ -34,6 +34,29 @@ def _as_before() -> Iterator[None]:
     set_verbosity(before)
 
 
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_traceback_shows_no_values_of_variables(quiet: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not those of a scheduler, which are the whole cluster, as structlog would with rich."""
+    monkeypatch.setattr("koordsched.log._quiet", quiet)
+    shown = []
+
+    class Cluster:
+        def __repr__(self) -> str:
+            shown.append(self)
+            return "50,000 pods"
+
+    def fail(_cluster: Cluster) -> None:
+        raise ValueError("no way")
+
+    try:
+        fail(Cluster())
+    except ValueError:
+        get_logger("koordsched.x").exception("binding failed")
+    out, err = capsys.readouterr()
+    assert "ValueError: no way" in (err if quiet else out)
+    assert shown == []
+
+
 def test_a_line_of_text_has_klogs_head_and_quoted_fields() -> None:
     log = Log("text")
     get_logger("koordsched.scheduler.x").bind(pod="default/p").info(

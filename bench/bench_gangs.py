@@ -30,6 +30,7 @@ from koordsched.queue.queued_pod import QueuedPodInfo
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
 
 NODES, MEMBERS = 5_000, 5_000
+CARD = "example.com/card"
 POINTS = ("preEnqueue", "preFilter", "postFilter", "reserve", "permit", "preBind", "postBind")
 
 
@@ -69,15 +70,16 @@ def running(preempts: bool = False) -> Iterator[tuple[Scheduler, asyncio.Abstrac
         loop.close()
 
 
-def arrive(scheduler: Scheduler, gang: str, cpus: list[str], priority: int = 0) -> None:
-    """Let a PodGroup and its members come, as their watches would report them."""
+def arrive(scheduler: Scheduler, gang: str, cpus: list[str], priority: int = 0, card: bool = False) -> None:
+    """Let a PodGroup and its members come, as their watches would report them. card: whether each asks for one."""
     metadata = ObjectMeta(name=gang, namespace="default", uid=f"group-{gang}")
     group = PodGroup(metadata=metadata, spec=PodGroupSpec(min_member=len(cpus)))
     scheduler._informers.of(POD_GROUP)._objects.apply(WatchEvent(ADDED, group))
     for number, cpu in enumerate(cpus):
         name = f"{gang}-{number:05d}"
-        made = pod(name).cpu(cpu).memory("512Mi").label(POD_GROUP_LABEL, gang).uid(f"uid-{name}").priority(priority).build()
-        scheduler._informers.of(POD)._objects.apply(WatchEvent(ADDED, made))
+        made = pod(name).cpu(cpu).memory("512Mi").label(POD_GROUP_LABEL, gang).uid(f"uid-{name}").priority(priority)
+        made = made.request(CARD, "1") if card else made
+        scheduler._informers.of(POD)._objects.apply(WatchEvent(ADDED, made.build()))
 
 
 def take_turn(scheduler: Scheduler, info: QueuedPodInfo) -> None:
@@ -173,13 +175,16 @@ def bench_gangs_of_3(benchmark: Any) -> None:
         loop.run_until_complete(run())
 
 
-def bench_event_with_1000_gangs_waiting(benchmark: Any) -> None:
+@pytest.mark.parametrize("lacking", ["member", "slots"])
+def bench_event_with_1000_gangs_waiting(benchmark: Any, lacking: str) -> None:
+    """member: one of each gang fits nowhere. slots: each would fit, but there are too few slots for all three together."""
     gangs = 1000
     with running() as (scheduler, loop):
 
         async def run() -> None:
+            scheduler.cache.set_node(make_node(1).allocatable(CARD, "2").build())
             for number in range(gangs):
-                arrive(scheduler, f"g{number}", ["500m", "500m", "64"])
+                arrive(scheduler, f"g{number}", ["500m", "500m", "64" if lacking == "member" else "500m"], card=lacking == "slots")
             for _ in range(gangs):
                 info = scheduler.queue.pop()
                 assert info is not None
@@ -191,6 +196,7 @@ def bench_event_with_1000_gangs_waiting(benchmark: Any) -> None:
                 scheduler.queue.move_all(ASSIGNED_POD_DELETE, gone, None)
 
             benchmark.pedantic(event, rounds=1)
+            assert scheduler.queue.sizes().unschedulable == gangs
             benchmark.extra_info["gangs"] = gangs
 
         loop.run_until_complete(run())

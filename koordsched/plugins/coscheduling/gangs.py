@@ -288,12 +288,13 @@ class Gangs:
     def set_pod_group(self, pod_group: PodGroup) -> None:
         """Take over a PodGroup that was added or has changed."""
         id = _key(pod_group)  # noqa: A001
-        gang = self.by_id.get(id) or self._add_gang(id)
-        gang.of_pod_group = True
-        gang.group.blocking = ""  # all its members are asked again below
-        self._find_competing(gang, gang.members.values())
-        self._initialise(gang, spec_of_pod_group(pod_group))
-        self.announce(gang.group)
+        gang, spec = self.by_id.get(id) or self._add_gang(id), spec_of_pod_group(pod_group)
+        if not gang.of_pod_group or gang.spec != spec:  # not for its status, which the controller writes
+            gang.of_pod_group = True
+            gang.group.blocking = ""  # all its members are asked again below
+            self._find_competing(gang, gang.members.values())
+            self._initialise(gang, spec)
+            self.announce(gang.group)
         self._report(gang)
 
     def remove_pod_group(self, pod_group: PodGroup) -> None:

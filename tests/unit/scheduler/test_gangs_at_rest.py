@@ -1,0 +1,183 @@
+"""What gangs cost that wait: turns, requests and looks at nodes, which are counted (coscheduling.md §6, checklist 32)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from support.fakes import SCHEDULER, embedded, node_manifest, pod_manifest
+from support.stages import condition, nodes_of_pods
+
+from koordsched.api.kinds import EVENT, NODE, POD, POD_GROUP
+from koordsched.api.koordinator.gang_membership import GROUPS, POD_GROUP_LABEL
+from koordsched.cluster.memory.cluster import MemoryCluster
+from koordsched.cluster.port import Patch, Ref
+from koordsched.config import Environment, load_config_object
+from koordsched.embedded.cluster import EmbeddedCluster
+from koordsched.framework.shapes import Shapes
+from koordsched.scheduler.group_turn import GroupTurn, GroupTurns
+
+POINTS = ("preEnqueue", "preFilter", "reserve", "permit", "preBind", "postBind")
+PLUGINS: dict[str, Any] = {point: {"enabled": [{"name": "Coscheduling"}]} for point in POINTS}
+PLUGINS["preBind"]["enabled"].append({"name": "DefaultPreBind"})
+CONFIG = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [{"schedulerName": SCHEDULER, "plugins": PLUGINS}],
+}
+MINUTE = 60.0
+
+
+@asynccontextmanager
+async def world_of() -> AsyncIterator[EmbeddedCluster]:
+    async with embedded(asyncio.get_running_loop(), load_config_object(CONFIG, Environment())) as world:
+        yield world
+
+
+async def gang(world: EmbeddedCluster, name: str, cpus: list[str]) -> None:
+    metadata = {"name": name, "namespace": "default"}
+    await world.create(POD_GROUP, {"metadata": metadata, "spec": {"minMember": len(cpus)}})
+    for number, cpu in enumerate(cpus):
+        made = pod_manifest(f"{name}-{number:04d}", cpu)
+        made["metadata"]["labels"] = {POD_GROUP_LABEL: name}
+        await world.create(POD, made)
+
+
+@pytest.fixture
+def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Return counts: turns of groups, members that were placed in them, and patches of the status of pods by name."""
+    found: Counter[str] = Counter()
+    run, place, patch = GroupTurns.run, GroupTurn.place_member, MemoryCluster.patch
+
+    async def counted_run(self: GroupTurns, *args: Any) -> bool:
+        found["turns"] += 1
+        return await run(self, *args)
+
+    async def counted_place(self: GroupTurn, *args: Any) -> str:
+        found["placed"] += 1
+        return await place(self, *args)
+
+    async def counted_patch(self: MemoryCluster, ref: Ref, body: Patch) -> Any:
+        if ref.kind is POD and body.subresource == "status":
+            found["patches"] += 1
+            found[f"patches of {ref.name}"] += 1
+        return await patch(self, ref, body)
+
+    monkeypatch.setattr(GroupTurns, "run", counted_run)
+    monkeypatch.setattr(GroupTurn, "place_member", counted_place)
+    monkeypatch.setattr(MemoryCluster, "patch", counted_patch)
+    return found
+
+
+async def test_100_impossible_gangs_of_an_idle_cluster_are_tried_once_in_five_minutes_and_write_nothing(counts: Counter[str]) -> None:
+    """A turn that finds too few slots costs some 0.1 ms: 100 of them in 300 s are a 30,000th of a core, far below 2 %."""
+    async with world_of() as world:
+        await world.create(NODE, node_manifest("n1", "4"))
+        await world.start()
+        for number in range(100):
+            await gang(world, f"g{number:02d}", ["1"] * 8)
+        await world.sleep(10)
+        assert counts["turns"] == 100
+        assert counts["placed"] == 0
+        written = counts["patches"]
+        await world.sleep(30 * MINUTE)
+        assert counts["turns"] <= 100 * (1 + 6)  # the flush of unschedulable pods, every five minutes
+        assert counts["placed"] == 0
+        assert counts["patches"] == written
+        await world.create(NODE, node_manifest("n2", "4"))
+        await world.sleep(12)  # the longest backoff is 10 s
+        assert sum(bool(node) for node in nodes_of_pods(world).values()) == 8
+
+
+async def test_a_failed_gang_of_5000_costs_one_requeue_one_event_and_one_condition_a_member(counts: Counter[str]) -> None:
+    async with world_of() as world:
+        for index in range(50):
+            await world.create(NODE, node_manifest(f"n{index}", "100"))
+        await world.start()
+        await gang(world, "g", ["1"] * 4999 + ["101"])
+        await world.sleep(30)
+        assert counts["turns"] == 1
+        assert max(count for name, count in counts.items() if name.startswith("patches of")) <= 2  # held back at first, while members came
+        assert condition(world, "g-4999")[1] == "0/50 nodes are available: 50 Insufficient cpu."
+        assert condition(world, "g-0000")[1].startswith('GangGroup "default/g" gets rejected due to member Pod "default/g-4999"')
+        events = [raw for raw in world.cluster.raws(EVENT) if raw["reason"] == "FailedScheduling"]
+        assert len(events) == 1
+        before = counts["patches"]
+        await world.sleep(4 * MINUTE)
+        assert (counts["turns"], counts["patches"]) == (1, before)
+
+
+async def test_a_turn_of_a_large_gang_looks_at_each_node_once_and_then_at_those_that_got_a_member(
+    counts: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop is held for as long as a turn takes, so what a turn does grows with nodes and members, never with their product."""
+    nodes, members = 300, 600
+    looked_at = 0
+    filter_all = Shapes.filter
+
+    def counted_filter(self: Shapes, shape: Any, pod: Any) -> int:
+        nonlocal looked_at
+        looked_at += shape.evaluation.behind()
+        return filter_all(self, shape, pod)
+
+    monkeypatch.setattr(Shapes, "filter", counted_filter)
+    async with world_of() as world:
+        for index in range(nodes):
+            await world.create(NODE, node_manifest(f"n{index}", "4"))
+        await world.start()
+        await gang(world, "g", ["1"] * members)
+        await world.sleep(5)
+        assert all(nodes_of_pods(world).values())
+        assert counts["turns"] == 1
+        assert counts["placed"] == members
+        assert looked_at <= nodes + 2 * members
+
+
+async def test_an_event_that_leaves_too_few_slots_tries_none_of_the_gangs_that_wait(counts: Counter[str]) -> None:
+    async with world_of() as world:
+        await world.create(NODE, node_manifest("n1", "3"))
+        await world.start()
+        for number in range(50):
+            await gang(world, f"g{number:02d}", ["1"] * 12)
+        await world.sleep(20)
+        assert counts["turns"] == 50
+        for index in range(8):
+            await world.create(NODE, node_manifest(f"more-{index}", "1"))
+            await world.sleep(12)
+        assert counts["turns"] == 50
+        await world.create(NODE, node_manifest("last", "1"))
+        await world.sleep(30)
+        assert sum(bool(node) for node in nodes_of_pods(world).values()) == 12
+
+
+async def test_the_condition_of_a_member_that_is_held_back_is_written_once_a_second_at_most_and_once_a_reason(counts: Counter[str]) -> None:
+    """D9. Another gang of the group comes and goes ten times a second."""
+    async with world_of() as world:
+        await world.create(NODE, node_manifest("n1", "8"))
+        await world.start()
+        groups = '["default/g","default/other"]'
+        metadata = {"name": "g", "namespace": "default", "annotations": {GROUPS: groups}}
+        await world.create(POD_GROUP, {"metadata": metadata, "spec": {"minMember": 1}})
+        made = pod_manifest("p", "1")
+        made["metadata"]["labels"] = {POD_GROUP_LABEL: "g"}
+        await world.create(POD, made)
+        await world.sleep(3)
+        check = "basic check: memberGangs [default/other] doesn't exists"
+        text = f"gangGroup [default/g default/other] {check}, current gang: default/g, podName: default/p"
+        assert condition(world, "p") == ("SchedulingGated", text)
+        assert counts["patches of p"] == 1
+        await world.sleep(MINUTE)
+        assert counts["patches of p"] == 1
+        other = {"metadata": {"name": "other", "namespace": "default"}, "spec": {"minMember": 1}}
+        for _ in range(30):
+            await world.create(POD_GROUP, other)
+            await world.sleep(0.1)
+            await world.delete(Ref(POD_GROUP, "default", "other"))
+            await world.sleep(0.1)
+        assert counts["patches of p"] <= 1 + 6
+        await world.sleep(3)
+        assert condition(world, "p") == ("SchedulingGated", text)

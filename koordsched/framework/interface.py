@@ -505,6 +505,8 @@ class GroupTurnPlugin(Plugin):
     """
 
     extension_point = extension_points.PRE_ENQUEUE
+    preempts: bool = False
+    """Whether `preempts_for_groups` is to be asked at all: what it is asked about a group that waits costs something at each event."""
 
     @abstractmethod
     def group_turn(self, pod: PodInfo) -> Sequence[GangTurn] | None:

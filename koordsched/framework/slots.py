@@ -20,7 +20,7 @@ from koordsched.framework.diagnosis import count_reasons
 from koordsched.framework.row_refusals import NO_REFUSALS, NO_ROWS, RowRefusals
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable
+    from collections.abc import Callable, Collection, Hashable
 
     from numpy.typing import NDArray
 
@@ -69,10 +69,10 @@ class NodeSlots(msgspec.Struct, frozen=True, eq=False):
 
 
 class Shortage(NamedTuple):
-    """All nodes together take so many pods of a class and no more; the diagnosis says why no node takes one beside them."""
+    """All nodes together take so many pods of a class and no more. diagnose: why no node takes one beside them; to be asked at once."""
 
     slots: int
-    diagnosis: Diagnosis
+    diagnose: Callable[[], Diagnosis]
 
 
 class SlotCounter:
@@ -93,39 +93,46 @@ class SlotCounter:
             return self._shortage(pod, wanted, group, helped)
 
     def _shortage(self, pod: PodInfo, wanted: int, group: Collection[str], helped: Collection[str]) -> Shortage | None:
-        shapes, diagnoses = self._shapes, self._shapes.diagnoses
+        shapes, table = self._shapes, self._cache.table
         shape = shapes.pre_filter(pod)
         restriction, found = shape.restriction, None
         if shape.pre_filtered.refusal is not None:
-            refused = diagnoses.refusals(shape, pod, NO_REFUSALS)
-            return None if refused.plugins.intersection(helped) else Shortage(0, refused)
+            refused = shapes.diagnoses.refusals(shape, pod, NO_REFUSALS)
+            return None if refused.plugins.intersection(helped) else Shortage(0, lambda: refused)
         if restriction is not None:
             found = shapes.filter_restricted(shape, pod, restriction)
         feasible = shapes.filter(shape, pod) if found is None else len(found.feasible)
         if feasible >= wanted and not len(self._nominator):
             return None
-        rows = shape.evaluation.feasible_rows() if found is None else found.feasible
-        few, total = NO_REFUSALS, 0
+        verdicts: FilterVerdicts = shape.evaluation if found is None else found
+        if any(plugin.name in helped for plugin in shape.filters):  # as a rule none of these runs for the pod
+            refusing = {shape.filters[f].name for f, _, _ in verdicts.histogram()}
+            if not refusing.isdisjoint(helped):
+                return None
+        rows, codes, total, by = verdicts.feasible_rows(), NO_ROWS, 0, 0
         if feasible:
             requests = [(f, plugin.fit_request(shape.state, pod)) for f, plugin in enumerate(shape.filters)]
-            f, request = next((pair for pair in requests if pair[1] is not None), (0, None))
-            if request is None:
+            by, request = next((pair for pair in requests if pair[1] is not None), (0, None))
+            if request is None or shape.filters[by].name in helped:
                 return None
-            slots = fit_slots(self._cache.table, request, rows, wanted)
+            slots = fit_slots(table, request, rows, wanted)
             if len(self._nominator):
                 self._keep_room(pod, request, rows, slots, group)
             total = int(slots.sum())
             if total >= wanted:
                 return None
-            codes = fit_after(self._cache.table, request, rows, slots)
+            codes = fit_after(table, request, rows, slots)
             if not codes.all():  # nominated pods keep the room, and why is not known here
                 return None
-            few = RowRefusals.of_codes(rows, codes, partial(shapes.simulation(shape, found).explain, f, pod))
-        if found is None or restriction is None:
-            refused = diagnoses.refusals(shape, pod, few)
-        else:
-            refused = diagnoses.refusals_restricted(shape, pod, restriction, found, few)
-        return None if refused.plugins.intersection(helped) else Shortage(total, refused)
+
+        def diagnose() -> Diagnosis:
+            with shapes.view(pod):
+                few = RowRefusals.of_codes(rows, codes, partial(shapes.simulation(shape, verdicts).explain, by, pod))
+                if found is None or restriction is None:
+                    return shapes.diagnoses.refusals(shape, pod, few)
+                return shapes.diagnoses.refusals_restricted(shape, pod, restriction, found, few)
+
+        return Shortage(total, diagnose)
 
     def count(self, pod: PodInfo, most: int, group: Collection[str]) -> NodeSlots:
         """Count the slots for pods like this one, at most so many a node; O(nodes whose facts have changed). PluginError.

@@ -8,6 +8,7 @@ a gang needs all of its members. It is asked again while the group waits, before
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from koordsched.framework.slots import SlotCounter, pod_class
@@ -23,12 +24,19 @@ if TYPE_CHECKING:
 
 
 class Shortfall(NamedTuple):
-    """The first member that has no room beside those before it, and why. before: how many those are."""
+    """The first member that has no room beside those before it. before: how many those are; diagnose: says why, to be asked at once."""
 
     pod: PodInfo
     gang: str
-    diagnosis: Diagnosis
+    diagnose: Callable[[], Diagnosis]
     before: int
+
+
+class _Place(NamedTuple):
+    """A member that has no room, by its place in the order of all, and what says why."""
+
+    place: int
+    diagnose: Callable[[], Diagnosis]
 
 
 class _ClassDemand:
@@ -85,22 +93,21 @@ class GroupDemand:
 
         O(members) for quotas, and for each class O(nodes whose facts have changed) as a rule.
         """
-        found: tuple[int, Diagnosis] | None = None
+        found: _Place | None = None
         for name, places in self._together.items():
             admission = context.profiles[name].admission
             refused = None if admission is None else admission.refusal_together([self._pods[place] for place in places])
-            if refused is not None and (found is None or places[refused[0]] < found[0]):
-                found = places[refused[0]], refused[1]
+            if refused is not None and (found is None or places[refused[0]] < found.place):
+                found = _Place(places[refused[0]], partial(_same, refused[1]))
         if found is None and context.cache.table.live_count:
             found = self._too_few_slots(context, pods)
         if found is None:
             return None
-        place, diagnosis = found
-        gang = next(name for begin, name in reversed(self._gangs) if begin <= place)
-        return Shortfall(self._pods[place], gang, diagnosis, place)
+        gang = next(name for begin, name in reversed(self._gangs) if begin <= found.place)
+        return Shortfall(self._pods[found.place], gang, found.diagnose, found.place)
 
-    def _too_few_slots(self, context: SchedulerContext, pods: Callable[[str], PodInfo | None]) -> tuple[int, Diagnosis] | None:
-        found: tuple[int, Diagnosis] | None = None
+    def _too_few_slots(self, context: SchedulerContext, pods: Callable[[str], PodInfo | None]) -> _Place | None:
+        found: _Place | None = None
         group = {pod.uid for pod in self._pods} if len(context.queue.nominator) else ()
         for made in self._classes.values():
             pod = pods(self._pods[made.places[0]].key) if made.least else None  # as it is now
@@ -108,6 +115,10 @@ class GroupDemand:
                 continue
             counter = SlotCounter(made.profile.shapes, context.cache, context.queue.nominator)
             short = counter.shortage(pod, made.least, group, made.profile.helped_by_arrivals)
-            if short is not None and (found is None or made.places[short.slots] < found[0]):
-                found = made.places[short.slots], short.diagnosis
+            if short is not None and (found is None or made.places[short.slots] < found.place):
+                found = _Place(made.places[short.slots], short.diagnose)
         return found
+
+
+def _same(diagnosis: Diagnosis) -> Diagnosis:
+    return diagnosis

@@ -173,17 +173,15 @@ class GroupTurns:
             responsible = None if info is None else context.profiles.get(info.profile)
             if plugin is None or info is None or responsible is None:
                 return False
-            member, diagnosis = info.pod_info, None
-            if not _wants_others(member.pod):
-                diagnosis = responsible.shapes.why_infeasible(member)
-            if diagnosis is None:  # it would fit alone; not so, perhaps, beside the others
-                first = context.queue.get(pod.key)
-                demand = None if first is None else first.group_demand
-                short = demand.shortfall(context, self._waiting) if isinstance(demand, GroupDemand) else None
-                if short is None:
-                    return False
-                member, diagnosis = short.pod, short.diagnosis
-            return not plugin.preempts_for_groups(member, diagnosis)
+            member = info.pod_info
+            diagnosis = None if _wants_others(member.pod) else responsible.shapes.why_infeasible(member)
+            if diagnosis is not None:
+                return not (plugin.preempts and plugin.preempts_for_groups(member, diagnosis))
+            # It would fit alone; not so, perhaps, beside the others.
+            first = context.queue.get(pod.key)
+            demand = None if first is None else first.group_demand
+            short = demand.shortfall(context, self._waiting) if isinstance(demand, GroupDemand) else None
+            return short is not None and not (plugin.preempts and plugin.preempts_for_groups(short.pod, short.diagnose()))
         except Exception:
             log.exception("could not find out whether a waiting group can be placed", pod=pod.key)
             return False
@@ -296,8 +294,9 @@ class GroupTurn:
         attempt = None if short is None else self.attempt(short.pod.key)
         if short is None or attempt is None:
             return None
-        self.failed, self._refusing = FailedSearch(attempt, short.diagnosis), short.diagnosis.rejectors.all
-        return GroupRefusal(short.gang, short.pod.key, short.diagnosis.message, short.before, self._refusing)
+        diagnosis = short.diagnose()
+        self.failed, self._refusing = FailedSearch(attempt, diagnosis), diagnosis.rejectors.all
+        return GroupRefusal(short.gang, short.pod.key, diagnosis.message, short.before, self._refusing)
 
     def take_over(self, other: GroupTurn) -> None:
         """Let the members that another turn of the group has placed be those of this one."""

@@ -90,6 +90,7 @@ class Coscheduling(
         self._timeout = args.default_timeout
         self._gated = handle.cache.shared.one(GatedConditions, lambda: GatedConditions(handle, self._gangs))
         self._engine = PreemptionEngine(handle, preemption_rules(self.name, self._gangs)) if args.enable_preemption else None
+        self.preempts = self._engine is not None
         handle.metrics.gauge_function(
             "scheduler_waiting_gang_group_number",
             "Gang groups of which members wait on Permit.",

@@ -230,6 +230,10 @@ class Histogram(Collector):
         """Count a value with these label values."""
         self.child(*labels).observe(value)
 
+    def remove(self, *labels: str) -> None:
+        """Show nothing with these label values any more."""
+        self._children.pop(labels, None)
+
     def tidy(self) -> None:
         for child in self._children.values():
             child.tidy()

@@ -28,7 +28,7 @@ from koordsched.framework.interface import (
     PreEnqueuePlugin,
     ReservePlugin,
 )
-from koordsched.framework.preemption.engine import PreemptionEngine
+from koordsched.framework.preemption.engine import Outcome, PreemptionEngine
 from koordsched.framework.preemption.job import Job
 from koordsched.framework.preemption.rules import refused_by_admission
 from koordsched.framework.routes import Answer, Route, RoutesPlugin, refusal
@@ -37,14 +37,14 @@ from koordsched.plugins.coscheduling.controller import PodGroupController
 from koordsched.plugins.coscheduling.endpoint import GangView
 from koordsched.plugins.coscheduling.gangs import NAME, Gang, gangs_of
 from koordsched.plugins.coscheduling.gated import GatedConditions
-from koordsched.plugins.coscheduling.preemption import preemption_rules
+from koordsched.plugins.coscheduling.preemption import PreemptionDurations, preemption_rules
 from koordsched.plugins.coscheduling.reasons import GANG_NOT_FOUND, group_rejected, represented, unreserved
 from koordsched.plugins.coscheduling.topology_attraction import selector_of
 from koordsched.plugins.coscheduling.topology_aware import TopologyAware
 from koordsched.queue.events import ActionType, ClusterEvent, EventHint, EventResource, QueueingHint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 
     from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
@@ -91,6 +91,7 @@ class Coscheduling(
         self._gated = handle.cache.shared.one(GatedConditions, lambda: GatedConditions(handle, self._gangs))
         self._engine = PreemptionEngine(handle, preemption_rules(self.name, self._gangs)) if args.enable_preemption else None
         self.preempts = self._engine is not None
+        self._durations = handle.cache.shared.one(PreemptionDurations, lambda: PreemptionDurations(handle))
         handle.metrics.gauge_function(
             "scheduler_waiting_gang_group_number",
             "Gang groups of which members wait on Permit.",
@@ -188,14 +189,21 @@ class Coscheduling(
         if refusal is not None:
             return None, refusal
         pods = members()
-        return await self._engine.preempt_for_job(Job(pod, diagnosis, pods, self.regions_for(pod, pods)))
+        return await self._timed(pod, self._engine.preempt_for_job(Job(pod, diagnosis, pods, self.regions_for(pod, pods))))
 
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
         """Preempt for a pod that goes alone, where that is enabled; else leave it to the plugins behind this one."""
         refusal = self._why_no_preemption(pod, diagnosis)
         if refusal is not None or self._engine is None:
             return None, refusal
-        return await self._engine.preempt(pod, diagnosis, diagnosis.total_nodes)
+        return await self._timed(pod, self._engine.preempt(pod, diagnosis, diagnosis.total_nodes))
+
+    async def _timed(self, pod: PodInfo, attempt: Awaitable[Outcome]) -> Outcome:
+        """Return the outcome of a preemption, and observe how long it took."""
+        gang, began = self._gangs.of(pod.uid), self._handle.clock.perf()
+        outcome = await attempt
+        self._durations.observe(pod.key if gang is None else gang.group.id, outcome[1], self._handle.clock.perf() - began)
+        return outcome
 
     def may_help(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
         return self._why_no_preemption(pod, diagnosis) is None and self._engine is not None and self._engine.may_help(pod, diagnosis)

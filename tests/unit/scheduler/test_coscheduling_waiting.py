@@ -117,3 +117,29 @@ async def test_a_representative_that_gets_a_scheduling_gate_leaves_its_gang_anot
         await world.sleep(15)
         placed = nodes_of_pods(world)
         assert (placed["a"], placed["b"], placed["c"]) == ("", "n1", "n1")
+
+
+async def test_how_long_a_preemption_took_is_shown_by_job_and_result_until_the_job_has_been_idle_for_five_minutes() -> None:
+    name = "scheduler_job_preemption_duration_seconds_count"
+    made_room = f'{name}{{jobName="default/g",result="preempt success, alreadyWaitingForBound: %d/%d"}}'
+    never = f'{name}{{jobName="default/never",result="not eligible due to preemptionPolicy=Never."}}'
+    in_vain = f'{name}{{jobName="default/huge",result="preemption not helpful"}}'
+    async with world_of(preempts=True) as world:
+        await world.create(NODE, node_manifest("n1", "4"))
+        low = pod_manifest("low", "4")
+        low["spec"] |= {"nodeName": "n1", "priority": 0}
+        await world.create(POD, low)
+        await world.start()
+        for name_, fields in (("never", {"preemptionPolicy": "Never"}), ("huge", {})):
+            plain = pod_manifest(name_, "9" if name_ == "huge" else "1")
+            plain["spec"] |= {"priority": 5, **fields}
+            await world.create(POD, plain)
+        for made in (member("a", "1", priority=9), member("b", "1", priority=9)):
+            await world.create(POD, made)
+        await world.sleep(5)
+        assert nodes_of_pods(world)["b"] == "n1"
+        assert (metric(world, made_room), metric(world, never)) == (1, 1)
+        assert metric(world, in_vain) == 1
+        await world.sleep(400)
+        assert metric(world, made_room) == 0
+        assert metric(world, never) == 0

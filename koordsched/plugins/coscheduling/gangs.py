@@ -236,7 +236,7 @@ class Gangs:
             self._replace_representative(gang.group, key)  # it may be in no queue any more
         if pod.spec.node_name:
             self.bind(gang, key, metadata.uid)
-        if before is None or was_ready != (key in gang.ready) or (gang.group.blocking and _wants_otherwise(before, pod)):
+        if before is None or was_ready != (key in gang.ready) or (gang.group.blocking and wants_otherwise(before, pod)):
             self._unblock(gang.group)
         if gang.is_collected != was_collected or (gang.spec is not None) != was_initialised:
             self.announce(gang.group)
@@ -408,7 +408,7 @@ def _key(pod_group: PodGroup) -> str:
     return f"{pod_group.metadata.namespace}/{pod_group.metadata.name}"
 
 
-def _wants_otherwise(before: Pod, now: Pod) -> bool:
-    """Answer whether a member may fit elsewhere than before because it has changed itself, and not only its status."""
+def wants_otherwise(before: Pod, now: Pod) -> bool:
+    """Answer whether a pod may fit elsewhere than before because it has changed itself, and not only its status."""
     old, new = before.metadata, now.metadata
     return before.spec != now.spec or old.labels != new.labels or old.annotations != new.annotations

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from koordsched.api.core import Pod
 from koordsched.config.duration import NANO, DurationError, parse_nanoseconds
 from koordsched.framework.controllers import Controller, ControllersPlugin
 from koordsched.framework.cycle_state import annotate
@@ -35,7 +36,7 @@ from koordsched.framework.routes import Answer, Route, RoutesPlugin, refusal
 from koordsched.framework.status import SKIP, Code, Status, unresolvable, unschedulable
 from koordsched.plugins.coscheduling.controller import PodGroupController
 from koordsched.plugins.coscheduling.endpoint import GangView
-from koordsched.plugins.coscheduling.gangs import NAME, Gang, gangs_of
+from koordsched.plugins.coscheduling.gangs import NAME, Gang, gangs_of, wants_otherwise
 from koordsched.plugins.coscheduling.gated import GatedConditions
 from koordsched.plugins.coscheduling.preemption import PreemptionDurations, preemption_rules
 from koordsched.plugins.coscheduling.reasons import GANG_NOT_FOUND, group_rejected, represented, unreserved
@@ -108,6 +109,8 @@ class Coscheduling(
     def _may_help(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
         if self._engine is not None and self._engine.pre_enqueue(pod) is not None:
             return QueueingHint.SKIP  # it waits for its victims; the engine activates it when they are gone
+        if isinstance(old, Pod) and isinstance(new, Pod) and new.metadata.uid == pod.uid and not wants_otherwise(old, new):
+            return QueueingHint.SKIP  # its condition, as a rule
         gang = self._gangs.of(pod.uid)
         if gang is None:
             return QueueingHint.QUEUE

@@ -1,4 +1,4 @@
-"""Preemption for gangs and for pods in none (coscheduling.md §8), which Koordinator's chart leaves to this plugin; how long it took (§10)."""
+"""Preemption for gangs and for pods in none (coscheduling.md §8): Koordinator's chart leaves both to this plugin; how long it took."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from support.stages import condition, nodes_of_pods
 from koordsched.api.kinds import EVENT, NODE, POD, POD_GROUP
 from koordsched.api.koordinator.gang_membership import GROUPS, POD_GROUP_LABEL
 from koordsched.cluster.memory.cluster import MemoryCluster
-from koordsched.cluster.port import Patch, Ref
+from koordsched.cluster.port import Binding, Patch, Ref
 from koordsched.config import Environment, load_config_object
 from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.framework.shapes import Shapes
@@ -181,3 +181,55 @@ async def test_the_condition_of_a_member_that_is_held_back_is_written_once_a_sec
         assert counts["patches of p"] <= 1 + 6
         await world.sleep(3)
         assert condition(world, "p") == ("SchedulingGated", text)
+
+
+async def test_gangs_are_bound_one_after_the_other_and_a_plain_pod_between_them_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checklist 11. Members of two gangs come in turns, with a plain pod between them: the gangs' binds do not interleave."""
+    order: list[str] = []
+    bind = MemoryCluster.bind
+
+    async def noted(self: MemoryCluster, binding: Binding) -> None:
+        order.append(binding.name)
+        await bind(self, binding)
+
+    monkeypatch.setattr(MemoryCluster, "bind", noted)
+    async with world_of() as world:
+        await world.create(NODE, node_manifest("n1", "20"))
+        await world.start()
+        for name in ("a", "b"):
+            await world.create(POD_GROUP, {"metadata": {"name": name, "namespace": "default"}, "spec": {"minMember": 4}})
+        for number in range(4):
+            for name in ("a", "b"):
+                made = pod_manifest(f"{name}{number}", "1")
+                made["metadata"]["labels"] = {POD_GROUP_LABEL: name}
+                await world.create(POD, made)
+            if number == 1:
+                await world.create(POD, pod_manifest("plain", "1"))
+                await world.settle()
+        await world.settle()
+        assert order[0] == "plain"
+        assert "".join(name[0] for name in order[1:]) in {"aaaabbbb", "bbbbaaaa"}
+
+
+async def test_gangs_of_equal_priority_that_fail_are_tried_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checklist 33, D14. Each event lets both be tried again, the one first that failed first, and no oftener than their backoffs allow."""
+    order: list[str] = []
+    run = GroupTurns.run
+
+    async def noted(self: GroupTurns, first: Any, *args: Any) -> bool:
+        order.append(first.info.key.split("/")[1][:2])
+        return await run(self, first, *args)
+
+    monkeypatch.setattr(GroupTurns, "run", noted)
+    async with world_of() as world:
+        await world.create(NODE, node_manifest("n1", "1"))
+        await world.start()
+        for name in ("ga", "gb"):  # two of 3 and 2 each: any node of 4 takes one member, none takes both
+            await gang(world, name, ["3", "2"])
+        await world.sleep(15)
+        for index in range(4):
+            await world.create(NODE, node_manifest(f"more{index}", "4" if not index else "1"))
+            await world.sleep(15)
+        assert set(order) == {"ga", "gb"}
+        assert order == ["ga", "gb"] * (len(order) // 2)
+        assert len(order) == 2 * 5  # at first, and after each event

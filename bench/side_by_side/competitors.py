@@ -17,7 +17,7 @@ from support.differential.koordinator.koord_scheduler import VARIABLE, executabl
 from support.served import Served, command, write_config
 
 from koordsched.scenario.live.process import free_port
-from side_by_side import cpus, gpus, quotas
+from side_by_side import cpus, gangs, gpus, quotas
 from side_by_side.gpus import GPU, JOINT
 from side_by_side.quotas import QUOTA
 from side_by_side.workload import CPUSET, KOORDINATORS, SCHEDULER_NAME, Workload
@@ -73,7 +73,8 @@ class Null(NamedTuple):
 
 def ours(plane: ControlPlane, load: Workload) -> Ours:
     """Our scheduler with its defaults, which are kube-scheduler's: one profile of in-tree plugins; and the plugin that a theme is about."""
-    served, line = command("--config", write_config(plane.folder, kubeconfig_of(plane), **profiles_for(load.theme)))
+    config = write_config(plane.folder, kubeconfig_of(plane), **profiles_for(load.theme))
+    served, line = command("--config", config, *gangs.flags(load.theme))
     return Ours(line, served)
 
 
@@ -84,13 +85,15 @@ def kube_scheduler(plane: ControlPlane, _load: Workload) -> KubeScheduler:
 def koord_scheduler(plane: ControlPlane, load: Workload) -> KubeScheduler:
     """Koordinator's scheduler, configured as ours, with its plugin Reservation besides: its other plugins need that."""
     config = write_config(plane.folder, kubeconfig_of(plane, ADMIN), **profiles_for(load.theme, "Reservation"))
-    return _built_on_kube_scheduler(plane, executable(os.environ), config, "--port=0")
+    return _built_on_kube_scheduler(plane, executable(os.environ), config, "--port=0", *gangs.flags(load.theme))
 
 
 def profiles_for(theme: str, *needed: str) -> dict[str, Any]:
     """Return what a configuration says besides its connection: the plugin that a theme is about, and what it needs, beside the defaults."""
     if theme == QUOTA:
         return {"profiles": [{"schedulerName": SCHEDULER_NAME, **quotas.PROFILE}]}
+    if theme in gangs.SIZES:
+        return {"profiles": [{"schedulerName": SCHEDULER_NAME, **gangs.profile(theme, *needed)}]}
     plugin = {CPUSET: cpus.PLUGIN, GPU: gpus.PLUGIN, JOINT: gpus.PLUGIN}.get(theme)
     enabled = [] if plugin is None else [{"name": name} for name in (plugin, *needed)]
     return {"profiles": [{"schedulerName": SCHEDULER_NAME, "plugins": {"multiPoint": {"enabled": enabled}}}]} if enabled else {}

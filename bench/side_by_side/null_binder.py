@@ -2,7 +2,7 @@
 
 Everything else it does as ours does: the same watches, transport, binds at a time, order of work and Scheduled events; for a theme whose
 pods get CPUs or devices also the patch that writes these before a pod is bound, and the watch of the objects that describe them; for quotas
-the patches of what they use. What it reaches is the most that a scheduler on this adapter can reach.
+the patches of what they use, for gangs those of their phases. What it reaches is the most that a scheduler on this adapter can reach.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import uvloop
 
 from koordsched.api.core import Node, Pod
-from koordsched.api.kinds import DEVICE, ELASTIC_QUOTA, NODE, NODE_RESOURCE_TOPOLOGY, POD, Kind
+from koordsched.api.kinds import DEVICE, ELASTIC_QUOTA, NODE, NODE_RESOURCE_TOPOLOGY, POD, POD_GROUP, Kind
 from koordsched.clock import Clock, RealClock
 from koordsched.cluster.apiserver import ConnectionSettings, connect
 from koordsched.cluster.event_body import EventSource
@@ -37,6 +37,7 @@ from koordsched.scheduler.cycle import PODS_A_TURN
 from koordsched.scheduler.scheduler import LIVE_PODS
 from koordsched.serve.command import GC_THRESHOLDS
 from side_by_side.cpus import cpu_annotations
+from side_by_side.gangs import SIZES, GangWriter
 from side_by_side.gpus import GPU, JOINT, half_annotations, joint_annotations
 from side_by_side.quotas import QUOTA, UseWriter
 from side_by_side.workload import CPUSET, SCHEDULER_NAME
@@ -56,6 +57,7 @@ WRITTEN = {
     GPU: Written(half_annotations, DEVICE),
     JOINT: Written(joint_annotations, DEVICE),
     QUOTA: Written(None, ELASTIC_QUOTA),
+    **dict.fromkeys(SIZES, Written(None, POD_GROUP)),
 }
 """By theme; pods of other themes are only bound."""
 
@@ -93,6 +95,8 @@ class NullBinder:
         source = EventSource(SCHEDULER_NAME, f"{SCHEDULER_NAME}-{socket.gethostname()}")
         self._recorder = EventRecorder(cluster, clock, random, source, RecorderOptions(lambda: bool(self._backlog.pods)))
         self._use = UseWriter(cluster) if written is not None and written.watched is ELASTIC_QUOTA else None
+        of_gangs = written is not None and written.watched is POD_GROUP
+        self._gangs = GangWriter(cluster, clock, self._described[0].store) if of_gangs else None
         self._slots = asyncio.Semaphore(MAX_BINDS_IN_FLIGHT)
 
     async def run(self) -> None:
@@ -109,6 +113,8 @@ class NullBinder:
             tasks.create_task(self._recorder.run())
             if self._use is not None:
                 tasks.create_task(self._use.run())
+            if self._gangs is not None:
+                tasks.create_task(self._gangs.run())
             await self._bind_all(tasks)
 
     async def _bind_all(self, tasks: asyncio.TaskGroup) -> None:
@@ -118,11 +124,13 @@ class NullBinder:
             while not waiting.pods:
                 waiting.filled.clear()
                 await waiting.filled.wait()
-            node = nodes[turn % len(nodes)]
+            node, pod = nodes[turn % len(nodes)], waiting.pods.popleft()
             annotations = None
             if self._written is not None and self._written.annotations is not None:
                 annotations = self._written.annotations(node, turn // len(nodes))
-            tasks.create_task(self._bind(waiting.pods.popleft(), node, annotations))
+            elif self._gangs is not None:
+                annotations = self._gangs.annotations(pod)
+            tasks.create_task(self._bind(pod, node, annotations))
             if turn % PODS_A_TURN == 0:
                 await asyncio.sleep(0)
 
@@ -135,6 +143,8 @@ class NullBinder:
             await self._cluster.bind(Binding(namespace=meta.namespace, name=meta.name, uid=meta.uid, node=node))
         if self._use is not None:
             self._use.bound(pod)
+        if self._gangs is not None:
+            self._gangs.bound(pod)
         note = f"Successfully assigned {meta.namespace}/{meta.name} to {node}"
         self._recorder.event(pod, EventText("Normal", "Scheduled", "Binding", note))
 
@@ -155,7 +165,7 @@ async def serve(kubeconfig: str, written: Written | None) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="side_by_side.null_binder", description="Bind every pending pod to the next node.")
     parser.add_argument("--kubeconfig", required=True, metavar="FILE")
-    parser.add_argument("--theme", default="", help=f"with {', '.join(WRITTEN)}: write CPUs or devices to each pod before it is bound")
+    parser.add_argument("--theme", default="", help=f"with {', '.join(WRITTEN)}: write what is written of such pods")
     parsed = parser.parse_args()
     gc.set_threshold(*GC_THRESHOLDS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

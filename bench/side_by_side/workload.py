@@ -3,7 +3,8 @@
 A theme says what else pods ask for, as scheduler_perf's workloads of the same names do. With `preemption` every node is full of four
 unimportant pods, and each pending one needs the room of three of them: there are as many pending pods as nodes at most. With `cpuset`
 (`cpus.py`) pods want CPUs of their own, with `gpu` and `gpu-joint` (`gpus.py`) parts of GPUs or GPUs with an interface near them, with
-`quota` (`quotas.py`) they belong to quotas; kube-scheduler has none of these.
+`quota` (`quotas.py`) they belong to quotas, with `gang`, `gang-of-3` and `gang-topology` (`gangs.py`) to gangs; kube-scheduler has none of
+these.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from typing import Any
 
 import msgspec
 
+from koordsched.api.koordinator.gang_membership import POD_GROUP_LABEL
 from koordsched.api.koordinator.quota_definitions import QUOTA_NAME
-from side_by_side import cpus, gpus, quotas
+from side_by_side import cpus, gangs, gpus, quotas
+from side_by_side.gangs import GANG, GANG_OF_3, TOPOLOGY
 from side_by_side.gpus import GPU, JOINT
 from side_by_side.quotas import QUOTA
 
@@ -27,7 +30,7 @@ ROOM = {"cpu": "32", "memory": "256Gi", "ephemeral-storage": "400Gi", "pods": "1
 
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 PREEMPTION, CPUSET = "preemption", "cpuset"
-KOORDINATORS = (CPUSET, GPU, JOINT, QUOTA)  # that only Koordinator's plugins can do
+KOORDINATORS = (CPUSET, GPU, JOINT, QUOTA, GANG, GANG_OF_3, TOPOLOGY)  # that only Koordinator's plugins can do
 THEMES = ("plain", "spread", "anti-affinity", "preferred-affinity", PREEMPTION, *KOORDINATORS)
 VICTIMS = 4  # on each node
 SMALL_ROOM = {"cpu": "4", "memory": "32Gi", "pods": "110"}
@@ -70,6 +73,9 @@ def prerequisites(workload: Workload) -> list[Item]:
         return [_item(path, body) for path, body in (*gpus.rights(), *devices)]
     if workload.theme == QUOTA:
         return [_item(path, body) for path, body in (*quotas.rights(), *quotas.quotas())]
+    if workload.theme in gangs.SIZES:
+        network = (gangs.topology(),) if workload.theme == TOPOLOGY else ()
+        return [_item(path, body) for path, body in (*gangs.rights(), *network, *gangs.pod_groups(workload.theme, workload.pods))]
     if workload.theme == PREEMPTION:
         return [_item(*_priority_class(PRIORITY_CLASS, IMPORTANCE))]
     return []
@@ -77,6 +83,8 @@ def prerequisites(workload: Workload) -> list[Item]:
 
 def nodes(workload: Workload) -> list[Item]:
     room = {PREEMPTION: SMALL_ROOM, CPUSET: cpus.ROOM, GPU: gpus.ROOM, JOINT: gpus.ROOM}.get(workload.theme, ROOM)
+    if workload.theme == TOPOLOGY:
+        return [_item(NODES_PATH, _node(number, room, gangs.labels(number))) for number in range(workload.nodes)]
     labels = gpus.LABELS if workload.theme in {GPU, JOINT} else {}
     return [_item(NODES_PATH, _node(number, room, labels)) for number in range(workload.nodes)]
 
@@ -124,6 +132,9 @@ def themed(workload: Workload, number: int) -> dict[str, Any]:
         case "quota":
             body["spec"]["containers"][0]["resources"] = {"requests": quotas.REQUESTS}
             body["metadata"]["labels"] |= {QUOTA_NAME: quotas.quota_of(number)}
+        case theme if theme in gangs.SIZES:
+            body["spec"]["containers"][0]["resources"] = {"requests": gangs.REQUESTS[theme]}
+            body["metadata"]["labels"] |= {POD_GROUP_LABEL: gangs.gang_of(theme, number)}
     return body
 
 

@@ -12,5 +12,5 @@
 - `preemption.py`     which pods are evicted for gangs and for pods in none
 - `controller.py`     the phases of PodGroups
 - `endpoint.py`       what is shown over HTTP
-- `tooling.py`        what `validate` cannot use of PodGroups and members
+- `tooling.py`        what `validate` cannot use of PodGroups and members, and what `simulate` reports on gangs
 """

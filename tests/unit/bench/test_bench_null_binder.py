@@ -8,17 +8,20 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
+from side_by_side.gangs import BOUND_TOGETHER
 from side_by_side.null_binder import WRITTEN, NullBinder
 from side_by_side.workload import Workload, bound_pods, nodes, pending_pod, pending_pods, prerequisites
 from support.virtual_loop import running
 
 from koordsched.api.core import Pod
 from koordsched.api.groups import Event
-from koordsched.api.kinds import ELASTIC_QUOTA, EVENT, NODE, POD
+from koordsched.api.kinds import ELASTIC_QUOTA, EVENT, NODE, POD, POD_GROUP
 from koordsched.api.koordinator.device_annotations import device_allocations
+from koordsched.api.koordinator.gangs import PodGroup
 from koordsched.api.koordinator.quotas import ElasticQuota
 from koordsched.clock import VirtualClock
 from koordsched.cluster.memory import MemoryCluster
+from koordsched.plugins.coscheduling import plugin
 
 LOAD = Workload(nodes=3, pods=6, bound=2)
 
@@ -103,6 +106,27 @@ async def test_with_quotas_what_their_pods_use_is_written_once_a_second(clock: V
     written = {quota.metadata.name: quota for quota in (await cluster.list(ELASTIC_QUOTA)).items if isinstance(quota, ElasticQuota)}
     assert written["quota-7"].status.used == {"cpu": "1000m", "memory": "1024Mi"}
     assert written["parent-7"].status.used == {"cpu": "10000m", "memory": "10240Mi"}
+
+
+async def test_with_gangs_pods_say_with_whom_they_are_bound_and_pod_groups_that_all_are(clock: VirtualClock) -> None:
+    load = Workload(theme="gang-of-3", nodes=3, pods=7)
+    cluster = MemoryCluster(clock, random=Random(1))
+    for item in nodes(load):
+        await cluster.create(NODE, item.body)
+    for item in prerequisites(load):
+        if item.path.endswith("/podgroups"):
+            await cluster.create(POD_GROUP, {**item.body, "metadata": {**item.body["metadata"], "namespace": "default"}})
+    for item in pending_pods(load):
+        await create_pod(cluster, item.body)
+    async with running(NullBinder(cluster, clock, Random(1), WRITTEN["gang-of-3"]).run()):
+        await asyncio.sleep(5)
+    pods = [pod for pod in (await cluster.list(POD)).items if isinstance(pod, Pod)]
+    assert {tuple(pod.metadata.annotations) for pod in pods} == {BOUND_TOGETHER} == {plugin.BOUND_TOGETHER}
+    counts = Counter(pod.metadata.annotations[BOUND_TOGETHER[1]] for pod in pods)
+    assert counts == {"3": 6, "1": 1}
+    groups = [group for group in (await cluster.list(POD_GROUP)).items if isinstance(group, PodGroup)]
+    assert [(group.status.phase, group.status.scheduled) for group in groups] == [("Scheduled", 3), ("Scheduled", 3), ("Scheduled", 1)]
+    assert cluster.calls["patch", POD_GROUP] == 6, "two of each"
 
 
 def minors(annotations: Mapping[str, str]) -> list[int]:

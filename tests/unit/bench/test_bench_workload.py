@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from side_by_side.__main__ import parse
-from side_by_side.competitors import usual
+from side_by_side.competitors import profiles_for, usual
 from side_by_side.cpus import cpu_annotations
 from side_by_side.gpus import half_annotations, joint_annotations
 from side_by_side.workload import BOUND, THEMES, Workload, bound_pods, nodes, pending_pods, prerequisites
@@ -120,6 +120,25 @@ def test_koordinators_scheduler_takes_part_where_it_is_there_and_its_plugins_are
     assert usual("gpu", there) == ["koord-scheduler", "ours", "null"]
     assert usual("spread", there) == ["kube-scheduler", "ours", "null"]
     assert parse(["--competitors", "koord-scheduler,null"]).competitors == ["koord-scheduler", "null"]
+
+
+@pytest.mark.parametrize(("theme", "sizes"), [("gang", [10, 10, 5]), ("gang-of-3", [3] * 8 + [1]), ("gang-topology", [16, 9])])
+def test_pods_of_gangs_have_pod_groups_of_as_many_members(theme: str, sizes: list[int]) -> None:
+    load = Workload(theme=theme, nodes=100, pods=25)
+    groups = {item.name: item.body for item in prerequisites(load) if item.path.endswith("/podgroups")}
+    members = Counter(pod["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io"] for pod in pods(theme, nodes=100, pods=25))
+    assert list(members.values()) == [group["spec"]["minMember"] for group in groups.values()] == sizes
+    assert members.keys() == groups.keys()
+
+
+def test_gangs_of_a_network_have_domains_with_room() -> None:
+    load = Workload(theme="gang-topology", nodes=80, pods=32)
+    (network,) = [item.body for item in prerequisites(load) if item.path.endswith("/clusternetworktopologies")]
+    keys = [layer["labelKey"][0] for layer in network["spec"]["networkTopologySpec"] if "labelKey" in layer]
+    made = [item.body for item in nodes(load)]
+    assert keys == ["spine", "block", "rack"]
+    assert [len({node["metadata"]["labels"][key] for node in made}) for key in keys] == [1, 2, 10]
+    assert profiles_for("gang-topology")["profiles"][0]["pluginConfig"][0]["args"] == {"awareNetworkTopology": True}
 
 
 def test_pods_of_quotas_have_quotas_with_room_below_parents() -> None:

@@ -305,7 +305,7 @@ cdef class QuotaTree:
         cdef nano_t amount
         cdef uint8_t before, has
         self.check(row)
-        for name in (*most, *least):
+        for name in (*most, *least, *weight):  # a weight counts as soon as another quota's max or min names the resource
             self.add_resource(name)
         self.flag[row] = (self.flag[row] & (WAITS | GREW | IS_ROW)) | (LENDS if lends else 0) | (IS_BUILT_IN if built_in else 0)
         for name, k in self.resources.items():

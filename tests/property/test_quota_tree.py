@@ -234,6 +234,22 @@ def test_what_is_scarce_is_shared_to_the_unit(
             assert handed_out >= min(whole(total * unit, GPU), whole(asked_for, GPU)) or any(not weight for _, weight, *_ in children)
 
 
+@pytest.mark.parametrize("order", ["ab", "ba"])
+def test_a_weight_counts_although_its_resource_comes_with_a_later_quota(order: str) -> None:
+    """Found by the test below: b names the resource in its weight alone, and a, in it, brings a min of it that it does not lend."""
+    device = "example.com/fpga"
+    shape = {
+        "a": ModelQuota("b", {device: 10**9}, {device: 10**9}, None, lends=False),
+        "b": ModelQuota(ROOT, {}, {}, {device: 10**9}, lends=False),
+    }
+    both = Both()
+    both.set_total({device: 10**10})
+    for name in order:
+        both.set_quota(name, shape[name])
+        both.check()
+    assert both.tree.runtimes(both.rows["b"]) == {device: 10**9}
+
+
 @given(
     shape=st.lists(quotas, min_size=1, max_size=6),
     pods=st.lists(st.tuples(st.integers(0, 5), requests, st.booleans()), max_size=8),

@@ -106,6 +106,14 @@ cdef int64_t truncated(double amount) noexcept nogil:
     return <int64_t> amount
 
 
+cdef inline int64_t saturated_sum(int64_t a, int64_t b) noexcept nogil:
+    if b > 0 and a > INT64_MAX - b:
+        return INT64_MAX
+    if b < 0 and a < -INT64_MAX - b:
+        return -INT64_MAX
+    return a + b
+
+
 cdef int larger_remainder(const void* one, const void* other) noexcept nogil:
     """Order shares by remainder, the largest first, then by rank."""
     cdef const Share* a = <const Share*> one
@@ -663,7 +671,7 @@ cdef class QuotaTree:
             elif weights > 0:
                 for i in range(hungry):
                     c = self.hungry[i]
-                    self.poured[c] = wrapped_sum(
+                    self.poured[c] = saturated_sum(
                         self.poured[c], truncated(<double> self.weight[base + c] * <double> left / <double> weights + 0.5)
                     )
             else:

@@ -250,6 +250,17 @@ def test_a_weight_counts_although_its_resource_comes_with_a_later_quota(order: s
     assert both.tree.runtimes(both.rows["b"]) == {device: 10**9}
 
 
+def test_a_share_of_all_that_there_is_does_not_wrap_around() -> None:
+    """Found by the last test of this module: a's min and a share near 2^63 came to less than nothing, and nothing was admitted."""
+    both = Both()
+    both.set_total({"cpu": UNLIMITED})
+    both.set_quota("a", ModelQuota(ROOT, {}, {"cpu": 22 * 10**9}, {"cpu": UNLIMITED}, lends=False))
+    both.set_quota("b", ModelQuota(ROOT, {"cpu": UNLIMITED}, {}, None, lends=False))
+    both.set_quota("c", ModelQuota("a", {}, {"cpu": 23 * 10**9}, None, lends=False))
+    both.check()
+    assert both.tree.runtimes(both.rows["a"]) == {"cpu": 23 * 10**9}
+
+
 @given(
     shape=st.lists(quotas, min_size=1, max_size=6),
     pods=st.lists(st.tuples(st.integers(0, 5), requests, st.booleans()), max_size=8),

@@ -162,14 +162,14 @@ class QuotaModel:
                 hungry.append(child)
             else:
                 runtime[child] = request[child] if quota.lends else least
-        left = amount - sum(runtime.values())
+        left = wrapped(amount - sum(runtime.values()))
         while left > 0 and hungry:
             weights = sum(weight[child] for child in hungry)
             if key not in self.whole_devices:
                 weights = wrapped(weights)
             if weights <= 0:
                 break
-            shares = {child: int(float(weight[child]) * float(left) / float(weights) + 0.5) for child in hungry}
+            shares = {child: saturated(int(float(weight[child]) * float(left) / float(weights) + 0.5)) for child in hungry}
             if key in self.whole_devices:
                 shares = {child: weight[child] * left // weights for child in hungry}
                 by_remainder = sorted(hungry, key=lambda child: (-(weight[child] * left % weights), child))
@@ -177,9 +177,9 @@ class QuotaModel:
                     shares[child] += 1
             surplus, still = 0, []
             for child in hungry:
-                runtime[child] += shares[child]
+                runtime[child] = saturated(runtime[child] + shares[child])
                 if runtime[child] >= request[child]:
-                    surplus += runtime[child] - request[child]
+                    surplus = wrapped(surplus + runtime[child] - request[child])
                     runtime[child] = request[child]
                 else:
                     still.append(child)
@@ -206,7 +206,11 @@ def ceiling(nanos: int, resource: str) -> int:
 
 
 def whole(nanos: int, resource: str) -> int:
-    return max(-LARGEST, min(ceiling(nanos, resource), LARGEST))
+    return saturated(ceiling(nanos, resource))
+
+
+def saturated(number: int) -> int:
+    return max(-LARGEST, min(number, LARGEST))
 
 
 def wrapped(number: int) -> int:

@@ -22,6 +22,7 @@ from koordsched.api.koordinator.reservation_links import RESERVATION_ALLOCATED, 
 from koordsched.api.koordinator.reservations import Reservation, ReservationStatus
 from koordsched.api.podinfo import PodInfo
 from koordsched.framework.cycle_state import CycleState
+from koordsched.plugins.reservation.info import same_amounts
 
 GIB = 1 << 30
 NODES = ("n0", "n1")
@@ -371,6 +372,7 @@ class History:
             owners |= info.owners.keys()
             assert all(info.allocated.get(name, 0) <= amount for name, amount in info.allocatable.items())
             assert not info.allocate_once or len(info.owners) <= 1
+            assert same_amounts(self.world.cache.pods[info.uid].info, info.left())
             for uid in info.owners:
                 assert self.world.cache.credits.drawn_from(uid) == info.uid
                 assert self.world.cache.pods[uid].node.name == info.node_name

@@ -201,3 +201,28 @@ def test_a_shape_that_pre_filter_let_pass_is_asked_again_after_a_change_of_credi
     assert refusal is not None
     assert refusal.message == "no node without pods"
     assert isinstance(world.find(mine), Diagnosis)
+
+
+def test_what_others_find_free_when_a_pod_ends_is_what_does_not_go_back(world: World) -> None:
+    """Preemption counts a victim with that (reservation.md §11)."""
+    owned, seen = world.cache.credits, list[tuple[str, str]]()
+    owned.call_when_drawn(lambda uid, placeholder: seen.append((uid, placeholder)))
+    drawing = pod("drawing").uid("d").cpu("1").memory("1Gi").on("n1").info(counted_on_node=True)
+    assert owned.freed_by(drawing) is drawing.resources
+    owned.draw("d", "held")
+    assert owned.freed_by(drawing).requests == {}
+    owned.draw("d", "held", frozenset(["cpu"]))
+    assert owned.freed_by(drawing).requests == {"memory": 1 << 30}
+    owned.draw("d", "held", frozenset(["cpu"]))
+    assert seen == [("d", "held")] * 2, "nothing changed the third time"
+    assert list(owned.drawn_on()) == ["held"]
+    owned.set_overdrawn("held", overdrawn=True)
+    assert owned.freed_by(drawing) is drawing.resources, "at most all of it"
+    assert seen == [("d", "held")] * 3
+    owned.set_overdrawn("held", overdrawn=True)
+    owned.set_overdrawn("held", overdrawn=False)
+    assert owned.freed_by(drawing).requests == {"memory": 1 << 30}
+    assert seen == [("d", "held")] * 4
+    owned.end_draw("d")
+    assert owned.freed_by(drawing) is drawing.resources
+    assert not owned.drawn_on()

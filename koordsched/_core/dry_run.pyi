@@ -86,9 +86,10 @@ class DryRun:
         """
 
 def cheapest(costs: NDArray[np.int64], wanted: int) -> NDArray[np.int32] | None:
-    """Return how many each row is to have room for: `wanted` or more in all, for the least sum of costs; None: they have room for fewer.
+    """Return how many each row is to have room for: `wanted` in all, for the least sum of costs; None: they have room for fewer.
 
-    costs: [row, k], as `DryRun.costs` answers. Of equal sums the earlier rows are taken. O(rows x wanted x steps of a row's costs).
+    costs: [row, k], as `DryRun.costs` answers; more may cost less, where what is put back for fewer no longer finds room. Of equal sums
+    the earlier rows are taken. O(rows x wanted x most of a row).
     """
 
 def least_sums(costs: NDArray[np.int64], wanted: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

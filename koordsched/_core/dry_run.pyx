@@ -554,9 +554,9 @@ cdef class DryRun:
 
 
 def cheapest(const int64_t[:, ::1] costs, Py_ssize_t wanted):
-    """Return how many each row is to have room for, so that these are `wanted` or more for the least sum of costs; None: none do.
+    """Return how many each row is to have room for, so that these are `wanted` for the least sum of costs; None: none do.
 
-    costs: [row, k] for k, -1 where it has no room for that many. O(rows x wanted x steps of a row's costs).
+    costs: [row, k] for k, -1 where it has no room for that many; more may cost less. O(rows x wanted x most of a row).
     """
     cdef Py_ssize_t rows = costs.shape[0], most = costs.shape[1] - 1, i, j, k
     cdef int64_t cost, found
@@ -570,24 +570,20 @@ def cheapest(const int64_t[:, ::1] costs, Py_ssize_t wanted):
     with nogil:
         for i in range(rows):
             for j in range(wanted, 0, -1):  # descending: best[] of fewer is still that of the rows before
-                for k in range(1, most + 1):
+                for k in range(1, min(most, j) + 1):
                     cost = costs[i, k]
                     if cost < 0:
                         break
-                    if k < most and k < j and costs[i, k + 1] == cost:
-                        continue  # more for the same
-                    found = best[j - k] if j > k else best[0]
+                    found = best[j - k]
                     if found >= 0 and (best[j] < 0 or found + cost < best[j]):
                         best[j] = found + cost
                         chosen[i, j] = <int32_t> k
-                    if k >= j:
-                        break
     if best[wanted] < 0:
         return None
     j = wanted
     for i in range(rows - 1, -1, -1):
         taken[i] = chosen[i, j]
-        j = max(j - taken[i], 0)
+        j -= taken[i]
     return taken_array
 
 

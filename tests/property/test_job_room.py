@@ -24,10 +24,10 @@ CPUS = 6
 
 
 def least_sum(costs: list[list[int]], wanted: int) -> int | None:
-    """Return the least sum of costs[row][k] with `wanted` or more in all, by trying everything."""
+    """Return the least sum of costs[row][k] with `wanted` in all, by trying everything."""
     found = None
     for taken in product(*[[k for k, cost in enumerate(row) if cost >= 0] for row in costs]):
-        if sum(taken) >= wanted:
+        if sum(taken) == wanted:
             total = sum(row[k] for row, k in zip(costs, taken, strict=True))
             found = total if found is None else min(found, total)
     return found
@@ -38,16 +38,17 @@ def least_sum(costs: list[list[int]], wanted: int) -> int | None:
     st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=3), min_size=1, max_size=5),
     st.integers(1, 8),
 )
+@example([[2, 5, 3], [1, 1, 1]], 4)  # three on the first row cost less than two
 def test_the_least_sum_of_costs_is_that_of_trying_everything(steps: list[list[int]], wanted: int) -> None:
     width = max(map(len, steps)) + 1
-    costs = [[0, *np.cumsum(row).tolist()] + [-1] * (width - 1 - len(row)) for row in steps]
+    costs = [[0, *row] + [-1] * (width - 1 - len(row)) for row in steps]
     found = cheapest(np.array(costs, np.int64), wanted)
     expected = least_sum(costs, wanted)
     if expected is None:
         assert found is None
         return
     assert found is not None
-    assert found.sum() >= wanted
+    assert found.sum() == wanted
     assert sum(row[k] for row, k in zip(costs, found.tolist(), strict=True)) == expected
 
 
@@ -133,6 +134,7 @@ class Cluster:
 @settings(max_examples=300, deadline=None)
 @given(seed=st.integers(0, 2**32))
 @example(seed=3)
+@example(seed=2526)
 def test_a_job_has_the_fewest_victims_of_all_placements_and_so_no_more_than_the_plan_of_the_reference(seed: int) -> None:
     cluster = Cluster(Random(seed))
     world, pods = cluster.world, cluster.pods()

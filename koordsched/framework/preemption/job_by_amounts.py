@@ -341,11 +341,6 @@ def least_cost(costs: Costs, count: int) -> NDArray[np.int64] | None:
     if found is None:  # rows that take more than are left would have been needed
         return None
     taken[rest[kept]] = found
-    surplus = int(taken.sum()) - count
-    for i in np.flatnonzero(taken)[::-1].tolist():  # it costs nothing, or fewer would have been chosen
-        fewer = min(surplus, int(taken[i]))
-        taken[i] -= fewer
-        surplus -= fewer
     return taken
 
 

@@ -114,7 +114,7 @@ class NumaHintProvider(Plugin):
         """Try to allocate within the affinity, without taking anything; return why it cannot be done, if so."""
 
     def lend(self, uid: str) -> None:
-        """Give hints until `share` as if this reservation, or a pod that one takes over, held nothing, since it is to share that."""
+        """Give hints until `share` as if this reservation, or a pod that one takes over, held nothing, since another pod may use that."""
 
     def share(self, uid: str) -> None:
         """Let the reservation hold again what the pods that draw on it have left."""

@@ -157,11 +157,17 @@ class History:
                 assert all(share <= before[of].get(minor, 0) for minor, share in self.shares(uid).items())
 
     def check(self) -> None:
-        total: Shares = {}
-        for uid in self.world.cache.pods:
+        used: Shares = {}
+        reserved: Shares = {}
+        shared: set[int] = set()  # of which pods that ignore reservations use something, reserved or not
+        for uid, pod in self.world.cache.pods.items():
+            of_kind = used if pod.info.reservation is None else reserved
             for minor, share in self.shares(uid).items():
-                total[minor] = total.get(minor, 0) + share
-        assert all(share <= WHOLE for share in total.values()), total
+                of_kind[minor] = of_kind.get(minor, 0) + share
+            if RESERVATION_IGNORED in pod.info.pod.metadata.labels:
+                shared |= self.shares(uid).keys()
+        assert all(share <= WHOLE for share in used.values()), used
+        assert all(share + used.get(minor, 0) <= WHOLE for minor, share in reserved.items() if minor not in shared), (used, reserved)
         for name, reservation in self.reservations.items():
             whole = available_shares(reservation)
             for uid in self.world.cache.credits.drawers(f"uid-{name}"):

@@ -23,6 +23,7 @@ from koordsched.api.koordinator.device_annotations import (
     AllocatedVirtualFunction,
     device_allocations_text,
 )
+from koordsched.api.koordinator.reservation_links import is_ignoring_reservations
 from koordsched.api.koordinator.reserve_pods import RESIZE_ALLOCATABLE
 from koordsched.config.args import MOST_ALLOCATED
 from koordsched.config.extension_points import FILTER
@@ -207,10 +208,13 @@ class DeviceShare(
         adopted = list(self._cache.credits.drawers(pod.uid)) if pod.reservation is not None else []
         if adopted:
             code = self._give_around(state, pod, demand, node, adopted)
-        elif placeholder is None:
-            code = self._give(state, pod, demand, node, demand.adjustment)
-        else:
+        elif placeholder is not None:
             code = self._give_reserved(state, pod, demand, node, placeholder)
+        elif is_ignoring_reservations(pod.pod.metadata.labels):
+            with self._state.without_reservations(node_name):
+                code = self._give(state, pod, demand, node, demand.adjustment)
+        else:
+            code = self._give(state, pod, demand, node, demand.adjustment)
         return explain(code, self._table, node_name) if code else None
 
     def _give_reserved(self, state: CycleState, pod: PodInfo, demand: DeviceDemand, node: NodeInfo, placeholder: str) -> int:

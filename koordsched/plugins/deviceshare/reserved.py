@@ -4,7 +4,8 @@ A pod that is given a reservation gets its devices: under the policies Default a
 Restricted these alone, of those types of which the reservation has any left. Where that fails, and the pod does not demand a reservation,
 it is given free devices like any pod. Devices of other reservations are never given.
 
-The view of an owner hides all its reservations, but a pod is given one. So Filter looks again at nodes where that makes a difference.
+The view of an owner hides all its reservations, but a pod is given one. So Filter looks again at nodes where that makes a difference. A pod
+that ignores reservations may have whatever no pod uses, of all of them, and is given none.
 
 A Reservation may ask for what only the chosen node decides: one device of each kind, or memory that is a ratio of the card. With the
 feature gate ResizePod what it was given replaces what it asked for, resource by resource, so that its owners find all of it (§10).
@@ -114,21 +115,23 @@ class ReservedDevices:
         by_row = self._state.reserved_on(shown.placeholders)
         if not by_row:
             return
-        required, ignores = demands_reservation(pod), is_ignoring_reservations(pod.pod.metadata.labels)
+        if is_ignoring_reservations(pod.pod.metadata.labels):
+            return
+        required = demands_reservation(pod)
         for i in np.flatnonzero(np.isin(nodes.rows, np.fromiter(by_row, np.int32, len(by_row)))).tolist():
             row = int(nodes.rows[i])
             if not codes[i]:
-                codes[i] = self._code(request, row, by_row[row], required=required, ignores=ignores)
+                codes[i] = self._code(request, row, by_row[row], required=required)
             if codes[i] and required:
                 codes[i] = of_reservation(int(codes[i]))
 
-    def _code(self, request: DeviceRequest, row: int, placeholders: Sequence[str], *, required: bool, ignores: bool) -> int:
+    def _code(self, request: DeviceRequest, row: int, placeholders: Sequence[str], *, required: bool) -> int:
         """Return why none of these reservations lets a node have what is asked for, without them all, too, unless one is required; or 0.
 
         Called where the node has it while all of them are hidden.
         """
         code = 0
-        for placeholder in () if ignores else placeholders:
+        for placeholder in placeholders:
             left = self._state.left(placeholder)
             restricted = self.is_restricted(placeholder)
             if left is None or (len(placeholders) == 1 and not restricted):

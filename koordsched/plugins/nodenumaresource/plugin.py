@@ -6,6 +6,7 @@ found in Reserve, for the one node that was chosen. Reference: plugins/nodenumar
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ import numpy as np
 from koordsched._core.change import NodeChange
 from koordsched._core.numa_filter import NumaReason, reason_of, source_code_of
 from koordsched.api.koordinator.pods import RESOURCE_STATUS
+from koordsched.api.koordinator.reservation_links import is_ignoring_reservations
 from koordsched.config.extension_points import FILTER
 from koordsched.framework.cycle_state import annotate
 from koordsched.framework.interface import (
@@ -36,7 +38,7 @@ from koordsched.plugins.nodenumaresource.reasons import MISSING_ZONES, NOT_ENOUG
 from koordsched.plugins.nodenumaresource.state import numa_state
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
     from koordsched._core.hint_source import NumaHintSource
     from koordsched._core.hints import NumaView
@@ -184,19 +186,35 @@ class NodeNUMAResource(
         if demand is None or (demand.amounts_only and not self._table.demanding):
             return None
         placeholder = self._cache.credits.drawn_from(pod.uid)
-        if placeholder is None:
-            adopted = list(self._cache.credits.drawers(pod.uid)) if pod.reservation is not None else []
-            return self._reserve_around(state, pod, demand, node_name, adopted) if adopted else self._reserve(state, pod, demand, node_name)
+        if placeholder is not None:
+            with self._lent(pod, (placeholder,)):
+                cpus = self._numa.lend(placeholder)
+                try:
+                    return self._reserve(state, pod, demand, node_name, cpus, only=bool(cpus) and self._is_restricted(placeholder))
+                finally:
+                    self._numa.share(placeholder)
+        adopted = list(self._cache.credits.drawers(pod.uid)) if pod.reservation is not None else []
+        if adopted:
+            return self._reserve_around(state, pod, demand, node_name, adopted)
+        if is_ignoring_reservations(pod.pod.metadata.labels):
+            node = self._cache.node(node_name)
+            with self._lent(pod, () if node is None else [uid for uid in node.pods if self._cache.credits.is_placeholder(uid)]):
+                return self._reserve(state, pod, demand, node_name)
+        return self._reserve(state, pod, demand, node_name)
+
+    @contextmanager
+    def _lent(self, pod: PodInfo, placeholders: Sequence[str]) -> Iterator[None]:
+        """Let the other providers give hints for the pod as if these reservations held nothing."""
         others = self.topology_manager.others(self, pod)
         for other in others:
-            other.lend(placeholder)
-        cpus = self._numa.lend(placeholder)
+            for placeholder in placeholders:
+                other.lend(placeholder)
         try:
-            return self._reserve(state, pod, demand, node_name, cpus, only=bool(cpus) and self._is_restricted(placeholder))
+            yield
         finally:
-            self._numa.share(placeholder)
             for other in others:
-                other.share(placeholder)
+                for placeholder in placeholders:
+                    other.share(placeholder)
 
     def _reserve_around(
         self, state: CycleState, pod: PodInfo, demand: CompiledDemand, node_name: str, adopted: Sequence[str]

@@ -177,13 +177,43 @@ def test_an_owner_gets_no_devices_of_another_of_its_reservations() -> None:
         world.give(gpus("s", 10).uid("s").info())
 
 
-def test_a_pod_that_ignores_reservations_gets_free_devices_alone() -> None:
+def ignoring(name: str, percent: int) -> PodBuilder:
+    return gpus(name, percent).uid(name).label(RESERVATION_IGNORED, "true")
+
+
+def test_a_pod_that_ignores_reservations_gets_what_no_pod_uses() -> None:
+    """§17 line 21: both cards are reserved, and three quarters of the first are an owner's."""
     world = machine()
-    world.reservations.put(reserving(g0=100, g1=60))
+    world.reservations.put(reserving("q", g0=100))
+    world.give(owner("a", 75).info())
+    world.reservations.put(reserving("r", g1=100))
+    world.give(ignoring("i", 50).info())
+    assert shares(world, "i") == {1: 50}
+    assert (shares(world, "uid-q"), shares(world, "uid-r")) == ({0: 25}, {1: 100})
     with pytest.raises(LookupError, match="Insufficient gpu devices"):
-        world.give(gpus("i", 50).uid("i").label("app", "x").label(RESERVATION_IGNORED, "true").info())
-    world.give(gpus("j", 40).uid("j").label("app", "x").label(RESERVATION_IGNORED, "true").info())
-    assert shares(world, "j") == {1: 40}
+        world.give(ignoring("j", 60).info())
+    with pytest.raises(LookupError, match="Insufficient gpu devices"):
+        world.give(gpus("s", 10).uid("s").info())
+
+
+def test_an_owner_gets_of_its_reservation_what_a_pod_that_ignores_reservations_has_left() -> None:
+    world = machine(layout="1")
+    world.reservations.put(reserving(g0=100))
+    world.give(ignoring("i", 40).info())
+    with pytest.raises(LookupError):
+        world.give(owner("a", 70).info())
+    world.give(owner("b", 60).info())
+    assert (shares(world, "i"), shares(world, "b")) == ({0: 40}, {0: 60})
+
+
+def test_a_pod_that_ignores_reservations_is_aligned_with_reserved_devices() -> None:
+    plugins = PLUGINS.replace("{name: DeviceShare}", "{name: NodeNUMAResource}, {name: DeviceShare}")
+    world = machine(plugins, "SingleNUMANode", layout="2x2x2,80Gi")
+    world.informer(NODE_RESOURCE_TOPOLOGY)._objects.apply(WatchEvent(ADDED, topology("n0", "1x2x16x2", memory=512 << 30)))
+    world.reservations.put(reserving(g0=100, g1=100, g2=100, g3=100, g4=100, g5=100, g6=100, g7=100))
+    world.give(ignoring("i", 400).cpu("8").info())
+    assert minors(world, "i") == {"gpu": [0, 1, 2, 3]}
+    assert set(shares(world, "uid-r")) == {0, 1, 2, 3, 4, 5, 6, 7}
 
 
 def test_virtual_functions_of_a_reservation_are_its_owners() -> None:

@@ -8,6 +8,7 @@ strategy. Nothing is random.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from koordsched._core.change import NodeChange
@@ -25,8 +26,7 @@ from koordsched.api.koordinator.device_requests import (
     device_requests,
     gpu_demand,
 )
-from koordsched.api.koordinator.pods import request_format
-from koordsched.api.quantity import QuantityError
+from koordsched.api.quantity import QuantityError, QuantityFormat
 from koordsched.api.resources import pod_resources
 from koordsched.config.koordinator_args import LEAST_FRAGMENTED
 from koordsched.framework.interface import Normalize
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from koordsched._core.device_table import DeviceTable
     from koordsched.api.core import Pod
     from koordsched.api.podinfo import PodInfo
+    from koordsched.api.resources import PodResources
     from koordsched.cache.nodes import Nodes
     from koordsched.cluster.object_store import Arrival, FinalState
     from koordsched.config.koordinator_args import DeviceShareArgs
@@ -115,12 +116,19 @@ class ArrivedPods:
 def asked_gpus(pod: Pod) -> AskedGpus | None:
     """Return what a pod asks for, None for one that asks for no GPU, or for what cannot be given."""
     try:
-        requests = pod_resources(pod, counted_on_node=False).requests
-        if REQUESTED_RESOURCES.isdisjoint(requests):
-            return None
-        amounts = device_requests(requests, lambda name: request_format(pod, name)).get(GPU)
-    except (InvalidDeviceRequest, QuantityError):
+        resources = pod_resources(pod, counted_on_node=False)
+    except QuantityError:
         return None  # the reason is given when it is scheduled
+    return None if REQUESTED_RESOURCES.isdisjoint(resources.requests) else _asked_gpus(resources)
+
+
+@lru_cache(maxsize=4096)
+def _asked_gpus(resources: PodResources) -> AskedGpus | None:
+    requests = resources.requests
+    try:
+        amounts = device_requests(requests, lambda _name: QuantityFormat.DECIMAL_SI).get(GPU)
+    except InvalidDeviceRequest:
+        return None  # likewise, in the format of the pod
     if amounts is None:
         return None
     gpu = gpu_demand(amounts)

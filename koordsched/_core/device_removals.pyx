@@ -11,6 +11,7 @@ from libc.string cimport memset
 from koordsched._core.device_feasibility cimport check_index
 from koordsched._core.device_table cimport (
     IS_LISTED,
+    LARGEST_GROUP,
     DeviceColumns,
     NodeShape,
     cut_amount,
@@ -192,7 +193,7 @@ cdef class DeviceRemovals(RemovalFilter):
         cdef int type, at
         for type in range(TYPES):
             at = 0
-            while self.touched[type] >> at:
+            while at < LARGEST_GROUP and self.touched[type] >> at:
                 if self.touched[type] >> at & 1:
                     table.settle(self.index, type, table.node[self.index].cells[type].start + at)
                 at += 1

@@ -227,3 +227,15 @@ def test_a_plain_pod_beside_those_with_devices_stays() -> None:
     best = check(world, finder_of(world), world.signed(whole("high").priority(4).info()))
     assert best is not None
     assert [victim.pod.metadata.name for victim in best.victims] == ["low-0-3-0"]
+
+
+def test_the_last_of_as_many_devices_as_a_node_can_have_is_given_back() -> None:
+    world = World(Setup(PROFILE))
+    world.cache.set_node(node("n0").cpu("64").pods(200).allocatable("koordinator.sh/gpu", "12800").build())
+    device_state(world).set_device(device("n0", gpus="128"))
+    for minor in range(128):
+        low = holding(gpus(f"low-{minor}", 100), gpu={minor: 100}).started(f"2026-01-01T00:{minor // 60:02d}:{minor % 60:02d}Z")
+        world.cache.set_pod(low.on("n0").info(counted_on_node=True), "n0")
+    best = check(world, finder_of(world), world.signed(whole("high").priority(4).info()))
+    assert best is not None
+    assert [victim.pod.metadata.name for victim in best.victims] == ["low-127"]

@@ -182,7 +182,7 @@ def ignoring(name: str, percent: int) -> PodBuilder:
 
 
 def test_a_pod_that_ignores_reservations_gets_what_no_pod_uses() -> None:
-    """§17 line 21: both cards are reserved, and three quarters of the first are an owner's."""
+    """deviceshare.md §17 line 21: both cards are reserved, and three quarters of the first are an owner's."""
     world = machine()
     world.reservations.put(reserving("q", g0=100))
     world.give(owner("a", 75).info())

@@ -17,7 +17,7 @@ from support.differential.koordinator.koord_scheduler import VARIABLE, executabl
 from support.served import Served, command, write_config
 
 from koordsched.scenario.live.process import free_port
-from side_by_side import cpus, gangs, gpus, quotas
+from side_by_side import cpus, gangs, gpus, quotas, reservations
 from side_by_side.gpus import GPU, JOINT
 from side_by_side.quotas import QUOTA
 from side_by_side.workload import CPUSET, KOORDINATORS, SCHEDULER_NAME, Workload
@@ -94,8 +94,9 @@ def profiles_for(theme: str, *needed: str) -> dict[str, Any]:
         return {"profiles": [{"schedulerName": SCHEDULER_NAME, **quotas.PROFILE}]}
     if theme in gangs.SIZES:
         return {"profiles": [{"schedulerName": SCHEDULER_NAME, **gangs.profile(theme, *needed)}]}
-    plugin = {CPUSET: cpus.PLUGIN, GPU: gpus.PLUGIN, JOINT: gpus.PLUGIN}.get(theme)
-    enabled = [] if plugin is None else [{"name": name} for name in (plugin, *needed)]
+    reserved = dict.fromkeys((reservations.OWNERS, reservations.STRANGERS), reservations.PLUGIN)
+    plugin = {CPUSET: cpus.PLUGIN, GPU: gpus.PLUGIN, JOINT: gpus.PLUGIN, **reserved}.get(theme)
+    enabled = [] if plugin is None else [{"name": name} for name in dict.fromkeys((plugin, *needed))]
     return {"profiles": [{"schedulerName": SCHEDULER_NAME, "plugins": {"multiPoint": {"enabled": enabled}}}]} if enabled else {}
 
 

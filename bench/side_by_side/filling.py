@@ -45,6 +45,8 @@ async def create_at_rate(server: ApiServer, items: Sequence[Item], rate: float) 
 
 async def create(client: Client, item: Item) -> None:
     await client.request("POST", item.path, item.body, seconds=CREATE_TIMEOUT)
+    if item.status:
+        await client.request("PATCH", f"{item.path}/{item.name}/status", {"status": item.body["status"]}, seconds=CREATE_TIMEOUT)
 
 
 async def _create_each(client: Client, rest: Iterable[Item]) -> None:

@@ -2,7 +2,8 @@
 
 Everything else it does as ours does: the same watches, transport, binds at a time, order of work and Scheduled events; for a theme whose
 pods get CPUs or devices also the patch that writes these before a pod is bound, and the watch of the objects that describe them; for quotas
-the patches of what they use, for gangs those of their phases. What it reaches is the most that a scheduler on this adapter can reach.
+the patches of what they use, for gangs those of their phases, for owners of Reservations the annotation that names one. What it reaches is
+the most that a scheduler on this adapter can reach.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any, NamedTuple
 import uvloop
 
 from koordsched.api.core import Node, Pod
-from koordsched.api.kinds import DEVICE, ELASTIC_QUOTA, NODE, NODE_RESOURCE_TOPOLOGY, POD, POD_GROUP, Kind
+from koordsched.api.kinds import DEVICE, ELASTIC_QUOTA, NODE, NODE_RESOURCE_TOPOLOGY, POD, POD_GROUP, RESERVATION, Kind
 from koordsched.clock import Clock, RealClock
 from koordsched.cluster.apiserver import ConnectionSettings, connect
 from koordsched.cluster.event_body import EventSource
@@ -40,6 +41,7 @@ from side_by_side.cpus import cpu_annotations
 from side_by_side.gangs import SIZES, GangWriter
 from side_by_side.gpus import GPU, JOINT, half_annotations, joint_annotations
 from side_by_side.quotas import QUOTA, UseWriter
+from side_by_side.reservations import OWNERS, STRANGERS, link
 from side_by_side.workload import CPUSET, SCHEDULER_NAME
 
 QPS, BURST = 5000.0, 5000
@@ -58,6 +60,8 @@ WRITTEN = {
     JOINT: Written(joint_annotations, DEVICE),
     QUOTA: Written(None, ELASTIC_QUOTA),
     **dict.fromkeys(SIZES, Written(None, POD_GROUP)),
+    OWNERS: Written(link, RESERVATION),
+    STRANGERS: Written(None, RESERVATION),
 }
 """By theme; pods of other themes are only bound."""
 

@@ -3,8 +3,8 @@
 A theme says what else pods ask for, as scheduler_perf's workloads of the same names do. With `preemption` every node is full of four
 unimportant pods, and each pending one needs the room of three of them: there are as many pending pods as nodes at most. With `cpuset`
 (`cpus.py`) pods want CPUs of their own, with `gpu` and `gpu-joint` (`gpus.py`) parts of GPUs or GPUs with an interface near them, with
-`quota` (`quotas.py`) they belong to quotas, with `gang`, `gang-of-3` and `gang-topology` (`gangs.py`) to gangs; kube-scheduler has none of
-these.
+`quota` (`quotas.py`) they belong to quotas, with `gang`, `gang-of-3` and `gang-topology` (`gangs.py`) to gangs; with `reservation` and
+`reservation-strangers` (`reservations.py`) Reservations are there, for them or for others; kube-scheduler has none of these.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 from koordsched.api.koordinator.gang_membership import POD_GROUP_LABEL
 from koordsched.api.koordinator.quota_definitions import QUOTA_NAME
-from side_by_side import cpus, gangs, gpus, quotas
+from side_by_side import cpus, gangs, gpus, quotas, reservations
 from side_by_side.gangs import GANG, GANG_OF_3, TOPOLOGY
 from side_by_side.gpus import GPU, JOINT
 from side_by_side.quotas import QUOTA
@@ -30,7 +30,8 @@ ROOM = {"cpu": "32", "memory": "256Gi", "ephemeral-storage": "400Gi", "pods": "1
 
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 PREEMPTION, CPUSET = "preemption", "cpuset"
-KOORDINATORS = (CPUSET, GPU, JOINT, QUOTA, GANG, GANG_OF_3, TOPOLOGY)  # that only Koordinator's plugins can do
+KOORDINATORS = (CPUSET, GPU, JOINT, QUOTA, GANG, GANG_OF_3, TOPOLOGY, reservations.OWNERS, reservations.STRANGERS)
+"""That only Koordinator's plugins can do."""
 THEMES = ("plain", "spread", "anti-affinity", "preferred-affinity", PREEMPTION, *KOORDINATORS)
 VICTIMS = 4  # on each node
 SMALL_ROOM = {"cpu": "4", "memory": "32Gi", "pods": "110"}
@@ -56,11 +57,12 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Item(msgspec.Struct, frozen=True):
-    """An object to create."""
+    """An object to create. status: it is written after that, since a creation leaves it out."""
 
     name: str
     path: str
     body: dict[str, Any]
+    status: bool = False
 
 
 def prerequisites(workload: Workload) -> list[Item]:
@@ -76,6 +78,10 @@ def prerequisites(workload: Workload) -> list[Item]:
     if workload.theme in gangs.SIZES:
         network = (gangs.topology(),) if workload.theme == TOPOLOGY else ()
         return [_item(path, body) for path, body in (*gangs.rights(), *network, *gangs.pod_groups(workload.theme, workload.pods))]
+    if workload.theme in {reservations.OWNERS, reservations.STRANGERS}:
+        made = reservations.reservations(workload.nodes)
+        reserved = [Item(body["metadata"]["name"], reservations.PATH, body, status=True) for body in made]
+        return [*(_item(path, body) for path, body in reservations.rights()), *reserved]
     if workload.theme == PREEMPTION:
         return [_item(*_priority_class(PRIORITY_CLASS, IMPORTANCE))]
     return []
@@ -135,6 +141,10 @@ def themed(workload: Workload, number: int) -> dict[str, Any]:
         case theme if theme in gangs.SIZES:
             body["spec"]["containers"][0]["resources"] = {"requests": gangs.REQUESTS[theme]}
             body["metadata"]["labels"] |= {POD_GROUP_LABEL: gangs.gang_of(theme, number)}
+        case "reservation" | "reservation-strangers":
+            body["spec"]["containers"][0]["resources"] = {"requests": reservations.REQUESTS}
+            if workload.theme == reservations.OWNERS:
+                body["metadata"]["labels"] |= reservations.labels(number)
     return body
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from koordsched.api.koordinator.node_reservation import NODE_RESERVATION, NodeReservation
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 DEFAULT, ALIGNED, RESTRICTED = "", "Aligned", "Restricted"
 AVAILABLE = "Available"
 NO_SLOT = -1
+KEPT_NAMES = 256  # sets of names that reservations share
+NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class ReservationInfo:
@@ -85,7 +90,9 @@ class ReservationInfo:
         self.used = self.operating and has_current_owner(meta.annotations)
         try:
             of_status = self.available and not self.operating
-            self.allocatable = amounts_of(status.allocatable) if of_status else dict(pod.resources.requests)
+            of_pod = pod.resources.requests
+            amounts = amounts_of(status.allocatable) if of_status else of_pod
+            self.allocatable = of_pod if amounts == of_pod else amounts  # one object for all reservations of these amounts
         except QuantityError as error:
             self.problem, self.allocatable = f"status.allocatable: {error}", {}
         names = frozenset(self.allocatable)
@@ -94,7 +101,7 @@ class ReservationInfo:
                 names &= frozenset(restricted_options(meta.annotations)) or names
             except Malformed as error:
                 self.problem = str(error)
-        self.resource_names = names
+        self.resource_names = _shared(names)
         self.reserved = _reserved_inside(meta.annotations)
         self.allocated = {}
         for owner in self.owners.values():
@@ -150,6 +157,12 @@ class ReservationInfo:
         return left
 
 
+@lru_cache(maxsize=KEPT_NAMES)
+def _shared(names: frozenset[str]) -> frozenset[str]:
+    """Return one object for equal names."""
+    return names
+
+
 def same_amounts(one: PodInfo, other: PodInfo) -> bool:
     """Answer whether two pods are counted alike."""
     return one.resources is other.resources and one.ports == other.ports
@@ -160,17 +173,17 @@ def amounts_of(resources: ResourceList) -> dict[str, int]:
     return {name: milli_value(quantity) if name == "cpu" else value(quantity) for name, quantity in resources.items()}
 
 
-def _reserved_inside(annotations: dict[str, str]) -> dict[str, int]:
-    """Return what the reservation keeps from its owners; {} where the annotation cannot be read (reservation.md §18)."""
+def _reserved_inside(annotations: dict[str, str]) -> Mapping[str, int]:
+    """Return what the reservation keeps from its owners; nothing where the annotation cannot be read (reservation.md §18)."""
     if not annotations.get(NODE_RESERVATION):
-        return {}
+        return NOTHING
     try:
         inner = read_annotation(annotations, NODE_RESERVATION, NodeReservation)
         if inner is None:
-            return {}
+            return NOTHING
         amounts = amounts_of(inner.resources)
         if inner.reserved_cpus:
             amounts["cpu"] = 1000 * inner.cpus.bit_count()
     except (Malformed, QuantityError, ValueError):
-        return {}
+        return NOTHING
     return amounts

@@ -86,7 +86,7 @@ class OwnerSpec:
     def __init__(self, key: bytes, items: tuple[_Item, ...]) -> None:
         self.key = key
         self._items = items
-        self.needs = list(dict.fromkeys(item.need() for item in items))
+        self.needs = tuple(dict.fromkeys(item.need() for item in items))
         self.reservations: dict[str, ReservationInfo] = {}
         self.matchers: dict[Matcher, None] = {}  # of pods that match these owners; but for those that name one reservation
 
@@ -116,7 +116,7 @@ class OwnerIndex:
 
     def __init__(self) -> None:
         self._specs: dict[bytes, OwnerSpec] = {}
-        self._by_need: dict[Need | None, dict[OwnerSpec, None]] = {}
+        self._by_need: dict[Need | None, tuple[OwnerSpec, ...]] = {}
         self._others = 0  # how often something other than a label is needed
 
     def __len__(self) -> int:
@@ -130,7 +130,7 @@ class OwnerIndex:
             return found, False
         found = self._specs[key] = owner_spec(key, owners)
         for need in found.needs:
-            self._by_need.setdefault(need, {})[found] = None
+            self._by_need[need] = (*self._by_need.get(need, ()), found)
             self._others += not _is_label(need)
         return found, True
 
@@ -138,9 +138,10 @@ class OwnerIndex:
         """Forget a specification that no reservation has any more."""
         del self._specs[spec.key]
         for need in spec.needs:
-            specs = self._by_need[need]
-            del specs[spec]
-            if not specs:
+            rest = tuple([other for other in self._by_need[need] if other is not spec])
+            if rest:
+                self._by_need[need] = rest
+            else:
                 del self._by_need[need]
             self._others -= not _is_label(need)
 
@@ -175,6 +176,11 @@ def _is_label(need: Need | None) -> bool:
     return need is not None and need[0] != ""
 
 
+def _any(_pod: PodInfo) -> bool:
+    """Answer for pods that have what some of many specifications need: to sign them again is less work than to find out which match."""
+    return True
+
+
 def concerned_by(specs: Iterable[OwnerSpec]) -> Concerns:
     """Return which pods are signed differently when these specifications come or go."""
     of_any = tuple(specs)
@@ -184,7 +190,9 @@ def concerned_by(specs: Iterable[OwnerSpec]) -> Concerns:
         return any(spec.matches(pod.pod) for spec in of_any)
 
     known = {need for need in needs if need is not None}
-    return PodsWith(known, concerned) if len(known) == len(needs) else concerned
+    if len(known) < len(needs):
+        return concerned
+    return PodsWith(known, concerned if len(of_any) == 1 else _any)
 
 
 class Outcome(Enum):

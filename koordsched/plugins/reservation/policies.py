@@ -23,25 +23,24 @@ class PoliciesOfNodes:
 
     def __init__(self) -> None:
         self._nodes: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}  # by whether the policy is Default: by node, > 0
-        self._counted: dict[str, tuple[bool, str]] = {}  # by uid: where a reservation is counted
+        self._counted: dict[str, bool] = {}  # by uid: among which of both a reservation is counted
         self._version = 0  # counts changes of which nodes there are
         self._rows: dict[bool, tuple[tuple[int, int], Rows]] = {}  # as of which version, and of which nodes in the cache
 
     def note(self, info: ReservationInfo) -> None:
         """Take over whether a reservation is matchable now."""
-        now = (info.policy == DEFAULT, info.node_name) if info.matchable else None
+        now = info.policy == DEFAULT if info.matchable else None
         before = self._counted.get(info.uid)
-        if now == before:
+        if now is before:
             return
         if before is not None:
             del self._counted[info.uid]
-            self._count(before, -1)
+            self._count(before, info.node_name, -1)
         if now is not None:
             self._counted[info.uid] = now
-            self._count(now, 1)
+            self._count(now, info.node_name, 1)
 
-    def _count(self, place: tuple[bool, str], amount: int) -> None:
-        default, node = place
+    def _count(self, default: bool, node: str, amount: int) -> None:  # a key
         nodes = self._nodes[default]
         nodes[node] += amount
         if not nodes[node]:

@@ -105,7 +105,7 @@ class ReservationState(PodFollower):
         self.table = ReservationTable(cache.table)
         self._cache = cache
         self.nodes = nodes
-        self._by_name: dict[str, dict[str, ReservationInfo]] = {}  # by uid: pods in operating mode may have the name of a Reservation
+        self._by_name: dict[str, tuple[ReservationInfo, ...]] = {}  # several: pods in operating mode may have the name of a Reservation
         self._by_node: dict[str, dict[str, ReservationInfo]] = {}
         self._links: dict[str, dict[str, PodInfo]] = {}  # by uid of a reservation that is not here, or on another node: its owners by uid
         self._adopting: dict[str, ReservationInfo] = {}  # by uid: assumed, with pods that it takes over
@@ -177,7 +177,7 @@ class ReservationState(PodFollower):
         if known is None:
             known = self.by_uid[uid] = ReservationInfo(reservation, pod)
             known.slot = self.table.acquire()
-            self._by_name.setdefault(known.name, {})[uid] = known
+            self._by_name[known.name] = (*self._by_name.get(known.name, ()), known)
             self._by_node.setdefault(known.node_name, {})[uid] = known
             if adopting is not None:
                 del self._adopting[uid]
@@ -212,9 +212,10 @@ class ReservationState(PodFollower):
         info = self.by_uid.pop(uid, None)
         if info is None:
             return
-        named = self._by_name[info.name]
-        del named[uid]
-        if not named:
+        named = tuple([other for other in self._by_name[info.name] if other is not info])
+        if named:
+            self._by_name[info.name] = named
+        else:
             del self._by_name[info.name]
         on_node = self._by_node[info.node_name]
         del on_node[uid]
@@ -510,7 +511,7 @@ class ReservationState(PodFollower):
             candidates: list[ReservationInfo] = list(self.by_uid.values())
         elif demand.name:
             self._of_name.setdefault(demand.name, {})[matcher] = None
-            candidates = list(self._by_name.get(demand.name, {}).values())
+            candidates = list(self._by_name.get(demand.name, ()))
         else:
             for spec in matcher.specs:
                 spec.matchers[matcher] = None

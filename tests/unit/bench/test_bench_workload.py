@@ -11,6 +11,7 @@ from side_by_side.__main__ import parse
 from side_by_side.competitors import profiles_for, usual
 from side_by_side.cpus import cpu_annotations
 from side_by_side.gpus import half_annotations, joint_annotations
+from side_by_side.reservations import link
 from side_by_side.workload import BOUND, THEMES, Workload, bound_pods, nodes, pending_pods, prerequisites
 
 from koordsched.api.koordinator.device_annotations import device_allocations
@@ -149,3 +150,15 @@ def test_pods_of_quotas_have_quotas_with_room_below_parents() -> None:
     assert set(used.values()) == {2}
     assert len(used) == 100
     assert all(parent_of[parent_of[name]] == "" for name in used)
+
+
+def test_reservations_are_available_on_all_nodes_with_room_for_all_their_owners() -> None:
+    load = Workload(theme="reservation", nodes=1000, pods=5000)
+    made = [item for item in prerequisites(load) if item.status]
+    assert Counter(item.body["status"]["nodeName"] for item in made) == {f"node-{number}": 2 for number in range(1000)}
+    assert all(item.body["status"]["allocatable"]["cpu"] == "4" and item.body["status"]["phase"] == "Available" for item in made)
+    kinds = Counter(item.body["spec"]["owners"][0]["labelSelector"]["matchLabels"]["owner"] for item in made)
+    asking = Counter(pod["metadata"]["labels"]["owner"] for pod in pods("reservation", nodes=1000, pods=5000))
+    assert all(8 * kinds[kind] >= number for kind, number in asking.items())
+    assert not any("owner" in pod["metadata"]["labels"] for pod in pods("reservation-strangers", nodes=2, pods=4))
+    assert link("node-3", 5)["scheduling.koordinator.sh/reservation-allocated"].startswith('{"name":"node-3-reservation-1"')

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from support.controlplane.accounts import service_account
 from support.controlplane.credentials import by_token
 from support.controlplane.plane import ControlPlane
-from support.kills import MANIFESTS
-from support.live import Launch, Running, found_equal, until
+from support.kills import MANIFESTS, end_well
+from support.live import Launch, Running
 from support.placements import Placements
 from support.proxy import Asked, Fault, Proxy, Weather
 from support.served import TIMEOUT
@@ -72,12 +72,7 @@ class Deaths(NamedTuple):
         self.placements.settled()
 
     def end(self, running: Running) -> None:
-        """See that the scheduler knows what the API server knows, ends as it should, and that no pod was ever on two nodes."""
-        until(lambda: found_equal(running.debug("/debug/compare")))
-        outcome = running.stop()
-        assert self.placements.strayed() == []
-        assert outcome.code == 0
-        assert "Traceback" not in outcome.text
+        end_well(running, self.placements)
 
 
 @contextmanager

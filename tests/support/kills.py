@@ -55,12 +55,16 @@ class Killing(NamedTuple):
         return running
 
     def end(self, running: Running) -> None:
-        """See that the scheduler knows what the API server knows, ends as it should, and that no pod was ever on two nodes."""
-        until(lambda: found_equal(running.debug("/debug/compare")))
-        outcome = running.stop()
-        assert self.placements.strayed() == []
-        assert outcome.code == 0
-        assert "Traceback" not in outcome.text
+        end_well(running, self.placements)
+
+
+def end_well(running: Running, placements: Placements) -> None:
+    """See that the scheduler knows what the API server knows, ends as it should, and that no pod was ever on two nodes."""
+    until(lambda: found_equal(running.debug("/debug/compare")))
+    outcome = running.stop()
+    assert placements.strayed() == []
+    assert outcome.code == 0
+    assert "Traceback" not in outcome.text
 
 
 @contextmanager

@@ -93,7 +93,7 @@ class _Choice(NamedTuple):
         return self.violations, sum(map(len, self.victims.values()))
 
 
-class _Distribution(NamedTuple):
+class _Assignment(NamedTuple):
     """How many pods of each class, taken[c, i], go to rows[i], and the sum of costs."""
 
     rows: Rows
@@ -165,7 +165,7 @@ class RoomByAmounts:
                 break
         return best
 
-    def _cheapest(self, dry_run: DryRun, rows: Rows, *, none_allowed: bool) -> Sequence[_Distribution]:
+    def _cheapest(self, dry_run: DryRun, rows: Rows, *, none_allowed: bool) -> Sequence[_Assignment]:
         """Return where the pods may go, by cost: in each region, where the job has to be in one."""
         if self._regions is None:
             found = self._distribute(dry_run, rows, None, none_allowed=none_allowed)
@@ -173,11 +173,11 @@ class RoomByAmounts:
         order = np.full(self._possible.shape[1], len(rows), np.int32)  # by row
         order[rows] = np.arange(len(rows), dtype=np.int32)
 
-        def within(region: Region) -> _Distribution | None:
+        def within(region: Region) -> _Assignment | None:
             places = np.sort(order[region.rows])
             return self._distribute(dry_run, rows[places[places < len(rows)]], region, none_allowed=none_allowed)
 
-        distributed: list[tuple[_Distribution, int]] = []  # and the region's index
+        distributed: list[tuple[_Assignment, int]] = []  # and the region's index
         least = HIGHEST_COST
         for bound, i in self._by_bound(dry_run, rows, order, none_allowed=none_allowed):
             if (bound > least and len(distributed) >= EXACT_REGIONS) or len(distributed) == MOST_REGIONS:
@@ -210,7 +210,7 @@ class RoomByAmounts:
                 bounds[i] += len(each.pods) * average[places].min(initial=np.inf) if roomy[i] else 0
         return [(float(bounds[i]), i) for i in np.argsort(bounds, kind="stable").tolist() if roomy[i]]
 
-    def _distribute(self, dry_run: DryRun, rows: Rows, region: Region | None, *, none_allowed: bool) -> _Distribution | None:
+    def _distribute(self, dry_run: DryRun, rows: Rows, region: Region | None, *, none_allowed: bool) -> _Assignment | None:
         """Place class after class, as the job has them or else the largest first."""
         orders = [list(range(len(self._classes)))]
         if len(orders[0]) > 1:
@@ -224,7 +224,7 @@ class RoomByAmounts:
 
     def _in_order(
         self, dry_run: DryRun, rows: Rows, region: Region | None, order: Sequence[int], *, none_allowed: bool
-    ) -> _Distribution | None:
+    ) -> _Assignment | None:
         taken = np.zeros((len(self._classes), len(rows)), np.int64)
         held = np.zeros((len(rows), len(self._ids)), np.int64)
         total = 0
@@ -243,7 +243,7 @@ class RoomByAmounts:
             taken[c, mine] = found
             held[mine] += found[:, None] * unit
             total += int(costs[np.arange(len(mine)), found].sum())
-        return _Distribution(rows, taken, total)
+        return _Assignment(rows, taken, total)
 
     def _costs(self, dry_run: DryRun, c: int, rows: Rows, held: NDArray[np.int64], *, none_allowed: bool) -> Costs:
         """Return [i, k]: what room for k pods of a class costs on rows[i] beside what is held there; -1: there is none."""
@@ -255,7 +255,7 @@ class RoomByAmounts:
             costs = dry_run.costs(rows, held, unit, most, none_allowed)
         return np.where(costs < 0, -1, np.minimum(costs - costs[:, :1], HIGHEST_COST // count))
 
-    def _with_victims(self, dry_run: DryRun, found: _Distribution) -> _Choice:
+    def _with_victims(self, dry_run: DryRun, found: _Assignment) -> _Choice:
         """Find the victims on the chosen rows, as disruption budgets see all of them together."""
         rows, taken = found.rows, found.taken
         used = np.flatnonzero(taken.any(axis=0))
@@ -301,10 +301,8 @@ class RoomByAmounts:
         return JobRoom(nodes, {names[row]: victims for row, victims in choice.victims.items()}, choice.violations)
 
 
-def _smallest(
-    found: _Distribution, region: Region, within: Callable[[Region], _Distribution | None], depth: int
-) -> tuple[int, _Distribution]:
-    """Return the distribution in the smallest part of the region that costs no more, and how many parts down that is."""
+def _smallest(found: _Assignment, region: Region, within: Callable[[Region], _Assignment | None], depth: int) -> tuple[int, _Assignment]:
+    """Return the assignment in the smallest part of the region that costs no more, and how many parts down that is."""
     for part in region.parts:
         smaller = within(part)
         if smaller is not None and smaller.cost == found.cost:

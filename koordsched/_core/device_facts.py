@@ -161,6 +161,16 @@ class DeviceCell(NamedTuple):
     vfs_used: tuple[str, ...] = ()
 
 
+class DeviceCensus(NamedTuple):
+    """How many devices of one type there are on all nodes, by their state; each listed one is counted once."""
+
+    type: DeviceType
+    free: int  # nothing of it is held
+    shared: int  # something of it is held, and something is free
+    full: int  # nothing of it is free
+    unhealthy: int
+
+
 class TypeDemand(msgspec.Struct, frozen=True):
     """What a pod asks of the devices of one type."""
 

@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 from typing import final
 
-from koordsched._core.device_facts import DeviceCell, HeldDevice, NodeAccelerators, NodeDevices
+from koordsched._core.device_facts import DeviceCell, DeviceCensus, HeldDevice, NodeAccelerators, NodeDevices
 from koordsched._core.table import NodeTable
 
 MAX_DEVICES: int
@@ -57,6 +57,9 @@ class DeviceTable:
 
     def summary(self, index: int) -> tuple[DeviceCell, ...]:
         """Return all devices, by type and minor."""
+
+    def census(self) -> tuple[DeviceCensus, ...]:
+        """Count the devices of all nodes, one entry a type. O(indexes)."""
 
     def damage(self, index: int, device_type: int, minor: int, resource: int, by: int) -> None:
         """Add to what is used of a device, for tests of the standing check."""

@@ -10,6 +10,7 @@ from libc.string cimport memset
 from koordsched._core.device_facts import (
     DEVICE_TYPE_NAMES,
     DeviceCell,
+    DeviceCensus,
     DevicePartition,
     DeviceResource,
     DeviceType,
@@ -475,7 +476,8 @@ cdef class DeviceTable:
         for at in range(cells.count):
             device = listed.get(self.columns[type].minor[cells.start + at])
             groups = () if device is None else device.vf_groups
-            of_device.append(sorted([(bus, self._label_id(group.labels), minor) for group in groups for bus, minor in group.vfs]))
+            labelled = [(self._label_id(group.labels), group.vfs) for group in groups]
+            of_device.append(sorted([(bus, labels, minor) for labels, vfs in labelled for bus, minor in vfs]))
         shape.vf_start[type] = <int32_t*> calloc(cells.count + 1, sizeof(int32_t))
         shape.vfs[type] = <VirtualFunction*> calloc(sum([len(vfs) for vfs in of_device]) + 1, sizeof(VirtualFunction))
         if shape.vf_start[type] == NULL or shape.vfs[type] == NULL:
@@ -554,6 +556,22 @@ cdef class DeviceTable:
                     self._amounts(type, self.columns[type].free, cell),
                     tuple(sorted(self._vfs_held.get((index, type, minor), ()))),
                 ))
+        return tuple(found)
+
+    def census(self):
+        cdef int type
+        cdef Py_ssize_t index, untouched, shared, full, unhealthy
+        cdef const Masks* masks
+        found = []
+        for type in range(TYPES):
+            untouched = shared = full = unhealthy = 0
+            for index in range(1, self.capacity):
+                masks = &self.masks[index * TYPES + type]
+                untouched += size_of(masks.healthy & ~masks.busy)
+                shared += size_of(masks.healthy & masks.busy & masks.available)
+                full += size_of(masks.healthy & ~masks.available)
+                unhealthy += size_of(masks.listed & ~masks.healthy)
+            found.append(DeviceCensus(DeviceType(type), untouched, shared, full, unhealthy))
         return tuple(found)
 
     cdef _amounts(self, int type, const int64_t* column, Py_ssize_t cell):

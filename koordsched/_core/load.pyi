@@ -144,5 +144,8 @@ def plain_amount(quantity: str | float | None, milli: bool) -> int:
     That is how koordlet writes what it measures, and many of these texts come each minute; `api.quantity` reads all others.
     """
 
+def plain_amounts(resources: Mapping[str, str | float], names: tuple[str, ...]) -> tuple[int, ...] | None:
+    """Return the amounts of these resources, 0 for those that are not there; None where one is not what `plain_amount` reads."""
+
 def last_reported(pods: Sequence[P], namespace: str, name: str) -> P | None:
     """Return the last pod of this name whose usage is not empty."""

@@ -595,6 +595,20 @@ def plain_amount(quantity, bint milli):
     return found if found <= MAX_AMOUNT else -1
 
 
+def plain_amounts(resources not None, tuple names not None):
+    cdef Py_ssize_t i
+    cdef list found = [0] * len(names)
+    for i in range(len(names)):
+        name = names[i]
+        quantity = resources.get(name)
+        if quantity is not None:
+            amount = plain_amount(quantity, name == "cpu")
+            if amount < 0:
+                return None
+            found[i] = amount
+    return tuple(found)
+
+
 def last_reported(pods not None, str namespace not None, str name not None):
     cdef Py_ssize_t i
     for i in range(len(pods) - 1, -1, -1):

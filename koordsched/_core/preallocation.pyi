@@ -6,21 +6,30 @@ from numpy.typing import NDArray
 from koordsched._core.reservations import Shortages
 from koordsched._core.table import NodeTable, Request
 
+class CandidateRows:
+    """Running pods that Reservations may take over, by row."""
+
+    def __init__(self, table: NodeTable) -> None: ...
+    def set_row(self, row: int, requests: Iterable[Request]) -> None:
+        """Write what the pods of a row have, in the order in which they are tried."""
+
 class PreAllocatable:
     """The running pods that Reservations of one kind may take over, and which of them they take (reservation.md §13).
 
-    One pod is taken that makes a Reservation the fullest; with `multiple`, pods in their order until it fits.
+    One pod is taken that makes a Reservation the fullest; with `multiple`, pods in their order until it fits, or those first that make it
+    the fullest (`by_score`).
     """
 
     def __init__(
         self,
-        table: NodeTable,
+        candidates: CandidateRows,
         request: Request,
         limits: Mapping[str, int],
         *,
         most: int | None,
         weights: int,
         multiple: bool,
+        by_score: bool,
         required: bool,
         prefers_none: bool,
     ) -> None:
@@ -31,14 +40,9 @@ class PreAllocatable:
         """
 
     multiple: bool
+    by_score: bool
     required: bool
     prefers_none: bool
-
-    def set_row(self, row: int, requests: Iterable[Request]) -> None:
-        """Write what the pods of a row have, in the order in which they are tried."""
-
-    def score(self, pod: Request) -> int:
-        """Return how full a pod makes the Reservation, 0 to 100."""
 
     def filter(self, rows: NDArray[np.int32], shortages: Shortages) -> NDArray[np.int32]:
         """Return 0 for rows where the Reservation fits with pods or without, where that may be; else codes of `shortages`.
@@ -50,7 +54,8 @@ class PreAllocatable:
         """Return how full the chosen pod makes it, 0 without one; with `multiple` 100 divided by one more than the pods. As `filter`."""
 
     def choose(self, row: int) -> tuple[list[int] | None, int, int]:
-        """Return which pods of the row a Reservation takes over, in their order; outside of views, its reserve pod is counted already.
+        """Return which pods of the row a Reservation takes over, in the order in which they were tried.
 
-        None: it does not fit; then bits of the request's entries of which the row is short, and of which pods ask for too much.
+        To be called outside of views; its reserve pod is counted already. None: it does not fit; then bits of the request's entries of
+        which the row is short, and of which pods ask for too much.
         """

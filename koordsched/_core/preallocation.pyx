@@ -23,15 +23,34 @@ cdef int64_t FULL = 100
 
 
 @cython.final
+cdef class CandidateRows:
+
+    def __init__(self, NodeTable table not None):
+        self.table = table
+        self.rows = {}
+        self.most = 0
+
+    def set_row(self, row, requests):
+        pods = [<Request?> request for request in requests]
+        if pods:
+            self.table.check_row(row)
+            self.rows[row] = pods
+            self.most = max(self.most, len(pods))
+        else:
+            self.rows.pop(row, None)
+
+
+@cython.final
 cdef class PreAllocatable:
 
-    def __init__(self, NodeTable table not None, Request request not None, limits, *, most, int64_t weights, bint multiple, bint required,
-                 bint prefers_none):
+    def __init__(self, CandidateRows candidates not None, Request request not None, limits, *, most, int64_t weights, bint multiple,
+                 bint by_score, bint required, bint prefers_none):
         cdef Py_ssize_t j
         count = request.ids.shape[0]
         if count > MAX_AMOUNTS:
             raise ValueError(f"a request of {count} resources: a mask holds {MAX_AMOUNTS}")
-        self.table = table
+        self.candidates = candidates
+        self.table = candidates.table
         self.request = request
         self.limit = np.full(count, UNBOUNDED, np.int64)
         self.named = np.zeros(count, np.uint8)
@@ -43,25 +62,16 @@ cdef class PreAllocatable:
         self.most = UNBOUNDED if most is None else most
         self.weights = weights
         self.multiple = multiple
+        self.by_score = by_score
         self.required = required
         self.prefers_none = prefers_none
-        self.rows = {}
-        self.chosen = np.zeros(8, np.uint8)
+        self._reserve(8)
 
-    def set_row(self, row, requests):
-        pods = [<Request?> request for request in requests]
-        if pods:
-            self.table.check_row(row)
-            self.rows[row] = pods
-        else:
-            self.rows.pop(row, None)
-        if len(pods) > self.chosen.shape[0]:
-            self.chosen = np.zeros(2 * len(pods), np.uint8)
-
-    def score(self, Request pod not None):
-        cdef int64_t amounts[MAX_AMOUNTS]
-        self._amounts_of(pod, amounts)
-        return self._score(amounts)
+    cdef int _reserve(self, Py_ssize_t pods) except -1:
+        self.chosen = np.zeros(pods, np.uint8)
+        self.sequence = np.zeros(pods, np.int32)
+        self.score_of = np.zeros(pods, np.int64)
+        return 0
 
     def filter(self, cnp.ndarray rows not None, Shortages shortages not None):
         cdef Rows asked = rows_of(rows)
@@ -71,12 +81,7 @@ cdef class PreAllocatable:
         cdef Choice choice
         self._check()
         for i in range(asked.count):
-            pods = self.rows.get(asked.at[i])
-            if pods is None:
-                if self.required:
-                    out[i] = shortages.code(0, 0, 0)
-                continue  # whether it fits there is another filter's matter
-            choice = self._look(asked.at[i], <list> pods, False)
+            choice = self._at(asked.at[i])
             if not choice.fits:
                 out[i] = shortages.code(choice.node, choice.inside, 0)
         return codes
@@ -89,11 +94,7 @@ cdef class PreAllocatable:
         cdef Choice choice
         self._check()
         for i in range(asked.count):
-            pods = self.rows.get(asked.at[i])
-            if pods is None:
-                out[i] = FULL if self.multiple else 0
-                continue
-            choice = self._look(asked.at[i], <list> pods, False)
+            choice = self._at(asked.at[i])
             if self.multiple:
                 out[i] = FULL // (1 + choice.pods)
             elif choice.pods:
@@ -105,7 +106,7 @@ cdef class PreAllocatable:
         cdef Py_ssize_t i
         self._check()
         self.table.check_row(row)
-        pods = self.rows.get(row)
+        pods = self.candidates.rows.get(row)
         if pods is None and self.required:
             return None, 0, 0
         choice = self._look(row, [] if pods is None else <list> pods, True)
@@ -113,12 +114,25 @@ cdef class PreAllocatable:
             return None, choice.node, choice.inside
         if not choice.pods:
             return [], 0, 0
-        return ([i for i in range(len(pods)) if self.chosen[i]] if self.multiple else [choice.first]), 0, 0
+        if not self.multiple:
+            return [choice.first], 0, 0
+        return [self.sequence[i] for i in range(len(pods)) if self.chosen[self.sequence[i]]], 0, 0
 
     cdef int _check(self) except -1:
         if self.request.largest >= self.table.resources:
             raise IndexError(f"resource {self.request.largest} of {self.table.resources}")
+        if self.candidates.most > self.chosen.shape[0]:
+            self._reserve(2 * self.candidates.most)
         return 0
+
+    cdef Choice _at(self, Py_ssize_t row):
+        """Decide for a row that counts neither the reserve pod nor its own pods; without pods it is another filter's matter what fits."""
+        cdef Choice choice
+        pods = self.candidates.rows.get(row)
+        if pods is not None:
+            return self._look(row, <list> pods, False)
+        choice.fits, choice.node, choice.inside, choice.pods, choice.first, choice.score = not self.required, 0, 0, 0, -1, -1
+        return choice
 
     cdef Choice _look(self, Py_ssize_t row, list pods, bint counted) noexcept:
         """Decide for a row. counted: the row counts the reserve pod and its own pods; otherwise neither."""
@@ -174,20 +188,20 @@ cdef class PreAllocatable:
                 choice.fits, choice.pods, choice.first, choice.score = True, 1, <int32_t> i, score
 
     cdef void _take_several(self, list pods, const int64_t* free, Choice* choice) noexcept:
-        """Add pods as long as the Reservation does not fit, leaving out those that are more than it holds.
+        """Add pods as long as the Reservation does not fit, leaving out those that are more than it holds; by score the fullest come first.
 
         As in the reference, a pod is added whether or not it helps, and what the row is short of is what it was at the last one tried.
         """
         cdef int64_t amounts[MAX_AMOUNTS]
         cdef int64_t taken[MAX_AMOUNTS]
         cdef int64_t trial[MAX_AMOUNTS]
-        cdef Py_ssize_t i, j, count = self.request.ids.shape[0]
+        cdef Py_ssize_t i, j, place, count = self.request.ids.shape[0]
         cdef uint32_t inside
         for j in range(count):
             taken[j] = 0
-        for i in range(len(pods)):
-            self.chosen[i] = 0
-        for i in range(len(pods)):
+        self._order(pods)
+        for place in range(len(pods)):
+            i = self.sequence[place]
             if not self._amounts_of(<Request> pods[i], amounts):
                 continue
             for j in range(count):
@@ -205,6 +219,22 @@ cdef class PreAllocatable:
                 choice.fits = True
                 return
         choice.pods = 0
+
+    cdef void _order(self, list pods) noexcept:
+        """Choose none of the pods yet, and write in which order they are tried."""
+        cdef int64_t amounts[MAX_AMOUNTS]
+        cdef Py_ssize_t i, place
+        cdef int64_t score
+        for i in range(len(pods)):
+            self.chosen[i] = 0
+            place = i
+            if self.by_score:
+                self._amounts_of(<Request> pods[i], amounts)
+                score = self.score_of[i] = self._score(amounts)
+                while place and self.score_of[self.sequence[place - 1]] < score:
+                    self.sequence[place] = self.sequence[place - 1]
+                    place -= 1
+            self.sequence[place] = <int32_t> i
 
     cdef bint _amounts_of(self, Request pod, int64_t* amounts) noexcept:
         """Write what the pod has of each entry of the request; answer whether it has any that owners take from the Reservation."""

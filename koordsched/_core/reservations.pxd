@@ -17,6 +17,7 @@ cdef class ReservationTable:
     cdef readonly Py_ssize_t capacity    # slots
     cdef readonly Py_ssize_t resources   # columns of the arrays below; by resource ids of the node table
     cdef int64_t[:, ::1] left            # [slot, resource]; what its placeholder holds on the row: counted in `requested` there
+    cdef int64_t[:, ::1] inside          # [slot, resource]; what is reserved inside, for no owner
     cdef int64_t[:, ::1] available       # [slot, resource]; what an owner may take of it: left without what is reserved inside
     cdef int64_t[:, ::1] limit           # [slot, resource]; an owner gets no more of it, may be below 0; int64's maximum: not limited
     cdef uint8_t[:, ::1] named           # [slot, resource]; 1: it reserves the resource (its ResourceNames)
@@ -28,6 +29,7 @@ cdef class ReservationTable:
     cdef list _free
 
     cdef int _check_request(self, Request request) except -1
+    cdef int _check_width(self, Request request) except -1
     cdef void _short(self, Request request, Py_ssize_t row, const int32_t[::1] matched, Py_ssize_t slot, uint32_t* node,
                      uint32_t* inside) noexcept
     cdef Py_ssize_t _first(self, const int32_t* rows, Py_ssize_t count, Py_ssize_t row, Py_ssize_t near) noexcept nogil

@@ -51,6 +51,9 @@ class ReservationTable:
         which something is allocatable.
         """
 
+    def count(self, slot: int, owner: Request, sign: int) -> None:
+        """Let an owner take what it requests (1), or give it back (-1): what `write` would write then."""
+
     def filter(
         self, request: Request, rows: NDArray[np.int32], matched: Matched, shortages: Shortages, tag: int, *, required: bool
     ) -> NDArray[np.int32]:
@@ -70,6 +73,9 @@ class ReservationTable:
 
         counted: the row counts the pod already.
         """
+
+    def fits_hidden(self, slot: int, request: Request, row: int, matched: Matched) -> tuple[int, int]:
+        """Return the same within the view that hides all of `matched`, for a pod that is counted nowhere. slot -1: with no reservation."""
 
     def touches(self, slot: int, request: Request) -> bool:
         """Answer whether the pod requests anything that the reservation reserves."""

@@ -78,7 +78,7 @@ cdef class ReservationTable:
 
     def _resize(self, Py_ssize_t capacity, Py_ssize_t resources):
         old, kept = self.capacity, self.resources
-        for name in ("left", "available", "limit", "named", "allocatable", "allocated"):
+        for name in ("left", "inside", "available", "limit", "named", "allocatable", "allocated"):
             grown = np.zeros((capacity, resources), np.uint8 if name == "named" else np.int64)
             if name == "limit":
                 grown[:] = UNBOUNDED
@@ -96,13 +96,16 @@ cdef class ReservationTable:
 
     def _column(self, name):
         return np.asarray({
-            "left": self.left, "available": self.available, "limit": self.limit, "named": self.named, "allocatable": self.allocatable,
-            "allocated": self.allocated, "owners_left": self.owners_left, "order": self.order, "weights": self.weights,
+            "left": self.left, "inside": self.inside, "available": self.available, "limit": self.limit, "named": self.named,
+            "allocatable": self.allocatable, "allocated": self.allocated, "owners_left": self.owners_left, "order": self.order,
+            "weights": self.weights,
         }[name])
 
     def _set_column(self, name, values):
         if name == "left":
             self.left = values
+        elif name == "inside":
+            self.inside = values
         elif name == "available":
             self.available = values
         elif name == "limit":
@@ -138,6 +141,7 @@ cdef class ReservationTable:
         cdef Py_ssize_t k
         for k in range(self.resources):
             self.left[slot, k] = 0
+            self.inside[slot, k] = 0
             self.available[slot, k] = 0
             self.limit[slot, k] = UNBOUNDED
             self.named[slot, k] = 0
@@ -160,6 +164,7 @@ cdef class ReservationTable:
             self.allocatable[slot, k] = whole
             self.allocated[slot, k] = taken
             self.left[slot, k] = rest
+            self.inside[slot, k] = inside
             self.available[slot, k] = max(rest - inside, 0)
         for k, limited in named.items():
             self.named[slot, k] = 1
@@ -169,6 +174,25 @@ cdef class ReservationTable:
         self.owners_left[slot] = UNBOUNDED if owners_left is None else owners_left
         self.order[slot] = order
         self.weights[slot] = weights
+
+    def count(self, Py_ssize_t slot, Request owner not None, int64_t sign):
+        self._check(slot)
+        self._check_width(owner)
+        cdef Py_ssize_t j, k
+        cdef int64_t amount, whole, taken, rest
+        for j in range(owner.ids.shape[0]):
+            k, amount = owner.ids[j], sign * owner.amounts[j]
+            if k == RESOURCE_PODS or not self.named[slot, k]:
+                continue
+            whole, taken = self.allocatable[slot, k], self.allocated[slot, k] + amount
+            rest = whole - taken if taken < whole else 0
+            self.allocated[slot, k] = taken
+            self.left[slot, k] = rest
+            self.available[slot, k] = max(rest - self.inside[slot, k], 0)
+            if self.limit[slot, k] != UNBOUNDED:
+                self.limit[slot, k] -= amount
+        if self.owners_left[slot] != UNBOUNDED:
+            self.owners_left[slot] -= sign
 
     # Owners within their view
 
@@ -221,6 +245,20 @@ cdef class ReservationTable:
                 last_code = shortages.code(nodes, insides, tag)
             out[i] = last_code
         return codes
+
+    def fits_hidden(self, Py_ssize_t slot, Request request not None, int32_t row, Matched matched not None):
+        self._check(max(slot, 0))
+        self.table.check_row(row)
+        self._check_request(request)
+        cdef uint32_t node, inside
+        cdef Py_ssize_t count = matched._rows.shape[0], begin, end
+        cdef const int32_t* pair_rows = &matched._rows[0] if count else NULL
+        begin = self._first(pair_rows, count, row, 0)
+        end = begin
+        while end < count and pair_rows[end] == row:
+            end += 1
+        self._short(request, row, matched._slots[begin:end], slot, &node, &inside)
+        return node, inside
 
     def scores(self, Request request not None, cnp.ndarray rows not None, Matched matched not None, *, bint required):
         cdef Rows asked = rows_of(rows)
@@ -316,6 +354,9 @@ cdef class ReservationTable:
     cdef int _check_request(self, Request request) except -1:
         if request.ids.shape[0] > MAX_BITS:
             raise ValueError(f"a request of {request.ids.shape[0]} resources: a mask holds {MAX_BITS}")
+        return self._check_width(request)
+
+    cdef int _check_width(self, Request request) except -1:
         if request.largest >= self.table.resources:
             raise IndexError(f"resource {request.largest} of {self.table.resources}")
         if request.largest >= self.resources:

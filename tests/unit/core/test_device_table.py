@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.device_tables import CORE, GIB, GPU, MEMORY, NIC, RATIO, RDMA, DeviceNodes, gpu, gpus, held, nic
 
-from koordsched._core.device_facts import DeviceCell, HeldDevice, NodeDevices
+from koordsched._core.device_facts import DeviceCell, DeviceCensus, HeldDevice, NodeDevices
 from koordsched._core.device_table import MAX_AMOUNT, DeviceTable
 from koordsched._core.table import NodeTable
 
@@ -99,3 +99,17 @@ def test_what_cannot_be_is_refused_and_changes_nothing() -> None:
     for index in (0, 64):
         with pytest.raises(IndexError):
             node.table.has_entry(index)
+
+
+def test_devices_are_counted_by_type_and_state_over_all_nodes() -> None:
+    """Node 1: a free GPU, a half used one, a full one, an unhealthy one, one that is listed no more; node 7: two free, and an interface."""
+    node = DeviceNodes().describe((GPU, [gpu(0), gpu(1), gpu(2), gpu(3, healthy=False)]))
+    node.use(1, percent=50).use(2).use(9)
+    node.table.clear_node(7)
+    node.table.set_devices(7, NodeDevices({GPU: [gpu(0), gpu(1)], RDMA: [nic(0)]}))
+    gpus_counted, nics_counted, fpgas_counted = node.table.census()
+    assert gpus_counted == DeviceCensus(GPU, free=3, shared=1, full=1, unhealthy=1)
+    assert nics_counted == DeviceCensus(RDMA, free=1, shared=0, full=0, unhealthy=0)
+    assert fpgas_counted[1:] == (0, 0, 0, 0)
+    node.table.clear_node(7)
+    assert node.table.census()[0].free == 1

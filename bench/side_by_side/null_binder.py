@@ -1,9 +1,9 @@
 """A binder that does not schedule: every pending pod goes to the next node, whoever fits.
 
 Everything else it does as ours does: the same watches, transport, binds at a time, order of work and Scheduled events; for a theme whose
-pods get CPUs or devices also the patch that writes these before a pod is bound, and the watch of the objects that describe them; for quotas
-the patches of what they use, for gangs those of their phases, for owners of Reservations the annotation that names one. What it reaches is
-the most that a scheduler on this adapter can reach.
+pods get CPUs or devices also the annotations that name these, and the watch of the objects that describe them; for quotas the patches of
+what they use, for gangs those of their phases, for owners of Reservations the annotation that names one. What it reaches is the most that a
+scheduler on this adapter can reach.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import uvloop
 
 from koordsched.api.core import Node, Pod
-from koordsched.api.kinds import DEVICE, ELASTIC_QUOTA, NODE, NODE_RESOURCE_TOPOLOGY, POD, POD_GROUP, RESERVATION, Kind
+from koordsched.api.kinds import DEVICE, ELASTIC_QUOTA, NODE, NODE_METRIC, NODE_RESOURCE_TOPOLOGY, POD, POD_GROUP, RESERVATION, Kind
 from koordsched.clock import Clock, RealClock
 from koordsched.cluster.apiserver import ConnectionSettings, connect
 from koordsched.cluster.event_body import EventSource
@@ -31,7 +31,7 @@ from koordsched.cluster.event_recorder import EventRecorder, RecorderOptions
 from koordsched.cluster.event_series import EventText
 from koordsched.cluster.informer import Informer
 from koordsched.cluster.object_store import Arrival, FinalState
-from koordsched.cluster.port import Binding, Cluster, Patch, PatchType, Ref
+from koordsched.cluster.port import Binding, Cluster
 from koordsched.frozen import frozen
 from koordsched.scheduler.context import MAX_BINDS_IN_FLIGHT
 from koordsched.scheduler.cycle import PODS_A_TURN
@@ -40,6 +40,7 @@ from koordsched.serve.command import GC_THRESHOLDS
 from side_by_side.cpus import cpu_annotations
 from side_by_side.gangs import SIZES, GangWriter
 from side_by_side.gpus import GPU, JOINT, half_annotations, joint_annotations
+from side_by_side.koordinator import KOORDINATOR, OBJECTS
 from side_by_side.quotas import QUOTA, UseWriter
 from side_by_side.reservations import OWNERS, STRANGERS, link
 from side_by_side.workload import CPUSET, SCHEDULER_NAME
@@ -62,6 +63,7 @@ WRITTEN = {
     **dict.fromkeys(SIZES, Written(None, POD_GROUP)),
     OWNERS: Written(link, RESERVATION),
     STRANGERS: Written(None, RESERVATION),
+    **dict.fromkeys((KOORDINATOR, OBJECTS), Written(None, NODE_METRIC)),
 }
 """By theme; pods of other themes are only bound."""
 
@@ -140,11 +142,8 @@ class NullBinder:
 
     async def _bind(self, pod: Pod, node: str, annotations: dict[str, str] | None) -> None:
         meta = pod.metadata
-        if annotations is not None:
-            patch = Patch({"metadata": {"uid": meta.uid, "annotations": annotations}}, PatchType.STRATEGIC)
-            await self._cluster.patch(Ref(POD, meta.namespace, meta.name), patch)
         async with self._slots:
-            await self._cluster.bind(Binding(namespace=meta.namespace, name=meta.name, uid=meta.uid, node=node))
+            await self._cluster.bind(Binding(meta.namespace, meta.name, meta.uid, node, annotations or {}))
         if self._use is not None:
             self._use.bound(pod)
         if self._gangs is not None:

@@ -28,7 +28,7 @@ import msgspec
 
 from koordsched.backoff import Backoff, grown
 from koordsched.cluster.object_store import Arrival, Handler, ObjectStore, T, object_key
-from koordsched.cluster.port import BOOKMARK, Cluster, ClusterError, Gone, NotFound, TooManyRequests, WatchEvent
+from koordsched.cluster.port import BOOKMARK, Cluster, ClusterError, Forbidden, Gone, NotFound, TooManyRequests, WatchEvent
 from koordsched.log import get_logger
 from koordsched.tasks import call_later
 
@@ -74,6 +74,8 @@ class Informer(Generic[T]):
     def __init__(self, cluster: Cluster, kind: Kind, clock: Clock, random: Random, field_selector: str = "") -> None:
         self.kind = kind
         self.synced = asyncio.Event()
+        self.watched = True  # set before `run`; False: nothing is asked for, and the kind counts as empty
+        self.required = True  # set before `run`; False: where it may not be read, nothing waits for it
         self.stats = InformerStats()
         self.resource_version = ""  # of the last list or event, "" before the first list and when history was lost
         self._cluster = cluster
@@ -155,6 +157,9 @@ class Informer(Generic[T]):
         for key, failures in self._objects.missed.items():  # before there was a loop
             self._retry_later(key, failures)
         try:
+            if not self.watched:
+                await self._take_over({})
+                await asyncio.Event().wait()
             await self._follow()
         finally:
             self._loop = None
@@ -274,6 +279,8 @@ class Informer(Generic[T]):
     async def _wait_after(self, error: ClusterError) -> None:
         self.stats.errors += 1
         delay = self._backoff.delay()
+        if isinstance(error, Forbidden) and not self.required and not self.synced.is_set():
+            await self._take_over({})
         if isinstance(error, TooManyRequests):
             delay = max(delay, error.retry_after)
         self._log.warning("a list or watch failed; trying again", error=error.message, status=error.status, delay=round(delay, 3))

@@ -163,12 +163,16 @@ class Patch(msgspec.Struct, frozen=True):
 
 
 class Binding(msgspec.Struct, frozen=True):
-    """POST pods/NAME/binding. The uid makes a binding of a re-created pod fail with Conflict."""
+    """POST pods/NAME/binding. The uid makes a binding of a re-created pod fail with Conflict.
+
+    annotations: that the pod has from then on, besides those that it has; the API server writes them together with the node.
+    """
 
     namespace: str
     name: str
     uid: str
     node: str
+    annotations: Mapping[str, str] = {}
 
 
 class Cluster(Protocol):

@@ -249,10 +249,13 @@ class Calls:
 
     def bind(self, binding: Binding) -> Call:
         """Bind by name and uid; the answer is a Status that is not read."""
+        metadata: dict[str, Any] = {"name": binding.name, "namespace": binding.namespace, "uid": binding.uid}
+        if binding.annotations:
+            metadata["annotations"] = binding.annotations
         body = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {"name": binding.name, "namespace": binding.namespace, "uid": binding.uid},
+            "metadata": metadata,
             "target": {"apiVersion": "v1", "kind": "Node", "name": binding.node},
         }
         return Call(

@@ -203,8 +203,12 @@ class Registry:
         version = str(self.version + 1)
         status, restated = self._bound_statuses.bound(raw.get("status") or {}, self._now())
         metadata, spec = {**raw["metadata"], "resourceVersion": version}, {**(raw.get("spec") or {}), "nodeName": binding.node}
+        if binding.annotations:
+            metadata["annotations"] = {**(metadata.get("annotations") or {}), **binding.annotations}
         if isinstance(decoded, Pod) and restated is not None:
             known, wanted = replace(decoded.metadata, resource_version=version), replace(decoded.spec, node_name=binding.node)
+            if binding.annotations:
+                known = replace(known, annotations=metadata["annotations"])
             decoded = replace(decoded, metadata=known, spec=wanted, status=restated)
         else:
             decoded = None

@@ -1,4 +1,4 @@
-"""DefaultBinder: Bind asks the cluster to bind the pod.
+"""DefaultBinder: Bind asks the cluster to bind the pod, and to write its annotations with that.
 
 Reference: plugins/defaultbinder/default_binder.go of Kubernetes v1.35, with client-go's repetitions of requests that a server was too busy
 for. Beyond it, an answer that leaves open whether the pod is bound is settled by reading the pod, for as long as that takes: otherwise a
@@ -16,6 +16,7 @@ from koordsched.api.core import Pod
 from koordsched.api.kinds import POD
 from koordsched.backoff import Backoff
 from koordsched.cluster.port import Binding, ClusterError, Conflict, NotFound, OutcomeUnknown, Ref, ServerError, TooManyRequests
+from koordsched.framework.cycle_state import annotations_of_binding
 from koordsched.framework.interface import BindPlugin
 from koordsched.framework.status import Status, error
 from koordsched.log import get_logger
@@ -41,6 +42,7 @@ class BindingOutcome(Enum):
 
 class DefaultBinder(BindPlugin):
     name = "DefaultBinder"
+    writes_annotations = True
 
     def __init__(self, handle: Handle) -> None:
         self._cluster = handle.cluster
@@ -48,7 +50,8 @@ class DefaultBinder(BindPlugin):
 
     async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         meta = pod.pod.metadata
-        binding = Binding(namespace=meta.namespace, name=meta.name, uid=meta.uid, node=node_name)
+        annotations = annotations_of_binding(state)
+        binding = Binding(namespace=meta.namespace, name=meta.name, uid=meta.uid, node=node_name, annotations=annotations)
         try:
             await self._cluster.bind(binding)
         except ClusterError as refusal:
@@ -97,4 +100,7 @@ class DefaultBinder(BindPlugin):
                 continue
             if not isinstance(pod, Pod) or pod.metadata.uid != binding.uid or pod.spec.node_name not in {"", binding.node}:
                 return BindingOutcome.OTHERWISE
-            return BindingOutcome.BOUND if pod.spec.node_name else BindingOutcome.PENDING
+            if not pod.spec.node_name:
+                return BindingOutcome.PENDING
+            written = binding.annotations.items() <= pod.metadata.annotations.items()
+            return BindingOutcome.BOUND if written else BindingOutcome.OTHERWISE  # another scheduler chose the same node

@@ -1,5 +1,8 @@
 """DefaultPreBind: writes what other plugins have noted of a pod, of Nodes and Reservations, before the pod is bound: one patch an object.
 
+Annotations of the pod it leaves to the binding, with which the API server writes them; the pod is patched where labels change, annotations
+are removed, Nodes or Reservations are written too, or an extender binds (docs/decisions/0016-annotations-go-with-the-binding.md).
+
 A patch names the object's uid, so that one created again under the name is left alone. It may be sent again after an answer that got lost:
 it says what the annotations are to be, not how they change. Reference: plugins/defaultprebind of Koordinator v1.8.0 (frameworkext.md §6);
 5xx answers are retried here as well, because a pod's placement is too dear to be undone for one.
@@ -30,6 +33,7 @@ BEING_DELETED = error("pod is being deleted")
 
 class DefaultPreBind(PreBindPatchPlugin):
     name = "DefaultPreBind"
+    leaves_to_binding = True
 
     def __init__(self, handle: Handle) -> None:
         self._cluster = handle.cluster

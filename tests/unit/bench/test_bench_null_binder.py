@@ -126,7 +126,7 @@ async def test_with_gangs_pods_say_with_whom_they_are_bound_and_pod_groups_that_
     assert counts == {"3": 6, "1": 1}
     groups = [group for group in (await cluster.list(POD_GROUP)).items if isinstance(group, PodGroup)]
     assert [(group.status.phase, group.status.scheduled) for group in groups] == [("Scheduled", 3), ("Scheduled", 3), ("Scheduled", 1)]
-    assert cluster.calls["patch", POD_GROUP] == 6, "two of each"
+    assert cluster.calls["patch", POD_GROUP] == 3, "one of each"
 
 
 def minors(annotations: Mapping[str, str]) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import structs
 from support.manifests import pod_manifest
 
 from koordsched.api.core import Pod
@@ -48,6 +49,26 @@ async def test_a_binding_without_uid_binds_whatever_has_the_name(cluster: Memory
     await create_pod(cluster)
     await cluster.bind(Binding("default", "p", "", "n1"))
     assert (await get_pod(cluster)).spec.node_name == "n1"
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["read before", "never read"])
+async def test_a_binding_writes_its_annotations_beside_those_of_the_pod(cluster: MemoryCluster, seen: bool) -> None:
+    binding = await create_pod(cluster)
+    await cluster.patch(REF, Patch({"metadata": {"annotations": {"own": "1", "both": "2"}}}))
+    if seen:
+        await get_pod(cluster)
+    await cluster.bind(structs.replace(binding, annotations={"both": "3", "new": "4"}))
+    pod = await get_pod(cluster)
+    assert pod.metadata.annotations == {"own": "1", "both": "3", "new": "4"}
+    assert pod.spec.node_name == "n1"
+    assert cluster.raw(REF)["metadata"]["annotations"] == {"own": "1", "both": "3", "new": "4"}
+
+
+async def test_a_binding_that_is_refused_writes_no_annotations(cluster: MemoryCluster) -> None:
+    binding = await create_pod(cluster, schedulingGates=[{"name": "wait"}])
+    with pytest.raises(Conflict):
+        await cluster.bind(structs.replace(binding, annotations={"new": "4"}))
+    assert (await get_pod(cluster)).metadata.annotations == {}
 
 
 async def test_a_pod_is_bound_once(cluster: MemoryCluster) -> None:

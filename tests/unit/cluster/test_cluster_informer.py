@@ -17,7 +17,7 @@ from koordsched.api.kinds import DEVICE, POD
 from koordsched.cluster.informer import PAGE_SIZE, Informer
 from koordsched.cluster.memory import Fault, Faults, MemoryCluster, MemoryClusterOptions
 from koordsched.cluster.object_store import OBJECTS_A_TURN, object_key
-from koordsched.cluster.port import Binding, Conflict, Gone, ListPage, Patch, Ref, ServerError, TooManyRequests, WatchEvent
+from koordsched.cluster.port import Binding, Conflict, Forbidden, Gone, ListPage, Patch, Ref, ServerError, TooManyRequests, WatchEvent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -312,6 +312,23 @@ async def test_a_kind_that_is_not_served_is_empty_until_it_is(cluster: MemoryClu
     assert story.lines == ["add d later"]
     assert story.times == [120]
     assert informer.stats.errors == 0
+
+
+@pytest.mark.parametrize("required", [True, False])
+async def test_nothing_waits_for_a_kind_that_may_not_be_read_and_is_not_required(
+    cluster: MemoryCluster, clock: VirtualClock, *, required: bool
+) -> None:
+    await create(cluster, "d", kind=DEVICE)
+    cluster.faults.rules.append(Fault(verb="list", kind=DEVICE, times=4, error=lambda: Forbidden("no")))
+    informer: Informer[Unstructured] = Informer(cluster, DEVICE, clock, Random(2))
+    informer.required = required
+    story = Story(clock)
+    informer.add_handler(story)
+    async with running(informer.run()):
+        await asyncio.sleep(0.5)
+        assert informer.synced.is_set() is not required
+        await asyncio.sleep(300)
+    assert story.lines == ["add d initial" if required else "add d later"]
 
 
 async def test_a_kind_that_is_no_longer_served_loses_its_objects(cluster: MemoryCluster, clock: VirtualClock) -> None:

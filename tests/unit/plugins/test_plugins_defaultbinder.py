@@ -13,7 +13,7 @@ from koordsched.api.core import Pod
 from koordsched.api.kinds import POD
 from koordsched.clock import VirtualClock
 from koordsched.cluster.port import Binding, ClusterError, Conflict, Forbidden, NotFound, OutcomeUnknown, Ref, ServerError, TooManyRequests
-from koordsched.framework.cycle_state import CycleState
+from koordsched.framework.cycle_state import Annotations, CycleState, MetadataChanges, annotate_with_binding
 from koordsched.framework.status import Status, error
 from koordsched.plugins.defaultbinder.plugin import TRIES, DefaultBinder
 
@@ -47,12 +47,14 @@ class ScriptedCluster:
         return answer
 
 
-def bind(cluster: ScriptedCluster) -> tuple[Status | None, float]:
-    """Return the answer, and how many seconds it took."""
+def bind(cluster: ScriptedCluster, annotations: Annotations | None = None) -> tuple[Status | None, float]:
+    """Return the answer, and how many seconds it took. annotations: that were left to the binding."""
 
     async def body(clock: VirtualClock) -> tuple[Status | None, float]:
         begun = clock.now()
-        status = await DefaultBinder(PluginBench(cluster=cluster)).bind(CycleState(), pod("p", "ns").info(), "n1")
+        state = CycleState()
+        assert annotate_with_binding(state, MetadataChanges(POD, PENDING, annotations or {}, {}))
+        status = await DefaultBinder(PluginBench(cluster=cluster)).bind(state, pod("p", "ns").info(), "n1")
         return status, clock.now() - begun
 
     return run_virtual(body)
@@ -63,6 +65,18 @@ def test_the_pod_is_bound_with_one_request() -> None:
     assert bind(cluster) == (None, 0.0)
     assert cluster.bound == [Binding(namespace="ns", name="p", uid="uid-ns-p", node="n1")]
     assert cluster.read == []
+
+
+def test_annotations_that_were_left_to_the_binding_go_with_it() -> None:
+    cluster = ScriptedCluster([None])
+    assert bind(cluster, {"a": "1"}) == (None, 0.0)
+    assert cluster.bound == [Binding(namespace="ns", name="p", uid="uid-ns-p", node="n1", annotations={"a": "1"})]
+
+
+@pytest.mark.parametrize(("value", "succeeds"), [("1", True), ("2", False)])
+def test_a_pod_on_the_node_without_the_annotations_was_bound_by_another_scheduler(value: str, succeeds: bool) -> None:
+    found = pod("p", "ns").annotation("a", value).annotation("b", "x").on("n1").build()
+    assert bind(ScriptedCluster([LOST], [found]), {"a": "1"})[0] == (None if succeeds else error(LOST.message))
 
 
 @pytest.mark.parametrize("refusal", [NotFound('pods "p" not found'), Forbidden("no")])

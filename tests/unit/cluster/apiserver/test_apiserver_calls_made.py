@@ -127,10 +127,11 @@ def test_a_deletion(uid: str, grace: int | None, options: dict[str, Any]) -> Non
     )
 
 
-def test_a_binding_names_the_pods_uid() -> None:
+@pytest.mark.parametrize("annotations", [{}, {"a": "1"}])
+def test_a_binding_names_the_pods_uid_and_the_annotations_that_it_gets(annotations: dict[str, str]) -> None:
     target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
-    metadata = {"name": "p", "namespace": "team", "uid": "u"}
-    assert CALLS.bind(Binding(namespace="team", name="p", uid="u", node="n1")) == expected(
+    metadata = {"name": "p", "namespace": "team", "uid": "u"} | ({"annotations": annotations} if annotations else {})
+    assert CALLS.bind(Binding(namespace="team", name="p", uid="u", node="n1", annotations=annotations)) == expected(
         {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target},
         label=Label("bind", "pods"),
         method="POST",

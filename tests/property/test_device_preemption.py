@@ -21,7 +21,7 @@ from koordsched.framework.preemption.estimate import Preemptor
 from koordsched.framework.preemption.rules import PreemptionRules, VictimRule
 from koordsched.framework.preemption.victims_index import DisruptionBudgets, VictimsIndex
 from koordsched.framework.status import Code, Status
-from koordsched.plugins.deviceshare.state import device_state
+from koordsched.plugins.deviceshare.check import device_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -89,7 +89,7 @@ class History:
 
     def shares(self, uid: str) -> Shares:
         """Return what is counted for the pod."""
-        held = self._state().pod(uid)
+        held = self._state().held_by(uid)
         return {} if held is None else {one.minor: one.resources["koordinator.sh/gpu-core"] for one in held.allocations["gpu"]}
 
     def _state(self) -> DeviceState:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from koordsched._core.device_facts import (
     DEVICE_RESOURCE_NAMES,
     DEVICE_TYPE_NAMES,
@@ -29,13 +31,14 @@ from koordsched.api.koordinator.devices import (
     GPU_VENDOR,
     HONOR,
     SECONDARY_DEVICE_WELL_PLANNED,
+    DeviceSpec,
 )
 from koordsched.api.koordinator.reading import Malformed
 from koordsched.api.quantity import QuantityError, value
 from koordsched.yamltext.documents import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Hashable, Iterable, Mapping
 
     from koordsched.api.core import Node, Quantity, ResourceList
     from koordsched.api.koordinator.device_annotations import DeviceAllocations
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
 TYPES = {name: DeviceType(number) for number, name in enumerate(DEVICE_TYPE_NAMES)}
 RESOURCES = {name: DeviceResource(number) for number, name in enumerate(DEVICE_RESOURCE_NAMES)}
 
+MAX_KEPT = 4096
+"""Facts of devices that are kept to be found again: those of nodes that all differ must not fill the memory."""
 MAX_NUMA_ID = 63
 UNKNOWN_NUMA_ID = -1
 
@@ -55,12 +60,62 @@ class DescribedDevices(NamedTuple):
     problems: list[str]
 
 
-def describe_device(device: Device, held: Mapping[DeviceType, Collection[int]], *, gone: bool = False) -> DescribedDevices:
+class KnownDevices:
+    """Devices that were seen before: most nodes have the same ones, but for their ids, and share what is said and what is read of them."""
+
+    def __init__(self) -> None:
+        self._parts: dict[Hashable, DeviceInfo] = {}
+        self._read: dict[Hashable, tuple[DeviceInfo, DeviceFacts]] = {}
+
+    def share(self, device: Device) -> Device:
+        """Return the Device with the parts of its devices that other nodes have, too: 5,000 Devices take 100 MB otherwise."""
+        return replace(device, spec=DeviceSpec(tuple([self._shared(info) for info in device.spec.devices])))
+
+    def _shared(self, info: DeviceInfo) -> DeviceInfo:
+        key = (info.type, info.minor, *info.resources.values())
+        known = self._parts.get(key)
+        if known is None or not _say_the_same(known, info):
+            if len(self._parts) >= MAX_KEPT:
+                self._parts.clear()
+            self._parts[key] = info
+            return info
+        place = known.topology if info.topology == known.topology else info.topology
+        return replace(info, labels=known.labels, resources=known.resources, topology=place, vf_groups=known.vf_groups)
+
+    def facts(self, info: DeviceInfo, path: str, problems: list[str], *, healthy: bool) -> DeviceFacts:
+        """Return what is said of a device. One with a mistake is read each time."""
+        key = (info.type, info.minor, healthy, *info.resources.values())
+        known = self._read.get(key)
+        if known is not None and _say_the_same(known[0], info):
+            return known[1]
+        mistakes = len(problems)
+        found = _facts(info, path, problems, healthy=healthy)
+        if len(problems) == mistakes:
+            if len(self._read) >= MAX_KEPT:
+                self._read.clear()
+            self._read[key] = (info, found)
+        return found
+
+
+def _say_the_same(info: DeviceInfo, other: DeviceInfo) -> bool:
+    """Answer whether two devices of one type and minor have the same facts."""
+    same = info.resources == other.resources and info.labels == other.labels and info.vf_groups == other.vf_groups
+    return same and _place(info) == _place(other)
+
+
+def _place(info: DeviceInfo) -> tuple[int, str] | None:
+    return None if info.topology is None else (info.topology.node_id, info.topology.pcie_id)
+
+
+def describe_device(
+    device: Device, held: Mapping[DeviceType, Collection[int]], *, gone: bool = False, known: KnownDevices | None = None
+) -> DescribedDevices:
     """Read a Device.
 
     held: minors of which pods have something, which count whether or not they are listed. gone: the object is no longer there, so that none
-    of its devices is healthy.
+    of its devices is healthy. known: where facts are found that other nodes have, too.
     """
+    facts = _facts if known is None else known.facts
     problems: list[str] = []
     by_type: dict[DeviceType, dict[int, DeviceFacts]] = {}
     other_numa_ids = 0
@@ -79,7 +134,7 @@ def describe_device(device: Device, held: Mapping[DeviceType, Collection[int]], 
             elif len(listed.keys() | set(held.get(device_type, ()))) >= MAX_DEVICES and info.minor not in held.get(device_type, ()):
                 problems.append(f"{path}: more than {MAX_DEVICES} devices of a type cannot be counted, so it is left out")
                 continue
-            listed[info.minor] = _facts(info, path, problems, healthy=info.health and not gone)
+            listed[info.minor] = facts(info, path, problems, healthy=info.health and not gone)
     labels = device.metadata.labels
     devices = NodeDevices(
         {device_type: tuple(listed.values()) for device_type, listed in by_type.items()},

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import replace
 
-from koordsched._core.device_allocation import allocate
+from koordsched._core.device_allocation import allocate, score_node
 from koordsched._core.device_facts import DEVICE_RESOURCE_NAMES, DEVICE_TYPE_NAMES
 from koordsched._core.device_filter import filter_devices, score_devices
+from koordsched._core.device_hints import DeviceHints
 from koordsched._core.device_removals import DeviceRemovals
 from koordsched._core.device_score import DeviceScoring
 from koordsched.api.koordinator.device_annotations import (
@@ -29,20 +30,27 @@ from koordsched.config.args import MOST_ALLOCATED
 from koordsched.config.extension_points import FILTER
 from koordsched.framework.cycle_state import annotate
 from koordsched.framework.interface import (
+    RESIZE_GATE,
     FilterNodesPlugin,
     Normalize,
     PreBindPlugin,
     PreFilterPlugin,
     PreScorePlugin,
+    ReservationFilterPlugin,
     ReservePlugin,
+    ResizePodPlugin,
     ScoreNodesPlugin,
 )
+from koordsched.framework.reservation_filters import tried_reservation
 from koordsched.framework.routes import Answer, Route, RoutesPlugin, refusal
 from koordsched.framework.status import SKIP, PluginError, Status, error
 from koordsched.framework.topologymanager import NumaHintProvider
 from koordsched.log import get_logger, verbosity
 from koordsched.plugins.deviceshare.adaptation import GATE, DevicePluginAdapter, written_before
+from koordsched.plugins.deviceshare.allocated import PodDevices
+from koordsched.plugins.deviceshare.check import device_state
 from koordsched.plugins.deviceshare.endpoint import describe
+from koordsched.plugins.deviceshare.gauges import register_gauges
 from koordsched.plugins.deviceshare.node_devices import RESOURCES, held_devices
 from koordsched.plugins.deviceshare.numa_hints import designated_hints, hints_of_row
 from koordsched.plugins.deviceshare.planning import follow_planning
@@ -50,24 +58,23 @@ from koordsched.plugins.deviceshare.pod_demand import DeviceDemand, DeviceDemand
 from koordsched.plugins.deviceshare.queueing_hints import DeviceQueueingHints
 from koordsched.plugins.deviceshare.reasons import explain
 from koordsched.plugins.deviceshare.reserved import (
-    RESIZE_GATE,
-    ReservedDevices,
     demands_reservation,
+    held_amounts,
+    is_restricted,
     missing_of,
     of_reservation,
     resize_text,
     way_to_include,
     ways_to_take,
 )
-from koordsched.plugins.deviceshare.state import PodDevices, device_state
 from koordsched.plugins.deviceshare.templates import shared_templates
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from koordsched._core.device_facts import Allocated
     from koordsched._core.device_request import DeviceAdjustment
-    from koordsched._core.hint_source import NumaHintSource
     from koordsched._core.numa_facts import Hint
     from koordsched._core.pod_index import PodIndex
     from koordsched._core.removal_filter import RemovalFilter
@@ -96,6 +103,8 @@ class DeviceShare(
     PreScorePlugin,
     ScoreNodesPlugin,
     ReservePlugin,
+    ResizePodPlugin,
+    ReservationFilterPlugin,
     PreBindPlugin,
     NumaHintProvider,
     RoutesPlugin,
@@ -110,7 +119,6 @@ class DeviceShare(
         self._cache = handle.cache
         self._state = device_state(handle)
         self._table = self._state.table
-        self._reserved = ReservedDevices(handle.cache, self._state)
         self.reads = self._state.change
         templates = args.gpu_shared_resource_templates_config
         found = shared_templates(handle, templates.config_map_namespace, templates.config_map_name) if templates.matched_resources else None
@@ -122,6 +130,7 @@ class DeviceShare(
         self._resizes = handle.gates[RESIZE_GATE]
         self._adapter = DevicePluginAdapter(handle) if handle.gates[GATE] else None
         follow_planning(handle)
+        register_gauges(handle, self._table)
 
     def sign(self, pod: PodInfo) -> Hashable:
         return sign(pod)
@@ -147,9 +156,17 @@ class DeviceShare(
         aligned = self.topology_manager.aligned(self, state, pod, nodes)
         demand: DeviceDemand = state.read(PRE_FILTER_STATE)
         codes = self._filter(demand, nodes, None if aligned is None else aligned.view(np.bool_))
-        if self._cache.credits.shown is not None and demand.adjustment is None:
-            self._reserved.check(pod, demand.request, nodes, codes)
+        if self._cache.credits.shown is not None and self._state.any_reserved and demand.adjustment is None and demands_reservation(pod):
+            self._name_reservations(nodes, codes)
         return codes
+
+    def _name_reservations(self, nodes: Nodes, codes: Codes) -> None:
+        """Let codes say that reservations lack devices, where those of a pod that demands one hold some: a view hides these."""
+        shown = self._cache.credits.shown
+        assert shown is not None
+        rows = [row for uid in shown.placeholders if self._state.is_reserved(uid) and (row := self._cache.row_of(uid)) is not None]
+        for i in np.flatnonzero(np.isin(nodes.rows, np.array(rows, np.int32)) & (codes != 0)).tolist():
+            codes[i] = of_reservation(int(codes[i]))
 
     def _filter(self, demand: DeviceDemand, nodes: Nodes, aligned: Flags | None = None) -> Codes:
         designated = demand.adjustment is not None
@@ -219,25 +236,37 @@ class DeviceShare(
 
     def _give_reserved(self, state: CycleState, pod: PodInfo, demand: DeviceDemand, node: NodeInfo, placeholder: str) -> int:
         """Allocate with what the pod's reservation has left; without it if that fails, unless the pod demands it."""
-        left = self._state.lend(placeholder)
+        self._state.lend(placeholder)
         try:
-            if left is None or demand.adjustment is not None:
-                return self._give(state, pod, demand, node, demand.adjustment)
-            code = 0
-            for way in ways_to_take(left, restricted=self._reserved.is_restricted(placeholder)):
-                code = self._give(state, pod, demand, node, way)
-                if not code:
-                    return 0
+            found = self._find_reserved(state, demand, node, placeholder)
         finally:
             self._state.share(placeholder)
-        return of_reservation(code) if demands_reservation(pod) else self._give(state, pod, demand, node, None)
+        if isinstance(found, int):
+            return of_reservation(found) if demands_reservation(pod) else self._give(state, pod, demand, node, None)
+        return self._keep(state, pod, demand, node, found)
+
+    def _find_reserved(self, state: CycleState, demand: DeviceDemand, node: NodeInfo, placeholder: str) -> int | Sequence[Allocated]:
+        """Return devices that the reservation, which lends, lets the pod have, the best way first; or why there are none."""
+        left = self._state.left(placeholder)
+        if left is None or demand.adjustment is not None:
+            return self._find(state, demand, node, demand.adjustment)
+        found: int | Sequence[Allocated] = 0
+        for way in ways_to_take(left, restricted=self._is_restricted(placeholder)):
+            found = self._find(state, demand, node, way)
+            if not isinstance(found, int):
+                break
+        return found
+
+    def _is_restricted(self, placeholder: str) -> bool:
+        counted = self._cache.pods.get(placeholder)
+        return counted is not None and is_restricted(counted.info)
 
     def _give_around(self, state: CycleState, pod: PodInfo, demand: DeviceDemand, node: NodeInfo, adopted: Sequence[str]) -> int:
         """Allocate the devices of a Reservation with all that the pods hold which it takes over: they keep them, it holds the rest."""
         held = [devices for uid in adopted if (devices := self._state.lend(uid)) is not None]
         try:
             code = self._give(state, pod, demand, node, demand.adjustment or way_to_include(held))
-            found = self._state.pod(pod.uid)
+            found = self._state.held_by(pod.uid)
             if not code and found is not None:
                 code = missing_of(found, held)
                 if code:
@@ -250,8 +279,15 @@ class DeviceShare(
 
     def _give(self, state: CycleState, pod: PodInfo, demand: DeviceDemand, node: NodeInfo, adjustment: DeviceAdjustment | None) -> int:
         """Allocate the pod's devices on the node, and keep them for it; return why that is not possible, or 0."""
+        found = self._find(state, demand, node, adjustment)
+        return found if isinstance(found, int) else self._keep(state, pod, demand, node, found)
+
+    def _find(
+        self, state: CycleState, demand: DeviceDemand, node: NodeInfo, adjustment: DeviceAdjustment | None
+    ) -> int | Sequence[Allocated]:
+        """Return the devices that the pod is to get on the node, within its NUMA affinity, or why there are none."""
         affinity = self.topology_manager.affinity(state, node.name) if self._aligns else None
-        found = allocate(
+        return allocate(
             self._table,
             demand.request,
             node.row,
@@ -260,8 +296,8 @@ class DeviceShare(
             mask=None if affinity is None else affinity.mask,
             reserve=True,
         )
-        if isinstance(found, int):
-            return found
+
+    def _keep(self, state: CycleState, pod: PodInfo, demand: DeviceDemand, node: NodeInfo, found: Sequence[Allocated]) -> int:
         if found:
             allocations = _allocations(found)
             reserved = PodDevices(pod.uid, pod.key, allocations, held_devices(allocations))
@@ -283,6 +319,50 @@ class DeviceShare(
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
         if state.read(RESERVE_STATE) is not None:
             self._state.release(pod.uid)
+
+    def resize_pod(self, state: CycleState, pod: PodInfo, node_name: str) -> Mapping[str, int] | None:
+        """Let a Reservation hold the amounts of the devices that it was given."""
+        reserved: PodDevices | None = state.read(RESERVE_STATE)
+        return None if reserved is None or pod.reservation is None else held_amounts(reserved.allocations)
+
+    # Which reservations suit a pod
+
+    def allocates_for(self, pod: PodInfo) -> bool:
+        return asks_for_devices(pod)
+
+    def is_held_by(self, reservation: str) -> bool:
+        return self._state.is_reserved(reservation)
+
+    def lending(self, reservation: str | None, others: Sequence[str]) -> AbstractContextManager[None]:
+        return self._state.lending(reservation, others)
+
+    def filter_reservation(self, state: CycleState, pod: PodInfo, node_name: str, reservation: str | None) -> Status | None:
+        demand, node = self._demand(state, pod), self._cache.node(node_name)
+        if demand is None or node is None:
+            return None
+        if reservation is None:
+            found = self._find(state, demand, node, demand.adjustment)
+        else:
+            found = self._find_reserved(state, demand, node, reservation)
+        if not isinstance(found, int):
+            return None
+        return explain(of_reservation(found) if reservation is not None and demands_reservation(pod) else found, self._table)
+
+    def score_reservation(self, state: CycleState, pod: PodInfo, node_name: str, reservation: str) -> int:
+        """Score the devices that the pod may have of it by their use; a reservation that holds none scores nothing."""
+        demand, node, left = self._demand(state, pod), self._cache.node(node_name), self._state.left(reservation)
+        if demand is None or node is None or left is None:
+            return 0
+        way = ways_to_take(left, restricted=True)[0] if self._is_restricted(reservation) else None
+        affinity = self.topology_manager.affinity(state, node_name) if self._aligns else None
+        return score_node(
+            self._table,
+            demand.request,
+            self._scoring_on(node.row),
+            node.row,
+            adjustment=way,
+            mask=None if affinity is None else affinity.mask,
+        )
 
     # PreBind
 
@@ -324,9 +404,22 @@ class DeviceShare(
     def wants(self, pod: PodInfo) -> bool:
         return self._aligns and asks_for_devices(pod)
 
-    def hint_source(self, state: CycleState, pod: PodInfo) -> NumaHintSource | None:
+    def hint_source(self, state: CycleState, pod: PodInfo) -> DeviceHints | None:
         demand = self._demand(state, pod)
-        return None if demand is None or demand.designated is not None else demand.hints
+        if demand is None or demand.designated is not None:
+            return None
+        way = self._required_way(state, pod)
+        return demand.hints if way is None else DeviceHints(self._table, demand.request, way)
+
+    def _required_way(self, state: CycleState, pod: PodInfo) -> DeviceAdjustment | None:
+        """Return the only way in which the pod may be given devices if it is given a reservation that is Restricted, which lends."""
+        reservation = tried_reservation(state)
+        if reservation is None:
+            reservation = self._cache.credits.drawn_from(pod.uid)
+        if not reservation or not self._is_restricted(reservation):
+            return None
+        left = self._state.left(reservation)
+        return None if left is None else ways_to_take(left, restricted=True)[0]
 
     def explain_hint(self, state: CycleState, pod: PodInfo, code: int) -> Status:
         return explain(code, self._table)
@@ -335,16 +428,18 @@ class DeviceShare(
         demand, entry = self._demand(state, pod), self._state.entries.get(node.name)
         if demand is None or entry is None or not self._table.has_entry(entry.index):
             return {}
-        if demand.designated is not None:
-            return designated_hints(demand.designated, entry.device)
-        return hints_of_row(demand.hints, self._table, node.row)
+        source = self.hint_source(state, pod)
+        if source is None:
+            return designated_hints(demand.designated or {}, entry.device)
+        return hints_of_row(source, self._table, node.row)
 
     def allocate(self, state: CycleState, pod: PodInfo, node: NodeInfo, affinity: NumaAffinity) -> Status | None:
         demand = self._demand(state, pod)
         if demand is None:
             return None
         designated = demand.adjustment is not None
-        found = allocate(self._table, demand.request, node.row, adjustment=demand.adjustment, mask=affinity.mask, reserve=designated)
+        adjustment = demand.adjustment or self._required_way(state, pod)
+        found = allocate(self._table, demand.request, node.row, adjustment=adjustment, mask=affinity.mask, reserve=designated)
         return explain(found, self._table) if isinstance(found, int) else None
 
     # Events, HTTP

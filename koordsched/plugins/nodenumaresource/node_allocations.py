@@ -255,10 +255,11 @@ class NodeAllocations:
             checked_ratio=self.filter_ratio,
         )
 
-    def usage(self, restored: Sequence[int] = ()) -> NumaUsage:
-        """Return what changes with pods. restored: sets of CPUs that count as bound once less each."""
+    def usage(self, restored: Sequence[int] = (), withheld: int = 0) -> NumaUsage:
+        """Return what changes with pods. restored: sets of CPUs that count as bound once less each. withheld: free ones that are not."""
         cpus, topology, zones = self.cpus, self.topology, {}
-        counts = {} if cpus is None or topology is None else topology.counts(cpus.bound, cpus.free(self.reserved, restored))
+        free = 0 if cpus is None else cpus.free(self.reserved, restored) & ~withheld
+        counts = {} if cpus is None or topology is None else topology.counts(cpus.bound, free)
         for part in self._parts:
             amounts = self.allocated.get(part.numa)
             sums = {} if amounts is None else self._by_id(amounts, part)

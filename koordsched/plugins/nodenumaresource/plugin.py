@@ -6,7 +6,7 @@ found in Reserve, for the one node that was chosen. Reference: plugins/nodenumar
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ import numpy as np
 from koordsched._core.change import NodeChange
 from koordsched._core.numa_filter import NumaReason, reason_of, source_code_of
 from koordsched.api.koordinator.pods import RESOURCE_STATUS
+from koordsched.api.koordinator.reservation_affinity import RESERVATION_AFFINITY
 from koordsched.api.koordinator.reservation_links import is_ignoring_reservations
 from koordsched.config.extension_points import FILTER
 from koordsched.framework.cycle_state import annotate
@@ -23,13 +24,14 @@ from koordsched.framework.interface import (
     PreBindPlugin,
     PreFilterPlugin,
     PreScorePlugin,
+    ReservationFilterPlugin,
     ReservePlugin,
     ScoreNodesPlugin,
 )
 from koordsched.framework.routes import Answer, Route, RoutesPlugin, refusal
 from koordsched.framework.status import SKIP, PluginError, Status, error, unschedulable
 from koordsched.framework.topologymanager import NumaAffinity, NumaAligner, NumaHintProvider, TopologyManager, merged_status
-from koordsched.plugins.nodenumaresource.allocator import Allocator, annotations_for, compile_args
+from koordsched.plugins.nodenumaresource.allocator import AllocatedResources, Allocator, NodeDemand, annotations_for, compile_args
 from koordsched.plugins.nodenumaresource.endpoint import SERVER_ERROR, describe
 from koordsched.plugins.nodenumaresource.filtering import STRICT, NumaFilter
 from koordsched.plugins.nodenumaresource.pod_demand import CompiledDemand, DemandCompiler, sign
@@ -39,6 +41,7 @@ from koordsched.plugins.nodenumaresource.state import numa_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from koordsched._core.hint_source import NumaHintSource
     from koordsched._core.hints import NumaView
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
     from koordsched.framework.handle import Handle
     from koordsched.framework.interface import Codes, Scores
     from koordsched.framework.topologymanager import Aligned, Masks
+    from koordsched.plugins.nodenumaresource.state import NumaState
     from koordsched.queue.events import EventHint
 
 PRE_FILTER_STATE = "PreFilterNodeNUMAResource"  # the CompiledDemand of pods like this one
@@ -63,6 +67,7 @@ class NodeNUMAResource(
     PreScorePlugin,
     ScoreNodesPlugin,
     ReservePlugin,
+    ReservationFilterPlugin,
     PreBindPlugin,
     NumaAligner,
     RoutesPlugin,
@@ -188,11 +193,7 @@ class NodeNUMAResource(
         placeholder = self._cache.credits.drawn_from(pod.uid)
         if placeholder is not None:
             with self._lent(pod, (placeholder,)):
-                cpus = self._numa.lend(placeholder)
-                try:
-                    return self._reserve(state, pod, demand, node_name, cpus, only=bool(cpus) and self._is_restricted(placeholder))
-                finally:
-                    self._numa.share(placeholder)
+                return self._reserve(state, pod, demand, node_name, placeholder)
         adopted = list(self._cache.credits.drawers(pod.uid)) if pod.reservation is not None else []
         if adopted:
             return self._reserve_around(state, pod, demand, node_name, adopted)
@@ -203,62 +204,83 @@ class NodeNUMAResource(
         return self._reserve(state, pod, demand, node_name)
 
     @contextmanager
-    def _lent(self, pod: PodInfo, placeholders: Sequence[str]) -> Iterator[None]:
-        """Let the other providers give hints for the pod as if these reservations held nothing."""
-        others = self.topology_manager.others(self, pod)
-        for other in others:
-            for placeholder in placeholders:
-                other.lend(placeholder)
+    def _lent(self, pod: PodInfo, uids: Sequence[str]) -> Iterator[None]:
+        """Let these reservations, or pods that one takes over, hold nothing, as far as the other providers' hints for the pod go, too."""
+        lending: list[NumaState | NumaHintProvider] = [self._numa, *self.topology_manager.others(self, pod)]
+        for each in lending:
+            for uid in uids:
+                each.lend(uid)
         try:
             yield
         finally:
-            for other in others:
-                for placeholder in placeholders:
-                    other.share(placeholder)
+            for each in lending:
+                for uid in uids:
+                    each.share(uid)
 
     def _reserve_around(
         self, state: CycleState, pod: PodInfo, demand: CompiledDemand, node_name: str, adopted: Sequence[str]
     ) -> Status | None:
         """Give a reserve pod its part with all CPUs of the pods that its Reservation takes over: they keep them, it holds the rest."""
-        others = self.topology_manager.others(self, pod)
         cpus = 0
         for uid in adopted:
-            cpus |= self._numa.lend(uid)
-            for other in others:
-                other.lend(uid)
-        try:
-            status = self._reserve(state, pod, demand, node_name, cpus)
-            if status is None:
-                held = self._numa.allocation(pod.uid)
-                if held is not None and held.cpus and cpus & ~held.cpus:
-                    self._numa.release(pod.uid)
-                    status = unschedulable(f"Reservation(s) {NOT_ENOUGH_CPUS}")
-                self._numa.lend_all(pod.uid)
-            return status
-        finally:
-            for uid in (*adopted, pod.uid):
-                self._numa.share(uid)
-                for other in others:
-                    other.share(uid)
+            held = self._numa.held_by(uid)
+            cpus |= 0 if held is None else held.cpus
+        with self._lent(pod, (*adopted, pod.uid)):
+            allocated = self._allocate(state, pod, demand, node_name, preferred=cpus)
+            if allocated is None or isinstance(allocated, Status):
+                return allocated
+            if allocated.cpus and cpus & ~allocated.cpus:
+                return unschedulable(f"Reservation(s) {NOT_ENOUGH_CPUS}")
+            self._keep(state, pod, demand, node_name, allocated)
+            self._numa.lend_all(pod.uid)
+        return None
 
     def _is_restricted(self, placeholder: str) -> bool:
-        reservation = self._cache.pods[placeholder].info.reservation
+        counted = self._cache.pods.get(placeholder)
+        reservation = None if counted is None else counted.info.reservation
         return reservation is not None and reservation.spec.allocate_policy == RESTRICTED
 
     def _reserve(
-        self, state: CycleState, pod: PodInfo, demand: CompiledDemand, node_name: str, preferred: int = 0, *, only: bool = False
+        self, state: CycleState, pod: PodInfo, demand: CompiledDemand, node_name: str, reservation: str | None = None
     ) -> Status | None:
-        """Give the pod its part. preferred: CPUs of its reservation. only: it gets no others."""
+        """Give the pod its part. reservation: the one that it was given, which lends."""
+        allocated = self._allocate_from(state, pod, demand, node_name, reservation)
+        if allocated is None or isinstance(allocated, Status):
+            return allocated
+        self._keep(state, pod, demand, node_name, allocated)
+        return None
+
+    def _allocate_from(
+        self, state: CycleState, pod: PodInfo, demand: CompiledDemand, node_name: str, reservation: str | None
+    ) -> AllocatedResources | Status | None:
+        """Return what the pod gets of the node, the CPUs of its reservation first; of one that is Restricted and has some, no others."""
+        left = None if reservation is None else self._numa.left(reservation)
+        if reservation is None or left is None:
+            return self._allocate(state, pod, demand, node_name)
+        only = bool(left.cpus) and self._is_restricted(reservation)
+        allocated = self._allocate(state, pod, demand, node_name, preferred=left.cpus, only=only)
+        if isinstance(allocated, Status) and allocated.rejected and RESERVATION_AFFINITY in pod.pod.metadata.annotations:
+            return Status(allocated.code, tuple(f"Reservation(s) {reason}" for reason in allocated.reasons))
+        return allocated
+
+    def _allocate(
+        self, state: CycleState, pod: PodInfo, demand: CompiledDemand, node_name: str, *, preferred: int = 0, only: bool = False
+    ) -> AllocatedResources | Status | None:
+        """Return what the pod gets of the node as it is. preferred: CPUs that it gets before others. only: it gets no others."""
         on_node = self._allocator.on_node(demand, node_name)
         if isinstance(on_node, Status):
             return on_node
+        cpus = on_node.node.cpus
+        preferred &= 0 if cpus is None else cpus.free()  # a pod that ignores reservations may have some of them
         on_node.preferred, on_node.only_preferred = preferred, only
-        allocated = self._allocator.allocate(demand, on_node, lambda view: self._choose_numa_nodes(state, pod, demand, node_name, view))
-        if allocated is None or isinstance(allocated, Status):
-            return allocated
+        with self._numa.offering(node_name, preferred) if only else nullcontext():
+            return self._allocator.allocate(demand, on_node, lambda view: self._choose_numa_nodes(state, pod, demand, node_name, view))
+
+    def _keep(self, state: CycleState, pod: PodInfo, demand: CompiledDemand, node_name: str, allocated: AllocatedResources) -> None:
+        on_node = self._allocator.on_node(demand, node_name)
+        assert isinstance(on_node, NodeDemand)
         state.write(RESERVE_STATE, annotations_for(pod, demand, on_node, allocated))
         self._numa.reserve(node_name, self._allocator.record(pod, demand, allocated))
-        return None
 
     def _choose_numa_nodes(
         self, state: CycleState, pod: PodInfo, demand: CompiledDemand, node_name: str, view: NumaView
@@ -283,6 +305,23 @@ class NodeNUMAResource(
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
         if state.read(RESERVE_STATE) is not None:
             self._numa.release(pod.uid)
+
+    # Which reservations suit a pod
+
+    def allocates_for(self, pod: PodInfo) -> bool:
+        demand = self._compiler.compile(pod) if pod.resources.requests else None
+        return isinstance(demand, CompiledDemand) and (not demand.amounts_only or bool(self._table.demanding))
+
+    def is_held_by(self, reservation: str) -> bool:
+        return self._numa.is_reserved(reservation)
+
+    def lending(self, reservation: str | None, others: Sequence[str]) -> AbstractContextManager[None]:
+        return self._numa.lending(reservation, others)
+
+    def filter_reservation(self, state: CycleState, pod: PodInfo, node_name: str, reservation: str | None) -> Status | None:
+        demand = self._demand(state, pod)
+        allocated = None if demand is None else self._allocate_from(state, pod, demand, node_name, reservation)
+        return allocated if isinstance(allocated, Status) else None
 
     # PreBind
 

@@ -13,6 +13,7 @@ columns of the table.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -23,7 +24,8 @@ from koordsched.api.koordinator.cpulist import cpu_ids, format_cpus
 from koordsched.api.koordinator.nodes import node_policy
 from koordsched.api.koordinator.pods import RESOURCE_SPEC, RESOURCE_STATUS
 from koordsched.api.koordinator.reading import Malformed
-from koordsched.cache.plugin_state import PodFollower, StateDifference
+from koordsched.cache.plugin_state import StateDifference
+from koordsched.framework.pod_holdings import PodHoldings
 from koordsched.log import get_logger
 from koordsched.plugins.nodenumaresource.node_allocations import NodeAllocations, PodAllocation, written_allocation
 from koordsched.plugins.nodenumaresource.node_topology import NO_POLICY, follow_topologies, read_options
@@ -42,24 +44,21 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 
-class NumaState(PodFollower):
+class NumaState(PodHoldings[PodAllocation]):
     """The allocations of all nodes. Also a `TopologyFollower`."""
 
+    annotation = RESOURCE_STATUS
+
     def __init__(self, handle: Handle) -> None:
-        self._cache = handle.cache
+        super().__init__(handle.cache)
         self._resource = handle.columns.resource
         self._names = handle.columns.name_column.values  # held for every node of which something is known
         self.table = NumaTable(handle.cache.table, handle.columns.name_column.attribute)
         self._nodes: dict[str, NodeAllocations] = {}
-        self._where: dict[str, str] = {}  # by uid: the node where the pod's allocation is
         self.change = handle.cache.change_kinds.register("NodeNUMAResource")  # with which the row is marked
-        self._aside: dict[str, PodAllocation] = {}  # by uid: of pods that a simulation has removed
-        self._placeholders: dict[str, PodAllocation] = {}  # by uid: all that their reservations hold; what owners took of it they hold
-        self._lent: dict[str, tuple[str, PodAllocation]] = {}  # by uid: of pods that are being taken over, with their node
         self._pod_level = False
         follow_topologies(handle, self)
         handle.cache.follow(self)
-        handle.cache.credits.call_when_drawn(lambda _pod, placeholder: self.share(placeholder))
         handle.cache.checked.append(NumaCheck(self, handle))
 
     # Reading
@@ -78,17 +77,11 @@ class NumaState(PodFollower):
         """Return the node; one without topology and pods when nothing is known of it. Valid until something changes."""
         return self._nodes.get(name) or NodeAllocations(name, self._names.ids.get(name, 0), self._resource)
 
-    def allocation(self, uid: str) -> PodAllocation | None:
-        """Return what the pod holds."""
+    def held_by(self, uid: str) -> PodAllocation | None:
         name = self._where.get(uid)
         return None if name is None else self._nodes[name].pods.get(uid)
 
     # Deciding
-
-    def reserve(self, node_name: str, allocation: PodAllocation) -> None:
-        """Let the pod hold this on the node, instead of what it held. Holding nothing is not kept: no restart would know of it."""
-        self._hold(node_name, allocation)
-        self._share_of(allocation.uid)
 
     def _hold(self, node_name: str, allocation: PodAllocation) -> None:
         before = self._where.get(allocation.uid)
@@ -96,55 +89,17 @@ class NumaState(PodFollower):
             if before == node_name and self._nodes[before].pods[allocation.uid] == allocation:
                 return
             self._take(before, allocation.uid)
-        if allocation.cpus or allocation.amounts:
+            self._forget_unknown(before)
+        if not self._is_nothing(allocation):
             self._put(node_name, allocation)
 
-    def release(self, uid: str) -> None:
-        """Let the pod hold nothing; nothing happens if it does not."""
-        name = self._where.get(uid)
-        if name is not None:
-            self._take(name, uid)
-            self._share_of(uid)
-
-    # Reservations
-
-    def lend(self, uid: str) -> int:
-        """Let a reservation, or a pod that one takes over, hold nothing until `share`, so that others can be given of it; its CPUs."""
-        name, left = self._where.get(uid), self.allocation(uid)
-        if name is None or left is None:
-            return 0
-        self._take(name, uid)
-        if uid not in self._placeholders:
-            self._lent[uid] = (name, left)
-        return left.cpus
-
-    def lend_all(self, uid: str) -> None:
-        """Let what a reservation was given be all that it holds, and its pods hold part of it: after `share` of these and of itself."""
-        whole = self.allocation(uid)
-        if whole is not None:
-            self._placeholders[uid] = whole
-            self.lend(uid)
-
-    def share(self, uid: str) -> None:
-        """Let a reservation hold what the pods that draw on it have left of it, and a pod what it lent."""
-        lent = self._lent.pop(uid, None)
-        if lent is not None:
-            self._put(*lent)
-            return
-        whole, counted = self._placeholders.get(uid), self._cache.pods.get(uid)
-        if whole is None or counted is None or (counted.node.hidden is not None and uid in counted.node.hidden):
-            return
-        left = self.left_of(whole)
-        if left.cpus or left.amounts:
-            self._hold(counted.node.name, left)
-        elif uid in self._where:
-            self._take(self._where[uid], uid)
+    def _is_nothing(self, allocation: PodAllocation) -> bool:
+        return not (allocation.cpus or allocation.amounts)
 
     def left_of(self, whole: PodAllocation) -> PodAllocation:
-        """Return what is left of all that a reservation holds."""
         cpus, amounts = whole.cpus, {zone: dict(resources) for zone, resources in whole.amounts.items()}
         for uid in self._cache.credits.drawers(whole.uid):
-            held = self.allocation(uid)
+            held = self.held_by(uid)
             if held is None:
                 continue
             cpus &= ~held.cpus
@@ -156,10 +111,16 @@ class NumaState(PodFollower):
         left = {zone: kept for zone, at in amounts.items() if (kept := {name: amount for name, amount in at.items() if amount})}
         return replace(whole, cpus=cpus, amounts=left)
 
-    def _share_of(self, uid: str) -> None:
-        placeholder = self._cache.credits.drawn_from(uid)
-        if placeholder is not None:
-            self.share(placeholder)
+    @contextmanager
+    def offering(self, name: str, cpus: int) -> Iterator[None]:
+        """Let the table count of the free CPUs of a node, of which something is known, these alone."""
+        node = self._nodes[name]
+        cells = self.table.save_usage(node.index)
+        self.table.set_usage(node.index, node.usage(withheld=~cpus))
+        try:
+            yield
+        finally:
+            self.table.restore_usage(cells)
 
     def set_max_ref_count(self, name: str, count: int) -> None:
         """Let so many pods be bound to each CPU of the node from now on. Only code in the process can ask for it. ValueError below 1."""
@@ -177,23 +138,6 @@ class NumaState(PodFollower):
                 self._show(node)
 
     # Pods
-
-    def pod_added(self, pod: PodInfo, row: int) -> None:
-        if RESOURCE_STATUS in pod.pod.metadata.annotations or self._aside:
-            self._added(pod, row)
-
-    def pod_removed(self, pod: PodInfo, row: int) -> None:
-        name = self._where.get(pod.uid)
-        if name is not None:
-            allocation = self._take(name, pod.uid)
-            if self._cache.simulating:
-                self._aside[pod.uid] = allocation
-            self._share_of(pod.uid)
-        if pod.lends and not self._cache.simulating:
-            self._placeholders.pop(pod.uid, None)
-
-    def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:
-        """Allocations are kept by the names of nodes."""
 
     def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
         after = new.pod.metadata.annotations
@@ -214,14 +158,6 @@ class NumaState(PodFollower):
         self._nodes[node.name] = node
         self.table.restore_usage(cells)
 
-    def _added(self, pod: PodInfo, row: int) -> None:
-        if not self._cache.simulating:
-            if pod.pod.spec.node_name:  # an assumed pod may still have annotations of an earlier attempt
-                self._read(pod, row)
-        elif pod.uid in self._aside:
-            self._put(self._name(row, pod), self._aside.pop(pod.uid))
-            self._share_of(pod.uid)
-
     def _read(self, pod: PodInfo, row: int) -> None:
         """Account the allocation in the pod's annotations, if there is one that can be read."""
         try:
@@ -236,10 +172,6 @@ class NumaState(PodFollower):
         else:
             self._placeholders[pod.uid] = written
             self._hold(self._name(row, pod), self.left_of(written))
-
-    def _name(self, row: int, pod: PodInfo) -> str:
-        info = self._cache.infos[row]
-        return pod.pod.spec.node_name if info is None else info.name  # the row of unknown nodes is none's own
 
     # Nodes
 
@@ -266,16 +198,17 @@ class NumaState(PodFollower):
             self.table.clear_node(found.index)
         return found
 
+    def _forget_unknown(self, name: str) -> None:
+        node = self._nodes.get(name)
+        if node is not None:
+            self._drop_unknown(node)
+
     def _drop_unknown(self, node: NodeAllocations) -> None:
         if node.unknown and not self._cache.simulating and self._nodes.pop(node.name, None) is not None:
             self.table.clear_node(node.index)
             self._names.release(node.index)
 
     # Mending
-
-    def location(self, uid: str) -> str:
-        """Return the node on which the pod's allocation is accounted, "" for none."""
-        return self._where.get(uid, "")
 
     def rebuild(self, name: str, described: tuple[TopologyOptions | None, NodePolicy], allocations: Iterable[PodAllocation]) -> None:
         """Forget all that is kept of a node, whatever it is, and account these allocations to what it is described as."""
@@ -304,7 +237,6 @@ class NumaState(PodFollower):
         allocation = node.take(uid)
         del self._where[uid]
         self._show_usage(node)
-        self._drop_unknown(node)
         return allocation
 
     def _show(self, node: NodeAllocations) -> None:

@@ -144,7 +144,7 @@ def test_memory_follows_from_the_ratio_and_the_ratio_from_memory() -> None:
     bench, plugin = one_node(gpus="1,24Gi")
     bench.reserve(plugin, pod("a").request("koordinator.sh/gpu-memory-ratio", "17"), "n1")
     bench.reserve(plugin, pod("b").request("koordinator.sh/gpu-memory", "7Gi"), "n1")
-    held = [bench.state.pod(pod(name).info().uid) for name in ("a", "b")]
+    held = [bench.state.held_by(pod(name).info().uid) for name in ("a", "b")]
     assert [one.allocations["gpu"][0].resources for one in held if one is not None] == [
         {"koordinator.sh/gpu-memory-ratio": 17, "koordinator.sh/gpu-memory": 4380866641},
         {"koordinator.sh/gpu-memory": 7 << 30, "koordinator.sh/gpu-memory-ratio": 29},

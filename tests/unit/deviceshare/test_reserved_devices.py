@@ -33,9 +33,9 @@ FLAT = "2"
 """Two GPUs that are in no NUMA node and at no switch, so that nothing but their amounts decides."""
 
 
-def machine(plugins: str = PLUGINS, numa_policy: str = "", layout: str = FLAT, nics: str = "") -> ReservationWorld:
-    """Return a world with one node, whose Device has these devices."""
-    world = ReservationWorld(Setup(CONFIG % plugins))
+def machine(plugins: str = PLUGINS, numa_policy: str = "", layout: str = FLAT, nics: str = "", more: str = "") -> ReservationWorld:
+    """Return a world with one node, whose Device has these devices. more: of the profile."""
+    world = ReservationWorld(Setup(CONFIG % plugins + more))
     made = node("n0").cpu("64").memory("512Gi")
     for resource in ("gpu", "gpu-core", "gpu-memory-ratio", "rdma"):
         made = made.allocatable(f"koordinator.sh/{resource}", "800")
@@ -66,12 +66,12 @@ def state_of(world: ReservationWorld) -> DeviceState:
 
 def shares(world: ReservationWorld, uid: str) -> dict[int, int]:
     """Return what is counted of the GPUs for the pod: percent by minor."""
-    held = state_of(world).pod(uid)
+    held = state_of(world).held_by(uid)
     return {} if held is None else {one.minor: one.resources["koordinator.sh/gpu-core"] for one in held.allocations.get("gpu", ())}
 
 
 def minors(world: ReservationWorld, uid: str) -> Minors:
-    held = state_of(world).pod(uid)
+    held = state_of(world).held_by(uid)
     return {} if held is None else {kind: [one.minor for one in devices] for kind, devices in held.allocations.items()}
 
 
@@ -157,7 +157,7 @@ def test_a_pod_that_demands_no_reservation_is_given_free_cards_where_its_restric
     world.reservations.put(reserving(policy="Restricted", g0=50, g1=50))
     with pytest.raises(LookupError, match=r"Reservation\(s\) Insufficient gpu devices"):
         world.give(owner("a", 100, required=True).info())
-    assert world.give(owner("b", 100).info()) == ("n0", "r")
+    assert world.give(owner("b", 100).info()) == ("n0", "")
     assert minors(world, "b") == {"gpu": [2]}
     assert shares(world, "uid-r") == {0: 50, 1: 50}
 
@@ -175,6 +175,55 @@ def test_an_owner_gets_no_devices_of_another_of_its_reservations() -> None:
     assert set(shares(world, left)).isdisjoint(held)
     with pytest.raises(LookupError, match="Insufficient"):
         world.give(gpus("s", 10).uid("s").info())
+
+
+def test_of_several_reservations_the_one_is_given_whose_cards_suit() -> None:
+    """By amounts the older one is as good as the other, but it has no whole card."""
+    world = machine(layout="3")
+    world.reservations.put(reserving("a", "Restricted", g0=50, g1=50))
+    world.reservations.put(reserving("b", "Restricted", g2=100))
+    assert world.give(owner("p", 100).info()) == ("n0", "b")
+    assert shares(world, "p") == {2: 100}
+    assert shares(world, "uid-a") == {0: 50, 1: 50}
+    with pytest.raises(LookupError, match="Insufficient gpu devices"):
+        world.give(owner("q", 100).info())
+    assert world.give(owner("r", 50).info()) == ("n0", "a")
+
+
+@pytest.mark.parametrize(("strategy", "given"), [("MostAllocated", "half"), ("LeastAllocated", "whole")])
+def test_of_reservations_that_suit_amounts_and_the_strategy_of_devices_decide_together(strategy: str, given: str) -> None:
+    """Half a card is wanted. By amounts the reservation of half a card has 100, that of a whole one 50; by devices 100 and 50, or 0 and 50,
+    of which the best counts as 100: 200 against 100, or 100 against 150."""
+    more = f"""
+  pluginConfig:
+  - name: DeviceShare
+    args: {{scoringStrategy: {{type: {strategy}, resources: [{{name: koordinator.sh/gpu-core, weight: 1}}]}}}}
+"""
+    world = machine(more=more)
+    world.reservations.put(reserving("half", "Restricted", g0=50))
+    world.reservations.put(reserving("whole", "Restricted", g1=100))
+    assert world.give(owner("p", 50).info()) == ("n0", given)
+
+
+def test_a_reservation_without_devices_suits_where_the_node_has_them() -> None:
+    world = machine(layout="2")
+    world.reservations.put(available("a", "n0", {"koordinator.sh/gpu": "100"}))
+    world.reservations.put(reserving("b", g1=100))
+    world.give(gpus("s", 100).uid("s").info())
+    assert shares(world, "s") == {0: 100}
+    assert world.give(owner("p", 100).info()) == ("n0", "b")
+    assert shares(world, "p") == {1: 100}
+
+
+def test_numa_nodes_are_those_of_the_cards_that_a_restricted_reservation_has() -> None:
+    """The cards of NUMA node 0 are free, and would do; the reservation's are in NUMA node 1, and no others may be given."""
+    plugins = PLUGINS.replace("{name: DeviceShare}", "{name: NodeNUMAResource}, {name: DeviceShare}")
+    for policy in ("SingleNUMANode", "Restricted", "BestEffort"):
+        world = machine(plugins, policy, layout="2x2x2,80Gi")
+        world.informer(NODE_RESOURCE_TOPOLOGY)._objects.apply(WatchEvent(ADDED, topology("n0", "1x2x16x2", memory=512 << 30)))
+        world.reservations.put(reserving(policy="Restricted", g4=100, g5=100))
+        world.give(owner("a", 200, required=True).cpu("8").info())
+        assert minors(world, "a") == {"gpu": [4, 5]}
 
 
 def ignoring(name: str, percent: int) -> PodBuilder:
@@ -228,7 +277,7 @@ def test_virtual_functions_of_a_reservation_are_its_owners() -> None:
     asking = asking.annotation("scheduling.koordinator.sh/device-allocate-hint", '{"rdma":{"vfSelector":{}}}')
     world.give(asking.uid("s").info())
     world.give(asking.label("app", "x").info())
-    stranger, drawn = state_of(world).pod("s"), state_of(world).pod("a")
+    stranger, drawn = state_of(world).held_by("s"), state_of(world).held_by("a")
     assert stranger is not None
     assert drawn is not None
     assert [one.vfs for one in stranger.held] == [(vfs[0],)]

@@ -45,7 +45,7 @@ def test_a_bound_pod_holds_what_its_annotations_say() -> None:
     setting = Setting()
     setting.bench.put(holding(lsr("a"), "0-3", {0: {"cpu": "4", "memory": "1Gi"}}, exclusive="PCPULevel"), "n1")
     amounts = {0: {"cpu": 4000, "memory": GIB}}
-    assert setting.state.allocation(A) == PodAllocation(A, "default", "a", 0b1111, CpuExclusivePolicy.PCPU_LEVEL, amounts)
+    assert setting.state.held_by(A) == PodAllocation(A, "default", "a", 0b1111, CpuExclusivePolicy.PCPU_LEVEL, amounts)
     assert setting.bound == "0-3"
     assert setting.node.allocated == amounts
 
@@ -73,7 +73,7 @@ def test_a_pod_that_is_deleted_holds_nothing() -> None:
     before = setting.usage()
     setting.bench.put(holding(lsr("a"), "0-3,8", {0: {"cpu": "4"}}), "n1")
     setting.bench.cache.remove_pod(A)
-    assert setting.state.allocation(A) is None
+    assert setting.state.held_by(A) is None
     assert setting.usage() == before
     assert (setting.node.allocated, setting.node.pods, setting.node.single, setting.node.shared) == ({}, {}, {}, {})
 
@@ -93,7 +93,7 @@ def test_a_pod_that_is_deleted_holds_nothing() -> None:
 def test_a_status_that_says_nothing_readable_holds_nothing(text: str) -> None:
     setting = Setting()
     setting.bench.put(lsr("a").annotation(RESOURCE_STATUS, text), "n1")
-    assert setting.state.allocation(A) is None
+    assert setting.state.held_by(A) is None
 
 
 def test_cpus_are_held_even_if_the_resource_spec_cannot_be_read() -> None:
@@ -161,7 +161,7 @@ def test_reserving_nothing_holds_nothing() -> None:
     setting = Setting()
     setting.reserve("a", "0-3")
     setting.reserve("a", "")
-    assert setting.state.allocation(A) is None
+    assert setting.state.held_by(A) is None
     assert setting.bound == ""
 
 

@@ -225,7 +225,7 @@ def test_a_designation_of_nothing_designates_nothing(bench: NumaBench, plugin: N
     state, info = CycleState(), designated("").info()
     assert plugin.pre_filter(state, info, bench.cache.nodes()) is None
     assert plugin.reserve(state, info, "n1") is None
-    allocation = plugin._numa.allocation(info.uid)
+    allocation = plugin._numa.held_by(info.uid)
     assert allocation is not None
     assert (allocation.cpus, allocation.amounts) == (0b1111, {0: {"cpu": 4000}})  # from one NUMA node, as the node wants it
 
@@ -236,7 +236,7 @@ def test_what_is_designated_is_reserved(bench: NumaBench, plugin: NodeNUMAResour
     state, info = CycleState(), designated("12-15", {1: {"cpu": "4"}}).info()
     assert plugin.pre_filter(state, info, bench.cache.nodes()) is None
     assert plugin.reserve(state, info, "n1") is None
-    allocation = plugin._numa.allocation(info.uid)
+    allocation = plugin._numa.held_by(info.uid)
     assert allocation is not None
     assert (allocation.cpus, allocation.amounts) == (0xF000, {1: {"cpu": 4000}})
 
@@ -318,7 +318,7 @@ def test_cpus_come_from_the_numa_node_of_another_plugins_device(bench: NumaBench
     assert masks is not None
     assert (aligned.tolist(), masks.tolist()) == ([1], [0b10])
     assert plugin.reserve(state, info, "n1") is None
-    allocation = plugin._numa.allocation(info.uid)
+    allocation = plugin._numa.held_by(info.uid)
     assert allocation is not None
     assert (allocation.cpus, plugin.topology_manager.affinity(state, "n1")) == (0x0F00, NumaAffinity(0b10))
 
@@ -352,7 +352,7 @@ def test_a_trial_that_fails_for_another_plugin_refuses_the_node(bench: NumaBench
     state, info = CycleState(), DISK_POD.info()
     plugin.pre_filter(state, info, bench.cache.nodes())
     assert plugin.reserve(state, info, "n1") == unschedulable("no disk there")
-    assert plugin._numa.allocation(info.uid) is None
+    assert plugin._numa.held_by(info.uid) is None
 
 
 @both_ways

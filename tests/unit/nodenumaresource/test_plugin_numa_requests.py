@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
+import pytest
 from support.embedded import AnsweringCluster
 from support.fakes import embedded, node_manifest, pod_manifest
 from support.virtual_loop import run_virtual
@@ -13,8 +14,9 @@ from support.virtual_loop import run_virtual
 from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY, POD
 from koordsched.clock import VirtualClock
 from koordsched.cluster.memory import Fault
-from koordsched.cluster.port import Ref, ServerError
+from koordsched.cluster.port import ClusterError, Forbidden, Ref, ServerError
 from koordsched.config import load_config_object
+from koordsched.plugins.defaultprebind.plugin import DefaultPreBind
 from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
 
 PLUGINS = {"multiPoint": {"enabled": [{"name": "NodeNUMAResource"}]}}
@@ -48,20 +50,25 @@ async def allocated(world: AnsweringCluster) -> dict[str, str]:
     return {pod["name"]: pod["cpuset"] for pod in body["allocatedPods"]}
 
 
-def test_a_pod_with_cpus_of_its_own_costs_one_patch_and_one_binding_and_any_other_one_binding() -> None:
+def test_a_pod_costs_one_binding_whether_or_not_it_gets_cpus_of_its_own() -> None:
     async def body(_clock: VirtualClock) -> None:
         async with embedded(asyncio.get_running_loop(), load_config_object(CONFIG)) as world:
             await begin(world, ("lsr", LSR), ("plain", {}))
-            assert writes(world) == {("patch", "pods"): 1, ("bind", "pods"): 2}
+            assert writes(world) == {("bind", "pods"): 2}
             assert await allocated(world) == {"lsr": "0-1"}
 
     run_virtual(body)
 
 
-def test_cpus_of_a_pod_whose_patch_or_binding_fails_are_free_again_until_it_is_tried_again() -> None:
+@pytest.mark.parametrize(("leaves", "verb", "refusal"), [(True, "bind", Forbidden("no")), (False, "patch", ServerError("away"))])
+def test_cpus_of_a_pod_whose_patch_or_binding_fails_are_free_again_until_it_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, verb: Literal["bind", "patch"], refusal: ClusterError, *, leaves: bool
+) -> None:
+    monkeypatch.setattr(DefaultPreBind, "leaves_to_binding", leaves)
+
     async def body(_clock: VirtualClock) -> None:
         async with embedded(asyncio.get_running_loop(), load_config_object(CONFIG)) as world:
-            world.cluster.faults.rules.append(Fault(verb="patch", kind=POD, error=lambda: ServerError("away")))
+            world.cluster.faults.rules.append(Fault(verb=verb, kind=POD, error=lambda: refusal))
             await begin(world, ("lsr", LSR))
             await asyncio.sleep(0.5)  # attempts begin at whole seconds, and their tries take less than 0.4 s
             assert await allocated(world) == {}

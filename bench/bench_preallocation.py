@@ -2,9 +2,9 @@
 
 Each node runs four pods of 100 applications; half of all pods have the cluster's label. An application has 200 pods.
 
-Last measured (minimum; a 2-core machine under a load of 10, November 2026, no garbage collection): the first of its kind 2.5 ms
-with 200 candidates, 510 ms with 10,000 (mode Cluster); the next ones 49 us and 490 us, where one that takes over nothing takes 17 us;
-a pod that comes and goes 10.5 us, 14.6 us where a Reservation waits for such pods.
+Last measured (minimum; niced to -20 on one of two cores, empty loop of 10^7 then some 0.3 s, November 2026): the first of its kind 2.1 ms
+with 200 candidates, 1.5 ms with 10,000 (mode Cluster), and 43 to 64 ms where these are to be found first; the next ones 39 and 350 us,
+where one that takes over nothing takes 17 us; a pod that comes and goes 10.5 us, 15.3 us where a Reservation waits for such pods.
 """
 
 from __future__ import annotations

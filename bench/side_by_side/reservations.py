@@ -7,7 +7,7 @@ Reservations, and patch pods; and the annotation that a binder writes which does
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from support.controlplane.credentials import SCHEDULER
@@ -29,10 +29,9 @@ RBAC = "rbac.authorization.k8s.io"
 Created = tuple[str, dict[str, Any]]  # the collection's path, and the object
 
 
-def reservations(nodes: int) -> Iterator[dict[str, Any]]:
-    """Yield the Reservations of so many nodes, Available."""
-    for number in range(OF_A_NODE * nodes):
-        node = f"node-{number // OF_A_NODE}"
+def reservations(nodes: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Yield the Reservations of these nodes, Available."""
+    for number, node in enumerate(node for node in nodes for _ in range(OF_A_NODE)):
         container = {"name": "main", "image": "registry.example/app:1", "resources": {"requests": HELD}}
         spec = {
             "owners": [{"labelSelector": {"matchLabels": labels(number)}}],

@@ -48,9 +48,7 @@ class ReservationHandler:
         if pod is not None:
             self._add(pod, arrival)
 
-    def on_update(self, old: Reservation, new: Reservation) -> None:
-        if old.metadata.uid != new.metadata.uid:
-            self._delete(self._known(old))
+    def on_update(self, _old: Reservation, new: Reservation) -> None:
         known = self._known(new)
         pod = self._pod_of(new) if known is None or known.metadata.resource_version != new.metadata.resource_version else known
         if known is None or pod is None or not _is_same(known, pod):

@@ -396,6 +396,7 @@ def test_no_node_is_sold_twice_whatever_happens(events: list[tuple[str, Any]]) -
             plugin: Any = next(each for each in world.profile.reserve if each.name == "Reservation")
             owner = plugin.owner_of(PodInfo.of_reservation(kind.make("other")))
             unlinked = {uid for uid, each in history.pods.items() if RESERVATION_ALLOCATED not in each.pod.metadata.annotations}
-            found.append({uid for uid in history.pods if uid in owner.allocator and uid not in adopted and uid in unlinked})
+            candidates = owner.allocator.candidates.candidates
+            found.append({uid for uid in history.pods if uid in candidates and uid not in adopted and uid in unlinked})
         owned = {uid for info in history.world.reservations.by_uid.values() for uid in info.owners}
         assert found[0] == found[1] - owned

@@ -49,13 +49,15 @@ KINDS = (
     Kind({"cpu": "2", "memory": "2Gi"}, annotations={"scheduling.koordinator.sh/reservation-restricted-options": '{"resources":["cpu"]}'}),
     Kind({"memory": "2Gi"}, labels={"tier": "gold"}),
 )
+NAMED = '{"name":"r1"}'
 ASKING: tuple[PodBuilder, ...] = (
     pod().cpu("1"),
     pod().cpu("3").label("app", "x"),
     pod().cpu("1").memory("1Gi").label("app", "x"),
     pod().cpu("2").memory("2Gi").label("app", "y"),
     pod().cpu("2").label("app", "x").annotation(RESERVATION_AFFINITY, "{}"),
-    pod().cpu("1").label("app", "x").annotation(RESERVATION_AFFINITY, '{"name":"r1"}'),
+    pod().cpu("1").label("app", "x").annotation(RESERVATION_AFFINITY, NAMED),
+    pod().cpu("2").memory("2Gi").label("app", "x").annotation(RESERVATION_AFFINITY, NAMED),
     pod().cpu("1").label("app", "x").annotation(RESERVATION_AFFINITY, '{"reservationSelector":{"tier":"gold"}}'),
     pod().cpu("2").label("app", "x").annotation(EXACT_MATCH, '{"resourceNames":["cpu"]}'),
     pod().cpu("5").label("app", "x"),
@@ -379,6 +381,15 @@ def test_columns_of_owners_and_strangers_are_those_of_copied_nodes(history: list
         for builder in ASKING:
             ours, model = said(played.world, builder.info()), Model(played).answers(builder.info())
             assert agree(ours, model), (event, builder.info().pod, ours, model)
+            if NAMED in builder.info().pod.metadata.annotations.values():
+                fitting = [] if isinstance(ours, str) else [name for name in NODES if not isinstance(ours[name], str)]
+                assert found_by_name(played.world, builder.info()) == fitting, (event, ours)
+
+
+def found_by_name(world: ReservationWorld, info: PodInfo) -> list[str]:
+    """Return the node that is found for a pod which names its reservation without hiding what is reserved."""
+    found = world.profile.shapes.named_row(world.signed(info))
+    return [] if found is None else [world.cache.nodes().info(found[0]).name]
 
 
 @settings(max_examples=100)

@@ -114,7 +114,8 @@ def _spec(annotations: Mapping[str, str], least: int, waiting: str) -> GangSpec:
         problems.append(f"{MODE}: {mode[:40]!r} is neither {STRICT} nor {NON_STRICT}; {STRICT} counts")
     policy = annotations.get(MATCH_POLICY) or annotations.get(MATCH_POLICY_ALIAS, "")
     if policy and policy not in MATCH_POLICIES:
-        problems.append(f"{MATCH_POLICY}: {policy[:40]!r} is none of {', '.join(sorted(MATCH_POLICIES))}; the default counts")
+        key = MATCH_POLICY if annotations.get(MATCH_POLICY) else MATCH_POLICY_ALIAS
+        problems.append(f"{key}: {policy[:40]!r} is none of {', '.join(sorted(MATCH_POLICIES))}; the default counts")
         policy = ""
     groups: tuple[str, ...] = ()
     if GROUPS in annotations:

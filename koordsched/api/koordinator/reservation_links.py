@@ -49,6 +49,14 @@ def allocated_reservation(annotations: Mapping[str, str]) -> str:
     return "" if found is None else found.uid
 
 
+def is_allocated_text(text: str) -> bool:
+    """Answer whether a text says which reservation a pod was given."""
+    try:
+        return read_text(RESERVATION_ALLOCATED, text, ReservationAllocated) is not None
+    except Malformed:
+        return False
+
+
 def allocated_text(name: str, uid: str) -> str:
     """Return the annotation of a pod that was given this reservation."""
     return msgspec.json.encode(ReservationAllocated(name, uid)).decode()

@@ -48,8 +48,26 @@ class ReservePod(Pod):
     reservation: Reservation = Reservation()
 
 
+class _Latest:
+    """The pod that was made last: all handlers of one change of a Reservation share it."""
+
+    __slots__ = ("pod",)
+
+    def __init__(self) -> None:
+        self.pod = ReservePod()
+
+
+_latest = _Latest()
+
+
 def reserve_pod(reservation: Reservation) -> ReservePod:
-    """Make the pod that stands for a Reservation as it is now. QuantityError when amounts of it cannot be read."""
+    """Return the pod that stands for a Reservation as it is now, not to be changed. QuantityError when amounts of it cannot be read."""
+    if _latest.pod.reservation is not reservation:
+        _latest.pod = _made(reservation)
+    return _latest.pod
+
+
+def _made(reservation: Reservation) -> ReservePod:
     template, meta, status = reservation.spec.template or PodTemplateSpec(), reservation.metadata, reservation.status
     spec = template.spec
     annotations = {**template.metadata.annotations, **meta.annotations, RESERVE_POD: "true", RESERVATION_NAME: meta.name}

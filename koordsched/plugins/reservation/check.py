@@ -35,11 +35,15 @@ class ReservationCheck:
     def names(self) -> Iterable[str]:
         """Return the names of the nodes that have, or should have, reservations; pods in operating mode are looked for on these alone."""
         return {info.node_name for info in self._state.by_uid.values()} | {
-            r.status.node_name for r in self._reservations.values() if _counts(r)
+            r.status.node_name for r in self._reservations.values() if self._counts(r)
         }
 
+    def _counts(self, reservation: Reservation) -> bool:
+        """Answer whether the Reservation holds something on a node. One whose amounts cannot be read does not, which was reported."""
+        return is_active(reservation) and problem_of(reservation) is None and not self._state.is_left_out(reservation)
+
     def differences(self, node: str) -> Iterator[StateDifference]:
-        actual = {r.metadata.uid: r for r in self._reservations.values() if r.status.node_name == node and _counts(r)}
+        actual = {r.metadata.uid: r for r in self._reservations.values() if r.status.node_name == node and self._counts(r)}
         actual |= {pod.metadata.uid: operating_reservation(pod) for pod in self._operating(node)}
         known = {info.uid: info for info in self._state.on_node(node)}
         for uid in sorted(actual.keys() | known.keys()):
@@ -90,13 +94,9 @@ class ReservationCheck:
             assumed += [(owner, info.uid) for owner in info.owners.values() if self._cache.is_assumed(owner.uid)]
             self._state.remove(info.uid)
         for reservation in self._reservations.values():
-            if reservation.status.node_name == node and _counts(reservation):
+            if reservation.status.node_name == node and self._counts(reservation):
                 self._state.put(reservation)
         for pod in self._operating(node):
             self._state.put_pod(pod)
         for owner, uid in assumed:
             self._state.draw(owner, uid)
-
-
-def _counts(reservation: Reservation) -> bool:
-    return is_active(reservation) and problem_of(reservation) is None

@@ -67,7 +67,7 @@ class ReservationKeeper:
         before, after = old.status, new.status
         same = old.spec == new.spec and (before.phase, before.node_name) == (after.phase, after.node_name)
         read = [reservation.metadata.annotations.get(RESTRICTED_OPTIONS) for reservation in (old, new)]
-        if not same or read[0] != read[1] or before.allocatable != after.allocatable or old.metadata.uid != new.metadata.uid:
+        if not same or read[0] != read[1] or before.allocatable != after.allocatable:
             self._add(new)
 
     def on_delete(self, reservation: Reservation, _final_state: FinalState) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,13 @@ if TYPE_CHECKING:
     from koordsched.plugins.reservation.info import ReservationInfo
     from koordsched.plugins.reservation.matching import Matcher
     from koordsched.plugins.reservation.state import ReservationState
+
+NODES_FIRST = re.compile(r"0/[0-9]+ nodes are available: ")
+PARTS = re.compile(r", |\. ")
+OWNER_TOTAL = re.compile(r"([0-9]+) Reservation\(s\) matched owner total")
+RESERVATION_PART = re.compile(r"[0-9]+ Reservation\(s\) .+")
+BY_NAME = "exactly matches the requested reservation name"
+BY_NODE = "for node reason that"
 
 
 def reservation_reasons(state: ReservationState, matcher: Matcher, diagnosis: Diagnosis, rows: dict[str, int]) -> list[str]:
@@ -48,13 +56,13 @@ def reservation_reasons(state: ReservationState, matcher: Matcher, diagnosis: Di
                 if not reason.startswith(OF_RESERVATION):
                     of_nodes[reason] += left
     counted = [
-        (named, "exactly matches the requested reservation name"),
+        (named, BY_NAME),
         (totals[Outcome.NAME_UNMATCHED], "didn't match the requested reservation name"),
         (totals[Outcome.AFFINITY_UNMATCHED], "didn't match affinity rules"),
         (totals[Outcome.UNSCHEDULABLE], "is unschedulable"),
         (totals[Outcome.NOT_EXACT], "is not exact matched"),
         *[(count, f"had untolerated taint {taint}") for taint, count in sorted(taints.items())],
-        *[(count, f"for node reason that {reason}") for reason, count in sorted(of_nodes.items())],
+        *[(count, f"{BY_NODE} {reason}") for reason, count in sorted(of_nodes.items())],
     ]
     return [f"{count} {OF_RESERVATION}{text}" for count, text in counted if count] + [f"{owned} {OF_RESERVATION}matched owner total"]
 
@@ -62,3 +70,15 @@ def reservation_reasons(state: ReservationState, matcher: Matcher, diagnosis: Di
 def _owned(matcher: Matcher) -> list[ReservationInfo]:
     """Return the matchable reservations whose owners the matcher's pods are."""
     return [info for spec in matcher.specs for info in spec.reservations.values() if info.matchable]
+
+
+def without_nodes(message: str) -> str | None:
+    """Return what a pod's condition says of its reservations alone (frameworkext.md §4.1); None where it does not say how many they are."""
+    start = NODES_FIRST.match(message.strip())
+    parts = [part.strip(". ") for part in PARTS.split(message.strip()[start.end() :])] if start is not None else []
+    total = next((found[1] for part in parts if (found := OWNER_TOTAL.fullmatch(part)) is not None), None)
+    if total is None:
+        return None
+    said = [part for part in parts if RESERVATION_PART.fullmatch(part) and not OWNER_TOTAL.fullmatch(part)]
+    said.sort(key=lambda part: (not part.endswith(BY_NAME), f"{OF_RESERVATION}{BY_NODE}" in part))
+    return f"0/{total} reservations are available: {', '.join(said)}."

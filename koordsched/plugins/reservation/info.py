@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from koordsched.api.core import ResourceList
     from koordsched.api.koordinator.reservations import Reservation
     from koordsched.api.podinfo import PodInfo
+    from koordsched.api.resources import PodResources
 
 DEFAULT, ALIGNED, RESTRICTED = "", "Aligned", "Restricted"
 AVAILABLE = "Available"
 NO_SLOT = -1
 KEPT_NAMES = 256  # sets of names that reservations share
+KEPT_AMOUNTS = 1024  # amounts that are left of reservations
 NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
@@ -40,6 +42,7 @@ class ReservationInfo:
         "available",
         "counted",
         "created",
+        "exceeded",
         "has_owners",
         "name",
         "node_name",
@@ -68,6 +71,7 @@ class ReservationInfo:
         self.node_name = reservation.status.node_name
         self.owners: dict[str, PodInfo] = {}  # by uid
         self.allocated: dict[str, int] = {}  # of `resource_names`, no zeros; may be more than allocatable
+        self.exceeded = 0  # of how many resources it is
         self.counted: PodInfo | None = None
         self.has_owners = False  # whether it says who may be one, so that it can be read
         self.slot = NO_SLOT
@@ -104,6 +108,7 @@ class ReservationInfo:
         self.resource_names = _shared(names)
         self.reserved = _reserved_inside(meta.annotations)
         self.allocated = {}
+        self.exceeded = 0
         for owner in self.owners.values():
             self.count(owner, 1)
 
@@ -126,14 +131,16 @@ class ReservationInfo:
     @property
     def overdrawn(self) -> bool:
         """Whether owners have taken more of a resource than there is, from what is free besides (Default, Aligned)."""
-        return any(taken > self.allocatable.get(name, 0) for name, taken in self.allocated.items())
+        return self.exceeded > 0
 
     def count(self, owner: PodInfo, sign: int) -> None:
         """Add what an owner takes (1), or take it off again (-1)."""
-        allocated = self.allocated
+        allocated, names = self.allocated, self.resource_names
         for name, amount in owner.resources.requests.items():
-            if name in self.resource_names:
-                taken = allocated.get(name, 0) + sign * amount
+            if name in names:
+                before, whole = allocated.get(name, 0), self.allocatable[name]
+                taken = before + sign * amount
+                self.exceeded += (taken > whole) - (before > whole)
                 if taken:
                     allocated[name] = taken
                 else:
@@ -144,17 +151,22 @@ class ReservationInfo:
         pod = self.pod
         if not self.owners:
             return pod
-        whole, taken = pod.resources, self.allocated
-        requests = {name: amount - min(taken.get(name, 0), amount) for name, amount in whole.requests.items()}
-        requests = {name: amount for name, amount in requests.items() if amount}
-        cpu = max(whole.nonzero_cpu - taken.get("cpu", DEFAULT_MILLI_CPU), 0)
-        memory = max(whole.nonzero_memory - taken.get("memory", DEFAULT_MEMORY), 0)
         left = pod.with_pod(pod.pod)
-        left.resources = shared_resources(requests, cpu, memory, cpu, memory)
+        left.resources = _without(pod.resources, tuple(self.allocated.items()))
         if pod.ports:
             used = {port for owner in self.owners.values() for port in owner.ports}
             left.ports = tuple(port for port in pod.ports if port not in used)
         return left
+
+
+@lru_cache(maxsize=KEPT_AMOUNTS)
+def _without(whole: PodResources, allocated: tuple[tuple[str, int], ...]) -> PodResources:
+    """Return what owners who have taken this leave. Owners of one template leave the same of equal reservations."""
+    taken = dict(allocated)
+    requests = {name: left for name, amount in whole.requests.items() if (left := amount - min(taken.get(name, 0), amount))}
+    cpu = max(whole.nonzero_cpu - taken.get("cpu", DEFAULT_MILLI_CPU), 0)
+    memory = max(whole.nonzero_memory - taken.get("memory", DEFAULT_MEMORY), 0)
+    return shared_resources(requests, cpu, memory, cpu, memory)
 
 
 @lru_cache(maxsize=KEPT_NAMES)

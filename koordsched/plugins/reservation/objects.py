@@ -52,10 +52,10 @@ class OperatingPods:
             self._take_in(pod)
 
     def on_update(self, old: Pod, new: Pod) -> None:
-        if is_operating(old) and (old.metadata.uid != new.metadata.uid or not is_operating(new)):
-            self._drop(old.metadata.uid)
         if is_operating(new):
             self._take_in(new)
+        elif is_operating(old):
+            self._drop(old.metadata.uid)
 
     def on_delete(self, pod: Pod, _final_state: FinalState) -> None:
         if is_operating(pod):
@@ -90,8 +90,10 @@ class ReservationObjects:
     """A handler of Reservations, and what else is done with the objects: giving them nodes, keeping them true, showing them."""
 
     def __init__(self, handle: Handle, args: ReservationArgs) -> None:
+        self._handle = handle
         self._cache = handle.cache
         self._state = state = reservation_state(handle)
+        self._problems: dict[str, str] = {}  # by uid: what was last reported of a Reservation's amounts
         informer = handle.informer(RESERVATION)
         informer.add_handler(self)
         handle.informer(POD).add_handler(OperatingPods(handle, state))
@@ -104,17 +106,28 @@ class ReservationObjects:
     def on_add(self, reservation: Reservation, _arrival: Arrival) -> None:
         self._take_in(reservation)
 
-    def on_update(self, old: Reservation, new: Reservation) -> None:
-        if old.metadata.uid != new.metadata.uid:
-            self._state.remove(old.metadata.uid)
+    def on_update(self, _old: Reservation, new: Reservation) -> None:
         self._take_in(new)
 
     def on_delete(self, reservation: Reservation, _final_state: FinalState) -> None:
+        self._problems.pop(reservation.metadata.uid, None)
         self._state.remove(reservation.metadata.uid)
 
     def _take_in(self, reservation: Reservation) -> None:
-        uid = reservation.metadata.uid
+        uid, problem = reservation.metadata.uid, ""
         if is_active(reservation) and problem_of(reservation) is None:
-            self._state.put(reservation)
+            problem = self._state.put(reservation)
         elif has_ended(reservation) or not self._cache.is_assumed(uid):  # assumed: it is about to get its node
             self._state.remove(uid)
+        if problem != self._problems.get(uid, ""):
+            self._report(reservation, problem)
+
+    def _report(self, reservation: Reservation, problem: str) -> None:
+        uid = reservation.metadata.uid
+        self._problems.pop(uid, None)
+        if problem:
+            self._problems[uid] = problem
+            log.warning("what a Reservation holds cannot be read and is not held", reservation=reservation.metadata.name, problem=problem)
+            self._handle.malformed_object("Reservation")
+            text = f"nothing is reserved, since the amounts cannot be read: {problem}"
+            self._handle.event_on(reservation, EventText("Warning", "InvalidReservation", "Scheduling", text))

@@ -13,13 +13,16 @@ import numpy as np
 from koordsched._core.change import NodeChange
 from koordsched._core.reservations import Shortages
 from koordsched.api.koordinator.operating_pods import OPERATING_MODE, is_operating
+from koordsched.api.koordinator.reservation_affinity import RESERVATION_AFFINITY
 from koordsched.api.koordinator.reservation_links import RESERVATION_ALLOCATED, allocated_text
 from koordsched.api.koordinator.reserve_pods import RESERVATION_NODE
+from koordsched.cluster.event_series import EventText
 from koordsched.framework.controllers import Controller, ControllersPlugin
 from koordsched.framework.cycle_state import annotate
 from koordsched.framework.interface import (
     BindReservationPlugin,
     CreditPlugin,
+    FailureEventPlugin,
     FilterNodesPlugin,
     Normalize,
     PostFilterPlugin,
@@ -30,13 +33,14 @@ from koordsched.framework.interface import (
     ReservePlugin,
     ScoreNodesPlugin,
 )
+from koordsched.framework.reservation_filters import ReservationNominatorPlugin
 from koordsched.framework.routes import Route, RoutesPlugin
 from koordsched.framework.status import SKIP, Code, Status, error, unschedulable
 from koordsched.plugins.reservation.adoption import Adoption
-from koordsched.plugins.reservation.diagnosis import reservation_reasons
+from koordsched.plugins.reservation.diagnosis import reservation_reasons, without_nodes
 from koordsched.plugins.reservation.info import ALIGNED
 from koordsched.plugins.reservation.links import ReservationLinks
-from koordsched.plugins.reservation.nomination import nominate
+from koordsched.plugins.reservation.nomination import UNSUITED, Prepared, ReservationChoice
 from koordsched.plugins.reservation.objects import reservation_objects
 from koordsched.plugins.reservation.preallocation import NEW_CANDIDATES, helps_to_pre_allocate
 from koordsched.plugins.reservation.preemption import ReservationPreemption
@@ -53,9 +57,9 @@ from koordsched.plugins.reservation.state import CreditOwner, reservation_state
 from koordsched.queue.events import ActionType, EventHint, EventResource, cluster_event
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Sequence
 
-    from koordsched._core.table import Request
+    from koordsched.api.core import Pod
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import Nodes
     from koordsched.config.koordinator_args import ReservationArgs
@@ -63,6 +67,7 @@ if TYPE_CHECKING:
     from koordsched.framework.diagnosis import Diagnosis
     from koordsched.framework.handle import Handle
     from koordsched.framework.interface import Codes, Flags, PostFilterResult, Scores
+    from koordsched.framework.reservation_filters import ReservationFilters
     from koordsched.plugins.reservation.matching import Matcher
     from koordsched.plugins.reservation.preallocation import PreAllocatorName
 
@@ -76,23 +81,13 @@ PREFERRED_SCORE = 1000
 NO_ROW = -1
 
 
-class Prepared:
-    """What Filter and Score read of pods of a shape that match reservations."""
-
-    __slots__ = ("matcher", "request", "requests", "shortages")
-
-    def __init__(self, matcher: Matcher, request: Request, requests: Mapping[str, int], shortages: Shortages) -> None:
-        self.matcher = matcher
-        self.request = request
-        self.requests = requests  # by name, as in `PodResources`
-        self.shortages = shortages
-
-
 class ReservationPlugin(
     CreditPlugin,
+    ReservationNominatorPlugin,
     PreFilterPlugin,
     FilterNodesPlugin,
     PostFilterPlugin,
+    FailureEventPlugin,
     PreScorePlugin,
     ScoreNodesPlugin,
     ReservePlugin,
@@ -113,11 +108,17 @@ class ReservationPlugin(
         self._handle = handle
         self._cache = handle.cache
         self._state = reservation_state(handle)
+        self._choice = ReservationChoice(handle.cache, self._state)
         self._links = ReservationLinks(handle)
         self._objects = reservation_objects(handle, args)
         self._adoption = Adoption(handle, args.pre_allocation_config, self._state, self._links)
         self._preemption = ReservationPreemption(self.name, args, handle) if args.enable_preemption else None
+        self._no_shortages = Shortages()  # of pods that fit with the reservation that they name
         self.post_filters_reservations = args.enable_preemption
+
+    def use_reservation_filters(self, filters: ReservationFilters) -> None:
+        self._choice.filters = filters
+        self.reads |= filters.reads
 
     # What is read of pods
 
@@ -150,10 +151,31 @@ class ReservationPlugin(
         if not isinstance(owner, CreditOwner):
             return None
         demand = owner.matcher.demand
-        return None if demand.ignores else ("owners", demand.required)
+        return None if demand.ignores else ("named",) if demand.name else ("owners", demand.required)
 
     def may_share(self, owner: Hashable) -> bool:
         return not cast("CreditOwner", owner).matcher.ordered
+
+    def names_placeholder(self, owner: Hashable) -> bool:
+        return cast("CreditOwner", owner).matcher.demand.name != ""
+
+    def named_placeholder(self, owner: Hashable) -> str | None:
+        """Return the uid of the reservation, unless it is a pod in operating mode, which may stand beside a Reservation of the name."""
+        matched = cast("CreditOwner", owner).matcher.matched
+        if len(matched) != 1:
+            return None
+        (info,) = matched.values()
+        return None if info.operating else info.uid
+
+    def fits_named(self, state: CycleState, pod: PodInfo, owner: Hashable, row: int) -> bool:
+        matcher = cast("CreditOwner", owner).matcher
+        (info,) = matcher.matched.values()
+        request = self._cache.columns.request(pod.resources)
+        node, inside = self._state.table.fits(info.slot, request, row, counted=False)
+        if node or inside or is_operating(pod.pod):
+            return False
+        state.write(PREPARED, Prepared(matcher, request, pod.resources.requests, self._no_shortages))
+        return True
 
     def _matcher(self, pod: PodInfo) -> Matcher | None:
         shown = self._cache.credits.shown
@@ -194,6 +216,7 @@ class ReservationPlugin(
             codes = self._state.table.filter(
                 prepared.request, nodes.rows, self._state.pairs(matcher), prepared.shortages, tag, required=matcher.demand.required
             )
+            self._choice.check(state, pod, prepared, nodes, codes)
         if is_operating(pod.pod):
             codes = np.zeros(len(nodes.rows), np.int32) if codes is None else codes
             codes[self._conflicting(ALIGNED, nodes)] = OPERATING_CONFLICT
@@ -239,6 +262,8 @@ class ReservationPlugin(
             return RESERVE_POD_REASONS[code - 1] if code <= others else self._adoption.explain(state, code - others)
         if code == OPERATING_CONFLICT:
             return POLICY_CONFLICT
+        if code & UNSUITED:
+            return self._choice.explain(code)
         prepared: Prepared = state.read(PREPARED)
         short_nodes, short, _ = prepared.shortages.of(code)
         if not short_nodes and not short:
@@ -289,6 +314,11 @@ class ReservationPlugin(
         rows = {name: node.row for info in matcher.matched.values() if (node := self._cache.node(name := info.node_name)) is not None}
         return Status(Code.UNSCHEDULABLE, tuple(reservation_reasons(self._state, matcher, diagnosis, rows)))
 
+    def failure_event(self, pod: Pod, message: str) -> EventText | None:
+        """Say of a pod that needs a reservation what keeps it from those that it could own, without what keeps it from nodes."""
+        text = without_nodes(message) if RESERVATION_AFFINITY in pod.metadata.annotations else None
+        return None if text is None else EventText("Warning", "FailedScheduling-Reservation", "Scheduling", text)
+
     # Score
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
@@ -321,7 +351,7 @@ class ReservationPlugin(
         if prepared is None or prepared.matcher.demand.ignores:
             return None
         matcher, row = prepared.matcher, self._cache.row_of(pod.uid)
-        chosen = None if row is None else nominate(self._state, matcher, prepared.request, row, node_name)
+        chosen = None if row is None else self._choice.nominate(state, pod, prepared, row, node_name)
         if chosen is None:
             return NO_MATCH if matcher.demand.required else None
         refusal = self._state.draw(pod, chosen.uid)
@@ -379,6 +409,7 @@ class ReservationPlugin(
             EventHint(cluster_event(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE), helps_to_pre_allocate),
             EventHint(cluster_event(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)),
             EventHint(cluster_event(EventResource.CUSTOM, changes, "reservations.scheduling.koordinator.sh")),
+            *self._choice.filters.events(),
         )
 
 

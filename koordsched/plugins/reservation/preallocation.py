@@ -21,9 +21,9 @@ from koordsched.api.koordinator.node_reservation import NODE_RESERVATION
 from koordsched.api.koordinator.reservation_links import RESTRICTED_OPTIONS
 from koordsched.api.selectors import SelectorError
 from koordsched.framework.status import Status, unresolvable, unschedulable
-from koordsched.plugins.reservation.candidates import ClusterRule, OwnersRule, RunningPods
+from koordsched.plugins.reservation.candidates import ClusterRule, NamedRule, OwnersRule, RunningPods
 from koordsched.plugins.reservation.info import RESTRICTED, ReservationInfo
-from koordsched.plugins.reservation.matching import Outcome, classify, owner_spec
+from koordsched.plugins.reservation.matching import owner_spec
 from koordsched.plugins.reservation.reasons import (
     CLUSTER_MODE_DISABLED,
     NO_CANDIDATE_FITS,
@@ -34,15 +34,16 @@ from koordsched.plugins.reservation.reasons import (
 from koordsched.queue.events import ASSIGNED_POD_DELETE, ActionType, EventResource, QueueingHint, cluster_event
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable, Mapping, Sequence
 
+    from koordsched._core.preallocation import CandidateRows
     from koordsched.api.core import Node
     from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
     from koordsched.config.koordinator_args import PreAllocationConfig
     from koordsched.framework.handle import Handle
-    from koordsched.plugins.reservation.candidates import Candidate, CandidateRule, CandidateSet
+    from koordsched.plugins.reservation.candidates import CandidateRule, CandidateSet
 
 CLUSTER = "Cluster"
 PRE_ALLOCATION_REQUIRED = "scheduling.koordinator.sh/pre-allocation-required"
@@ -59,28 +60,17 @@ class PreAllocatorName(str):
 
 
 class PreAllocator:
-    """What reserve pods of one kind may take over: equal in what they hold, how they may take, and which pods. Also a `CandidateUser`.
+    """What reserve pods of one kind may take over: equal in what they hold, how they may take, and which pods."""
 
-    names_it: pods that ask something of Reservations are compared with this one's name and labels; else these are left out.
-    """
-
-    def __init__(
-        self, cache: Cache, nodes: Mapping[str, Node], credit_key: str, pod: PodInfo, *, names_it: bool, prefers_none: bool
-    ) -> None:
-        reservation = pod.reservation
-        assert reservation is not None
-        self.credit_key = credit_key
+    def __init__(self, cache: Cache, candidates: Sequence[CandidateSet], info: ReservationInfo, *, prefers_none: bool) -> None:
+        """candidates: those that they may take over; then those that decide whether it matters what the Reservations are called."""
+        self.candidates = candidates[0]
+        self.looks_at = candidates
         self.shortages = Shortages()
-        self.info = ReservationInfo(reservation, pod)  # of the first of them; what is read of it is equal for all
+        self.info = info  # of the first of them; what is read of it is equal for all
         self._cache = cache
-        self._nodes = nodes
-        self._names_it = names_it
         self._prefers_none = prefers_none
-        self._rows: dict[int, dict[str, Candidate]] = {}
-        self._row_of: dict[str, int] = {}  # by uid
         self._compiled: PreAllocatable | None = None
-        self._outdated: set[int] = set()
-        self._ordered: dict[int, list[Candidate]] = {}  # as compiled
 
     @property
     def required(self) -> bool:
@@ -89,45 +79,11 @@ class PreAllocator:
     @property
     def node_names(self) -> list[str]:
         """Return the nodes with candidates."""
-        return [info.name for row in self._rows if (info := self._cache.infos[row]) is not None]
+        return [info.name for row in self.candidates.rows if (info := self._cache.infos[row]) is not None]
 
     @property
     def has_candidates(self) -> bool:
-        return bool(self._rows)
-
-    def __contains__(self, uid: str) -> bool:
-        """Answer whether the pod is one of the candidates."""
-        return uid in self._row_of
-
-    # CandidateUser
-
-    def put(self, candidate: Candidate) -> bool:
-        demand, uid, row = candidate.demand, candidate.pod.uid, candidate.row
-        if demand is not None:
-            node = self._cache.infos[row]
-            labels = {} if node is None or node.name not in self._nodes else self._nodes[node.name].metadata.labels
-            if not self._names_it or classify(demand, self.info, labels, runs=True).outcome is not Outcome.MATCHED:
-                return False
-        self._rows.setdefault(row, {})[uid] = candidate
-        self._row_of[uid] = row
-        self._outdated.add(row)
-        self._cache.credits.grant(self.credit_key, uid, runs=True)
-        return True
-
-    def drop(self, uid: str) -> None:
-        row = self._row_of.pop(uid, None)
-        if row is None:
-            return
-        candidates = self._rows[row]
-        del candidates[uid]
-        if not candidates:
-            del self._rows[row]
-        self._outdated.add(row)
-        self._cache.credits.revoke(self.credit_key, uid)
-
-    def end(self) -> None:
-        for uid in self._row_of:
-            self._cache.credits.revoke(self.credit_key, uid)
+        return bool(self.candidates.rows)
 
     # Deciding
 
@@ -136,38 +92,25 @@ class PreAllocator:
 
     def table(self) -> PreAllocatable:
         """Return the candidates as kernels read them. O(candidates of rows that changed)."""
-        compiled = self._compiled
-        if compiled is None:
-            compiled = self._compiled = self._compile()
-            self._outdated = set(self._rows)
-        if self._outdated:
-            by_score = compiled.multiple and self.info.reservation.spec.pre_allocation_policy.mode != CLUSTER
-            request = self._cache.columns.request
-            for row in self._outdated:
-                ordered = sorted(self._rows.get(row, {}).values(), key=lambda candidate: candidate.order)
-                if by_score:
-                    ordered.sort(key=lambda candidate: -compiled.score(request(candidate.pod.resources)))
-                self._ordered[row] = ordered
-                compiled.set_row(row, [request(candidate.pod.resources) for candidate in ordered])
-                if not ordered:
-                    del self._ordered[row]
-            self._outdated = set()
-        return compiled
+        candidates = self.candidates.compiled()
+        if self._compiled is None:
+            self._compiled = self._compile(candidates)
+        return self._compiled
 
-    def _compile(self) -> PreAllocatable:
+    def _compile(self, candidates: CandidateRows) -> PreAllocatable:
         info, spec = self.info, self.info.reservation.spec
         limits = {name: info.allocatable[name] - info.reserved.get(name, 0) for name in info.resource_names}
         most = info.allocatable.get("pods")
         if spec.allocate_once:
             most = 1 if most is None else min(most, 1)
-        self._ordered = {}
         return PreAllocatable(
-            self._cache.table,
+            candidates,
             self._cache.columns.request(info.pod.resources),
             limits,
             most=most,
             weights=sum(1 for amount in info.allocatable.values() if amount),
             multiple=spec.pre_allocation_policy.enable_multiple,
+            by_score=spec.pre_allocation_policy.mode != CLUSTER,
             required=self.required,
             prefers_none=self._prefers_none,
         )
@@ -177,7 +120,7 @@ class PreAllocator:
         chosen, node, inside = self.table().choose(row)
         if chosen is None:
             return self.refusal(node, inside)
-        return [self._ordered[row][i].pod for i in chosen]
+        return [self.candidates.on_row(row)[i].pod for i in chosen]
 
     def explain(self, code: int) -> Status:
         node, inside, _ = self.shortages.of(code)
@@ -203,9 +146,8 @@ class PreAllocations:
         self._nodes = nodes
         self._running = RunningPods(handle.cache, self._pod_gained)
         self._names: WeakValueDictionary[Hashable, PreAllocatorName] = WeakValueDictionary()
-        self._allocators: dict[str, PreAllocator] = {}  # by credit key
-        self._sets: dict[str, CandidateSet] = {}  # by credit key
-        self._ended: list[str] = []  # credit keys of those that nothing holds any more
+        self._allocators: dict[str, PreAllocator] = {}  # by the name of their credits
+        self._ended: list[str] = []  # names that nothing holds any more
         self._gained: dict[str, tuple[PodInfo, bool]] = {}  # by uid: what is to be announced to waiting reserve pods
         self._serial = count(1)
         handle.cache.columns.call_when_renewed(self._renewed)
@@ -215,26 +157,32 @@ class PreAllocations:
         reservation = pod.reservation
         if reservation is None or not reservation.spec.pre_allocation or self.problem_of(pod, config) is not None:
             return None
-        spec, meta = reservation.spec, reservation.metadata
-        candidates = self._running.set_of(self._rule(pod, config))
-        names_it = candidates.choosy > 0
-        named = (meta.name, tuple(sorted(meta.labels.items())), spec.taints) if names_it else None
+        spec, meta, rule = reservation.spec, reservation.metadata, self._rule(pod, config)
+        candidates = [self._running.set_of(rule)]
+        if candidates[0].choosy:
+            candidates.insert(0, self._running.set_of(NamedRule(rule, ReservationInfo(reservation, pod), self._labels_of)))
         labels = pod.pod.metadata.labels
         how = (spec.allocate_once, spec.pre_allocation_policy.enable_multiple, labels.get(PRE_ALLOCATION_REQUIRED) == "true")
         held = (pod.resources, meta.annotations.get(RESTRICTED_OPTIONS), meta.annotations.get(NODE_RESERVATION))
-        key = (candidates.rule.key, how, held, named, config.prefer_no_pre_allocated_pods)
+        key = (candidates[0].rule.key, how, held, config.prefer_no_pre_allocated_pods)
         found = self._names.get(key)
         if found is None:
-            self._forget_ended()
+            info = ReservationInfo(reservation, pod)
             found = self._names[key] = PreAllocatorName(f"pre-allocator {next(self._serial)}")
-            credit_key = str(found)
-            allocator = found.allocator = self._allocators[credit_key] = PreAllocator(
-                self._cache, self._nodes, credit_key, pod, names_it=names_it, prefers_none=config.prefer_no_pre_allocated_pods
-            )
-            finalize(found, self._ended.append, credit_key)
-            self._sets[credit_key] = candidates
-            self._running.use(candidates, allocator)
+            allocator = PreAllocator(self._cache, candidates, info, prefers_none=config.prefer_no_pre_allocated_pods)
+            found.allocator = self._allocators[str(found)] = allocator
+            finalize(found, self._ended.append, str(found))
+            for each in candidates:
+                self._running.use(each)
+            self._cache.credits.share(str(found), allocator.candidates.credit_key)
+            self._forget_ended()
         return found
+
+    def _labels_of(self, row: int) -> Mapping[str, str]:
+        """Return the labels of a row's node that affinities read."""
+        info = self._cache.infos[row]
+        node = None if info is None else self._nodes.get(info.name)
+        return {} if node is None else node.metadata.labels
 
     def problem_of(self, pod: PodInfo, config: PreAllocationConfig) -> Status | None:
         """Return why a Reservation cannot take over pods at all."""
@@ -263,13 +211,14 @@ class PreAllocations:
 
     def _forget_ended(self) -> None:
         while self._ended:
-            credit_key = self._ended.pop()
-            allocator = self._allocators.pop(credit_key)
-            self._running.leave(self._sets.pop(credit_key), allocator)
-            allocator.end()
+            name = self._ended.pop()
+            self._cache.credits.end_share(name)
+            for candidates in self._allocators.pop(name).looks_at:
+                self._running.leave(candidates)
 
     def _renewed(self) -> None:
         """Columns were renewed."""
+        self._running.forget_compiled()
         for allocator in self._allocators.values():
             allocator.forget_compiled()
 
@@ -285,7 +234,7 @@ class PreAllocations:
         """Let waiting reserve pods be tried that the new candidates may help: to these their room is free from now on."""
         self._forget_ended()
         gained, self._gained = self._gained, {}
-        held = [(pod, ran) for pod, ran in gained.values() if any(pod.uid in allocator for allocator in self._allocators.values())]
+        held = [(pod, ran) for pod, ran in gained.values() if self._running.has_candidate(pod.uid)]
         if not held:
             return
         self._handle.announce(NEW_CANDIDATES)

@@ -27,7 +27,6 @@ from koordsched.api.podinfo import PodInfo
 from koordsched.api.quantity import QuantityError
 from koordsched.api.selectors import SelectorError
 from koordsched.cache.plugin_state import PodFollower
-from koordsched.log import get_logger
 from koordsched.plugins.reservation.info import NO_SLOT, ReservationInfo, same_amounts
 from koordsched.plugins.reservation.matching import Matcher, Outcome, OwnerIndex, classify, concerned_by, demand_key, matcher_of
 from koordsched.plugins.reservation.policies import PoliciesOfNodes
@@ -44,8 +43,6 @@ if TYPE_CHECKING:
     from koordsched.cluster.object_store import Arrival, FinalState
     from koordsched.framework.handle import Handle
     from koordsched.plugins.reservation.matching import OwnerSpec
-
-log = get_logger(__name__)
 
 OMIT_NODE_LABELS, SKIP_FIT = "OmitNodeLabelsForReservation", "SkipReservationFitsNode"
 USAGE = int(NodeChange.USAGE)
@@ -97,6 +94,8 @@ class ReservationState(PodFollower):
     changed: called with the uid of a reservation whose owners or their amounts have changed.
     """
 
+    hides = False  # placeholders own no part of a reservation
+
     def __init__(self, cache: Cache, nodes: Mapping[str, Node]) -> None:
         """nodes: by name, whose labels affinities read."""
         self.by_uid: dict[str, ReservationInfo] = {}
@@ -107,6 +106,7 @@ class ReservationState(PodFollower):
         self.nodes = nodes
         self._by_name: dict[str, tuple[ReservationInfo, ...]] = {}  # several: pods in operating mode may have the name of a Reservation
         self._by_node: dict[str, dict[str, ReservationInfo]] = {}
+        self._left_out: dict[str, str] = {}  # by uid: the version of a reservation whose amounts cannot be read
         self._links: dict[str, dict[str, PodInfo]] = {}  # by uid of a reservation that is not here, or on another node: its owners by uid
         self._adopting: dict[str, ReservationInfo] = {}  # by uid: assumed, with pods that it takes over
         self._index = OwnerIndex()
@@ -143,16 +143,26 @@ class ReservationState(PodFollower):
 
     # Reservations
 
-    def put(self, reservation: Reservation) -> None:
-        """Take in a reservation that is on a node and active, or a change of it. One whose amounts cannot be read is left out."""
-        uid = reservation.metadata.uid
+    def put(self, reservation: Reservation) -> str:
+        """Take in a reservation that is on a node and active, or a change of it.
+
+        Return why its amounts cannot be read, so that it is left out, "" if they can.
+        """
+        meta = reservation.metadata
         try:
             pod = PodInfo.of_reservation(reservation)
         except QuantityError as error:
-            log.error("reservation left out: its amounts cannot be read", name=reservation.metadata.name, path=error.path, err=str(error))
-            self.remove(uid)
-            return
+            self.remove(meta.uid)
+            self._left_out[meta.uid] = meta.resource_version
+            return str(error)
+        self._left_out.pop(meta.uid, None)
         self._take_in(reservation, pod)
+        return ""
+
+    def is_left_out(self, reservation: Reservation) -> bool:
+        """Answer whether the amounts of the reservation as it is cannot be read."""
+        meta = reservation.metadata
+        return self._left_out.get(meta.uid) == meta.resource_version
 
     def put_pod(self, pod: Pod) -> None:
         """Take in a pod in operating mode that is on a node, or a change of it. One whose amounts cannot be read is left out."""
@@ -210,6 +220,7 @@ class ReservationState(PodFollower):
         A pod in operating mode that is none any more is counted as other pods are, by the handler that is called next.
         """
         info = self.by_uid.pop(uid, None)
+        self._left_out.pop(uid, None)
         if info is None:
             return
         named = tuple([other for other in self._by_name[info.name] if other is not info])
@@ -273,13 +284,22 @@ class ReservationState(PodFollower):
     def _recount(self, info: ReservationInfo, *, renewed: bool = False) -> None:
         """Let the cache count what is left of an available reservation. renewed: the object has changed."""
         self._write(info)
-        self._cache.credits.set_overdrawn(info.uid, overdrawn=info.overdrawn)
-        left = info.left()
-        if info.counted is None or renewed or not same_amounts(info.counted, left):
-            info.counted = left
-            (self._cache.size_pod if info.operating else self._cache.set_pod)(left, info.node_name)
-        else:
+        self._count_left(info, renewed=renewed)
+
+    def _count_left(self, info: ReservationInfo, *, renewed: bool = False) -> None:
+        cache, before, left = self._cache, info.counted, info.left()
+        if info.overdrawn is not (info.uid in cache.credits.overdrawn):
+            cache.credits.set_overdrawn(info.uid, overdrawn=info.overdrawn)
+        if before is not None and not renewed and same_amounts(before, left):
             self._mark(info)
+            return
+        info.counted = left
+        if info.operating:
+            cache.size_pod(left, info.node_name)
+        elif before is None or renewed or info.uid not in cache.pods:
+            cache.set_pod(left, info.node_name)
+        else:
+            cache.resize_pod(left)
 
     def _mark(self, info: ReservationInfo) -> None:
         node = self._cache.nodes_by_name.get(info.node_name)
@@ -327,8 +347,9 @@ class ReservationState(PodFollower):
         self._cache.credits.end_draw(pod_uid)
         if info is None or pod_uid not in info.owners:
             return
-        info.count(info.owners.pop(pod_uid), -1)
-        self._owners_changed(info)
+        owner = info.owners.pop(pod_uid)
+        info.count(owner, -1)
+        self._owners_changed(info, owner, -1)
 
     def adopt(self, pod: PodInfo, node_name: str, owners: Sequence[PodInfo]) -> None:
         """Let a reservation, whose reserve pod is assumed on the node, take over these pods of the node.
@@ -360,11 +381,16 @@ class ReservationState(PodFollower):
         info.owners[pod.uid] = pod
         info.count(pod, 1)
         self._cache.credits.draw(pod.uid, info.uid, info.returned)
-        self._owners_changed(info)
+        self._owners_changed(info, pod, 1)
 
-    def _owners_changed(self, info: ReservationInfo) -> None:
+    def _owners_changed(self, info: ReservationInfo, owner: PodInfo, sign: int) -> None:
+        """Let what is kept of a reservation follow an owner that came (1) or went (-1)."""
         if info.held:
-            self._recount(info)
+            counted = self._cache.pods.get(owner.uid)
+            same = counted is not None and counted.info.resources is owner.resources
+            request = counted.request if counted is not None and same else self._cache.columns.request(owner.resources)
+            self.table.count(info.slot, request, sign)
+            self._count_left(info)
             if info.allocate_once:
                 self._match(info)
         elif info.uid in self._adopting:
@@ -434,9 +460,6 @@ class ReservationState(PodFollower):
                 self.end_draw(new.uid)
             else:
                 self._unlink(old)
-
-    def without(self, pods: Sequence[PodInfo], row: int) -> None:
-        """Hide nothing: placeholders own no part of a reservation."""
 
     def _simulate(self, pod: PodInfo, *, present: bool) -> None:
         """Let what an owner leaves return to its reservation while a simulation runs, and take it off again."""

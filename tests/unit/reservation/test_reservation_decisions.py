@@ -45,6 +45,17 @@ def test_d7_an_owner_that_is_named_with_the_api_version_of_pods_is_one() -> None
     assert world.give(owner()) == ("n", "r")
 
 
+def test_d9_a_reservation_that_is_nominated_for_a_node_counts_once_however_often_others_are_looked_at() -> None:
+    world = a_world()
+    whole = msgspec.to_builtins(available("r", "n", {"cpu": "3"}))
+    del whole["status"]
+    world.nominator.set(world.signed(PodInfo.of_reservation(msgspec.convert(whole, Reservation))), "n")
+    for number in range(3):
+        assert world.find(pod(f"fits-{number}").cpu("5").info()) == "n"
+        refused = world.find(pod(f"large-{number}").cpu("6").info())
+        assert not isinstance(refused, str), "3 of 8 are the Reservation's"
+
+
 def test_d11_nothing_is_left_of_a_reservation_that_is_deleted_while_it_is_given_its_node() -> None:
     world = a_world()
     whole = msgspec.to_builtins(available("r", "n", ONE))

@@ -7,7 +7,12 @@ from support.reservations import ReservationWorld, available, linked
 
 from koordsched.api.koordinator.reservation_affinity import RESERVATION_AFFINITY
 from koordsched.api.koordinator.reservation_links import RESERVATION_ALLOCATED, allocated_text
+from koordsched.api.koordinator.reservations import Reservation
 from koordsched.api.podinfo import PodInfo
+from koordsched.cluster.object_store import Arrival
+from koordsched.config.koordinator_args import ReservationArgs
+from koordsched.plugins.reservation.check import ReservationCheck
+from koordsched.plugins.reservation.objects import ReservationObjects
 
 ONE = {"cpu": "1"}
 
@@ -45,3 +50,55 @@ def test_a_pod_that_kept_the_annotation_of_an_attempt_that_ended_is_given_a_rese
     left = owner(affinity="{}")
     left.pod.metadata.annotations[RESERVATION_ALLOCATED] = allocated_text("r", "uid-r")
     assert world.give(left) == ("n", "r")
+
+
+def test_what_kernels_read_after_owners_came_and_went_is_what_is_written_anew() -> None:
+    """Each owner takes its part of the columns and gives it back: up to more than there is, with an amount inside, and limited owners."""
+    inner = {"node.koordinator.sh/reservation": '{"resources":{"cpu":"500m"}}'}
+    for policy in ("Restricted", "Aligned"):
+        world = a_world()
+        amounts = {"cpu": "2", "memory": "1Gi", "pods": "4"}
+        world.reservations.put(available("r", "n", amounts, allocatePolicy=policy, metadata={"annotations": inner}))
+        info, table = world.reservations.by_uid["uid-r"], world.reservations.table
+        taken = [owner(f"o{number}") for number in range(5)]
+        for step in ([*taken], taken[1:3], taken[3:]):
+            for each in step:
+                if each.uid in info.owners:
+                    world.reservations.end_draw(each.uid)
+                    world.cache.remove_pod(each.uid)
+                else:
+                    world.cache.assume_pod(each, "n")
+                    assert world.reservations.draw(each, "uid-r") is None
+                request = world.columns.request(each.resources)
+                kept = table.fits(info.slot, request, 0, counted=False), table.score(info.slot, request)
+                world.reservations._write(info)
+                assert kept == (table.fits(info.slot, request, 0, counted=False), table.score(info.slot, request))
+                assert world.cache.pods["uid-r"].info.resources is info.left().resources
+                assert info.overdrawn == (len(info.owners) > 4)
+
+
+def test_a_reservation_whose_amounts_cannot_be_read_is_reported_once_and_no_difference() -> None:
+    world = a_world()
+    stored: dict[str, Reservation] = {}
+    objects = ReservationObjects(world, ReservationArgs())
+    check = ReservationCheck(world.cache, world.reservations, stored)
+
+    def see(cpu: str, version: str) -> None:
+        made = available("r", "n", {"cpu": cpu}, metadata={"resourceVersion": version})
+        before, stored["r"] = stored.get("r"), made
+        objects.on_update(before, made) if before is not None else objects.on_add(made, Arrival.LATER)
+
+    see("1", "1")
+    assert list(check.differences("n")) == []
+    world.said.clear()
+    for version in ("2", "3"):
+        see("many", version)
+        assert (list(check.differences("n")), world.cache.is_assumed("uid-r"), "uid-r" in world.cache.pods) == ([], False, False)
+        check.rebuild("n")
+    assert [text.partition(":")[0] for text in world.said] == ["malformed Reservation", "InvalidReservation r"]
+    assert "many" in world.said[-1]
+    see("2", "4")
+    assert list(check.differences("n")) == []
+    assert world.reservations.by_uid["uid-r"].allocatable == {"cpu": 2000}
+    stored["r"] = available("r", "n", {"cpu": "many"}, metadata={"resourceVersion": "5"})  # a change that was lost is found
+    assert [difference.column for difference in check.differences("n")] == ["version of reservation r"]

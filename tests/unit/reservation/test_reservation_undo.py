@@ -14,6 +14,7 @@ from koordsched.cluster.port import Conflict, Forbidden, Ref
 from koordsched.config.flags import parse_flags
 from koordsched.config.loading import load_config_text
 from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions, run_embedded
+from koordsched.plugins.defaultprebind.plugin import DefaultPreBind
 from koordsched.plugins.reservation.state import ReservationState
 
 CONFIG = """
@@ -64,8 +65,10 @@ async def annotations_of(cluster: EmbeddedCluster) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("busy", [0, 2])
-def test_the_link_is_taken_off_a_pod_that_could_not_be_bound(busy: int) -> None:
-    """The pod is refused once; its link goes, also where that takes several requests, and with the next attempt it is there again."""
+def test_the_link_is_taken_off_a_pod_that_could_not_be_bound(monkeypatch: pytest.MonkeyPatch, busy: int) -> None:
+    """The pod is refused once; its link, where it was written before the binding, goes, also if that takes several requests, and with the
+    next attempt it is there again."""
+    monkeypatch.setattr(DefaultPreBind, "leaves_to_binding", False)
 
     async def script(cluster: EmbeddedCluster) -> None:
         await fill(cluster)

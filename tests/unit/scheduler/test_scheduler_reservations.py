@@ -74,6 +74,7 @@ async def test_a_reservation_that_is_taken_in_again_stays_one_pod_where_it_is() 
 
 
 async def test_one_that_cannot_be_scheduled_as_it_is_says_so_once_and_is_counted() -> None:
+    """reservation.md D12."""
     async with started("4") as world:
         await world.create(RESERVATION, manifest(cpu="much"))
         await world.settle()

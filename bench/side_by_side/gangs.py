@@ -1,7 +1,7 @@
 """The themes `gang`, `gang-of-3` and `gang-topology`: pods in gangs of 10, of 3, and of 16 that must stay within a block of the network.
 
 Also what that needs: who schedules may read PodGroups and the network's topology, write their status, and patch pods; and what a binder
-writes which binds pods one by one: to each pod with which gang it is bound, to each PodGroup its phases, at most one a second.
+writes which binds pods one by one: to each pod with which gang it is bound, to each PodGroup that its pods are.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MANAGED = "--enable-network-topology-manager=true"
 PATCH_SECONDS = 1.0
 BOUND_WITH, COUNT = "scheduling.koordinator.sh/bind-gang-group-id", "scheduling.koordinator.sh/bind-gang-member-count"
 BOUND_TOGETHER = (BOUND_WITH, COUNT, f"internal.{BOUND_WITH}", f"internal.{COUNT}")
-PRE_SCHEDULING, SCHEDULED = "PreScheduling", "Scheduled"
+SCHEDULED = "Scheduled"
 RIGHTS = "side-by-side-gangs"
 RBAC = "rbac.authorization.k8s.io"
 
@@ -110,7 +110,7 @@ def rights() -> Iterator[Created]:
 
 
 class GangWriter:
-    """Writes of gangs what the scheduler writes: with whom pods are bound, that PodGroups are begun, and that all their pods are bound."""
+    """Writes of gangs what the scheduler writes: with whom pods are bound, and once a second of PodGroups that all their pods are."""
 
     def __init__(self, cluster: Cluster, clock: Clock, groups: Mapping[str, PodGroup]) -> None:
         self._cluster = cluster
@@ -130,8 +130,6 @@ class GangWriter:
             self._complete.append(key)
 
     async def run(self) -> None:
-        for key in list(self._groups):
-            await self._patch(key, {"phase": PRE_SCHEDULING})
         while True:
             await asyncio.sleep(PATCH_SECONDS)
             complete, self._complete = self._complete, []

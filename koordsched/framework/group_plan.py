@@ -41,5 +41,10 @@ class GroupPlanPlugin(GroupTurnPlugin):
         """Answer whether the group of the popped pod is placed by a plan; else each member goes where it scores best."""
 
     @abstractmethod
+    def plan_version(self, first: PodInfo) -> object:
+        """Return what `plan` depends on besides the members, the nodes and what is nominated: as long as that is equal too, a group for
+        which there was no plan is not planned again (coscheduling.md §13, D15)."""
+
+    @abstractmethod
     def plan(self, first: PodInfo, members: Sequence[PodInfo], count: SlotCount) -> GroupPlan | GroupRefusal:
         """Return the plan for these members of the group of the popped pod, or why there is none. PluginError, as `count` raises it."""

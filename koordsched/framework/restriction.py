@@ -92,12 +92,12 @@ class Restrictions:
         return (
             restriction.existence == self._cache.table.existence
             and restriction.named is pre_filtered.node_names
-            and (not keys or restriction.versions == self._versions(pod, keys))
+            and (not keys or restriction.versions == self.versions(pod, keys))
         )
 
     def find(self, pod: PodInfo, keys: RestrictionKeys, pre_filtered: PreFiltered) -> Restriction:
         """Return the pod's restriction: by PreFilter's names, if there are any, and by the plugins that have keys. PluginError."""
-        versions = self._versions(pod, keys)
+        versions = self.versions(pod, keys)
         found = self._find(pod, keys, pre_filtered)
         found.existence = self._cache.table.existence
         found.named = pre_filtered.node_names
@@ -136,7 +136,7 @@ class Restrictions:
             rows = named if rows is None else np.intersect1d(rows, named, assume_unique=True)
         return Restriction(self._cache.table.live_rows() if rows is None else rows, plugins)
 
-    def _versions(self, pod: PodInfo, keys: RestrictionKeys) -> list[Hashable]:
+    def versions(self, pod: PodInfo, keys: RestrictionKeys) -> list[Hashable]:
         """Return what the plugins' answers depend on besides their keys and which nodes there are."""
         versions: list[Hashable] = []
         for plugin, changes, key in zip(self._plugins, self._changes, keys or (), strict=bool(keys)):

@@ -109,7 +109,8 @@ class SlotCounter:
             refusing = {shape.filters[f].name for f, _, _ in verdicts.histogram()}
             if not refusing.isdisjoint(helped):
                 return None
-        rows, codes, total, by = verdicts.feasible_rows(), NO_ROWS, 0, 0
+        request: Request | None = None
+        rows, slots, total, by = verdicts.feasible_rows(), NO_ROWS, 0, 0
         if feasible:
             requests = [(f, plugin.fit_request(shape.state, pod)) for f, plugin in enumerate(shape.filters)]
             by, request = next((pair for pair in requests if pair[1] is not None), (0, None))
@@ -121,12 +122,12 @@ class SlotCounter:
             total = int(slots.sum())
             if total >= wanted:
                 return None
-            codes = fit_after(table, request, rows, slots)
-            if not codes.all():  # nominated pods keep the room, and why is not known here
-                return None
+            if len(self._nominator) and not fit_after(table, request, rows, slots).all():
+                return None  # nominated pods keep the room, and why is not known here
 
         def diagnose() -> Diagnosis:
             with shapes.view(pod):
+                codes = NO_ROWS if request is None else fit_after(table, request, rows, slots)
                 few = RowRefusals.of_codes(rows, codes, partial(shapes.simulation(shape, verdicts).explain, by, pod))
                 if found is None or restriction is None:
                     return shapes.diagnoses.refusals(shape, pod, few)

@@ -83,6 +83,19 @@ class GroupDemand:
             found = self._classes[of] = _ClassDemand(profiles[pod.pod.spec.scheduler_name])
         return found
 
+    def alike(self, context: SchedulerContext, pods: Callable[[str], PodInfo | None]) -> Hashable | None:
+        """Return what groups have in common of which `shortfall` says the same; None where it is asked of each. O(classes), as a rule.
+
+        pods: as of `shortfall`.
+        """
+        nominator = context.queue.nominator
+        if any(context.profiles[name].limits_groups for name in self._together):
+            return None
+        if len(nominator) and any(pod.uid in nominator for pod in self._pods):
+            return None  # what is nominated for members of the group is not in their way
+        examples = ((made, pods(self._pods[made.places[0]].key)) for made in self._classes.values() if made.least)
+        return tuple([(made.profile.name, pod_class(pod), made.least) for made, pod in examples if pod is not None])
+
     @property
     def is_mixed(self) -> bool:
         """Whether members differ in what filters and amounts say of them."""

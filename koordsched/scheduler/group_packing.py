@@ -17,21 +17,24 @@ import msgspec
 import numpy as np
 
 from koordsched._core.fit import free_amounts
+from koordsched._core.packing import PackingSearch
 from koordsched.framework.group_plan import GroupPlan
 from koordsched.framework.interface import GroupRefusal
 from koordsched.framework.slots import pod_class
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
-    from koordsched.framework.interface import GangTurn
+    from koordsched.framework.interface import GangTurn, Rows
     from koordsched.framework.slots import NodeSlots
     from koordsched.framework.status import Status
 
 MOST_STEPS = 20_000
-"""Combinations that are tried on nodes: what they take on the event loop is some tenths of a second."""
+"""Combinations that are tried on nodes: some milliseconds on the event loop."""
 MOST_NODES = 512
 """Nodes that are looked at, or twice as many as there are members where that is more: those with the most room for the largest members."""
 MOST_COMBINATIONS = 256
@@ -56,12 +59,6 @@ class _Kind(msgspec.Struct, eq=False):
     keys: list[str]
 
 
-class _Node(msgspec.Struct, eq=False):
-    row: int
-    free: list[int]
-    slots: Vector  # of each class
-
-
 class GroupPacking(GroupPlan):
     """The placement of one group's members, as far as what was learnt lets it be."""
 
@@ -81,22 +78,23 @@ class GroupPacking(GroupPlan):
         self._refused: set[tuple[str, int]] = set()  # nodes that refused a class since the last plan
 
     def nodes(self) -> Mapping[str, str] | GroupRefusal:
-        units = [each.units for each in self._classes.values()]
-        found = _Search(self._nodes(), units, self._kinds, self._gang_needs(), self._forbidden).run()
+        rows, free, slots = self._nodes()
+        found = self._search(rows, free, slots).run()
         if found is None:
             return GroupRefusal("", "", NO_PLACEMENT, 0)
-        names = {row: info.name for row, _ in found if (info := self._cache.infos[row]) is not None}
-        rows: dict[str, str] = {}
+        names: dict[str, str] = {}  # of nodes, by key of the member
         keys = [iter(kind.keys) for kind in self._kinds]
-        for row, taken in found:
+        for node, taken in found:
+            info = self._cache.infos[int(rows[node])]
+            assert info is not None, "it has slots"
             for kind, count in enumerate(taken):
-                rows.update((next(keys[kind]), names[row]) for _ in range(count))
+                names.update((next(keys[kind]), info.name) for _ in range(count))
         left = list(self._needed)
         self._planned = {}
         for key, gang in self._order:
-            if key in rows and left[gang] > 0:
+            if key in names and left[gang] > 0:
                 left[gang] -= 1
-                self._planned[key] = rows[key]
+                self._planned[key] = names[key]
         self._refused = set()
         return self._planned
 
@@ -153,8 +151,8 @@ class GroupPacking(GroupPlan):
         in_common = sum(len(kind.keys) for kind in self._kinds if kind.gang == len(self._needed))
         return needs | ({len(self._needed): in_common} if in_common else {})
 
-    def _nodes(self) -> list[_Node]:
-        """Return the nodes with room, those first that take the most of the largest members."""
+    def _nodes(self) -> tuple[Rows, NDArray[np.int64], NDArray[np.int64]]:
+        """Return the rows with room, those first that take the most of the largest members, what is free of them, and their slots."""
         table, classes = self._cache.table, list(self._classes.values())
         rows = np.unique(np.concatenate([each.slots.rows for each in classes])) if classes else np.zeros(0, np.int32)
         slots = np.zeros((len(classes), len(rows)), np.int64)
@@ -162,8 +160,28 @@ class GroupPacking(GroupPlan):
             slots[number, np.searchsorted(rows, each.slots.rows)] = each.slots.slots
         free = free_amounts(table, self._ids, rows)
         most = max(MOST_NODES, 2 * len(self._pods))
-        order = [place for place in np.lexsort((*free, *-slots[::-1])).tolist() if slots[:, place].any()][:most]
-        return [_Node(int(rows[place]), free[:, place].tolist(), tuple(slots[:, place].tolist())) for place in order]
+        order = np.lexsort((*free, *-slots[::-1]))
+        order = order[slots[:, order].any(axis=0)][:most]
+        return rows[order], np.ascontiguousarray(free[:, order].T), np.ascontiguousarray(slots[:, order].T)
+
+    def _search(self, rows: Rows, free: NDArray[np.int64], slots: NDArray[np.int64]) -> PackingSearch:
+        """Return the search over these nodes."""
+        needs = self._gang_needs()
+        places = {gang: place for place, gang in enumerate(needs)}
+        units = np.zeros((len(self._classes), len(self._ids)), np.int64)
+        counted = np.zeros(len(self._classes), np.uint8)
+        for number, each in enumerate(self._classes.values()):
+            if each.units is not None:
+                units[number], counted[number] = each.units, 1
+        kinds = (
+            np.array([kind.number for kind in self._kinds], np.int32),
+            np.array([places[kind.gang] for kind in self._kinds], np.int32),
+            np.array([len(kind.keys) for kind in self._kinds], np.int64),
+        )
+        known = {row: node for node, row in enumerate(rows.tolist())}
+        forbidden = {known[row]: np.array(vectors, np.int64) for row, vectors in self._forbidden.items() if row in known}
+        wanted = np.array(list(needs.values()), np.int64)
+        return PackingSearch(free, slots, units, counted, kinds, wanted, forbidden, MOST_STEPS, MOST_COMBINATIONS)
 
 
 def _units(slots: NodeSlots, ids: Sequence[int]) -> Vector | None:
@@ -171,144 +189,3 @@ def _units(slots: NodeSlots, ids: Sequence[int]) -> Vector | None:
         return None
     amounts = slots.request.amounts_by_id
     return tuple(amounts.get(id, 0) for id in ids)  # noqa: A001
-
-
-class _Search:
-    """A search in depth, node by node. Kinds with the same gang are needed together: of them so many, whichever."""
-
-    def __init__(
-        self,
-        nodes: Sequence[_Node],
-        units: Sequence[Vector | None],
-        kinds: Sequence[_Kind],
-        needs: Mapping[int, int],
-        forbidden: Mapping[int, list[Vector]],
-    ) -> None:
-        self._nodes = nodes
-        self._units = units
-        self._kinds = kinds
-        self._gangs = list(needs)
-        self._needs = [needs[gang] for gang in self._gangs]
-        self._gang_of = [self._gangs.index(kind.gang) for kind in kinds]
-        self._forbidden = forbidden
-        self._steps = 0
-        # What all nodes from one on take of each class: a bound.
-        slots = np.array([node.slots for node in nodes], np.int64).reshape(len(nodes), len(units))
-        self._rest = [*np.cumsum(slots[::-1], axis=0)[::-1].tolist(), [0] * len(units)]
-
-    def run(self) -> list[tuple[int, Vector]] | None:
-        """Return how many members of each kind go to which rows; None: none was found."""
-        left = [len(kind.keys) for kind in self._kinds]
-        failed: set[tuple[int, Vector]] = set()  # from this node on, with so many members left
-        path: list[tuple[int, Vector, Iterator[Vector]]] = []
-        place = 0
-        while True:
-            if self._is_done(left):
-                return [(self._nodes[at].row, taken) for at, taken, _ in path if any(taken)]
-            known = (place, tuple(left))
-            if known not in failed and self._may_fit(place, left):
-                options = iter(self._options(self._nodes[place], left))
-                at = place
-            else:
-                if not path:
-                    return None
-                at, taken, options = path.pop()
-                left = [count + back for count, back in zip(left, taken, strict=True)]
-            # The next combination of the node at hand, or of the last one that has another.
-            while (taken_next := next(options, None)) is None or self._steps > MOST_STEPS:
-                failed.add((at, tuple(left)))
-                if not path or self._steps > MOST_STEPS:
-                    return None
-                at, taken, options = path.pop()
-                left = [count + back for count, back in zip(left, taken, strict=True)]
-            self._steps += 1
-            path.append((at, taken_next, options))
-            left = [count - taken for count, taken in zip(left, taken_next, strict=True)]
-            place = at + 1
-
-    def _placed(self, left: Sequence[int]) -> list[int]:
-        """Return how many members of each gang are placed."""
-        placed = [0] * len(self._gangs)
-        for gang, kind, count in zip(self._gang_of, self._kinds, left, strict=True):
-            placed[gang] += len(kind.keys) - count
-        return placed
-
-    def _is_done(self, left: Sequence[int]) -> bool:
-        return all(have >= need for have, need in zip(self._placed(left), self._needs, strict=True))
-
-    def _may_fit(self, place: int, left: Sequence[int]) -> bool:
-        """Answer whether the slots of the nodes from this one on might be enough for what is missing."""
-        if place == len(self._nodes):
-            return False
-        rest, reach = self._rest[place], self._placed(left)
-        for gang, kind, count in zip(self._gang_of, self._kinds, left, strict=True):
-            reach[gang] += min(count, rest[kind.number])
-        return all(have >= need for have, need in zip(reach, self._needs, strict=True))
-
-    # The combinations of one node
-
-    def _options(self, node: _Node, left: Sequence[int]) -> list[Vector]:
-        """Return the combinations that leave the node no room for one more member, those that use most of it first."""
-        found: list[Vector] = []
-        self._extend(node, left, (), (list(node.free), list(node.slots)), found)
-        full = [taken for taken in found if not self._has_room(node, taken, left)]
-        whole = [max(1, amount) for amount in node.free]
-
-        def use(taken: Vector) -> float:
-            total = 0.0
-            for kind, count in zip(self._kinds, taken, strict=True):
-                units = self._units[kind.number]
-                if units is not None:
-                    total += count * sum(unit / amount for unit, amount in zip(units, whole, strict=True))
-            return total
-
-        return sorted(full, key=use, reverse=True)
-
-    def _extend(self, node: _Node, left: Sequence[int], taken: Vector, room: tuple[list[int], list[int]], found: list[Vector]) -> None:
-        """Add the combinations that begin with these numbers of the first kinds, larger numbers first. room: amounts and slots."""
-        k, (free, slots) = len(taken), room
-        if k == len(self._kinds):
-            if len(found) < MOST_COMBINATIONS and self._is_allowed(node, taken):
-                found.append(taken)
-            return
-        number = self._kinds[k].number
-        units = self._units[number]
-        most = min(left[k], slots[number])
-        for unit, amount in zip(units or (), free, strict=units is not None):
-            if unit:
-                most = min(most, max(0, amount) // unit)
-        last = k + 1 == len(self._kinds) and not self._forbidden.get(node.row)
-        for count in range(most, most - 1 if last else -1, -1):
-            if len(found) >= MOST_COMBINATIONS:
-                return
-            self._steps += 1
-            after = free if units is None else [amount - count * unit for amount, unit in zip(free, units, strict=True)]
-            fewer = [each - count * (other == number) for other, each in enumerate(slots)]
-            self._extend(node, left, (*taken, count), (after, fewer), found)
-
-    def _is_allowed(self, node: _Node, taken: Sequence[int]) -> bool:
-        forbidden = self._forbidden.get(node.row)
-        if not forbidden:
-            return True
-        there = [0] * len(self._units)
-        for kind, count in zip(self._kinds, taken, strict=True):
-            there[kind.number] += count
-        return not any(all(have >= least for have, least in zip(there, vector, strict=True)) for vector in forbidden)
-
-    def _has_room(self, node: _Node, taken: Vector, left: Sequence[int]) -> bool:
-        """Answer whether one more member could go there."""
-        free, slots = list(node.free), list(node.slots)
-        for kind, count in zip(self._kinds, taken, strict=True):
-            slots[kind.number] -= count
-            for i, unit in enumerate(self._units[kind.number] or ()):
-                free[i] -= count * unit
-        for k, kind in enumerate(self._kinds):
-            if taken[k] >= left[k] or slots[kind.number] <= 0:
-                continue
-            units = self._units[kind.number] or ()
-            if all(unit <= amount or not unit for unit, amount in zip(units, free, strict=False)):
-                more = [*taken]
-                more[k] += 1
-                if self._is_allowed(node, more):
-                    return True
-        return False

@@ -19,6 +19,7 @@ when the turn is undone the group's plugin may make room for all of them (`Group
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
@@ -27,27 +28,33 @@ from koordsched.cache.cache import CacheError
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.group_plan import GroupPlanPlugin
 from koordsched.framework.interface import GroupRefusal
+from koordsched.framework.pod_diagnosis import names_of
 from koordsched.framework.slots import NodeSlots, SlotCounter, pod_class
-from koordsched.framework.status import Code, Status
+from koordsched.framework.status import Code, PluginError, Status
 from koordsched.log import get_logger
 from koordsched.queue.events import ASSIGNED_POD_DELETE, Scope
+from koordsched.queue.profile import FEASIBLE, INFEASIBLE, NEEDS_PREEMPTION, ProbeOutcome
 from koordsched.scheduler.attempt import Attempt
+from koordsched.scheduler.explanations.attempts import GroupDiagnosis
 from koordsched.scheduler.extenders.asking import ExtenderQuestion
 from koordsched.scheduler.failure import UNSCHEDULABLE, Failure, bound_to
 from koordsched.scheduler.group_demand import GroupDemand
 from koordsched.scheduler.group_packing import GroupPacking
 from koordsched.scheduler.origins import PodStatusUpdate
-from koordsched.scheduler.planned_group import PlannedGroup
+from koordsched.scheduler.planned_group import FailedPlan, PlannedGroup, PlanState
+from koordsched.scheduler.restricted_search import FIND_ONE_NODE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Hashable, Mapping, Sequence
 
     from koordsched.api.core import Pod
     from koordsched.api.podinfo import PodInfo
     from koordsched.framework.interface import GangTurn, GroupTurnPlugin, PostFilterResult
     from koordsched.framework.profile import Profile
+    from koordsched.queue.profile import Findings
     from koordsched.scheduler.binding_cycle import BindingCycles
     from koordsched.scheduler.context import SchedulerContext
+    from koordsched.scheduler.explanations.attempts import AttemptDiagnoses
     from koordsched.scheduler.extenders.chain import ExtenderChain
     from koordsched.scheduler.failure import FailureHandler
     from koordsched.scheduler.origins import LivePods
@@ -57,6 +64,7 @@ log = get_logger(__name__)
 MEMBERS_TO_CHECK = 8
 """A first turn of fewer members knows as soon whether there is room for them by placing them."""
 TOO_FEW = "too few members can be tried"
+UNPLANNED = Status(Code.UNSCHEDULABLE)
 GONE = "the pod was deleted or bound by another scheduler meanwhile"
 
 
@@ -82,7 +90,9 @@ class GroupTurns:
         *,
         pods: LivePods,
         extenders: ExtenderChain | None,
+        diagnoses: AttemptDiagnoses,
     ) -> None:
+        self.diagnoses = diagnoses
         self.context = context
         self.cycle = cycle
         self.binding = binding
@@ -93,9 +103,9 @@ class GroupTurns:
     async def run(self, first: Attempt, plugin: GroupTurnPlugin, gangs: Sequence[GangTurn]) -> bool:
         """Place the group of the popped pod, or nothing of it. False: the group has what it needs, the popped pod is still to be placed."""
         turn = GroupTurn(self, first, plugin.name)
-        first.info.group_demand = None
+        before, first.info.refused_turn = first.info.refused_turn, None
         try:
-            refusal = await self._place(turn, plugin, gangs)
+            refusal = await self._place(turn, plugin, gangs, before)
         except BaseException as error:
             turn.undo()
             if not isinstance(error, Exception):  # the scheduler stops while extenders are asked
@@ -104,6 +114,7 @@ class GroupTurns:
             return True
         if refusal is None:
             return turn.commit()
+        taken = self._begin_diagnosis(turn, refusal, plugin, gangs) if self.diagnoses.is_on else None
         try:
             message = plugin.group_refused(first.pod, refusal)
             result, text = await self._post_filter(turn, refusal, plugin, gangs)
@@ -115,6 +126,9 @@ class GroupTurns:
         if text:
             own = f"{own} {text}"
             others = f"{others} preemption already attempted by {refusal.member} with message {text}"
+        if taken is not None and status.rejected:
+            members = [pod for gang in gangs for key in gang.members if (pod := turn.pending(key)) is not None]
+            self.diagnoses.end_group(taken, members, others, text)
         popped_failed = refusal.member == first.info.key
         failure = Failure(
             first.info,
@@ -130,17 +144,22 @@ class GroupTurns:
             self._write_conditions(first, gangs, msgspec.structs.replace(refusal, message=own), others)
         return True
 
-    async def _place(self, turn: GroupTurn, plugin: GroupTurnPlugin, gangs: Sequence[GangTurn]) -> GroupRefusal | None:
-        """Place as many members of each gang as it needs; return why that cannot be, with nothing placed. PluginError."""
+    async def _place(
+        self, turn: GroupTurn, plugin: GroupTurnPlugin, gangs: Sequence[GangTurn], before: object | None
+    ) -> GroupRefusal | None:
+        """Place as many members of each gang as it needs; return why that cannot be, with nothing placed. PluginError.
+
+        before: what is known of the last turn of the group, if that was refused.
+        """
         first, table = turn.first, self.context.cache.table
         if isinstance(plugin, GroupPlanPlugin) and plugin.has_plan(first.pod):
             table.begin_turn()
-            refusal = await turn.place_as_planned(plugin, gangs)
+            refusal = await turn.place_as_planned(plugin, gangs, before)
             if refusal is not None:
                 turn.undo()
             return refusal
         if sum(gang.needed for gang in gangs) >= MEMBERS_TO_CHECK or first.info.attempts > 1:
-            demand = first.info.group_demand = GroupDemand(gangs, turn.pending, self.context.profiles)
+            demand = first.info.refused_turn = GroupDemand(gangs, turn.pending, self.context.profiles)
             if (refusal := turn.why_no_room(demand)) is not None:
                 return refusal
         table.begin_turn()
@@ -149,7 +168,7 @@ class GroupTurns:
             return None
         rewound = table.in_turn
         turn.undo()
-        demand = first.info.group_demand = GroupDemand(gangs, turn.pending, self.context.profiles)
+        demand = first.info.refused_turn = GroupDemand(gangs, turn.pending, self.context.profiles)
         if not rewound or not demand.is_mixed or not turn.lacks_room:
             return refusal
         second = GroupTurn(self, first, plugin.name)
@@ -164,27 +183,66 @@ class GroupTurns:
         second.undo()
         return refusal
 
-    def still_refused(self, profile: Profile, pod: PodInfo) -> bool:
-        """Answer whether it is certain that the group of this pod, whose turn was refused, would be refused again. Incremental."""
+    def still_refused(self, profile: Profile, pod: PodInfo, known: Findings) -> bool:
+        """Answer whether it is certain that the group of this pod, whose turn was refused, would be refused again. Incremental.
+
+        known: what was found out in the same moment of groups that wait for the same; it is added to.
+        """
         context, plugin = self.context, profile.group_turn
         try:
             key = "" if plugin is None else plugin.blocking_member(pod)
             info = context.queue.get(key) if key else None
-            responsible = None if info is None else context.profiles.get(info.profile)
-            if plugin is None or info is None or responsible is None:
+            if plugin is None or info is None or info.profile not in context.profiles:
                 return False
             member = info.pod_info
-            diagnosis = None if _wants_others(member.pod) else responsible.shapes.why_infeasible(member)
-            if diagnosis is not None:
-                return not (plugin.preempts and plugin.preempts_for_groups(member, diagnosis))
+            if member.uid in context.queue.nominator:  # its own nomination is not in its way
+                known = {}
+            of: Hashable = (info.profile, pod_class(member))
+            outcome = known.get(of)
+            if outcome is None:
+                outcome = known[of] = self._alone(plugin, member)
+            if outcome is not FEASIBLE:
+                return outcome is INFEASIBLE
             # It would fit alone; not so, perhaps, beside the others.
             first = context.queue.get(pod.key)
-            demand = None if first is None else first.group_demand
-            short = demand.shortfall(context, self._waiting) if isinstance(demand, GroupDemand) else None
-            return short is not None and not (plugin.preempts and plugin.preempts_for_groups(short.pod, short.diagnose()))
+            failed = None if first is None else first.refused_turn
+            if isinstance(failed, FailedPlan):
+                preempts = plugin.preempts and failed.may_be_helped  # budgets, for one, are no part of the state
+                return isinstance(plugin, GroupPlanPlugin) and not preempts and self._in_state_of(failed, plugin, pod)
+            if not isinstance(failed, GroupDemand):
+                return False
+            of = failed.alike(context, self._waiting)
+            refused: bool | None = None if of is None else known.get(of)
+            if refused is None:
+                short = failed.shortfall(context, self._waiting)
+                refused = short is not None and not (plugin.preempts and plugin.preempts_for_groups(short.pod, short.diagnose()))
+                if of is not None:
+                    known[of] = refused
+            return refused
         except Exception:
             log.exception("could not find out whether a waiting group can be placed", pod=pod.key)
             return False
+
+    def _alone(self, plugin: GroupTurnPlugin, member: PodInfo) -> ProbeOutcome:
+        """Estimate what the search for a member would find if it was the first one of its group."""
+        if _wants_others(member.pod):
+            return FEASIBLE
+        diagnosis = self.context.profiles[member.pod.spec.scheduler_name].shapes.why_infeasible(member)
+        if diagnosis is None:
+            return FEASIBLE
+        return NEEDS_PREEMPTION if plugin.preempts and plugin.preempts_for_groups(member, diagnosis) else INFEASIBLE
+
+    def _in_state_of(self, failed: FailedPlan, plugin: GroupPlanPlugin, first: PodInfo) -> bool:
+        """Answer whether the cluster and the members are for a plan what they were when there was none. O(classes of members)."""
+        if failed.state.log_end != self.context.cache.table.log_end:  # as a rule
+            return False
+        examples = []
+        for of, key in failed.examples.items():  # that the members are others the group's plugin says (`blocking_member`)
+            member = self._waiting(key)
+            if member is None or pod_class(member) != of:
+                return False
+            examples.append(member)
+        return failed.state == PlanState.of(self.context, plugin, first, examples)
 
     def _waiting(self, key: str) -> PodInfo | None:
         """Return a member that waits, as it is now."""
@@ -218,6 +276,20 @@ class GroupTurns:
                 self.context.status_writer.update(stored, PodStatusUpdate(nominated=result.nominated_node_name))
         return result, f"preempt success, alreadyWaitingForBound: {refusal.placed}/{len(members)}" if status is None else status.message
 
+    def _begin_diagnosis(
+        self, turn: GroupTurn, refusal: GroupRefusal, plugin: GroupTurnPlugin, gangs: Sequence[GangTurn]
+    ) -> GroupDiagnosis:
+        """Take what there is to say of the members, before anything else changes the columns."""
+        first, cache = turn.first.pod, self.context.cache
+        diagnosis = None if turn.failed is None else turn.failed.diagnosis
+        slots: Mapping[str, int] = Counter(turn.nodes_left)
+        if isinstance(plugin, GroupPlanPlugin) and plugin.has_plan(first):
+            with suppress(PluginError):  # it is reported where the plan is made
+                counted = turn.count_slots(first, sum(len(gang.members) for gang in gangs), ())
+                diagnosis, names = diagnosis or counted.refused, names_of(counted.rows, cache.infos)
+                slots = dict(zip(names, counted.slots.tolist(), strict=True))
+        return GroupDiagnosis(plugin.question_of(first), refusal, refusal.diagnosis or diagnosis, slots=slots, cache=cache)
+
     def _write_conditions(self, first: Attempt, gangs: Sequence[GangTurn], refusal: GroupRefusal, message: str) -> None:
         """Let the members that stayed in the queue say why they are pending, for autoscalers; the event is that of the popped pod alone.
 
@@ -250,6 +322,7 @@ class GroupTurn:
         self._binding = turns.binding
         self._pods = turns.pods
         self._extenders = turns.extenders
+        self._diagnoses = turns.diagnoses
         self.first = first
         self._plugin = plugin
         self._placed: list[Attempt] = []
@@ -258,9 +331,15 @@ class GroupTurn:
         self.code = Code.UNSCHEDULABLE  # of the refusal
         self.failed: FailedSearch | None = None  # the last one
         self.refused_by_node: Status | None = None  # why the planned node of the last member refused it
+        self.nodes_left: list[str] = []  # where members were placed that were taken back last
+        self._planned_from = 0.0  # Clock.perf: since when the plan is made that the next member is placed by; 0: no new one is
 
-    async def place_as_planned(self, plugin: GroupPlanPlugin, gangs: Sequence[GangTurn]) -> GroupRefusal | None:
-        """Place all members where the plugin wants them, or if that cannot be as many as each gang needs; return why that cannot be."""
+    async def place_as_planned(self, plugin: GroupPlanPlugin, gangs: Sequence[GangTurn], before: object | None) -> GroupRefusal | None:
+        """Place all members where the plugin wants them, or if that cannot be as many as each gang needs; return why that cannot be.
+
+        In a state of the cluster in which there was no plan none is made again. before: as of `GroupTurns._place`.
+        """
+        self._planned_from = self._context.clock.perf()
         attempts: dict[str, Attempt] = {}
         needed: dict[str, Attempt] = {}
         for gang in gangs:
@@ -269,14 +348,39 @@ class GroupTurn:
                 return GroupRefusal(gang.name, "", TOO_FEW, 0)
             attempts |= found
             needed |= dict(list(found.items())[: gang.needed])
+        members = {key: (attempt.pod.uid, pod_class(attempt.pod)) for key, attempt in attempts.items()}
+        examples = {of: key for key, (_, of) in members.items()}
+        state = PlanState.of(self._context, plugin, self.first.pod, [attempts[key].pod for key in examples.values()])
+        if isinstance(before, FailedPlan) and (before.members, before.state) == (members, state):
+            self.first.info.refused_turn = before
+            return self._refused_before(before, plugin, attempts)
         refusal = await self._place_plan(plugin, attempts)
         if refusal is not None and self.code is not Code.ERROR and len(needed) < len(attempts):
             refusal = refusal if await self._place_plan(plugin, needed) is not None else None
+        if refusal is not None and self.code is not Code.ERROR and self._context.cache.table.in_turn:
+            self.first.info.refused_turn = FailedPlan.of(members, examples, state, refusal)
         return refusal or self._gone()
 
+    def _refused_before(self, failed: FailedPlan, plugin: GroupPlanPlugin, attempts: Mapping[str, Attempt]) -> GroupRefusal:
+        """Return the refusal of the last turn; where evictions may help, with what is known of the nodes now."""
+        if not failed.may_be_helped or not plugin.preempts:
+            return failed.refusal
+        uids = {attempt.pod.uid for attempt in attempts.values()}
+        return msgspec.structs.replace(failed.refusal, diagnosis=self.count_slots(self.first.pod, 1, uids).refused)
+
     async def _place_plan(self, plugin: GroupPlanPlugin, attempts: Mapping[str, Attempt]) -> GroupRefusal | None:
-        plan = plugin.plan(self.first.pod, [attempt.pod for attempt in attempts.values()], self._count_slots)
-        return plan if isinstance(plan, GroupRefusal) else await PlannedGroup(self, self.first).place(plan, attempts)
+        self._planned_from = self._planned_from or self._context.clock.perf()
+        plan = plugin.plan(self.first.pod, [attempt.pod for attempt in attempts.values()], self.count_slots)
+        refusal = plan if isinstance(plan, GroupRefusal) else await PlannedGroup(self, self.first).place(plan, attempts)
+        if self._planned_from:
+            self._observe_plan(None if refusal is None else UNPLANNED)
+        return refusal
+
+    def _observe_plan(self, status: Status | None) -> None:
+        """Observe how long a plan took, as the role that decides on a pod's node in the reference."""
+        perf = self._context.clock.perf()
+        self.first.profile.timings.executed(self._plugin, FIND_ONE_NODE, status, perf - self._planned_from)
+        self._planned_from = 0.0
 
     async def place_packed(self, gangs: Sequence[GangTurn]) -> GroupRefusal | None:
         """Place as many members of each gang as it needs where a search packs them; return that it found no placement."""
@@ -285,7 +389,7 @@ class GroupTurn:
         uids = {pod.uid for pod in pods.values()}
         numbers = Counter(pod_class(pod) for pod in pods.values())
         examples = {pod_class(pod): pod for pod in pods.values()}
-        slots = {of: self._count_slots(pod, numbers[of], uids) for of, pod in examples.items()}
+        slots = {of: self.count_slots(pod, numbers[of], uids) for of, pod in examples.items()}
         return await PlannedGroup(self, self.first).place(GroupPacking(self._context.cache, gangs, pods, slots), attempts)
 
     def why_no_room(self, demand: GroupDemand) -> GroupRefusal | None:
@@ -302,7 +406,8 @@ class GroupTurn:
         """Let the members that another turn of the group has placed be those of this one."""
         self._placed, self._nominations = other._placed, other._nominations
 
-    def _count_slots(self, pod: PodInfo, most: int, group: Collection[str]) -> NodeSlots:
+    def count_slots(self, pod: PodInfo, most: int, group: Collection[str]) -> NodeSlots:
+        """Return how many pods like this one each node takes, at most so many. PluginError."""
         context = self._context
         shapes = context.profiles[pod.pod.spec.scheduler_name].shapes
         return SlotCounter(shapes, context.cache, context.queue.nominator).count(pod, most, group)
@@ -310,7 +415,7 @@ class GroupTurn:
     async def place(self, gangs: Sequence[GangTurn]) -> GroupRefusal | None:
         """Place as many members of each gang as it needs; return why that cannot be."""
         for gang in gangs:
-            missing, last = gang.needed, None
+            missing, last, failed = gang.needed, None, None
             for key in gang.members if len(gang.members) >= missing else ():
                 if missing <= 0:
                     break
@@ -321,10 +426,11 @@ class GroupTurn:
                 if not message:
                     missing -= 1
                     continue
-                last = GroupRefusal(gang.name, key, message, len(self._placed), self._refusing)
+                last, failed = GroupRefusal(gang.name, key, message, len(self._placed), self._refusing), self.failed
                 if gang.strict or self.code is Code.ERROR:
                     return last
             if missing > 0:
+                self.failed = failed  # members after it may have been placed
                 return last or GroupRefusal(gang.name, "", TOO_FEW, len(self._placed))
         return self._gone()
 
@@ -365,6 +471,9 @@ class GroupTurn:
         """Find a node, or take the planned one, assume the pod there and run Reserve; return why that failed, "" if it did not."""
         cycle, pod = self._cycle, attempt.pod
         self._refusing, self.refused_by_node, self.failed = frozenset(), None, None
+        attempt.searched = self._planned_from or self._context.clock.perf()  # a plan counts for the first member that is placed by it
+        if self._planned_from:
+            self._observe_plan(None)
         attempt.planned = planned
         if planned:
             attempt.answer = None  # it was about another node
@@ -453,6 +562,8 @@ class GroupTurn:
         """Take back all members that were placed, the last first, and return them. The turn goes on."""
         placed = self._placed[::-1]
         self._placed.clear()
+        if self._diagnoses.is_on:
+            self.nodes_left = [attempt.node for attempt in placed]
         for attempt in placed:
             self._take_back(attempt)
         return placed

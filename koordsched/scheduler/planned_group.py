@@ -4,6 +4,8 @@
      ^          | a node refuses
      +-- undo --+   the plan learns how many the node takes
 
+What found no placement is remembered with the state of the cluster, in which it need not be tried again.
+
 A plan rests on slots that may be too high where more than amounts decide. A pass over all members finds out about every node of the plan;
 each pass that ends without a placement lowers some slots, so that there is an end to it.
 """
@@ -11,21 +13,54 @@ each pass that ends without a placement lowers some slots, so that there is an e
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from msgspec.structs import replace
 
 from koordsched.framework.interface import GroupRefusal
 from koordsched.framework.slots import pod_class
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Iterable, Mapping
 
-    from koordsched.framework.group_plan import GroupPlan
+    from koordsched.api.podinfo import PodInfo
+    from koordsched.framework.group_plan import GroupPlan, GroupPlanPlugin
     from koordsched.framework.status import Status
     from koordsched.scheduler.attempt import Attempt
+    from koordsched.scheduler.context import SchedulerContext
 
 MOST_TRIES = 10_000
 """Members that are tried on planned nodes in one turn, beyond a first pass: what they take on the event loop is half a second."""
 PLAN_KEPT_CHANGING = "no plan stood the test of {tries} placements: {message}"
+
+
+class FailedPlan(NamedTuple):
+    """That there was no placement of these members, and in what state of the cluster (`plan_state`): in the same state there is none."""
+
+    members: Mapping[str, Hashable]  # by key: the uid and class of each
+    examples: Mapping[Hashable, str]  # by class: the key of a member
+    state: PlanState
+    refusal: GroupRefusal  # without its diagnosis, which keeps columns
+    may_be_helped: bool  # by evictions
+
+    @classmethod
+    def of(cls, members: Mapping[str, Hashable], examples: Mapping[Hashable, str], state: PlanState, refusal: GroupRefusal) -> FailedPlan:
+        return cls(members, examples, state, replace(refusal, diagnosis=None), refusal.diagnosis is not None)
+
+
+class PlanState(NamedTuple):
+    """What plans for a group depend on besides its members: another one as soon as a plan may be another (coscheduling.md §13, D15)."""
+
+    log_end: int  # of the node table
+    others: tuple[object, ...]
+
+    @classmethod
+    def of(cls, context: SchedulerContext, plugin: GroupPlanPlugin, first: PodInfo, classes: Iterable[PodInfo]) -> PlanState:
+        """Return the state that the cluster is in. first: the pod that stands for the group. classes: a member of each. O(classes)."""
+        cache = context.cache
+        versions = [context.profiles[pod.pod.spec.scheduler_name].shapes.versions(pod) for pod in classes]
+        others = cache.columns.generation, context.queue.nominator.version, plugin.plan_version(first), versions
+        return cls(cache.table.log_end, others)
 
 
 class Turn(Protocol):

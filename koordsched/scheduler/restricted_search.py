@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from koordsched.framework.sampling import Sampler
     from koordsched.framework.shapes import Shape
     from koordsched.scheduler.attempt import Attempt
+    from koordsched.scheduler.explanations.decision_log import DecisionLog
+    from koordsched.scheduler.metrics import Metrics
     from koordsched.scheduler.nominated_nodes import NominatedNodes
 
 FIND_ONE_NODE, PREFER_NODES = "FindOneNodePlugin", "PreferNodesPlugin"  # what metrics call these roles
@@ -46,7 +48,11 @@ class Choice(NamedTuple):
 class RestrictedSearch:
     """Finds nodes for the pods of all profiles."""
 
-    def __init__(self, cache: Cache, nominated: NominatedNodes, sampler: Sampler, rng: random.Random) -> None:
+    def __init__(
+        self, cache: Cache, nominated: NominatedNodes, sampler: Sampler, rng: random.Random, *, decisions: DecisionLog, metrics: Metrics
+    ) -> None:
+        self._decisions = decisions
+        self._observe_evaluated, self._observe_feasible = metrics.observe_evaluated, metrics.observe_feasible
         self._cache = cache
         self._nominated = nominated
         self._sampler = sampler
@@ -127,6 +133,9 @@ class RestrictedSearch:
         verdicts = shapes.filter_restricted(shape, pod, restriction)
         profile.timings.filtered_at = profile.timings.perf()
         refused = self._nominated.refusals(profile, shape, pod, verdicts)
+        if self._decisions.switches.filters:
+            of_filters = shapes.diagnoses.refusals_restricted(shape, pod, restriction, verdicts, refused)
+            self._decisions.filtered(pod, of_filters)
         rows = verdicts.feasible
         if refused is not NO_REFUSALS:
             rows = np.setdiff1d(rows, refused.rows, assume_unique=True)
@@ -149,8 +158,12 @@ class RestrictedSearch:
             rows = rows if wanted is None else self._sampler.sample(rows, wanted, restriction.rows)
         if asking and answer is None:
             return rows, nominated
+        self._observe_evaluated(len(restriction.rows))
+        self._observe_feasible(len(rows))
         if len(rows) == 1:
             return int(rows[0])
+        if self._decisions.switches.top_scores > 0:
+            self._decisions.scored(shapes, shape, pod, rows)
         attempt.state, totals = shapes.totals(shape, pod, rows)
         if extra:
             totals += [extra[row] for row in rows.tolist()]

@@ -1,10 +1,14 @@
 """The PodGroup controller: phases and counts in the status of PodGroups (coscheduling.md §9). On the leader only.
 
+A status is written a second after something changed, with all that has changed by then, so that a gang that is placed at once costs one
+request: what it went through on the way is not written.
+
 A Reservation that is a member is scheduled once it has a node, and has ended once it has succeeded or failed; it never runs.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -27,6 +31,10 @@ if TYPE_CHECKING:
 PENDING, PRE_SCHEDULING, SCHEDULING, SCHEDULED = "Pending", "PreScheduling", "Scheduling", "Scheduled"
 RUNNING, FAILED, FINISHED = "Running", "Failed", "Finished"
 SUCCEEDED = "Succeeded"  # a phase of members, as is Failed
+LOOK_SECONDS = 1.0
+"""How long after a change a status is looked at."""
+PASSING_SECONDS = 5.0
+"""How long after its last member has come a group has to wait for its nodes before its status says that it does."""
 ABANDONED_SECONDS = 48 * 3600.0
 """A group that began to be scheduled more than this after its creation, and of which nothing runs, is no longer looked at."""
 
@@ -47,35 +55,37 @@ class PodGroupController:
 
     def _changed(self, gang: Gang) -> None:
         if gang.id in self._groups or gang.id in self._uids:
-            self._work.add(gang.id)
+            self._work.add(gang.id, LOOK_SECONDS)
 
     async def run(self) -> None:
         """Look at each group whose members or own fields have changed, at most once a second."""
         for key in self._groups:
-            self._work.add(key)
+            self._work.add(key, LOOK_SECONDS)
         await self._work.run(self._look)
 
-    async def _look(self, key: str) -> None:
+    async def _look(self, key: str) -> float | None:
+        """Write what has changed of a group; return in how many seconds to look again, None: when something changes."""
         group, gang = self._groups.get(key), self._gangs.by_id.get(key)
         uid = "" if group is None else group.metadata.uid
         if self._uids.get(key, uid) != uid:  # it is gone, or another one by now
             for known in (self._uids, self._ended, self._counted):
                 known.pop(key, None)
         if group is None or gang is None:
-            return
+            return None
         self._uids[key] = uid
         await self._find_ended(key, gang)
         if self._is_settled(group):
-            return
+            return None
         wanted = self._status(group, gang)
         if wanted == group.status:
-            return
+            return None
+        if wanted.phase == PRE_SCHEDULING and (passing := gang.joined + PASSING_SECONDS - self._clock.now()) > 0.0:
+            return passing
         body = {"status": _changes(group.status, wanted)}
         namespace, name = key.split("/", 1)
-        try:
+        with suppress(NotFound):
             await self._cluster.patch(Ref(POD_GROUP, namespace, name), Patch(body))
-        except NotFound:
-            return
+        return None
 
     async def _find_ended(self, key: str, gang: Gang) -> None:
         """Ask the API server how members ended that are gone from the watch: it shows no difference between deleted and ended pods."""
@@ -109,15 +119,20 @@ class PodGroupController:
         return created is not None and parse_rfc3339(status.schedule_start_time) - parse_rfc3339(created) > ABANDONED_SECONDS
 
     def _status(self, group: PodGroup, gang: Gang) -> PodGroupStatus:
-        """Return the status that follows from the members (coscheduling.md §9). Of several phases that apply the last one counts."""
+        """Return the status that follows from the members (coscheduling.md §9). Of several phases that apply the last one counts.
+
+        A group of which a member has a node by the time that it is first looked at has left PreScheduling already.
+        """
         status, least = group.status, group.spec.min_member
         ended = self._ended.get(gang.id, {})
         members = len(gang.members) + len(ended)
         phase = status.phase or PENDING
         if phase == PENDING:
-            if least > 0 and members >= least:
-                return replace(status, phase=PRE_SCHEDULING, occupying=_owners(gang.members.values()))
-            return replace(status, phase=PENDING)
+            if not 0 < least <= members:
+                return replace(status, phase=PENDING)
+            status = replace(status, phase=PRE_SCHEDULING, occupying=_owners(gang.members.values()))
+            if not gang.bound and not ended:
+                return status
         if not members:
             return replace(status, phase=PENDING)
         phases = [pod.status.phase for pod in gang.members.values()]

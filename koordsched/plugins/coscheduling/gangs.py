@@ -57,6 +57,7 @@ class Gang:
     def __init__(self, id: str, created: float) -> None:  # noqa: A002  # what the reference calls it
         self.id = id
         self.created = created  # seconds since the epoch
+        self.joined = created  # when the last member came
         self.spec: GangSpec | None = None  # None: nothing has said yet what it wants
         self.of_pod_group = False
         self.members: dict[str, Pod] = {}
@@ -69,6 +70,11 @@ class Gang:
     def is_collected(self) -> bool:
         """Whether enough members are there."""
         return self.spec is not None and len(self.ready) >= self.spec.min_available
+
+    @property
+    def pending_count(self) -> int:
+        """How many members may be placed."""
+        return len(self.ready) - len(self.waiting) - len(self.bound)
 
     def pending(self) -> list[str]:
         """Return the members that may be placed, by index within the gang, those without one last, then by name."""
@@ -220,13 +226,18 @@ class Gangs:
         gang.members[key] = pod
         self._gang_of[metadata.uid] = gang
         if before is None:
+            gang.joined = self._handle.clock.now()
             self.problems.member_added(id, pod)
             if not self.problems.knows(id, "sources"):
                 self._find_competing(gang, (pod,))
         if is_in_pod_group(metadata):
             gang.of_pod_group = True
-        elif gang.spec is None and not gang.of_pod_group and (spec := spec_of_member(metadata)) is not None:
-            self._initialise(gang, spec)
+        elif not gang.of_pod_group and (gang.spec is None or _says_otherwise(gang.spec, before, pod)):
+            spec = spec_of_member(metadata)
+            if spec is not None and spec != gang.spec:
+                gang.group.blocking = ""  # as for a PodGroup that changes
+                was_initialised = False
+                self._initialise(gang, spec)
         if pod.spec.node_name or not (pod.spec.scheduling_gates or metadata.deletion_timestamp):
             gang.ready.add(key)
         else:
@@ -333,15 +344,24 @@ class Gangs:
         return found
 
     def _initialise(self, gang: Gang, spec: GangSpec) -> None:
-        """Take over what a gang wants. The group that it belongs to is the one that was named first."""
-        if gang.spec is None and spec.groups and spec.groups != gang.group.ids:
-            alone = gang.group
-            gang.group = self._group(spec.groups)
-            gang.group.satisfied |= alone.satisfied
-            if alone.ids == (gang.id,):
-                self.groups.pop(alone.ids, None)
+        """Take over what a gang wants, and the group that it names. The group stays where one was named and members have been placed."""
+        ids = spec.groups or (gang.id,)
+        if ids != gang.group.ids and (gang.spec is None or not (gang.waiting or gang.bound)):
+            self._join(gang, self._group(ids))
         gang.spec = spec
         self.problems.report(gang.id, "spec", "; ".join(spec.problems), gang.members)
+
+    def _join(self, gang: Gang, group: GangGroup) -> None:
+        left = gang.group
+        if left.representative in gang.members:
+            left.representative = ""
+        gang.group = group
+        if left.ids == (gang.id,):
+            group.satisfied |= left.satisfied
+        if all(each.group is not left for each in self.in_group(left)):
+            self.groups.pop(left.ids, None)
+        else:
+            self.announce(left)
 
     def _find_competing(self, gang: Gang, pods: Iterable[Pod]) -> None:
         """Report the first member that says of its gang what another source says otherwise, also on the other PodGroups that it names."""
@@ -357,8 +377,7 @@ class Gangs:
         self.problems.report(gang.id, "sources", "", {})
 
     def _note_whether_finished(self, gang: Gang) -> None:
-        pending = len(gang.ready) - len(gang.waiting) - len(gang.bound)
-        if pending > 0 and gang.bound and gang.id in self.by_id and gang.spec is not None and gang.spec.topology is not None:
+        if gang.pending_count > 0 and gang.bound and gang.id in self.by_id and gang.spec is not None and gang.spec.topology is not None:
             self.unfinished[gang.id] = gang
         elif gang.id in self.unfinished:
             del self.unfinished[gang.id]
@@ -406,6 +425,15 @@ def gangs_of(handle: Handle) -> Gangs:
 
 def _key(pod_group: PodGroup) -> str:
     return f"{pod_group.metadata.namespace}/{pod_group.metadata.name}"
+
+
+def _says_otherwise(spec: GangSpec, before: Pod | None, now: Pod) -> bool:
+    """Answer whether a member that has said what its gang wants may say something else now."""
+    return before is not None and _sources(before) != _sources(now) and spec_of_member(before.metadata) == spec
+
+
+def _sources(pod: Pod) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    return pod.metadata.annotations, pod.metadata.labels
 
 
 def wants_otherwise(before: Pod, now: Pod) -> bool:

@@ -27,6 +27,7 @@ from koordsched.framework.interface import (
     PostFilterPlugin,
     PreBindPlugin,
     PreEnqueuePlugin,
+    Question,
     ReservePlugin,
 )
 from koordsched.framework.preemption.engine import Outcome, PreemptionEngine
@@ -34,6 +35,7 @@ from koordsched.framework.preemption.job import Job
 from koordsched.framework.preemption.rules import refused_by_admission
 from koordsched.framework.routes import Answer, Route, RoutesPlugin, refusal
 from koordsched.framework.status import SKIP, Code, Status, unresolvable, unschedulable
+from koordsched.framework.waiting import JOB_REJECTED
 from koordsched.plugins.coscheduling.controller import PodGroupController
 from koordsched.plugins.coscheduling.endpoint import GangView
 from koordsched.plugins.coscheduling.gangs import NAME, Gang, gangs_of, wants_otherwise
@@ -58,9 +60,6 @@ if TYPE_CHECKING:
 WAIT = Status(Code.WAIT)
 NO_PREEMPTION = Status(Code.UNSCHEDULABLE)
 EVERY_EVENT = ClusterEvent(EventResource.WILDCARD, ActionType.ALL)
-
-REJECTING_PLUGIN = "JobRejectPlugin"
-"""The plugin that is named when members waiting on Permit are rejected because of another member; the reference's name."""
 
 GROUP_ID = "scheduling.koordinator.sh/bind-gang-group-id"
 MEMBER_COUNT = "scheduling.koordinator.sh/bind-gang-member-count"
@@ -103,8 +102,11 @@ class Coscheduling(
         return None if self._engine is None else pod.pod.spec.preemption_policy, selector_of(pod)
 
     def events_to_register(self) -> Sequence[EventHint]:
-        """Return all events: any plugin may have refused the member for which its group failed. Members held back are moved by none."""
-        return (EventHint(EVERY_EVENT, self._may_help),)
+        """Return all events: any plugin may have refused the member for which its group failed.
+
+        Members held back are moved by none: what may let them pass is announced, and a pod that waits for its victims is activated.
+        """
+        return (EventHint(EVERY_EVENT, self._may_help, gated=False),)
 
     def _may_help(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
         if self._engine is not None and self._engine.pre_enqueue(pod) is not None:
@@ -173,6 +175,18 @@ class Coscheduling(
             gang.group.blocking = refusal.member
             gang.group.representative = pod.key  # it goes on standing for the group, though it may have had a node for a moment
         return group_rejected(group, refusal.member, refusal.message, refusal.placed)
+
+    def question_of(self, pod: PodInfo) -> Question | None:
+        gang = self._gangs.of(pod.uid)
+        if gang is None or gang.goes_alone(self._policy):
+            return None
+        topology = None if gang.spec is None else gang.spec.topology
+        return Question(gang.group.id, "" if topology is None else self.layer_to_gather_in(topology))
+
+    def members_of(self, question: str) -> Sequence[str]:
+        groups = self._gangs.groups.get(tuple(question.split(",")))
+        gangs = [self._gangs.by_id.get(question)] if groups is None else self._gangs.in_group(groups)
+        return [key for gang in gangs if gang is not None for key in gang.members]
 
     def blocking_member(self, pod: PodInfo) -> str:
         gang = self._gangs.of(pod.uid)
@@ -268,7 +282,7 @@ class Coscheduling(
         for uid in uids:
             waiting = self._waiting_pods.get(uid)
             if waiting is not None:
-                waiting.reject(REJECTING_PLUGIN, message)
+                waiting.reject(JOB_REJECTED, message)
 
     # PreBind, PostBind
 

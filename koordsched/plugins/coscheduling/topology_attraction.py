@@ -40,6 +40,8 @@ class SelectedPods(PodFollower):
         self._cache = cache
         self._counts: dict[str, Counter[int]] = {}  # by value: pods by row, > 0
         self._versions: dict[str, int] = {}  # by value: the table's stamp at the last change that was not a simulation's
+        self.version = 0
+        """Another number after each change of any value's pods, as long as it is followed."""
         self._following = False
 
     def rows_of(self, value: str) -> Mapping[int, int]:
@@ -68,8 +70,9 @@ class SelectedPods(PodFollower):
                 del self._counts[value]
         if self._cache.simulating:
             return
+        self.version = self._cache.table.next_stamp()
         if value in self._counts:
-            self._versions[value] = self._cache.table.next_stamp()
+            self._versions[value] = self.version
         else:
             self._versions.pop(value, None)
 

@@ -25,7 +25,7 @@ from koordsched.plugins.coscheduling.topology_plan import Gathering, PlacedPods,
 from koordsched.plugins.coscheduling.topology_regions import regions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from koordsched.api.koordinator.network_topology import TopologySpec
     from koordsched.api.podinfo import PodInfo
@@ -98,6 +98,13 @@ class TopologyAware(GroupPlanPlugin, PreScorePlugin, ScoreNodesPlugin):
         refusal = plan.prepare(count)
         return plan if refusal is None else refusal
 
+    def plan_version(self, first: PodInfo) -> object:
+        gang, topology = self._gangs.of(first.uid), self._topology
+        if gang is None:
+            return None
+        spared = [(each.id, each.pending_count) for each in self._unfinished_beside(gang)]
+        return gang.spec, topology.version, topology.problem, self._selected.version, spared
+
     def regions_for(self, first: PodInfo, members: Sequence[PodInfo]) -> Sequence[Region] | None:
         """Return the domains of which one has to take all these members of the group of the popped pod; None: they go to any nodes."""
         gang = self._gangs.of(first.uid)
@@ -107,18 +114,26 @@ class TopologyAware(GroupPlanPlugin, PreScorePlugin, ScoreNodesPlugin):
         gathering = self._gathering(gang, spec, in_order(members))
         return () if gathering is None else regions_of(gathering, len(members))
 
+    def layer_to_gather_in(self, spec: TopologySpec) -> str:
+        """Return the layer in one domain of which all members have to be, "" for none: of several the one nearest to the nodes."""
+        tree = self._topology.tree
+        levels = {} if tree is None else tree.levels
+        return max(spec.must_gather, key=lambda layer: levels.get(layer, -1), default="") if self._aware else ""
+
     def _gathering(self, gang: Gang, spec: TopologySpec, ordered: Sequence[PodInfo]) -> Gathering | None:
         tree = self._topology.tree
         if tree is None:
             return None
         gathering = Gathering(tree, spec, self._placed(gang, selector_of(ordered[0])))
-        unfinished = (each for each in self._gangs.unfinished.values() if each.group is not gang.group)
-        for each in islice(unfinished, MOST_UNFINISHED):
+        for each in self._unfinished_beside(gang):
             if each.spec is not None and each.spec.topology is not None:
                 bound = [state.node.row for key in each.bound if (state := self._state_of(each, key)) is not None]
-                level = gather_level(tree, each.spec.topology)
-                gathering.spare(bound, level, len(each.ready) - len(each.waiting) - len(each.bound))
+                gathering.spare(bound, gather_level(tree, each.spec.topology), each.pending_count)
         return gathering
+
+    def _unfinished_beside(self, gang: Gang) -> Iterator[Gang]:
+        """Return gangs of other groups that need room near their bound members."""
+        return islice((each for each in self._gangs.unfinished.values() if each.group is not gang.group), MOST_UNFINISHED)
 
     def _state_of(self, gang: Gang, key: str) -> PodState | None:
         """Return what the cache knows of a member that has a node; None if it has none in the table."""

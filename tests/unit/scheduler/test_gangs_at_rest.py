@@ -9,42 +9,31 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from support.fakes import SCHEDULER, embedded, node_manifest, pod_manifest
+from support.coscheduling import coscheduling_config, create_member, create_pod_group
+from support.fakes import embedded, node_manifest, pod_manifest
 from support.stages import condition, nodes_of_pods
 
 from koordsched.api.kinds import EVENT, NODE, POD, POD_GROUP
-from koordsched.api.koordinator.gang_membership import GROUPS, POD_GROUP_LABEL
+from koordsched.api.koordinator.gang_membership import GROUPS
 from koordsched.cluster.memory.cluster import MemoryCluster
 from koordsched.cluster.port import Binding, Patch, Ref
-from koordsched.config import Environment, load_config_object
 from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.framework.shapes import Shapes
 from koordsched.scheduler.group_turn import GroupTurn, GroupTurns
 
-POINTS = ("preEnqueue", "preFilter", "reserve", "permit", "preBind", "postBind")
-PLUGINS: dict[str, Any] = {point: {"enabled": [{"name": "Coscheduling"}]} for point in POINTS}
-PLUGINS["preBind"]["enabled"].append({"name": "DefaultPreBind"})
-CONFIG = {
-    "apiVersion": "kubescheduler.config.k8s.io/v1",
-    "kind": "KubeSchedulerConfiguration",
-    "profiles": [{"schedulerName": SCHEDULER, "plugins": PLUGINS}],
-}
 MINUTE = 60.0
 
 
 @asynccontextmanager
 async def world_of() -> AsyncIterator[EmbeddedCluster]:
-    async with embedded(asyncio.get_running_loop(), load_config_object(CONFIG, Environment())) as world:
+    async with embedded(asyncio.get_running_loop(), coscheduling_config()) as world:
         yield world
 
 
 async def gang(world: EmbeddedCluster, name: str, cpus: list[str]) -> None:
-    metadata = {"name": name, "namespace": "default"}
-    await world.create(POD_GROUP, {"metadata": metadata, "spec": {"minMember": len(cpus)}})
+    await create_pod_group(world, name, len(cpus))
     for number, cpu in enumerate(cpus):
-        made = pod_manifest(f"{name}-{number:04d}", cpu)
-        made["metadata"]["labels"] = {POD_GROUP_LABEL: name}
-        await world.create(POD, made)
+        await create_member(world, name, f"{name}-{number:04d}", cpu)
 
 
 @pytest.fixture
@@ -101,7 +90,7 @@ async def test_a_failed_gang_of_5000_costs_one_requeue_one_event_and_one_conditi
         await gang(world, "g", ["1"] * 4999 + ["101"])
         await world.sleep(30)
         assert counts["turns"] == 1
-        assert max(count for name, count in counts.items() if name.startswith("patches of")) <= 2  # held back at first, while members came
+        assert max(count for name, count in counts.items() if name.startswith("patches of")) == 1
         assert condition(world, "g-4999")[1] == "0/50 nodes are available: 50 Insufficient cpu."
         assert condition(world, "g-0000")[1].startswith('GangGroup "default/g" gets rejected due to member Pod "default/g-4999"')
         events = [raw for raw in world.cluster.raws(EVENT) if raw["reason"] == "FailedScheduling"]
@@ -109,6 +98,34 @@ async def test_a_failed_gang_of_5000_costs_one_requeue_one_event_and_one_conditi
         before = counts["patches"]
         await world.sleep(4 * MINUTE)
         assert (counts["turns"], counts["patches"]) == (1, before)
+
+
+async def test_members_that_take_some_seconds_to_be_created_say_once_why_their_gang_was_refused(counts: Counter[str]) -> None:
+    """Not also, each of them, that others are missing as yet."""
+    async with world_of() as world:
+        await world.create(NODE, node_manifest("n1", "4"))
+        await world.start()
+        await create_pod_group(world, "g", 24)
+        for number in range(24):
+            await create_member(world, "g", f"g-{number:04d}")
+            await world.sleep(0.3)
+        await world.sleep(5)
+        patches = {name: count for name, count in counts.items() if name.startswith("patches of")}
+        assert patches == {f"patches of g-{number:04d}": 1 for number in range(24)}
+        assert condition(world, "g-0004")[1] == "0/1 nodes are available: 1 Insufficient cpu."
+
+
+async def test_a_member_of_a_gang_that_never_stops_growing_says_after_ten_seconds_why_it_is_held_back(counts: Counter[str]) -> None:
+    async with world_of() as world:
+        await world.start()
+        await create_pod_group(world, "g", 100)
+        for number in range(50):
+            await create_member(world, "g", f"g-{number:04d}")
+            await world.sleep(0.3)
+            if number == 30:  # after 9.3 s
+                assert counts["patches"] == 0
+        assert condition(world, "g-0000")[0] == "SchedulingGated"
+        assert counts["patches of g-0000"] == 1
 
 
 async def test_a_turn_of_a_large_gang_looks_at_each_node_once_and_then_at_those_that_got_a_member(
@@ -160,11 +177,8 @@ async def test_the_condition_of_a_member_that_is_held_back_is_written_once_a_sec
         await world.create(NODE, node_manifest("n1", "8"))
         await world.start()
         groups = '["default/g","default/other"]'
-        metadata = {"name": "g", "namespace": "default", "annotations": {GROUPS: groups}}
-        await world.create(POD_GROUP, {"metadata": metadata, "spec": {"minMember": 1}})
-        made = pod_manifest("p", "1")
-        made["metadata"]["labels"] = {POD_GROUP_LABEL: "g"}
-        await world.create(POD, made)
+        await create_pod_group(world, "g", 1, {GROUPS: groups})
+        await create_member(world, "g", "p")
         await world.sleep(3)
         check = "basic check: memberGangs [default/other] doesn't exists"
         text = f"gangGroup [default/g default/other] {check}, current gang: default/g, podName: default/p"
@@ -172,9 +186,8 @@ async def test_the_condition_of_a_member_that_is_held_back_is_written_once_a_sec
         assert counts["patches of p"] == 1
         await world.sleep(MINUTE)
         assert counts["patches of p"] == 1
-        other = {"metadata": {"name": "other", "namespace": "default"}, "spec": {"minMember": 1}}
         for _ in range(30):
-            await world.create(POD_GROUP, other)
+            await create_pod_group(world, "other", 1)
             await world.sleep(0.1)
             await world.delete(Ref(POD_GROUP, "default", "other"))
             await world.sleep(0.1)
@@ -197,12 +210,10 @@ async def test_gangs_are_bound_one_after_the_other_and_a_plain_pod_between_them_
         await world.create(NODE, node_manifest("n1", "20"))
         await world.start()
         for name in ("a", "b"):
-            await world.create(POD_GROUP, {"metadata": {"name": name, "namespace": "default"}, "spec": {"minMember": 4}})
+            await create_pod_group(world, name, 4)
         for number in range(4):
             for name in ("a", "b"):
-                made = pod_manifest(f"{name}{number}", "1")
-                made["metadata"]["labels"] = {POD_GROUP_LABEL: name}
-                await world.create(POD, made)
+                await create_member(world, name, f"{name}{number}")
             if number == 1:
                 await world.create(POD, pod_manifest("plain", "1"))
                 await world.settle()

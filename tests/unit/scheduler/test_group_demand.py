@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from support.fakes import SCHEDULER, embedded, node_manifest, pod_manifest
+from support.coscheduling import coscheduling_config, coscheduling_profile
+from support.fakes import embedded, node_manifest, pod_manifest
 from support.stages import condition, metric, nodes_of_pods, ref
 
 from koordsched.api.kinds import ELASTIC_QUOTA, NODE, POD
 from koordsched.cache.cache import Cache
 from koordsched.cluster.port import Ref
-from koordsched.config import Environment, load_config_object
 from koordsched.embedded.cluster import EmbeddedCluster
 
 GANG = "gang.scheduling.koordinator.sh"
@@ -25,17 +25,8 @@ GIB = 1 << 30
 @asynccontextmanager
 async def world_of(*others: str, preempts: bool = False) -> AsyncIterator[EmbeddedCluster]:
     """Make a cluster with Coscheduling, and these plugins too."""
-    points = ("preEnqueue", "preFilter", "postFilter", "reserve", "permit", "preBind", "postBind")
-    plugins: dict[str, Any] = {point: {"enabled": [{"name": "Coscheduling"}]} for point in points}
-    plugins["postFilter"]["disabled"] = [{"name": "*"}]
-    plugins["preBind"]["enabled"].append({"name": "DefaultPreBind"})
-    for name in others:
-        for point in ("preFilter", "reserve"):
-            plugins[point]["enabled"].append({"name": name})
-    args = [{"name": "Coscheduling", "args": {"enablePreemption": preempts}}]
-    profile = {"schedulerName": SCHEDULER, "plugins": plugins, "pluginConfig": args}
-    config = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": [profile]}
-    async with embedded(asyncio.get_running_loop(), load_config_object(config, Environment())) as world:
+    config = coscheduling_config(coscheduling_profile(others=others, enablePreemption=preempts))
+    async with embedded(asyncio.get_running_loop(), config) as world:
         yield world
 
 

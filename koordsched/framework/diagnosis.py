@@ -15,7 +15,8 @@ from koordsched.queue.hints import Rejectors
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from koordsched.framework.row_refusals import RowRefusals
+    from koordsched.framework.pod_diagnosis import PreemptionRecord
+    from koordsched.framework.row_refusals import RowRefusals, Rows
     from koordsched.framework.simulation import NodeSimulation
 
 NO_NODES = "no nodes available to schedule pods"
@@ -33,7 +34,7 @@ class Diagnosis:
 
     Either PreFilter refused the pod as a whole (`pre_filter`), or `refusals` partitions the nodes and `status_of` answers for one row of
     the node table. `plugins` are all that had a part in it; `message` is the text without what PostFilter says. Pods of a shape share it
-    while the reasons stay the same; `status_of` may be asked until the cycle ends.
+    while the reasons stay the same; `status_of` and `rows_by_status` may be asked until the cycle ends.
     """
 
     def __init__(
@@ -52,6 +53,8 @@ class Diagnosis:
         self.admission_plugin = ""  # the admission plugin that refused the pod, if that is what PreFilter's refusal was
         self.others_may_preempt = False  # whether plugins that know nothing of that refusal may evict for the pod
         self.simulate: Callable[[], NodeSimulation] | None = None  # makes `simulation`
+        self.rows_by_status: Callable[[], list[tuple[Status, Rows]]] = list  # the nodes that filters refuse, none where PreFilter did
+        self.preemption: PreemptionRecord | None = None  # where evictions for this attempt are noted; None: nowhere
         self.of_shape = True  # whether what was found for this pod holds for every pod of its shape
         self.message = fit_error(total_nodes, count_reasons(refusals))
 

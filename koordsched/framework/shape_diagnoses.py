@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from koordsched.framework.diagnosis import Diagnosis, Refusal, counted
 from koordsched.framework.row_refusals import NO_REFUSALS
 from koordsched.framework.shape import RestrictedFailure, ShapeKey
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
     from koordsched.framework.restriction import Restriction
-    from koordsched.framework.row_refusals import RowRefusals
+    from koordsched.framework.row_refusals import RowRefusals, Rows
     from koordsched.framework.row_verdicts import FilterVerdicts, RowVerdicts
     from koordsched.framework.shape import Shape
     from koordsched.framework.simulation import NodeSimulation
@@ -104,6 +106,16 @@ class Diagnoses:
             f, code = verdicts.verdict(row)
             return None if f < 0 else status(f, code)
 
+        def rows_by_status() -> list[tuple[Status, Rows]]:
+            rows, filters, codes = verdicts.refusals()
+            found = [(status(f, code), rows[(filters == f) & (codes == code)]) for f, code, _ in verdicts.histogram()]
+            found += [(refusal, refused) for refusal, refused in overruled.groups() if len(refused)]
+            if restriction is not None:
+                others = np.setdiff1d(self._cache.table.live_rows(), restriction.rows, assume_unique=True)
+                if len(others):
+                    found.append((restriction.status.with_plugin(" ".join(sorted(restriction.plugins))), others))
+            return found
+
         refusals = [Refusal(status(f, code), count) for f, code, count in verdicts.histogram()]
         refusals += counted(overruled)
         plugins = {refusal.status.plugin for refusal in refusals}
@@ -113,6 +125,7 @@ class Diagnoses:
             plugins |= restriction.plugins
         diagnosis = Diagnosis(total, frozenset(plugins), refusals, status_of)
         diagnosis.exceptions = overruled
+        diagnosis.rows_by_status = rows_by_status
         return diagnosis
 
 
